@@ -1,0 +1,64 @@
+"""What travels from the data to a model: padded numbers with a mask that says which are real."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from regard.shapes import Bool, Int, Tensor
+
+PAD, START, END, UNKNOWN = 0, 1, 2, 3
+"""The numbers of the four special tokens. A vocabulary may leave out the last."""
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """Token numbers padded to one length; mask is True where a token is real."""
+
+    ids: Int[Tensor, "batch position"]
+    mask: Bool[Tensor, "batch position"]
+
+    def to(self, device: torch.device | str) -> Tokens:
+        return Tokens(self.ids.to(device), self.mask.to(device))
+
+
+@dataclass(frozen=True)
+class PairBatch:
+    """Sources with their targets.
+
+    `inputs` are what the decoder reads (they begin with START) and `outputs` what it should write:
+    the same words one step later. Both have the target's mask.
+    """
+
+    source: Tokens
+    inputs: Int[Tensor, "batch target"]
+    outputs: Int[Tensor, "batch target"]
+    mask: Bool[Tensor, "batch target"]
+
+    def to(self, device: torch.device | str) -> PairBatch:
+        return PairBatch(
+            self.source.to(device),
+            self.inputs.to(device),
+            self.outputs.to(device),
+            self.mask.to(device),
+        )
+
+
+def pad(sequences: Sequence[Sequence[int]]) -> Tokens:
+    """Stack token numbers of different lengths (each at least one) to one padded block."""
+    lengths = torch.tensor([len(sequence) for sequence in sequences])
+    ids = torch.nn.utils.rnn.pad_sequence(
+        [torch.tensor(sequence, dtype=torch.long) for sequence in sequences],
+        batch_first=True,
+        padding_value=PAD,
+    )
+    return Tokens(ids, torch.arange(ids.size(1)) < lengths[:, None])
+
+
+def pair_batch(sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> PairBatch:
+    """Make a batch of encoded pairs; the targets hold what is to be written, END included."""
+    outputs = pad(targets)
+    inputs = torch.cat([torch.full_like(outputs.ids[:, :1], START), outputs.ids[:, :-1]], dim=1)
+    return PairBatch(pad(sources), inputs, outputs.ids, outputs.mask)

@@ -1,0 +1,22 @@
+"""The legend of every axis name that the package's types use.
+
+| axis | what it counts |
+|---|---|
+| batch | sentences, pictures or examples worked on together |
+| source, target | positions read; positions written |
+| position | positions of either side |
+| hypothesis | beams of one sentence that are alive together |
+| layer, head | layers of a stack, heads of multi-head attention |
+| query, key, value | numbers in one query, key or value vector |
+| hidden, embedding, feature, fed | numbers in a state, an embedding, what is projected to logits, what is fed back |
+| vocabulary, class | things to choose from |
+| word | the real (not padded) target positions of a batch, in reading order |
+
+`*batch` stands for any leading axes (none, batch, or batch and head). A mask is Bool and True means
+"may be attended to" or "is really there".
+"""
+
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+__all__ = ["Bool", "Float", "Int", "Tensor"]
