@@ -8,7 +8,8 @@
 | hypothesis | beams of one sentence that are alive together |
 | layer, head | layers of a stack, heads of multi-head attention |
 | query, key, value | numbers in one query, key or value vector |
-| hidden, embedding, feature, fed | numbers in a state, an embedding, what is projected to logits, what is fed back |
+| hidden, embedding | numbers in one layer's state, in an embedding |
+| feature, fed | numbers that become logits; numbers fed back into the next step |
 | vocabulary, class | things to choose from |
 | word | the real (not padded) target positions of a batch, in reading order |
 

@@ -1,0 +1,1 @@
+"""Attention: queries, keys and values in, context and weights out."""

@@ -1,0 +1,1 @@
+"""Scores of what a model wrote, each with its signature."""

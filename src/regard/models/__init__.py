@@ -1,0 +1,1 @@
+"""Encoders, decoders and readouts that share one set of contracts."""

@@ -115,7 +115,9 @@ class Decoder(Protocol):
     ) -> DecoderOutput:
         """Read all of the inputs (the target shifted right by one START) at once."""
 
-    def project(self, features: Float[Tensor, "*batch feature"]) -> Float[Tensor, "*batch vocabulary"]:
+    def project(
+        self, features: Float[Tensor, "*batch feature"]
+    ) -> Float[Tensor, "*batch vocabulary"]:
         """Logits of the next token."""
 
     def start(self, memories: tuple[Memory, ...]) -> State:

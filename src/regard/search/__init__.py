@@ -1,0 +1,1 @@
+"""From a decoder's probabilities to texts."""

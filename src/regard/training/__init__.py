@@ -1,0 +1,1 @@
+"""Loss, schedule, loop and checkpoint."""
