@@ -2,4 +2,4 @@
 
 from jaxtyping import install_import_hook
 
-install_import_hook("regard", "beartype.beartype").install()
+install_import_hook("regard", "beartype.beartype")

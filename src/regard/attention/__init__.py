@@ -1,1 +1,45 @@
-"""Attention: queries, keys and values in, context and weights out."""
+"""Attention: queries, keys and values in, context and weights out.
+
+    attention = Attention(Additive(query_size=256, key_size=512, size=128))
+    attended = attention(queries, attention.prepare(keys), values, mask, need_weights=True)
+    attended.context, attended.weights
+
+Pure: it knows no recurrent layer, no text and no training.
+"""
+
+from regard.attention.attend import Attended, Attention
+from regard.attention.masks import causal, padding, window
+from regard.attention.multihead import MultiHeadAttention, PreparedHeads
+from regard.attention.normalisers import Entmax15, Normaliser, Softmax, Sparsemax
+from regard.attention.scores import (
+    Additive,
+    Concat,
+    Cosine,
+    Dot,
+    General,
+    ScaledDot,
+    Score,
+    SharedAdditive,
+)
+
+__all__ = [
+    "Additive",
+    "Attended",
+    "Attention",
+    "Concat",
+    "Cosine",
+    "Dot",
+    "Entmax15",
+    "General",
+    "MultiHeadAttention",
+    "Normaliser",
+    "PreparedHeads",
+    "ScaledDot",
+    "Score",
+    "SharedAdditive",
+    "Softmax",
+    "Sparsemax",
+    "causal",
+    "padding",
+    "window",
+]

@@ -13,7 +13,7 @@ of these records and protocols and of nothing more concrete.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, Self
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from regard.shapes import Bool, Float, Int, Tensor
 
@@ -80,26 +80,29 @@ class DecoderOutput:
     penalties: tuple[Penalty, ...] = ()
 
 
+@runtime_checkable
 class State(Protocol):
     """Where a decoder stands between two steps. Immutable.
 
     What belongs to a hypothesis has axes batch and hypothesis; what belongs to the source (its
     prepared keys and values) is there once a sentence and is never copied for a hypothesis."""
 
-    def select(self, hypotheses: Int[Tensor, "batch hypothesis"]) -> Self:
+    def select(self, hypotheses: Int[Tensor, "batch hypothesis"]) -> State:
         """Continue from these hypotheses of each sentence. An index may repeat; their number may
         differ from before, so one hypothesis grows into a beam by the same call."""
 
-    def keep(self, sentences: Int[Tensor, "kept"]) -> Self:
+    def keep(self, sentences: Int[Tensor, "kept"]) -> State:
         """Go on with these sentences only, in this order."""
 
 
+@runtime_checkable
 class Encoder(Protocol):
     """Reads a source. What a source is (tokens, a picture) is between it and its data."""
 
     def __call__(self, source: Any, *, need_weights: bool = False) -> Encoded: ...
 
 
+@runtime_checkable
 class Decoder(Protocol):
     """Writes a target, looking at memories.
 
@@ -138,6 +141,7 @@ class ReadoutOutput:
     attention: tuple[AttentionBlock, ...] = ()
 
 
+@runtime_checkable
 class Readout(Protocol):
     """Answers all its queries at once: counts, labels, numbers. No targets, no steps."""
 

@@ -1,0 +1,68 @@
+"""Queries, keys and values to contexts and weights: score, mask, normalise, mix."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from torch import nn
+
+from regard.attention.fused_dot import dot_scale, fused_dot
+from regard.attention.normalisers import Normaliser, Softmax
+from regard.attention.scores import Score
+from regard.shapes import Bool, Float, Tensor
+
+
+@dataclass(frozen=True)
+class Attended:
+    """What attention gives. Weights (before dropout) and scores (before the mask) only when they
+    were asked for. `state` is what a score remembers until the next step."""
+
+    context: Float[Tensor, "*batch target value"]
+    weights: Float[Tensor, "*batch target source"] | None
+    scores: Float[Tensor, "*batch target source"] | None
+    state: Any
+
+
+class Attention(nn.Module):
+    """context_i = sum over j of weight_ij value_j, with weights_i = normalise(score(q_i, k_j)).
+
+    The target axis counts questions: target positions in training, hypotheses in search."""
+
+    def __init__(
+        self, score: Score, normaliser: Normaliser | None = None, dropout: float = 0.0
+    ) -> None:
+        super().__init__()
+        self.score = score
+        self.normaliser = normaliser or Softmax()
+        self.dropout = nn.Dropout(dropout)
+
+    def prepare(
+        self, keys: Float[Tensor, "*batch source key"]
+    ) -> Float[Tensor, "*batch source prepared"]:
+        """What the score needs of the keys, once a source."""
+        return self.score.prepare(keys)
+
+    def forward(
+        self,
+        queries: Float[Tensor, "*batch target query"],
+        prepared: Float[Tensor, "*batch source prepared"],
+        values: Float[Tensor, "*batch source value"],
+        mask: Bool[Tensor, "..."] | None = None,
+        state: Any = None,
+        *,
+        need_weights: bool = False,
+    ) -> Attended:
+        """Attend. The mask broadcasts to "*batch target source". With `need_weights` the plain
+        formula runs and its parts are returned; without, the fastest path that is equal to it."""
+        scale = dot_scale(self.score, self.normaliser, queries.size(-1))
+        if not need_weights and scale is not None and queries.size(-1) == prepared.size(-1):
+            dropout = self.dropout.p if self.training else 0.0
+            context = fused_dot(queries, prepared, values, mask, scale, dropout)
+            return Attended(context, None, None, state)
+        scores = self.score(queries, prepared)
+        weights = self.normaliser(scores, mask)
+        context = self.dropout(weights) @ values
+        if not need_weights:
+            return Attended(context, None, None, state)
+        return Attended(context, weights, scores, state)

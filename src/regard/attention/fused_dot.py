@@ -1,0 +1,47 @@
+"""Dot products with softmax by torch's own kernel, which never forms the weights."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch.nn import functional as F
+
+from regard.attention.normalisers import Normaliser, Softmax
+from regard.attention.scores import Dot, General, ScaledDot, Score
+from regard.shapes import Bool, Float, Tensor
+
+
+def dot_scale(score: Score, normaliser: Normaliser, size: int) -> float | None:
+    """What queries times prepared keys are multiplied by under the softmax, where score and
+    normaliser come to just that; None where they do not and the plain formula must run."""
+    if not isinstance(normaliser, Softmax):
+        return None
+    if isinstance(score, ScaledDot):
+        return 1 / (math.sqrt(size) * normaliser.temperature)
+    if isinstance(score, Dot | General):
+        return 1 / normaliser.temperature
+    return None
+
+
+def fused_dot(
+    queries: Float[Tensor, "*batch target size"],
+    prepared: Float[Tensor, "*batch source size"],
+    values: Float[Tensor, "*batch source value"],
+    mask: Bool[Tensor, "..."] | None,
+    scale: float,
+    dropout: float,
+) -> Float[Tensor, "*batch target value"]:
+    """softmax(scale q k) v. A query that sees nothing gets a zero context.
+
+    The kernel leaves such rows undefined in some of its versions, so they are shown everything
+    and emptied afterwards, as the plain formula does."""
+    if mask is None:
+        return F.scaled_dot_product_attention(
+            queries, prepared, values, dropout_p=dropout, scale=scale
+        )
+    sees_something = mask.any(dim=-1, keepdim=True)
+    context = F.scaled_dot_product_attention(
+        queries, prepared, values, mask | ~sees_something, dropout_p=dropout, scale=scale
+    )
+    return torch.where(sees_something, context, 0)

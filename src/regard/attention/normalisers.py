@@ -1,0 +1,151 @@
+"""From scores to weights that are not negative and sum to one over the visible keys.
+
+Each takes scores and a mask (True is visible; None is all). A hidden key gets a weight of exactly
+zero and passes no gradient; a row with nothing visible is all zeros, never NaN.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+
+from regard.shapes import Bool, Float, Tensor
+
+
+@runtime_checkable
+class Normaliser(Protocol):
+    """What every normaliser is."""
+
+    def __call__(
+        self,
+        scores: Float[Tensor, "*batch target source"],
+        mask: Bool[Tensor, "..."] | None,
+    ) -> Float[Tensor, "*batch target source"]:
+        """Weights for scores; the mask has any shape that broadcasts to theirs."""
+
+
+class Softmax:
+    """exp(s_j) / sum of exp(s), at least in float32. A low temperature sharpens."""
+
+    def __init__(self, temperature: float = 1.0) -> None:
+        self.temperature = _checked(temperature)
+
+    def __call__(
+        self,
+        scores: Float[Tensor, "*batch target source"],
+        mask: Bool[Tensor, "..."] | None,
+    ) -> Float[Tensor, "*batch target source"]:
+        visible = _hide(scores / self.temperature, mask)
+        return _settle(torch.softmax(visible, dim=-1), mask, scores.dtype)
+
+
+class Sparsemax:
+    """The point of the simplex that is nearest to the scores (Martins and Astudillo 2016): small
+    scores get a weight of exactly zero."""
+
+    def __init__(self, temperature: float = 1.0) -> None:
+        self.temperature = _checked(temperature)
+
+    def __call__(
+        self,
+        scores: Float[Tensor, "*batch target source"],
+        mask: Bool[Tensor, "..."] | None,
+    ) -> Float[Tensor, "*batch target source"]:
+        visible = _hide(scores / self.temperature, mask)
+        return _settle(_SparsemaxFunction.apply(visible), mask, scores.dtype)
+
+
+class Entmax15:
+    """Halfway between softmax and sparsemax: 1.5-entmax (Peters, Niculae and Martins 2019)."""
+
+    def __init__(self, temperature: float = 1.0) -> None:
+        self.temperature = _checked(temperature)
+
+    def __call__(
+        self,
+        scores: Float[Tensor, "*batch target source"],
+        mask: Bool[Tensor, "..."] | None,
+    ) -> Float[Tensor, "*batch target source"]:
+        visible = _hide(scores / self.temperature, mask)
+        return _settle(_Entmax15Function.apply(visible), mask, scores.dtype)
+
+
+def _checked(temperature: float) -> float:
+    if not temperature > 0:
+        raise ValueError(f"temperature must be above zero, but {temperature} came")
+    return temperature
+
+
+def _hide(scores: Tensor, mask: Tensor | None) -> Tensor:
+    """Scores in at least float32 with minus infinity at hidden keys. A row that sees nothing keeps
+    finite scores, so that no NaN is ever formed; `_settle` empties it."""
+    scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
+    if mask is None:
+        return scores
+    sees_something = mask.any(dim=-1, keepdim=True)
+    return scores.masked_fill(~mask & sees_something, -torch.inf)
+
+
+def _settle(weights: Tensor, mask: Tensor | None, dtype: torch.dtype) -> Tensor:
+    if mask is not None:
+        weights = weights.masked_fill(~mask, 0)
+    return weights.to(dtype)
+
+
+class _SparsemaxFunction(torch.autograd.Function):
+    """p = max(s - tau, 0), with tau such that p sums to one.
+
+    With the scores in falling order, the support is the k largest for the last k at which
+    1 + k s_k exceeds the sum of the first k; tau is (that sum - 1) / k (algorithm 1)."""
+
+    @staticmethod
+    def forward(ctx: Any, scores: Tensor) -> Tensor:
+        scores = scores - scores.amax(dim=-1, keepdim=True)
+        falling = scores.sort(dim=-1, descending=True).values
+        count = torch.arange(1, scores.size(-1) + 1, device=scores.device, dtype=scores.dtype)
+        sums = falling.cumsum(dim=-1)
+        support = (1 + count * falling > sums).sum(dim=-1, keepdim=True)
+        threshold = (sums.gather(-1, support - 1) - 1) / support
+        weights = (scores - threshold).clamp(min=0)
+        ctx.save_for_backward(weights)
+        return weights
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        """The gradient less its mean over the support, and zero outside it (prop. 2)."""
+        (weights,) = ctx.saved_tensors
+        return _through_support(gradient, (weights > 0).to(gradient.dtype))
+
+
+class _Entmax15Function(torch.autograd.Function):
+    """p = max(s / 2 - tau, 0) squared, with tau such that p sums to one.
+
+    For a support of the k largest, tau = mean - sqrt((1 - k variance) / k) of their halves; the
+    right k is the last at which tau does not exceed the k-th half (algorithm 2)."""
+
+    @staticmethod
+    def forward(ctx: Any, scores: Tensor) -> Tensor:
+        halves = (scores - scores.amax(dim=-1, keepdim=True)) / 2
+        falling = halves.sort(dim=-1, descending=True).values
+        # hidden keys come last; a finite stand-in keeps the sums finite and is never in the support
+        falling = falling.clamp(min=-1e3)
+        count = torch.arange(1, scores.size(-1) + 1, device=scores.device, dtype=scores.dtype)
+        mean = falling.cumsum(dim=-1) / count
+        spread = (falling.square().cumsum(dim=-1) / count - mean.square()) * count
+        threshold = mean - ((1 - spread) / count).clamp(min=0).sqrt()
+        support = (threshold <= falling).sum(dim=-1, keepdim=True)
+        weights = (halves - threshold.gather(-1, support - 1)).clamp(min=0).square()
+        ctx.save_for_backward(weights)
+        return weights
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        (weights,) = ctx.saved_tensors
+        return _through_support(gradient, weights.sqrt())
+
+
+def _through_support(gradient: Tensor, slope: Tensor) -> Tensor:
+    """slope * (g - sum(g slope) / sum(slope)): the Jacobian of every entmax times g."""
+    mean = (gradient * slope).sum(dim=-1, keepdim=True) / slope.sum(dim=-1, keepdim=True)
+    return slope * (gradient - mean)

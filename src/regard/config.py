@@ -1,0 +1,194 @@
+"""Everything a recipe can say, as records whose field docstrings are the command line's help.
+
+A recipe is a YAML page of these fields; the command line overrides any of them. Only the command
+line, `build` and `pipeline` know these records: every other module takes plain arguments.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+ScoreName = Literal[
+    "dot", "scaled_dot", "general", "additive", "concat", "shared_additive", "cosine"
+]
+
+
+@dataclass(frozen=True)
+class DataConfig:
+    """Where the pairs come from and how text becomes numbers."""
+
+    path: Path | None = None
+    """Pairs: a file with a tab between source and target, or the source side of two files."""
+    target_path: Path | None = None
+    """The target side, where the pairs are in two files."""
+    generated: Literal["numbers", "copy", "reverse", "sort"] | None = None
+    """Make the pairs instead of reading them: number words, or sequences of letters."""
+    generated_size: int = 10_000
+    """How many pairs to make."""
+    dev_path: Path | None = None
+    """Pairs for the dev score; without it `dev_size` pairs are held out of the data."""
+    dev_target_path: Path | None = None
+    """The target side of the dev pairs, where they are in two files."""
+    limit: int | None = None
+    """Train on the first so many pairs; held-out pairs are then taken from those after them."""
+    dev_size: int = 500
+    """Held-out pairs for the dev score. No held-out source is ever trained on."""
+    test_size: int = 500
+    """Held-out pairs kept for `regard evaluate`."""
+    tokenizer: Literal["words", "spaces", "characters", "bpe", "unigram", "spacy"] = "words"
+    """How text is cut: `words` (Unicode), `spaces` (text that is cut already), `characters`,
+    `bpe` and `unigram` (subwords), `spacy` (needs the extra of that name)."""
+    target_tokenizer: Literal["words", "spaces", "characters", "bpe", "unigram", "spacy"] | None = (
+        None
+    )
+    """The same for the target, where it is another."""
+    source_language: str = "en"
+    """The source's language code: for spaCy, and for the views."""
+    target_language: str = "de"
+    """The target's language code."""
+    lowercase: bool = False
+    """Lower-case both sides."""
+    min_count: int = 1
+    """Words that occur less often in training become <unk>."""
+    vocabulary_size: int | None = None
+    """The largest vocabulary a side; subwords need one and take 8,000 where none is given."""
+    shared_vocabulary: bool = False
+    """One vocabulary for both sides."""
+    vocabulary: tuple[str, ...] | None = None
+    """The words of a shared vocabulary, in order, instead of learning them; without <unk>."""
+    source_end: bool = True
+    """End sources with <eos>."""
+    target_end: bool = True
+    """End targets with <eos>, which is how a decoder learns to stop."""
+    max_length: int = 200
+    """Pairs with a longer side (in tokens) are left out of training, and counted."""
+    batch_tokens: int | None = 2048
+    """The most source and target tokens of a batch, padding included."""
+    batch_sentences: int | None = None
+    """The most sentences of a batch."""
+
+
+@dataclass(frozen=True)
+class AttentionConfig:
+    """How a question is scored against keys and how scores become weights."""
+
+    score: ScoreName = "additive"
+    """dot, scaled_dot, general (q W k), additive (Bahdanau), concat (Luong), shared_additive
+    (one matrix for query plus key), cosine."""
+    size: int = 256
+    """Units of the additive, concat and shared scores."""
+    normaliser: Literal["softmax", "sparsemax", "entmax15"] = "softmax"
+    """How scores become weights."""
+    temperature: float = 1.0
+    """Scores are divided by this before they are normalised."""
+    dropout: float = 0.0
+    """Share of the weights dropped in training."""
+
+
+@dataclass(frozen=True)
+class RecurrentConfig:
+    """A recurrent encoder and a recurrent decoder."""
+
+    wiring: Literal["bahdanau", "luong", "plain"] = "luong"
+    """Who asks: the previous state (bahdanau), the new state (luong), nobody (plain)."""
+    cell: Literal["elman", "gru", "lstm"] = "lstm"
+    """The recurrent cell."""
+    hidden: int = 256
+    """Size of the decoder's states, and of the encoder's in each direction."""
+    embedding: int = 256
+    """Size of the embeddings."""
+    layers: int = 1
+    """Layers of the encoder and of the decoder."""
+    bidirectional: bool = False
+    """Read the source in both directions."""
+    bridge: Literal["copy", "linear", "zero"] = "linear"
+    """From the encoder's last states to the decoder's first: as they are, through a linear layer
+    and tanh, or not at all."""
+    output: Literal["linear", "tanh", "deep"] = "tanh"
+    """Before the logits: nothing, Luong's tanh layer, Bahdanau's maxout layer."""
+    feeding: Literal["none", "context", "attentional"] = "none"
+    """What of a step enters the next (luong only)."""
+    dropout: float = 0.0
+    """Dropout of embeddings, between layers and before the logits."""
+    tied: Literal["none", "output", "all"] = "none"
+    """Share the target embeddings with the output, or source, target and output (which needs a
+    shared vocabulary)."""
+    vectors: Path | None = None
+    """Fixed embeddings: a text file with a token and its numbers on each line."""
+    attention: AttentionConfig = field(default_factory=AttentionConfig)
+
+
+@dataclass(frozen=True)
+class TrainingConfig:
+    """How the weights are learned."""
+
+    epochs: int = 10
+    """Times through the data."""
+    learning_rate: float = 1e-3
+    """Adam's peak learning rate."""
+    schedule: Literal["constant", "cosine", "linear", "inverse_square_root", "plateau"] = "constant"
+    """How the learning rate falls."""
+    warmup: int = 0
+    """Updates over which the learning rate rises from zero."""
+    weight_decay: float = 0.0
+    """Weight decay, apart from the gradient (AdamW)."""
+    clip: float | None = 1.0
+    """The largest norm of a gradient."""
+    label_smoothing: float = 0.0
+    """Probability spread evenly over the vocabulary."""
+    loss: Literal["word", "sentence"] = "word"
+    """Mean over words, or sum over each sentence's words (mean over sentences)."""
+    teacher_forcing: float = 1.0
+    """Share of inputs that are the true token at the start of training."""
+    teacher_forcing_end: float | None = None
+    """The same at the end; linear between them. Without it the share stays."""
+    forced_by: Literal["sentence", "token"] = "sentence"
+    """Whether a whole sentence or each token is forced or not."""
+    precision: Literal["float32", "bfloat16", "auto"] = "float32"
+    """`auto` takes bfloat16 where the machine has fast instructions for it."""
+    patience: int | None = None
+    """Stop after so many validations without a better dev score."""
+    validate_every: int | None = None
+    """Updates between dev scores; without it once an epoch."""
+    log_every: int = 50
+    """Updates (or, with log_by epoch, epochs) between lines of the log."""
+    log_by: Literal["update", "epoch"] = "update"
+    """What log_every counts."""
+    metric: Literal["bleu", "chrf", "exact_match"] = "bleu"
+    """The dev score, always by decoding freely."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """`auto` takes a GPU where there is one."""
+    seed: int = 1
+    """Of everything random."""
+
+
+@dataclass(frozen=True)
+class SearchConfig:
+    """How text is decoded."""
+
+    beam: int = 1
+    """Hypotheses alive together; 1 is greedy."""
+    length_penalty: float | Literal["average"] = "average"
+    """Scores are divided by the length (average) or by Wu et al.'s ((5 + length) / 6) ** alpha."""
+    coverage_penalty: float = 0.0
+    """Weight of Wu et al.'s coverage penalty."""
+    min_length: int = 0
+    """Tokens before an end is allowed."""
+    max_length: int | None = None
+    """The most tokens; without it twice the source's and ten more."""
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A recipe: data, model, training, search."""
+
+    name: str = "experiment"
+    """The run folder is runs/NAME."""
+    about: str = ""
+    """What it is, after which paper, with published figures and ours."""
+    data: DataConfig = field(default_factory=DataConfig)
+    model: RecurrentConfig = field(default_factory=RecurrentConfig)
+    training: TrainingConfig = field(default_factory=TrainingConfig)
+    search: SearchConfig = field(default_factory=SearchConfig)

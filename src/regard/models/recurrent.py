@@ -1,0 +1,407 @@
+"""Recurrent encoders and decoders with and without attention.
+
+    encoder    h_1 .. h_n = RNN(E x_1 .. E x_n)                        the memory: keys and values
+
+    Bahdanau   c_t = attend(s_{t-1}, h)      s_t = RNN(s_{t-1}, [E y_{t-1}; c_t])
+    Luong      s_t = RNN(s_{t-1}, [E y_{t-1}; fed_{t-1}])      c_t = attend(s_t, h)
+    plain      s_t = RNN(s_{t-1}, E y_{t-1})                   no context
+
+    features_t = output(s_t, c_t, E y_{t-1})      logits_t = W features_t
+
+The score is whatever `attention` holds: who asks (the wiring) and how a question is scored are
+different choices. Bahdanau, Cho and Bengio 2015; Luong, Pham and Manning 2015.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import nn
+
+from regard.attention import Attended, Attention
+from regard.attention.masks import padding
+from regard.data.batch import Tokens
+from regard.layers.recurrent import RecurrentStack
+from regard.models.bridge import Bridge
+from regard.models.contracts import AttentionBlock, DecoderOutput, Encoded, Memory, Summary
+from regard.models.output import Output
+from regard.shapes import Bool, Float, Int, Tensor
+
+
+class RecurrentEncoder(nn.Module):
+    """Reads tokens in one or both directions. Its summary is the last state of every layer."""
+
+    def __init__(
+        self, embedding: nn.Embedding, stack: RecurrentStack, *, dropout: float = 0.0
+    ) -> None:
+        super().__init__()
+        self.embedding = embedding
+        self.dropout = nn.Dropout(dropout)
+        self.stack = stack
+
+    def forward(self, source: Tokens, *, need_weights: bool = False) -> Encoded:
+        """A recurrent encoder attends to nothing, so weights that are asked for are none."""
+        del need_weights
+        embedded = self.dropout(self.embedding(source.ids))
+        read = self.stack.read(embedded, source.mask)
+        return Encoded((embedded, *read.layers), source.mask, Summary(read.hidden, read.cell))
+
+
+@dataclass(frozen=True)
+class PreparedMemory:
+    """What a recurrent decoder looks at, its keys projected once: one a sentence."""
+
+    prepared: Float[Tensor, "batch source prepared"]
+    values: Float[Tensor, "batch source value"]
+    mask: Bool[Tensor, "batch 1 source"]
+
+    def keep(self, sentences: Int[Tensor, "kept"]) -> PreparedMemory:
+        return PreparedMemory(
+            self.prepared[sentences], self.values[sentences], self.mask[sentences]
+        )
+
+
+@dataclass(frozen=True)
+class RecurrentState:
+    """The recurrent states of every hypothesis and what was fed back into its next step.
+
+    `memory` is None for a decoder without attention, `cell` for cells that have none, and
+    `attention` is what a score remembers between steps."""
+
+    hidden: Float[Tensor, "batch hypothesis layer hidden"]
+    cell: Float[Tensor, "batch hypothesis layer hidden"] | None
+    fed: Float[Tensor, "batch hypothesis fed"]
+    memory: PreparedMemory | None
+    attention: Any = None
+
+    def select(self, hypotheses: Int[Tensor, "batch hypothesis"]) -> RecurrentState:
+        sentences = torch.arange(hypotheses.size(0), device=hypotheses.device)[:, None]
+        return self._index((sentences, hypotheses))
+
+    def keep(self, sentences: Int[Tensor, "kept"]) -> RecurrentState:
+        memory = None if self.memory is None else self.memory.keep(sentences)
+        return replace(self._index(sentences), memory=memory)
+
+    def _index(self, index: Any) -> RecurrentState:
+        return replace(
+            self,
+            hidden=self.hidden[index],
+            cell=None if self.cell is None else self.cell[index],
+            fed=self.fed[index],
+            attention=None if self.attention is None else self.attention[index],
+        )
+
+
+class BahdanauDecoder(nn.Module):
+    """The previous state asks; the context and the embedded input enter the cell together."""
+
+    def __init__(
+        self,
+        embedding: nn.Embedding,
+        attention: Attention,
+        stack: RecurrentStack,
+        bridge: Bridge,
+        output: Output,
+        *,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.embedding = embedding
+        self.attention = attention
+        self.stack = stack
+        self.bridge = bridge
+        self.output = output
+        self.dropout = nn.Dropout(dropout)
+        self.projection = nn.Linear(output.feature_size, embedding.num_embeddings)
+
+    def forward(
+        self,
+        inputs: Int[Tensor, "batch target"],
+        memories: tuple[Memory, ...],
+        *,
+        need_weights: bool = False,
+    ) -> DecoderOutput:
+        return _read_stepwise(self, inputs, self.start(memories), need_weights)
+
+    def project(
+        self, features: Float[Tensor, "*batch feature"]
+    ) -> Float[Tensor, "*batch vocabulary"]:
+        return self.projection(features)
+
+    def start(self, memories: tuple[Memory, ...]) -> RecurrentState:
+        return _start(self.bridge, self.stack, _prepare(self.attention, memories), memories)
+
+    def step(
+        self,
+        tokens: Int[Tensor, "batch hypothesis"],
+        state: RecurrentState,
+        *,
+        need_weights: bool = False,
+    ) -> tuple[DecoderOutput, RecurrentState]:
+        embedded = self.dropout(self.embedding(tokens))
+        attended = _attend(self.attention, state.hidden[:, :, -1], state, need_weights)
+        inputs = torch.cat([embedded, attended.context], dim=-1)
+        top, state = _advance(self.stack, inputs, state)
+        features = self.dropout(self.output(top, attended.context, embedded))
+        return _block(features, attended), replace(state, attention=attended.state)
+
+
+class NoFeeding:
+    """The next step learns of this one by its state and its token alone."""
+
+    size = 0
+
+    def __call__(self, context: Tensor, features: Tensor) -> Tensor:
+        del features
+        return context[..., :0]
+
+
+class ContextFeeding:
+    """The context enters the next step."""
+
+    def __init__(self, context_size: int) -> None:
+        self.size = context_size
+
+    def __call__(self, context: Tensor, features: Tensor) -> Tensor:
+        del features
+        return context
+
+
+class AttentionalFeeding:
+    """The attentional vector enters the next step ("input feeding", Luong et al. 2015, 3.3)."""
+
+    def __init__(self, feature_size: int) -> None:
+        self.size = feature_size
+
+    def __call__(self, context: Tensor, features: Tensor) -> Tensor:
+        del context
+        return features
+
+
+Feeding = NoFeeding | ContextFeeding | AttentionalFeeding
+
+
+class LuongDecoder(nn.Module):
+    """The new state asks; state and context together make the output.
+
+    Without feeding no state depends on a context, so a whole target is read by one run of the
+    recurrent layers and one attention of all its positions at once."""
+
+    def __init__(
+        self,
+        embedding: nn.Embedding,
+        attention: Attention,
+        stack: RecurrentStack,
+        bridge: Bridge,
+        output: Output,
+        feeding: Feeding,
+        *,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.embedding = embedding
+        self.attention = attention
+        self.stack = stack
+        self.bridge = bridge
+        self.output = output
+        self.feeding = feeding
+        self.dropout = nn.Dropout(dropout)
+        self.projection = nn.Linear(output.feature_size, embedding.num_embeddings)
+
+    def forward(
+        self,
+        inputs: Int[Tensor, "batch target"],
+        memories: tuple[Memory, ...],
+        *,
+        need_weights: bool = False,
+    ) -> DecoderOutput:
+        state = self.start(memories)
+        if self.feeding.size:
+            return _read_stepwise(self, inputs, state, need_weights)
+        embedded = self.dropout(self.embedding(inputs))
+        top = _read_whole(self.stack, embedded, state)
+        attended = _attend(self.attention, top, state, need_weights)
+        return _block(self.dropout(self.output(top, attended.context, embedded)), attended)
+
+    def project(
+        self, features: Float[Tensor, "*batch feature"]
+    ) -> Float[Tensor, "*batch vocabulary"]:
+        return self.projection(features)
+
+    def start(self, memories: tuple[Memory, ...]) -> RecurrentState:
+        state = _start(self.bridge, self.stack, _prepare(self.attention, memories), memories)
+        return replace(state, fed=state.hidden.new_zeros(*state.fed.shape[:2], self.feeding.size))
+
+    def step(
+        self,
+        tokens: Int[Tensor, "batch hypothesis"],
+        state: RecurrentState,
+        *,
+        need_weights: bool = False,
+    ) -> tuple[DecoderOutput, RecurrentState]:
+        embedded = self.dropout(self.embedding(tokens))
+        inputs = torch.cat([embedded, state.fed], dim=-1)
+        top, state = _advance(self.stack, inputs, state)
+        attended = _attend(self.attention, top, state, need_weights)
+        features = self.dropout(self.output(top, attended.context, embedded))
+        fed = self.feeding(attended.context, features)
+        return _block(features, attended), replace(state, fed=fed, attention=attended.state)
+
+
+class PlainDecoder(nn.Module):
+    """No attention: all it ever knows of the source is the summary it starts from (Sutskever,
+    Vinyals and Le 2014). The baseline that shows what attention is worth."""
+
+    def __init__(
+        self,
+        embedding: nn.Embedding,
+        stack: RecurrentStack,
+        bridge: Bridge,
+        output: Output,
+        *,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.embedding = embedding
+        self.stack = stack
+        self.bridge = bridge
+        self.output = output
+        self.dropout = nn.Dropout(dropout)
+        self.projection = nn.Linear(output.feature_size, embedding.num_embeddings)
+
+    def forward(
+        self,
+        inputs: Int[Tensor, "batch target"],
+        memories: tuple[Memory, ...],
+        *,
+        need_weights: bool = False,
+    ) -> DecoderOutput:
+        del need_weights
+        embedded = self.dropout(self.embedding(inputs))
+        top = _read_whole(self.stack, embedded, self.start(memories))
+        return DecoderOutput(self.dropout(self.output(top, top[..., :0], embedded)))
+
+    def project(
+        self, features: Float[Tensor, "*batch feature"]
+    ) -> Float[Tensor, "*batch vocabulary"]:
+        return self.projection(features)
+
+    def start(self, memories: tuple[Memory, ...]) -> RecurrentState:
+        return _start(self.bridge, self.stack, None, memories)
+
+    def step(
+        self,
+        tokens: Int[Tensor, "batch hypothesis"],
+        state: RecurrentState,
+        *,
+        need_weights: bool = False,
+    ) -> tuple[DecoderOutput, RecurrentState]:
+        del need_weights
+        embedded = self.dropout(self.embedding(tokens))
+        top, state = _advance(self.stack, embedded, state)
+        return DecoderOutput(self.dropout(self.output(top, top[..., :0], embedded))), state
+
+
+def _only(memories: tuple[Memory, ...]) -> Memory:
+    if len(memories) != 1:
+        raise ValueError(f"a recurrent decoder looks at one memory, but {len(memories)} came")
+    return memories[0]
+
+
+def _prepare(attention: Attention, memories: tuple[Memory, ...]) -> PreparedMemory:
+    memory = _only(memories)
+    return PreparedMemory(attention.prepare(memory.keys), memory.values, padding(memory.mask))
+
+
+def _start(
+    bridge: Bridge,
+    stack: RecurrentStack,
+    prepared: PreparedMemory | None,
+    memories: tuple[Memory, ...],
+) -> RecurrentState:
+    """The bridged summary as the state of one hypothesis a sentence, with nothing fed yet."""
+    first = bridge(_only(memories).summary)
+    hidden = first.hidden[:, None]
+    cell = first.cell[:, None] if stack.kind == "lstm" else None
+    return RecurrentState(hidden, cell, hidden.new_zeros(hidden.size(0), 1, 0), prepared)
+
+
+def _attend(
+    attention: Attention,
+    queries: Float[Tensor, "batch target query"],
+    state: RecurrentState,
+    need_weights: bool,
+) -> Attended:
+    """Ask the memory. Target positions and hypotheses are one axis to it: the questions."""
+    memory = state.memory
+    return attention(
+        queries,
+        memory.prepared,
+        memory.values,
+        memory.mask,
+        state.attention,
+        need_weights=need_weights,
+    )
+
+
+def _advance(
+    stack: RecurrentStack,
+    inputs: Float[Tensor, "batch hypothesis input"],
+    state: RecurrentState,
+) -> tuple[Float[Tensor, "batch hypothesis hidden"], RecurrentState]:
+    """One step of the recurrent layers for every hypothesis."""
+    axes = inputs.shape[:2]
+    cell = None if state.cell is None else state.cell.flatten(0, 1)
+    read = stack(inputs.flatten(0, 1)[:, None], state.hidden.flatten(0, 1), cell)
+    top = read.layers[-1][:, 0].unflatten(0, axes)
+    return top, replace(
+        state,
+        hidden=read.hidden.unflatten(0, axes),
+        cell=None if read.cell is None else read.cell.unflatten(0, axes),
+    )
+
+
+def _read_whole(
+    stack: RecurrentStack, embedded: Float[Tensor, "batch target input"], state: RecurrentState
+) -> Float[Tensor, "batch target hidden"]:
+    """All steps of the recurrent layers in one call."""
+    cell = None if state.cell is None else state.cell[:, 0]
+    return stack(embedded, state.hidden[:, 0], cell).layers[-1]
+
+
+def _read_stepwise(
+    decoder: BahdanauDecoder | LuongDecoder,
+    inputs: Int[Tensor, "batch target"],
+    state: RecurrentState,
+    need_weights: bool,
+) -> DecoderOutput:
+    """All steps one after the other, for wirings in which a context enters the next state."""
+    steps = []
+    for tokens in inputs.split(1, dim=1):
+        output, state = decoder.step(tokens, state, need_weights=need_weights)
+        steps.append(output)
+    return DecoderOutput(torch.cat([step.features for step in steps], dim=1), _join(steps))
+
+
+def _join(steps: list[DecoderOutput]) -> tuple[AttentionBlock, ...]:
+    """The attention of single steps as one block along the target axis."""
+    if not steps[0].attention:
+        return ()
+    blocks = [step.attention[0] for step in steps]
+    return (
+        AttentionBlock(
+            "cross",
+            torch.cat([block.weights for block in blocks], dim=3),
+            torch.cat([block.scores for block in blocks], dim=3),
+        ),
+    )
+
+
+def _block(features: Float[Tensor, "batch target feature"], attended: Attended) -> DecoderOutput:
+    """Recurrent decoders have one layer and one head of attention."""
+    if attended.weights is None:
+        return DecoderOutput(features)
+    block = AttentionBlock("cross", attended.weights[:, None, None], attended.scores[:, None, None])
+    return DecoderOutput(features, (block,))

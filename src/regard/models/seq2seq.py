@@ -1,0 +1,78 @@
+"""An encoder and a decoder as one module: what training calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from regard.data.batch import PairBatch
+from regard.models.contracts import Decoder, Encoded, Memory, Penalty
+from regard.shapes import Bool, Float, Int, Tensor
+
+
+@dataclass(frozen=True)
+class Seq2SeqOutput:
+    """Logits and targets of the real target positions alone, in reading order."""
+
+    logits: Float[Tensor, "word vocabulary"]
+    targets: Int[Tensor, "word"]
+    penalties: tuple[Penalty, ...] = ()
+
+
+class Seq2Seq(nn.Module):
+    """source -> encoder -> memories -> decoder -> logits where there is a target."""
+
+    def __init__(
+        self, encoder: nn.Module, decoder: nn.Module, remember: Callable[[Encoded], Memory]
+    ) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.decoder = decoder
+        self.remember = remember
+
+    def encode(self, source: Any) -> tuple[Memory, ...]:
+        """Read sources into what the decoder may look at."""
+        return (self.remember(self.encoder(source)),)
+
+    def forward(
+        self, batch: PairBatch, feeding: Bool[Tensor, "batch target"] | None = None
+    ) -> Seq2SeqOutput:
+        """Logits for a batch. `feeding` is True where the decoder's input is the true token and
+        False where it is what the decoder itself would have written there; None is all true."""
+        memories = self.encode(batch.source)
+        inputs = batch.inputs
+        if feeding is not None:
+            inputs = predicted_inputs(self.decoder, memories, inputs, feeding)
+        output = self.decoder(inputs, memories)
+        logits = self.decoder.project(output.features[batch.mask])
+        return Seq2SeqOutput(logits, batch.outputs[batch.mask], output.penalties)
+
+
+@torch.no_grad()
+def predicted_inputs(
+    decoder: Decoder,
+    memories: tuple[Memory, ...],
+    inputs: Int[Tensor, "batch target"],
+    feeding: Bool[Tensor, "batch target"],
+) -> Int[Tensor, "batch target"]:
+    """Put the decoder's own predictions in the inputs wherever `feeding` is False.
+
+    Scheduled sampling (Bengio et al. 2015). The most probable token passes no gradient, so what is
+    predicted can be written first, without gradients, and the whole sequence read afterwards: the
+    same loss and gradients as feeding step by step. Sentences that are wholly forced are left out
+    of the writing. The first input is always the true one."""
+    rows = (~feeding[:, 1:]).any(dim=1).nonzero()[:, 0]
+    if rows.numel() == 0:
+        return inputs
+    state = decoder.start(memories).keep(rows)
+    chosen, forced = inputs[rows], feeding[rows]
+    for position in range(inputs.size(1) - 1):
+        output, state = decoder.step(chosen[:, position : position + 1], state)
+        predicted = decoder.project(output.features)[:, 0].argmax(dim=-1)
+        following = chosen[:, position + 1]
+        chosen[:, position + 1] = torch.where(forced[:, position + 1], following, predicted)
+    return inputs.index_copy(0, rows, chosen)

@@ -1,0 +1,137 @@
+"""Recipes: whole experiments as YAML pages, one a file in this folder, or a person's own.
+
+A page is turned into command-line flags and parsed by the parser of the command line itself, so
+that one set of checks serves both.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import io
+from collections.abc import Iterator
+from dataclasses import asdict, fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import tyro
+import yaml
+
+from regard.config import Experiment
+from regard.errors import UserError
+
+FOLDER = Path(__file__).parent
+
+
+def names() -> list[str]:
+    """The recipes that come with the package."""
+    return sorted(path.stem for path in FOLDER.glob("*.yaml"))
+
+
+def find(name: str) -> Path:
+    """The page of a recipe, by its name or as a file; UserError lists what there is."""
+    path = Path(name)
+    if path.suffix in (".yaml", ".yml"):
+        if not path.is_file():
+            raise UserError(f"{path}: there is no such recipe file")
+        return path
+    if name in names():
+        return FOLDER / f"{name}.yaml"
+    near = difflib.get_close_matches(name, names(), n=1)
+    hint = f"did you mean {near[0]}? " if near else ""
+    raise UserError(
+        f"{name} is neither a recipe nor a file: {hint}`regard recipes` lists the recipes"
+    )
+
+
+def load(path: Path) -> Experiment:
+    """Read a page. Paths in it that exist beside it are taken from there."""
+    try:
+        page = yaml.safe_load(path.read_text(encoding="utf8")) or {}
+    except yaml.YAMLError as error:
+        raise UserError(f"{path}: this is not YAML: {' '.join(str(error).split())}") from error
+    if not isinstance(page, dict):
+        raise UserError(f"{path}: a recipe is a page of `field: value` lines")
+    _check_names(page, Experiment, path, "")
+    experiment = parse(list(_flags(page, "")), Experiment(name=path.stem), path)
+    return _beside(experiment, path.parent)
+
+
+def parse(flags: list[str], default: Experiment, path: Path) -> Experiment:
+    """Parse flags, naming the field of the page that is wrong."""
+    try:
+        return _cli(flags, default)
+    except SystemExit:
+        for field, *values in _one_by_one(flags):
+            try:
+                _cli([field, *values], default)
+            except SystemExit as error:
+                name, came = field.removeprefix("--"), " ".join(values)
+                raise UserError(f"{path}: {name}: {came!r} is not a value it can have") from error
+        raise
+
+
+def dump(experiment: Experiment) -> str:
+    """The page of an experiment, whole: every field with its value."""
+    return yaml.safe_dump(_plain(asdict(experiment)), sort_keys=False, allow_unicode=True)
+
+
+def _cli(flags: list[str], default: Experiment) -> Experiment:
+    with contextlib.redirect_stderr(io.StringIO()):
+        return tyro.cli(Experiment, args=flags, default=default)
+
+
+def _flags(page: dict[str, Any], prefix: str) -> Iterator[str]:
+    for name, value in page.items():
+        field = f"{prefix}{name}"
+        if isinstance(value, dict):
+            yield from _flags(value, f"{field}.")
+        elif isinstance(value, bool):
+            yield f"--{field}" if value else f"--{prefix}no-{name}"
+        else:
+            yield f"--{field}"
+            yield from map(str, value if isinstance(value, list) else [value])
+
+
+def _one_by_one(flags: list[str]) -> list[list[str]]:
+    """Each flag with its own values."""
+    single: list[list[str]] = []
+    for flag in flags:
+        if flag.startswith("--"):
+            single.append([flag])
+        else:
+            single[-1].append(flag)
+    return single
+
+
+def _check_names(page: dict[str, Any], record: Any, path: Path, prefix: str) -> None:
+    known = get_type_hints(record)
+    for name, value in page.items():
+        if name not in known:
+            near = difflib.get_close_matches(str(name), list(known), n=1)
+            hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(known)}"
+            raise UserError(f"{path}: {prefix}{name} is not a field of a recipe; {hint}")
+        if is_dataclass(known[name]):
+            if not isinstance(value, dict):
+                raise UserError(f"{path}: {prefix}{name} holds fields, but came as {value!r}")
+            _check_names(value, known[name], path, f"{prefix}{name}.")
+
+
+def _beside(record: Any, folder: Path) -> Any:
+    """The record with every relative path that exists in the folder taken from there."""
+    changed = {}
+    for field in fields(record):
+        value = getattr(record, field.name)
+        if is_dataclass(value):
+            changed[field.name] = _beside(value, folder)
+        elif isinstance(value, Path) and not value.is_absolute() and (folder / value).is_file():
+            changed[field.name] = folder / value
+    return replace(record, **changed)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(entry) for key, entry in value.items()}
+    if isinstance(value, tuple):
+        return [_plain(entry) for entry in value]
+    return str(value) if isinstance(value, Path) else value

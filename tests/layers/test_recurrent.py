@@ -1,0 +1,70 @@
+"""The stack against torch's own multi-layer modules with the same weights."""
+
+import pytest
+import torch
+from regard.layers.recurrent import RecurrentStack
+from torch import nn
+
+KINDS = {"elman": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}
+
+
+def twins(kind, bidirectional):
+    """A stack of two layers and torch's own module with copied weights."""
+    torch.manual_seed(2)
+    ours = RecurrentStack(kind, 5, 7, 2, bidirectional=bidirectional)
+    theirs = KINDS[kind](5, 7, 2, batch_first=True, bidirectional=bidirectional)
+    for number, layer in enumerate(ours.layers):
+        for name, value in layer.named_parameters():
+            getattr(theirs, name.replace("l0", f"l{number}")).data.copy_(value)
+    return ours.double(), theirs.double()
+
+
+@pytest.mark.parametrize("bidirectional", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+@torch.no_grad()
+def test_reading_equals_torch_and_ignores_padding(kind, bidirectional):
+    ours, theirs = twins(kind, bidirectional)
+    inputs = torch.randn(3, 11, 5, dtype=torch.double)
+    mask = torch.arange(11) < torch.tensor([11, 2, 7])[:, None]
+    for given in (mask, torch.ones_like(mask)):
+        read = ours.read(inputs, given)
+        for row, length in enumerate(given.sum(dim=1).tolist()):
+            states, end = theirs(inputs[row : row + 1, :length])
+            hidden = (end[0] if kind == "lstm" else end).unflatten(0, (2, -1))[:, :, 0]
+            torch.testing.assert_close(read.layers[-1][row, :length], states[0])
+            assert read.layers[-1][row, length:].eq(0).all()
+            torch.testing.assert_close(read.hidden[row], hidden.flatten(1))
+            if kind == "lstm":
+                cell = end[1].unflatten(0, (2, -1))[:, :, 0]
+                torch.testing.assert_close(read.cell[row], cell.flatten(1))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@torch.no_grad()
+def test_going_on_from_a_state_equals_reading_at_once(kind):
+    ours, theirs = twins(kind, bidirectional=False)
+    inputs = torch.randn(3, 5, 5, dtype=torch.double)
+    hidden = torch.zeros(3, 2, 7, dtype=torch.double)
+    cell = torch.zeros_like(hidden) if kind == "lstm" else None
+    for position in range(5):
+        step = ours(inputs[:, position : position + 1], hidden, cell)
+        hidden, cell = step.hidden, step.cell
+        torch.testing.assert_close(step.layers[-1][:, 0], theirs(inputs)[0][:, position])
+
+
+def test_padding_gets_no_gradient():
+    ours, _ = twins("gru", bidirectional=True)
+    inputs = torch.randn(2, 5, 5, dtype=torch.double, requires_grad=True)
+    mask = torch.tensor([[True] * 5, [True, True, False, False, False]])
+    ours.read(inputs, mask).layers[-1].sum().backward()
+    assert inputs.grad[1, 2:].eq(0).all()
+    assert inputs.grad[mask].ne(0).any()
+
+
+def test_dropout_is_between_layers_only():
+    ours = RecurrentStack("gru", 5, 7, 2, dropout=0.999)
+    hidden = torch.zeros(3, 2, 7)
+    first, second = (ours(torch.ones(3, 1, 5), hidden) for _ in range(2))
+    assert torch.equal(first.layers[0], second.layers[0])
+    one = RecurrentStack("gru", 5, 7, 1, dropout=0.999)
+    assert one(torch.ones(3, 1, 5), hidden[:, :1]).layers[0].ne(0).all()

@@ -1,0 +1,68 @@
+"""Scheduled sampling by writing first and reading after, against the plain loop."""
+
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from regard.build import build_recurrent
+from regard.config import AttentionConfig, RecurrentConfig
+from regard.data.batch import pair_batch
+from torch.nn import functional as F
+
+CONFIG = RecurrentConfig(hidden=7, embedding=5, bridge="linear", attention=AttentionConfig(size=11))
+SOURCES = [[4, 5, 6, 2], [7, 8, 2], [9, 10, 11, 12, 2]]
+TARGETS = [[4, 5, 2], [6, 7, 8, 9, 2], [10, 2]]
+
+
+def loop_logits(model, batch, feeding):
+    """The textbook loop: feed the true token or the arg max of the step before."""
+    state = model.decoder.start(model.encode(batch.source))
+    token, rows = batch.inputs[:, :1], []
+    for position in range(batch.inputs.size(1)):
+        if position:
+            predicted = rows[-1].argmax(dim=-1)
+            true = batch.inputs[:, position]
+            token = torch.where(feeding[:, position], true, predicted)[:, None]
+        output, state = model.decoder.step(token, state)
+        rows.append(model.decoder.project(output.features)[:, 0])
+    return torch.stack(rows, dim=1)[batch.mask]
+
+
+@settings(max_examples=12, deadline=None)
+@given(seed=st.integers(0, 999), wiring=st.sampled_from(["bahdanau", "luong"]))
+def test_mixed_feeding_has_the_gradients_of_the_loop(seed, wiring):
+    torch.manual_seed(seed)
+    model = build_recurrent(
+        RecurrentConfig(hidden=7, embedding=5, wiring=wiring, attention=AttentionConfig(size=11)),
+        13,
+        17,
+    ).double()
+    batch = pair_batch(SOURCES, TARGETS)
+    feeding = torch.rand(batch.inputs.shape) < 0.5
+
+    ours = model(batch, feeding)
+    F.cross_entropy(ours.logits, ours.targets).backward()
+    gradients = [parameter.grad.clone() for parameter in model.parameters()]
+    model.zero_grad()
+    plain = loop_logits(model, batch, feeding)
+    F.cross_entropy(plain, batch.outputs[batch.mask]).backward()
+
+    torch.testing.assert_close(ours.logits, plain)
+    for gradient, parameter in zip(gradients, model.parameters(), strict=True):
+        torch.testing.assert_close(gradient, parameter.grad)
+
+
+def test_all_true_feeding_is_teacher_forcing():
+    model = build_recurrent(CONFIG, 13, 17)
+    batch = pair_batch(SOURCES, TARGETS)
+    forced = model(batch, torch.ones_like(batch.mask))
+    assert torch.equal(forced.logits, model(batch).logits)
+    assert forced.targets.tolist() == [token for target in TARGETS for token in target]
+
+
+def test_never_forced_feeds_what_the_model_writes():
+    torch.manual_seed(5)
+    model = build_recurrent(CONFIG, 13, 17)
+    batch = pair_batch(SOURCES, TARGETS)
+    free = model(batch, torch.zeros_like(batch.mask))
+    torch.testing.assert_close(free.logits, loop_logits(model, batch, torch.zeros_like(batch.mask)))
+    assert not torch.allclose(free.logits, model(batch).logits)
