@@ -5,6 +5,7 @@ from itertools import product
 
 import pytest
 import torch
+
 from regard.build import build_recurrent
 from regard.config import AttentionConfig, RecurrentConfig
 from regard.data.batch import PAD, START, Tokens, pad
@@ -49,12 +50,12 @@ def model(request):
     return build_recurrent(request.param, NUM_SOURCE, NUM_TARGET).double().eval()
 
 
-@pytest.fixture()
+@pytest.fixture
 def source():
     return pad([[4, 5, 6, 7, 8], [9, 10], [11, 12, 4]])
 
 
-@pytest.fixture()
+@pytest.fixture
 def inputs():
     return torch.tensor([[START, 4, 5, 6], [START, 7, 8, 16], [START, 9, 15, 3]])
 

@@ -2,8 +2,9 @@
 
 import pytest
 import torch
-from regard.layers.recurrent import RecurrentStack
 from torch import nn
+
+from regard.layers.recurrent import RecurrentStack
 
 KINDS = {"elman": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}
 

@@ -3,10 +3,11 @@
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.nn import functional as F
+
 from regard.build import build_recurrent
 from regard.config import AttentionConfig, RecurrentConfig
 from regard.data.batch import pair_batch
-from torch.nn import functional as F
 
 CONFIG = RecurrentConfig(hidden=7, embedding=5, bridge="linear", attention=AttentionConfig(size=11))
 SOURCES = [[4, 5, 6, 2], [7, 8, 2], [9, 10, 11, 12, 2]]

@@ -1,0 +1,47 @@
+# Regard's commands. Each first makes or renews .venv where it is missing or out of date.
+
+INSTALLED := .venv/.installed
+WORKERS ?= auto
+# One thread a process: several workers with several threads each would fight over the cores.
+PYTEST := OMP_NUM_THREADS=1 .venv/bin/python -m pytest
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help demo test lint docs check format clean elsewhere
+
+help: ## list these commands
+	@echo "make COMMAND, where COMMAND is"
+	@sed -n 's/^\([a-z]*\):.*## /  \1	/p' Makefile | expand -t 10
+
+demo: $(INSTALLED) ## train a small model and show what it looked at
+	.venv/bin/regard demo
+
+test: $(INSTALLED) ## run the tests, all but those of the docs
+	$(PYTEST) --numprocesses $(WORKERS) --maxprocesses 8 --ignore tests/docs tests
+
+lint: $(INSTALLED) ## check style, types and which module imports which
+	.venv/bin/ruff check
+	.venv/bin/ruff format --check
+	.venv/bin/mypy
+	.venv/bin/lint-imports --no-cache --no-logo
+
+docs: $(INSTALLED) ## run every snippet of the docs and check their links
+	$(PYTEST) tests/docs
+
+check: lint test docs ## all of these three, as before a change is taken
+
+format: $(INSTALLED) ## put the code in its house style
+	.venv/bin/ruff check --fix
+	.venv/bin/ruff format
+
+clean: ## remove .venv and the caches; runs/ stays
+	rm -rf .venv build src/*.egg-info .*_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(INSTALLED): pyproject.toml constraints.txt scripts/install
+	@sh scripts/install
+
+# The stamp says in which folder .venv was made; in another, it has to be made again.
+ifneq ($(shell cat $(INSTALLED) 2>/dev/null),$(CURDIR))
+$(INSTALLED): elsewhere
+endif

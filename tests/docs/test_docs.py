@@ -1,0 +1,155 @@
+"""Every snippet of the README and of docs/ runs.
+
+A page's blocks run in order, in one empty folder and, for Python, in one namespace:
+
+    python               executed
+    console              the lines after "$ " run as one bash script that stops at the first
+                         failure; the other lines are what a reader will see
+    yaml, json, toml     read, so that they are at least well formed
+    text                 only shown
+
+After the language may stand `file=NAME` (the block is written there, for the blocks below),
+`needs=data` (real data: `data/` in the folder is what REGARD_DATA points to, and without it the
+page ends there as a skip) or `norun: REASON`. What is not run says so in the page itself, and
+nothing else is left out.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.docs.pages import ROOT, Block, blocks_of, name, pages
+
+READERS: dict[str, Callable[[str], object]] = {
+    "yaml": yaml.safe_load,
+    "json": json.loads,
+    "toml": tomllib.loads,
+}
+LANGUAGES = {"python", "console", "text", *READERS}
+WORDS = re.compile(r"|needs=data|file=[\w.-]+|norun: \S.{9,}")
+SECONDS = 120
+PAGES = [
+    page for page in pages() if name(page) == "README.md" or page.is_relative_to(ROOT / "docs")
+]
+
+
+def run_console(block: Block, folder: Path) -> None:
+    """Run the commands as a reader would, with the `regard` and `python` of this environment."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-e", "-o", "pipefail", "-c", "\n".join(block.commands)],
+        cwd=folder,
+        env={**os.environ, "PATH": path},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, (
+        f"{block.place}: exit {done.returncode}\n{done.stdout}{done.stderr}"
+    )
+
+
+def run_python(block: Block, namespace: dict[str, object]) -> None:
+    """Execute with the page's own line numbers, so that a traceback leads to the page."""
+    code = compile("\n" * (block.line - 1) + block.text, block.page, "exec", dont_inherit=True)
+    exec(code, namespace)
+
+
+def link_data(block: Block, folder: Path) -> None:
+    data = os.environ.get("REGARD_DATA")
+    if not data:
+        pytest.skip(f"{block.place} and what follows need REGARD_DATA")
+    if not (folder / "data").exists():
+        (folder / "data").symlink_to(Path(data).resolve())
+
+
+def run(block: Block, folder: Path, namespace: dict[str, object]) -> None:
+    if block.words.startswith("norun"):
+        return
+    if block.words == "needs=data":
+        link_data(block, folder)
+    if block.file:
+        (folder / block.file).write_text(block.text, encoding="utf-8")
+    if block.language in READERS:
+        READERS[block.language](block.text)
+    elif block.language == "console":
+        run_console(block, folder)
+    elif block.language == "python":
+        run_python(block, namespace)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_the_blocks_of_a_page_run(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    (tmp_path / ".venv").symlink_to(sys.prefix)
+    namespace: dict[str, object] = {"__name__": "__main__"}
+    for block in blocks_of(name(page), page.read_text(encoding="utf-8")):
+        run(block, tmp_path, namespace)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_every_block_says_what_it_is(page: Path) -> None:
+    for block in blocks_of(name(page), page.read_text(encoding="utf-8")):
+        came = f"{block.place}: {block.language} {block.words}"
+        assert block.language in LANGUAGES, f"{came}: expected one of {sorted(LANGUAGES)}"
+        assert WORDS.fullmatch(block.words), (
+            f"{came}: expected nothing, file=NAME, needs=data or norun: and a reason"
+        )
+        if block.language == "console":
+            assert block.commands, f'{came}: expected lines that begin with "$ "'
+
+
+def test_a_command_that_fails_is_seen_and_placed(tmp_path: Path) -> None:
+    block = Block("page.md", 13, "console", "", "$ true\n$ false | cat\n$ true\n")
+    with pytest.raises(AssertionError, match=r"page\.md:13: exit 1"):
+        run(block, tmp_path, {})
+
+
+def test_python_that_fails_is_seen_and_placed(tmp_path: Path) -> None:
+    with pytest.raises(ZeroDivisionError) as error:
+        run(Block("page.md", 7, "python", "", "x = 1\nx / 0\n"), tmp_path, {})
+    assert error.traceback[-1].lineno + 1 == 8
+
+
+def test_data_that_cannot_be_read_is_seen(tmp_path: Path) -> None:
+    with pytest.raises(yaml.YAMLError):
+        run(Block("page.md", 1, "yaml", "file=a.yaml", "a: [1"), tmp_path, {})
+
+
+def test_blocks_share_a_folder_and_a_namespace(tmp_path: Path) -> None:
+    namespace: dict[str, object] = {}
+    run(Block("page.md", 1, "text", "file=pairs.tsv", "a\tb\n"), tmp_path, namespace)
+    run(Block("page.md", 2, "console", "", "$ cp pairs.tsv more.tsv\n"), tmp_path, namespace)
+    run(Block("page.md", 3, "python", "", "x = 41\n"), tmp_path, namespace)
+    run(Block("page.md", 4, "python", "", "x += 1\n"), tmp_path, namespace)
+    run(Block("page.md", 5, "python", "norun: it would fail", "1 / 0\n"), tmp_path, namespace)
+    assert (tmp_path / "more.tsv").read_text() == "a\tb\n"
+    assert namespace["x"] == 42
+
+
+def test_real_data_is_linked_or_the_rest_of_the_page_skipped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    block = Block("page.md", 5, "console", "needs=data", "$ ls data/here\n")
+    monkeypatch.delenv("REGARD_DATA", raising=False)
+    with pytest.raises(pytest.skip.Exception, match=r"page\.md:5"):
+        run(block, tmp_path, {})
+    (tmp_path / "real" / "here").mkdir(parents=True)
+    monkeypatch.setenv("REGARD_DATA", str(tmp_path / "real"))
+    run(block, tmp_path, {})
+    assert (tmp_path / "data" / "here").is_dir()

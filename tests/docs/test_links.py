@@ -1,0 +1,71 @@
+"""Every link of every page leads somewhere. The net is not asked."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+from tests.docs.pages import ROOT, anchors_of, links_of, name, pages
+
+
+def fault_of(link: str, page: Path, root: Path) -> str | None:
+    """What is wrong with this link of this page, or None."""
+    parts = urlsplit(link)
+    if parts.scheme == "mailto":
+        return None
+    if parts.scheme or parts.netloc:
+        well_formed = parts.scheme == "https" and "." in parts.netloc
+        return None if well_formed else "expected https://host/path"
+    target = (page.parent / unquote(parts.path)).resolve() if parts.path else page
+    if not link or parts.path.startswith("/") or not target.is_relative_to(root):
+        return "expected a path inside the project, relative to the page"
+    if not target.exists():
+        return "there is no such file"
+    if parts.fragment and target.suffix != ".md":
+        return "only headings of Markdown pages are lasting anchors"
+    if parts.fragment and parts.fragment not in anchors_of(target.read_text(encoding="utf-8")):
+        return f"{target.name} has no such heading"
+    return None
+
+
+@pytest.mark.parametrize("page", pages(), ids=name)
+def test_the_links_of_a_page_lead_somewhere(page: Path) -> None:
+    links = links_of(page.read_text(encoding="utf-8"))
+    faults = {link: fault for link in links if (fault := fault_of(link, page, ROOT))}
+    assert not faults
+
+
+@pytest.mark.parametrize("page", pages(), ids=name)
+def test_the_make_commands_that_a_page_names_exist(page: Path) -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    there = set(re.findall(r"^([a-z]+):", makefile, re.MULTILINE))
+    text = page.read_text(encoding="utf-8")
+    named = re.findall(r"(?:`|^ *\$ )make ([a-z]+)", text, re.MULTILINE)
+    assert set(named) <= there
+
+
+@pytest.mark.parametrize(
+    ("link", "fault"),
+    [
+        ("b.md#there", None),
+        ("#here", None),
+        ("https://example.org", None),
+        ("b.md#nowhere", "no such heading"),
+        ("c.md", "no such file"),
+        ("http://example.org", "expected https"),
+        ("https:example", "expected https"),
+        ("/b.md", "inside the project"),
+        ("../../b.md", "inside the project"),
+        ("", "inside the project"),
+    ],
+)
+def test_good_links_are_told_from_bad(link: str, fault: str | None, tmp_path: Path) -> None:
+    page = tmp_path / "a.md"
+    page.write_text("# Here\n")
+    (tmp_path / "b.md").write_text("# There\n")
+    found = fault_of(link, page, tmp_path)
+    assert (found is None) == (fault is None)
+    assert fault is None or fault in str(found)

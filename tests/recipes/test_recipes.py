@@ -1,0 +1,81 @@
+"""Recipe pages: every page parses, round trips, and a mistake in one is named."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from regard import recipes
+from regard.build import build_recurrent
+from regard.config import AttentionConfig, DataConfig, Experiment, RecurrentConfig, TrainingConfig
+from regard.errors import UserError
+
+
+@pytest.mark.parametrize("name", recipes.names())
+def test_every_recipe_is_a_model_and_says_what_it_is(name):
+    experiment = recipes.load(recipes.find(name))
+    assert experiment.name == name
+    assert len(experiment.about) > 20
+    size = experiment.model.embedding and 13
+    assert sum(p.numel() for p in build_recurrent(experiment.model, size, size).parameters()) > 0
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.builds(
+        Experiment,
+        name=st.sampled_from(["a", "böse name", "x-1"]),
+        about=st.sampled_from(["", "two\nlines: with a colon"]),
+        data=st.builds(
+            DataConfig,
+            limit=st.none() | st.integers(1, 99),
+            lowercase=st.booleans(),
+            vocabulary=st.none() | st.just(("猫", "坐")),
+        ),
+        model=st.builds(
+            RecurrentConfig,
+            wiring=st.sampled_from(["luong", "plain"]),
+            attention=st.builds(AttentionConfig, temperature=st.floats(0.1, 3)),
+        ),
+        training=st.builds(TrainingConfig, clip=st.none() | st.floats(0.1, 9)),
+    )
+)
+def test_a_dumped_page_loads_as_the_same_experiment(tmp_path_factory, experiment):
+    page = tmp_path_factory.mktemp("recipes") / "page.yaml"
+    page.write_text(recipes.dump(experiment), encoding="utf8")
+    assert recipes.load(page) == experiment
+
+
+@pytest.mark.parametrize(
+    ("page", "words"),
+    [
+        ("data: {lowercase: maybe}", "data.lowercase: 'maybe'"),
+        ("data: {tokeniser: words}", "data.tokeniser is not a field of a recipe; did you mean"),
+        ("training: {epochs: many}", "training.epochs: 'many'"),
+        ("model: {cell: grru}", "model.cell: 'grru'"),
+        ("data: 3", "data holds fields, but came as 3"),
+        ("- a list", "a recipe is a page of"),
+        ("data: {path: [", "this is not YAML"),
+    ],
+)
+def test_mistakes_are_named_with_their_file(tmp_path, page, words):
+    path = tmp_path / "mine.yaml"
+    path.write_text(page, encoding="utf8")
+    with pytest.raises(UserError) as caught:
+        recipes.load(path)
+    assert str(caught.value).startswith(str(path))
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_paths_beside_a_page_are_found_from_anywhere(tmp_path, monkeypatch):
+    (tmp_path / "mine.yaml").write_text("data: {path: pairs.tsv, dev_path: gone.tsv}")
+    (tmp_path / "pairs.tsv").write_text("a\tb\n")
+    monkeypatch.chdir("/")
+    data = recipes.load(tmp_path / "mine.yaml").data
+    assert data.path == tmp_path / "pairs.tsv"
+    assert str(data.dev_path) == "gone.tsv"
+
+
+def test_an_unknown_name_offers_the_nearest():
+    with pytest.raises(UserError, match="did you mean tatoeba-luong"):
+        recipes.find("tatoeba-lung")
