@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import torch
 
+from regard.data.special import END, PAD, START, UNKNOWN
 from regard.shapes import Bool, Int, Tensor
 
-PAD, START, END, UNKNOWN = 0, 1, 2, 3
-"""The numbers of the four special tokens. A vocabulary may leave out the last."""
+__all__ = ["END", "PAD", "START", "UNKNOWN", "PairBatch", "Tokens", "pad", "pair_batch"]
 
 
 @dataclass(frozen=True)

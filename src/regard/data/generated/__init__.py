@@ -1,0 +1,23 @@
+"""Data made by rules, so that every answer is known."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from regard.data.generated import numbers, sequences
+from regard.data.text import Pair
+
+Name = Literal["numbers", "copy", "reverse", "sort"]
+
+
+def generate(name: Name, count: int, seed: int) -> tuple[Pair, ...]:
+    """Make so many different pairs of this name, with each module's own defaults."""
+    match name:
+        case "numbers":
+            return numbers.numbers(count, seed=seed)
+        case "copy":
+            return sequences.copy(count, seed)
+        case "reverse":
+            return sequences.reverse(count, seed)
+        case "sort":
+            return sequences.sort(count, seed)

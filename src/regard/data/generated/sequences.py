@@ -1,0 +1,77 @@
+"""Random sequences of letters to copy, to reverse ("q a f" to "f a q") or to sort: what has to be
+looked at for every letter is known beforehand."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from regard.data.text import Pair
+from regard.errors import UserError
+
+
+@dataclass(frozen=True)
+class SequenceSettings:
+    """What the sequences look like."""
+
+    symbols: str = "abcdefghijklmnopqrstuvwxyz"
+    """The letters they are made of."""
+    shortest: int = 3
+    """The fewest letters of a sequence."""
+    longest: int = 10
+    """The most letters of a sequence."""
+
+    def __post_init__(self) -> None:
+        if not self.symbols or len(set(self.symbols)) < len(self.symbols):
+            raise UserError(f"symbols are {self.symbols!r}: expected different letters")
+        if not 1 <= self.shortest <= self.longest:
+            raise UserError(
+                f"lengths from {self.shortest} to {self.longest}: expected 1 or more, rising"
+            )
+
+    @property
+    def possible(self) -> int:
+        """How many such sequences there are."""
+        lengths = range(self.shortest, self.longest + 1)
+        return sum(len(self.symbols) ** length for length in lengths)
+
+
+DEFAULT = SequenceSettings()
+
+
+def copy(count: int, seed: int = 1, settings: SequenceSettings = DEFAULT) -> tuple[Pair, ...]:
+    """Different sequences, each to itself."""
+    return _pairs(count, seed, settings, lambda letters: letters)
+
+
+def reverse(count: int, seed: int = 1, settings: SequenceSettings = DEFAULT) -> tuple[Pair, ...]:
+    """Different sequences, each to the same read backwards."""
+    return _pairs(count, seed, settings, lambda letters: letters[::-1])
+
+
+def sort(count: int, seed: int = 1, settings: SequenceSettings = DEFAULT) -> tuple[Pair, ...]:
+    """Different sequences, each to its letters in the order of `symbols`."""
+    return _pairs(
+        count, seed, settings, lambda letters: sorted(letters, key=settings.symbols.index)
+    )
+
+
+def _pairs(
+    count: int, seed: int, settings: SequenceSettings, answer: Callable[[list[str]], list[str]]
+) -> tuple[Pair, ...]:
+    """Draw until there are enough: lengths evenly, then letters. Where half of all sequences would
+    be wanted the drawing would become slow: UserError."""
+    if not 1 <= count <= settings.possible // 2:
+        raise UserError(
+            f"{count} different sequences: expected 1 to {settings.possible // 2}, which is half "
+            f"of all with {settings.shortest} to {settings.longest} of {settings.symbols!r}"
+        )
+    drawing = random.Random(seed)
+    pairs: dict[str, Pair] = {}
+    while len(pairs) < count:
+        length = drawing.randint(settings.shortest, settings.longest)
+        letters = drawing.choices(settings.symbols, k=length)
+        source, target = " ".join(letters), " ".join(answer(letters))
+        pairs.setdefault(source, Pair(source, target, len(pairs) + 1))
+    return tuple(pairs.values())

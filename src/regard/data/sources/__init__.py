@@ -1,0 +1,1 @@
+"""Data that others made, fetched when it is asked for."""

@@ -1,0 +1,309 @@
+"""Text to numbers and back, in one file that holds everything needed."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal
+
+import tokenizers
+from tokenizers import models, trainers
+
+from regard.data.cutting import (
+    MARK,
+    at_spaces,
+    by_spacy,
+    normaliser,
+    plain,
+    to_characters,
+    to_words,
+)
+from regard.data.special import SPECIAL, UNKNOWN
+from regard.errors import UserError
+
+Kind = Literal["words", "spaces", "characters", "bpe", "unigram", "spacy"]
+SUBWORDS: tuple[Kind, ...] = ("bpe", "unigram")
+SUBWORD_SIZE = 8000
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class TokenizerSettings:
+    """How text is cut and which pieces are known."""
+
+    kind: Kind = "words"
+    """`words` (runs of letters and digits, other symbols one by one), `spaces` (text that is cut
+    already), `characters`, `bpe` and `unigram` (subwords), `spacy` (its rules for `language`)."""
+    language: str = "en"
+    """The language code that spaCy goes by."""
+    lowercase: bool = False
+    """Lower-case all text."""
+    min_count: int = 1
+    """Pieces that occur less often are unknown. BPE joins pairs that occur as often, and at least
+    twice; unigram subwords do not count."""
+    size: int | None = None
+    """The largest vocabulary, special tokens included; None keeps every word, and 8000 subwords."""
+    vocabulary: tuple[str, ...] | None = None
+    """The pieces in their order, special tokens left out, instead of learning them: as
+    `Tokenizer.vocabulary` shows them, with ▁ except for `spaces`. Not for subwords."""
+    unknown: bool = True
+    """Whether there is an <unk>. Without it an unknown piece is a UserError. Subwords need it."""
+
+    def __post_init__(self) -> None:
+        if self.min_count < 1:
+            raise UserError(f"min_count is {self.min_count}: expected at least 1")
+        if self.size is not None and self.size <= len(SPECIAL):
+            raise UserError(f"size is {self.size}: expected more than the special tokens")
+        if self.kind in SUBWORDS and not (self.vocabulary is None and self.unknown):
+            raise UserError(
+                f"{self.kind} learns its own vocabulary, with an <unk>: take words, spaces, "
+                "characters or spacy where the vocabulary is given"
+            )
+
+    @property
+    def special(self) -> tuple[str, ...]:
+        """The special tokens in front of the vocabulary."""
+        return SPECIAL if self.unknown else SPECIAL[:UNKNOWN]
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """One text as numbers, the pieces they stand for, and the word (from 0) of each piece."""
+
+    ids: list[int]
+    pieces: tuple[str, ...]
+    words: tuple[int, ...]
+
+
+class Tokenizer:
+    """Cuts text to pieces that have numbers. Made by `train` or `load`, and never changed.
+
+    A text that is encoded and decoded comes back as `normalise` gives it, as far as its pieces are
+    known. Nothing in a text is read as a special token, and neither START nor END is added.
+    """
+
+    def __init__(self, model: models.Model, settings: TokenizerSettings) -> None:
+        self.settings = settings
+        self._engine = _engine(model, settings)
+        self._normaliser = normaliser(lowercase=settings.lowercase)
+        self._cut = by_spacy(settings.language) if settings.kind == "spacy" else None
+        pieces = _in_order(self._engine)
+        self.vocabulary: tuple[str, ...] = tuple(pieces if settings.unknown else pieces[:-1])
+        """Every piece in the order of its number, special tokens first."""
+
+    @classmethod
+    def train(cls, texts: Iterable[str], settings: TokenizerSettings) -> Tokenizer:
+        """Learn a vocabulary from texts (of both sides, where they are to share it).
+
+        The same texts give the same tokenizer, but for unigram, where the library leaves ties to
+        chance. UserError where `size` is too small for the characters of subwords, or where a given
+        vocabulary is not a list of different pieces.
+        """
+        return cls(_model(texts, settings), settings)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Tokenizer:
+        """Read what `save` wrote; UserError where it is something else."""
+        try:
+            saved = json.loads(Path(path).read_text(encoding="utf8"))
+            given = saved["settings"]
+            if given["vocabulary"] is not None:
+                given["vocabulary"] = tuple(given["vocabulary"])
+            settings = TokenizerSettings(**given)
+            model = tokenizers.Tokenizer.from_str(json.dumps(saved["tokenizer"])).model
+        except OSError as error:
+            raise UserError(f"cannot read the tokenizer {path}: {error.strerror}") from error
+        except Exception as error:  # the library raises nothing narrower
+            raise UserError(f"{path} is not a tokenizer that regard wrote: {error!r}") from error
+        return cls(model, settings)
+
+    def save(self, path: str | Path) -> None:
+        """Write one JSON file, whole or not at all."""
+        saved = {
+            "format": FORMAT,
+            "settings": asdict(self.settings),
+            "tokenizer": json.loads(self._engine.to_str()),
+        }
+        path = Path(path)
+        unfinished = path.with_name(path.name + ".unfinished")
+        unfinished.write_text(json.dumps(saved, ensure_ascii=False, indent=1), encoding="utf8")
+        unfinished.replace(path)
+
+    def __len__(self) -> int:
+        return len(self.vocabulary)
+
+    def normalise(self, text: str) -> str:
+        """The text as it comes back: in NFC, with single spaces, lower-cased where that is set."""
+        return plain(self._normaliser.normalize_str(text))
+
+    def encode(self, text: str) -> Encoding:
+        """Cut a text; UserError naming a piece that is unknown where there is no <unk>."""
+        encoding = self._encode(text)
+        self._check([encoding.ids], [text])
+        return Encoding(encoding.ids, self.pieces(encoding.ids), _words(encoding))
+
+    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        """Only the numbers, of many texts, on all cores."""
+        encodings = self._engine.encode_batch_fast(
+            [self._input(text) for text in texts], is_pretokenized=self._cut is not None
+        )
+        batch = [encoding.ids for encoding in encodings]
+        self._check(batch, texts)
+        return batch
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The text of these numbers. Special tokens are left out, but <unk> is shown."""
+        pieces = [self.vocabulary[number] for number in ids if number >= UNKNOWN]
+        if self.settings.kind == "spaces":
+            return plain(" ".join(pieces))
+        if self.settings.kind in ("words", "spacy"):  # a word of its own; elsewhere part of one
+            pieces = [MARK + piece if piece == SPECIAL[UNKNOWN] else piece for piece in pieces]
+        return plain("".join(pieces).replace(MARK, " ").strip())
+
+    def pieces(self, ids: Iterable[int]) -> tuple[str, ...]:
+        """The pieces as people read them: words without ▁; in smaller pieces ▁ is a space."""
+        pieces = [self.vocabulary[number] for number in ids]
+        if self.settings.kind in ("words", "spacy"):
+            pieces = [piece.removeprefix(MARK) for piece in pieces]
+        return tuple(map(plain, pieces))
+
+    def _input(self, text: str) -> str | list[str]:
+        return self._cut(self._normaliser.normalize_str(text)) if self._cut else text
+
+    def _encode(self, text: str) -> tokenizers.Encoding:
+        return self._engine.encode(self._input(text), is_pretokenized=self._cut is not None)
+
+    def _check(self, batch: Sequence[Sequence[int]], texts: Sequence[str]) -> None:
+        if self.settings.unknown:
+            return
+        missing = len(self)  # the number of the <unk> that the vocabulary leaves out
+        for ids, text in zip(batch, texts, strict=True):
+            if missing in ids:
+                piece = self._piece_of(text, ids.index(missing))
+                raise UserError(
+                    f"{piece!r} in {text!r} is not among the {missing} pieces of the vocabulary, "
+                    "which has no <unk>"
+                )
+
+    def _piece_of(self, text: str, position: int) -> str:
+        encoding, given = self._encode(text), self._input(text)
+        if isinstance(given, list):
+            return given[_words(encoding)[position]].removeprefix(MARK)
+        return text[slice(*encoding.offsets[position])].strip()
+
+
+def _engine(model: models.Model, settings: TokenizerSettings) -> tokenizers.Tokenizer:
+    """The library's tokenizer. For spaCy it is given words, normalised and cut."""
+    engine = tokenizers.Tokenizer(model)
+    if settings.kind == "spacy":
+        return engine
+    engine.normalizer = normaliser(lowercase=settings.lowercase)
+    match settings.kind:
+        case "spaces":
+            engine.pre_tokenizer = at_spaces()
+        case "characters":
+            engine.pre_tokenizer = to_words(first_marked=False)
+        case _:
+            engine.pre_tokenizer = to_words()
+    return engine
+
+
+def _in_order(engine: tokenizers.Tokenizer) -> list[str]:
+    numbers = engine.get_vocab()
+    return sorted(numbers, key=numbers.__getitem__)
+
+
+def _words(encoding: tokenizers.Encoding) -> tuple[int, ...]:
+    return tuple(word for word in encoding.word_ids if word is not None)
+
+
+def _model(texts: Iterable[str], settings: TokenizerSettings) -> models.Model:
+    match settings.kind:
+        case "bpe":
+            return _bpe(list(texts), settings)
+        case "unigram":
+            return _unigram(list(texts), settings)
+        case _ if settings.vocabulary is None:
+            return _listed(_frequent(texts, settings), settings)
+        case _:
+            return _listed(_given(settings.vocabulary, settings), settings)
+
+
+def _listed(pieces: Sequence[str], settings: TokenizerSettings) -> models.Model:
+    """Words, or characters (subwords of which no two are ever joined), in this order."""
+    numbers = {piece: number for number, piece in enumerate([*settings.special, *pieces])}
+    unknown = SPECIAL[UNKNOWN]
+    numbers.setdefault(unknown, len(numbers))  # where it is left out, past the end
+    if settings.kind == "characters":
+        return models.BPE(numbers, [], unk_token=unknown)
+    return models.WordLevel(numbers, unk_token=unknown)
+
+
+def _given(pieces: Sequence[str], settings: TokenizerSettings) -> list[str]:
+    if settings.kind == "spaces":  # the other kinds' pieces have marks, which are not text
+        normal = normaliser(lowercase=settings.lowercase)
+        pieces = [piece if piece in SPECIAL else normal.normalize_str(piece) for piece in pieces]
+    seen = set(SPECIAL)
+    for piece in pieces:
+        if piece in seen:
+            why = "it is put in front by itself" if piece in SPECIAL else "it is there twice"
+            raise UserError(f"leave {piece!r} out of the vocabulary: {why}")
+        seen.add(piece)
+    return list(pieces)
+
+
+def _frequent(texts: Iterable[str], settings: TokenizerSettings) -> list[str]:
+    """The pieces that occur often enough, the most frequent first, equals by their letters."""
+    engine = _engine(models.WordLevel(), settings)
+    if settings.kind == "characters":
+        engine.pre_tokenizer = to_characters()
+    if settings.kind == "spacy":
+        cut, normal = by_spacy(settings.language), normaliser(lowercase=settings.lowercase)
+        texts = (word for text in texts for word in cut(normal.normalize_str(text)))
+    trainer = trainers.WordLevelTrainer(
+        vocab_size=sys.maxsize if settings.size is None else settings.size - len(settings.special),
+        min_frequency=settings.min_count,
+        special_tokens=[],
+        show_progress=False,
+    )
+    engine.train_from_iterator(texts, trainer)
+    return _in_order(engine)
+
+
+def _bpe(texts: list[str], settings: TokenizerSettings) -> models.Model:
+    """Byte-pair encoding over characters (Sennrich et al. 2016), inside words."""
+    engine = _engine(models.BPE(unk_token=SPECIAL[UNKNOWN]), settings)
+    trainer = trainers.BpeTrainer(
+        vocab_size=_subword_size(texts, settings),
+        min_frequency=max(2, settings.min_count),
+        special_tokens=list(SPECIAL),
+        show_progress=False,
+    )
+    engine.train_from_iterator(texts, trainer)
+    return engine.model
+
+
+def _unigram(texts: list[str], settings: TokenizerSettings) -> models.Model:
+    """A unigram language model over pieces (Kudo 2018), inside words."""
+    engine = _engine(models.Unigram(), settings)
+    size = _subword_size(texts, settings) - len(SPECIAL)
+    trainer = trainers.UnigramTrainer(vocab_size=size, special_tokens=[], show_progress=False)
+    engine.train_from_iterator(texts, trainer)
+    learned = json.loads(engine.to_str())["model"]["vocab"]
+    special = [(name, 0.0) for name in SPECIAL]
+    return models.Unigram([*special, *map(tuple, learned)], unk_id=UNKNOWN)
+
+
+def _subword_size(texts: list[str], settings: TokenizerSettings) -> int:
+    size = SUBWORD_SIZE if settings.size is None else settings.size
+    normal = normaliser(lowercase=settings.lowercase)
+    characters = set(MARK).union(*map(normal.normalize_str, texts)) - {" "}
+    if len(characters) + len(SPECIAL) >= size:
+        raise UserError(
+            f"a vocabulary of {size} cannot hold the {len(characters)} characters of the texts, "
+            f"{len(SPECIAL)} special tokens and a subword: give a larger size"
+        )
+    return size

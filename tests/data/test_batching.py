@@ -1,0 +1,180 @@
+"""Every pair once an epoch, little padding, and an order that can be taken up again."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from regard.data.batch import END, PairBatch, pair_batch
+from regard.data.batching import BatchSettings, PairBatches
+from regard.data.text import read_pairs
+from regard.errors import UserError
+
+
+def pairs_of(count: int, seed: int = 1) -> tuple[list[list[int]], list[list[int]]]:
+    """Sources that begin with a number of their own; targets of about their length."""
+    random = np.random.default_rng(seed)
+    lengths = random.integers(1, 41, size=count)
+    sources = [[4 + i, *random.integers(4, 97, n).tolist(), END] for i, n in enumerate(lengths)]
+    targets = [
+        [*random.integers(4, 89, max(1, n + random.integers(-3, 4))).tolist(), END] for n in lengths
+    ]
+    return sources, targets
+
+
+def same(one: PairBatch, other: PairBatch) -> bool:
+    return (
+        torch.equal(one.source.ids, other.source.ids)
+        and torch.equal(one.source.mask, other.source.mask)
+        and torch.equal(one.inputs, other.inputs)
+        and torch.equal(one.outputs, other.outputs)
+        and torch.equal(one.mask, other.mask)
+    )
+
+
+def places(batches: list[PairBatch]) -> list[int]:
+    return [int(number) - 4 for batch in batches for number in batch.source.ids[:, 0]]
+
+
+sequences = st.lists(st.integers(1, 97), min_size=1, max_size=13)
+
+
+@given(
+    st.lists(st.tuples(sequences, sequences), max_size=31),
+    st.one_of(st.none(), st.integers(1, 101)),
+    st.integers(1, 7),
+    st.integers(0, 5),
+)
+@settings(max_examples=60, deadline=None)
+def test_every_pair_is_there_once_and_every_batch_keeps_its_limits(
+    pairs: list[tuple[list[int], list[int]]], tokens: int | None, sentences: int, number: int
+) -> None:
+    batches = PairBatches(
+        [source for source, _ in pairs],
+        [target for _, target in pairs],
+        BatchSettings(tokens=tokens, sentences=sentences),
+        seed=3,
+    )
+    found = []
+    for batch in batches.epoch(number):
+        size = len(batch.mask)
+        assert size <= sentences
+        positions = batch.source.mask.numel() + batch.mask.numel()
+        assert size == 1 or tokens is None or positions <= tokens
+        for row in range(size):
+            source = batch.source.ids[row][batch.source.mask[row]].tolist()
+            found.append((source, batch.outputs[row][batch.mask[row]].tolist()))
+    assert sorted(found) == sorted(pairs)
+    assert batches.num_batches(number) == sum(1 for _ in batches.epoch(number))
+
+
+def test_a_batch_is_what_pair_batch_makes() -> None:
+    sources, targets = pairs_of(89)
+    batches = PairBatches(sources, targets, BatchSettings(tokens=211), 7)
+    for batch in batches.epoch(0):
+        chosen = places([batch])
+        assert same(batch, pair_batch([sources[i] for i in chosen], [targets[i] for i in chosen]))
+
+
+def test_no_more_pair_would_have_fitted() -> None:
+    sources, targets = pairs_of(497)
+    limit = 503
+    in_order = list(PairBatches(sources, targets, BatchSettings(tokens=limit), 7).in_order())
+    for this, following in pairwise(in_order):
+        chosen = [*this.indices, following.indices[0]]
+        width = max(len(sources[i]) for i in chosen) + max(len(targets[i]) for i in chosen)
+        assert width * len(chosen) > limit
+
+
+def test_an_epoch_follows_from_seed_and_number_alone() -> None:
+    sources, targets = pairs_of(997)
+
+    def order(seed: int, number: int) -> list[int]:
+        settings = BatchSettings(tokens=503)
+        return places(list(PairBatches(sources, targets, settings, seed).epoch(number)))
+
+    assert order(1, 2) == order(1, 2)
+    assert order(1, 2) != order(1, 3)
+    assert order(1, 2) != order(2, 2)
+
+
+def test_other_pairs_meet_in_another_epoch() -> None:
+    sources, targets = pairs_of(997)
+    batches = PairBatches(sources, targets, BatchSettings(tokens=503), 1)
+    first, second = ({frozenset(places([b])) for b in batches.epoch(n)} for n in (0, 1))
+    assert len(first & second) < len(first) / 10
+
+
+def test_batches_do_not_come_by_length() -> None:
+    sources, targets = pairs_of(1999)
+    batches = PairBatches(sources, targets, BatchSettings(tokens=503), 1)
+    widths = [batch.mask.size(1) for batch in batches.epoch(0)]
+    neighbours = np.corrcoef(widths[:-1], widths[1:])[0, 1]
+    assert abs(neighbours) < 0.3
+
+
+@pytest.mark.parametrize("start", [0, 1, 11, 10_000])
+def test_a_resumed_epoch_goes_on_where_it_was(start: int) -> None:
+    sources, targets = pairs_of(499)
+    batches = PairBatches(sources, targets, BatchSettings(tokens=503), 1)
+    whole, resumed = list(batches.epoch(5)), list(batches.epoch(5, start))
+    assert len(resumed) == max(0, len(whole) - start)
+    assert all(same(one, other) for one, other in zip(whole[start:], resumed, strict=True))
+
+
+@pytest.mark.parametrize("sizes", [BatchSettings(2048), BatchSettings(None, 64)])
+def test_little_is_padding(sizes: BatchSettings) -> None:
+    sources, targets = pairs_of(4999)
+    batches = PairBatches(sources, targets, sizes, 1)
+    real = padded = 0
+    for batch in batches.epoch(0):
+        for mask in (batch.source.mask, batch.mask):
+            real, padded = real + int(mask.sum()), padded + mask.numel()
+    assert 1 - real / padded < 0.1  # in the order that came it would be about 0.45
+
+
+def test_for_evaluation_all_come_once_and_can_be_put_back() -> None:
+    sources, targets = pairs_of(251)
+    batches = PairBatches(sources, targets, BatchSettings(tokens=None, sentences=17), 1)
+    back = {
+        int(index): source[mask].tolist()
+        for each in batches.in_order()
+        for index, source, mask in zip(
+            each.indices, each.batch.source.ids, each.batch.source.mask, strict=True
+        )
+    }
+    assert [back[index] for index in range(251)] == sources
+    longest = [each.batch.source.ids.size(1) for each in batches.in_order()]
+    assert longest == sorted(longest, reverse=True)
+
+
+def test_no_pairs_are_no_batches() -> None:
+    batches = PairBatches([], [], BatchSettings(), 1)
+    assert len(batches) == batches.num_batches(0) == 0
+    assert list(batches.epoch(0)) == list(batches.in_order()) == []
+
+
+def test_what_cannot_be_batched_is_refused() -> None:
+    with pytest.raises(UserError, match="give tokens, sentences or both"):
+        BatchSettings(None, None)
+    with pytest.raises(UserError, match="a batch of 0 sentences"):
+        BatchSettings(7, 0)
+    with pytest.raises(ValueError, match="2 sources and 1 targets"):
+        PairBatches([[1], [2]], [[3]], BatchSettings(), 1)
+    with pytest.raises(ValueError, match="target 1 is empty"):
+        PairBatches([[1], [2]], [[3], []], BatchSettings(), 1)
+
+
+def test_little_of_real_text_is_padding(real_data: Path) -> None:
+    pairs = read_pairs(real_data / "tatoeba" / "deu.txt", limit=10_000).pairs
+    sources = [[4] * len(pair.source.split()) for pair in pairs]
+    targets = [[4] * len(pair.target.split()) for pair in pairs]
+    batches = PairBatches(sources, targets, BatchSettings(None, 64), 1)
+    positions = sum(b.mask.numel() + b.source.mask.numel() for b in batches.epoch(0))
+    assert 1 - sum(map(len, sources + targets)) / positions < 0.1
