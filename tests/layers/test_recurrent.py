@@ -48,7 +48,10 @@ def test_going_on_from_a_state_equals_reading_at_once(kind):
     hidden = torch.zeros(3, 2, 7, dtype=torch.double)
     cell = torch.zeros_like(hidden) if kind == "lstm" else None
     for position in range(5):
-        step = ours(inputs[:, position : position + 1], hidden, cell)
+        run = ours(inputs[:, position : position + 1], hidden, cell)
+        step = ours.step(inputs[:, position], hidden, cell)
+        for name in ("hidden", "cell") if kind == "lstm" else ("hidden",):
+            torch.testing.assert_close(getattr(step, name), getattr(run, name))
         hidden, cell = step.hidden, step.cell
         torch.testing.assert_close(step.layers[-1][:, 0], theirs(inputs)[0][:, position])
 

@@ -1,1 +1,2 @@
-"""Scores of what a model wrote, each with its signature."""
+"""Scores of what a model wrote (`text`), and numbers about what it looked at (`attention`,
+`alignment`)."""

@@ -354,7 +354,7 @@ def _advance(
     """One step of the recurrent layers for every hypothesis."""
     axes = inputs.shape[:2]
     cell = None if state.cell is None else state.cell.flatten(0, 1)
-    read = stack(inputs.flatten(0, 1)[:, None], state.hidden.flatten(0, 1), cell)
+    read = stack.step(inputs.flatten(0, 1), state.hidden.flatten(0, 1), cell)
     top = read.layers[-1][:, 0].unflatten(0, axes)
     return top, replace(
         state,

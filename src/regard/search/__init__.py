@@ -1,1 +1,27 @@
 """From a decoder's probabilities to texts."""
+
+from regard.search.beam import BeamResult, BeamSettings, beam
+from regard.search.forced import Forced, forced
+from regard.search.greedy import greedy
+from regard.search.hypothesis import Hypothesis, HypothesisAttention, Lattice
+from regard.search.limits import Limits
+from regard.search.penalties import Average, GoogleLength, LengthPenalty, NoPenalty
+from regard.search.sample import sample
+
+__all__ = [
+    "Average",
+    "BeamResult",
+    "BeamSettings",
+    "Forced",
+    "GoogleLength",
+    "Hypothesis",
+    "HypothesisAttention",
+    "Lattice",
+    "LengthPenalty",
+    "Limits",
+    "NoPenalty",
+    "beam",
+    "forced",
+    "greedy",
+    "sample",
+]

@@ -1,0 +1,118 @@
+"""Scores of texts against references, from 0 to 100, each with the signature that makes it
+comparable. BLEU, chrF and TER are sacrebleu's (Post 2018)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sacrebleu.metrics.base import Metric
+
+References = Sequence[Sequence[str]]
+"""For every hypothesis one or more texts that it may agree with."""
+
+
+@dataclass(frozen=True)
+class Score:
+    """A number from 0 to 100, and how it was computed. TER is an error and may exceed 100."""
+
+    name: str
+    value: float
+    signature: str
+
+
+def bleu(
+    hypotheses: Sequence[str],
+    references: References,
+    *,
+    lowercase: bool = False,
+    tokenized: bool = False,
+) -> Score:
+    """BLEU (Papineni et al. 2002) over the whole corpus. `tokenized` texts are split at their
+    spaces, others by sacrebleu's 13a."""
+    from sacrebleu.metrics.bleu import BLEU
+
+    metric = BLEU(lowercase=lowercase, tokenize="none" if tokenized else "13a", force=True)
+    return _score("BLEU", metric, hypotheses, references)
+
+
+def chrf(hypotheses: Sequence[str], references: References, *, lowercase: bool = False) -> Score:
+    """chrF (Popović 2015): characters, so it needs no tokens and suits all languages."""
+    from sacrebleu.metrics.chrf import CHRF
+
+    return _score("chrF", CHRF(lowercase=lowercase), hypotheses, references)
+
+
+def ter(hypotheses: Sequence[str], references: References, *, lowercase: bool = False) -> Score:
+    """Translation edit rate (Snover et al. 2006): less is better. Words are split at spaces.
+
+    Capitals count unless `lowercase` is asked for; sacrebleu's own command ignores them."""
+    from sacrebleu.metrics.ter import TER
+
+    return _score("TER", TER(case_sensitive=not lowercase), hypotheses, references)
+
+
+def exact_match(
+    hypotheses: Sequence[str], references: References, *, lowercase: bool = False
+) -> Score:
+    """The percentage of hypotheses that are one of their references. How words are spaced is
+    overlooked."""
+    _check(hypotheses, references)
+
+    def normal(text: str) -> str:
+        return " ".join(text.lower().split() if lowercase else text.split())
+
+    right = sum(
+        normal(hypothesis) in map(normal, several)
+        for hypothesis, several in zip(hypotheses, references, strict=True)
+    )
+    numbers = {len(several) for several in references}
+    signature = f"nrefs:{numbers.pop() if len(numbers) == 1 else 'var'}"
+    signature += f"|case:{'lc' if lowercase else 'mixed'}|space:one"
+    return Score("exact match", 100 * right / len(hypotheses), signature)
+
+
+def score_texts(
+    hypotheses: Sequence[str],
+    references: References,
+    *,
+    lowercase: bool = False,
+    tokenized: bool = False,
+) -> tuple[Score, ...]:
+    """BLEU, chrF, TER and exact match. ValueError where there is nothing to compare."""
+    return (
+        bleu(hypotheses, references, lowercase=lowercase, tokenized=tokenized),
+        chrf(hypotheses, references, lowercase=lowercase),
+        ter(hypotheses, references, lowercase=lowercase),
+        exact_match(hypotheses, references, lowercase=lowercase),
+    )
+
+
+def _score(name: str, metric: Metric, hypotheses: Sequence[str], references: References) -> Score:
+    _check(hypotheses, references)
+    most = max(map(len, references))
+    # sacrebleu wants the first reference of every hypothesis, then every second one, and so on.
+    streams: list[list[Any]] = [
+        [several[number] if number < len(several) else None for several in references]
+        for number in range(most)
+    ]
+    value = metric.corpus_score(list(hypotheses), streams).score
+    return Score(name, value, str(metric.get_signature()))
+
+
+def _check(hypotheses: Sequence[str], references: References) -> None:
+    if not hypotheses:
+        raise ValueError("hypotheses must hold at least one text, got none")
+    if len(hypotheses) != len(references):
+        raise ValueError(
+            f"references must be given for every hypothesis: {len(references)} came for "
+            f"{len(hypotheses)} hypotheses"
+        )
+    for number, several in enumerate(references):
+        if isinstance(several, str) or not several:
+            raise ValueError(
+                f"references must hold a list of one or more texts for every hypothesis, got "
+                f"{several!r} for number {number}"
+            )

@@ -1,0 +1,261 @@
+"""The few best hypotheses of every sentence, extended together.
+
+At each step every living hypothesis is extended by every token, and of all these candidates of a
+sentence the `size` most probable are kept. Those among them that wrote the end are complete and
+leave the beam (Sutskever et al. 2014); the others live on. Candidates of one step are equally long,
+so this pruning goes by the plain sum of log probabilities. Complete hypotheses differ in length:
+the penalties decide among them, and only there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import overload
+
+import torch
+
+from regard.models.contracts import AttentionBlock, Decoder, Memory
+from regard.search.highest import highest_sums
+from regard.search.history import History, Step, impossible
+from regard.search.hypothesis import Hypothesis, Lattice
+from regard.search.limits import Limits, Rules
+from regard.search.penalties import Average, Coverage, LengthPenalty
+from regard.shapes import Bool, Float, Int, Tensor
+
+
+@dataclass(frozen=True)
+class BeamSettings:
+    """How wide to search and what to rank by.
+
+    `coverage_penalty` is Wu et al.'s beta. A sentence is done when `patience` times `size`
+    hypotheses have ended (Kasai et al. 2022), or when no living one can still be among the best;
+    with infinite patience only the latter counts and the search is never cut short."""
+
+    size: int = 5
+    num_best: int = 1
+    length_penalty: LengthPenalty = field(default_factory=Average)
+    coverage_penalty: float = 0.0
+    patience: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.size < 1:
+            raise ValueError(f"size is {self.size}: expected at least 1 hypothesis")
+        if not 1 <= self.num_best <= self.size:
+            raise ValueError(
+                f"num_best is {self.num_best}: expected 1 to the beam's size, {self.size}"
+            )
+        if self.coverage_penalty < 0:
+            raise ValueError(f"coverage_penalty is {self.coverage_penalty}: expected 0 or more")
+        if not self.patience > 0:
+            raise ValueError(f"patience is {self.patience}: expected more than 0")
+
+
+class BeamResult(Sequence[list[Hypothesis]]):
+    """Of each sentence its hypotheses, best first: `num_best`, or fewer where the limits allow no
+    more. What was cut off at the maximum competes with what ended."""
+
+    def __init__(self, hypotheses: list[list[Hypothesis]], history: History) -> None:
+        self._hypotheses = hypotheses
+        self._history = history
+
+    @overload
+    def __getitem__(self, index: int) -> list[Hypothesis]: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[list[Hypothesis]]: ...
+    def __getitem__(self, index: int | slice) -> list[Hypothesis] | list[list[Hypothesis]]:
+        return self._hypotheses[index]
+
+    def __len__(self) -> int:
+        return len(self._hypotheses)
+
+    def lattice(self, sentence: int) -> Lattice:
+        """All that this sentence's beam held, built when it is asked for."""
+        return self._history.lattice(range(len(self))[sentence])
+
+
+@torch.inference_mode()
+def beam(
+    decoder: Decoder,
+    memories: tuple[Memory, ...],
+    limits: Limits,
+    settings: BeamSettings,
+    *,
+    need_weights: bool = False,
+) -> BeamResult:
+    """Search for the best-ranked texts. Sentences leave the batch as they are done.
+
+    A coverage penalty asks the decoder for weights; they are returned only with `need_weights`.
+    Equal candidates keep their order: the lower hypothesis, then the lower token; of equally
+    ranked complete hypotheses the one that was complete first."""
+    rules = Rules.of(limits, memories)
+    steps: list[Step] = []
+    judged: list[_Living] = []
+    living, state = _Living.start(rules, memories, settings), decoder.start(memories)
+    judge = _Judge(rules, settings)
+    look = need_weights or living.coverage is not None
+    for position in range(rules.longest):
+        output, state = decoder.step(living.tokens, state, need_weights=look)
+        allowed = rules.log_probabilities(decoder.project(output.features), position)
+        totals, step = _extend(living, allowed, settings.size)
+        steps.append(replace(step, attention=output.attention) if need_weights else step)
+        living, done = judge(living, totals, step, output.attention, position)
+        going, parents = (~done).nonzero()[:, 0], step.parents
+        if going.size(0) < done.size(0):
+            judged.append(living)
+            if going.size(0) == 0:
+                break
+            living, state, parents = living.keep(going), state.keep(going), parents[going]
+        state = state.select(parents)
+    history = History(steps, rules.end)
+    return BeamResult(_read(judged, history, settings.size), history)
+
+
+@dataclass(frozen=True)
+class _Complete:
+    """The best complete hypotheses of each sentence, best first; the score is -inf where there are
+    not so many yet. A place says where one ended: step * size + slot."""
+
+    scores: Float[Tensor, "batch best"]
+    places: Int[Tensor, "batch best"]
+
+    @classmethod
+    def none(cls, rules: Rules, num_best: int) -> _Complete:
+        places = torch.zeros_like(rules.maximum)[:, None].repeat(1, num_best)
+        return cls(torch.full_like(places, -torch.inf, dtype=torch.float), places)
+
+    def add(
+        self, scores: Float[Tensor, "batch hypothesis"], places: Int[Tensor, "hypothesis"]
+    ) -> _Complete:
+        scores, order = torch.cat([self.scores, scores], dim=1).sort(
+            dim=1, descending=True, stable=True
+        )
+        num_best = self.places.size(1)
+        joined = torch.cat([self.places, places.expand(scores.size(0), -1)], dim=1)
+        return _Complete(scores[:, :num_best], joined.gather(1, order[:, :num_best]))
+
+    def keep(self, sentences: Int[Tensor, "kept"]) -> _Complete:
+        return _Complete(self.scores[sentences], self.places[sentences])
+
+
+@dataclass(frozen=True)
+class _Living:
+    """The beams of the sentences that are not done. A hypothesis that ended, and what would
+    continue it, has a total of -inf until better ones have taken its place."""
+
+    sentences: Int[Tensor, "batch"]
+    maximum: Int[Tensor, "batch"]
+    tokens: Int[Tensor, "batch hypothesis"]
+    totals: Float[Tensor, "batch hypothesis"]
+    complete: _Complete
+    num_ended: Int[Tensor, "batch"]
+    coverage: Coverage | None
+
+    @classmethod
+    def start(cls, rules: Rules, memories: tuple[Memory, ...], settings: BeamSettings) -> _Living:
+        tokens = rules.first()
+        return cls(
+            torch.arange(tokens.size(0), device=tokens.device),
+            rules.maximum,
+            tokens,
+            torch.zeros_like(tokens, dtype=torch.float),
+            _Complete.none(rules, settings.num_best),
+            torch.zeros_like(rules.maximum),
+            Coverage.none(memories[0]) if settings.coverage_penalty else None,
+        )
+
+    def keep(self, sentences: Int[Tensor, "kept"]) -> _Living:
+        return _Living(
+            self.sentences[sentences],
+            self.maximum[sentences],
+            self.tokens[sentences],
+            self.totals[sentences],
+            self.complete.keep(sentences),
+            self.num_ended[sentences],
+            self.coverage.keep(sentences) if self.coverage else None,
+        )
+
+
+def _extend(
+    living: _Living, log_probabilities: Float[Tensor, "batch parent vocabulary"], size: int
+) -> tuple[Float[Tensor, "batch hypothesis"], Step]:
+    """The most probable continuations of each sentence, with the log probability of the whole."""
+    num_parents, num_tokens = log_probabilities.shape[1:]
+    count = min(size, num_parents * num_tokens)
+    totals, places = highest_sums(living.totals, log_probabilities, count)
+    written = log_probabilities.flatten(1).gather(1, places)
+    return totals, Step(
+        living.sentences,
+        places % num_tokens,
+        places // num_tokens,
+        written.masked_fill(totals == -torch.inf, -torch.inf),
+    )
+
+
+class _Judge:
+    """Tells the complete hypotheses from the living ones, and when a sentence is done."""
+
+    def __init__(self, rules: Rules, settings: BeamSettings) -> None:
+        lengths = torch.arange(1, rules.longest + 1, device=rules.maximum.device)
+        self.end = rules.end
+        self.settings = settings
+        self.divisors = settings.length_penalty(lengths)
+
+    def __call__(
+        self,
+        living: _Living,
+        totals: Float[Tensor, "batch hypothesis"],
+        step: Step,
+        attention: tuple[AttentionBlock, ...],
+        position: int,
+    ) -> tuple[_Living, Bool[Tensor, "batch"]]:
+        """The beams after this step. A sentence is done if enough hypotheses have ended, or if its
+        most probable living one could write nothing but certainties up to the maximum and would
+        still not be among the best. (A coverage penalty can only subtract.)"""
+        size = self.settings.size
+        ended = (step.tokens == self.end) & (totals > -torch.inf)
+        complete = ended | (living.maximum == position + 1)[:, None]
+        scores, coverage = totals / self.divisors[position], living.coverage
+        if coverage is not None:
+            coverage = coverage.extend(attention, step.parents)
+            scores = scores + self.settings.coverage_penalty * coverage.score()
+        places = torch.arange(totals.size(1), device=totals.device) + position * size
+        found = living.complete.add(scores.masked_fill(~complete, -torch.inf), places)
+        totals = totals.masked_fill(complete, -torch.inf)
+        num_ended = living.num_ended + ended.sum(dim=1)
+        reachable = totals.amax(dim=1) / self.divisors[living.maximum - 1]
+        hopeful = reachable > found.scores[:, -1]  # False for what is not a number, too
+        done = (num_ended >= self.settings.patience * size) | ~hopeful
+        living = replace(
+            living,
+            tokens=step.tokens,
+            totals=totals,
+            complete=found,
+            num_ended=num_ended,
+            coverage=coverage,
+        )
+        return living, done
+
+
+def _read(judged: list[_Living], history: History, size: int) -> list[list[Hypothesis]]:
+    """The hypotheses of each sentence, read out of the steps. A sentence that was judged again
+    later is what it was last."""
+    if not judged:
+        return []
+    sentences = torch.cat([living.sentences for living in judged]).tolist()
+    scores = torch.cat([living.complete.scores for living in judged]).tolist()
+    places = torch.cat([living.complete.places for living in judged]).tolist()
+    last = dict(zip(sentences, zip(scores, places, strict=True), strict=True))
+    found: list[list[Hypothesis]] = []
+    for sentence in range(len(last)):
+        ranked = [each for each in zip(*last[sentence], strict=True) if math.isfinite(each[0])]
+        if not ranked:
+            raise impossible(f"sentence {sentence}", "there is no text with a log probability")
+        found.append(
+            [
+                history.hypothesis(sentence, place // size, place % size, score)
+                for score, place in ranked
+            ]
+        )
+    return found

@@ -1,0 +1,172 @@
+"""Back-pointers: each step of a search as it was made, from which hypotheses are read at the end.
+
+step    0        1        2
+slot 0  the <--- cat <-+- sat        Nothing is copied when a hypothesis is continued or dies.
+slot 1  a   <--- dog   +- ran        A text, and its attention, is a walk from right to left.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from typing import Any, Literal, NamedTuple
+
+import torch
+from torch.nn.functional import pad
+
+from regard.models.contracts import AttentionBlock
+from regard.search.hypothesis import Hypothesis, HypothesisAttention, Lattice
+from regard.shapes import Float, Int, Tensor
+
+
+@dataclass(frozen=True)
+class Step:
+    """What the hypotheses of the sentences that were going on wrote, and which hypothesis of the
+    step before (`parents`) each continues. A dead one's log probability is -inf.
+
+    The attention is the decoder's own: its target axis counts the parents."""
+
+    sentences: Int[Tensor, "batch"]
+    tokens: Int[Tensor, "batch hypothesis"]
+    parents: Int[Tensor, "batch hypothesis"]
+    log_probabilities: Float[Tensor, "batch hypothesis"]
+    attention: tuple[AttentionBlock, ...] = ()
+
+
+class _Place(NamedTuple):
+    """One token of a hypothesis and where it was written; `row` is its sentence's in that step."""
+
+    position: int
+    row: int
+    parent: int
+    token: int
+    log_probability: float
+
+
+class History:
+    """All steps of a search, off the device in one go."""
+
+    def __init__(self, steps: list[Step], end: int) -> None:
+        self._attention = [step.attention for step in steps]
+        self._end = end
+        self._rows = _rows(steps)
+        self._widths = [step.tokens.size(1) for step in steps]
+        self._tokens: list[list[int]] = _lists([step.tokens for step in steps])
+        self._parents: list[list[int]] = _lists([step.parents for step in steps])
+        self._log_probabilities: list[list[float]] = _lists(
+            [step.log_probabilities for step in steps]
+        )
+
+    def hypothesis(
+        self, sentence: int, position: int, slot: int, score: float | None = None
+    ) -> Hypothesis:
+        """What was written up to this slot of this step; by default its score is its log
+        probability. ValueError where that is not finite."""
+        path = self._walk(sentence, position, slot)
+        log_probabilities = tuple(place.log_probability for place in path)
+        for number, value in enumerate(log_probabilities):
+            if not math.isfinite(value):
+                raise impossible(f"sentence {sentence}, token {number}", f"it has {value}")
+        return Hypothesis(
+            tuple(place.token for place in path),
+            log_probabilities,
+            sum(log_probabilities) if score is None else score,
+            path[-1].token == self._end,
+            self._maps(path),
+        )
+
+    def last(self, sentence: int) -> int:
+        """The last step that the sentence was in."""
+        return sum(sentence in rows for rows in self._rows) - 1
+
+    def lattice(self, sentence: int) -> Lattice:
+        """Every hypothesis that the sentence's beam ever held."""
+        tokens: list[list[int]] = []
+        parents: list[list[int]] = []
+        scores: list[list[float]] = []
+        width = max(self._widths)
+        for position in range(self.last(sentence) + 1):
+            tokens.append([-1] * width)
+            parents.append([-1] * width)
+            scores.append([-math.inf] * width)
+            for slot in range(self._widths[position]):
+                place = self._place(sentence, position, slot)
+                if place.log_probability == -math.inf:
+                    continue
+                before = scores[position - 1][place.parent] if position else 0.0
+                tokens[position][slot] = place.token
+                parents[position][slot] = place.parent
+                scores[position][slot] = before + place.log_probability
+        return Lattice(torch.tensor(tokens), torch.tensor(parents), torch.tensor(scores))
+
+    def _place(self, sentence: int, position: int, slot: int) -> _Place:
+        row = self._rows[position][sentence]
+        number = row * self._widths[position] + slot
+        return _Place(
+            position,
+            row,
+            self._parents[position][number],
+            self._tokens[position][number],
+            self._log_probabilities[position][number],
+        )
+
+    def _walk(self, sentence: int, position: int, slot: int) -> list[_Place]:
+        """From a slot back to the first step, in reading order."""
+        path = []
+        for step in range(position, -1, -1):
+            path.append(self._place(sentence, step, slot))
+            slot = path[-1].parent
+        return path[::-1]
+
+    def _maps(self, path: list[_Place]) -> tuple[HypothesisAttention, ...]:
+        """The attention of a hypothesis, gathered from the steps that it came through."""
+        return tuple(
+            HypothesisAttention(
+                block.kind,
+                self._map(path, number, "weights"),
+                None if block.scores is None else self._map(path, number, "scores"),
+            )
+            for number, block in enumerate(self._attention[0])
+        )
+
+    def _map(
+        self, path: list[_Place], number: int, field: Literal["weights", "scores"]
+    ) -> Float[Tensor, "layer head target source"]:
+        """One line a token. A decoder that looks at what it has written sees more at each step,
+        so lines may be shorter than the last: what was not there yet is zero."""
+        blocks = [self._attention[place.position][number] for place in path]
+        lines = [
+            getattr(block, field)[place.row, :, :, place.parent]
+            for block, place in zip(blocks, path, strict=True)
+        ]
+        width = max(line.size(-1) for line in lines)
+        return torch.stack([pad(line, (0, width - line.size(-1))) for line in lines], dim=2)
+
+
+def impossible(place: str, came: str) -> ValueError:
+    """What is wrong where the best that can be written is not possible, or not a number."""
+    return ValueError(
+        f"{place}: expected a finite log probability, but {came}: look for logits that are not "
+        "numbers, or limits that leave no token to write"
+    )
+
+
+def _rows(steps: list[Step]) -> list[dict[int, int]]:
+    """For each step, sentence to row. Steps of the same sentences share one dictionary."""
+    rows: list[dict[int, int]] = []
+    for number, step in enumerate(steps):
+        if number and step.sentences is steps[number - 1].sentences:
+            rows.append(rows[-1])
+        else:
+            rows.append({sentence: row for row, sentence in enumerate(step.sentences.tolist())})
+    return rows
+
+
+def _lists(tensors: list[Tensor]) -> list[list[Any]]:
+    """The numbers of each tensor, row by row, moved off the device together."""
+    if not tensors:
+        return []
+    joined = torch.cat([tensor.flatten() for tensor in tensors]).tolist()
+    ends = list(accumulate(tensor.numel() for tensor in tensors))
+    return [joined[start:end] for start, end in pairwise([0, *ends])]

@@ -1,0 +1,48 @@
+"""Tokens drawn at random, each as often as the model expects it."""
+
+from __future__ import annotations
+
+import torch
+
+from regard.models.contracts import Decoder, Memory
+from regard.search.greedy import write
+from regard.search.highest import highest
+from regard.search.hypothesis import Hypothesis
+from regard.search.limits import Limits
+from regard.shapes import Float, Int, Tensor
+
+
+def sample(
+    decoder: Decoder,
+    memories: tuple[Memory, ...],
+    limits: Limits,
+    *,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    generator: torch.Generator | None = None,
+    need_weights: bool = False,
+) -> list[Hypothesis]:
+    """Draw one hypothesis a sentence. A temperature below 1 sharpens, above 1 flattens; with
+    `top_k` only the so many most probable tokens are drawn from (Fan et al. 2018).
+
+    Log probabilities and scores are the model's own, before both. A generator (on the model's
+    device) makes a draw repeatable for the same batch."""
+    if not temperature > 0:
+        raise ValueError(f"temperature is {temperature}: expected more than 0 (for 0 use greedy)")
+    if top_k is not None and top_k < 1:
+        raise ValueError(f"top_k is {top_k}: expected at least 1 token, or None for all")
+
+    def draw(log_probabilities: Float[Tensor, "batch vocabulary"]) -> Int[Tensor, "batch 1"]:
+        if top_k is None:
+            return _draw(log_probabilities / temperature, generator)
+        count = min(top_k, log_probabilities.size(1))
+        values, tokens = highest(log_probabilities, count)
+        return tokens.gather(1, _draw(values / temperature, generator))
+
+    return write(decoder, memories, limits, draw, need_weights=need_weights)
+
+
+def _draw(
+    logits: Float[Tensor, "batch choice"], generator: torch.Generator | None
+) -> Int[Tensor, "batch 1"]:
+    return torch.multinomial(torch.softmax(logits, dim=1), 1, generator=generator)

@@ -1,0 +1,49 @@
+"""Which of the decoder's inputs are the true tokens while it learns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+
+from regard.errors import UserError
+from regard.shapes import Bool, Int, Tensor
+from regard.training.schedule import Progress
+
+
+@dataclass(frozen=True)
+class TeacherForcing:
+    """Feed the true token with a probability that goes in a line from `start`, in the first update,
+    to `end`, in the last (Bengio et al. 2015, section 2.4); without an end it stays."""
+
+    start: float = 1.0
+    end: float | None = None
+    by: Literal["sentence", "token"] = "sentence"
+    """Draw once for a whole sentence, or for every token by itself."""
+
+    def __post_init__(self) -> None:
+        for name, share in (("start", self.start), ("end", self.end)):
+            if share is not None and not 0 <= share <= 1:
+                raise UserError(f"teacher forcing's {name} is {share}: expected 0 to 1")
+
+    def share(self, progress: Progress) -> float:
+        """The probability of a true token in this update."""
+        end = self.start if self.end is None else self.end
+        done = (progress.update - 1) / max(progress.total - 1, 1)
+        return self.start + (end - self.start) * min(done, 1.0)
+
+    def mask(
+        self,
+        inputs: Int[Tensor, "batch target"],
+        progress: Progress,
+        generator: torch.Generator,
+    ) -> Bool[Tensor, "batch target"] | None:
+        """True where the true token is fed; None where that is everywhere. Drawn on the CPU, so
+        that every device sees the same."""
+        share = self.share(progress)
+        if share >= 1:
+            return None
+        batch, target = inputs.shape
+        draws = torch.rand(batch, 1 if self.by == "sentence" else target, generator=generator)
+        return (draws < share).expand(batch, target).to(inputs.device)

@@ -1,0 +1,131 @@
+"""Keeps account of training as it goes: adds up losses, writes the log, tells who watches."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import torch
+
+from regard.errors import UserError
+from regard.shapes import Float, Tensor
+from regard.training.checkpoint import Standing, Sums
+from regard.training.log import DevLine, EndLine, Log, Reporter, TrainLine, Validation
+from regard.training.schedule import Progress
+
+
+@dataclass(frozen=True)
+class Losses:
+    """What one update minimised, still as tensors: nothing waits for the device."""
+
+    sums: Float[Tensor, "_"]
+    """The loss, then every penalty, each as a sum over what `count` counts."""
+    penalties: tuple[str, ...]
+    count: int
+    words: int
+
+
+class Journal:
+    """The account of one session of training, which goes on from where the run stands."""
+
+    def __init__(self, folder: Path | None, report: Reporter | None, standing: Standing) -> None:
+        self._log = Log(folder)
+        self._log.begin(standing.update)
+        self._report = report
+        self._standing = standing
+        self._unread: list[tuple[Progress, Losses, Float[Tensor, ""]]] = []
+        self._rate = 0.0
+        self._started = time.perf_counter() - standing.seconds
+
+    def update(
+        self, progress: Progress, losses: Losses, rate: float, norm: Float[Tensor, ""]
+    ) -> None:
+        """An update is done. Its numbers are not looked at yet, as that would wait for a GPU."""
+        self._unread.append((progress, losses, norm))
+        self._rate = rate
+        if self._report:
+            self._report.on_update(progress)
+
+    def settle(self) -> None:
+        """Look at all losses so far and add them up; UserError where one is not a number. To be
+        called before anything is kept that they led to."""
+        self._standing.seconds = time.perf_counter() - self._started
+        if not self._unread:
+            return
+        rows = torch.stack([torch.cat((norm[None], one.sums)) for _, one, norm in self._unread])
+        sums = self._standing.sums
+        for (progress, losses, _), row in zip(self._unread, rows.tolist(), strict=True):
+            if not all(map(math.isfinite, row)):
+                raise UserError(_no_number(progress, row))
+            sums.loss += row[1]
+            sums.count += losses.count
+            sums.words += losses.words
+            for name, value in zip(losses.penalties, row[2:], strict=True):
+                sums.penalties[name] = sums.penalties.get(name, 0.0) + value
+        self._unread.clear()
+
+    def begin_line(self) -> None:
+        """What the next line says is counted from here."""
+        self.settle()
+        self._standing.sums = Sums()
+
+    def train_line(self, progress: Progress) -> None:
+        """Say how training went since the last such line."""
+        self.settle()
+        sums = self._standing.sums
+        line = TrainLine(
+            update=progress.update,
+            epoch=progress.epoch,
+            loss=sums.loss / sums.count,
+            penalties={name: value / sums.count for name, value in sums.penalties.items()},
+            learning_rate=self._rate,
+            tokens_per_second=round(sums.words / max(sums.seconds, 1e-9), 1),
+            seconds=round(self._standing.seconds, 3),
+        )
+        self._standing.sums = Sums()
+        self._log.write(line)
+        if self._report:
+            self._report.on_train(line, progress)
+
+    def dev_line(self, progress: Progress, validation: Validation, best: bool) -> None:
+        """Say what a validation found."""
+        self.settle()
+        line = DevLine(
+            update=progress.update,
+            epoch=progress.epoch,
+            score=validation.score,
+            metric=validation.metric,
+            loss=validation.loss,
+            best=best,
+            seconds=round(self._standing.seconds, 3),
+        )
+        self._log.write(line)
+        if self._report:
+            self._report.on_validation(line, validation)
+
+    def end_line(self, reason: Literal["finished", "patience", "interrupted"]) -> EndLine:
+        """Say why training ended."""
+        line = EndLine(
+            update=self._standing.update,
+            epoch=self._standing.epoch - (self._standing.batch == 0),
+            reason=reason,
+            score=max(self._standing.scores, default=None),
+            seconds=round(self._standing.seconds, 3),
+        )
+        self._log.write(line)
+        if self._report:
+            self._report.on_end(line)
+        return line
+
+
+def _no_number(progress: Progress, row: list[float]) -> str:
+    norm, loss, *_ = row
+    what = f"the gradient's norm is {norm}" if math.isfinite(loss) else f"the loss is {loss}"
+    return (
+        f"{what} at update {progress.update} (epoch {progress.epoch}, batch {progress.batch}), so "
+        f"training stopped and nothing was saved after it. Lower the learning rate, warm it up, or "
+        f"clip the gradient"
+    )

@@ -1,0 +1,133 @@
+"""What training says: to its log, one JSON object a line, and to whoever watches."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Literal, Protocol, runtime_checkable
+
+from regard.training.schedule import Progress
+
+
+@dataclass(frozen=True)
+class Example:
+    """A source with what should be written for it and what the model wrote."""
+
+    source: str
+    reference: str
+    output: str
+
+
+@dataclass(frozen=True)
+class Validation:
+    """What a model achieves on data that it was not trained on."""
+
+    score: float
+    """More is better."""
+    metric: str
+    loss: float | None = None
+    examples: tuple[Example, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainLine:
+    """How training went since the last such line."""
+
+    kind: Literal["train"] = "train"
+    update: int
+    epoch: int
+    loss: float
+    """The mean of what is minimised (a word's or a sentence's loss), without penalties, in nats."""
+    penalties: dict[str, float] = field(default_factory=dict)
+    """The mean of every penalty that the model adds."""
+    learning_rate: float
+    tokens_per_second: float
+    """Target tokens, padding and validation left out."""
+    seconds: float
+    """Since the start of training, validation included, breaks between sessions left out."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DevLine:
+    """A validation."""
+
+    kind: Literal["dev"] = "dev"
+    update: int
+    epoch: int
+    score: float
+    metric: str
+    loss: float | None
+    best: bool
+    """Whether it is the best so far, and these weights are kept."""
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class EndLine:
+    """How training ended; also what `train` returns."""
+
+    kind: Literal["end"] = "end"
+    update: int
+    epoch: int
+    reason: Literal["finished", "patience", "interrupted"]
+    score: float | None
+    """The best dev score."""
+    seconds: float
+
+    @property
+    def interrupted(self) -> bool:
+        return self.reason == "interrupted"
+
+
+Line = TrainLine | DevLine | EndLine
+
+
+@runtime_checkable
+class Reporter(Protocol):
+    """Watches training. All four are called from the loop and hold it up while they run."""
+
+    def on_update(self, progress: Progress) -> None:
+        """After every update; costs no look at the loss."""
+
+    def on_train(self, line: TrainLine, progress: Progress) -> None:
+        """With every line of the log about the training loss."""
+
+    def on_validation(self, line: DevLine, validation: Validation) -> None:
+        """After every validation."""
+
+    def on_end(self, line: EndLine) -> None:
+        """Once."""
+
+
+class Log:
+    """A file that lines are appended to; without a folder they go nowhere."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self._path = folder / "log.jsonl" if folder else None
+
+    def write(self, line: Line) -> None:
+        if self._path:
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(asdict(line), ensure_ascii=False) + "\n")
+
+    def begin(self, update: int) -> None:
+        """Keep what was said up to this update, so that going on from there says nothing twice.
+        The end of an earlier session, or half a line that a crash left, is dropped."""
+        if self._path:
+            kept = [line for line in _lines(self._path) if _is_before(line, update)]
+            unfinished = self._path.with_name("log.jsonl.unfinished")
+            unfinished.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
+            unfinished.replace(self._path)
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8", errors="replace").split("\n") if path.exists() else []
+
+
+def _is_before(line: str, update: int) -> bool:
+    try:
+        said = json.loads(line)
+    except json.JSONDecodeError:
+        return False
+    return bool(said["kind"] != "end" and said["update"] <= update)

@@ -1,0 +1,232 @@
+"""The training loop, written out. It begins at `train`; what that calls stands below it.
+
+update       the weights change once: `accumulate` batches forward and backward, clip, Adam
+epoch        every training pair is seen once
+validation   the caller's own function says how good the model is, usually by decoding freely
+"""
+
+from __future__ import annotations
+
+import math
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from types import FrameType
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import nn
+
+from regard.data.batch import PairBatch
+from regard.errors import UserError
+from regard.training.checkpoint import Checkpoints, Standing, facts_of
+from regard.training.journal import Journal, Losses
+from regard.training.log import EndLine, Reporter, Validation
+from regard.training.schedule import Plateau, Progress
+from regard.training.settings import Batches, Period, TrainingSettings
+
+Validate = Callable[[nn.Module], Validation]
+
+
+def train(
+    model: nn.Module,
+    batches: Batches,
+    settings: TrainingSettings,
+    *,
+    validate: Validate | None = None,
+    report: Reporter | None = None,
+    folder: Path | None = None,
+    resume: bool = False,
+) -> EndLine:
+    """Train a `Seq2Seq` where its weights lie, and leave it with the last weights; the best are in
+    the folder's model.safetensors.
+
+    With `resume` the run in the folder goes on as if it had never stopped: the same batches, the
+    same noise, the same weights. SIGINT (Ctrl-C) ends training after the current update and
+    validation, with everything saved; a second one ends it at once. UserError where the loss is no
+    longer a number, where there is nothing to train on, or where the run cannot be resumed.
+    """
+    _check(batches, settings, validate)
+    total = settings.length.updates(batches, settings.accumulate)
+    adam = settings.optimiser.build(model)
+    checkpoints = Checkpoints(folder, facts_of(settings, batches.num_batches(1)))
+    standing = checkpoints.begin(model, adam, resume=resume)
+    journal = Journal(folder, report, standing)
+    saved = time.perf_counter()
+
+    model.train()
+    steps = training_steps(batches, standing.epoch, standing.batch, settings.accumulate)
+    with interruptions() as interrupted:
+        while (reason := _reason_to_end(standing, total, settings, interrupted)) is None:
+            began = time.perf_counter()
+            step = next(steps)
+            progress = _advance(standing, step, total)
+            if step.first == 0 and settings.log_every.unit == "epoch":
+                journal.begin_line()  # an epoch's line is about that epoch alone
+
+            losses = forward_and_backward(model, step.batches, settings, progress)
+            rate, norm = settings.optimiser.step(adam, progress)
+            standing.sums.seconds += time.perf_counter() - began
+            journal.update(progress, losses, rate, norm)
+
+            if _is_due(settings.log_every, progress):
+                journal.train_line(progress)
+
+            if validate and _is_due(settings.validate_every, progress):
+                journal.settle()
+                validation = _validated(validate, model)
+                best = validation.score > max(standing.scores, default=-math.inf)
+                standing.scores.append(validation.score)
+                if best:
+                    checkpoints.save_model(model)
+                journal.dev_line(progress, validation, best)
+
+            if time.perf_counter() - saved >= settings.save_seconds:
+                journal.settle()
+                checkpoints.save(standing, model, adam)
+                saved = time.perf_counter()
+
+        journal.settle()
+        checkpoints.save(standing, model, adam)
+        if not standing.scores:
+            checkpoints.save_model(model)
+    return journal.end_line(reason)
+
+
+@dataclass(frozen=True)
+class Step:
+    """The batches of one update."""
+
+    epoch: int
+    first: int
+    """How many batches of the epoch come before these."""
+    batches: list[PairBatch]
+    ends_epoch: bool
+
+
+def training_steps(batches: Batches, epoch: int, first: int, accumulate: int) -> Iterator[Step]:
+    """The batches of one update after the other, epoch after epoch, without end. An update never
+    spans two epochs: the last of an epoch may be smaller."""
+    while True:
+        num_batches = batches.num_batches(epoch)
+        rest = batches.epoch(epoch, first)
+        while group := list(islice(rest, accumulate)):
+            yield Step(epoch, first, group, first + len(group) >= num_batches)
+            first += len(group)
+        epoch, first = epoch + 1, 0
+
+
+def forward_and_backward(
+    model: nn.Module, batches: list[PairBatch], settings: TrainingSettings, progress: Progress
+) -> Losses:
+    """The gradients of one update, added up over its batches as if they were one large batch."""
+    device = next(model.parameters()).device
+    generator = _seed(settings.seed, progress.update, device)
+    counts = [settings.loss.count(batch) for batch in batches]
+    words = sum(int(batch.mask.sum()) for batch in batches)
+    names: tuple[str, ...] = ()
+    sums = []
+    for batch, count in zip(batches, counts, strict=True):
+        here = batch.to(device)
+        feeding = settings.teacher_forcing.mask(here.inputs, progress, generator)
+        with torch.autocast(device.type, torch.bfloat16, settings.precision == "bfloat16"):
+            output = model(here, feeding)
+            loss = settings.loss(output)
+        # A penalty is a mean over its batch: it weighs as much as the batch does.
+        penalties = [penalty.value.float() * count for penalty in output.penalties]
+        parts = torch.stack([loss, *penalties])
+        (parts.sum() / sum(counts)).backward()
+        sums.append(parts.detach())
+        names = tuple(penalty.name for penalty in output.penalties)
+    return Losses(torch.stack(sums).sum(dim=0), names, sum(counts), words)
+
+
+def _seed(seed: int, update: int, device: torch.device) -> torch.Generator:
+    """Make an update's randomness (dropout, feeding) follow from the seed and its number alone, so
+    that nothing before it, no validation and no break, can change it."""
+    mixed = int(np.random.SeedSequence((seed, update)).generate_state(1)[0])
+    if device.type == "cuda":
+        torch.cuda.manual_seed(mixed)
+    return torch.default_generator.manual_seed(
+        mixed
+    )  # torch.manual_seed takes a hundred times as long
+
+
+def _advance(standing: Standing, step: Step, total: int) -> Progress:
+    """Count this update."""
+    last = step.first + len(step.batches)
+    standing.update += 1
+    standing.epoch = step.epoch + step.ends_epoch
+    standing.batch = 0 if step.ends_epoch else last
+    return Progress(
+        update=standing.update,
+        total=total,
+        epoch=step.epoch,
+        batch=last,
+        ends_epoch=step.ends_epoch,
+        scores=tuple(standing.scores),
+    )
+
+
+def _is_due(period: Period, progress: Progress) -> bool:
+    return period.ends(progress) or progress.is_last
+
+
+def _validated(validate: Validate, model: nn.Module) -> Validation:
+    model.eval()
+    with torch.no_grad():
+        validation = validate(model)
+    model.train()
+    if not math.isfinite(validation.score):
+        raise ValueError(f"validate gave the score {validation.score}: expected a finite number")
+    return validation
+
+
+def _reason_to_end(
+    standing: Standing, total: int, settings: TrainingSettings, interrupted: threading.Event
+) -> Literal["finished", "patience", "interrupted"] | None:
+    if standing.update >= total:
+        return "finished"
+    scores = standing.scores
+    waited = len(scores) - 1 - scores.index(max(scores)) if scores else 0
+    if settings.patience is not None and waited >= settings.patience:
+        return "patience"
+    return "interrupted" if interrupted.is_set() else None
+
+
+@contextmanager
+def interruptions() -> Iterator[threading.Event]:
+    """Set the event at the first SIGINT instead of breaking off; the second acts as ever. Only the
+    main thread can do that; elsewhere, and where SIGINT is ignored, nothing changes."""
+    asked = threading.Event()
+    usual = signal.getsignal(signal.SIGINT)
+
+    def ask(_number: int, _frame: FrameType | None) -> None:
+        asked.set()
+        signal.signal(signal.SIGINT, usual)
+
+    if threading.current_thread() is not threading.main_thread() or usual in (signal.SIG_IGN, None):
+        yield asked
+        return
+    signal.signal(signal.SIGINT, ask)
+    try:
+        yield asked
+    finally:
+        signal.signal(signal.SIGINT, usual)
+
+
+def _check(batches: Batches, settings: TrainingSettings, validate: Validate | None) -> None:
+    if batches.num_batches(1) == 0:
+        raise UserError("no batches to train on: the data holds no pairs")
+    if validate is None and settings.patience is not None:
+        raise UserError("patience needs dev scores: hold out dev data, or leave patience out")
+    if validate is None and isinstance(settings.optimiser.schedule, Plateau):
+        raise UserError(
+            "the plateau schedule needs dev scores: hold out dev data, or choose another"
+        )

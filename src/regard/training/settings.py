@@ -1,0 +1,121 @@
+"""How to train: plain records, made from a recipe or by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal, Protocol, runtime_checkable
+
+import torch
+from torch import nn
+
+from regard.data.batch import PairBatch
+from regard.errors import UserError
+from regard.training.feeding import TeacherForcing
+from regard.training.loss import CrossEntropy
+from regard.training.precision import Precision
+from regard.training.schedule import Constant, Progress, Schedule
+
+
+@runtime_checkable
+class Batches(Protocol):
+    """Training data. An epoch has the same batches in the same order whenever it is asked for."""
+
+    def epoch(self, number: int, start: int = 0) -> Iterator[PairBatch]:
+        """The batches of an epoch, leaving out the first `start`. Epochs count from one."""
+
+    def num_batches(self, number: int) -> int:
+        """How many batches this epoch has."""
+
+
+@dataclass(frozen=True)
+class Period:
+    """A number of updates or of epochs."""
+
+    number: int
+    unit: Literal["update", "epoch"] = "update"
+
+    def __post_init__(self) -> None:
+        if self.number < 1:
+            raise UserError(f"{self.number} {self.unit}s: expected at least 1")
+
+    def ends(self, progress: Progress) -> bool:
+        """Whether so many have just passed, once more or for the first time."""
+        if self.unit == "update":
+            return progress.update % self.number == 0
+        return progress.ends_epoch and progress.epoch % self.number == 0
+
+    def updates(self, batches: Batches, accumulate: int) -> int:
+        """The same time counted in updates, from the start of training."""
+        if self.unit == "update":
+            return self.number
+        epochs = range(1, self.number + 1)
+        return sum(-(-batches.num_batches(epoch) // accumulate) for epoch in epochs)
+
+
+@dataclass(frozen=True)
+class Optimiser:
+    """Adam (Kingma and Ba 2015), with weight decay apart from the gradient (Loshchilov and Hutter
+    2019)."""
+
+    learning_rate: float = 1e-3
+    """At its peak; the schedule says how much of it."""
+    schedule: Schedule = field(default_factory=Constant)
+    weight_decay: float = 0.0
+    clip: float | None = 1.0
+    """The largest norm of the gradient of all weights together; longer ones are shortened."""
+
+    def __post_init__(self) -> None:
+        for name in ("learning_rate", "clip"):
+            number = getattr(self, name)
+            if number is not None and not number > 0:
+                raise UserError(f"{name} is {number}: expected more than 0")
+
+    def build(self, model: nn.Module) -> torch.optim.AdamW:
+        """For the weights that want a gradient. The fused kernel takes a fifth of the time."""
+        weights = [weight for weight in model.parameters() if weight.requires_grad]
+        return torch.optim.AdamW(
+            weights, lr=self.learning_rate, weight_decay=self.weight_decay, fused=True
+        )
+
+    def step(self, adam: torch.optim.AdamW, progress: Progress) -> tuple[float, torch.Tensor]:
+        """Change the weights. The learning rate used, and the gradient's norm before clipping."""
+        rate = self.learning_rate * self.schedule.factor(progress)
+        (group,) = adam.param_groups
+        group["lr"] = rate
+        gradients = [weight.grad for weight in group["params"] if weight.grad is not None]
+        norm = nn.utils.get_total_norm(gradients)
+        if self.clip is not None:
+            nn.utils.clip_grads_with_norm_(group["params"], self.clip, norm)
+        adam.step()
+        adam.zero_grad(set_to_none=True)
+        return rate, norm
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """How to train. Two runs with the same settings, data and first weights are the same run."""
+
+    length: Period = field(default_factory=lambda: Period(10, "epoch"))
+    optimiser: Optimiser = field(default_factory=Optimiser)
+    loss: CrossEntropy = field(default_factory=CrossEntropy)
+    teacher_forcing: TeacherForcing = field(default_factory=TeacherForcing)
+    precision: Precision = "float32"
+    """Of the computation; the weights are float32 in either case."""
+    accumulate: int = 1
+    """Batches that make one update together."""
+    validate_every: Period = field(default_factory=lambda: Period(1, "epoch"))
+    patience: int | None = None
+    """Stop after so many validations without a better score."""
+    log_every: Period = field(default_factory=lambda: Period(50))
+    save_seconds: float = 60.0
+    """Write what resuming needs when so much time has passed: the most that a crash can cost."""
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        for name in ("accumulate", "patience"):
+            number = getattr(self, name)
+            if number is not None and number < 1:
+                raise UserError(f"{name} is {number}: expected at least 1")
+        if self.seed < 0:
+            raise UserError(f"seed is {self.seed}: expected 0 or more")

@@ -1,0 +1,70 @@
+"""Every text that the limits allow, with its probability: the judge of every search."""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+
+import torch
+
+
+def texts(num_tokens, start, end, maximum, minimum=0, forbidden=()):
+    """All token numbers that could be written: an end only last and not too early; cut off only
+    at the maximum."""
+    words = [token for token in range(num_tokens) if token not in (*forbidden, end)]
+    found = list(product(words, repeat=maximum))
+    if end is not None:
+        for length in range(minimum, maximum):
+            found += [(*text, end) for text in product(words, repeat=length)]
+    return found
+
+
+def log_probabilities(decoder, memories, start, text):
+    """Of each token of one text after one sentence, by reading the text as a whole."""
+    inputs = torch.tensor([[start, *text[:-1]]])
+    logits = decoder.project(decoder(inputs, memories).features)[0]
+    return [float(row[token] - row.logsumexp(0)) for row, token in zip(logits, text, strict=True)]
+
+
+def coverage(decoder, memories, start, text):
+    """Wu et al. 2016, equation 14, in loops: sum over i of log(min(sum over j of p_ij, 1))."""
+    inputs = torch.tensor([[start, *text[:-1]]])
+    weights = decoder(inputs, memories, need_weights=True).attention[0].weights[0]
+    layers, heads, length, _ = weights.shape
+    weights = weights.tolist()
+    total = 0.0
+    for source in range(int(memories[0].mask[0].sum())):
+        seen = sum(
+            weights[layer][head][target][source]
+            for layer in range(layers)
+            for head in range(heads)
+            for target in range(length)
+        )
+        total += math.log(min(seen / (layers * heads), 1.0))
+    return total
+
+
+def plain_beam(decoder, memories, limits, settings, rank):
+    """One sentence's beam search in lists, a text at a time, with no bound that ends it early:
+    only `patience` and the maximum do. `rank` is from text and log probabilities to its score."""
+    living, complete, ended = [((), [])], [], 0
+    for position in range(limits.maximum):
+        candidates = []
+        for text, values in living:
+            inputs = torch.tensor([[limits.start, *text]])
+            logits = decoder.project(decoder(inputs, memories).features)[0, -1]
+            for token, value in enumerate((logits - logits.logsumexp(0)).tolist()):
+                early = token == limits.end and position < limits.minimum
+                if token not in limits.forbidden and not early:
+                    candidates.append(((*text, token), [*values, value]))
+        candidates.sort(key=lambda candidate: -sum(candidate[1]))
+        kept = candidates[: settings.size]
+        over = [c for c in kept if c[0][-1] == limits.end]
+        living = [c for c in kept if c[0][-1] != limits.end]
+        complete, ended = complete + over, ended + len(over)
+        if ended >= settings.patience * settings.size or not living:
+            break
+    if position + 1 == limits.maximum:
+        complete += living
+    complete.sort(key=lambda c: -rank(*c))
+    return complete[: settings.num_best]

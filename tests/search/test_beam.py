@@ -1,0 +1,289 @@
+"""Beam search against every text there is, against a plain search in lists, and against itself."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings, strategies
+
+from regard.search import (
+    Average,
+    BeamSettings,
+    GoogleLength,
+    Limits,
+    NoPenalty,
+    beam,
+    forced,
+    greedy,
+)
+from tests.search import brute_force
+from tests.search.fake import (
+    END,
+    PAD,
+    START,
+    FakeDecoder,
+    ScriptDecoder,
+    TableDecoder,
+    memories,
+    pick,
+)
+
+VOCABULARY = 7
+LIMITS = dict(start=START, end=END, forbidden=(PAD, START))
+LENGTH_PENALTIES = (NoPenalty(), Average(), GoogleLength(0.6), GoogleLength(1.7))
+
+
+def divisor(penalty, length):
+    if isinstance(penalty, GoogleLength):
+        return ((5 + length) / 6) ** penalty.alpha
+    return length if isinstance(penalty, Average) else 1
+
+
+def rank_by(decoder, memory, penalty, beta=0.0):
+    def rank(text, values):
+        score = sum(values) / divisor(penalty, len(text))
+        if beta:
+            score += beta * brute_force.coverage(decoder, memory, START, text)
+        return score
+
+    return rank
+
+
+def texts(result):
+    return [[hypothesis.tokens for hypothesis in found] for found in result]
+
+
+def alone(given, row):
+    """One sentence of a memory without its padding."""
+    return pick(given, slice(row, row + 1))
+
+
+@pytest.mark.parametrize(
+    ("limits", "beta"),
+    [
+        (Limits(maximum=3, **LIMITS), 0.0),
+        (Limits(maximum=3, **LIMITS), 0.7),
+        (Limits(maximum=3, minimum=2, **LIMITS), 0.0),
+        (Limits(start=START, end=None, maximum=2), 0.0),
+    ],
+    ids=["free", "coverage", "minimum", "endless"],
+)
+@pytest.mark.parametrize("penalty", LENGTH_PENALTIES, ids=str)
+def test_a_wide_beam_ranks_every_text_as_brute_force_does(limits, beta, penalty):
+    decoder, given = FakeDecoder(VOCABULARY, seed=3), memories([5, 3])
+    everything = brute_force.texts(
+        VOCABULARY, START, limits.end, limits.maximum, limits.minimum, limits.forbidden
+    )
+    size = len(everything) + 1
+    result = beam(decoder, given, limits, BeamSettings(size, size, penalty, beta))
+    for row, found in enumerate(result):
+        memory = alone(given, row)
+        rank = rank_by(decoder, memory, penalty, beta)
+        scored = {
+            text: rank(text, brute_force.log_probabilities(decoder, memory, START, text))
+            for text in everything
+        }
+        assert len(found) == len(everything)
+        assert {hypothesis.tokens for hypothesis in found} == set(everything)
+        expected = sorted(everything, key=lambda text: -scored[text])
+        assert [hypothesis.tokens for hypothesis in found] == expected
+        for hypothesis in found:
+            assert hypothesis.score == pytest.approx(scored[hypothesis.tokens], rel=1e-5)
+            assert hypothesis.finished == (hypothesis.tokens[-1] == limits.end)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    seed=strategies.integers(0, 10_000),
+    vocabulary=strategies.sampled_from([4, VOCABULARY]),
+    size=strategies.integers(1, 6),
+    maximum=strategies.integers(1, 7),
+    patience=strategies.sampled_from([1.0, 2.0, math.inf]),
+    penalty=strategies.sampled_from(LENGTH_PENALTIES),
+    data=strategies.data(),
+)
+def test_a_narrow_beam_is_the_plain_search_and_stops_early_without_loss(
+    seed, vocabulary, size, maximum, patience, penalty, data
+):
+    num_best = data.draw(strategies.integers(1, size))
+    minimum = data.draw(strategies.integers(0, 3))
+    decoder, given = FakeDecoder(vocabulary, seed), memories([4, 2, 3], seed)
+    setting = BeamSettings(size, num_best, penalty, patience=patience)
+    maxima = torch.tensor([maximum, 1, 5])
+    result = beam(decoder, given, Limits(maximum=maxima, minimum=minimum, **LIMITS), setting)
+    for row, found in enumerate(result):
+        limits = Limits(maximum=int(maxima[row]), minimum=minimum, **LIMITS)
+        memory = alone(given, row)
+        rank = rank_by(decoder, memory, penalty)
+        expected = brute_force.plain_beam(decoder, memory, limits, setting, rank)
+        assert [hypothesis.tokens for hypothesis in found] == [text for text, _ in expected]
+        for hypothesis, (text, values) in zip(found, expected, strict=True):
+            assert hypothesis.log_probabilities == pytest.approx(values, rel=1e-9)
+            assert hypothesis.score == pytest.approx(rank(text, values), rel=1e-5)
+
+
+def test_a_short_text_does_not_end_a_search_that_a_longer_one_would_win():
+    """The end comes first with 0.5, but the other word, 0.4, would go on with certainty."""
+    script = torch.tensor([[0, 0.1, 0.5, 0.4], [0, 0, 0, 1], [0, 0, 1, 0], [0, 0, 1, 0]])
+    limits = Limits(start=START, end=END, maximum=4)
+    for penalty, text, score in (
+        (NoPenalty(), (END,), math.log(0.5)),
+        (Average(), (3, 3, END), math.log(0.4) / 3),
+        (GoogleLength(2.0), (3, 3, END), math.log(0.4) / (8 / 6) ** 2),
+    ):
+        decoder = ScriptDecoder(script)
+        ((best,),) = beam(decoder, memories([3]), limits, BeamSettings(2, 1, penalty))
+        assert best.tokens == text
+        assert best.score == pytest.approx(score)
+        assert (decoder.num_steps == 1) == isinstance(penalty, NoPenalty)
+
+
+def test_what_cannot_be_is_not_counted_as_ended():
+    """Where a beam has more places than there are texts, the rest of it is dead."""
+    decoder, given = FakeDecoder(4, seed=1), memories([3])
+    limits = Limits(maximum=5, **LIMITS)
+    assert len(beam(decoder, given, limits, BeamSettings(6, 6))[0]) == 6
+
+
+@pytest.mark.parametrize("penalty", LENGTH_PENALTIES, ids=str)
+@pytest.mark.parametrize("end", [END, None])
+def test_a_beam_of_one_is_greedy(penalty, end):
+    decoder, given = FakeDecoder(VOCABULARY, seed=11), memories([5, 2, 3, 1, 7])
+    limits = Limits(start=START, end=end, forbidden=(PAD,), maximum=torch.tensor([9, 3, 1, 9, 4]))
+    one = beam(decoder, given, limits, BeamSettings(1, 1, penalty), need_weights=True)
+    for (found,), hypothesis in zip(
+        one, greedy(decoder, given, limits, need_weights=True), strict=True
+    ):
+        assert found.tokens == hypothesis.tokens
+        assert found.log_probabilities == hypothesis.log_probabilities
+        assert found.finished == hypothesis.finished
+        for left, right in zip(found.attention, hypothesis.attention, strict=True):
+            assert torch.equal(left.weights, right.weights)
+
+
+def test_a_text_depends_on_no_neighbour():
+    lengths = [5, 2, 3, 7, 1, 4, 6, 2, 3, 5, 7]
+    decoder, given = FakeDecoder(VOCABULARY, seed=5), memories(lengths)
+    maxima = torch.tensor([2 * length + 1 for length in lengths])
+    setting = BeamSettings(3, 2, coverage_penalty=0.2)
+
+    def run(rows):
+        limits = Limits(maximum=maxima[rows], **LIMITS)
+        return beam(decoder, pick(given, rows), limits, setting)
+
+    together = run(torch.arange(11))
+    assert len({len(found[0].tokens) for found in together}) > 2
+    order = torch.randperm(11, generator=torch.Generator().manual_seed(2))
+    for rows in (order, *order.split(3), *order.split(1)):
+        for row, found in zip(rows.tolist(), run(rows), strict=True):
+            assert [h.tokens for h in found] == [h.tokens for h in together[row]]
+            for left, right in zip(found, together[row], strict=True):
+                assert left.score == pytest.approx(right.score, rel=1e-5)
+
+
+def test_what_is_done_is_not_decoded_on():
+    decoder, given = FakeDecoder(VOCABULARY, seed=5), memories([5, 2, 3, 7, 1])
+    limits = Limits(maximum=torch.tensor([2, 1, 4, 2, 3]), start=START, end=None)
+    beam(decoder, given, limits, BeamSettings(3))
+    assert decoder.steps == [(5, 1), (4, 3), (2, 3), (1, 3)]
+
+
+def test_a_hypothesis_brings_the_attention_of_its_own_past():
+    decoder, given = FakeDecoder(VOCABULARY, seed=8), memories([5, 3, 4])
+    limits = Limits(maximum=torch.tensor([7, 3, 5]), **LIMITS)
+    result = beam(decoder, given, limits, BeamSettings(4, 3), need_weights=True)
+    for row, found in enumerate(result):
+        assert len(found) == 3
+        for hypothesis in found:
+            outputs = torch.tensor([hypothesis.tokens])
+            inputs = torch.cat([torch.tensor([[START]]), outputs[:, :-1]], dim=1)
+            mask = torch.ones_like(outputs, dtype=torch.bool)
+            judge = forced(decoder, alone(given, row), inputs, outputs, mask, need_weights=True)
+            assert hypothesis.log_probabilities == pytest.approx(
+                judge.log_probabilities[0].tolist(), rel=1e-9
+            )
+            assert [block.kind for block in hypothesis.attention] == ["cross", "decoder"]
+            for map_, block in zip(hypothesis.attention, judge.attention, strict=True):
+                torch.testing.assert_close(map_.weights, block.weights[0])
+                if block.scores is not None:
+                    torch.testing.assert_close(map_.scores, block.scores[0])
+            assert hypothesis.attention[1].scores is None
+
+
+@pytest.mark.parametrize("beta", [0.0, 0.3])
+def test_attention_is_not_returned_unasked(beta):
+    limits = Limits(maximum=3, **LIMITS)
+    result = beam(
+        FakeDecoder(VOCABULARY), memories([3]), limits, BeamSettings(2, 2, coverage_penalty=beta)
+    )
+    assert all(hypothesis.attention == () for hypothesis in result[0])
+
+
+def test_equal_candidates_keep_their_order():
+    limits = Limits(start=START, end=2, maximum=2, forbidden=(0, 1))
+    result = beam(TableDecoder([0.0] * 211), memories([3, 2]), limits, BeamSettings(5, 5))
+    ended = [(2,)]  # longer texts have the same mean: the one that was complete first leads
+    cut = [(3, 2), (3, 3), (3, 4), (3, 5), (3, 6)]
+    assert texts(result) == [[*ended, *cut[:4]]] * 2
+
+
+def test_the_lattice_holds_every_hypothesis_that_lived():
+    decoder, given = FakeDecoder(VOCABULARY, seed=8), memories([5, 3, 4])
+    limits = Limits(maximum=torch.tensor([6, 2, 5]), **LIMITS)
+    result = beam(decoder, given, limits, BeamSettings(4, 4, NoPenalty()))
+    for row, found in enumerate(result):
+        lattice = result.lattice(row)
+        written = {}
+        for step, parents in enumerate(lattice.parents.tolist()):
+            for slot, parent in enumerate(parents):
+                if parent < 0:
+                    assert lattice.scores[step, slot] == -math.inf
+                    continue
+                before = written[step - 1, parent] if step else ()
+                assert END not in before
+                written[step, slot] = (*before, int(lattice.tokens[step, slot]))
+        scores = {text: float(lattice.scores[place]) for place, text in written.items()}
+        assert len(scores) == len(written)
+        for hypothesis in found:
+            assert scores[hypothesis.tokens] == pytest.approx(hypothesis.score, rel=1e-5)
+    assert torch.equal(result.lattice(-1).tokens, result.lattice(2).tokens)
+
+
+def test_fewer_hypotheses_come_where_no_more_exist():
+    limits = Limits(start=START, end=END, maximum=2, forbidden=(PAD, START, 3))
+    result = beam(
+        TableDecoder([0.0, 0.0, 1.0, 2.0, 0.0]), memories([3]), limits, BeamSettings(9, 9)
+    )
+    assert sorted(texts(result)[0]) == [(END,), (4, END), (4, 4)]
+
+
+@pytest.mark.parametrize("logits", [[math.nan] * 5, [0.0] * 3], ids=["nan", "nothing allowed"])
+def test_numbers_that_are_none_are_reported(logits):
+    limits = Limits(start=START, end=END, maximum=3, forbidden=(0, 1, 2))
+    with pytest.raises(ValueError, match=r"sentence 0.*expected a finite log probability"):
+        beam(TableDecoder(logits), memories([3]), limits, BeamSettings())
+
+
+def test_no_sentences_give_no_hypotheses():
+    limits = Limits(maximum=3, **LIMITS)
+    assert len(beam(FakeDecoder(VOCABULARY), memories([]), limits, BeamSettings())) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (dict(size=0), "size is 0"),
+        (dict(size=3, num_best=4), "num_best is 4"),
+        (dict(coverage_penalty=-0.1), "coverage_penalty"),
+        (dict(patience=0.0), "patience"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        BeamSettings(**arguments)
+
+
+def test_a_coverage_penalty_without_attention_is_refused():
+    setting = BeamSettings(2, coverage_penalty=0.1)
+    with pytest.raises(ValueError, match="needs cross attention"):
+        beam(TableDecoder([0.0] * 5), memories([3]), Limits(maximum=3, **LIMITS), setting)

@@ -1,0 +1,91 @@
+"""Greedy search against a loop over whole readings."""
+
+import math
+
+import pytest
+import torch
+
+from regard.search import Limits, forced, greedy
+from tests.search.fake import END, PAD, START, FakeDecoder, TableDecoder, memories, pick
+
+LENGTHS = [5, 2, 3, 7, 1]
+
+
+def slowly(decoder, given, limits, maximum):
+    """One sentence, reading all of it again for every token."""
+    written, values = [], []
+    while len(written) < maximum and limits.end not in written:
+        inputs = torch.tensor([[limits.start, *written]])
+        logits = decoder.project(decoder(inputs, given).features)[0, -1]
+        row = (logits - logits.logsumexp(0)).tolist()
+        allowed = [
+            token
+            for token in range(len(row))
+            if token not in limits.forbidden
+            and (token != limits.end or len(written) >= limits.minimum)
+        ]
+        written.append(max(allowed, key=lambda token: row[token]))
+        values.append(row[written[-1]])
+    return tuple(written), values
+
+
+@pytest.mark.parametrize("minimum", [0, 4])
+@pytest.mark.parametrize("end", [END, None])
+@pytest.mark.parametrize("seed", range(5))
+def test_it_writes_what_a_slow_loop_writes(seed, end, minimum):
+    decoder, given = FakeDecoder(11, seed), memories(LENGTHS, seed)
+    maxima = torch.tensor([9, 3, 1, 13, 5])
+    limits = Limits(start=START, end=end, maximum=maxima, minimum=minimum, forbidden=(PAD, START))
+    for row, found in enumerate(greedy(decoder, given, limits)):
+        text, values = slowly(decoder, pick(given, slice(row, row + 1)), limits, maxima[row])
+        assert found.tokens == text
+        assert found.log_probabilities == pytest.approx(values, rel=1e-9)
+        assert found.score == pytest.approx(sum(values))
+        assert found.finished == (text[-1] == end)
+        assert found.attention == ()
+
+
+def test_its_probabilities_and_attention_are_those_of_reading_the_text():
+    decoder, given = FakeDecoder(11, seed=1), memories(LENGTHS)
+    limits = Limits(start=START, end=END, maximum=13)
+    for row, found in enumerate(greedy(decoder, given, limits, need_weights=True)):
+        outputs = torch.tensor([found.tokens])
+        inputs = torch.cat([torch.tensor([[START]]), outputs[:, :-1]], dim=1)
+        sentence = pick(given, slice(row, row + 1))
+        judge = forced(decoder, sentence, inputs, outputs, outputs >= 0, need_weights=True)
+        assert found.score == pytest.approx(float(judge.scores))
+        for map_, block in zip(found.attention, judge.attention, strict=True):
+            assert map_.kind == block.kind
+            torch.testing.assert_close(map_.weights, block.weights[0])
+
+
+def test_a_sentence_that_ended_leaves_the_batch():
+    decoder = FakeDecoder(11)
+    limits = Limits(start=START, end=None, maximum=torch.tensor([2, 4, 1, 2, 3]))
+    greedy(decoder, memories(LENGTHS), limits)
+    assert decoder.steps == [(5, 1), (4, 1), (2, 1), (1, 1)]
+
+
+def test_of_equal_tokens_the_lowest_is_written():
+    found = greedy(
+        TableDecoder([5.0, 1.0, 0.0, 1.0]),
+        memories([3]),
+        Limits(start=1, end=2, maximum=2, forbidden=(0,)),
+    )
+    assert found[0].tokens == (1, 1)
+    assert found[0].log_probabilities[0] == pytest.approx(
+        1 - math.log(math.exp(5) + 2 * math.e + 1)
+    )
+
+
+def test_no_sentences_give_no_hypotheses():
+    assert greedy(FakeDecoder(11), memories([]), Limits(start=1, end=2, maximum=3)) == []
+
+
+@pytest.mark.parametrize(
+    ("logits", "forbidden"), [([math.nan] * 5, ()), ([0.0] * 3, (0, 1, 2))], ids=["nan", "all"]
+)
+def test_numbers_that_are_none_are_reported(logits, forbidden):
+    limits = Limits(start=1, end=2, maximum=3, forbidden=forbidden)
+    with pytest.raises(ValueError, match="sentence 0, token 0"):
+        greedy(TableDecoder(logits), memories([3]), limits)

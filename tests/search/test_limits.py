@@ -1,0 +1,43 @@
+"""Limits that cannot be are refused; log probabilities are at least float32."""
+
+import pytest
+import torch
+
+from regard.search import Limits
+from regard.search.limits import Rules
+from tests.search.fake import memories
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (dict(maximum=0), "maximum is 0"),
+        (dict(maximum=torch.tensor([3, 0])), "at least 1 token"),
+        (dict(maximum=3, minimum=-1), "minimum is -1"),
+    ],
+)
+def test_impossible_limits_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        Limits(start=1, end=2, **arguments)
+
+
+def test_maxima_for_another_number_of_sentences_are_refused():
+    with pytest.raises(ValueError, match="2 lengths for 3 sentences"):
+        Rules.of(Limits(start=1, end=2, maximum=torch.tensor([3, 5])), memories([2, 3, 1]))
+
+
+def test_the_end_is_closed_until_the_minimum_and_the_forbidden_always():
+    rules = Rules.of(Limits(start=1, end=2, maximum=7, minimum=3, forbidden=(0, 1)), memories([2]))
+    for position in range(5):
+        values = rules.log_probabilities(torch.zeros(1, 5), position)
+        closed = [0, 1] if position >= 3 else [0, 1, 2]
+        assert (values == -torch.inf).nonzero()[:, 1].tolist() == closed
+        assert values[0, 3] == pytest.approx(-torch.log(torch.tensor(5.0)))
+
+
+def test_small_floats_are_not_added_up_in_small():
+    rules = Rules.of(Limits(start=1, end=2, maximum=7), memories([2]))
+    logits = torch.randn(1, 997).bfloat16()
+    values = rules.log_probabilities(logits, 0)
+    assert values.dtype == torch.float32
+    assert float(values.exp().sum()) == pytest.approx(1, abs=1e-5)

@@ -1,0 +1,159 @@
+"""Files that are whole, and settings that must agree."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch import nn
+
+from regard.errors import UserError
+from regard.training.checkpoint import (
+    MAY_CHANGE,
+    Checkpoints,
+    Standing,
+    Sums,
+    facts_of,
+    load_weights,
+    save_weights,
+)
+from regard.training.schedule import Linear
+from regard.training.settings import Optimiser, TrainingSettings
+from tests.training.fakes import tiny_model
+
+
+class Tied(nn.Module):
+    """One matrix under two names, and a buffer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(11, 5)
+        self.output = nn.Linear(5, 11)
+        self.output.weight = self.embedding.weight
+        self.register_buffer("mean", torch.randn(3))
+
+
+def stepped(model: nn.Module) -> torch.optim.AdamW:
+    """An Adam with something to remember."""
+    adam = Optimiser().build(model)
+    for weight in model.parameters():
+        weight.grad = torch.randn_like(weight)
+    adam.step()
+    return adam
+
+
+def test_tied_weights_are_stored_once_and_stay_tied(tmp_path):
+    model, other = Tied(), Tied()
+    save_weights(model, tmp_path / "model.safetensors")
+    assert sorted(load_file(tmp_path / "model.safetensors")) == [
+        "embedding.weight",
+        "mean",
+        "output.bias",
+    ]
+    load_weights(other, tmp_path / "model.safetensors")
+    assert other.output.weight is other.embedding.weight
+    for name, value in model.state_dict().items():
+        assert torch.equal(other.state_dict()[name], value)
+
+
+def test_another_models_weights_are_refused(tmp_path):
+    save_weights(Tied(), tmp_path / "model.safetensors")
+    with pytest.raises(UserError, match=r"another model.*output\.weight"):
+        load_weights(tiny_model(), tmp_path / "model.safetensors")
+    (tmp_path / "model.safetensors").write_bytes(b"not this")
+    with pytest.raises(UserError, match="cannot be read"):
+        load_weights(tiny_model(), tmp_path / "model.safetensors")
+
+
+def test_all_that_was_saved_comes_back(tmp_path):
+    checkpoints = Checkpoints(tmp_path, {"seed": "1"})
+    model, other = Tied(), Tied()
+    adam, fresh = stepped(model), Optimiser().build(other)
+    sums = Sums(1 / 3, 5, 7, 0.1, {"size": 0.7})
+    standing = Standing(17, 3, 2, 1.5, [0.1, -2 / 3], sums)
+    checkpoints.save(standing, model, adam)
+
+    assert checkpoints.begin(other, fresh, resume=True) == standing
+    assert other.output.weight is other.embedding.weight
+    for ours, theirs in zip(other.parameters(), model.parameters(), strict=True):
+        assert torch.equal(ours, theirs)
+        assert (
+            fresh.state[ours].keys()
+            == adam.state[theirs].keys()
+            == {
+                "step",
+                "exp_avg",
+                "exp_avg_sq",
+            }
+        )
+        for moment, value in adam.state[theirs].items():
+            assert torch.equal(fresh.state[ours][moment], value)
+
+
+@pytest.mark.parametrize(
+    "broken", ["safetensors.torch.save_file", "os.fsync", "pathlib.Path.replace"]
+)
+def test_a_crash_while_writing_leaves_what_was_there(tmp_path, monkeypatch, broken):
+    checkpoints = Checkpoints(tmp_path, {})
+    model = tiny_model()
+    adam = stepped(model)
+    checkpoints.save(Standing(update=2), model, adam)
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+
+    def crash(*_arguments, **_settings):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        name = "regard.training.checkpoint.save_file" if "save_file" in broken else broken
+        patch.setattr(name, crash)
+        with pytest.raises(KeyboardInterrupt):
+            checkpoints.save(Standing(update=3), tiny_model(seed=4), adam)
+    assert checkpoints.begin(model, adam, resume=True).update == 2
+    for name, value in before.items():
+        assert torch.equal(model.state_dict()[name], value)
+
+
+def test_every_setting_must_agree_or_may_change():
+    settings = TrainingSettings()
+    facts = facts_of(settings, 7)
+    named = {name.split(".")[0] for name in facts} - {"number of batches in the first epoch"}
+    assert named | MAY_CHANGE == {each.name for each in dataclasses.fields(settings)}
+    assert named & MAY_CHANGE == set()
+    assert facts["optimiser.learning_rate"] == "0.001"
+
+
+def test_changed_settings_are_named(tmp_path):
+    model = tiny_model()
+    adam = stepped(model)
+
+    def checkpoints(schedule: Linear, num_batches: int = 7) -> Checkpoints:
+        settings = TrainingSettings(optimiser=Optimiser(schedule=schedule))
+        return Checkpoints(tmp_path, facts_of(settings, num_batches))
+
+    checkpoints(Linear(5)).save(Standing(), model, adam)
+    was_and_is = r"optimiser\.schedule was Linear\(warmup=5\) and is Linear\(warmup=3\) now"
+    with pytest.raises(UserError, match=was_and_is):
+        checkpoints(Linear(3)).begin(model, adam, resume=True)
+    with pytest.raises(UserError, match="number of batches in the first epoch was 7 and is 11"):
+        checkpoints(Linear(5), 11).begin(model, adam, resume=True)
+
+
+def test_a_run_is_neither_overwritten_nor_resumed_from_nothing(tmp_path):
+    model = tiny_model()
+    adam = stepped(model)
+    with pytest.raises(UserError, match="nothing to resume"):
+        Checkpoints(tmp_path / "new", {}).begin(model, adam, resume=True)
+    with pytest.raises(UserError, match="nothing to resume"):
+        Checkpoints(None, {}).begin(model, adam, resume=True)
+    Checkpoints(tmp_path, {}).save(Standing(), model, adam)
+    with pytest.raises(UserError, match="holds a run already"):
+        Checkpoints(tmp_path, {}).begin(model, adam, resume=False)
+
+
+def test_without_a_folder_nothing_is_written(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    model = tiny_model()
+    Checkpoints(None, {}).save(Standing(), model, stepped(model))
+    Checkpoints(None, {}).save_model(model)
+    assert list(Path().iterdir()) == []

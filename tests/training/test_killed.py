@@ -1,0 +1,53 @@
+"""A process that is killed at any moment leaves a run that can be resumed, as the same run."""
+
+import multiprocessing
+import os
+import signal
+import time
+from dataclasses import replace
+
+import pytest
+import torch
+
+from regard.training import Period, train
+from tests.training.fakes import dev_score, tiny_model
+from tests.training.test_loop import BATCHES, EVERYTHING, assert_same, log, weights
+
+SETTINGS = replace(EVERYTHING, length=Period(15, "epoch"), save_seconds=0.0)
+STATE = "state/training.safetensors"
+
+
+def start(folder, resume):
+    def work():
+        torch.set_num_threads(1)  # threads do not survive a fork
+        model = tiny_model(dropout=0.5)
+        train(model, BATCHES, SETTINGS, validate=dev_score, folder=folder, resume=resume)
+
+    process = multiprocessing.get_context("fork").Process(target=work)
+    process.start()
+    return process
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="children are forked")
+def test_killed_again_and_again(tmp_path):
+    one_go, again = tiny_model(dropout=0.5), tiny_model(dropout=0.5)
+    train(one_go, BATCHES, SETTINGS, validate=dev_score, folder=tmp_path / "one")
+
+    folder = tmp_path / "killed"
+    kills = 0
+    for seconds in (0.0, 0.05, 0.011, 0.1):
+        process = start(folder, resume=kills > 0)
+        while not (folder / STATE).exists() and process.is_alive():
+            time.sleep(0.001)
+        time.sleep(seconds)
+        if not process.is_alive():
+            break
+        os.kill(process.pid, signal.SIGKILL)
+        process.join()
+        kills += 1
+    assert kills >= 2
+    train(again, BATCHES, SETTINGS, validate=dev_score, folder=folder, resume=True)
+    assert_same(weights(again), weights(one_go))
+    assert log(folder) == log(tmp_path / "one")
+    kept = [(path / "model.safetensors").read_bytes() for path in (folder, tmp_path / "one")]
+    assert kept[0] == kept[1]

@@ -1,0 +1,391 @@
+"""The loop against a plain one, and runs that are broken off against runs that are not."""
+
+import json
+import threading
+from dataclasses import replace
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from regard.errors import UserError
+from regard.training import (
+    Constant,
+    CrossEntropy,
+    Linear,
+    Optimiser,
+    Period,
+    Plateau,
+    TeacherForcing,
+    TrainingSettings,
+    Validation,
+    load_weights,
+    train,
+)
+from tests.training.fakes import TinyBatches, Watcher, dev_score, tiny_model
+
+BATCHES = TinyBatches(7)
+EVERYTHING = TrainingSettings(
+    length=Period(3, "epoch"),
+    optimiser=Optimiser(0.01, Linear(5), weight_decay=0.1, clip=0.5),
+    loss=CrossEntropy(0.1),
+    teacher_forcing=TeacherForcing(0.9, 0.3, by="token"),
+    accumulate=2,
+    validate_every=Period(5),
+    log_every=Period(3),
+    seed=11,
+)
+"""Four updates an epoch, twelve in all."""
+
+
+def weights(model):
+    return {name: value.clone() for name, value in model.state_dict().items()}
+
+
+def assert_same(ours, theirs):
+    assert ours.keys() == theirs.keys()
+    for name, value in ours.items():
+        assert torch.equal(value, theirs[name]), name
+
+
+def log(folder, *, without=("seconds", "tokens_per_second")):
+    lines = map(json.loads, (folder / "log.jsonl").read_text().splitlines())
+    return [{key: line[key] for key in line if key not in without} for line in lines]
+
+
+def scripted(*scores):
+    """A dev score that ends as it is told to."""
+    rest = iter(scores)
+    return lambda model: Validation(next(rest), "scripted")
+
+
+@pytest.mark.parametrize("per", ["word", "sentence"])
+def test_training_is_the_plain_loop(per):
+    """Adam and cross entropy of torch, one batch after the other, in float64."""
+    plain, model = tiny_model().double(), tiny_model().double()
+    adam = torch.optim.Adam(plain.parameters(), lr=0.01, foreach=False)
+    for epoch in (1, 2):
+        for batch in BATCHES.epoch(epoch):
+            output = plain(batch)
+            count = len(output.targets) if per == "word" else len(batch.inputs)
+            loss = F.cross_entropy(
+                output.logits, output.targets, label_smoothing=0.1, reduction="sum"
+            )
+            adam.zero_grad()
+            (loss / count).backward()
+            torch.nn.utils.clip_grad_norm_(plain.parameters(), 0.5)
+            adam.step()
+    settings = TrainingSettings(
+        length=Period(2, "epoch"),
+        optimiser=Optimiser(0.01, clip=0.5),
+        loss=CrossEntropy(0.1, per),
+    )
+    assert train(model, BATCHES, settings).update == 14
+    torch.testing.assert_close(weights(model), weights(plain), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("per", ["word", "sentence"])
+def test_accumulated_batches_are_one_large_batch(per):
+    class Joined:
+        """All of an epoch in one batch."""
+
+        def num_batches(self, number):
+            return 1
+
+        def epoch(self, number, start=0):
+            from regard.data.batch import pair_batch
+
+            sources, targets = [], []
+            for batch in BATCHES.epoch(number):
+                for side, ids, mask in (
+                    (sources, batch.source.ids, batch.source.mask),
+                    (targets, batch.outputs, batch.mask),
+                ):
+                    side += [row[real].tolist() for row, real in zip(ids, mask, strict=True)]
+            return iter([pair_batch(sources, targets)][start:])
+
+    settings = TrainingSettings(length=Period(3, "epoch"), loss=CrossEntropy(0.1, per))
+    whole, parts = tiny_model().double(), tiny_model().double()
+    train(whole, Joined(), settings)
+    train(parts, BATCHES, replace(settings, accumulate=7))
+    torch.testing.assert_close(weights(parts), weights(whole), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("breaks", [(3,), (4,), (5,), (1, 2, 7, 11)])
+def test_an_interrupted_run_goes_on_as_the_same_run(tmp_path, breaks):
+    """With dropout, feeding, accumulation, a schedule and noisy validation: all bits are equal."""
+    one_go = tiny_model(dropout=0.5)
+    train(one_go, BATCHES, EVERYTHING, validate=dev_score, folder=tmp_path / "one")
+    for number, update in enumerate(breaks):
+        end = train(
+            tiny_model(dropout=0.5),
+            BATCHES,
+            EVERYTHING,
+            validate=dev_score,
+            report=Watcher(interrupt_after=update),
+            folder=tmp_path / "broken",
+            resume=number > 0,
+        )
+        assert (end.interrupted, end.update) == (True, update)
+    torch.rand(5)
+    resumed = tiny_model(seed=17, dropout=0.5)
+    end = train(
+        resumed, BATCHES, EVERYTHING, validate=dev_score, folder=tmp_path / "broken", resume=True
+    )
+    assert (end.reason, end.update, end.epoch) == ("finished", 12, 3)
+    assert_same(weights(resumed), weights(one_go))
+    assert log(tmp_path / "broken") == log(tmp_path / "one")
+    models = [tmp_path / name / "model.safetensors" for name in ("one", "broken")]
+    assert models[0].read_bytes() == models[1].read_bytes()
+
+
+def test_a_finished_run_can_be_made_longer(tmp_path):
+    settings = replace(
+        EVERYTHING, optimiser=Optimiser(0.01, Constant(3)), teacher_forcing=TeacherForcing(0.5)
+    )
+    one_go, longer = tiny_model(dropout=0.5), tiny_model(dropout=0.5)
+    train(one_go, BATCHES, settings)
+    train(longer, BATCHES, replace(settings, length=Period(5)), folder=tmp_path)
+    train(longer, BATCHES, settings, folder=tmp_path, resume=True)
+    assert_same(weights(longer), weights(one_go))
+
+
+def test_the_seed_matters_and_the_noise_around_does_not():
+    def trained(seed: int, noise: int):
+        model = tiny_model(dropout=0.5)
+        torch.manual_seed(noise)
+        train(model, BATCHES, replace(EVERYTHING, seed=seed))
+        return weights(model)["output.weight"]
+
+    assert torch.equal(trained(1, noise=2), trained(1, noise=3))
+    assert not torch.equal(trained(1, noise=2), trained(2, noise=2))
+
+
+def test_dropout_and_feeding_differ_from_update_to_update():
+    masks = []
+
+    class Noting(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = tiny_model()
+
+        def forward(self, batch, feeding=None):
+            masks.append((tuple(feeding.flatten().tolist()), float(torch.rand(()))))
+            return self.inner(batch, feeding)
+
+    train(Noting(), BATCHES, replace(EVERYTHING, length=Period(2, "epoch"), accumulate=1))
+    assert len({mask for mask, _ in masks}) == len({noise for _, noise in masks}) == 14
+
+
+def test_the_best_model_is_kept_and_patience_ends_training(tmp_path):
+    model, kept, seen = tiny_model(), tiny_model(seed=4), []
+
+    def validate(model):
+        seen.append(weights(model))
+        return Validation([1.0, 3.0, 2.0, 3.0, 9.0][len(seen) - 1], "scripted")
+
+    settings = TrainingSettings(length=Period(99), validate_every=Period(2), patience=2)
+    end = train(model, BATCHES, settings, validate=validate, folder=tmp_path)
+    assert (end.reason, end.update, end.score) == ("patience", 8, 3.0)
+    load_weights(kept, tmp_path / "model.safetensors")
+    assert_same(weights(kept), seen[1])
+    assert_same(weights(model), seen[3])
+    dev = [line for line in log(tmp_path) if line["kind"] == "dev"]
+    assert [line["best"] for line in dev] == [True, True, False, False]
+    again = train(model, BATCHES, settings, validate=validate, folder=tmp_path, resume=True)
+    assert (again.reason, again.update) == ("patience", 8)
+
+
+def test_without_dev_scores_the_last_model_is_kept(tmp_path):
+    model, kept = tiny_model(), tiny_model(seed=4)
+    train(model, BATCHES, TrainingSettings(length=Period(3)), folder=tmp_path)
+    load_weights(kept, tmp_path / "model.safetensors")
+    assert_same(weights(kept), weights(model))
+
+
+def test_the_end_is_always_logged_and_validated():
+    watcher = Watcher()
+    settings = TrainingSettings(length=Period(5), log_every=Period(3), validate_every=Period(2))
+    train(tiny_model(), BATCHES, settings, validate=scripted(1.0, 2.0, 3.0), report=watcher)
+    assert [(line.kind, line.update) for line in watcher.lines] == [
+        ("dev", 2),
+        ("train", 3),
+        ("dev", 4),
+        ("train", 5),
+        ("dev", 5),
+        ("end", 5),
+    ]
+    assert [(progress.update, progress.total) for progress in watcher.updates] == [
+        (update, 5) for update in range(1, 6)
+    ]
+
+
+@pytest.mark.parametrize("unit", ["update", "epoch"])
+def test_logged_losses_are_means_over_words(unit):
+    """With a rate of nearly zero the weights stay, so that losses can be computed beside."""
+    model, watcher = tiny_model(penalty=0.5), Watcher()
+    settings = TrainingSettings(
+        length=Period(2, "epoch"),
+        optimiser=Optimiser(1e-30),
+        log_every=Period(7) if unit == "update" else Period(2, "epoch"),
+    )
+    train(model, BATCHES, settings, report=watcher)
+    model.requires_grad_(False)
+    outputs = [model(batch) for batch in BATCHES.batches]
+    words = [len(output.targets) for output in outputs]
+    loss = sum(float(CrossEntropy()(output)) for output in outputs) / sum(words)
+    sizes = [float(output.penalties[0].value) for output in outputs]
+    size = sum(each * count for each, count in zip(sizes, words, strict=True)) / sum(words)
+    *lines, _ = watcher.lines
+    assert [line.update for line in lines] == ([7, 14] if unit == "update" else [14])
+    for line in lines:
+        assert line.loss == pytest.approx(loss, rel=1e-5)
+        assert line.penalties == {"size": pytest.approx(size, rel=1e-5)}
+        assert line.learning_rate == 1e-30
+    first = lines[0]
+    assert 0 < sum(words) / first.tokens_per_second <= 1.01 * first.seconds
+
+
+def test_a_line_about_epochs_is_about_the_last():
+    def losses(every: int) -> dict[int, float]:
+        watcher = Watcher()
+        settings = TrainingSettings(length=Period(4, "epoch"), log_every=Period(every, "epoch"))
+        train(tiny_model(), BATCHES, settings, report=watcher)
+        return {line.epoch: line.loss for line in watcher.lines if line.kind == "train"}
+
+    each = losses(1)
+    assert losses(3) == {3: each[3], 4: each[4]}
+    assert each[1] > each[2] > each[3] > each[4]
+
+
+def test_penalties_are_minimised():
+    free, held = tiny_model(), tiny_model(penalty=100.0)
+    for model in (free, held):
+        train(model, BATCHES, TrainingSettings(optimiser=Optimiser(0.01), length=Period(50)))
+    assert held.embedding.weight.norm() < 0.9 * free.embedding.weight.norm()
+
+
+def test_the_plateau_acts_on_dev_scores():
+    watcher = Watcher()
+    settings = TrainingSettings(
+        length=Period(4),
+        optimiser=Optimiser(0.5, Plateau()),
+        validate_every=Period(1),
+        log_every=Period(1),
+    )
+    validate = scripted(3.0, 2.0, 4.0, 1.0)
+    train(tiny_model(), BATCHES, settings, validate=validate, report=watcher)
+    rates = [line.learning_rate for line in watcher.lines if line.kind == "train"]
+    assert rates == [0.5, 0.5, 0.25, 0.25]
+
+
+def test_weights_that_want_no_gradient_stay(tmp_path):
+    model = tiny_model()
+    model.embedding.weight.requires_grad_(False)
+    before = weights(model)
+    train(model, BATCHES, TrainingSettings(length=Period(3)), folder=tmp_path)
+    after = weights(model)
+    assert torch.equal(before["embedding.weight"], after["embedding.weight"])
+    assert not torch.equal(before["output.weight"], after["output.weight"])
+    train(model, BATCHES, TrainingSettings(length=Period(4)), folder=tmp_path, resume=True)
+
+
+def test_bfloat16_computes_small_and_keeps_large():
+    model, kinds = tiny_model(), []
+    model.output.register_forward_hook(lambda module, given, made: kinds.append(made.dtype))
+    train(model, BATCHES, TrainingSettings(length=Period(2), precision="bfloat16"))
+    assert kinds == [torch.bfloat16] * 2
+    assert {weight.dtype for weight in model.parameters()} == {torch.float32}
+
+
+def test_modes_while_training_and_validating():
+    model, modes = tiny_model().eval(), []
+    model.output.register_forward_hook(
+        lambda module, given, made: modes.append((module.training, torch.is_grad_enabled()))
+    )
+    settings = TrainingSettings(length=Period(2), validate_every=Period(1))
+    train(model, TinyBatches(1), settings, validate=dev_score)
+    assert modes == [(True, True), *[(False, False)] * 3] * 2
+
+
+class Breaking(torch.nn.Module):
+    """From the fifth batch on, the loss or its gradient alone is not a number."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__()
+        self.inner, self.what, self.calls = tiny_model(), what, 0
+
+    def forward(self, batch, feeding=None):
+        self.calls += 1
+        output = self.inner(batch, feeding)
+        if self.calls < 5:
+            return output
+        if self.what == "loss":
+            return replace(output, logits=output.logits * torch.nan)
+        zero = (output.logits * 0).sum()
+        return replace(output, logits=output.logits + zero.sqrt())
+
+
+@pytest.mark.parametrize(
+    ("what", "said"), [("loss", "the loss is nan"), ("gradient", "the gradient's norm is nan")]
+)
+@pytest.mark.parametrize("moment", ["log", "validate", "save", "end"])
+def test_what_is_not_a_number_is_named_and_not_kept(tmp_path, what, said, moment):
+    settings = TrainingSettings(
+        length=Period(6 if moment == "end" else 9),
+        log_every=Period(6 if moment == "log" else 99),
+        validate_every=Period(6 if moment == "validate" else 99),
+        save_seconds=0.0 if moment == "save" else 99.0,
+    )
+    model = Breaking(what)
+    with pytest.raises(UserError, match=rf"{said} at update 5 \(epoch 2, batch 2\)"):
+        train(model, TinyBatches(3), settings, validate=scripted(), folder=tmp_path)
+    good = Breaking(what)
+    settings = replace(settings, length=Period(4))
+    end = train(
+        good, TinyBatches(3), settings, validate=scripted(1.0), folder=tmp_path, resume=True
+    )
+    assert end.update == 4
+    assert all(weight.isfinite().all() for weight in good.parameters())
+
+
+def test_training_also_runs_beside_the_main_thread():
+    ends = []
+    settings = TrainingSettings(length=Period(2))
+    thread = threading.Thread(target=lambda: ends.append(train(tiny_model(), BATCHES, settings)))
+    thread.start()
+    thread.join()
+    assert ends[0].reason == "finished"
+
+
+def test_a_second_interrupt_breaks_off(tmp_path):
+    class Impatient(Watcher):
+        def on_update(self, progress):
+            super().on_update(progress)
+            super().on_update(progress)
+
+    with pytest.raises(KeyboardInterrupt):
+        train(tiny_model(), BATCHES, EVERYTHING, report=Impatient(3), folder=tmp_path)
+    model, one_go = tiny_model(), tiny_model()
+    train(model, BATCHES, EVERYTHING, folder=tmp_path, resume=True)
+    train(one_go, BATCHES, EVERYTHING)
+    assert_same(weights(model), weights(one_go))
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (TrainingSettings(patience=2), "patience needs dev scores"),
+        (TrainingSettings(optimiser=Optimiser(schedule=Plateau())), "plateau schedule needs dev"),
+    ],
+)
+def test_what_needs_dev_scores_says_so(settings, said):
+    with pytest.raises(UserError, match=said):
+        train(tiny_model(), BATCHES, settings)
+
+
+def test_no_batches_and_senseless_scores_are_refused():
+    with pytest.raises(UserError, match="no batches"):
+        train(tiny_model(), TinyBatches(0), TrainingSettings())
+    with pytest.raises(ValueError, match="score nan"):
+        train(tiny_model(), BATCHES, TrainingSettings(), validate=scripted(float("nan")))

@@ -1,0 +1,73 @@
+"""Schedules at points that can be worked out by hand."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regard.training.schedule import (
+    Constant,
+    Cosine,
+    InverseSquareRoot,
+    Linear,
+    Plateau,
+    Progress,
+    Schedule,
+)
+
+ALL = [
+    Constant(),
+    Constant(7),
+    InverseSquareRoot(7),
+    InverseSquareRoot(0),
+    Linear(),
+    Linear(7),
+    Cosine(),
+    Cosine(7),
+    Plateau(),
+]
+
+
+def factors(schedule: Schedule, *updates: int, total: int = 13) -> list[float]:
+    return [schedule.factor(Progress(update, total)) for update in updates]
+
+
+@pytest.mark.parametrize("schedule", [Constant(4), Linear(4), Cosine(4), InverseSquareRoot(4)])
+def test_all_rise_in_a_line_to_their_peak(schedule):
+    assert factors(schedule, 1, 2, 3, 4) == pytest.approx([0.25, 0.5, 0.75, 1.0])
+
+
+def test_after_the_peak():
+    # With a warmup of 4 and 13 updates, the ten updates from 4 to 14 lead from one to zero.
+    assert factors(Constant(4), 5, 13) == [1, 1]
+    assert factors(Linear(4), 5, 9, 13) == pytest.approx([0.9, 0.5, 0.1])
+    assert factors(Cosine(4), 9, 13) == pytest.approx([0.5, (1 - math.cos(0.1 * math.pi)) / 2])
+    assert factors(InverseSquareRoot(4), 9, 16) == pytest.approx([2 / 3, 0.5])
+
+
+def test_inverse_square_root_is_the_papers_equation():
+    size, warmup = 512, 4000
+    for update in (1, 399, 4000, 4001, 100_000):
+        paper = size**-0.5 * min(update**-0.5, update * warmup**-1.5)
+        ours = (size * warmup) ** -0.5 * InverseSquareRoot(warmup).factor(Progress(update, 9))
+        assert ours == pytest.approx(paper, rel=1e-12)
+
+
+def test_plateau_halves_when_scores_stop_rising():
+    def after(*scores: float) -> float:
+        return Plateau(patience=2).factor(Progress(5, 13, scores=scores))
+
+    assert after() == 1
+    assert after(3.0, 2.0) == 1
+    assert after(3.0, 2.0, 3.0) == 0.5  # as good is not better
+    assert after(3.0, 2.0, 3.0, 4.0, 1.0) == 0.5
+    assert after(3.0, 2.0, 3.0, 1.0, 2.0) == 0.25
+    assert Plateau(shrink=0.1).factor(Progress(5, 13, scores=(2.0, 1.0))) == 0.1
+
+
+@given(st.sampled_from(ALL), st.integers(1, 100), st.integers(1, 100))
+def test_no_factor_leaves_zero_to_one(schedule, update, total):
+    assert 0 <= schedule.factor(Progress(update, total)) <= 1
+    if update <= total:
+        assert schedule.factor(Progress(update, total)) > 0

@@ -1,0 +1,38 @@
+"""Periods, and numbers that make no sense."""
+
+import pytest
+
+from regard.errors import UserError
+from regard.training.schedule import Progress
+from regard.training.settings import Optimiser, Period, TrainingSettings
+from tests.training.fakes import TinyBatches
+
+
+def test_periods_end_where_they_say():
+    updates, epochs = Period(3), Period(2, "epoch")
+    assert [n for n in range(1, 11) if updates.ends(Progress(n, 11))] == [3, 6, 9]
+    assert epochs.ends(Progress(14, 99, epoch=2, ends_epoch=True))
+    assert not epochs.ends(Progress(13, 99, epoch=2))
+    assert not epochs.ends(Progress(21, 99, epoch=3, ends_epoch=True))
+
+
+def test_epochs_in_updates_round_up_in_each():
+    assert Period(5).updates(TinyBatches(7), accumulate=3) == 5
+    assert Period(5, "epoch").updates(TinyBatches(7), accumulate=1) == 35
+    assert Period(5, "epoch").updates(TinyBatches(7), accumulate=3) == 15
+
+
+@pytest.mark.parametrize(
+    ("make", "named"),
+    [
+        (lambda: Period(0), "0 updates"),
+        (lambda: Optimiser(learning_rate=0.0), "learning_rate"),
+        (lambda: Optimiser(clip=-1.0), "clip"),
+        (lambda: TrainingSettings(accumulate=0), "accumulate"),
+        (lambda: TrainingSettings(patience=0), "patience"),
+        (lambda: TrainingSettings(seed=-1), "seed"),
+    ],
+)
+def test_senseless_numbers_are_refused_by_name(make, named):
+    with pytest.raises(UserError, match=named):
+        make()
