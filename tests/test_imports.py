@@ -26,7 +26,9 @@ OWNERS = {
 """The folders and files of the package that may import a library. Whoever else needs what it does
 calls its owner."""
 
-PUBLIC: dict[str, list[str]] = {"regard": []}
+PUBLIC: dict[str, list[str]] = {
+    "regard": ["Trace", "Translation", "Translator", "UserError", "attention", "load"]
+}
 """The names that users may rely on. Taking one away breaks somebody's program."""
 
 

@@ -1,3 +1,40 @@
-"""Regard trains, runs and opens up attention models."""
+"""Regard trains, runs and opens up attention models.
+
+model = regard.load("runs/demo")
+out = model.translate("four hundred twenty-three")
+out.text, out.score, out.attention
+
+regard.attention.Additive(...)      the parts, usable in anyone's own model
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from regard import attention
+    from regard.errors import UserError
+    from regard.pipeline.translator import Translation, Translator, load
+    from regard.trace import Trace
 
 __version__ = "0.1.0"
+__all__ = ["Trace", "Translation", "Translator", "UserError", "attention", "load"]
+
+_HOMES = {
+    "Trace": "regard.trace",
+    "Translation": "regard.pipeline.translator",
+    "Translator": "regard.pipeline.translator",
+    "UserError": "regard.errors",
+    "load": "regard.pipeline.translator",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first asked for: torch takes a second, and `regard --help`
+    does not need it."""
+    if name == "attention":
+        return importlib.import_module("regard.attention")
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'regard' has no attribute {name!r}")

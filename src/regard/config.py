@@ -177,7 +177,10 @@ class SearchConfig:
     min_length: int = 0
     """Tokens before an end is allowed."""
     max_length: int | None = None
-    """The most tokens; without it twice the source's and ten more."""
+    """The most tokens; without it the source's times max_ratio, and ten more."""
+    max_ratio: float | None = None
+    """The most tokens for each of the source's; without it training sets it to twice what nearly
+    all of its pairs need."""
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ Pure: it knows no recurrent layer, no text and no training.
 
 from regard.attention.attend import Attended, Attention
 from regard.attention.masks import causal, padding, window
-from regard.attention.multihead import MultiHeadAttention, PreparedHeads
+from regard.attention.multihead import AttendedHeads, MultiHeadAttention, PreparedHeads
 from regard.attention.normalisers import Entmax15, Normaliser, Softmax, Sparsemax
 from regard.attention.scores import (
     Additive,
@@ -25,6 +25,7 @@ from regard.attention.scores import (
 __all__ = [
     "Additive",
     "Attended",
+    "AttendedHeads",
     "Attention",
     "Concat",
     "Cosine",

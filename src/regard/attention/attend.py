@@ -16,7 +16,8 @@ from regard.shapes import Bool, Float, Tensor
 @dataclass(frozen=True)
 class Attended:
     """What attention gives. Weights (before dropout) and scores (before the mask) only when they
-    were asked for. `state` is what a score remembers until the next step."""
+    were asked for. `state` is what is remembered until the next step; the scores of today remember
+    nothing, so it is the one that came in."""
 
     context: Float[Tensor, "*batch target value"]
     weights: Float[Tensor, "*batch target source"] | None
@@ -34,7 +35,7 @@ class Attention(nn.Module):
     ) -> None:
         super().__init__()
         self.score = score
-        self.normaliser = normaliser or Softmax()
+        self.normaliser = Softmax() if normaliser is None else normaliser
         self.dropout = nn.Dropout(dropout)
 
     def prepare(
@@ -48,7 +49,7 @@ class Attention(nn.Module):
         queries: Float[Tensor, "*batch target query"],
         prepared: Float[Tensor, "*batch source prepared"],
         values: Float[Tensor, "*batch source value"],
-        mask: Bool[Tensor, "..."] | None = None,
+        mask: Bool[Tensor, "*#batch #target #source"] | None = None,
         state: Any = None,
         *,
         need_weights: bool = False,

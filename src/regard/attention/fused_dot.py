@@ -1,4 +1,4 @@
-"""Dot products with softmax by torch's own kernel, which never forms the weights."""
+"""Dot products with softmax by torch's own kernels, which need not form the weights."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def fused_dot(
     queries: Float[Tensor, "*batch target size"],
     prepared: Float[Tensor, "*batch source size"],
     values: Float[Tensor, "*batch source value"],
-    mask: Bool[Tensor, "..."] | None,
+    mask: Bool[Tensor, "*#batch #target #source"] | None,
     scale: float,
     dropout: float,
 ) -> Float[Tensor, "*batch target value"]:

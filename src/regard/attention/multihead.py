@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import nn
 
-from regard.attention.attend import Attended, Attention
+from regard.attention.attend import Attention
 from regard.shapes import Bool, Float, Tensor
 
 
@@ -17,6 +17,16 @@ class PreparedHeads:
 
     keys: Float[Tensor, "*batch head source prepared"]
     values: Float[Tensor, "*batch head source value"]
+
+
+@dataclass(frozen=True)
+class AttendedHeads:
+    """What `Attended` holds, with the heads joined in the context and apart in the rest."""
+
+    context: Float[Tensor, "*batch target size"]
+    weights: Float[Tensor, "*batch head target source"] | None
+    scores: Float[Tensor, "*batch head target source"] | None
+    state: Any
 
 
 class MultiHeadAttention(nn.Module):
@@ -40,9 +50,10 @@ class MultiHeadAttention(nn.Module):
         attention: Attention,
     ) -> None:
         super().__init__()
-        if size % num_heads:
+        if num_heads < 1 or size % num_heads:
             raise ValueError(
-                f"size must be a multiple of num_heads, but {size} and {num_heads} came"
+                f"size must be a multiple of num_heads, but size {size} and num_heads {num_heads} "
+                "came"
             )
         self.num_heads = num_heads
         self.query = nn.Linear(query_size, size)
@@ -64,13 +75,12 @@ class MultiHeadAttention(nn.Module):
         self,
         queries: Float[Tensor, "*batch target query"],
         prepared: PreparedHeads,
-        mask: Bool[Tensor, "..."] | None = None,
+        mask: Bool[Tensor, "*#batch #target #source"] | None = None,
         state: Any = None,
         *,
         need_weights: bool = False,
-    ) -> Attended:
-        """Attend in every head. The mask broadcasts to "*batch target source"; weights and scores
-        come back as "*batch head target source"."""
+    ) -> AttendedHeads:
+        """Attend in every head. The mask broadcasts to "*batch target source": heads share it."""
         attended = self.attention(
             self._split(self.query(queries)),
             prepared.keys,
@@ -80,7 +90,8 @@ class MultiHeadAttention(nn.Module):
             need_weights=need_weights,
         )
         joined = attended.context.transpose(-3, -2).flatten(-2)
-        return Attended(self.output(joined), attended.weights, attended.scores, attended.state)
+        context = self.output(joined)
+        return AttendedHeads(context, attended.weights, attended.scores, attended.state)
 
     def _split(
         self, vectors: Float[Tensor, "*batch position size"]

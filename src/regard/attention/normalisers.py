@@ -20,7 +20,7 @@ class Normaliser(Protocol):
     def __call__(
         self,
         scores: Float[Tensor, "*batch target source"],
-        mask: Bool[Tensor, "..."] | None,
+        mask: Bool[Tensor, "*#batch #target #source"] | None,
     ) -> Float[Tensor, "*batch target source"]:
         """Weights for scores; the mask has any shape that broadcasts to theirs."""
 
@@ -34,9 +34,9 @@ class Softmax:
     def __call__(
         self,
         scores: Float[Tensor, "*batch target source"],
-        mask: Bool[Tensor, "..."] | None,
+        mask: Bool[Tensor, "*#batch #target #source"] | None,
     ) -> Float[Tensor, "*batch target source"]:
-        visible = _hide(scores / self.temperature, mask)
+        visible = _hide(scores, mask, self.temperature)
         return _settle(torch.softmax(visible, dim=-1), mask, scores.dtype)
 
 
@@ -50,9 +50,9 @@ class Sparsemax:
     def __call__(
         self,
         scores: Float[Tensor, "*batch target source"],
-        mask: Bool[Tensor, "..."] | None,
+        mask: Bool[Tensor, "*#batch #target #source"] | None,
     ) -> Float[Tensor, "*batch target source"]:
-        visible = _hide(scores / self.temperature, mask)
+        visible = _hide(scores, mask, self.temperature)
         return _settle(_SparsemaxFunction.apply(visible), mask, scores.dtype)
 
 
@@ -65,9 +65,9 @@ class Entmax15:
     def __call__(
         self,
         scores: Float[Tensor, "*batch target source"],
-        mask: Bool[Tensor, "..."] | None,
+        mask: Bool[Tensor, "*#batch #target #source"] | None,
     ) -> Float[Tensor, "*batch target source"]:
-        visible = _hide(scores / self.temperature, mask)
+        visible = _hide(scores, mask, self.temperature)
         return _settle(_Entmax15Function.apply(visible), mask, scores.dtype)
 
 
@@ -77,10 +77,10 @@ def _checked(temperature: float) -> float:
     return temperature
 
 
-def _hide(scores: Tensor, mask: Tensor | None) -> Tensor:
-    """Scores in at least float32 with minus infinity at hidden keys. A row that sees nothing keeps
+def _hide(scores: Tensor, mask: Tensor | None, temperature: float) -> Tensor:
+    """Tempered scores in at least float32, with minus infinity at hidden keys. A row that sees nothing keeps
     finite scores, so that no NaN is ever formed; `_settle` empties it."""
-    scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
+    scores = scores.to(torch.promote_types(scores.dtype, torch.float32)) / temperature
     if mask is None:
         return scores
     sees_something = mask.any(dim=-1, keepdim=True)
@@ -102,7 +102,7 @@ class _SparsemaxFunction(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, scores: Tensor) -> Tensor:
         scores = scores - scores.amax(dim=-1, keepdim=True)
-        falling = scores.sort(dim=-1, descending=True).values
+        falling = _falling(scores)
         count = torch.arange(1, scores.size(-1) + 1, device=scores.device, dtype=scores.dtype)
         sums = falling.cumsum(dim=-1)
         support = (1 + count * falling > sums).sum(dim=-1, keepdim=True)
@@ -113,7 +113,7 @@ class _SparsemaxFunction(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
-        """The gradient less its mean over the support, and zero outside it (prop. 2)."""
+        """The gradient less its mean over the support, and zero outside it (section 2.5)."""
         (weights,) = ctx.saved_tensors
         return _through_support(gradient, (weights > 0).to(gradient.dtype))
 
@@ -127,9 +127,7 @@ class _Entmax15Function(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, scores: Tensor) -> Tensor:
         halves = (scores - scores.amax(dim=-1, keepdim=True)) / 2
-        falling = halves.sort(dim=-1, descending=True).values
-        # hidden keys come last; a finite stand-in keeps the sums finite and is never in the support
-        falling = falling.clamp(min=-1e3)
+        falling = _falling(halves)
         count = torch.arange(1, scores.size(-1) + 1, device=scores.device, dtype=scores.dtype)
         mean = falling.cumsum(dim=-1) / count
         spread = (falling.square().cumsum(dim=-1) / count - mean.square()) * count
@@ -141,8 +139,17 @@ class _Entmax15Function(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        """As for sparsemax, with the square roots of the weights as the shares of the mean."""
         (weights,) = ctx.saved_tensors
         return _through_support(gradient, weights.sqrt())
+
+
+def _falling(scores: Tensor) -> Tensor:
+    """Scores, the highest of which is zero, in falling order.
+
+    tau is never below -1, so those under -2 may all be -2 and change nothing: sums over long rows
+    stay exact, and finite where keys are hidden."""
+    return scores.sort(dim=-1, descending=True).values.clamp(min=-2)
 
 
 def _through_support(gradient: Tensor, slope: Tensor) -> Tensor:

@@ -34,7 +34,7 @@ class Score(Protocol):
 
 
 class Dot(nn.Module):
-    """q . k (Luong et al. 2015, eq. 8, "dot"). Queries and keys have one size."""
+    """q . k (Luong et al. 2015, section 3.1, "dot"). Queries and keys have one size."""
 
     def prepare(
         self, keys: Float[Tensor, "*batch source key"]
@@ -68,7 +68,7 @@ class ScaledDot(nn.Module):
 
 
 class General(nn.Module):
-    """q W k (Luong et al. 2015, eq. 8, "general"; also called multiplicative or bilinear)."""
+    """q W k (Luong et al. 2015, section 3.1, "general"; also called multiplicative)."""
 
     def __init__(self, query_size: int, key_size: int) -> None:
         super().__init__()
@@ -90,7 +90,7 @@ class General(nn.Module):
 class Additive(nn.Module):
     """v . tanh(W1 k + W2 q) (Bahdanau et al. 2015, appendix A.1.2).
 
-    The bias of the published layer is left on the keys' side: one of the two is enough."""
+    One bias, on the keys' side, serves both: they are added."""
 
     def __init__(self, query_size: int, key_size: int, size: int) -> None:
         super().__init__()
@@ -113,7 +113,7 @@ class Additive(nn.Module):
 
 
 class Concat(nn.Module):
-    """v . tanh(W [q; k]) (Luong et al. 2015, eq. 8, "concat").
+    """v . tanh(W [q; k]) (Luong et al. 2015, section 3.1, "concat").
 
     W [q; k] is W_q q + W_k k for the two halves of W, so [q; k] is never built for every pair."""
 
@@ -190,7 +190,7 @@ def _tanh_score(
     keys: Float[Tensor, "*batch source size"],
     vector: Float[Tensor, "size"],
 ) -> Float[Tensor, "*batch target source"]:
-    return torch.tanh(queries.unsqueeze(-2) + keys.unsqueeze(-3)) @ vector.to(queries.dtype)
+    return torch.tanh(queries.unsqueeze(-2) + keys.unsqueeze(-3)) @ vector
 
 
 def _check_equal(name: str, queries: Tensor, keys: Tensor) -> None:

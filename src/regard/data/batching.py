@@ -69,6 +69,10 @@ class PairBatches:
         """How many pairs there are."""
         return len(self._sources.lengths)
 
+    def length_ratio(self, share: float) -> float:
+        """The ratio of target to source length that this share of the pairs does not exceed."""
+        return float(np.quantile(self._targets.lengths / self._sources.lengths, share))
+
     def num_batches(self, number: int) -> int:
         """How many batches this epoch has."""
         return len(self._plan(number))

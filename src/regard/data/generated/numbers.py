@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 
 from regard.data.text import Pair
 from regard.errors import UserError
@@ -65,13 +66,20 @@ def _before(number: int) -> str:
 
 
 def numbers(count: int, maximum: int = LARGEST, seed: int = 1) -> tuple[Pair, ...]:
-    """So many different numbers from 0 to `maximum`, English to German. UserError where there are
-    not so many or `maximum` is more than 999,999."""
+    """So many different numbers from 0 to `maximum`, English to German, with as many of each number
+    of digits as there are: drawn evenly, hardly one would be below a thousand. UserError where
+    there are not so many or `maximum` is more than 999,999."""
     if not 0 <= maximum <= LARGEST:
         raise UserError(f"the largest number is {maximum}: expected 0 to {LARGEST}")
     if not 1 <= count <= maximum + 1:
         raise UserError(f"{count} different numbers up to {maximum}: expected 1 to {maximum + 1}")
-    drawn = random.Random(seed).sample(range(maximum + 1), count)
+    starts = [0, *(10**digits for digits in range(1, len(str(maximum))))]
+    ranges = [range(*ends) for ends in pairwise([*starts, maximum + 1])]
+    source, drawn = random.Random(seed), list[int]()
+    for waiting, alike in enumerate(sorted(ranges, key=len)):
+        share = -((len(drawn) - count) // (len(ranges) - waiting))
+        drawn += source.sample(alike, min(share, len(alike)))
+    source.shuffle(drawn)
     return tuple(
         Pair(english(number), german(number), line) for line, number in enumerate(drawn, start=1)
     )

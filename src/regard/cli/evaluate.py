@@ -1,0 +1,68 @@
+"""`regard evaluate`: scores with signatures, and examples to look at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import tyro
+
+
+@dataclass(frozen=True)
+class Options:
+    """Translate the sources of some pairs freely and compare with their targets.
+
+    Sources that occur more than once are translated once and may be right in any of their ways."""
+
+    run: tyro.conf.Positional[Path]
+    """The run folder."""
+    data: tyro.conf.Positional[Path | None] = None
+    """Pairs; without them those that the run held out for its test."""
+    target_path: Path | None = None
+    """The target side, where the pairs are in two files."""
+    first: int | None = None
+    """Only the first so many pairs."""
+    beam: int | None = None
+    """Hypotheses alive together; without it as the recipe says."""
+    examples: int = 0
+    """Print so many examples."""
+    lowercase: bool = False
+    """Score without regard to case."""
+    tokenized: bool = False
+    """Score texts as they are cut already, without sacrebleu's tokeniser."""
+
+
+def run(arguments: list[str]) -> None:
+    """Score a run and keep the scores and the raw output in its results.json."""
+    options = tyro.cli(Options, args=arguments, prog="regard evaluate")
+    from regard.cli.progress import counting
+    from regard.data.text import read_pairs
+    from regard.pipeline.evaluation import evaluate, save
+    from regard.pipeline.folder import RunFolder
+    from regard.pipeline.translator import Translator
+
+    translator = Translator.load(options.run)
+    folder = RunFolder(options.run)
+    path = options.data or folder.test
+    corpus = read_pairs(path, target_path=options.target_path)
+    for line in corpus.summary():
+        print(line)
+    search = translator.experiment.search
+    if options.beam is not None:
+        search = replace(search, beam=options.beam)
+    with counting("translating") as progress:
+        evaluation = evaluate(
+            translator,
+            corpus.pairs[: options.first],
+            search,
+            lowercase=options.lowercase,
+            tokenized=options.tokenized,
+            progress=progress,
+        )
+    save(folder, evaluation, data=path)
+    print(f"{len(evaluation.outputs)} sources, {evaluation.num_pairs} pairs, {path}")
+    for score in evaluation.scores:
+        print(f"{score.name:12} {score.value:6.2f}  {score.signature}")
+    for output in evaluation.outputs[: options.examples]:
+        print(f"\nSource:    {output.source}\nPredicted: {output.text}")
+        print("\n".join(f"Actual:    {reference}" for reference in output.references))

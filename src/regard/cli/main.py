@@ -1,0 +1,65 @@
+"""`regard`: finds the command and turns a person's mistake into one line."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+from regard import __version__
+from regard.errors import UserError
+
+COMMANDS = {
+    "train": "train a recipe, or a file of pairs",
+    "translate": "lines in, as many lines out",
+    "evaluate": "score a run, with signatures",
+    "score": "log probability of given targets, with attention",
+    "plot": "draw what a translation looked at",
+    "data": "fetch or generate data",
+    "check": "look at data before training",
+    "recipes": "list the recipes, or show one",
+    "demo": "two minutes of everything, on number words",
+}
+
+
+def main() -> None:
+    """The console entry point."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command; returns the exit status."""
+    if not arguments or arguments[0] in ("-h", "--help", "help"):
+        print(_help())
+        return 0 if arguments else 2
+    if arguments[0] == "--version":
+        print(f"regard {__version__}")
+        return 0
+    name, *rest = arguments
+    if name not in COMMANDS:
+        print(f"regard: {name} is no command; `regard --help` lists them", file=sys.stderr)
+        return 2
+    command = importlib.import_module(f"regard.cli.{name}")
+    try:
+        return command.run(rest) or 0
+    except UserError as error:
+        print(f"regard {name}: {error}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 1
+    except KeyboardInterrupt:
+        print(f"regard {name}: interrupted", file=sys.stderr)
+        return 130
+
+
+def _help() -> str:
+    lines = [f"  {name:10} {about}" for name, about in COMMANDS.items()]
+    return "\n".join(
+        [
+            "Regard trains, runs and opens up attention models.",
+            "",
+            "usage: regard COMMAND [ARGUMENTS]        regard COMMAND --help",
+            "",
+            *lines,
+        ]
+    )

@@ -1,0 +1,98 @@
+"""Progress bars on the standard error, where a person sees it; silent where it is a file."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+if TYPE_CHECKING:
+    from regard.training.log import DevLine, EndLine, TrainLine, Validation
+    from regard.training.schedule import Progress as TrainingProgress
+
+
+@contextmanager
+def counting(label: str) -> Iterator[Callable[[int, int | None], None]]:
+    """Gives a function that is told how much is done, of how much where that is known."""
+    console = Console(stderr=True)
+    with _bar(console) as bar:
+        task = bar.add_task(label, total=None, facts="")
+
+        def progress(done: int, total: int | None) -> None:
+            bar.update(task, completed=done, total=total)
+
+        yield progress
+
+
+def _bar(console: Console) -> Progress:
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=30),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[facts]}"),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )
+
+
+class TrainingView:
+    """Watches training: a bar with loss, speed and time left, and a line for each validation.
+
+    Lines of the training loss are printed too where there is no dev score to print."""
+
+    def __init__(self, *, lines: bool) -> None:
+        self._lines = lines
+        self._bar = _bar(Console(stderr=True))
+        self._task = self._bar.add_task("training", total=None, facts="")
+
+    def on_update(self, progress: TrainingProgress) -> None:
+        self._bar.start()
+        self._bar.update(self._task, completed=progress.update, total=progress.total)
+
+    def on_train(self, line: TrainLine, progress: TrainingProgress) -> None:
+        del progress
+        facts = f"loss {line.loss:.3f}, {line.tokens_per_second:,.0f} tokens/s"
+        self._bar.update(self._task, facts=facts)
+        if self._lines:
+            self._say(f"Epoch {line.epoch}, Loss: {line.loss:.4f}")
+
+    def on_validation(self, line: DevLine, validation: Validation) -> None:
+        loss = "" if line.loss is None else f", dev loss {line.loss:.3f}"
+        best = "  (best so far)" if line.best else ""
+        self._say(
+            f"epoch {line.epoch:3}  update {line.update:6}  {line.seconds:6.0f} s  "
+            f"{line.metric} {line.score:.2f}{loss}{best}"
+        )
+        for example in validation.examples[:1]:
+            self._say(f"    {example.source}  ->  {example.output}    ({example.reference})")
+
+    def on_end(self, line: EndLine) -> None:
+        self._bar.stop()
+        score = "" if line.score is None else f", best dev score {line.score:.2f}"
+        print(f"{line.reason} after {line.update} updates, {line.seconds:.0f} s{score}")
+
+    def _say(self, text: str) -> None:
+        if self._bar.live.is_started and not self._bar.disable:
+            self._bar.console.print(text, markup=False, highlight=False)
+        else:
+            print(text, flush=True)
+
+
+def warn(text: str) -> None:
+    """One line on the standard error."""
+    print(text, file=sys.stderr)

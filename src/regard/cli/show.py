@@ -1,0 +1,68 @@
+"""How results look in the terminal."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from regard.cli.progress import warn
+
+if TYPE_CHECKING:
+    from regard.pipeline.translator import Translation
+    from regard.trace import Trace
+
+
+def steps(translation: Translation) -> str:
+    """Every step with the weights of its first layer and head, then the text."""
+    trace = translation.trace
+    if trace is None:
+        return f"Generated: {translation.text}"
+    maps = [each.weights[0, 0] for each in trace.attention if each.kind == "cross"]
+    lines = []
+    for number, piece in enumerate(trace.target.pieces):
+        weights = ", ".join(f"{weight:.3f}" for weight in maps[0][number]) if maps else ""
+        lines.append(f"[Step {number}] {piece}, attn: [{weights}]")
+    words = ", ".join(repr(piece) for piece in trace.target.pieces)
+    return "\n".join([*lines, f"Generated: [{words}]"])
+
+
+def links(translation: Translation) -> str:
+    """Word links in Pharaoh format; nothing where a blank line was translated."""
+    from regard.metrics.alignment import pharaoh, trace_links
+
+    return "" if translation.trace is None else pharaoh(trace_links(translation.trace))
+
+
+def attention_map(trace: Trace) -> None:
+    """Draw the attention in the terminal, in colour where it has some."""
+    from regard.viewing import terminal
+
+    console = Console()
+    cell = terminal.painted if console.color_system else terminal.shaded
+    console.print(terminal.draw(trace, width=console.width, cell=cell))
+
+
+def save_picture(trace: Trace, path: Path) -> None:
+    """Write a picture (.png, .svg, .pdf) or the trace itself (.json, .npz)."""
+    if path.suffix in (".json", ".npz"):
+        trace.save(path)
+        return
+    from regard.viewing import heatmap
+
+    with saying_warnings():
+        heatmap.save(trace, path)
+
+
+@contextmanager
+def saying_warnings() -> Iterator[None]:
+    """Missing fonts and the like as plain lines."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield
+    for warning in caught:
+        warn(str(warning.message))

@@ -1,0 +1,95 @@
+"""`regard train`: a recipe, or just a file of pairs."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import tyro
+
+from regard import recipes
+from regard.cli.progress import TrainingView
+from regard.config import DataConfig, Experiment
+from regard.errors import UserError
+
+if TYPE_CHECKING:
+    from regard.pipeline.training import Plan
+
+
+@dataclass(frozen=True)
+class Options:
+    """Train a recipe (`regard recipes` lists them) or a file of pairs; every field of a recipe can
+    be set here. The recipe or file comes first. Ctrl-C stops safely; --resume goes on."""
+
+    recipe: tyro.conf.Positional[str]
+    """A recipe's name, a recipe's file, or a file of pairs."""
+    run: Path | None = None
+    """The run folder; without it runs/NAME."""
+    resume: bool = False
+    """Go on with the run in the folder, as if it had never stopped."""
+    experiment: Annotated[Experiment, tyro.conf.arg(name="")] = field(default_factory=Experiment)
+
+
+def run(arguments: list[str]) -> int:
+    """Train, with progress; 130 where it was interrupted."""
+    options = parse(arguments)
+    from regard.pipeline.training import train
+
+    folder = options.run or Path("runs") / options.experiment.name
+    end = train(options.experiment, folder, resume=options.resume, begin=announce)
+    _draw_curve(folder)
+    if end.interrupted:
+        print(f"saved; go on with: regard train {options.recipe} --run {folder} --resume")
+        return 130
+    print(f'try it: regard translate {folder}    regard plot {folder} "some text"')
+    return 0
+
+
+def parse(arguments: list[str]) -> Options:
+    """The options, with the fields that the recipe sets as their defaults."""
+    default = Experiment()
+    if arguments and not arguments[0].startswith("-"):
+        default = _experiment(arguments[0])
+    return tyro.cli(
+        Options,
+        args=arguments,
+        prog="regard train",
+        default=Options(recipe=tyro.MISSING, experiment=default),
+        config=(tyro.conf.AvoidSubcommands,),
+    )
+
+
+def _experiment(name: str) -> Experiment:
+    """The recipe of this name, or the default one on a file of pairs."""
+    path = Path(name)
+    if path.is_file() and path.suffix not in (".yaml", ".yml"):
+        stem = path.name.split(".")[0]
+        return Experiment(name=stem, data=DataConfig(path=path))
+    if path.suffix in (".tsv", ".txt", ".gz"):
+        raise UserError(f"{path} does not exist: a file of pairs was expected")
+    return recipes.load(recipes.find(name))
+
+
+def announce(plan: Plan) -> TrainingView:
+    """Say what is about to be trained, and give who watches."""
+    for line in plan.left_out:
+        print(line)
+    print(
+        f"{plan.num_pairs:,} pairs, {plan.num_dev:,} for the dev score; vocabulary "
+        f"{plan.num_source:,} and {plan.num_target:,}; {plan.num_parameters:,} parameters; "
+        f"{plan.precision} on {plan.device}; run {plan.folder.path}",
+        flush=True,
+    )
+    return TrainingView(lines=plan.num_dev == 0)
+
+
+def _draw_curve(folder: Path) -> None:
+    from regard.pipeline.folder import RunFolder
+    from regard.viewing import curve
+
+    run_folder = RunFolder(folder)
+    # an interruption may come before the log has a line to draw
+    with contextlib.suppress(UserError):
+        curve.save(run_folder.log, run_folder.curve)

@@ -1,0 +1,103 @@
+"""`regard translate`: lines in, as many lines out."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+import tyro
+
+from regard.cli import show
+from regard.config import SearchConfig
+
+if TYPE_CHECKING:
+    from regard.pipeline.translator import Translation
+
+LINES_AT_A_TIME = 1024
+
+
+@dataclass(frozen=True)
+class Options:
+    """Translate a file, or what is typed or piped in. A blank line gives a blank line."""
+
+    run: tyro.conf.Positional[Path]
+    """The run folder."""
+    file: tyro.conf.Positional[str] = "-"
+    """Text to translate, one sentence a line; - is the standard input."""
+    output: Path | None = None
+    """Write the translations here instead of printing them."""
+    beam: int | None = None
+    """Hypotheses alive together; 1 is greedy. Without it, as the recipe says."""
+    nbest: int = 1
+    """Print so many for each line, as line number, score and text with tabs between."""
+    min_length: int | None = None
+    """Tokens before an end is allowed."""
+    max_length: int | None = None
+    """The most tokens."""
+    alignments: Path | None = None
+    """Write word links here, a line each, as source-target pairs from 0 (Pharaoh format)."""
+    trace: Path | None = None
+    """Write all that each output looked at here, a JSON object a line."""
+    verbose: bool = False
+    """Print each step with its attention."""
+
+
+def run(arguments: list[str]) -> None:
+    """Translate lines in their order."""
+    options = tyro.cli(Options, args=arguments, prog="regard translate")
+    from regard.data.text import read_lines
+    from regard.pipeline.translator import Translator
+
+    translator = Translator.load(options.run)
+    search = _search(options, translator.experiment.search)
+    attention = bool(options.alignments or options.trace or options.verbose)
+    typed = options.file == "-" and sys.stdin.isatty()
+    with ExitStack() as files:
+        written = _open(files, options.output) or sys.stdout
+        alignments, traces = _open(files, options.alignments), _open(files, options.trace)
+        number = 0
+        for chunk in _chunks(read_lines(options.file), 1 if typed else LINES_AT_A_TIME):
+            for translation in translator.translate(
+                chunk, search=search, num_best=options.nbest, attention=attention
+            ):
+                if options.verbose:
+                    print(show.steps(translation), file=written)
+                print(_line(translation, number, options.nbest), file=written, flush=typed)
+                if alignments:
+                    print(show.links(translation), file=alignments)
+                if traces:
+                    print(translation.trace.to_json() if translation.trace else "{}", file=traces)
+                number += 1
+
+
+def _search(options: Options, search: SearchConfig) -> SearchConfig:
+    given = {
+        name: getattr(options, name)
+        for name in ("beam", "min_length", "max_length")
+        if getattr(options, name) is not None
+    }
+    return replace(search, **given)
+
+
+def _open(files: ExitStack, path: Path | None) -> TextIO | None:
+    return files.enter_context(path.open("w", encoding="utf8")) if path else None
+
+
+def _chunks(lines: Iterable[str], size: int) -> Iterator[list[str]]:
+    rest = iter(lines)
+    while chunk := list(islice(rest, size)):
+        yield chunk
+
+
+def _line(translation: Translation, number: int, num_best: int) -> str:
+    if num_best == 1:
+        return translation.text
+    return "\n".join(
+        f"{number}\t{each.score:.4f}\t{each.text}"
+        for each in (translation, *translation.alternatives)
+    )

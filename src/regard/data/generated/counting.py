@@ -1,0 +1,117 @@
+"""Sequences of random letters, and how often each letter is in them.
+
+    'A' 'B' ' ' 'A'  ->  numbers 1 2 0 1  ->  counts A 2, B 1
+
+The blank is number 0: a symbol like the letters, but one that is not counted.
+"""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Sequence
+from typing import Protocol
+
+import torch
+from torch.nn import functional as F
+
+from regard.shapes import Float, Int, Tensor
+
+BLANK = 0
+MAX_VOCAB_SIZE = len(string.ascii_uppercase)
+
+
+class Drawing(Protocol):
+    """Draws so many sequences of letter numbers."""
+
+    def __call__(self, count: int, generator: torch.Generator) -> Int[Tensor, "{count} source"]: ...
+
+
+class EvenLetters:
+    """Every position is the blank or one of the letters, each with the same probability."""
+
+    def __init__(self, vocab_size: int, length: int) -> None:
+        _check(vocab_size, length)
+        self.vocab_size = vocab_size
+        self.length = length
+
+    def __call__(self, count: int, generator: torch.Generator) -> Int[Tensor, "{count} source"]:
+        return torch.randint(self.vocab_size + 1, (count, self.length), generator=generator)
+
+
+class UnevenLetters:
+    """Every sequence has its own shares of the blank and the letters, from a Dirichlet(1/2).
+
+    Among even letters a count near the length is so rare that it is hardly ever learned from; here
+    every count is common. A Dirichlet(1/2) is the squares of normal numbers divided by their sum,
+    and `multinomial` divides by itself."""
+
+    def __init__(self, vocab_size: int, length: int) -> None:
+        _check(vocab_size, length)
+        self.vocab_size = vocab_size
+        self.length = length
+
+    def __call__(self, count: int, generator: torch.Generator) -> Int[Tensor, "{count} source"]:
+        shares = torch.randn(count, self.vocab_size + 1, generator=generator).square()
+        return torch.multinomial(shares, self.length, replacement=True, generator=generator)
+
+
+class AnyLength:
+    """Another drawing's sequences cut at a length from 1 to their own, all equally probable, and
+    filled up with blanks."""
+
+    def __init__(self, drawing: Drawing) -> None:
+        self.drawing = drawing
+
+    def __call__(self, count: int, generator: torch.Generator) -> Int[Tensor, "{count} source"]:
+        letters = self.drawing(count, generator)
+        lengths = torch.randint(1, letters.size(1) + 1, (count, 1), generator=generator)
+        return letters.where(torch.arange(letters.size(1)) < lengths, BLANK)
+
+
+def fill_up(letters: Int[Tensor, "batch source"], length: int) -> Int[Tensor, "batch filled"]:
+    """The sequences with blanks at their ends, up to this length; longer ones as they are."""
+    return F.pad(letters, (0, max(0, length - letters.size(1))), value=BLANK)
+
+
+def one_hot(
+    letters: Int[Tensor, "batch source"], vocab_size: int
+) -> Float[Tensor, "batch source symbol"]:
+    """Letter numbers as a model reads them: the first of the vocab_size + 1 symbols is the
+    blank."""
+    return torch.eye(vocab_size + 1)[letters]
+
+
+def count(letters: Int[Tensor, "batch source"], vocab_size: int) -> Int[Tensor, "batch letter"]:
+    """How often each letter is in each sequence; blanks are not counted."""
+    totals = letters.new_zeros(letters.size(0), vocab_size + 1)
+    return totals.scatter_add_(1, letters, torch.ones_like(letters))[:, 1:]
+
+
+def labels(
+    counts: Int[Tensor, "batch letter"], max_len: int
+) -> Float[Tensor, "batch letter class"]:
+    """Counts one-hot among the max_len + 1 that there can be; ValueError for a higher one."""
+    highest = int(counts.max())
+    if highest > max_len:
+        raise ValueError(f"counts go up to {highest}, but max_len is {max_len}: raise max_len")
+    return torch.eye(max_len + 1)[counts]
+
+
+def to_text(numbers: Sequence[int]) -> str:
+    """Letter numbers as text: [1, 2, 0, 1] is "AB A"."""
+    return "".join((" " + string.ascii_uppercase)[number] for number in numbers)
+
+
+def to_numbers(text: str) -> list[int]:
+    """Text as letter numbers; ValueError for anything but A to Z and the blank."""
+    numbers = [(" " + string.ascii_uppercase).find(letter) for letter in text]
+    if -1 in numbers:
+        raise ValueError(f"letters are A to Z and the blank, but {text[numbers.index(-1)]!r} came")
+    return numbers
+
+
+def _check(vocab_size: int, length: int) -> None:
+    if not 1 <= vocab_size <= MAX_VOCAB_SIZE:
+        raise ValueError(f"vocab_size is {vocab_size}: expected 1 to {MAX_VOCAB_SIZE} letters")
+    if length < 1:
+        raise ValueError(f"length is {length}: expected at least one letter")

@@ -1,0 +1,2 @@
+"""Whole jobs: train, translate, evaluate. Joins the stages; the command line and people's own
+programs call it."""

@@ -1,0 +1,71 @@
+"""The run folder: everything that a model needs, in files that can be moved, zipped and mailed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from regard import recipes
+from regard.config import Experiment
+from regard.errors import UserError
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """Where each thing of a run lies."""
+
+    path: Path
+
+    @property
+    def config(self) -> Path:
+        return self.path / "config.yaml"
+
+    @property
+    def model(self) -> Path:
+        return self.path / "model.safetensors"
+
+    @property
+    def source_tokenizer(self) -> Path:
+        return self.path / "source.tokenizer.json"
+
+    @property
+    def target_tokenizer(self) -> Path:
+        return self.path / "target.tokenizer.json"
+
+    @property
+    def log(self) -> Path:
+        return self.path / "log.jsonl"
+
+    @property
+    def results(self) -> Path:
+        return self.path / "results.json"
+
+    @property
+    def dev(self) -> Path:
+        return self.path / "dev.tsv"
+
+    @property
+    def test(self) -> Path:
+        return self.path / "test.tsv"
+
+    @property
+    def state(self) -> Path:
+        return self.path / "state"
+
+    @property
+    def curve(self) -> Path:
+        return self.path / "curve.png"
+
+    def experiment(self) -> Experiment:
+        """The whole experiment as it was run; UserError where this is no run folder."""
+        if not self.config.is_file():
+            raise UserError(
+                f"{self.path} is not a run: it has no config.yaml. Train one with `regard train`"
+            )
+        return recipes.load(self.config)
+
+    def write(self, path: Path, text: str) -> None:
+        """Write a file of the run whole or not at all."""
+        unfinished = path.with_name(path.name + ".unfinished")
+        unfinished.write_text(text, encoding="utf8")
+        unfinished.replace(path)

@@ -1,0 +1,247 @@
+"""From a recipe to a run folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from regard import recipes
+from regard.build import build_recurrent
+from regard.config import Experiment, TrainingConfig
+from regard.data.batching import BatchSettings, PairBatches
+from regard.data.text import Pair
+from regard.errors import UserError
+from regard.metrics import text as metrics
+from regard.models.seq2seq import Seq2Seq
+from regard.pipeline import prepare
+from regard.pipeline.folder import RunFolder
+from regard.pipeline.prepare import Tokenizers
+from regard.pipeline.translator import Translator
+from regard.training.feeding import TeacherForcing
+from regard.training.log import EndLine, Example, Reporter, Validation
+from regard.training.loop import train as run_loop
+from regard.training.loss import CrossEntropy, mean_word_loss
+from regard.training.precision import Precision, has_fast_bfloat16
+from regard.training.schedule import (
+    Constant,
+    Cosine,
+    InverseSquareRoot,
+    Linear,
+    Plateau,
+    Schedule,
+)
+from regard.training.settings import Optimiser, Period, TrainingSettings
+
+NUM_EXAMPLES = 3
+NEARLY_ALL = 0.999
+METRICS = {"bleu": metrics.bleu, "chrf": metrics.chrf, "exact_match": metrics.exact_match}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is about to be trained, for whoever wants to say so first."""
+
+    folder: RunFolder
+    num_pairs: int
+    num_dev: int
+    num_source: int
+    num_target: int
+    num_parameters: int
+    precision: Precision
+    device: str
+    left_out: tuple[str, ...]
+
+
+def train(
+    experiment: Experiment,
+    path: Path,
+    *,
+    resume: bool = False,
+    begin: Callable[[Plan], Reporter | None] | None = None,
+) -> EndLine:
+    """Train a recipe into a run folder. `begin` is told the plan and gives who watches.
+
+    UserError where the folder holds a run already (unless it is to be resumed), or where the data
+    or the recipe do not fit."""
+    folder = RunFolder(path)
+    _check_free(folder, resume)
+    split = prepare.read(experiment.data, experiment.training.seed)
+    tokenizers = prepare.train_tokenizers(experiment.data, split.train)
+    encoded = prepare.encode(experiment.data, tokenizers, split.train, experiment.training.seed)
+    experiment = _with_max_ratio(experiment, encoded.batches)
+    torch.manual_seed(experiment.training.seed)
+    model = build_recurrent(experiment.model, len(tokenizers.source), len(tokenizers.target))
+    if experiment.model.vectors is not None:
+        set_vectors(model, tokenizers, experiment.model.vectors)
+    device = _device(experiment.training)
+    model.to(device)
+    precision = _precision(experiment.training, device)
+    plan = Plan(
+        folder=folder,
+        num_pairs=len(encoded.batches),
+        num_dev=len(split.dev),
+        num_source=len(tokenizers.source),
+        num_target=len(tokenizers.target),
+        num_parameters=sum(parameter.numel() for parameter in model.parameters()),
+        precision=precision,
+        device=str(device),
+        left_out=split.left_out + encoded.left_out,
+    )
+    _write(folder, experiment, tokenizers, split)
+    validate = _validation(experiment, tokenizers, split.dev) if split.dev else None
+    return run_loop(
+        model,
+        encoded.batches,
+        settings_of(experiment.training, precision),
+        validate=validate,
+        report=begin(plan) if begin else None,
+        folder=path,
+        resume=resume,
+    )
+
+
+def _check_free(folder: RunFolder, resume: bool) -> None:
+    if not resume and folder.config.exists():
+        raise UserError(
+            f"{folder.path} holds a run already: go on with it by --resume, or name another "
+            "folder with --run"
+        )
+    if resume and not folder.config.exists():
+        raise UserError(f"{folder.path} holds no run to resume: leave out --resume to begin one")
+
+
+def _with_max_ratio(experiment: Experiment, batches: PairBatches) -> Experiment:
+    if experiment.search.max_ratio is not None:
+        return experiment
+    ratio = round(2 * batches.length_ratio(NEARLY_ALL), 2)
+    return replace(experiment, search=replace(experiment.search, max_ratio=ratio))
+
+
+def _write(
+    folder: RunFolder, experiment: Experiment, tokenizers: Tokenizers, split: prepare.Split
+) -> None:
+    folder.path.mkdir(parents=True, exist_ok=True)
+    tokenizers.save(folder)
+    for path, pairs in ((folder.dev, split.dev), (folder.test, split.test)):
+        if pairs:
+            folder.write(path, "".join(f"{pair.source}\t{pair.target}\n" for pair in pairs))
+    folder.write(folder.config, recipes.dump(experiment))
+
+
+def settings_of(config: TrainingConfig, precision: Precision) -> TrainingSettings:
+    """The training stage's own records from a recipe's."""
+    return TrainingSettings(
+        length=Period(config.epochs, "epoch"),
+        optimiser=Optimiser(
+            config.learning_rate, _schedule(config), config.weight_decay, config.clip
+        ),
+        loss=CrossEntropy(config.label_smoothing, config.loss),
+        teacher_forcing=TeacherForcing(
+            config.teacher_forcing, config.teacher_forcing_end, config.forced_by
+        ),
+        precision=precision,
+        validate_every=Period(config.validate_every)
+        if config.validate_every
+        else Period(1, "epoch"),
+        patience=config.patience,
+        log_every=Period(config.log_every, config.log_by),
+        seed=config.seed,
+    )
+
+
+def _schedule(config: TrainingConfig) -> Schedule:
+    match config.schedule:
+        case "constant":
+            return Constant(config.warmup)
+        case "cosine":
+            return Cosine(config.warmup)
+        case "linear":
+            return Linear(config.warmup)
+        case "inverse_square_root":
+            return InverseSquareRoot(config.warmup)
+        case "plateau":
+            return Plateau(config.warmup)
+
+
+def _device(config: TrainingConfig) -> torch.device:
+    if config.device == "cuda" and not torch.cuda.is_available():
+        raise UserError("training.device is cuda, but torch sees no GPU here: use cpu or auto")
+    if config.device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    return torch.device(config.device)
+
+
+def _precision(config: TrainingConfig, device: torch.device) -> Precision:
+    if config.precision == "auto":
+        return "bfloat16" if has_fast_bfloat16(device) else "float32"
+    return config.precision
+
+
+def _validation(
+    experiment: Experiment, tokenizers: Tokenizers, dev: Sequence[Pair]
+) -> Callable[[nn.Module], Validation]:
+    """The dev score: what the model writes freely, and its loss on the true targets."""
+    data = experiment.data
+    sources = prepare.encode_sources(data, tokenizers.source, [pair.source for pair in dev])
+    targets = prepare.encode_targets(data, tokenizers.target, [pair.target for pair in dev])
+    batches = PairBatches(sources, targets, BatchSettings(tokens=4096), experiment.training.seed)
+
+    greedy = replace(experiment.search, beam=1)
+    measure = METRICS[experiment.training.metric]
+
+    def validate(model: nn.Module) -> Validation:
+        translator = Translator(experiment, tokenizers, model)
+        found = translator.translate(
+            [pair.source for pair in dev], search=greedy, attention=False
+        )
+        outputs = [each.text for each in found]
+        references = [[tokenizers.target.normalise(pair.target)] for pair in dev]
+        score = measure(outputs, references)
+        loss = mean_word_loss(model, (each.batch for each in batches.in_order()))
+        examples = tuple(
+            Example(pair.source, pair.target, output)
+            for pair, output in zip(dev[:NUM_EXAMPLES], outputs, strict=False)
+        )
+        return Validation(score.value, score.name, loss, examples)
+
+    return validate
+
+
+def set_vectors(model: Seq2Seq, tokenizers: Tokenizers, path: Path) -> None:
+    """Fix both sides' embeddings to the vectors of a text file: a token and its numbers a line."""
+    vectors = _read_vectors(path)
+    for tokenizer, embedding in (
+        (tokenizers.source, model.encoder.embedding),
+        (tokenizers.target, model.decoder.embedding),
+    ):
+        for number, token in enumerate(tokenizer.vocabulary):
+            if token not in vectors:
+                raise UserError(f"{path} has no vector for {token!r}, which the vocabulary has")
+            if len(vectors[token]) != embedding.embedding_dim:
+                raise UserError(
+                    f"{path}: {token!r} has {len(vectors[token])} numbers, but model.embedding is "
+                    f"{embedding.embedding_dim}"
+                )
+            embedding.weight.data[number] = torch.tensor(vectors[token])
+        embedding.weight.requires_grad_(False)
+
+
+def _read_vectors(path: Path) -> dict[str, list[float]]:
+    try:
+        lines = path.read_text(encoding="utf8").splitlines()
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror}") from error
+    vectors = {}
+    for number, line in enumerate(lines, 1):
+        token, *values = line.split()
+        try:
+            vectors[token] = [float(value) for value in values]
+        except ValueError as error:
+            raise UserError(
+                f"{path}, line {number}: expected a token and its numbers, but {line!r} came"
+            ) from error
+    return vectors

@@ -1,0 +1,206 @@
+"""A trained model with its tokenizers: text in, text and attention out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import overload
+
+import numpy as np
+import torch
+from safetensors.torch import load_model
+
+from regard.build import build_recurrent
+from regard.config import Experiment, SearchConfig
+from regard.data.batch import END, PAD, START, Tokens, pad
+from regard.models.seq2seq import Seq2Seq
+from regard.pipeline import prepare
+from regard.pipeline.folder import RunFolder
+from regard.pipeline.prepare import Tokenizers
+from regard.pipeline.tracing import Tracer, Written
+from regard.search import Average, BeamSettings, GoogleLength, Hypothesis, Lattice, Limits
+from regard.search import beam as beam_search
+from regard.search import greedy as greedy_search
+from regard.shapes import Int, Tensor
+from regard.trace import Trace
+
+SENTENCES_AT_A_TIME = 64
+DEFAULT_RATIO = 2.0
+
+
+@dataclass(frozen=True)
+class Translation:
+    """One output: its text, its score, and, where it was asked for, what it looked at.
+
+    `score` is what it was ranked by; `alternatives` are the next best, best first."""
+
+    source: str
+    text: str
+    score: float
+    trace: Trace | None = None
+    alternatives: tuple[Translation, ...] = ()
+
+    @property
+    def attention(self) -> np.ndarray:
+        """The weights on the source as an array with axes layer, head, target and source."""
+        if self.trace is None:
+            raise ValueError("no attention was asked for: call translate(..., attention=True)")
+        return self.trace.map("cross").weights
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What a search found for one source, best first."""
+
+    hypotheses: list[Hypothesis]
+    lattice: Lattice | None = None
+
+
+class Translator:
+    """What `regard.load` gives: translates texts and scores given translations."""
+
+    def __init__(self, experiment: Experiment, tokenizers: Tokenizers, model: Seq2Seq) -> None:
+        self.experiment = experiment
+        self.tokenizers = tokenizers
+        self.model = model
+        self._tracer = Tracer(experiment.data, tokenizers, model)
+
+    @classmethod
+    def load(cls, run: str | Path) -> Translator:
+        """Load a run folder; UserError where it is none."""
+        folder = RunFolder(Path(run))
+        experiment = folder.experiment()
+        tokenizers = Tokenizers.load(folder)
+        model = build_recurrent(experiment.model, len(tokenizers.source), len(tokenizers.target))
+        load_model(model, folder.model)
+        return cls(experiment, tokenizers, model.eval())
+
+    @overload
+    def translate(
+        self,
+        text: str,
+        *,
+        search: SearchConfig | None = None,
+        num_best: int = 1,
+        attention: bool = True,
+    ) -> Translation: ...
+    @overload
+    def translate(
+        self,
+        text: Sequence[str],
+        *,
+        search: SearchConfig | None = None,
+        num_best: int = 1,
+        attention: bool = True,
+    ) -> list[Translation]: ...
+    def translate(
+        self,
+        text: str | Sequence[str],
+        *,
+        search: SearchConfig | None = None,
+        num_best: int = 1,
+        attention: bool = True,
+    ) -> Translation | list[Translation]:
+        """Translate one text or many; a blank one gives a blank one.
+
+        The texts are the same whatever stands beside them: they are sorted by length, worked on in
+        batches, and handed back in their order. `attention` False is faster."""
+        if isinstance(text, str):
+            return self.translate([text], search=search, num_best=num_best, attention=attention)[0]
+        search = search or self.experiment.search
+        search = replace(search, beam=max(search.beam, num_best))
+        results = [Translation(each, "", 0.0) for each in text]
+        for numbers, ids in self._batches(text):
+            found = self._search(ids, search, num_best)
+            texts = [text[number] for number in numbers]
+            for number, result in zip(
+                numbers, self._translations(texts, ids, found, attention), strict=True
+            ):
+                results[number] = result
+        return results
+
+    def score(self, pairs: Sequence[tuple[str, str]]) -> list[Translation]:
+        """The log probability of given targets, with what each of their tokens looked at."""
+        data = self.experiment.data
+        sources = prepare.encode_sources(data, self.tokenizers.source, [s for s, _ in pairs])
+        targets = prepare.encode_targets(data, self.tokenizers.target, [t for _, t in pairs])
+        written = [
+            Written(text, source, target)
+            for (text, _), source, target in zip(pairs, sources, targets, strict=True)
+        ]
+        traces = [
+            trace
+            for first in range(0, len(written), SENTENCES_AT_A_TIME)
+            for trace in self._tracer.read(written[first : first + SENTENCES_AT_A_TIME])
+        ]
+        return [
+            Translation(source, target, trace.score, trace)
+            for (source, target), trace in zip(pairs, traces, strict=True)
+        ]
+
+    def _batches(self, texts: Sequence[str]) -> Iterator[tuple[list[int], list[list[int]]]]:
+        """Sources that are not blank in batches of like lengths, with their places."""
+        filled = [number for number, text in enumerate(texts) if text.strip()]
+        ids = prepare.encode_sources(
+            self.experiment.data, self.tokenizers.source, [texts[number] for number in filled]
+        )
+        order = sorted(range(len(filled)), key=lambda place: len(ids[place]))
+        for first in range(0, len(order), SENTENCES_AT_A_TIME):
+            places = order[first : first + SENTENCES_AT_A_TIME]
+            yield [filled[place] for place in places], [ids[place] for place in places]
+
+    @torch.inference_mode()
+    def _search(self, ids: list[list[int]], search: SearchConfig, num_best: int) -> list[_Found]:
+        source = pad(ids).to(next(self.model.parameters()).device)
+        memories, decoder = self.model.encode(source), self.model.decoder
+        limits = self._limits(source, search)
+        if search.beam == 1:
+            return [_Found([each]) for each in greedy_search(decoder, memories, limits)]
+        penalty = (
+            Average() if search.length_penalty == "average" else GoogleLength(search.length_penalty)
+        )
+        settings = BeamSettings(search.beam, num_best, penalty, search.coverage_penalty)
+        result = beam_search(decoder, memories, limits, settings)
+        return [_Found(found, result.lattice(number)) for number, found in enumerate(result)]
+
+    def _limits(self, source: Tokens, search: SearchConfig) -> Limits:
+        maximum: int | Int[Tensor, "batch"] | None = search.max_length
+        if maximum is None:
+            ratio = search.max_ratio or DEFAULT_RATIO
+            maximum = (ratio * source.mask.sum(dim=1)).ceil().long() + 10
+        return Limits(
+            start=START,
+            end=END if self.experiment.data.target_end else None,
+            maximum=maximum,
+            minimum=search.min_length,
+            forbidden=(PAD, START),
+        )
+
+    def _translations(
+        self, texts: list[str], ids: list[list[int]], found: list[_Found], attention: bool
+    ) -> list[Translation]:
+        """What was found for each text, decoded, and traced where attention was asked for."""
+        flat = [(row, each) for row in range(len(found)) for each in found[row].hypotheses]
+        traces: list[Trace | None] = [None] * len(flat)
+        if attention:
+            traces = list(
+                self._tracer.read(
+                    [
+                        Written(
+                            texts[row], ids[row], list(each.tokens), each.score, found[row].lattice
+                        )
+                        for row, each in flat
+                    ]
+                )
+            )
+        ranked: list[list[Translation]] = [[] for _ in found]
+        for (row, each), trace in zip(flat, traces, strict=True):
+            text = self.tokenizers.target.decode(each.tokens)
+            ranked[row].append(Translation(texts[row], text, each.score, trace))
+        return [replace(best, alternatives=tuple(rest)) for best, *rest in ranked]
+
+
+def load(run: str | Path) -> Translator:
+    """The model of a run folder, ready to translate."""
+    return Translator.load(run)

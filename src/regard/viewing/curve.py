@@ -1,0 +1,136 @@
+"""How training went: loss and dev score over the updates, drawn from a run's log."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from regard.errors import UserError
+from regard.viewing.colours import hexadecimal
+from regard.viewing.picture import FRAME, GRID, INK, QUIET, check_suffix, empty_figure, write
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Record = Mapping[str, Any]
+"""One line of a log: `kind` ("train" or "dev"), `update`, `seconds`, and `loss`, or `score` with
+`metric`. Other kinds and fields are passed over."""
+
+WIDTH, HEIGHT = 6.4, 2.1
+"""Inches of a panel."""
+TRAIN, DEV = hexadecimal(0.6), "#c4572a"
+FEW = 40
+"""So many points or fewer are marked each."""
+
+
+def read_log(path: str | Path) -> list[Record]:
+    """The lines of a log.jsonl. A last line that a crash cut off is passed over; UserError for any
+    other that is no JSON object."""
+    lines = Path(path).read_text(encoding="utf-8").splitlines()
+    records: list[Record] = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            record = json.loads(line)
+        except json.JSONDecodeError:
+            record = None
+        if isinstance(record, dict):
+            records.append(record)
+        elif number < len(lines):
+            raise UserError(f"{path}, line {number}: expected a JSON object, got {line[:60]!r}")
+    return records
+
+
+def save(log: str | Path, path: str | Path) -> None:
+    """Draw a run's log.jsonl to a .png, .svg or .pdf file."""
+    check_suffix(path)
+    write(draw(read_log(log)), path)
+
+
+def draw(records: Sequence[Record]) -> Figure:
+    """The losses above, the dev score below with its best marked. UserError where there is
+    neither."""
+    train = [record for record in records if record["kind"] == "train"]
+    dev = [record for record in records if record["kind"] == "dev"]
+    losses = {
+        "train": (TRAIN, [record for record in train if record.get("loss") is not None]),
+        "dev": (DEV, [record for record in dev if record.get("loss") is not None]),
+    }
+    scored = [record for record in dev if record.get("score") is not None]
+    has_loss = any(lines for _, lines in losses.values())
+    num_panels = has_loss + bool(scored)
+    if not num_panels:
+        raise UserError(
+            f"nothing to draw: expected a train loss or a dev score in the log, got neither in its "
+            f"{len(records)} lines"
+        )
+    figure = empty_figure(WIDTH, HEIGHT * num_panels + 0.4)
+    panels = list(figure.subplots(num_panels, 1, sharex=True, squeeze=False)[:, 0])
+    if has_loss:
+        _draw_losses(panels[0], losses)
+    if scored:
+        _draw_score(panels[-1], scored)
+    panels[-1].set_xlabel(_duration([*train, *dev]), color=QUIET, size=9)
+    figure.align_ylabels(panels)
+    figure.subplots_adjust(hspace=0.12)
+    return figure
+
+
+def _draw_losses(axes: Axes, losses: Mapping[str, tuple[str, list[Record]]]) -> None:
+    for name, (colour, records) in losses.items():
+        if records:
+            _line(axes, records, "loss", colour, name)
+    axes.legend(loc="upper right", frameon=False, fontsize=9, labelcolor="linecolor")
+    axes.set_ylabel("loss", color=QUIET, size=9)
+    _tidy(axes)
+
+
+def _draw_score(axes: Axes, records: list[Record]) -> None:
+    _line(axes, records, "score", DEV, "dev")
+    best = max(records, key=lambda record: float(record["score"]))
+    at = best["update"], best["score"]
+    axes.plot(*at, "o", markersize=7, markerfacecolor="none", markeredgecolor=INK)
+    axes.annotate(
+        f"{best['score']:.4g}",
+        at,
+        xytext=(0, -9),
+        textcoords="offset points",
+        color=INK,
+        size=9,
+        ha="center",
+        va="top",
+    )
+    axes.set_ylabel(f"dev {best.get('metric', 'score')}", color=QUIET, size=9)
+    axes.margins(y=0.2)
+    _tidy(axes)
+
+
+def _line(axes: Axes, records: list[Record], field: str, colour: str, name: str) -> None:
+    axes.plot(
+        [record["update"] for record in records],
+        [record[field] for record in records],
+        label=name,
+        color=colour,
+        linewidth=1.4,
+        marker="o" if len(records) <= FEW else "",
+        markersize=3,
+    )
+
+
+def _tidy(axes: Axes) -> None:
+    axes.grid(color=GRID, linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.tick_params(length=2, color=FRAME, labelcolor=QUIET, labelsize=8)
+    for side, spine in axes.spines.items():
+        spine.set(visible=side in ("left", "bottom"), linewidth=0.7, color=FRAME)
+
+
+def _duration(records: Sequence[Record]) -> str:
+    """What the horizontal axis counts, with how long it all took."""
+    seconds = max((float(record.get("seconds", 0)) for record in records), default=0.0)
+    for unit, size in (("hours", 3600), ("minutes", 60), ("seconds", 1)):
+        if seconds >= 2 * size:
+            return f"updates ({seconds / size:.3g} {unit})"
+    return "updates"

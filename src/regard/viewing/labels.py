@@ -1,0 +1,104 @@
+"""A map with its labels, ready to be drawn: what pictures and the terminal have in common."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from jaxtyping import Float
+
+from regard.trace import MapKind, Trace
+
+VISIBLE = {" ": "␣", "\t": "⇥", "\n": "↵", "\r": "↵", "": "∅"}
+LONGEST = 24
+"""Longer labels are cut off; they would take more room than the map."""
+
+
+@dataclass(frozen=True)
+class LabelledMap:
+    """Weights with a label for each source position (across the top) and each target position
+    (down the side). The languages help to choose fonts."""
+
+    weights: Float[np.ndarray, "layer head target source"]
+    across: tuple[str, ...]
+    down: tuple[str, ...]
+    title: str = ""
+    languages: tuple[str | None, str | None] = (None, None)
+    """Of the labels across and down."""
+
+    def __post_init__(self) -> None:
+        if self.weights.shape[2:] != (len(self.down), len(self.across)):
+            raise ValueError(
+                f"weights have {self.weights.shape[2]} target and {self.weights.shape[3]} source "
+                f"positions, but {len(self.down)} labels came for down and {len(self.across)} for "
+                "across"
+            )
+        if not self.weights.size:
+            raise ValueError(
+                f"weights must have a layer, a head and positions to draw, got the shape "
+                f"{self.weights.shape}"
+            )
+
+    @classmethod
+    def of(
+        cls,
+        weights: Float[np.ndarray, "target source"],
+        *,
+        across: Sequence[str],
+        down: Sequence[str],
+        title: str = "",
+    ) -> LabelledMap:
+        """One map of one's own."""
+        return cls(weights[None, None], tuple(across), tuple(down), title)
+
+    @classmethod
+    def of_trace(cls, trace: Trace, kind: MapKind = "cross") -> LabelledMap:
+        """A trace's map of this kind; ValueError where there is none."""
+        weights = trace.map(kind).weights
+        down, across = trace.down(kind), trace.across(kind)
+        if across is None:
+            numbers = tuple(str(number) for number in range(weights.shape[3]))
+            return cls(weights, numbers, down.pieces, languages=(None, down.language))
+        return cls(weights, across.pieces, down.pieces, languages=(across.language, down.language))
+
+    def averaged(self) -> LabelledMap:
+        """The mean over all layers and heads, as one map."""
+        return replace(self, weights=self.weights.mean(axis=(0, 1), keepdims=True))
+
+    def panels(self) -> Iterator[tuple[str, Float[np.ndarray, "target source"]]]:
+        """Every head's map with its name; the name leaves out what there is but one of."""
+        layers, heads = self.weights.shape[:2]
+        for layer, head in np.ndindex(layers, heads):
+            names = [f"layer {layer + 1}"] * (layers > 1) + [f"head {head + 1}"] * (heads > 1)
+            yield ", ".join(names), self.weights[layer, head]
+
+
+def labelled(what: Trace | LabelledMap) -> LabelledMap:
+    """Of a trace, the map of the target at the source."""
+    return LabelledMap.of_trace(what) if isinstance(what, Trace) else what
+
+
+def visible(piece: str) -> str:
+    """A piece as it can be seen: blanks and control characters as signs, a lone accent on a dotted
+    circle."""
+    if piece in VISIBLE:
+        return VISIBLE[piece]
+    shown = "".join(_sign(character) for character in piece)
+    if unicodedata.category(shown[0]).startswith("M"):
+        shown = f"◌{shown}"
+    return shown
+
+
+def short(piece: str) -> str:
+    """A piece as it can be seen, cut off where it is too long."""
+    shown = visible(piece)
+    return shown if len(shown) <= LONGEST else f"{shown[: LONGEST - 1]}…"
+
+
+def _sign(character: str) -> str:
+    """Format characters stay: joiners shape the letters beside them."""
+    if unicodedata.category(character) in ("Cc", "Cs", "Cn", "Zl", "Zp"):
+        return VISIBLE.get(character) or character.encode("unicode_escape").decode()
+    return character

@@ -1,0 +1,45 @@
+"""Masks against their drawings."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from regard.attention import causal, padding, window
+
+
+def drawn(mask: torch.Tensor) -> list[str]:
+    return ["".join("x" if seen else "-" for seen in row) for row in mask.tolist()]
+
+
+def test_padding_is_one_row_for_every_query():
+    mask = padding(torch.tensor([[True, True, False], [True, False, False]]))
+    assert mask.shape == (2, 1, 3)
+    assert [drawn(sentence) for sentence in mask] == [["xx-"], ["x--"]]
+
+
+def test_causal_sees_itself_and_before():
+    assert drawn(causal(4)) == ["x---", "xx--", "xxx-", "xxxx"]
+
+
+@pytest.mark.parametrize(
+    ("target", "source", "width", "expected"),
+    [
+        (3, 4, 1, ["xx--", "xxx-", "-xxx"]),
+        (2, 3, 0, ["x--", "-x-"]),
+        (5, 2, 2, ["xx", "xx", "xx", "-x", "--"]),
+    ],
+)
+def test_a_window_goes_both_ways(target: int, source: int, width: int, expected: list[str]):
+    assert drawn(window(target, source, width)) == expected
+
+
+def test_masks_are_joined_by_and():
+    both = causal(3) & window(3, 3, 1) & padding(torch.tensor([[True, True, False]]))
+    assert drawn(both[0]) == ["x--", "xx-", "-x-"]
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a second kind of device")
+def test_masks_are_made_where_they_are_needed():
+    assert causal(2, device=torch.device("cuda")).is_cuda
+    assert window(2, 3, 1, device=torch.device("cuda")).is_cuda

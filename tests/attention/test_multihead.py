@@ -1,0 +1,145 @@
+"""Multi-head attention against torch's layer with the same weights, and head by head."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from regard.attention import (
+    Additive,
+    Attention,
+    Entmax15,
+    MultiHeadAttention,
+    ScaledDot,
+    Softmax,
+    causal,
+    padding,
+)
+from tests.attention.parts import number
+from tests.oracles import attention as oracle
+
+BATCH, TARGET, SOURCE, HEADS, HEAD, KEY, VALUE = 2, 5, 7, 3, 4, 11, 13
+SIZE = HEADS * HEAD
+
+
+@pytest.fixture(autouse=True)
+def seed() -> None:
+    torch.manual_seed(7)
+
+
+def inputs() -> tuple[torch.Tensor, ...]:
+    sizes = [(TARGET, SIZE), (SOURCE, KEY), (SOURCE, VALUE)]
+    return tuple(torch.randn(BATCH, *size, requires_grad=True) for size in sizes)
+
+
+def of_torch(ours: MultiHeadAttention) -> nn.MultiheadAttention:
+    """Torch's layer with our weights."""
+    theirs = nn.MultiheadAttention(SIZE, HEADS, kdim=KEY, vdim=VALUE, batch_first=True)
+    projections = (ours.query, ours.key, ours.value)
+    with torch.no_grad():
+        theirs.q_proj_weight.copy_(ours.query.weight)
+        theirs.k_proj_weight.copy_(ours.key.weight)
+        theirs.v_proj_weight.copy_(ours.value.weight)
+        theirs.in_proj_bias.copy_(torch.cat([linear.bias for linear in projections]))
+        theirs.out_proj.load_state_dict(ours.output.state_dict())
+    return theirs
+
+
+@pytest.mark.parametrize("need_weights", [False, True])
+@pytest.mark.parametrize("masked", ["nothing", "padding", "rows", "both"])
+def test_is_that_of_torch_with_the_same_weights(need_weights: bool, masked: str):
+    ours = MultiHeadAttention(SIZE, KEY, VALUE, SIZE, HEADS, Attention(ScaledDot()))
+    theirs = of_torch(ours)
+    queries, keys, values = inputs()
+    real = torch.tensor([[True] * 4 + [False] * 3, [True] * SOURCE])
+    real = real if masked in ("padding", "both") else torch.ones_like(real)
+    rows = causal(SOURCE)[:TARGET] if masked in ("rows", "both") else None
+    seen = padding(real) if rows is None else padding(real) & rows
+    mask = None if masked == "nothing" else seen
+    attended = ours(queries, ours.prepare(keys, values), mask, need_weights=need_weights)
+    context, weights = theirs(
+        queries,
+        keys,
+        values,
+        key_padding_mask=~real,
+        attn_mask=None if rows is None else ~rows,
+        average_attn_weights=False,
+    )
+    torch.testing.assert_close(attended.context, context)
+    if need_weights:
+        torch.testing.assert_close(attended.weights, weights)
+        assert attended.scores.shape == (BATCH, HEADS, TARGET, SOURCE)
+    upstream = torch.randn_like(context)
+    gradients = torch.autograd.grad(attended.context, (queries, keys, values), upstream)
+    expected = torch.autograd.grad(context, (queries, keys, values), upstream)
+    torch.testing.assert_close(gradients, expected)
+
+
+@pytest.mark.parametrize("need_weights", [False, True])
+def test_is_torch_s_function_in_every_head(need_weights: bool):
+    ours = MultiHeadAttention(5, KEY, VALUE, SIZE, HEADS, Attention(ScaledDot()))
+    queries, keys, values = torch.randn(TARGET, 5), *(x[0] for x in inputs()[1:])
+    heads = [
+        F.scaled_dot_product_attention(
+            ours.query(queries)[:, part], ours.key(keys)[:, part], ours.value(values)[:, part]
+        )
+        for part in (slice(head * HEAD, (head + 1) * HEAD) for head in range(HEADS))
+    ]
+    attended = ours(queries, ours.prepare(keys, values), need_weights=need_weights)
+    torch.testing.assert_close(attended.context, ours.output(torch.cat(heads, dim=-1)))
+
+
+def test_any_score_and_normaliser_may_serve_the_heads():
+    score = Additive(HEAD, HEAD, 5)
+    ours = MultiHeadAttention(SIZE, KEY, VALUE, SIZE, HEADS, Attention(score, Entmax15())).double()
+    queries, keys, values = (x.detach().double() for x in inputs())
+    mask = torch.rand(BATCH, TARGET, SOURCE) < 0.6
+    mask[0, 2] = False
+    attended = ours(queries, ours.prepare(keys, values), mask, need_weights=True)
+    judge = oracle.additive(
+        number(score.key.weight),
+        number(score.key.bias),
+        number(score.query.weight),
+        number(score.vector),
+    )
+    for sentence in range(BATCH):
+        contexts = []
+        for head in range(HEADS):
+            part = slice(head * HEAD, (head + 1) * HEAD)
+            context, weights, scores = oracle.attend(
+                number(ours.query(queries[sentence])[:, part]),
+                number(ours.key(keys[sentence])[:, part]),
+                number(ours.value(values[sentence])[:, part]),
+                mask[sentence].numpy(),
+                judge,
+                oracle.entmax15,
+            )
+            np.testing.assert_allclose(number(attended.weights[sentence, head]), weights, atol=1e-9)
+            np.testing.assert_allclose(number(attended.scores[sentence, head]), scores, atol=1e-9)
+            contexts.append(context)
+        joined = np.concatenate(contexts, axis=1)
+        expected = joined @ number(ours.output.weight).T + number(ours.output.bias)
+        np.testing.assert_allclose(number(attended.context[sentence]), expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("need_weights", [False, True])
+def test_a_query_that_sees_nothing_gets_the_output_s_bias(need_weights: bool):
+    ours = MultiHeadAttention(SIZE, KEY, VALUE, SIZE, HEADS, Attention(ScaledDot(), Softmax()))
+    queries, keys, values = inputs()
+    mask = torch.ones(BATCH, 1, SOURCE, dtype=torch.bool)
+    mask[0] = False
+    attended = ours(queries, ours.prepare(keys, values), mask, need_weights=need_weights)
+    torch.testing.assert_close(attended.context[0], ours.output.bias.expand(TARGET, SIZE))
+    attended.context.sum().backward()
+    for leaf in (queries, keys, values):
+        assert leaf.grad.isfinite().all()
+        assert not leaf.grad[0].any()
+
+
+@pytest.mark.parametrize("num_heads", [0, 5])
+def test_heads_divide_the_size(num_heads: int):
+    with pytest.raises(ValueError, match=f"size 12 and num_heads {num_heads} came"):
+        MultiHeadAttention(SIZE, KEY, VALUE, SIZE, num_heads, Attention(ScaledDot()))

@@ -1,0 +1,86 @@
+"""Links and their error rate, on examples small enough to count."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from regard.errors import UserError
+from regard.metrics.alignment import (
+    AlignmentScore,
+    GoldLinks,
+    links,
+    pharaoh,
+    read_pharaoh,
+    score_alignments,
+    trace_links,
+    word_links,
+)
+from regard.trace import AttentionMap, Sequence, Trace
+
+WEIGHTS = np.array([[0.1, 0.7, 0.2], [0.0, 0.0, 0.0], [0.45, 0.0, 0.55], [0.0, 1.0, 0.0]])
+
+
+def test_every_target_is_linked_to_what_it_looked_at_most() -> None:
+    assert links(WEIGHTS) == [(1, 0), (1, 3), (2, 2)]
+    assert links(WEIGHTS[:0]) == links(WEIGHTS[:, :0]) == []
+
+
+def test_a_threshold_adds_links_and_takes_none_away() -> None:
+    assert links(WEIGHTS, threshold=0.4) == [(0, 2), (1, 0), (1, 3), (2, 2)]
+    assert links(WEIGHTS, threshold=2.0) == links(WEIGHTS)
+
+
+def test_links_of_pieces_become_links_of_words_once() -> None:
+    assert word_links([(0, 0), (1, 0), (1, 1), (2, 3)], [0, 0, 1], [0, 1, 1, 2]) == [
+        (0, 0),
+        (0, 1),
+        (1, 2),
+    ]
+
+
+def test_a_traces_links_are_between_words_and_leave_the_ends_out() -> None:
+    heads = np.zeros((1, 2, 3, 4))
+    heads[0, 0] = np.eye(4)[[2, 0, 3]]
+    heads[0, 1] = np.eye(4)[[2, 1, 1]] * 0.9
+    trace = Trace(
+        source=Sequence("ab c", ("a", "b", "c", "<eos>"), (0, 0, 1, 2)),
+        target=Sequence("x y", ("x", "y", "<eos>"), (0, 1, 2)),
+        attention=(AttentionMap("cross", heads), AttentionMap("image", np.ones((1, 1, 3, 5)))),
+    )
+    assert pharaoh(trace_links(trace)) == "0-1 1-0"
+    with pytest.raises(ValueError, match="'image' looks at cells"):
+        trace_links(trace, "image")
+
+
+def test_links_are_written_and_read() -> None:
+    assert pharaoh([(0, 0), (1, 2)]) == "0-0 1-2"
+    assert pharaoh([]) == ""
+    assert read_pharaoh("0-0 1p2 3?4\n") == GoldLinks(
+        frozenset({(0, 0)}), frozenset({(0, 0), (1, 2), (3, 4)})
+    )
+    assert read_pharaoh("1-2", first=1).sure == {(0, 1)}
+    for bad in ("0-", "a-b", "1--2", "0:1"):
+        with pytest.raises(UserError, match=f"'{bad}' is no link"):
+            read_pharaoh(f"0-0 {bad}")
+    with pytest.raises(UserError, match="numbered from 1"):
+        read_pharaoh("0-1", first=1)
+
+
+def test_the_error_rate_is_counted_over_the_corpus() -> None:
+    """A has 3 + 2 links, S 2 + 1; 1 + 1 of A are sure and 2 + 1 possible: 1 - (2 + 3) / (5 + 3)."""
+    gold = [read_pharaoh("0-0 1-1 2p1"), read_pharaoh("0-1")]
+    found = [{(0, 0), (2, 1), (2, 2)}, {(0, 1), (1, 0)}]
+    score = score_alignments(found, gold)
+    assert score.error_rate == pytest.approx(3 / 8)
+    assert score.precision == pytest.approx(3 / 5)
+    assert score.recall == pytest.approx(2 / 3)
+
+
+def test_the_best_and_the_worst_error_rate() -> None:
+    gold = [read_pharaoh("0-0 1p1")]
+    assert score_alignments([{(0, 0), (1, 1)}], gold) == AlignmentScore(1.0, 1.0, 0.0)
+    assert score_alignments([{(0, 1)}], gold) == AlignmentScore(0.0, 0.0, 1.0)
+    assert score_alignments([set()], [read_pharaoh("")]) == AlignmentScore(1.0, 1.0, 0.0)
+    with pytest.raises(ValueError, match="1 came for 2 pairs"):
+        score_alignments([set(), set()], gold)

@@ -1,0 +1,99 @@
+"""Scores against values worked out by hand from the papers' formulas."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from regard.metrics.text import Score, bleu, chrf, exact_match, score_texts, ter
+
+
+def test_bleu_is_the_geometric_mean_of_four_precisions() -> None:
+    score = bleu(["a b c d e"], [["a b c d f"]])
+    assert score.value == pytest.approx(100 * (4 / 5 * 3 / 4 * 2 / 3 * 1 / 2) ** (1 / 4))
+    assert score.signature.startswith("nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:")
+
+
+def test_bleu_counts_over_the_corpus_and_punishes_brevity() -> None:
+    hypotheses, references = ["a b c d e", "v w x y"], [["a b c d f"], ["v w x y z z"]]
+    precisions = 8 / 9 * 6 / 7 * 4 / 5 * 2 / 3
+    brevity = math.exp(1 - 11 / 9)
+    assert bleu(hypotheses, references).value == pytest.approx(
+        100 * brevity * precisions ** (1 / 4)
+    )
+
+
+def test_bleu_clips_a_word_to_the_reference_that_has_it_most() -> None:
+    """Example 2 of Papineni et al. 2002: of seven times "the", two count."""
+    from sacrebleu.metrics.bleu import BLEU
+
+    references = ["the cat is on the mat", "there is a cat on the mat"]
+    ours = bleu(["the the the the the the the"], [references])
+    theirs = BLEU(force=True).corpus_score(
+        ["the the the the the the the"], [[r] for r in references]
+    )
+    assert ours.value == theirs.score
+    assert theirs.counts[0] == 2
+
+
+def test_pairs_may_have_different_numbers_of_references() -> None:
+    hypotheses = ["a b c d", "e f g h"]
+    score = bleu(hypotheses, [["x", "a b c d", "y"], ["e f g h"]])
+    assert score.value == pytest.approx(100)
+    assert score.signature.startswith("nrefs:var|")
+    assert exact_match(hypotheses, [["x", "a b c d", "y"], ["e f g"]]).value == 50
+
+
+def test_punctuation_is_split_off_unless_texts_are_tokenized() -> None:
+    assert bleu(["a b c d ."], [["a b c d."]]).value == pytest.approx(100)
+    tokenized = bleu(["a b c d ."], [["a b c d."]], tokenized=True)
+    assert tokenized.value < 90
+    assert "|tok:none|" in tokenized.signature
+
+
+def test_case_counts_unless_it_is_not_to() -> None:
+    for score in score_texts(["A B C D e"], [["a b c d E"]]):
+        assert "case:mixed" in score.signature
+        assert (score.value == 0) == (score.name != "TER")
+    for score in score_texts(["A B C D e"], [["a b c d E"]], lowercase=True):
+        assert "case:lc" in score.signature
+        assert score.value == pytest.approx(0 if score.name == "TER" else 100)
+
+
+def test_chrf_is_the_mean_over_the_orders_that_there_are() -> None:
+    """ "ab" and "ac": half of the single characters agree and none of the pairs."""
+    assert chrf(["ab"], [["ac"]]).value == pytest.approx((50 + 0) / 2)
+
+
+def test_ter_counts_edits_and_a_moved_phrase_once() -> None:
+    assert ter(["a b x d"], [["a b c d"]]).value == pytest.approx(25)
+    assert ter(["b c d a"], [["a b c d"]]).value == pytest.approx(25)
+    assert ter(["a b c d e f"], [["x"]]).value == pytest.approx(600)
+
+
+def test_exact_match_overlooks_spacing_only() -> None:
+    score = exact_match([" a  b", "a b.", "ab"], [["a b"]] * 3)
+    assert score == Score("exact match", 100 / 3, "nrefs:1|case:mixed|space:one")
+
+
+def test_all_scores_come_in_one_order() -> None:
+    names = [score.name for score in score_texts(["a"], [["a"]])]
+    assert names == ["BLEU", "chrF", "TER", "exact match"]
+
+
+@pytest.mark.parametrize(
+    ("hypotheses", "references", "message"),
+    [
+        ([], [], "at least one text"),
+        (["a", "b"], [["a"]], "1 came for 2"),
+        (["a", "b"], [["a"], []], r"got \[\] for number 1"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(
+    hypotheses: list[str], references: list[list[str]], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        score_texts(hypotheses, references)
+    with pytest.raises(ValueError, match=message):
+        exact_match(hypotheses, references)

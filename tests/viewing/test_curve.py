@@ -1,0 +1,58 @@
+"""A run's curve is drawn from its log as it is, finished or not."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from regard.errors import UserError
+from regard.viewing.curve import draw, read_log, save
+
+TRAIN = [
+    {"kind": "train", "update": update, "loss": 9 / update, "seconds": 1.5 * update}
+    for update in (30, 60, 90)
+]
+DEV: list[dict[str, Any]] = [
+    {"kind": "dev", "update": 45, "loss": 0.5, "score": 61.25, "metric": "chrF", "seconds": 67.0},
+    {"kind": "dev", "update": 90, "loss": None, "score": 31.5, "metric": "chrF", "seconds": 150.0},
+]
+
+
+def points(line: Any) -> list[tuple[float, float]]:
+    return [(float(x), float(y)) for x, y in zip(*line.get_data(), strict=True)]
+
+
+def test_losses_are_above_and_the_score_below_with_its_best_marked() -> None:
+    losses, scores = draw([*TRAIN, *DEV, {"kind": "end", "update": 90}]).axes
+    train, dev = losses.lines
+    assert points(train) == [(30, 0.3), (60, 0.15), (90, 0.1)]
+    assert points(dev) == [(45, 0.5)]
+    assert points(scores.lines[0]) == [(45, 61.25), (90, 31.5)]
+    assert points(scores.lines[1]) == [(45, 61.25)]
+    assert [text.get_text() for text in scores.texts] == ["61.25"]
+    assert scores.get_ylabel() == "dev chrF"
+    assert scores.get_xlabel() == "updates (2.5 minutes)"
+
+
+def test_what_a_log_lacks_has_no_panel() -> None:
+    (losses,) = draw(TRAIN).axes
+    assert losses.get_ylabel() == "loss"
+    (scores,) = draw(DEV[1:]).axes
+    assert scores.get_ylabel() == "dev chrF"
+    with pytest.raises(UserError, match=r"nothing to draw: .* in its 1 lines"):
+        draw([{"kind": "end"}])
+
+
+def test_a_log_is_read_though_its_last_line_is_cut_off(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    whole = "\n".join(json.dumps(record) for record in [*TRAIN, *DEV])
+    path.write_text(f'{whole}\n{{"kind": "tra')
+    assert read_log(path) == [*TRAIN, *DEV]
+    save(path, tmp_path / "curve.png")
+    assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
+    path.write_text(f"oops\n{whole}")
+    with pytest.raises(UserError, match=r"line 1: expected a JSON object, got 'oops'"):
+        read_log(path)

@@ -1,0 +1,183 @@
+"""Pictures judged by what is in them: labels, cells, colours, files."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from regard.errors import UserError
+from regard.trace import AttentionMap, Trace
+from regard.trace import Sequence as Side
+from regard.viewing.colours import hexadecimal
+from regard.viewing.fonts import BASE, MissingFontWarning
+from regard.viewing.heatmap import SLANT, draw, save
+from regard.viewing.labels import LabelledMap
+
+
+class BaseFontOnly:
+    def families(self) -> Sequence[str]:
+        return (BASE,)
+
+    def characters(self, family: str) -> set[int]:
+        return set(range(0x250)) if family == BASE else set()
+
+
+def picture(down: int, across: int, layers: int = 1, heads: int = 1) -> LabelledMap:
+    weights = np.random.default_rng(0).random((layers, heads, down, across), dtype=np.float32)
+    return LabelledMap(
+        weights / weights.sum(axis=-1, keepdims=True),
+        tuple(f"source{number}" for number in range(across)),
+        tuple(f"target{number}" for number in range(down)),
+    )
+
+
+def texts(axes: Any) -> list[str]:
+    return [text.get_text() for text in axes.texts]
+
+
+def test_source_is_across_the_top_and_target_down_the_side() -> None:
+    weights = np.zeros((3, 2))
+    weights[2, 0] = 0.25
+    figure = draw(LabelledMap.of(weights, across=["she", "."], down=["sie", "da", "."]))
+    axes, bar = figure.axes
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["she", "."]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["sie", "da", "."]
+    assert axes.xaxis.get_ticks_position() == "top"
+    assert axes.yaxis_inverted()
+    (number,) = axes.texts
+    assert number.get_text() == "0.25"
+    assert number.get_position() == (0.5, 2.5)
+    assert bar.get_ylabel() == "weight"
+
+
+def test_a_trace_is_drawn_as_its_cross_attention(tmp_path: Path) -> None:
+    trace = Trace(
+        source=Side("a b", ("a", "b"), (0, 1)),
+        target=Side("x", ("x",), (0,)),
+        attention=(
+            AttentionMap("encoder", np.ones((1, 1, 2, 2))),
+            AttentionMap("cross", np.array([[[[0.25, 0.75]]]])),
+        ),
+    )
+    assert texts(draw(trace).axes[0]) == ["0.25", "0.75"]
+    save(trace, tmp_path / "trace.png")
+    assert (tmp_path / "trace.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_every_cell_has_the_colour_of_its_weight() -> None:
+    weights = np.array([[0.0, 0.3, 1.0], [0.85, 0.15, 0.5]])
+    figure = draw(LabelledMap.of(weights, across="abc", down="xy"))
+    figure.canvas.draw()
+    pixels = np.asarray(figure.canvas.buffer_rgba())
+    for (row, column), weight in np.ndenumerate(weights):
+        x, y = figure.axes[0].transData.transform((column + 0.15, row + 0.15))
+        colour = pixels[len(pixels) - 1 - round(y), round(x), :3]
+        expected = [int(hexadecimal(weight)[at : at + 2], 16) for at in (1, 3, 5)]
+        assert np.abs(colour.astype(int) - expected).max() <= 2
+
+
+def test_one_scale_for_all_heads_whatever_their_weights() -> None:
+    small = picture(3, 5, layers=2, heads=3)
+    *panels, _ = draw(small).axes
+    assert len(panels) == 6
+    assert {panel.collections[0].get_clim() for panel in panels} == {(0, 1)}
+    for panel, weights in zip(panels, small.weights.reshape(6, 3, 5), strict=True):
+        np.testing.assert_array_equal(panel.collections[0].get_array(), weights)
+
+
+def test_heads_stand_in_columns_and_layers_in_rows_with_labels_outside_only() -> None:
+    *panels, _ = draw(picture(3, 5, layers=2, heads=3)).axes
+    lefts = [round(panel.get_position().x0, 3) for panel in panels]
+    tops = [round(panel.get_position().y1, 3) for panel in panels]
+    assert lefts[:3] == lefts[3:] == sorted(set(lefts))
+    assert set(tops[:3]) == {max(tops)}
+    assert set(tops[3:]) == {min(tops)}
+    assert [len(panel.get_xticklabels()) for panel in panels] == [5, 5, 5, 0, 0, 0]
+    assert [len(panel.get_yticklabels()) for panel in panels] == [3, 0, 0, 3, 0, 0]
+    assert [texts(panel) for panel in panels] == [
+        ["head 1", "layer 1"], ["head 2"], ["head 3"], ["layer 2"], [], [],
+    ]  # fmt: skip
+
+
+def test_numbers_are_in_small_maps_only() -> None:
+    def numbers(down: int, across: int) -> list[str]:
+        even = np.full((down, across), 1 / across)
+        axes = draw(LabelledMap.of(even, across="a" * across, down="b" * down)).axes[0]
+        return texts(axes)
+
+    assert numbers(7, 12) == ["0.08"] * 84
+    assert numbers(7, 13) == numbers(13, 7) == []
+
+
+@pytest.mark.parametrize(("down", "across"), [(5, 7), (23, 29), (60, 60), (59, 3), (3, 59)])
+def test_labels_keep_apart_and_stay_outside_of_the_map(down: int, across: int) -> None:
+    figure = draw(picture(down, across))
+    axes = figure.axes[0]
+    figure.canvas.draw()
+    rows = [label.get_window_extent() for label in axes.get_yticklabels()]
+    for upper, lower in itertools.pairwise(rows):
+        assert upper.y0 >= lower.y1
+    assert max(row.x1 for row in rows) < axes.get_window_extent().x0
+    labels = axes.get_xticklabels()
+    assert {label.get_rotation() for label in labels} == {SLANT}
+    columns = [axes.transData.transform((number + 0.5, 0))[0] for number in range(across)]
+    between = (columns[1] - columns[0]) * math.sin(math.radians(SLANT))
+    assert between >= labels[0].get_fontsize() * figure.dpi / 72 * 1.1
+    assert labels[0].get_fontsize() >= 6
+
+
+def test_short_labels_stand_upright() -> None:
+    axes = draw(LabelledMap.of(np.ones((2, 3)) / 3, across="abc", down="xy")).axes[0]
+    assert {label.get_rotation() for label in axes.get_xticklabels()} == {0}
+
+
+def test_a_dollar_sign_is_no_formula(tmp_path: Path) -> None:
+    money = LabelledMap.of(np.ones((1, 2)), across=["$x^", "5$"], down=["$\\frac$"], title="$^$")
+    save(money, tmp_path / "money.svg")
+    assert "$\\frac$" in (tmp_path / "money.svg").read_text()
+
+
+def test_what_no_font_has_is_warned_about_once_and_drawn_all_the_same(tmp_path: Path) -> None:
+    cats = LabelledMap.of(np.ones((2, 1)), across=["猫"], down=["cat", "猫猫"])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        save(cats, tmp_path / "cats.png", fonts=BaseFontOnly())
+    (warning,) = caught
+    assert warning.category is MissingFontWarning
+    assert "Chinese characters of '猫', '猫猫': install fonts-noto-cjk" in str(warning.message)
+    assert (tmp_path / "cats.png").stat().st_size > 1000
+
+
+def test_weights_above_one_are_pointed_at() -> None:
+    bar = draw(LabelledMap.of(np.array([[0.5, 1.5]]), across="ab", down="x")).axes[-1]
+    plain = draw(LabelledMap.of(np.array([[0.5, 1.0]]), across="ab", down="x")).axes[-1]
+    assert len(bar.patches) == len(plain.patches) + 1
+
+
+@pytest.mark.parametrize("name", ["a.png", "a.svg", "a.pdf"])
+def test_the_same_map_gives_the_same_file(name: str, tmp_path: Path) -> None:
+    files = []
+    for _ in range(2):
+        save(picture(2, 3), tmp_path / name)
+        files.append((tmp_path / name).read_bytes())
+    assert files[0] == files[1]
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_text_stays_text_in_svg(tmp_path: Path) -> None:
+    save(picture(2, 3), tmp_path / "a.svg")
+    content = (tmp_path / "a.svg").read_text()
+    assert all(f">{label}<" in content for label in ("source0", "source2", "target1", "weight"))
+
+
+def test_other_endings_are_refused_before_anything_is_drawn(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"\.png, \.svg, \.pdf file, got .*a\.gif"):
+        save(picture(2, 3), tmp_path / "a.gif")
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,71 @@
+"""What is drawn beside a map, and of which map."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from regard.trace import AttentionMap, Sequence, Trace
+from regard.viewing.labels import LONGEST, LabelledMap, labelled, short, visible
+
+TRACE = Trace(
+    source=Sequence("a b c", ("a", "b", "c"), (0, 1, 2), "ja"),
+    target=Sequence("x y", ("x", "y"), (0, 1), "de"),
+    attention=(
+        AttentionMap("cross", np.arange(36.0).reshape(2, 3, 2, 3)),
+        AttentionMap("encoder", np.ones((1, 1, 3, 3))),
+        AttentionMap("decoder", np.ones((1, 1, 2, 2))),
+        AttentionMap("image", np.ones((1, 1, 2, 5))),
+    ),
+)
+
+
+def test_labels_are_those_of_who_looks_and_what_is_looked_at() -> None:
+    cross = LabelledMap.of_trace(TRACE)
+    assert (cross.across, cross.down) == (("a", "b", "c"), ("x", "y"))
+    assert cross.languages == ("ja", "de")
+    assert labelled(TRACE).across == cross.across
+    assert labelled(cross) is cross
+    assert LabelledMap.of_trace(TRACE, "encoder").down == ("a", "b", "c")
+    assert LabelledMap.of_trace(TRACE, "decoder").across == ("x", "y")
+    assert LabelledMap.of_trace(TRACE, "image").across == ("0", "1", "2", "3", "4")
+
+
+def test_panels_are_named_by_what_there_is_more_than_one_of() -> None:
+    cross = LabelledMap.of_trace(TRACE)
+    names = [name for name, _ in cross.panels()]
+    assert names[0] == "layer 1, head 1"
+    assert names[-1] == "layer 2, head 3"
+    np.testing.assert_array_equal(dict(cross.panels())["layer 2, head 1"], cross.weights[1, 0])
+    (only,) = cross.averaged().panels()
+    assert only[0] == ""
+    np.testing.assert_allclose(only[1], np.arange(15.0, 21.0).reshape(2, 3))
+
+
+def test_labels_must_be_as_many_as_positions() -> None:
+    weights = np.ones((2, 3))
+    with pytest.raises(ValueError, match="2 target and 3 source positions, but 3 labels"):
+        LabelledMap.of(weights, across=["x", "y"], down=["a", "b", "c"])
+    with pytest.raises(ValueError, match="positions to draw"):
+        LabelledMap.of(weights[:0], across=["a", "b", "c"], down=[])
+
+
+@pytest.mark.parametrize(
+    ("piece", "seen"),
+    [
+        ("word", "word"),
+        (" ", "␣"),
+        ("", "∅"),
+        ("a\tb", "a⇥b"),
+        ("\x07", "\\x07"),
+        ("\u0301", "◌\u0301"),
+        ("क\u200dष", "क\u200dष"),
+    ],
+)
+def test_every_piece_can_be_seen(piece: str, seen: str) -> None:
+    assert visible(piece) == seen
+
+
+def test_long_pieces_are_cut_off() -> None:
+    assert short("x" * LONGEST) == "x" * LONGEST
+    assert short("x" * (LONGEST + 1)) == "x" * (LONGEST - 1) + "…"

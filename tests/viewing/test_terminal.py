@@ -1,0 +1,112 @@
+"""Maps as text: what a person would see in a terminal."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from regard.viewing import terminal
+from regard.viewing.colours import hexadecimal
+from regard.viewing.labels import LabelledMap
+
+SMALL = LabelledMap.of(
+    np.array([[1.0, 0.0], [0.35, 0.65]]), across=["she", "kissed"], down=["sie", "küsste"]
+)
+
+
+def plain(what: LabelledMap, width: int = 80) -> list[str]:
+    return terminal.draw(what, width=width).plain.split("\n")
+
+
+def test_a_small_map_is_blocks_with_per_cents() -> None:
+    assert plain(SMALL) == [
+        "        she   kissed",
+        "   sie  ██100 ·",
+        "küsste  ▒▒ 35 ▓▓▓▓ 65",
+    ]
+
+
+def test_without_room_words_run_downwards() -> None:
+    assert plain(SMALL, width=13) == [
+        "         k",
+        "         i",
+        "         s",
+        "      s  s",
+        "      h  e",
+        "      e  d",
+        " sie  ██ ·",
+        "küs…  ▒▒ ▓▓",
+    ]
+
+
+def test_columns_that_do_not_fit_follow_below() -> None:
+    many = LabelledMap.of(np.eye(2, 17), across="abcdefghijklmnopq", down=["x", "y"])
+    lines = plain(many, width=20)
+    letters = "".join(line for line in lines if "·" not in line)
+    assert letters.replace(" ", "") == "abcdefghijklmnopq"
+    assert sum(line.count("█") for line in lines) == 2
+
+
+def test_painted_cells_have_the_colours_of_the_pictures() -> None:
+    text = terminal.draw(SMALL, cell=terminal.painted)
+    styles = {text.plain[span.start : span.end].strip(): str(span.style) for span in text.spans}
+    assert styles["100"].endswith(f"on {hexadecimal(1.0)}")
+    assert styles["35"].endswith(f"on {hexadecimal(0.35)}")
+    assert styles[""].endswith("on #ffffff")
+
+
+def test_heads_come_one_after_the_other_under_their_names() -> None:
+    heads = LabelledMap(np.ones((1, 2, 1, 1)), ("a",), ("x",), title="after 3 epochs")
+    assert plain(heads) == [
+        "after 3 epochs", "", "head 1", "   a", "x  ██100", "", "head 2", "   a", "x  ██100",
+    ]  # fmt: skip
+
+
+def test_right_to_left_words_do_not_turn_the_line() -> None:
+    line = plain(LabelledMap.of(np.ones((1, 1)), across=["a"], down=["שלום"]))[1]
+    assert line.startswith("\u200eשלום\u200e ")
+    assert cell_len(line) == 4 + 1 + 6
+
+
+LABELS = st.lists(st.text("ab 猫가ن\u0301\u200d\tש", max_size=17), min_size=1, max_size=23)
+
+
+@settings(max_examples=25, deadline=None)
+@given(LABELS, LABELS, st.integers(17, 97), st.sampled_from([terminal.shaded, terminal.painted]))
+def test_no_line_is_wider_than_asked_and_none_is_lost(
+    across: list[str], down: list[str], width: int, cell: terminal.Cell
+) -> None:
+    weights = np.random.default_rng(0).random((len(down), len(across)))
+    text = terminal.draw(LabelledMap.of(weights, across=across, down=down), width=width, cell=cell)
+    lines = text.plain.split("\n")
+    assert max(map(cell_len, lines)) <= width
+    assert len(lines) > len(down)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(1, 23), st.integers(1, 23), st.integers(11, 97))
+def test_every_weight_is_shown_once(down: int, across: int, width: int) -> None:
+    weights = np.full((down, across), 0.9)
+    labels = LabelledMap.of(weights, across=["a"] * across, down=["b"] * down)
+    lines = "\n".join(plain(labels, width)).replace("90", "█")
+    runs = sum(len([run for run in line.split() if "█" in run]) for line in lines.split("\n"))
+    assert runs in (down * across, 2 * down * across)
+
+
+@pytest.mark.parametrize(
+    ("weight", "columns", "cell"),
+    [
+        (0.0, 6, " ·    "),
+        (0.05, 6, " ░░  5"),
+        (0.299, 3, " ░░"),
+        (0.3, 3, " ▒▒"),
+        (0.55, 2, " ▓"),
+        (0.8, 1, "█"),
+        (1.0, 7, " ███100"),
+    ],
+)
+def test_shades_rise_with_the_weight(weight: float, columns: int, cell: str) -> None:
+    assert terminal.shaded(weight, columns)[0] == cell
