@@ -132,9 +132,7 @@ def test_what_is_hidden_has_no_influence_and_gets_no_gradient(
 def test_padding_is_as_if_it_were_not_there(case: ScoreCase):
     attention, inputs = Attention(case.make()), case.inputs(torch.float32)
     real = (torch.arange(SOURCE) < SOURCE - 2).expand(BATCH, SOURCE)
-    padded = attention(
-        inputs.queries, attention.prepare(inputs.keys), inputs.values, padding(real)
-    )
+    padded = attention(inputs.queries, attention.prepare(inputs.keys), inputs.values, padding(real))
     prepared = attention.prepare(inputs.keys[:, :-2])
     cut = attention(inputs.queries, prepared, inputs.values[:, :-2])
     torch.testing.assert_close(padded.context, cut.context)
@@ -227,28 +225,28 @@ def test_weights_are_those_before_dropout():
         assert set(attended.context.flatten().tolist()) == {0.0, 1.0}  # dropped, or 0.5 doubled
         torch.testing.assert_close(attended.context.mean(), torch.tensor(0.5), atol=0.05, rtol=0)
     assert (attended.weights == 0.5).all()
-    calm = attention.eval()(queries, keys, values, need_weights=True)
-    assert (calm.context == 0.5).all()
+    attention.eval()
+    for need_weights in (False, True):
+        calm = attention(queries, keys, values, need_weights=need_weights)
+        assert (calm.context == 0.5).all()
 
 
 def test_a_score_without_memory_hands_its_state_back():
     attention, state = Attention(Dot()), object()
     for need_weights in (False, True):
-        attended = attention(
-            torch.ones(1, 2), torch.ones(3, 2), torch.ones(3, 5), None, state,
-            need_weights=need_weights,
-        )  # fmt: skip
+        queries, keys = torch.ones(1, 2), torch.ones(3, 2)
+        attended = attention(queries, keys, keys, None, state, need_weights=need_weights)
         assert attended.state is state
 
 
 def test_nothing_is_kept_on_the_module():
     attention = Attention(Additive(5, 13, 17), Softmax(), dropout=0.5).eval()
-    before = {name: value for name, value in vars(attention).items() if name[0] != "_"}
+    before = [set(vars(module)) for module in attention.modules()]
     inputs = SCORES["additive"].inputs(torch.float32)
     prepared = attention.prepare(inputs.keys)
     first, second = (attention(inputs.queries, prepared, inputs.values) for _ in range(2))
     assert torch.equal(first.context, second.context)
-    assert {name: value for name, value in vars(attention).items() if name[0] != "_"} == before
+    assert [set(vars(module)) for module in attention.modules()] == before
     assert first.context.shape == (BATCH, TARGET, VALUE)
 
 

@@ -78,8 +78,8 @@ def _checked(temperature: float) -> float:
 
 
 def _hide(scores: Tensor, mask: Tensor | None, temperature: float) -> Tensor:
-    """Tempered scores in at least float32, with minus infinity at hidden keys. A row that sees nothing keeps
-    finite scores, so that no NaN is ever formed; `_settle` empties it."""
+    """Scores over temperature, in at least float32, with minus infinity at hidden keys. A row that
+    sees nothing keeps finite scores, so that no NaN is ever formed; `_settle` empties it."""
     scores = scores.to(torch.promote_types(scores.dtype, torch.float32)) / temperature
     if mask is None:
         return scores

@@ -63,3 +63,7 @@ def _help() -> str:
             *lines,
         ]
     )
+
+
+if __name__ == "__main__":
+    main()

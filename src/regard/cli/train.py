@@ -49,15 +49,14 @@ def run(arguments: list[str]) -> int:
 
 def parse(arguments: list[str]) -> Options:
     """The options, with the fields that the recipe sets as their defaults."""
-    default = Experiment()
+    default = None
     if arguments and not arguments[0].startswith("-"):
-        default = _experiment(arguments[0])
+        default = Options(recipe=arguments[0], experiment=_experiment(arguments[0]))
     return tyro.cli(
-        Options,
+        tyro.conf.configure(tyro.conf.AvoidSubcommands)(Options),
         args=arguments,
         prog="regard train",
-        default=Options(recipe=tyro.MISSING, experiment=default),
-        config=(tyro.conf.AvoidSubcommands,),
+        default=default,
     )
 
 

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, TextIO
 import tyro
 
 from regard.cli import show
+from regard.cli.progress import warn
 from regard.config import SearchConfig
 
 if TYPE_CHECKING:
+    from regard.data.text import Problem
     from regard.pipeline.translator import Translation
 
 LINES_AT_A_TIME = 1024
@@ -54,6 +56,7 @@ def run(arguments: list[str]) -> None:
     from regard.pipeline.translator import Translator
 
     translator = Translator.load(options.run)
+    lines = read_lines(options.file, _say_replaced)
     search = _search(options, translator.experiment.search)
     attention = bool(options.alignments or options.trace or options.verbose)
     typed = options.file == "-" and sys.stdin.isatty()
@@ -61,7 +64,7 @@ def run(arguments: list[str]) -> None:
         written = _open(files, options.output) or sys.stdout
         alignments, traces = _open(files, options.alignments), _open(files, options.trace)
         number = 0
-        for chunk in _chunks(read_lines(options.file), 1 if typed else LINES_AT_A_TIME):
+        for chunk in _chunks(lines, 1 if typed else LINES_AT_A_TIME):
             for translation in translator.translate(
                 chunk, search=search, num_best=options.nbest, attention=attention
             ):
@@ -82,6 +85,10 @@ def _search(options: Options, search: SearchConfig) -> SearchConfig:
         if getattr(options, name) is not None
     }
     return replace(search, **given)
+
+
+def _say_replaced(problem: Problem) -> None:
+    warn(f"{problem.path}, line {problem.line} is not UTF-8: what cannot be read became \ufffd")
 
 
 def _open(files: ExitStack, path: Path | None) -> TextIO | None:

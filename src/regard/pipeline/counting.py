@@ -11,8 +11,8 @@ benchmarks/counting.py:
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -40,6 +40,7 @@ from regard.shapes import Float, Int, Tensor
 from regard.trace import AttentionMap, Sequence, Trace
 
 READOUT_RATE = 10
+BETAS = (0.95, 0.95)
 SETTLING = 0.2
 BATCHES_AHEAD = 20
 TESTED_AT_ONCE = 1000
@@ -47,21 +48,33 @@ TESTED_AT_ONCE = 1000
 
 @dataclass(frozen=True)
 class Counter:
-    """A model, what it was made with, and after how many steps."""
+    """A model, what it was made with, and how many steps it was trained for."""
 
     model: ReadoutModel
     settings: CountingSettings
     step: int
 
 
-def build_counter(settings: CountingSettings) -> ReadoutModel:
-    """A model that was not trained. The global seed draws its weights."""
+@dataclass(frozen=True)
+class Looked:
+    """One sequence's letters as the model saw them (so with the blanks that filled it up), how
+    often it says each is there, and what each of these answers looked at."""
+
+    text: str
+    counts: tuple[int, ...]
+    trace: Trace
+
+
+def build_counter(settings: CountingSettings, seed: int) -> ReadoutModel:
+    """A model that was not trained yet."""
     num_symbols, size = settings.vocab_size + 1, settings.hidden
     num_linears = 2 if settings.separate_values else 1
-    encoder = LetterEncoder(*(nn.Linear(num_symbols, size) for _ in range(num_linears)))
-    readout = QueryReadout(
-        settings.vocab_size, size, Attention(ScaledDot()), num_classes=settings.max_len + 1
-    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        encoder = LetterEncoder(*(nn.Linear(num_symbols, size) for _ in range(num_linears)))
+        readout = QueryReadout(
+            settings.vocab_size, size, Attention(ScaledDot()), num_classes=settings.max_len + 1
+        )
     return ReadoutModel(encoder, readout, first_and_last)
 
 
@@ -77,10 +90,12 @@ def two_rates(model: ReadoutModel, lr: float) -> torch.optim.Adam:
     To tell a count from the next, their logits must part within a tenth of a context's way: the
     output's weights have to become large, which at the rate that suits attention takes longer
     than there are steps."""
-    last = [*model.readout.norm.parameters(), *model.readout.output.parameters()]
-    first = [*model.encoder.parameters(), model.readout.queries]
+    first, last = [], []
+    for name, parameter in model.named_parameters():
+        is_last = name.startswith(("readout.norm.", "readout.output."))
+        (last if is_last else first).append(parameter)
     groups = [{"params": first, "lr": lr}, {"params": last, "lr": lr * READOUT_RATE}]
-    return torch.optim.Adam(groups, betas=(0.95, 0.95), fused=True)
+    return torch.optim.Adam(groups, betas=BETAS, fused=True)
 
 
 def settle(progress: float) -> float:
@@ -94,13 +109,15 @@ def fit(
     optimizer: torch.optim.Optimizer,
     settings: CountingSettings,
     generator: torch.Generator,
+    schedule: Callable[[float], float] = settle,
 ) -> Iterator[Float[Tensor, ""]]:
-    """Train, giving each step's loss: the mean cross-entropy of a count."""
+    """Train, giving each step's loss: the mean cross-entropy of a count. The schedule says what
+    rates are multiplied by at a progress from 0 to 1."""
     peaks = [group["lr"] for group in optimizer.param_groups]
     batches = _batches(drawing, settings, generator)
     for step, (letters, counts) in zip(range(settings.steps), batches, strict=False):
         for group, peak in zip(optimizer.param_groups, peaks, strict=True):
-            group["lr"] = peak * settle(step / settings.steps)
+            group["lr"] = peak * schedule(step / settings.steps)
         logits = model(letters).values
         loss = F.cross_entropy(logits.flatten(0, 1), counts.flatten())
         model.zero_grad()
@@ -126,51 +143,58 @@ def _batches(
 def accuracy(
     model: nn.Module, settings: CountingSettings, length: int, num_sequences: int, seed: int
 ) -> float:
-    """The share of even random sequences of this length whose counts are all right. A model of
-    variable lengths sees them filled up with blanks."""
+    """The share of sequences whose counts are all right, among even random ones of this length. A
+    model of variable lengths sees them filled up with blanks."""
     generator = torch.Generator().manual_seed(seed)
     drawing = EvenLetters(settings.vocab_size, length)
     right = 0
     for start in range(0, num_sequences, TESTED_AT_ONCE):
         letters = drawing(min(TESTED_AT_ONCE, num_sequences - start), generator)
-        predicted = predict(model, settings, letters)
-        right += int((predicted == count(letters, settings.vocab_size)).all(dim=1).sum())
+        logits = model(one_hot(as_trained(letters, settings), settings.vocab_size)).values
+        wanted = count(letters, settings.vocab_size)
+        right += int((logits.argmax(dim=-1) == wanted).all(dim=1).sum())
     return right / num_sequences
 
 
-def predict(
-    model: nn.Module, settings: CountingSettings, letters: Int[Tensor, "batch source"]
-) -> Int[Tensor, "batch letter"]:
-    """The most probable count of every letter."""
-    return model(one_hot(_as_trained(settings, letters), settings.vocab_size)).values.argmax(-1)
+def as_trained(
+    letters: Int[Tensor, "batch source"], settings: CountingSettings
+) -> Int[Tensor, "batch filled"]:
+    """Filled up with blanks where a model of these settings was trained like that."""
+    return fill_up(letters, settings.max_len) if settings.variable_length else letters
 
 
 @torch.inference_mode()
-def look(counter: Counter, letters: Int[Tensor, "source"]) -> Trace:
-    """Count one sequence and keep what every output looked at. The target's pieces are counts."""
-    settings = counter.settings
-    letters = _as_trained(settings, letters[None])
-    output = counter.model(one_hot(letters, settings.vocab_size), need_weights=True)
-    (block,) = output.attention
-    counts = output.values[0].argmax(-1).tolist()
+def look(counter: Counter, letters: Int[Tensor, "source"]) -> Looked:
+    """Count the letters of one sequence and keep what every answer looked at."""
+    letters = as_trained(letters[None], counter.settings)
+    output = counter.model(one_hot(letters, counter.settings.vocab_size), need_weights=True)
     text = to_text(letters[0].tolist())
-    pieces = tuple(str(number) for number in counts)
-    return Trace(
-        Sequence(text, tuple(text), tuple(range(len(text)))),
-        Sequence(" ".join(pieces), pieces, tuple(range(len(pieces)))),
-        (AttentionMap("cross", block.weights[0].numpy(), block.scores[0].numpy()),),
+    counts = tuple(output.values[0].argmax(dim=-1).tolist())
+    names = to_text(range(1, len(counts) + 1))
+    answers = tuple(f"{name}={number}" for name, number in zip(names, counts, strict=True))
+    (block,) = output.attention
+    trace = Trace(
+        source=Sequence(text, tuple(text), tuple(range(len(text)))),
+        target=Sequence(" ".join(answers), answers, tuple(range(len(answers)))),
+        attention=(AttentionMap("cross", block.weights[0].numpy(), block.scores[0].numpy()),),
     )
-
-
-def _as_trained(
-    settings: CountingSettings, letters: Int[Tensor, "batch source"]
-) -> Int[Tensor, "batch filled"]:
-    return fill_up(letters, settings.max_len) if settings.variable_length else letters
+    return Looked(text, counts, trace)
 
 
 def model_file(folder: Path) -> Path:
     """Where a folder keeps its model."""
     return folder / "model.safetensors"
+
+
+def check_writable(folder: Path) -> None:
+    """Make the folder, before the work whose result will go there; UserError where that, or writing
+    into it, is not possible."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise UserError(f"cannot write a model into {folder}: {error}") from error
 
 
 def save(counter: Counter, folder: Path) -> Path:
@@ -182,7 +206,7 @@ def save(counter: Counter, folder: Path) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         save_file(counter.model.state_dict(), unfinished, metadata=about)
-        os.replace(unfinished, path)
+        unfinished.replace(path)
     except (OSError, SafetensorError) as error:
         raise UserError(f"cannot write the model to {path}: {error}") from error
     return path
@@ -197,7 +221,7 @@ def load(folder: Path) -> Counter:
         with safe_open(path, framework="pt") as file:
             about = file.metadata() or {}
         settings = CountingSettings(**json.loads(about["counting"]))
-        model = build_counter(settings)
+        model = build_counter(settings, seed=0)
         model.load_state_dict(load_file(path))
         return Counter(model.eval(), settings, int(about["step"]))
     except (SafetensorError, OSError, KeyError, TypeError, ValueError, RuntimeError) as error:

@@ -1,42 +1,43 @@
-"""What the counting task is trained with. Apart from the rest, so that help and mistakes can be
-told without loading torch."""
+"""What the counting task is trained with. Apart from the rest, so that help can be given and
+mistakes told without loading torch."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from regard.errors import UserError
 
 MOST_LETTERS = 26
 
 
+def _setting(default: Any, about: str) -> Any:
+    return field(default=default, metadata={"help": about})
+
+
 @dataclass(frozen=True)
 class CountingSettings:
     """A saved model carries these with it. UserError where one has no meaning."""
 
-    steps: int = 2000
-    """training steps"""
-    batchsize: int = 100
-    """sequences a step"""
-    lr: float = 1e-2
-    """learning rate of queries, keys and values; layer norm and output take ten times as much"""
-    hidden: int = 64
-    """numbers in one query, key or value"""
-    max_len: int = 10
-    """letters in a sequence"""
-    vocab_size: int = 3
-    """letters there are, from A on, besides the blank (at most 26)"""
-    variable_length: bool = False
-    """train and test on every length from 1 to max_len, filled up with blanks"""
-    separate_values: bool = False
-    """give keys and values a linear layer each"""
+    steps: int = _setting(2000, "training steps")
+    batchsize: int = _setting(100, "sequences in a step")
+    lr: float = _setting(
+        1e-2, "learning rate of keys, values and queries; layer norm and output learn at ten times"
+    )
+    hidden: int = _setting(64, "numbers in a query, a key and a value")
+    max_len: int = _setting(10, "letters in a sequence")
+    vocab_size: int = _setting(3, "how many letters, from A on, there are beside the blank")
+    variable_length: bool = _setting(
+        False, "every length from 1 to max_len, filled up with visible blanks"
+    )
+    separate_values: bool = _setting(False, "a linear layer for the keys and one for the values")
 
     def __post_init__(self) -> None:
         for name, least in (("steps", 1), ("batchsize", 1), ("hidden", 2), ("max_len", 1)):
             if getattr(self, name) < least:
-                raise UserError(f"--{name} is {getattr(self, name)}: expected {least} or more")
+                raise UserError(f"{name} is {getattr(self, name)}: expected {least} or more")
         if not 1 <= self.vocab_size <= MOST_LETTERS:
-            raise UserError(f"--vocab_size is {self.vocab_size}: expected 1 to {MOST_LETTERS}")
+            raise UserError(f"vocab_size is {self.vocab_size}: expected 1 to {MOST_LETTERS}")
         if not 0 < self.lr < math.inf:
-            raise UserError(f"--lr is {self.lr}: expected a number above 0")
+            raise UserError(f"lr is {self.lr}: expected a number above 0")

@@ -195,9 +195,7 @@ def _validation(
 
     def validate(model: nn.Module) -> Validation:
         translator = Translator(experiment, tokenizers, model)
-        found = translator.translate(
-            [pair.source for pair in dev], search=greedy, attention=False
-        )
+        found = translator.translate([pair.source for pair in dev], search=greedy, attention=False)
         outputs = [each.text for each in found]
         references = [[tokenizers.target.normalise(pair.target)] for pair in dev]
         score = measure(outputs, references)

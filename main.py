@@ -1,0 +1,293 @@
+"""Count each letter of a random sequence by attention: train a model to, and look at it.
+
+    python3 main.py --train
+    python3 main.py --test --plot
+
+docs/counting.md has the task, the model and what was measured. Help and mistakes come without
+loading torch.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import math
+import os
+import random
+import sys
+import time
+import webbrowser
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent / "src"))  # runs from a bare checkout too
+
+from regard.errors import UserError
+from regard.pipeline.counting_settings import CountingSettings
+
+if TYPE_CHECKING:
+    from regard.pipeline.counting import Counter, Looked
+
+DONE, FAILED, MISUSED, INTERRUPTED = 0, 1, 2, 130
+GLANCE, FRESH = 1_000, 10_000
+"""Sequences that a model is tested on while it trains, and when it has (of every length)."""
+NEAR = 1e-6
+"""A weight that is so little below its row's highest counts as the highest."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the command line asks for. `given` are the settings that stand there."""
+
+    train: bool
+    test: bool
+    given: dict[str, Any]
+    savepath: Path
+    print_every: int
+    save_every: int
+    plot: bool
+    sample_len: int | None
+    seed: int | None
+
+
+def main() -> int:
+    """The exit status."""
+    try:
+        asked = read(sys.argv[1:])
+    except UserError as error:
+        return complain(error, MISUSED)
+    try:
+        importlib.import_module("regard.pipeline.counting")
+    except ImportError as error:
+        missing = f"{error.name or error} is not installed for {sys.executable}"
+        install = "`sh scripts/install` installs all of it into .venv"
+        return complain(f"{missing}: {install}; then run .venv/bin/python main.py", FAILED)
+    try:
+        check_mode(asked)
+        settings = CountingSettings(**asked.given)
+    except UserError as error:
+        return complain(error, MISUSED)
+    try:
+        return train(asked, settings) if asked.train else test(asked)
+    except UserError as error:
+        return complain(error, FAILED)
+    except KeyboardInterrupt:
+        return complain("interrupted", INTERRUPTED)
+
+
+def read(arguments: list[str]) -> Asked:
+    """Read the command line; every name may be spelled with underscores or hyphens."""
+    parser = build_parser()
+    try:
+        read, unknown = parser.parse_known_args([with_underscores(each) for each in arguments])
+    except argparse.ArgumentError as error:
+        raise UserError(f"{error}; see --help") from error
+    if unknown:
+        raise UserError(f"{unknown[0]} is not known; --help lists what is")
+    names = [field.name for field in fields(CountingSettings)]
+    given = {name: getattr(read, name) for name in names if getattr(read, name) is not None}
+    CountingSettings(**given)
+    for name, least in (("print_every", 0), ("save_every", 0), ("sample_len", 1), ("seed", 0)):
+        value = getattr(read, name)
+        if value is not None and value < least:
+            raise UserError(f"{name} is {value}: expected {least} or more")
+    others = {field.name for field in fields(Asked)} - {"given"}
+    return Asked(given=given, **{name: getattr(read, name) for name in others})
+
+
+def with_underscores(argument: str) -> str:
+    """--max-len=5 as --max_len=5; values stay as they are."""
+    if not argument.startswith("--"):
+        return argument
+    name, equals, value = argument[2:].partition("=")
+    return f"--{name.replace('-', '_')}{equals}{value}"
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The options of both modes. A setting that is not there stays None: not contradicted."""
+    parser = argparse.ArgumentParser(
+        prog="main.py",
+        description="Count each letter of a random sequence by attention.",
+        epilog="Hyphens will do for underscores. A saved model carries its settings with it.",
+        allow_abbrev=False,
+        exit_on_error=False,
+    )
+    parser.add_argument("--train", action="store_true", help="train a model and save it")
+    parser.add_argument("--test", action="store_true", help="let it count, and print its attention")
+    for field in fields(CountingSettings):
+        about = field.metadata["help"]
+        if isinstance(field.default, bool):
+            parser.add_argument(f"--{field.name}", action="store_const", const=True, help=about)
+        else:
+            parser.add_argument(
+                f"--{field.name}",
+                type=type(field.default),
+                metavar="N",
+                help=f"{about} ({field.default})",
+            )
+    add = parser.add_argument
+    add("--savepath", type=Path, default=Path("models"), help="the model's folder (models/)")
+    add("--print_every", type=int, default=200, metavar="N", help="steps; 0 is never (200)")
+    add("--save_every", type=int, default=500, metavar="N", help="steps; 0 is at the end (500)")
+    add("--plot", action="store_true", help="with --test: draw the attention")
+    add("--sample_len", type=int, metavar="N", help="with --test: letters to count (max_len)")
+    add("--seed", type=int, metavar="N", help="what is drawn (0; with --test always another)")
+    return parser
+
+
+def check_mode(asked: Asked) -> None:
+    """UserError unless there is one mode, with no option of the other."""
+    if asked.train == asked.test:
+        raise UserError("say either --train or --test; --help explains both")
+    if asked.train and (asked.plot or asked.sample_len is not None):
+        raise UserError(f"{'--plot' if asked.plot else '--sample_len'} goes with --test")
+
+
+def train(asked: Asked, settings: CountingSettings) -> int:
+    """Train and save. An interruption saves what there is."""
+    import torch
+
+    from regard.pipeline import counting
+
+    seed = asked.seed or 0
+    model = counting.build_counter(settings, seed)
+    letters = counting.training_letters(settings)
+    optimizer = counting.two_rates(model, settings.lr)
+    generator = torch.Generator().manual_seed(seed)
+    counting.check_writable(asked.savepath)
+    step, status, begun = 0, DONE, time.perf_counter()
+    try:
+        for loss in counting.fit(model, letters, optimizer, settings, generator):
+            step += 1
+            if is_due(step, asked.print_every):
+                print(progress(counting.Counter(model, settings, step), float(loss)), flush=True)
+            if is_due(step, asked.save_every):
+                counting.save(counting.Counter(model, settings, step), asked.savepath)
+    except KeyboardInterrupt:
+        status = INTERRUPTED
+    path = counting.save(counting.Counter(model, settings, step), asked.savepath)
+    if status == INTERRUPTED:
+        print(f"\nInterrupted: the model as it was after {step} steps is in {path}")
+        return status
+    print(f"Trained {step} steps in {time.perf_counter() - begun:.1f} s: {path}\n")
+    print(f"Sequences that are wholly right, of {FRESH:,} fresh ones:")
+    for length in tested_lengths(settings):
+        share = counting.accuracy(model, settings, length, FRESH, seed + 1)
+        print(f"  length {length}: {share:.2%}", flush=True)
+    return status
+
+
+def is_due(step: int, every: int) -> bool:
+    """Whether something that is done every so many steps (never for 0) is done now."""
+    return every > 0 and step % every == 0
+
+
+def progress(counter: Counter, loss: float) -> str:
+    """One line about a model in training. UserError where it has come to nothing."""
+    from regard.pipeline.counting import accuracy
+
+    settings, step = counter.settings, counter.step
+    if not math.isfinite(loss):
+        raise UserError(f"the loss is {loss} after {step} steps: lower lr, which is {settings.lr}")
+    share = accuracy(counter.model, settings, settings.max_len, GLANCE, seed=step)
+    return f"step {step} of {settings.steps}: loss {loss:.4f}, {share:.1%} of fresh sequences right"
+
+
+def tested_lengths(settings: CountingSettings) -> range:
+    """The lengths that were trained on."""
+    return range(1 if settings.variable_length else settings.max_len, settings.max_len + 1)
+
+
+def test(asked: Asked) -> int:
+    """Let the saved model count one random sequence, and print what it looked at."""
+    import torch
+
+    from regard.data.generated.counting import EvenLetters
+    from regard.pipeline import counting
+
+    counter = counting.load(asked.savepath)
+    check_same(asked.given, counter)
+    settings = counter.settings
+    length = asked.sample_len or settings.max_len
+    for warning in warnings_about(counter, length):
+        print(f"main.py: warning: {warning}", file=sys.stderr)
+    seed = random.randrange(2**32) if asked.seed is None else asked.seed
+    draw = EvenLetters(settings.vocab_size, length)
+    looked = counting.look(counter, draw(1, torch.Generator().manual_seed(seed))[0])
+    print(report(looked))
+    if asked.plot:
+        plot(looked, asked.savepath / "attention.png")
+    return DONE
+
+
+def check_same(given: dict[str, Any], counter: Counter) -> None:
+    """UserError where the command line contradicts what the model was made with."""
+    for name, value in given.items():
+        saved = asdict(counter.settings)[name]
+        if value != saved:
+            said = f"--{name}" if value is True else f"--{name}={value}"
+            raise UserError(
+                f"{said} contradicts the saved model, whose {name} is {saved}: leave it out, or "
+                "train another model"
+            )
+
+
+def warnings_about(counter: Counter, length: int) -> list[str]:
+    """Why the counts of a sequence of this length may be wrong."""
+    settings, found = counter.settings, []
+    if counter.step < settings.steps:
+        found.append(f"the training stopped after {counter.step} of {settings.steps} steps")
+    if length > settings.max_len:
+        found.append(
+            f"{length} letters are more than the {settings.max_len} that were trained on: expect "
+            "wrong counts"
+        )
+    elif length < settings.max_len and not settings.variable_length:
+        found.append(
+            f"only sequences of {settings.max_len} letters were trained on: expect wrong counts "
+            f"of {length}, or train with --variable_length"
+        )
+    return found
+
+
+def report(looked: Looked) -> str:
+    """The letters, the counts and, for each count, the steps that it looked at most."""
+    rows = "\n  ".join(f"['{letter}']" for letter in looked.text)
+    counts = " ".join(map(str, looked.counts))
+    lines = [f"Input:\n[[{rows}]]", f"Prediction:\n[[{counts}]]", "Encoder-Decoder Attention:"]
+    pairs = []
+    for output, weights in enumerate(looked.trace.map().weights[0, 0].tolist()):
+        highest = max(weights)
+        steps = " ".join(str(i) for i, weight in enumerate(weights) if highest - weight <= NEAR)
+        pairs.append(
+            f"Output step {output} attended mainly to Input steps: [{steps}]\n"
+            f"{[round(weight, 3) for weight in weights]}"
+        )
+    return "\n\n".join(lines) + "\n" + "\n".join(pairs)
+
+
+def plot(looked: Looked, path: Path) -> None:
+    """Draw the letters across and the outputs down; say where, and show it if there is a screen."""
+    from regard.viewing import heatmap
+
+    try:
+        heatmap.save(looked.trace, path)
+    except OSError as error:
+        raise UserError(f"cannot write the picture to {path}: {error}") from error
+    print(f"\nHeatmap: {path}")
+    has_screen = sys.platform in ("darwin", "win32") or any(
+        os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY")
+    )
+    if has_screen:
+        webbrowser.open(path.resolve().as_uri())
+
+
+def complain(what: object, status: int) -> int:
+    """Say it in one line, and give the status back."""
+    print(f"main.py: {what}", file=sys.stderr)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,146 @@
+"""The commands as a person meets them: what they print, what they write, how they refuse."""
+
+import json
+
+import pytest
+
+from regard.cli import main
+from regard.pipeline.training import train
+from tests.pipeline.conftest import small
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs") / "small"
+    train(small(), folder)
+    return folder
+
+
+def regard(capsys, *arguments):
+    """Status, output and errors of a command."""
+    status = main.run([str(each) for each in arguments])
+    captured = capsys.readouterr()
+    return status, captured.out, captured.err
+
+
+@pytest.mark.parametrize("command", main.COMMANDS)
+def test_every_command_has_help(capsys, command):
+    with pytest.raises(SystemExit) as stopped:
+        main.run([command, "--help"])
+    assert stopped.value.code == 0
+    assert f"regard {command}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("fly",), "fly is no command"),
+        (("translate", "nowhere"), "nowhere is not a run"),
+        (("train", "tatoeba-lung"), "did you mean tatoeba-luong"),
+        (("train", "gone.tsv"), "gone.tsv does not exist"),
+        (("check", "gone.tsv"), "cannot read gone.tsv"),
+        (("recipes", "nothing"), "neither a recipe nor a file"),
+    ],
+)
+def test_a_mistake_is_one_line_and_a_status(capsys, arguments, words):
+    status, out, err = regard(capsys, *arguments)
+    assert status != 0
+    assert out == ""
+    assert words in err
+    assert err.count("\n") == 1
+
+
+def test_as_many_lines_out_as_in(capsys, run, tmp_path):
+    text, output = tmp_path / "in.txt", tmp_path / "out.txt"
+    text.write_bytes(b"\xef\xbb\xbfa b c\r\n\r\n   \nz\n\xff\nlast line without an end")
+    status, _, err = regard(capsys, "translate", run, text, "--output", output)
+    assert status == 0
+    lines = output.read_text(encoding="utf8").split("\n")
+    assert len(lines) == 7
+    assert lines[-1] == ""
+    assert lines[1] == lines[2] == ""
+    assert "line 5" in err
+
+
+def test_all_that_translate_can_write(capsys, run, tmp_path):
+    text = tmp_path / "in.txt"
+    text.write_text("a b\n\nc\n")
+    links, traces = tmp_path / "links.txt", tmp_path / "traces.jsonl"
+    regard(capsys, "translate", run, text, "--alignments", links, "--trace", traces)
+    assert len(links.read_text().split("\n")) == 4
+    assert links.read_text().split("\n")[1] == ""
+    kept = [json.loads(line) for line in traces.read_text().splitlines()]
+    assert [bool(each) for each in kept] == [True, False, True]
+    _, out, _ = regard(capsys, "translate", run, text, "--nbest", 2)
+    rows = [line.split("\t") for line in out.splitlines()]
+    assert [row[0] for row in rows] == ["0", "0", "1", "2", "2"]
+    _, out, _ = regard(capsys, "translate", run, text, "--verbose")
+    assert "[Step 0] " in out
+    assert ", attn: [" in out
+    assert "Generated: [" in out
+
+
+def test_evaluate_prints_signatures_and_examples(capsys, run):
+    status, out, _ = regard(capsys, "evaluate", run, "--examples", 2, "--beam", 2)
+    assert status == 0
+    assert "BLEU" in out
+    assert "version:" in out
+    for word in ("Source:", "Predicted:", "Actual:"):
+        assert out.count(word) == 2
+    assert (run / "results.json").exists()
+
+
+def test_score_prints_a_log_probability_for_each_pair(capsys, run, tmp_path):
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text("a b\ta b\nc\tx y z\n")
+    _, out, _ = regard(capsys, "score", run, pairs, "--verbose")
+    totals = [line.split("\t") for line in out.splitlines() if "\t" in line]
+    steps = [float(line.split()[0]) for line in out.splitlines() if "\t" not in line]
+    assert len(totals) == 2
+    assert sum(steps) == pytest.approx(sum(float(row[0]) for row in totals), abs=1e-2)
+
+
+@pytest.mark.parametrize("suffix", ["png", "svg", "pdf", "json", "npz"])
+def test_plot_writes_what_it_is_asked_for(capsys, run, tmp_path, suffix):
+    picture = tmp_path / f"picture.{suffix}"
+    status, out, _ = regard(capsys, "plot", run, "a b c", "-o", picture)
+    assert status == 0
+    assert str(picture) in out
+    assert picture.stat().st_size > 100
+
+
+def test_plot_in_the_terminal_and_of_a_given_target(capsys, run):
+    _, out, _ = regard(capsys, "plot", run, "a b c", "--target", "x y")
+    assert out.splitlines()[0] == "x y"
+    assert "<eos>" in out
+
+
+def test_data_makes_pairs_and_check_looks_at_them(capsys, tmp_path):
+    path = tmp_path / "numbers.tsv"
+    _, out, _ = regard(capsys, "data", "numbers", "--size", 50, "-o", path)
+    assert "50 pairs" in out
+    assert len(path.read_text().splitlines()) == 50
+    status, out, _ = regard(capsys, "check", path)
+    assert status == 0
+    assert "50 pairs" in out
+
+
+def test_recipes_lists_and_shows(capsys):
+    _, out, _ = regard(capsys, "recipes")
+    assert "tatoeba-luong" in out
+    _, out, _ = regard(capsys, "recipes", "toy")
+    assert "wiring: luong" in out
+    assert str(tuple()) not in out
+
+
+def test_train_takes_a_file_of_pairs_and_flags(capsys, tmp_path):
+    data = tmp_path / "mine.tsv"
+    data.write_text("".join(f"w{number}\tv{number}\n" for number in range(40)))
+    status, out, _ = regard(
+        capsys,
+        *("train", data, "--run", tmp_path / "run", "--model.hidden", 8, "--training.epochs", 1),
+        *("--data.dev-size", 5, "--data.test-size", 5),
+    )
+    assert status == 0
+    assert "30 pairs, 5 for the dev score" in out
+    assert (tmp_path / "run" / "curve.png").exists()

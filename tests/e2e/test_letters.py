@@ -1,0 +1,52 @@
+"""Tasks whose attention is known, trained from the command line."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from regard.metrics.attention import diagonality, share_on_diagonal
+from regard.trace import Trace
+
+
+def regard(*arguments, text=None):
+    """Run the command as a person would; its output, and an error where it fails."""
+    return subprocess.run(
+        [sys.executable, "-m", "regard.cli.main", *map(str, arguments)],
+        input=text,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+
+
+def maps(run, traces):
+    """The attention of some sources, without their end tokens."""
+    regard("translate", run, "--trace", traces, text="q a f m z b\nh u c k\nx e d o j t w\n")
+    for line in traces.read_text().splitlines():
+        yield Trace.from_json(line).map("cross").weights[0, 0, :-1, :-1]
+
+
+@pytest.mark.parametrize("task", ["copy", "reverse"])
+def test_the_attention_is_the_diagonal_that_the_task_has(task, tmp_path):
+    run = tmp_path / task
+    seed = str(np.random.default_rng().integers(1, 1000))
+    regard(
+        *("train", task, "--run", run, "--data.generated-size", "3000", "--training.epochs", "6"),
+        *("--data.dev-size", "50", "--data.test-size", "100", "--training.seed", seed),
+    )
+    regard("evaluate", run)
+    scores = json.loads((run / "results.json").read_text())[str(run / "test.tsv")]["scores"]
+    exact = {score["name"]: score["value"] for score in scores}["exact match"]
+    assert exact > 60, f"seed {seed}"
+    diagonal, other, shares = [], [], []
+    for weights in maps(run, tmp_path / "traces.jsonl"):
+        straight = weights if task == "copy" else weights[:, ::-1]
+        diagonal.append(diagonality(straight))
+        other.append(diagonality(straight[:, ::-1]))
+        shares.append(share_on_diagonal(straight))
+    assert np.mean(diagonal) > 0.6, f"seed {seed}"
+    assert np.mean(other) < 0, f"seed {seed}"
+    assert np.mean(shares) > 0.5, f"seed {seed}"

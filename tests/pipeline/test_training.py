@@ -1,0 +1,100 @@
+"""From a recipe to a run folder, and on from there."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from safetensors.numpy import load_file
+
+from regard import recipes
+from regard.errors import UserError
+from regard.pipeline.folder import RunFolder
+from regard.pipeline.training import train
+from regard.pipeline.translator import Translator
+from tests.pipeline.conftest import small
+
+
+def test_a_run_holds_all_that_a_model_needs(run):
+    names = {path.name for path in run.iterdir()}
+    assert names >= {
+        "config.yaml",
+        "model.safetensors",
+        "source.tokenizer.json",
+        "target.tokenizer.json",
+        "log.jsonl",
+        "dev.tsv",
+        "test.tsv",
+        "state",
+    }
+    assert len((run / "dev.tsv").read_text().splitlines()) == 20
+    kinds = [json.loads(line)["kind"] for line in (run / "log.jsonl").read_text().splitlines()]
+    assert kinds.count("dev") == 2
+    assert kinds[-1] == "end"
+    assert not list(run.rglob("*.unfinished"))
+
+
+def test_a_moved_run_translates_the_same(run, tmp_path):
+    before = Translator.load(run).translate("a b c")
+    moved = run.rename(tmp_path / "moved")
+    after = Translator.load(moved).translate("a b c")
+    moved.rename(run)
+    assert (after.text, after.score) == (before.text, before.score)
+
+
+def test_resuming_gives_the_weights_of_an_unbroken_run(tmp_path):
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    train(small(epochs=3, teacher_forcing=0.5), whole)
+    train(small(epochs=1, teacher_forcing=0.5), parts)
+    train(small(epochs=3, teacher_forcing=0.5), parts, resume=True)
+    expected = load_file(RunFolder(whole).model)
+    found = load_file(RunFolder(parts).model)
+    assert expected.keys() == found.keys()
+    assert all((expected[name] == found[name]).all() for name in expected)
+
+
+def test_a_run_is_never_overwritten_and_never_invented(run, tmp_path):
+    with pytest.raises(UserError, match="holds a run already"):
+        train(small(), run)
+    with pytest.raises(UserError, match="holds no run to resume"):
+        train(small(), tmp_path / "nothing", resume=True)
+    with pytest.raises(UserError, match="is not a run"):
+        RunFolder(tmp_path).experiment()
+
+
+def test_a_recipe_without_data_says_how_to_give_some(tmp_path):
+    with pytest.raises(UserError, match=r"--data.path FILE"):
+        train(recipes.load(recipes.find("tatoeba-luong")), tmp_path / "run")
+
+
+def test_the_toys_vectors_are_fixed(toy, tmp_path):
+    train(toy, tmp_path / "toy")
+    model = Translator.load(tmp_path / "toy").model
+    expected = [[0, 0, 0], [0.5, 0.5, 0.5], [0, 0, 0], [1, 0, 1], [0, 1, 0]]
+    assert model.encoder.embedding.weight[:5].tolist() == expected
+    assert model.decoder.embedding.weight[:5].tolist() == expected
+
+
+def test_vectors_that_do_not_fit_are_named(toy, tmp_path):
+    vectors = tmp_path / "some.vec"
+    vectors.write_text("the 1 2 3\n")
+    with pytest.raises(UserError, match="no vector for '<pad>'"):
+        train(replace(toy, model=replace(toy.model, vectors=vectors)), tmp_path / "a")
+    vectors.write_text("the one\n")
+    with pytest.raises(UserError, match="line 1: expected a token and its numbers"):
+        train(replace(toy, model=replace(toy.model, vectors=vectors)), tmp_path / "b")
+
+
+def test_held_out_pairs_after_the_limit_share_no_source(tmp_path):
+    lines = [f"w{number} x\ty{number}" for number in range(30)]
+    lines[25] = lines[3]
+    lines[26] = "W4  x\tz"  # another spelling of line 5's source
+    data = tmp_path / "pairs.tsv"
+    data.write_text("\n".join(lines))
+    experiment = small(epochs=1)
+    config = replace(experiment.data, generated=None, path=data, limit=10, dev_size=5, test_size=4)
+    train(replace(experiment, data=config), tmp_path / "run")
+    folder = RunFolder(tmp_path / "run")
+    held_out = [*folder.dev.read_text().splitlines(), *folder.test.read_text().splitlines()]
+    assert len(held_out) == 9
+    assert not set(held_out) & set(lines[:10])
+    assert "W4 x\tz" not in held_out

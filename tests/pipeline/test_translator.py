@@ -1,0 +1,86 @@
+"""Texts in, texts out: as many, in their order, the same whatever stands beside them."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from regard.config import SearchConfig
+from regard.pipeline.translator import Translator
+from regard.trace import Trace
+
+
+@pytest.fixture(scope="module")
+def translator(run):
+    return Translator.load(run)
+
+
+TEXTS = ["a b c", "", "z", "q r s t u v w", "   ", "a", "c b a", "unknown words", "b " * 40]
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_the_same_text_whatever_stands_beside_it(translator, beam):
+    search = SearchConfig(beam=beam, max_length=12)
+    together = translator.translate(TEXTS, search=search, attention=False)
+    assert [each.source for each in together] == TEXTS
+    for text, found in zip(TEXTS, together, strict=True):
+        alone = translator.translate(text, search=search, attention=False)
+        assert alone.text == found.text
+        assert alone.score == pytest.approx(found.score, abs=1e-4)
+
+
+def test_blank_lines_stay_blank(translator):
+    for found in translator.translate(["", " \t "]):
+        assert found.text == ""
+        assert found.trace is None
+
+
+def test_a_trace_is_what_was_written(translator):
+    found = translator.translate("a b c", search=SearchConfig(beam=3, max_length=9), num_best=3)
+    for each in (found, *found.alternatives):
+        trace = each.trace
+        assert trace.source.pieces == ("a", "b", "c", "<eos>")
+        assert trace.target.text == each.text
+        assert each.attention.shape == (1, 1, len(trace.target.pieces), 4)
+        np.testing.assert_allclose(each.attention.sum(axis=-1), 1, rtol=1e-5)
+        assert len(trace.steps) == len(trace.target.pieces)
+        for step in trace.steps:
+            assert step.top[0][1] >= step.log_probability - 1e-6
+            assert step.entropy >= 0
+        assert Trace.from_json(trace.to_json()) == trace
+    assert len(found.alternatives) == 2
+    assert found.score >= found.alternatives[0].score >= found.alternatives[1].score
+    assert len({each.text for each in (found, *found.alternatives)}) == 3
+
+
+def test_scores_of_what_was_found_are_those_of_the_search(translator):
+    for found in translator.translate(["a b c", "z"], search=SearchConfig(max_length=30)):
+        if found.trace.target.pieces[-1] == "<eos>":
+            (scored,) = translator.score([(found.source, found.text)])
+            assert scored.score == pytest.approx(found.score, abs=1e-4)
+            np.testing.assert_allclose(scored.attention, found.attention, atol=1e-5)
+
+
+def test_a_more_probable_target_scores_higher(translator):
+    found = translator.translate("a b c")
+    right, wrong = translator.score([("a b c", found.text), ("a b c", "z z z z z z")])
+    assert right.score > wrong.score
+    assert right.score == pytest.approx(sum(step.log_probability for step in right.trace.steps))
+
+
+def test_limits_bind(translator):
+    long = translator.translate(TEXTS, search=SearchConfig(min_length=6, max_length=6))
+    assert all(len(each.trace.target.pieces) == 6 for each in long if each.trace)
+
+
+def test_attention_that_was_not_asked_for_is_an_error(translator):
+    with pytest.raises(ValueError, match="attention=True"):
+        _ = translator.translate("a", attention=False).attention
+
+
+def test_the_longest_output_follows_the_training_data(translator):
+    ratio = translator.experiment.search.max_ratio
+    assert ratio == pytest.approx(2, abs=0.05)
+    unlimited = replace(translator.experiment.search, min_length=10**6)
+    found = translator.translate("a b c", search=unlimited)
+    assert len(found.trace.target.pieces) == np.ceil(ratio * 4) + 10
