@@ -19,11 +19,12 @@ from dataclasses import dataclass, replace
 from statistics import mean, median
 
 import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
 from regard.data.generated.counting import AnyLength, EvenLetters
 from regard.pipeline import counting
 from regard.pipeline.counting_settings import CountingSettings
-from torch import Tensor, nn
-from torch.nn import functional as F
 
 Predict = Callable[[Tensor], Tensor]
 """Sequences of letter numbers to the counts of each letter."""

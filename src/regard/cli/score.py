@@ -39,9 +39,9 @@ def run(arguments: list[str]) -> None:
     scored = translator.score([(pair.source, pair.target) for pair in corpus.pairs])
     for each in scored:
         print(f"{each.score:.4f}\t{each.source}\t{each.text}")
-        if options.verbose:
+        if options.verbose and each.trace:
             for step in each.trace.steps:
                 print(f"    {step.log_probability:9.4f}  {step.token}")
     if options.trace:
-        lines = (each.trace.to_json() for each in scored)
+        lines = (each.trace.to_json() for each in scored if each.trace)
         options.trace.write_text("\n".join(lines) + "\n", encoding="utf8")

@@ -49,15 +49,10 @@ def run(arguments: list[str]) -> int:
 
 def parse(arguments: list[str]) -> Options:
     """The options, with the fields that the recipe sets as their defaults."""
-    default = None
-    if arguments and not arguments[0].startswith("-"):
-        default = Options(recipe=arguments[0], experiment=_experiment(arguments[0]))
-    return tyro.cli(
-        tyro.conf.configure(tyro.conf.AvoidSubcommands)(Options),
-        args=arguments,
-        prog="regard train",
-        default=default,
-    )
+    if not arguments or arguments[0].startswith("-"):
+        return tyro.cli(Options, args=arguments, prog="regard train")
+    default = Options(recipe=arguments[0], experiment=_experiment(arguments[0]))
+    return tyro.cli(Options, args=arguments, prog="regard train", default=default)
 
 
 def _experiment(name: str) -> Experiment:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import nn
@@ -20,7 +21,11 @@ CELLS: dict[CellKind, type[nn.RNN] | type[nn.GRU] | type[nn.LSTM]] = {
 }
 
 STEP_WEIGHTS = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
-STEPS = {"elman": torch.rnn_tanh_cell, "gru": torch.gru_cell, "lstm": torch.lstm_cell}
+STEPS: dict[CellKind, Callable[..., Any]] = {
+    "elman": torch.rnn_tanh_cell,
+    "gru": torch.gru_cell,
+    "lstm": torch.lstm_cell,
+}
 """One step of each: the same numbers, without what a whole sequence costs to set up (a quarter of
 the time for a step of an LSTM of 256 in training)."""
 
@@ -68,7 +73,8 @@ class RecurrentStack(nn.Module):
         cell: Float[Tensor, "batch layer hidden"] | None = None,
     ) -> RecurrentOutput:
         """Go on from a state, forwards, with no padding: how decoders step and read."""
-        layers, last_hidden, last_cell = [], [], []
+        layers: list[Tensor] = []
+        last_hidden, last_cell = [], []
         for number, layer in enumerate(self.layers):
             below = self.dropout(layers[-1]) if layers else inputs
             start = hidden[:, number].unsqueeze(0).contiguous()

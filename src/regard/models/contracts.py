@@ -128,9 +128,10 @@ class Decoder(Protocol):
         here, once."""
 
     def step(
-        self, tokens: Int[Tensor, "batch hypothesis"], state: State, *, need_weights: bool = False
-    ) -> tuple[DecoderOutput, State]:
-        """Read one token for every hypothesis. In the output the target axis counts hypotheses."""
+        self, tokens: Int[Tensor, "batch hypothesis"], state: Any, *, need_weights: bool = False
+    ) -> tuple[DecoderOutput, Any]:
+        """Read one token for every hypothesis, going on from a State of this decoder's own `start`
+        or `step`. In the output the target axis counts hypotheses."""
 
 
 @dataclass(frozen=True)

@@ -336,6 +336,8 @@ def _attend(
 ) -> Attended:
     """Ask the memory. Target positions and hypotheses are one axis to it: the questions."""
     memory = state.memory
+    if memory is None:
+        raise ValueError("this state was started by a decoder without attention")
     return attention(
         queries,
         memory.prepared,
@@ -390,18 +392,14 @@ def _join(steps: list[DecoderOutput]) -> tuple[AttentionBlock, ...]:
     if not steps[0].attention:
         return ()
     blocks = [step.attention[0] for step in steps]
-    return (
-        AttentionBlock(
-            "cross",
-            torch.cat([block.weights for block in blocks], dim=3),
-            torch.cat([block.scores for block in blocks], dim=3),
-        ),
-    )
+    weights = torch.cat([block.weights for block in blocks], dim=3)
+    scores = [block.scores for block in blocks if block.scores is not None]
+    return (AttentionBlock("cross", weights, torch.cat(scores, dim=3) if scores else None),)
 
 
 def _block(features: Float[Tensor, "batch target feature"], attended: Attended) -> DecoderOutput:
     """Recurrent decoders have one layer and one head of attention."""
-    if attended.weights is None:
+    if attended.weights is None or attended.scores is None:
         return DecoderOutput(features)
     block = AttentionBlock("cross", attended.weights[:, None, None], attended.scores[:, None, None])
     return DecoderOutput(features, (block,))

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from regard.data.batch import PairBatch
-from regard.models.contracts import Decoder, Encoded, Memory, Penalty
+from regard.models.contracts import Decoder, Encoded, Encoder, Memory, Penalty
 from regard.shapes import Bool, Float, Int, Tensor
 
 
@@ -27,7 +27,7 @@ class Seq2Seq(nn.Module):
     """source -> encoder -> memories -> decoder -> logits where there is a target."""
 
     def __init__(
-        self, encoder: nn.Module, decoder: nn.Module, remember: Callable[[Encoded], Memory]
+        self, encoder: Encoder, decoder: Decoder, remember: Callable[[Encoded], Memory]
     ) -> None:
         super().__init__()
         self.encoder = encoder

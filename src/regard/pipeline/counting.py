@@ -90,7 +90,8 @@ def two_rates(model: ReadoutModel, lr: float) -> torch.optim.Adam:
     To tell a count from the next, their logits must part within a tenth of a context's way: the
     output's weights have to become large, which at the rate that suits attention takes longer
     than there are steps."""
-    first, last = [], []
+    first: list[nn.Parameter] = []
+    last: list[nn.Parameter] = []
     for name, parameter in model.named_parameters():
         is_last = name.startswith(("readout.norm.", "readout.output."))
         (last if is_last else first).append(parameter)

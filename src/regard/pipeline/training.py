@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import cast
 
 import torch
 from torch import nn
@@ -194,7 +195,7 @@ def _validation(
     measure = METRICS[experiment.training.metric]
 
     def validate(model: nn.Module) -> Validation:
-        translator = Translator(experiment, tokenizers, model)
+        translator = Translator(experiment, tokenizers, cast(Seq2Seq, model))
         found = translator.translate([pair.source for pair in dev], search=greedy, attention=False)
         outputs = [each.text for each in found]
         references = [[tokenizers.target.normalise(pair.target)] for pair in dev]
@@ -212,10 +213,8 @@ def _validation(
 def set_vectors(model: Seq2Seq, tokenizers: Tokenizers, path: Path) -> None:
     """Fix both sides' embeddings to the vectors of a text file: a token and its numbers a line."""
     vectors = _read_vectors(path)
-    for tokenizer, embedding in (
-        (tokenizers.source, model.encoder.embedding),
-        (tokenizers.target, model.decoder.embedding),
-    ):
+    for tokenizer, side in ((tokenizers.source, "encoder"), (tokenizers.target, "decoder")):
+        embedding = cast(nn.Embedding, model.get_submodule(f"{side}.embedding"))
         for number, token in enumerate(tokenizer.vocabulary):
             if token not in vectors:
                 raise UserError(f"{path} has no vector for {token!r}, which the vocabulary has")

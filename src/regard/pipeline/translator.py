@@ -88,7 +88,7 @@ class Translator:
     @overload
     def translate(
         self,
-        text: Sequence[str],
+        text: list[str] | tuple[str, ...],
         *,
         search: SearchConfig | None = None,
         num_best: int = 1,
@@ -96,7 +96,7 @@ class Translator:
     ) -> list[Translation]: ...
     def translate(
         self,
-        text: str | Sequence[str],
+        text: str | list[str] | tuple[str, ...],
         *,
         search: SearchConfig | None = None,
         num_best: int = 1,

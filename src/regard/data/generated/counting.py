@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import string
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch.nn import functional as F
@@ -20,6 +20,7 @@ BLANK = 0
 MAX_VOCAB_SIZE = len(string.ascii_uppercase)
 
 
+@runtime_checkable
 class Drawing(Protocol):
     """Draws so many sequences of letter numbers."""
 
