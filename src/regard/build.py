@@ -87,6 +87,8 @@ def build_recurrent(config: RecurrentConfig, num_source: int, num_target: int) -
                 f"they have {decoder.output.feature_size} and {config.embedding} numbers: use "
                 "model.output tanh or deep, with model.hidden equal to model.embedding"
             )
+        # as an output, embeddings of size one would make logits of the size of their dimension
+        nn.init.normal_(target_embedding.weight, std=config.embedding**-0.5)
         decoder.projection.weight = target_embedding.weight
     return Seq2Seq(encoder, decoder, top_layer)
 

@@ -139,3 +139,4 @@ def test_tied_weights_are_one():
     config = RecurrentConfig(hidden=7, embedding=7, tied="all", output="tanh")
     model = build_recurrent(config, 13, 13)
     assert model.decoder.projection.weight is model.encoder.embedding.weight
+    assert model.encoder.embedding.weight.std() < 0.6

@@ -1,0 +1,43 @@
+"""What attention is worth, by sentence length: two or more runs on the pairs of one file.
+
+Train the runs first, for instance `regard train tatoeba-luong --data.path FILE` and the same with
+tatoeba-plain. Each run translates the different sources of the file; the table gives the chrF of
+those with so many words, and how many there are.
+
+    python benchmarks/attention_by_length.py runs/tatoeba-luong/test.tsv \
+        runs/tatoeba-luong runs/tatoeba-plain
+"""
+
+import argparse
+from collections import defaultdict
+from pathlib import Path
+
+from regard.data.text import read_pairs
+from regard.metrics.text import chrf
+from regard.pipeline.evaluation import evaluate
+from regard.pipeline.translator import Translator
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("data", type=Path)
+    parser.add_argument("runs", type=Path, nargs="+")
+    options = parser.parse_args()
+    pairs = read_pairs(options.data).pairs
+    rows = {}
+    for run in options.runs:
+        translator = Translator.load(run)
+        by_length = defaultdict(list)
+        for output in evaluate(translator, pairs, translator.experiment.search).outputs:
+            by_length[len(output.source.split())].append(output)
+        for length, outputs in by_length.items():
+            score = chrf([each.text for each in outputs], [each.references for each in outputs])
+            rows.setdefault(length, (len(outputs), {}))[1][run.name] = score.value
+    names = [run.name for run in options.runs]
+    print("words  sources  " + "  ".join(f"{name:>18}" for name in names))
+    for length, (count, values) in sorted(rows.items()):
+        print(f"{length:5}  {count:7}  " + "  ".join(f"{values[name]:18.1f}" for name in names))
+
+
+if __name__ == "__main__":
+    main()
