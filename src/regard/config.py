@@ -33,10 +33,11 @@ class DataConfig:
     """The target side of the dev pairs, where they are in two files."""
     limit: int | None = None
     """Train on the first so many pairs; held-out pairs are then taken from those after them."""
-    dev_size: int = 500
-    """Held-out pairs for the dev score. No held-out source is ever trained on."""
-    test_size: int = 500
-    """Held-out pairs kept for `regard evaluate`."""
+    dev_size: int | None = None
+    """Held-out pairs for the dev score; without it a twentieth of the pairs, at most 500. No
+    held-out source is ever trained on."""
+    test_size: int | None = None
+    """Held-out pairs kept for `regard evaluate`; without it as many as for the dev score."""
     tokenizer: Literal["words", "spaces", "characters", "bpe", "unigram", "spacy"] = "words"
     """How text is cut: `words` (Unicode), `spaces` (text that is cut already), `characters`,
     `bpe` and `unigram` (subwords), `spacy` (needs the extra of that name)."""

@@ -38,7 +38,7 @@ def call(*arguments: str | Path, python: str = sys.executable) -> subprocess.Com
     environment.pop("WAYLAND_DISPLAY", None)
     command = [python, str(MAIN), *map(str, arguments)]
     return subprocess.run(
-        command, capture_output=True, text=True, check=False, timeout=100, env=environment
+        command, capture_output=True, text=True, check=False, timeout=300, env=environment
     )
 
 
@@ -170,7 +170,7 @@ def test_help_and_a_line_about_installing_come_without_torch(tmp_path: Path) -> 
     def without_torch(*arguments: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, str(MAIN), *arguments]
         return subprocess.run(
-            command, capture_output=True, text=True, check=False, timeout=100, env=environment
+            command, capture_output=True, text=True, check=False, timeout=300, env=environment
         )
 
     told = without_torch("--help")

@@ -98,3 +98,14 @@ def test_held_out_pairs_after_the_limit_share_no_source(tmp_path):
     assert len(held_out) == 9
     assert not set(held_out) & set(lines[:10])
     assert "W4 x\tz" not in held_out
+
+
+@pytest.mark.parametrize(("given", "expected"), [(None, 15), (0, 0), (7, 7)])
+def test_a_twentieth_is_held_out_where_nothing_is_said(tmp_path, given, expected):
+    experiment = small(epochs=1)
+    config = replace(experiment.data, dev_size=given, test_size=None)
+    train(replace(experiment, data=config), tmp_path / "run")
+    folder = RunFolder(tmp_path / "run")
+    dev = folder.dev.read_text().splitlines() if folder.dev.exists() else []
+    assert len(dev) == expected
+    assert len(folder.test.read_text().splitlines()) == 15

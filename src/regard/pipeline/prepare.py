@@ -14,6 +14,8 @@ from regard.data.tokenizer import Tokenizer, TokenizerSettings
 from regard.errors import UserError
 from regard.pipeline.folder import RunFolder
 
+MOST_HELD_OUT = 500
+
 
 @dataclass(frozen=True)
 class Split:
@@ -32,7 +34,11 @@ def read(config: DataConfig, seed: int) -> Split:
     if config.dev_path is not None:
         dev = read_pairs(config.dev_path, target_path=config.dev_target_path)
         return Split(pairs[: config.limit], dev.pairs, (), left_out + dev.summary())
-    sizes = config.dev_size, config.test_size
+    usual = min(len(pairs) // 20, MOST_HELD_OUT)
+    sizes = (
+        usual if config.dev_size is None else config.dev_size,
+        usual if config.test_size is None else config.test_size,
+    )
     if config.limit is not None and config.limit < len(pairs):
         return _from_later_pairs(pairs, config.limit, sizes, seed, left_out)
     if sum(sizes) >= len(pairs):
