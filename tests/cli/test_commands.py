@@ -144,3 +144,19 @@ def test_train_takes_a_file_of_pairs_and_flags(capsys, tmp_path):
     assert status == 0
     assert "30 pairs, 5 for the dev score" in out
     assert (tmp_path / "run" / "curve.png").exists()
+
+
+def test_resuming_needs_no_flag_twice(capsys, tmp_path):
+    data = tmp_path / "mine.tsv"
+    data.write_text("".join(f"w{number}\tv{number}\n" for number in range(40)))
+    given = ("train", data, "--run", tmp_path / "run")
+    regard(capsys, *given, "--model.hidden", 8, "--training.epochs", 1)
+    status, _, err = regard(capsys, *given)
+    assert status == 1
+    assert "--resume" in err
+    status, out, _ = regard(capsys, *given, "--resume", "--training.epochs", 2)
+    assert status == 0
+    assert "epoch   2" in out
+    status, _, err = regard(capsys, *given, "--resume", "--model.hidden", 9)
+    assert status == 1
+    assert err.count("\n") == 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +13,7 @@ from regard import recipes
 from regard.cli.progress import TrainingView
 from regard.config import DataConfig, Experiment
 from regard.errors import UserError
+from regard.pipeline.folder import RunFolder
 
 if TYPE_CHECKING:
     from regard.pipeline.training import Plan
@@ -37,7 +38,7 @@ def run(arguments: list[str]) -> int:
     options = parse(arguments)
     from regard.pipeline.training import train
 
-    folder = options.run or Path("runs") / options.experiment.name
+    folder = folder_of(options)
     end = train(options.experiment, folder, resume=options.resume, begin=announce)
     _draw_curve(folder)
     if end.interrupted:
@@ -48,11 +49,21 @@ def run(arguments: list[str]) -> int:
 
 
 def parse(arguments: list[str]) -> Options:
-    """The options, with the fields that the recipe sets as their defaults."""
+    """The options, with the fields that the recipe (or the run to go on with) sets as their
+    defaults."""
     if not arguments or arguments[0].startswith("-"):
         return tyro.cli(Options, args=arguments, prog="regard train")
     default = Options(recipe=arguments[0], experiment=_experiment(arguments[0]))
+    options = tyro.cli(Options, args=arguments, prog="regard train", default=default)
+    if not options.resume:
+        return options
+    default = replace(default, experiment=RunFolder(folder_of(options)).experiment())
     return tyro.cli(Options, args=arguments, prog="regard train", default=default)
+
+
+def folder_of(options: Options) -> Path:
+    """The run folder that was named, or else the one of the experiment's name."""
+    return options.run or Path("runs") / options.experiment.name
 
 
 def _experiment(name: str) -> Experiment:
@@ -80,7 +91,6 @@ def announce(plan: Plan) -> TrainingView:
 
 
 def _draw_curve(folder: Path) -> None:
-    from regard.pipeline.folder import RunFolder
     from regard.viewing import curve
 
     run_folder = RunFolder(folder)
