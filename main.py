@@ -51,10 +51,10 @@ class Asked:
     seed: int | None
 
 
-def main() -> int:
-    """The exit status."""
+def main(arguments: list[str]) -> int:
+    """Run; returns the exit status."""
     try:
-        asked = read(sys.argv[1:])
+        asked = read(arguments)
     except UserError as error:
         return complain(error, MISUSED)
     try:
@@ -290,4 +290,4 @@ def complain(what: object, status: int) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

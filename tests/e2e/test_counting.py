@@ -6,10 +6,12 @@ from __future__ import annotations
 import ast
 import os
 import re
+import runpy
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,14 +34,37 @@ Encoder-Decoder Attention:
 OUTPUT = re.compile(r"Output step (\d+) attended mainly to Input steps: \[([\d ]+)\]\n(\[.*\])\n")
 
 
-def call(*arguments: str | Path, python: str = sys.executable) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "BROWSER": "true"}
-    environment.pop("DISPLAY", None)
-    environment.pop("WAYLAND_DISPLAY", None)
-    command = [python, str(MAIN), *map(str, arguments)]
+def call(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run the command as a person does."""
     return subprocess.run(
-        command, capture_output=True, text=True, check=False, timeout=300, env=environment
+        [sys.executable, str(MAIN), *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+        env={**os.environ, "OMP_NUM_THREADS": "1", **environment},
     )
+
+
+@dataclass(frozen=True)
+class Said:
+    status: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def say(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Said]:
+    """Run the command in this process, which has loaded torch already and has no screen."""
+    monkeypatch.delenv("DISPLAY", raising=False)
+    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+    main = runpy.run_path(str(MAIN))["main"]
+
+    def say(*arguments: str) -> Said:
+        status = main(list(arguments))
+        return Said(status, *capsys.readouterr())
+
+    return say
 
 
 @dataclass(frozen=True)
@@ -77,54 +102,69 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_it_counts_and_looks_evenly_at_the_letter_that_it_counts(folder: Path, seed: int) -> None:
-    done = call("--test", f"--savepath={folder}", f"--seed={seed}")
+def test_the_printed_form_is_that_of_the_command_too(folder: Path) -> None:
+    done = call("--test", f"--savepath={folder}")
     assert (done.returncode, done.stderr) == (0, "")
-    sample = read(done.stdout)
+    assert len(read(done.stdout).letters) == 5
+
+
+@pytest.mark.parametrize("seed", range(1, 6))
+def test_it_counts_and_looks_evenly_at_the_letter_that_it_counts(say, folder, seed) -> None:
+    said = say("--test", f"--savepath={folder}", f"--seed={seed}")
+    assert (said.status, said.err) == (0, "")
+    sample = read(said.out)
     assert sample.counts == [sample.letters.count(letter) for letter in "AB"]
     for letter, steps, weights in zip("AB", sample.steps, sample.weights, strict=True):
-        of_symbol = {symbol: set() for symbol in sample.letters}
+        by_symbol: dict[str, set[float]] = {}
         for symbol, weight in zip(sample.letters, weights, strict=True):
-            of_symbol[symbol].add(weight)
-        assert all(len(of_one) == 1 for of_one in of_symbol.values())
-        assert len({weight for of_one in of_symbol.values() for weight in of_one}) == len(of_symbol)
+            by_symbol.setdefault(symbol, set()).add(weight)
+        assert all(len(of_one) == 1 for of_one in by_symbol.values()), "not even"
+        assert len(set().union(*by_symbol.values())) == len(by_symbol), "not told apart"
         assert sum(weights) == pytest.approx(1, abs=0.0005 * len(weights))
         if letter in sample.letters:
-            there = [step for step, symbol in enumerate(sample.letters) if symbol == letter]
-            assert steps == there
+            assert steps == [i for i, symbol in enumerate(sample.letters) if symbol == letter]
 
 
-def test_short_samples_are_filled_up_with_visible_blanks(folder: Path) -> None:
-    done = call("--test", f"--savepath={folder}", "--sample-len", "2", "--seed=3")
-    assert (done.returncode, done.stderr) == (0, "")
-    sample = read(done.stdout)
+def test_short_samples_are_filled_up_with_visible_blanks(say, folder) -> None:
+    said = say("--test", f"--savepath={folder}", "--sample-len", "2", "--seed=3")
+    assert (said.status, said.err) == (0, "")
+    sample = read(said.out)
     assert len(sample.letters) == 5
     assert sample.letters[2:] == "   "
     assert sample.counts == [sample.letters.count(letter) for letter in "AB"]
 
 
-def test_long_samples_work_with_a_warning(folder: Path) -> None:
-    done = call("--test", f"--savepath={folder}", "--sample_len=7")
-    assert done.returncode == 0
-    assert done.stderr == (
+def test_long_samples_work_with_a_warning(say, folder) -> None:
+    said = say("--test", f"--savepath={folder}", "--sample_len=7")
+    assert said.status == 0
+    assert said.err == (
         "main.py: warning: 7 letters are more than the 5 that were trained on: "
         "expect wrong counts\n"
     )
-    assert len(read(done.stdout).letters) == 7
+    assert len(read(said.out).letters) == 7
 
 
-def test_the_plot_is_a_file_that_is_named(folder: Path) -> None:
-    done = call("--test", f"--savepath={folder}", "--plot")
-    assert done.returncode == 0, done.stderr
-    printed, _, named = done.stdout.rpartition("\nHeatmap: ")
+@pytest.mark.parametrize("screen", [False, True])
+def test_the_plot_is_a_file_that_is_named_and_shown_on_a_screen(
+    say, folder, monkeypatch, screen
+) -> None:
+    shown: list[str] = []
+    monkeypatch.setattr("webbrowser.open", shown.append)
+    monkeypatch.setattr("sys.platform", "linux")
+    if screen:
+        monkeypatch.setenv("DISPLAY", ":0")
+    said = say("--test", f"--savepath={folder}", "--plot")
+    assert said.status == 0, said.err
+    printed, _, named = said.out.rpartition("\nHeatmap: ")
     read(printed)
-    assert Path(named.strip()).read_bytes().startswith(b"\x89PNG")
+    picture = Path(named.strip())
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert shown == ([picture.as_uri()] if screen else [])
 
 
-@pytest.mark.parametrize("flag", ["--hidden=16", "--max_len=5", "--variable_length"])
-def test_flags_may_repeat_what_the_model_has(folder: Path, flag: str) -> None:
-    assert call("--test", f"--savepath={folder}", flag).returncode == 0
+def test_flags_may_repeat_what_the_model_has(say, folder) -> None:
+    said = say("--test", f"--savepath={folder}", *SMALL, "--variable_length")
+    assert (said.status, said.err) == (0, "")
 
 
 @pytest.mark.parametrize(
@@ -135,11 +175,11 @@ def test_flags_may_repeat_what_the_model_has(folder: Path, flag: str) -> None:
         ("--separate_values", "--separate_values contradicts the saved model"),
     ],
 )
-def test_flags_may_not_contradict_the_model(folder: Path, flag: str, message: str) -> None:
-    done = call("--test", f"--savepath={folder}", flag)
-    assert done.returncode == 1
-    assert done.stderr.startswith(f"main.py: {message}")
-    assert done.stderr.count("\n") == 1
+def test_flags_may_not_contradict_the_model(say, folder, flag, message) -> None:
+    said = say("--test", f"--savepath={folder}", flag)
+    assert (said.status, said.out) == (1, "")
+    assert said.err.startswith(f"main.py: {message}")
+    assert said.err.count("\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -150,34 +190,30 @@ def test_flags_may_not_contradict_the_model(folder: Path, flag: str, message: st
         (["--train", "--vocab_size=27"], 2, "vocab_size is 27: expected 1 to 26"),
         (["--train", "--max_len", "0"], 2, "max_len is 0: expected 1 or more"),
         (["--train", "--steps=many"], 2, "--steps: invalid int value: 'many'"),
+        (["--train", "--steps"], 2, "--steps: expected one argument"),
         (["--train", "--step=5"], 2, "--step=5 is not known"),
         (["--train", "--sample_len=5"], 2, "--sample_len goes with --test"),
-        (["--test", "--savepath=/nowhere"], 1, "no model at /nowhere/model.safetensors"),
+        (["--train", f"--savepath={MAIN}"], 1, "cannot write a model into"),
+        (["--train", "--lr=1e30", "--savepath=FOLDER"], 1, "lower lr, which is 1e+30"),
+        (["--test", "--savepath=FOLDER"], 1, "model.safetensors: train one with --train"),
     ],
 )
-def test_mistakes_are_one_line(arguments: list[str], status: int, message: str) -> None:
-    done = call(*arguments)
-    assert (done.returncode, done.stdout) == (status, "")
-    assert message in done.stderr
-    assert done.stderr.startswith("main.py: ")
-    assert done.stderr.count("\n") == 1
+def test_mistakes_are_one_line(say, tmp_path, arguments, status, message) -> None:
+    said = say(*(argument.replace("FOLDER", str(tmp_path)) for argument in arguments))
+    assert (said.status, said.out) == (status, "")
+    assert message in said.err
+    assert said.err.startswith("main.py: ")
+    assert said.err.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_help_and_a_line_about_installing_come_without_torch(tmp_path: Path) -> None:
     (tmp_path / "torch.py").write_text("raise ModuleNotFoundError('not here', name='torch')")
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
-
-    def without_torch(*arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, str(MAIN), *arguments]
-        return subprocess.run(
-            command, capture_output=True, text=True, check=False, timeout=300, env=environment
-        )
-
-    told = without_torch("--help")
+    told = call("--help", PYTHONPATH=str(tmp_path))
     assert told.returncode == 0
     for option in ("--vocab_size", "--variable_length", "--sample_len", "--save_every"):
         assert option in told.stdout
-    asked = without_torch()
+    asked = call(PYTHONPATH=str(tmp_path))
     assert asked.returncode == 1
     assert asked.stderr.startswith("main.py: torch is not installed")
     assert "`sh scripts/install` installs" in asked.stderr
@@ -185,7 +221,7 @@ def test_help_and_a_line_about_installing_come_without_torch(tmp_path: Path) -> 
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals are those of POSIX")
-def test_an_interrupted_training_saves_what_there_is(tmp_path: Path) -> None:
+def test_an_interrupted_training_saves_what_there_is(say, tmp_path) -> None:
     command = [sys.executable, "-u", str(MAIN), "--train", "--print_every=1", "--steps=100000"]
     with subprocess.Popen(
         [*command, "--hidden=5", f"--savepath={tmp_path}"], stdout=subprocess.PIPE, text=True
@@ -193,11 +229,11 @@ def test_an_interrupted_training_saves_what_there_is(tmp_path: Path) -> None:
         assert training.stdout.readline().startswith("step 1 of")
         time.sleep(0.1)
         training.send_signal(signal.SIGINT)
-        said, _ = training.communicate(timeout=60)
+        printed, _ = training.communicate(timeout=300)
     assert training.returncode == 130
-    steps = re.search(r"Interrupted: the model as it was after (\d+) steps is in (.*)", said)
+    steps = re.search(r"Interrupted: the model as it was after (\d+) steps is in (.*)", printed)
     assert steps
     assert Path(steps[2]).is_file()
-    done = call("--test", f"--savepath={tmp_path}")
-    assert done.returncode == 0
-    assert f"the training stopped after {steps[1]} of 100000 steps" in done.stderr
+    said = say("--test", f"--savepath={tmp_path}")
+    assert said.status == 0
+    assert f"the training stopped after {steps[1]} of 100000 steps" in said.err
