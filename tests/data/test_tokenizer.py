@@ -326,3 +326,17 @@ def test_real_text_comes_back(kind: Kind, real_data: Path) -> None:
     tokenizer = train(kind, tuple(texts), language="de")
     for text, ids in zip(texts, tokenizer.encode_batch(texts), strict=True):
         assert tokenizer.decode(ids) == unicodedata.normalize("NFC", " ".join(text.split()))
+
+
+@pytest.mark.parametrize("kind", ["words", "spacy"])
+def test_a_word_is_known_with_and_without_a_space_before_it(kind: Kind) -> None:
+    if kind == "spacy":
+        pytest.importorskip("spacy")
+    settings = TokenizerSettings(kind, lowercase=True)
+    tokenizer = Tokenizer.train(["She kissed him.", "Who (is) she?"], settings)
+    usual = tokenizer.encode("she kissed him.").ids
+    for text in ("She kissed him .", " she  kissed HIM ."):
+        assert tokenizer.encode(text).ids == usual
+        assert tokenizer.encode_batch([text, "she"])[0] == usual
+    assert UNKNOWN in tokenizer.encode("she kissed nobody .").ids
+    assert tokenizer.encode("she kissed nobody .").ids.count(UNKNOWN) == 1

@@ -93,6 +93,7 @@ class Tokenizer:
         pieces = _in_order(self._engine)
         self.vocabulary: tuple[str, ...] = tuple(pieces if settings.unknown else pieces[:-1])
         """Every piece in the order of its number, special tokens first."""
+        self._numbers = {piece: number for number, piece in enumerate(self.vocabulary)}
 
     @classmethod
     def train(cls, texts: Iterable[str], settings: TokenizerSettings) -> Tokenizer:
@@ -142,15 +143,19 @@ class Tokenizer:
     def encode(self, text: str) -> Encoding:
         """Cut a text; UserError naming a piece that is unknown where there is no <unk>."""
         encoding = self._encode(text)
-        self._check([encoding.ids], [text])
-        return Encoding(encoding.ids, self.pieces(encoding.ids), _words(encoding))
+        ids = self._respaced(encoding.ids, text)
+        self._check([ids], [text])
+        return Encoding(ids, self.pieces(ids), _words(encoding))
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """Only the numbers, of many texts, on all cores."""
         encodings = self._engine.encode_batch_fast(
             [self._input(text) for text in texts], is_pretokenized=self._cut is not None
         )
-        batch = [encoding.ids for encoding in encodings]
+        batch = [
+            self._respaced(encoding.ids, text)
+            for encoding, text in zip(encodings, texts, strict=True)
+        ]
         self._check(batch, texts)
         return batch
 
@@ -187,6 +192,20 @@ class Tokenizer:
                     f"{piece!r} in {text!r} is not among the {missing} pieces of the vocabulary, "
                     "which has no <unk>"
                 )
+
+    def _respaced(self, ids: list[int], text: str) -> list[int]:
+        """A word that is only known with (or without) a space before it is that word: who types
+        "him ." means the "." of "him."."""
+        unknown = UNKNOWN if self.settings.unknown else len(self)
+        if unknown not in ids or self.settings.kind not in ("words", "spacy"):
+            return ids
+        ids = list(ids)
+        for place, number in enumerate(ids):
+            if number == unknown:
+                piece = self._normaliser.normalize_str(self._piece_of(text, place)).strip()
+                known = (self._numbers.get(form) for form in (piece, MARK + piece))
+                ids[place] = next((found for found in known if found is not None), unknown)
+        return ids
 
     def _piece_of(self, text: str, position: int) -> str:
         encoding, given = self._encode(text), self._input(text)
