@@ -85,12 +85,13 @@ class Parts:
     """What makes ours differ from plain."""
 
     letters: Callable[[CountingSettings], counting.Drawing] = counting.training_letters
-    optimizer: Callable[[nn.Module, float], torch.optim.Optimizer] = counting.two_rates
+    optimizer: Callable[[nn.Module, float], counting.Adam] = counting.two_rates
     schedule: Callable[[float], float] = counting.settle
 
 
 def train_ours(settings: CountingSettings, seed: int, parts: Parts | None = None) -> Run:
     parts = parts or Parts()
+    torch.set_flush_denormal(True)  # as main.py does
     begun = time.perf_counter()
     model = counting.build_counter(settings, seed)
     generator = torch.Generator().manual_seed(seed)
@@ -99,6 +100,7 @@ def train_ours(settings: CountingSettings, seed: int, parts: Parts | None = None
     for _ in counting.fit(model, drawing, optimizer, settings, generator, parts.schedule):
         pass
     seconds = time.perf_counter() - begun
+    torch.set_flush_denormal(False)
 
     def predict(letters: Tensor) -> Tensor:
         return model(F.one_hot(letters, settings.vocab_size + 1).float()).values.argmax(dim=-1)
@@ -150,15 +152,16 @@ def even_letters(settings: CountingSettings) -> counting.Drawing:
     return AnyLength(letters) if settings.variable_length else letters
 
 
-def one_rate(model: nn.Module, lr: float) -> torch.optim.Optimizer:
-    return torch.optim.Adam(model.parameters(), lr=lr, betas=counting.BETAS, fused=True)
+def one_rate(model: nn.Module, lr: float) -> counting.Adam:
+    return counting.Adam([(list(model.parameters()), lr)], counting.BETAS)
 
 
-def common_betas(model: nn.Module, lr: float) -> torch.optim.Optimizer:
-    optimizer = counting.two_rates(model, lr)
-    for group in optimizer.param_groups:
-        group["betas"] = (0.9, 0.999)
-    return optimizer
+def common_betas(model: nn.Module, lr: float) -> counting.Adam:
+    return counting.Adam(counting.two_rates(model, lr).groups, (0.9, 0.999))
+
+
+def as_it_comes(model: nn.Module, lr: float) -> counting.Adam:
+    return counting.Adam([(list(model.parameters()), lr)], (0.9, 0.999))
 
 
 def constant(progress: float) -> float:
@@ -172,7 +175,7 @@ ABLATIONS = {
     "one rate": Parts(optimizer=one_rate),
     "betas 0.9, 0.999": Parts(optimizer=common_betas),
     "constant rates": Parts(schedule=constant),
-    "all four": Parts(even_letters, lambda m, lr: torch.optim.Adam(m.parameters(), lr), constant),
+    "all four": Parts(even_letters, as_it_comes, constant),
 }
 
 

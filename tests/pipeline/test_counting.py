@@ -11,6 +11,7 @@ import torch
 from regard.data.generated.counting import MAX_VOCAB_SIZE, to_numbers
 from regard.errors import UserError
 from regard.pipeline.counting import (
+    Adam,
     Counter,
     accuracy,
     as_trained,
@@ -70,13 +71,33 @@ def test_rates_stay_and_then_settle_to_zero() -> None:
 
 def test_every_parameter_learns_at_one_of_two_rates() -> None:
     model = build_counter(SMALL, 0)
-    first, last = two_rates(model, 0.01).param_groups
-    assert (first["lr"], last["lr"]) == (0.01, 0.1)
+    (first, low), (last, high) = two_rates(model, 0.01).groups
+    assert (low, high) == (0.01, 0.1)
     names = {id(parameter): name for name, parameter in model.named_parameters()}
-    assert {names[id(parameter)] for parameter in last["params"]} == {
+    assert {names[id(parameter)] for parameter in last} == {
         f"readout.{layer}.{part}" for layer in ("norm", "output") for part in ("weight", "bias")
     }
-    assert len(first["params"]) + len(last["params"]) == len(names)
+    assert len(first) + len(last) == len(names)
+
+
+def test_adam_is_torchs_adam() -> None:
+    generator = torch.Generator().manual_seed(1)
+    mine, theirs = (
+        [torch.nn.Parameter(torch.linspace(-1, 1, size)) for size in (3, 5)] for _ in range(2)
+    )
+    ours = Adam([([mine[0]], 0.02), ([mine[1]], 0.3)], (0.8, 0.9))
+    groups = [{"params": [theirs[0]], "lr": 0.02}, {"params": [theirs[1]], "lr": 0.3}]
+    torchs = torch.optim.Adam(groups, betas=(0.8, 0.9))
+    for factor in (1.0, 0.5, 0.1):
+        gradients = [torch.randn(each.shape, generator=generator) for each in theirs]
+        ours.step(gradients, factor)
+        for other, gradient in zip(theirs, gradients, strict=True):
+            other.grad = gradient
+        for group, peak in zip(torchs.param_groups, (0.02, 0.3), strict=True):
+            group["lr"] = peak * factor
+        torchs.step()
+        for one, other in zip(mine, theirs, strict=True):
+            torch.testing.assert_close(one, other)
 
 
 def test_accuracy_wants_every_count_right() -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -21,7 +21,9 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import nn
 from torch.nn import functional as F
+from torch.optim.adam import adam
 
+from regard import trace
 from regard.attention import Attention, ScaledDot
 from regard.data.generated.counting import (
     AnyLength,
@@ -37,7 +39,7 @@ from regard.errors import UserError
 from regard.models.readout import LetterEncoder, QueryReadout, ReadoutModel, first_and_last
 from regard.pipeline.counting_settings import CountingSettings
 from regard.shapes import Float, Int, Tensor
-from regard.trace import AttentionMap, Sequence, Trace
+from regard.trace import AttentionMap, Trace
 
 READOUT_RATE = 10
 BETAS = (0.95, 0.95)
@@ -84,19 +86,59 @@ def training_letters(settings: CountingSettings) -> Drawing:
     return AnyLength(letters) if settings.variable_length else letters
 
 
-def two_rates(model: ReadoutModel, lr: float) -> torch.optim.Adam:
-    """Adam with the readout's last layers at ten times the rate of what comes before them.
+class Adam:
+    """Adam (Kingma and Ba 2015, algorithm 1) for groups of parameters, each with its peak rate.
+
+    The arithmetic is torch's own fused kernel, called as a function: for a model this small
+    `torch.optim.Adam` takes longer to get to the kernel than the kernel takes, and the first one of
+    a process loads seconds of compiler."""
+
+    def __init__(
+        self, groups: list[tuple[list[Tensor], float]], betas: tuple[float, float]
+    ) -> None:
+        self.groups = groups
+        self.betas = betas
+        self.parameters = [each for parameters, _ in groups for each in parameters]
+        self._means = [torch.zeros_like(each) for each in self.parameters]
+        self._squares = [torch.zeros_like(each) for each in self.parameters]
+        self._steps = [torch.zeros(()) for _ in self.parameters]
+
+    @torch.no_grad()
+    def step(self, gradients: Sequence[Tensor], factor: float) -> None:
+        """Follow the gradients of `parameters` once, at this factor of the peak rates."""
+        end = 0
+        for parameters, rate in self.groups:
+            start, end = end, end + len(parameters)
+            adam(
+                parameters,
+                list(gradients[start:end]),
+                self._means[start:end],
+                self._squares[start:end],
+                max_exp_avg_sqs=[],
+                state_steps=self._steps[start:end],
+                fused=True,
+                amsgrad=False,
+                beta1=self.betas[0],
+                beta2=self.betas[1],
+                lr=rate * factor,
+                weight_decay=0.0,
+                eps=1e-8,
+                maximize=False,
+            )
+
+
+def two_rates(model: nn.Module, lr: float) -> Adam:
+    """Layer norm and output at ten times the rate of what comes before them.
 
     To tell a count from the next, their logits must part within a tenth of a context's way: the
     output's weights have to become large, which at the rate that suits attention takes longer
     than there are steps."""
-    first: list[nn.Parameter] = []
-    last: list[nn.Parameter] = []
+    first: list[Tensor] = []
+    last: list[Tensor] = []
     for name, parameter in model.named_parameters():
         is_last = name.startswith(("readout.norm.", "readout.output."))
         (last if is_last else first).append(parameter)
-    groups = [{"params": first, "lr": lr}, {"params": last, "lr": lr * READOUT_RATE}]
-    return torch.optim.Adam(groups, betas=BETAS, fused=True)
+    return Adam([(first, lr), (last, lr * READOUT_RATE)], BETAS)
 
 
 def settle(progress: float) -> float:
@@ -105,25 +147,21 @@ def settle(progress: float) -> float:
 
 
 def fit(
-    model: ReadoutModel,
+    model: nn.Module,
     drawing: Drawing,
-    optimizer: torch.optim.Optimizer,
+    optimizer: Adam,
     settings: CountingSettings,
     generator: torch.Generator,
     schedule: Callable[[float], float] = settle,
 ) -> Iterator[Float[Tensor, ""]]:
     """Train, giving each step's loss: the mean cross-entropy of a count. The schedule says what
     rates are multiplied by at a progress from 0 to 1."""
-    peaks = [group["lr"] for group in optimizer.param_groups]
     batches = _batches(drawing, settings, generator)
     for step, (letters, counts) in zip(range(settings.steps), batches, strict=False):
-        for group, peak in zip(optimizer.param_groups, peaks, strict=True):
-            group["lr"] = peak * schedule(step / settings.steps)
         logits = model(letters).values
         loss = F.cross_entropy(logits.flatten(0, 1), counts.flatten())
-        model.zero_grad()
-        loss.backward()
-        optimizer.step()
+        gradients = torch.autograd.grad(loss, optimizer.parameters)
+        optimizer.step(gradients, schedule(step / settings.steps))
         yield loss.detach()
 
 
@@ -174,12 +212,12 @@ def look(counter: Counter, letters: Int[Tensor, "source"]) -> Looked:
     names = to_text(range(1, len(counts) + 1))
     answers = tuple(f"{name}={number}" for name, number in zip(names, counts, strict=True))
     (block,) = output.attention
-    trace = Trace(
-        source=Sequence(text, tuple(text), tuple(range(len(text)))),
-        target=Sequence(" ".join(answers), answers, tuple(range(len(answers)))),
+    seen = Trace(
+        source=trace.Sequence(text, tuple(text), tuple(range(len(text)))),
+        target=trace.Sequence(" ".join(answers), answers, tuple(range(len(answers)))),
         attention=(AttentionMap("cross", block.weights[0].numpy(), block.scores[0].numpy()),),
     )
-    return Looked(text, counts, trace)
+    return Looked(text, counts, seen)
 
 
 def model_file(folder: Path) -> Path:
