@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from regard.training.schedule import (
@@ -67,6 +67,7 @@ def test_plateau_halves_when_scores_stop_rising():
 
 
 @given(st.sampled_from(ALL), st.integers(1, 100), st.integers(1, 100))
+@example(Linear(7), 8, 6)  # a warmup that is longer than the run
 def test_no_factor_leaves_zero_to_one(schedule, update, total):
     assert 0 <= schedule.factor(Progress(update, total)) <= 1
     if update <= total:

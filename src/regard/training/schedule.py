@@ -110,4 +110,4 @@ def _left(progress: Progress, warmup: int) -> float:
     after_last, peak = progress.total + 1, max(warmup, 1)
     if progress.update <= peak:
         return 1.0
-    return max(0.0, (after_last - progress.update) / (after_last - peak))
+    return max(0, after_last - progress.update) / max(1, after_last - peak)
