@@ -12,6 +12,7 @@ from regard.errors import UserError
 from regard.layers.recurrent import RecurrentStack
 from regard.models import recurrent
 from regard.models.bridge import Bridge, CopyBridge, LinearBridge, ZeroBridge
+from regard.models.feeding import AttentionalFeeding, ContextFeeding, Feeding, NoFeeding
 from regard.models.memory import top_layer
 from regard.models.output import DeepOutput, LinearOutput, Output, TanhOutput
 from regard.models.seq2seq import Seq2Seq
@@ -81,63 +82,48 @@ def build_recurrent(config: RecurrentConfig, num_source: int, num_target: int) -
     encoder = recurrent.RecurrentEncoder(source_embedding, reader, dropout=config.dropout)
     decoder = _build_recurrent_decoder(config, target_embedding, reader.size)
     if config.tied != "none":
-        if decoder.output.feature_size != config.embedding:
+        feature_size = decoder.parts.output.feature_size
+        if feature_size != config.embedding:
             raise UserError(
                 f"model.tied {config.tied} needs output features as large as the embeddings, but "
-                f"they have {decoder.output.feature_size} and {config.embedding} numbers: use "
+                f"they have {feature_size} and {config.embedding} numbers: use "
                 "model.output tanh or deep, with model.hidden equal to model.embedding"
             )
         # as an output, embeddings of size one would make logits of the size of their dimension
         nn.init.normal_(target_embedding.weight, std=config.embedding**-0.5)
-        decoder.projection.weight = target_embedding.weight
+        decoder.parts.projection.weight = target_embedding.weight
     return Seq2Seq(encoder, decoder, top_layer)
-
-
-RecurrentDecoder = recurrent.BahdanauDecoder | recurrent.LuongDecoder | recurrent.PlainDecoder
 
 
 def _build_recurrent_decoder(
     config: RecurrentConfig, embedding: nn.Embedding, memory_size: int
-) -> RecurrentDecoder:
+) -> recurrent.RecurrentDecoder:
     bridge = _build_bridge(config, memory_size)
-    context_size = 0 if config.wiring == "plain" else memory_size
-    output = _build_output(config, context_size)
+    output = _build_output(config, 0 if config.wiring == "plain" else memory_size)
     if config.feeding != "none" and config.wiring != "luong":
         raise UserError(
             f"model.feeding {config.feeding} is a choice of model.wiring luong, but the wiring is "
             f"{config.wiring}: set model.feeding none"
         )
 
-    def stack(input_size: int) -> RecurrentStack:
-        return RecurrentStack(
-            config.cell, input_size, config.hidden, config.layers, dropout=config.dropout
+    def parts(beside: int) -> recurrent.DecoderParts:
+        """With a stack that takes so many numbers beside the embedded token."""
+        stack = RecurrentStack(
+            config.cell,
+            config.embedding + beside,
+            config.hidden,
+            config.layers,
+            dropout=config.dropout,
         )
+        return recurrent.DecoderParts(embedding, stack, bridge, output, dropout=config.dropout)
 
-    match config.wiring:
-        case "plain":
-            return recurrent.PlainDecoder(
-                embedding, stack(config.embedding), bridge, output, dropout=config.dropout
-            )
-        case "bahdanau":
-            return recurrent.BahdanauDecoder(
-                embedding,
-                build_attention(config.attention, config.hidden, memory_size),
-                stack(config.embedding + memory_size),
-                bridge,
-                output,
-                dropout=config.dropout,
-            )
-        case "luong":
-            feeding = _build_feeding(config, memory_size, output.feature_size)
-            return recurrent.LuongDecoder(
-                embedding,
-                build_attention(config.attention, config.hidden, memory_size),
-                stack(config.embedding + feeding.size),
-                bridge,
-                output,
-                feeding,
-                dropout=config.dropout,
-            )
+    if config.wiring == "plain":
+        return recurrent.PlainDecoder(parts(0))
+    attends = build_attention(config.attention, config.hidden, memory_size)
+    if config.wiring == "bahdanau":
+        return recurrent.BahdanauDecoder(parts(memory_size), attends)
+    feeding = _build_feeding(config, memory_size, output.feature_size)
+    return recurrent.LuongDecoder(parts(feeding.size), attends, feeding)
 
 
 def _build_bridge(config: RecurrentConfig, memory_size: int) -> Bridge:
@@ -170,13 +156,11 @@ def _build_output(config: RecurrentConfig, context_size: int) -> Output:
             return DeepOutput(config.hidden, context_size, config.embedding, config.hidden)
 
 
-def _build_feeding(
-    config: RecurrentConfig, context_size: int, feature_size: int
-) -> recurrent.Feeding:
+def _build_feeding(config: RecurrentConfig, context_size: int, feature_size: int) -> Feeding:
     match config.feeding:
         case "none":
-            return recurrent.NoFeeding()
+            return NoFeeding()
         case "context":
-            return recurrent.ContextFeeding(context_size)
+            return ContextFeeding(context_size)
         case "attentional":
-            return recurrent.AttentionalFeeding(feature_size)
+            return AttentionalFeeding(feature_size)

@@ -48,8 +48,8 @@ def test_bahdanau_attends_then_updates():
     state = memory.summary.hidden[0, 0]
     for position, token in enumerate(inputs[0]):
         context, weights = additive(decoder.attention, state, memory.keys[0])
-        embedded = decoder.embedding.weight[token]
-        state = elman(decoder.stack.layers[0], torch.cat([embedded, context]), state)
+        embedded = decoder.parts.embedding.weight[token]
+        state = elman(decoder.parts.stack.layers[0], torch.cat([embedded, context]), state)
         features = torch.cat([context, state])
         torch.testing.assert_close(output.features[0, position], features)
         torch.testing.assert_close(output.attention[0].weights[0, 0, 0, position], weights)
@@ -67,10 +67,10 @@ def test_luong_updates_then_attends(feeding):
         feeding, torch.zeros_like(state)
     )
     for position, token in enumerate(inputs[0]):
-        inputs_now = torch.cat([decoder.embedding.weight[token], fed])
-        state = elman(decoder.stack.layers[0], inputs_now, state)
+        inputs_now = torch.cat([decoder.parts.embedding.weight[token], fed])
+        state = elman(decoder.parts.stack.layers[0], inputs_now, state)
         context, weights = additive(decoder.attention, state, memory.keys[0])
-        attentional = torch.tanh(decoder.output.joined.weight @ torch.cat([context, state]))
+        attentional = torch.tanh(decoder.parts.output.joined.weight @ torch.cat([context, state]))
         torch.testing.assert_close(output.features[0, position], attentional)
         torch.testing.assert_close(output.attention[0].weights[0, 0, 0, position], weights)
         fed = {"none": fed, "context": context, "attentional": attentional}[feeding]
@@ -138,5 +138,5 @@ def test_parts_that_do_not_fit_name_both_sides(changes, words):
 def test_tied_weights_are_one():
     config = RecurrentConfig(hidden=7, embedding=7, tied="all", output="tanh")
     model = build_recurrent(config, 13, 13)
-    assert model.decoder.projection.weight is model.encoder.embedding.weight
+    assert model.decoder.parts.projection.weight is model.encoder.embedding.weight
     assert model.encoder.embedding.weight.std() < 0.6

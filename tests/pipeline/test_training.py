@@ -71,7 +71,7 @@ def test_the_toys_vectors_are_fixed(toy, tmp_path):
     model = Translator.load(tmp_path / "toy").model
     expected = [[0, 0, 0], [0.5, 0.5, 0.5], [0, 0, 0], [1, 0, 1], [0, 1, 0]]
     assert model.encoder.embedding.weight[:5].tolist() == expected
-    assert model.decoder.embedding.weight[:5].tolist() == expected
+    assert model.decoder.parts.embedding.weight[:5].tolist() == expected
 
 
 def test_vectors_that_do_not_fit_are_named(toy, tmp_path):

@@ -26,6 +26,7 @@ from regard.data.batch import Tokens
 from regard.layers.recurrent import RecurrentStack
 from regard.models.bridge import Bridge
 from regard.models.contracts import AttentionBlock, DecoderOutput, Encoded, Memory, Summary
+from regard.models.feeding import Feeding
 from regard.models.output import Output
 from regard.shapes import Bool, Float, Int, Tensor
 
@@ -94,13 +95,12 @@ class RecurrentState:
         )
 
 
-class BahdanauDecoder(nn.Module):
-    """The previous state asks; the context and the embedded input enter the cell together."""
+class DecoderParts(nn.Module):
+    """What every recurrent decoder is made of; who asks when, and what is fed, is its own."""
 
     def __init__(
         self,
         embedding: nn.Embedding,
-        attention: Attention,
         stack: RecurrentStack,
         bridge: Bridge,
         output: Output,
@@ -109,12 +109,58 @@ class BahdanauDecoder(nn.Module):
     ) -> None:
         super().__init__()
         self.embedding = embedding
-        self.attention = attention
         self.stack = stack
         self.bridge = bridge
         self.output = output
         self.dropout = nn.Dropout(dropout)
         self.projection = nn.Linear(output.feature_size, embedding.num_embeddings)
+
+    def embed(self, tokens: Int[Tensor, "batch target"]) -> Float[Tensor, "batch target embedding"]:
+        return self.dropout(self.embedding(tokens))
+
+    def start(
+        self, memory: Memory, prepared: PreparedMemory | None, fed: int = 0
+    ) -> RecurrentState:
+        """The bridged summary as the state of one hypothesis a sentence, with nothing fed yet."""
+        first = self.bridge(memory.summary)
+        hidden = first.hidden[:, None]
+        cell = first.cell[:, None] if self.stack.kind == "lstm" else None
+        return RecurrentState(hidden, cell, hidden.new_zeros(hidden.size(0), 1, fed), prepared)
+
+    def advance(
+        self, inputs: Float[Tensor, "batch hypothesis input"], state: RecurrentState
+    ) -> tuple[Float[Tensor, "batch hypothesis hidden"], RecurrentState]:
+        """One step of the recurrent layers for every hypothesis."""
+        axes = inputs.shape[:2]
+        cell = None if state.cell is None else state.cell.flatten(0, 1)
+        read = self.stack.step(inputs.flatten(0, 1), state.hidden.flatten(0, 1), cell)
+        hidden = read.hidden.unflatten(0, axes)
+        cell = None if read.cell is None else read.cell.unflatten(0, axes)
+        return hidden[:, :, -1], replace(state, hidden=hidden, cell=cell)
+
+    def read(
+        self, inputs: Float[Tensor, "batch target input"], state: RecurrentState
+    ) -> Float[Tensor, "batch target hidden"]:
+        """All steps of the recurrent layers in one call."""
+        cell = None if state.cell is None else state.cell[:, 0]
+        return self.stack(inputs, state.hidden[:, 0], cell).layers[-1]
+
+    def features(
+        self,
+        hidden: Float[Tensor, "batch target hidden"],
+        context: Float[Tensor, "batch target value"],
+        embedded: Float[Tensor, "batch target embedding"],
+    ) -> Float[Tensor, "batch target feature"]:
+        return self.dropout(self.output(hidden, context, embedded))
+
+
+class BahdanauDecoder(nn.Module):
+    """The previous state asks; the context and the embedded input enter the cell together."""
+
+    def __init__(self, parts: DecoderParts, attention: Attention) -> None:
+        super().__init__()
+        self.parts = parts
+        self.attention = attention
 
     def forward(
         self,
@@ -128,10 +174,11 @@ class BahdanauDecoder(nn.Module):
     def project(
         self, features: Float[Tensor, "*batch feature"]
     ) -> Float[Tensor, "*batch vocabulary"]:
-        return self.projection(features)
+        return self.parts.projection(features)
 
     def start(self, memories: tuple[Memory, ...]) -> RecurrentState:
-        return _start(self.bridge, self.stack, _prepare(self.attention, memories), memories)
+        memory = _only(memories)
+        return self.parts.start(memory, _prepare(self.attention, memory))
 
     def step(
         self,
@@ -140,47 +187,11 @@ class BahdanauDecoder(nn.Module):
         *,
         need_weights: bool = False,
     ) -> tuple[DecoderOutput, RecurrentState]:
-        embedded = self.dropout(self.embedding(tokens))
+        embedded = self.parts.embed(tokens)
         attended = _attend(self.attention, state.hidden[:, :, -1], state, need_weights)
-        inputs = torch.cat([embedded, attended.context], dim=-1)
-        top, state = _advance(self.stack, inputs, state)
-        features = self.dropout(self.output(top, attended.context, embedded))
-        return _block(features, attended), replace(state, attention=attended.state)
-
-
-class NoFeeding:
-    """The next step learns of this one by its state and its token alone."""
-
-    size = 0
-
-    def __call__(self, context: Tensor, features: Tensor) -> Tensor:
-        del features
-        return context[..., :0]
-
-
-class ContextFeeding:
-    """The context enters the next step."""
-
-    def __init__(self, context_size: int) -> None:
-        self.size = context_size
-
-    def __call__(self, context: Tensor, features: Tensor) -> Tensor:
-        del features
-        return context
-
-
-class AttentionalFeeding:
-    """The attentional vector enters the next step ("input feeding", Luong et al. 2015, 3.3)."""
-
-    def __init__(self, feature_size: int) -> None:
-        self.size = feature_size
-
-    def __call__(self, context: Tensor, features: Tensor) -> Tensor:
-        del context
-        return features
-
-
-Feeding = NoFeeding | ContextFeeding | AttentionalFeeding
+        hidden, state = self.parts.advance(torch.cat([embedded, attended.context], dim=-1), state)
+        features = self.parts.features(hidden, attended.context, embedded)
+        return _output(features, attended), replace(state, attention=attended.state)
 
 
 class LuongDecoder(nn.Module):
@@ -189,26 +200,11 @@ class LuongDecoder(nn.Module):
     Without feeding no state depends on a context, so a whole target is read by one run of the
     recurrent layers and one attention of all its positions at once."""
 
-    def __init__(
-        self,
-        embedding: nn.Embedding,
-        attention: Attention,
-        stack: RecurrentStack,
-        bridge: Bridge,
-        output: Output,
-        feeding: Feeding,
-        *,
-        dropout: float = 0.0,
-    ) -> None:
+    def __init__(self, parts: DecoderParts, attention: Attention, feeding: Feeding) -> None:
         super().__init__()
-        self.embedding = embedding
+        self.parts = parts
         self.attention = attention
-        self.stack = stack
-        self.bridge = bridge
-        self.output = output
         self.feeding = feeding
-        self.dropout = nn.Dropout(dropout)
-        self.projection = nn.Linear(output.feature_size, embedding.num_embeddings)
 
     def forward(
         self,
@@ -220,19 +216,19 @@ class LuongDecoder(nn.Module):
         state = self.start(memories)
         if self.feeding.size:
             return _read_stepwise(self, inputs, state, need_weights)
-        embedded = self.dropout(self.embedding(inputs))
-        top = _read_whole(self.stack, embedded, state)
-        attended = _attend(self.attention, top, state, need_weights)
-        return _block(self.dropout(self.output(top, attended.context, embedded)), attended)
+        embedded = self.parts.embed(inputs)
+        hidden = self.parts.read(embedded, state)
+        attended = _attend(self.attention, hidden, state, need_weights)
+        return _output(self.parts.features(hidden, attended.context, embedded), attended)
 
     def project(
         self, features: Float[Tensor, "*batch feature"]
     ) -> Float[Tensor, "*batch vocabulary"]:
-        return self.projection(features)
+        return self.parts.projection(features)
 
     def start(self, memories: tuple[Memory, ...]) -> RecurrentState:
-        state = _start(self.bridge, self.stack, _prepare(self.attention, memories), memories)
-        return replace(state, fed=state.hidden.new_zeros(*state.fed.shape[:2], self.feeding.size))
+        memory = _only(memories)
+        return self.parts.start(memory, _prepare(self.attention, memory), self.feeding.size)
 
     def step(
         self,
@@ -241,35 +237,21 @@ class LuongDecoder(nn.Module):
         *,
         need_weights: bool = False,
     ) -> tuple[DecoderOutput, RecurrentState]:
-        embedded = self.dropout(self.embedding(tokens))
-        inputs = torch.cat([embedded, state.fed], dim=-1)
-        top, state = _advance(self.stack, inputs, state)
-        attended = _attend(self.attention, top, state, need_weights)
-        features = self.dropout(self.output(top, attended.context, embedded))
+        embedded = self.parts.embed(tokens)
+        hidden, state = self.parts.advance(torch.cat([embedded, state.fed], dim=-1), state)
+        attended = _attend(self.attention, hidden, state, need_weights)
+        features = self.parts.features(hidden, attended.context, embedded)
         fed = self.feeding(attended.context, features)
-        return _block(features, attended), replace(state, fed=fed, attention=attended.state)
+        return _output(features, attended), replace(state, fed=fed, attention=attended.state)
 
 
 class PlainDecoder(nn.Module):
     """No attention: all it ever knows of the source is the summary it starts from (Sutskever,
     Vinyals and Le 2014). The baseline that shows what attention is worth."""
 
-    def __init__(
-        self,
-        embedding: nn.Embedding,
-        stack: RecurrentStack,
-        bridge: Bridge,
-        output: Output,
-        *,
-        dropout: float = 0.0,
-    ) -> None:
+    def __init__(self, parts: DecoderParts) -> None:
         super().__init__()
-        self.embedding = embedding
-        self.stack = stack
-        self.bridge = bridge
-        self.output = output
-        self.dropout = nn.Dropout(dropout)
-        self.projection = nn.Linear(output.feature_size, embedding.num_embeddings)
+        self.parts = parts
 
     def forward(
         self,
@@ -279,17 +261,17 @@ class PlainDecoder(nn.Module):
         need_weights: bool = False,
     ) -> DecoderOutput:
         del need_weights
-        embedded = self.dropout(self.embedding(inputs))
-        top = _read_whole(self.stack, embedded, self.start(memories))
-        return DecoderOutput(self.dropout(self.output(top, top[..., :0], embedded)))
+        embedded = self.parts.embed(inputs)
+        hidden = self.parts.read(embedded, self.start(memories))
+        return DecoderOutput(self.parts.features(hidden, hidden[..., :0], embedded))
 
     def project(
         self, features: Float[Tensor, "*batch feature"]
     ) -> Float[Tensor, "*batch vocabulary"]:
-        return self.projection(features)
+        return self.parts.projection(features)
 
     def start(self, memories: tuple[Memory, ...]) -> RecurrentState:
-        return _start(self.bridge, self.stack, None, memories)
+        return self.parts.start(_only(memories), None)
 
     def step(
         self,
@@ -299,9 +281,12 @@ class PlainDecoder(nn.Module):
         need_weights: bool = False,
     ) -> tuple[DecoderOutput, RecurrentState]:
         del need_weights
-        embedded = self.dropout(self.embedding(tokens))
-        top, state = _advance(self.stack, embedded, state)
-        return DecoderOutput(self.dropout(self.output(top, top[..., :0], embedded))), state
+        embedded = self.parts.embed(tokens)
+        hidden, state = self.parts.advance(embedded, state)
+        return DecoderOutput(self.parts.features(hidden, hidden[..., :0], embedded)), state
+
+
+RecurrentDecoder = BahdanauDecoder | LuongDecoder | PlainDecoder
 
 
 def _only(memories: tuple[Memory, ...]) -> Memory:
@@ -310,22 +295,8 @@ def _only(memories: tuple[Memory, ...]) -> Memory:
     return memories[0]
 
 
-def _prepare(attention: Attention, memories: tuple[Memory, ...]) -> PreparedMemory:
-    memory = _only(memories)
+def _prepare(attention: Attention, memory: Memory) -> PreparedMemory:
     return PreparedMemory(attention.prepare(memory.keys), memory.values, padding(memory.mask))
-
-
-def _start(
-    bridge: Bridge,
-    stack: RecurrentStack,
-    prepared: PreparedMemory | None,
-    memories: tuple[Memory, ...],
-) -> RecurrentState:
-    """The bridged summary as the state of one hypothesis a sentence, with nothing fed yet."""
-    first = bridge(_only(memories).summary)
-    hidden = first.hidden[:, None]
-    cell = first.cell[:, None] if stack.kind == "lstm" else None
-    return RecurrentState(hidden, cell, hidden.new_zeros(hidden.size(0), 1, 0), prepared)
 
 
 def _attend(
@@ -346,31 +317,6 @@ def _attend(
         state.attention,
         need_weights=need_weights,
     )
-
-
-def _advance(
-    stack: RecurrentStack,
-    inputs: Float[Tensor, "batch hypothesis input"],
-    state: RecurrentState,
-) -> tuple[Float[Tensor, "batch hypothesis hidden"], RecurrentState]:
-    """One step of the recurrent layers for every hypothesis."""
-    axes = inputs.shape[:2]
-    cell = None if state.cell is None else state.cell.flatten(0, 1)
-    read = stack.step(inputs.flatten(0, 1), state.hidden.flatten(0, 1), cell)
-    top = read.layers[-1][:, 0].unflatten(0, axes)
-    return top, replace(
-        state,
-        hidden=read.hidden.unflatten(0, axes),
-        cell=None if read.cell is None else read.cell.unflatten(0, axes),
-    )
-
-
-def _read_whole(
-    stack: RecurrentStack, embedded: Float[Tensor, "batch target input"], state: RecurrentState
-) -> Float[Tensor, "batch target hidden"]:
-    """All steps of the recurrent layers in one call."""
-    cell = None if state.cell is None else state.cell[:, 0]
-    return stack(embedded, state.hidden[:, 0], cell).layers[-1]
 
 
 def _read_stepwise(
@@ -397,7 +343,7 @@ def _join(steps: list[DecoderOutput]) -> tuple[AttentionBlock, ...]:
     return (AttentionBlock("cross", weights, torch.cat(scores, dim=3) if scores else None),)
 
 
-def _block(features: Float[Tensor, "batch target feature"], attended: Attended) -> DecoderOutput:
+def _output(features: Float[Tensor, "batch target feature"], attended: Attended) -> DecoderOutput:
     """Recurrent decoders have one layer and one head of attention."""
     if attended.weights is None or attended.scores is None:
         return DecoderOutput(features)

@@ -213,8 +213,9 @@ def _validation(
 def set_vectors(model: Seq2Seq, tokenizers: Tokenizers, path: Path) -> None:
     """Fix both sides' embeddings to the vectors of a text file: a token and its numbers a line."""
     vectors = _read_vectors(path)
-    for tokenizer, side in ((tokenizers.source, "encoder"), (tokenizers.target, "decoder")):
-        embedding = cast(nn.Embedding, model.get_submodule(f"{side}.embedding"))
+    sides = {"encoder.embedding": tokenizers.source, "decoder.parts.embedding": tokenizers.target}
+    for name, tokenizer in sides.items():
+        embedding = cast(nn.Embedding, model.get_submodule(name))
         for number, token in enumerate(tokenizer.vocabulary):
             if token not in vectors:
                 raise UserError(f"{path} has no vector for {token!r}, which the vocabulary has")

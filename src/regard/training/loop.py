@@ -153,9 +153,8 @@ def _seed(seed: int, update: int, device: torch.device) -> torch.Generator:
     mixed = int(np.random.SeedSequence((seed, update)).generate_state(1)[0])
     if device.type == "cuda":
         torch.cuda.manual_seed(mixed)
-    return torch.default_generator.manual_seed(
-        mixed
-    )  # torch.manual_seed takes a hundred times as long
+    # torch.manual_seed, which also asks after devices of every kind, takes a hundred times as long
+    return torch.default_generator.manual_seed(mixed)
 
 
 def _advance(standing: Standing, step: Step, total: int) -> Progress:
