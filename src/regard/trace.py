@@ -24,6 +24,7 @@ import numpy as np
 from jaxtyping import Float
 
 from regard.errors import UserError
+from regard.files import whole
 
 FORMAT = 1
 """The version that files carry. A change that an older reader would misread raises it."""
@@ -32,7 +33,16 @@ END_PIECE = "<eos>"
 """How the end of a sequence is shown where it is one of the pieces."""
 
 SUFFIXES = (".json", ".npz")
-UNREADABLE = (UserError, ValueError, KeyError, TypeError, AttributeError, EOFError, BadZipFile)
+UNREADABLE = (
+    UserError,
+    ValueError,
+    KeyError,
+    TypeError,
+    AttributeError,
+    EOFError,
+    OSError,
+    BadZipFile,
+)
 
 Weights = Float[np.ndarray, "layer head target source"]
 MapKind = Literal["cross", "encoder", "decoder", "image"]
@@ -205,9 +215,8 @@ class Trace:
         """Write a .json or .npz file, whole or not at all."""
         path = Path(path)
         as_json = _suffix(path) == ".json"
-        unfinished = path.with_name(path.name + ".unfinished")
-        unfinished.write_bytes(f"{self.to_json()}\n".encode() if as_json else _to_npz(self))
-        unfinished.replace(path)
+        with whole(path) as unfinished:
+            unfinished.write_bytes(f"{self.to_json()}\n".encode() if as_json else _to_npz(self))
 
     @classmethod
     def load(cls, path: str | Path) -> Trace:

@@ -1,6 +1,7 @@
 """From a recipe to a run folder, and on from there."""
 
 import json
+import shutil
 from dataclasses import replace
 
 import pytest
@@ -59,6 +60,64 @@ def test_a_run_is_never_overwritten_and_never_invented(run, tmp_path):
         train(small(), tmp_path / "nothing", resume=True)
     with pytest.raises(UserError, match="is not a run"):
         RunFolder(tmp_path).experiment()
+
+
+def contents(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_what_cannot_be_resumed_is_refused_and_stays_as_it_was(run):
+    before, same = contents(run), small(teacher_forcing=0.5)
+    other = replace(same, model=replace(same.model, hidden=24))
+    with pytest.raises(UserError, match=r"model.hidden was 16 and is 24 now"):
+        train(other, run, resume=True)
+    with pytest.raises(UserError, match=r"training.learning_rate was 0.01 and is 0.5 now"):
+        train(small(teacher_forcing=0.5, learning_rate=0.5), run, resume=True)
+    other = replace(same, data=replace(same.data, tokenizer="characters"))
+    with pytest.raises(UserError, match=r"data.tokenizer was spaces and is characters"):
+        train(other, run, resume=True)
+    assert contents(run) == before
+
+
+def test_a_run_is_not_resumed_on_other_pairs(tmp_path):
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text("".join(f"a b {'c ' * n}\tx y\n" for n in range(200)))
+    experiment = small(epochs=1)
+    config = replace(experiment.data, generated=None, path=pairs)
+    experiment = replace(experiment, data=config)
+    train(experiment, tmp_path / "run")
+    before = contents(tmp_path / "run")
+    moved = pairs.rename(tmp_path / "moved.tsv")
+    experiment = replace(experiment, data=replace(config, path=moved))
+    moved.write_text(moved.read_text().replace("x y", "v w"))
+    with pytest.raises(UserError, match="fingerprint of the training data"):
+        train(experiment, tmp_path / "run", resume=True)
+    assert contents(tmp_path / "run") == before
+    moved.write_text(moved.read_text().replace("v w", "x y"))
+    train(experiment, tmp_path / "run", resume=True)
+
+
+def test_what_was_refused_or_killed_before_it_began_leaves_the_folder_free(tmp_path):
+    experiment = small(patience=2)
+    none = replace(experiment, data=replace(experiment.data, dev_size=0))
+    with pytest.raises(UserError, match="patience needs dev scores"):
+        train(none, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "config.yaml").write_text("name: killed\n")
+    train(small(epochs=1), tmp_path / "run")
+    assert Translator.load(tmp_path / "run").experiment.name == "small"
+
+
+def test_damaged_weights_are_said_to_be_damaged(run, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(run, copy)
+    (copy / "model.safetensors").write_bytes(b"no tensors")
+    with pytest.raises(UserError, match=r"model.safetensors cannot be read as weights"):
+        Translator.load(copy)
+    (copy / "model.safetensors").unlink()
+    with pytest.raises(UserError, match=r"model.safetensors cannot be read as weights"):
+        Translator.load(copy)
 
 
 def test_a_recipe_without_data_says_how_to_give_some(tmp_path):

@@ -69,6 +69,9 @@ class TinyBatches:
     def num_batches(self, number: int) -> int:
         return len(self.batches)
 
+    def fingerprint(self) -> str:
+        return f"{len(self.batches)} with seed {self.seed}"
+
 
 def dev_score(model: nn.Module) -> Validation:
     """The loss on other data, negated; it also draws noise, which training must not notice."""

@@ -20,7 +20,7 @@ from regard.training.checkpoint import (
 )
 from regard.training.schedule import Linear
 from regard.training.settings import Optimiser, TrainingSettings
-from tests.training.fakes import tiny_model
+from tests.training.fakes import TinyBatches, tiny_model
 
 
 class Tied(nn.Module):
@@ -116,8 +116,8 @@ def test_a_crash_while_writing_leaves_what_was_there(tmp_path, monkeypatch, brok
 
 def test_every_setting_must_agree_or_may_change():
     settings = TrainingSettings()
-    facts = facts_of(settings, 7)
-    named = {name.split(".")[0] for name in facts} - {"number of batches in the first epoch"}
+    facts = facts_of(settings, TinyBatches(7))
+    named = {name.split(".")[0] for name in facts} - {"the fingerprint of the training data"}
     assert named | MAY_CHANGE == {each.name for each in dataclasses.fields(settings)}
     assert named & MAY_CHANGE == set()
     assert facts["optimiser.learning_rate"] == "0.001"
@@ -129,13 +129,13 @@ def test_changed_settings_are_named(tmp_path):
 
     def checkpoints(schedule: Linear, num_batches: int = 7) -> Checkpoints:
         settings = TrainingSettings(optimiser=Optimiser(schedule=schedule))
-        return Checkpoints(tmp_path, facts_of(settings, num_batches))
+        return Checkpoints(tmp_path, facts_of(settings, TinyBatches(num_batches)))
 
     checkpoints(Linear(5)).save(Standing(), model, adam)
     was_and_is = r"optimiser\.schedule was Linear\(warmup=5\) and is Linear\(warmup=3\) now"
     with pytest.raises(UserError, match=was_and_is):
         checkpoints(Linear(3)).begin(model, adam, resume=True)
-    with pytest.raises(UserError, match="number of batches in the first epoch was 7 and is 11"):
+    with pytest.raises(UserError, match=r"training data was 7 with seed . and is 11"):
         checkpoints(Linear(5), 11).begin(model, adam, resume=True)
 
 

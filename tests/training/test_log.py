@@ -39,7 +39,7 @@ def test_going_on_drops_what_will_be_said_again(tmp_path):
         log.write(train_line(update))
     log.write(EndLine(update=10, epoch=1, reason="interrupted", score=None, seconds=2.5))
     with (tmp_path / "log.jsonl").open("a") as file:
-        file.write('{"kind": "tra')
+        file.write('5\n{}\n{"kind": "tra')
     log.begin(10)
     log.write(train_line(15))
     lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]

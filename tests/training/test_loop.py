@@ -92,6 +92,9 @@ def test_accumulated_batches_are_one_large_batch(per):
         def num_batches(self, number):
             return 1
 
+        def fingerprint(self):
+            return "joined"
+
         def epoch(self, number, start=0):
             from regard.data.batch import pair_batch
 

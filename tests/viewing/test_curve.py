@@ -54,5 +54,5 @@ def test_a_log_is_read_though_its_last_line_is_cut_off(tmp_path: Path) -> None:
     save(path, tmp_path / "curve.png")
     assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
     path.write_text(f"oops\n{whole}")
-    with pytest.raises(UserError, match=r"line 1: expected a JSON object, got 'oops'"):
+    with pytest.raises(UserError, match=r"line 1: expected a JSON object with a kind, got 'oops'"):
         read_log(path)

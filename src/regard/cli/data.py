@@ -8,6 +8,8 @@ from typing import Annotated, Literal
 
 import tyro
 
+from regard.files import whole
+
 
 @dataclass(frozen=True)
 class Options:
@@ -45,6 +47,7 @@ def run(arguments: list[str]) -> None:
 
         pairs = generate(options.name, options.size, options.seed)
         text = "".join(f"{pair.source}\t{pair.target}\n" for pair in pairs)
-        output.write_text(text, encoding="utf8")
+        with whole(output) as path:
+            path.write_text(text, encoding="utf8")
         count = len(pairs)
     print(f"{output}: {count} pairs")

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import tyro
 
+from regard.files import whole
+
 
 @dataclass(frozen=True)
 class Options:
@@ -44,4 +46,5 @@ def run(arguments: list[str]) -> None:
                 print(f"    {step.log_probability:9.4f}  {step.token}")
     if options.trace:
         lines = (each.trace.to_json() for each in scored if each.trace)
-        options.trace.write_text("\n".join(lines) + "\n", encoding="utf8")
+        with whole(options.trace) as path:
+            path.write_text("\n".join(lines) + "\n", encoding="utf8")

@@ -15,6 +15,7 @@ import tyro
 from regard.cli import show
 from regard.cli.progress import warn
 from regard.config import SearchConfig
+from regard.files import whole
 
 if TYPE_CHECKING:
     from regard.data.text import Problem
@@ -92,7 +93,10 @@ def _say_replaced(problem: Problem) -> None:
 
 
 def _open(files: ExitStack, path: Path | None) -> TextIO | None:
-    return files.enter_context(path.open("w", encoding="utf8")) if path else None
+    if path is None:
+        return None
+    unfinished = files.enter_context(whole(path))
+    return files.enter_context(unfinished.open("w", encoding="utf8"))
 
 
 def _chunks(lines: Iterable[str], size: int) -> Iterator[list[str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -77,6 +78,14 @@ class PairBatches:
         """How many batches this epoch has."""
         return len(self._plan(number))
 
+    def fingerprint(self) -> str:
+        """The same for the same pairs in the same batches, and for no others."""
+        told = hashlib.sha256(repr((self._settings, self._seed)).encode())
+        for side in (self._sources, self._targets):
+            told.update(side.lengths.tobytes())
+            told.update(side.numbers.tobytes())
+        return told.hexdigest()[:16]
+
     def epoch(self, number: int, start: int = 0) -> Iterator[PairBatch]:
         """Every pair once, leaving out the first `start` batches."""
         for indices in self._plan(number)[start:]:
@@ -143,12 +152,12 @@ class _Side:
         ends = np.cumsum(self.lengths, dtype=np.int64)
         self._starts = ends - self.lengths
         size = int(ends[-1]) if len(ends) else 0
-        self._numbers = np.fromiter(chain.from_iterable(sequences), np.int32, size)
+        self.numbers = np.fromiter(chain.from_iterable(sequences), np.int32, size)
 
     def tokens(self, indices: np.ndarray) -> Tokens:
         lengths = self.lengths[indices, None]
         positions = np.arange(lengths.max())
         mask = positions < lengths
         ids = np.full(mask.shape, PAD, dtype=np.int64)
-        ids[mask] = self._numbers[(self._starts[indices, None] + positions)[mask]]
+        ids[mask] = self.numbers[(self._starts[indices, None] + positions)[mask]]
         return Tokens(torch.from_numpy(ids), torch.from_numpy(mask))

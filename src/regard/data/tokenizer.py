@@ -23,6 +23,7 @@ from regard.data.cutting import (
 )
 from regard.data.special import SPECIAL, UNKNOWN
 from regard.errors import UserError
+from regard.files import whole
 
 Kind = Literal["words", "spaces", "characters", "bpe", "unigram", "spacy"]
 SUBWORDS: tuple[Kind, ...] = ("bpe", "unigram")
@@ -128,10 +129,8 @@ class Tokenizer:
             "settings": asdict(self.settings),
             "tokenizer": json.loads(self._engine.to_str()),
         }
-        path = Path(path)
-        unfinished = path.with_name(path.name + ".unfinished")
-        unfinished.write_text(json.dumps(saved, ensure_ascii=False, indent=1), encoding="utf8")
-        unfinished.replace(path)
+        with whole(Path(path)) as unfinished:
+            unfinished.write_text(json.dumps(saved, ensure_ascii=False, indent=1), encoding="utf8")
 
     def __len__(self) -> int:
         return len(self.vocabulary)

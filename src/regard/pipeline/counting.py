@@ -36,6 +36,7 @@ from regard.data.generated.counting import (
     to_text,
 )
 from regard.errors import UserError
+from regard.files import whole
 from regard.models.readout import LetterEncoder, QueryReadout, ReadoutModel, first_and_last
 from regard.pipeline.counting_settings import CountingSettings
 from regard.shapes import Float, Int, Tensor
@@ -240,12 +241,11 @@ def save(counter: Counter, folder: Path) -> Path:
     """Write the model and its settings to one file, whole or not at all; where that is. UserError
     where nothing can be written."""
     path = model_file(folder)
-    unfinished = path.with_name(path.name + ".unfinished")
     about = {"counting": json.dumps(asdict(counter.settings)), "step": str(counter.step)}
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        save_file(counter.model.state_dict(), unfinished, metadata=about)
-        unfinished.replace(path)
+        with whole(path) as unfinished:
+            save_file(counter.model.state_dict(), unfinished, metadata=about)
     except (OSError, SafetensorError) as error:
         raise UserError(f"cannot write the model to {path}: {error}") from error
     return path

@@ -8,6 +8,7 @@ from pathlib import Path
 from regard import recipes
 from regard.config import Experiment
 from regard.errors import UserError
+from regard.files import whole
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,5 @@ class RunFolder:
 
     def write(self, path: Path, text: str) -> None:
         """Write a file of the run whole or not at all."""
-        unfinished = path.with_name(path.name + ".unfinished")
-        unfinished.write_text(text, encoding="utf8")
-        unfinished.replace(path)
+        with whole(path) as unfinished:
+            unfinished.write_text(text, encoding="utf8")

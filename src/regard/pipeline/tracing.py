@@ -17,7 +17,7 @@ from regard import trace
 from regard.config import DataConfig
 from regard.data.batch import pair_batch
 from regard.data.tokenizer import Tokenizer
-from regard.models.contracts import AttentionBlock
+from regard.models.contracts import AttentionBlock, AttentionKind
 from regard.models.seq2seq import Seq2Seq
 from regard.pipeline.prepare import Tokenizers
 from regard.search import Forced, Lattice, forced
@@ -38,6 +38,26 @@ class Written:
     target: list[int]
     score: float | None = None
     lattice: Lattice | None = None
+
+
+@dataclass(frozen=True)
+class _Block:
+    """A whole batch's block of attention, on the host."""
+
+    kind: AttentionKind
+    weights: np.ndarray
+    scores: np.ndarray | None
+
+    @classmethod
+    def of(cls, block: AttentionBlock) -> _Block:
+        scores = None if block.scores is None else block.scores.float().cpu().numpy()
+        return cls(block.kind, block.weights.float().cpu().numpy(), scores)
+
+    def map(self, row: int, written: Written) -> AttentionMap:
+        """One sentence's part, without its padding."""
+        part = np.s_[row, :, :, : len(written.target), : len(written.source)]
+        scores = None if self.scores is None else self.scores[part]
+        return AttentionMap(self.kind, self.weights[part], scores)
 
 
 class Tracer:
@@ -62,9 +82,10 @@ class Tracer:
             num_top=TOP,
             need_weights=True,
         )
-        return [self._trace(each, read, row) for row, each in enumerate(written)]
+        blocks = [_Block.of(block) for block in read.attention]
+        return [self._trace(each, read, blocks, row) for row, each in enumerate(written)]
 
-    def _trace(self, written: Written, read: Forced, row: int) -> Trace:
+    def _trace(self, written: Written, read: Forced, blocks: list[_Block], row: int) -> Trace:
         source, target = self._tokenizers.source, self._tokenizers.target
         score = float(read.scores[row]) if written.score is None else written.score
         return Trace(
@@ -72,7 +93,7 @@ class Tracer:
             target=_sequence(
                 target, target.decode(written.target), written.target, self._data.target_language
             ),
-            attention=tuple(_map(block, row, written) for block in read.attention),
+            attention=tuple(block.map(row, written) for block in blocks),
             steps=tuple(self._steps(read, row, written.target)),
             score=score,
             lattice=None if written.lattice is None else _lattice(written.lattice, target),
@@ -105,13 +126,6 @@ def _sequence(tokenizer: Tokenizer, text: str, ids: list[int], language: str) ->
             word += 1
         words.append(word)
     return trace.Sequence(text, tokenizer.pieces(ids), tuple(words), language)
-
-
-def _map(block: AttentionBlock, row: int, written: Written) -> AttentionMap:
-    """One sentence's part of a block, without its padding."""
-    part = np.s_[row, :, :, : len(written.target), : len(written.source)]
-    scores = None if block.scores is None else block.scores.float().cpu().numpy()[part]
-    return AttentionMap(block.kind, block.weights.float().cpu().numpy()[part], scores)
 
 
 def _lattice(lattice: Lattice, tokenizer: Tokenizer) -> BeamLattice:

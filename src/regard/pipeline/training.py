@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import cast
 
@@ -22,8 +22,10 @@ from regard.pipeline import prepare
 from regard.pipeline.folder import RunFolder
 from regard.pipeline.prepare import Tokenizers
 from regard.pipeline.translator import Translator
+from regard.training.checkpoint import Checkpoints, facts_of
 from regard.training.feeding import TeacherForcing
 from regard.training.log import EndLine, Example, Reporter, Validation
+from regard.training.loop import check
 from regard.training.loop import train as run_loop
 from regard.training.loss import CrossEntropy, mean_word_loss
 from regard.training.precision import Precision, has_fast_bfloat16
@@ -39,6 +41,18 @@ from regard.training.settings import Optimiser, Period, TrainingSettings
 
 NUM_EXAMPLES = 3
 NEARLY_ALL = 0.999
+MAY_CHANGE = (
+    "name",
+    "about",
+    "search.",
+    "training.epochs",
+    "training.patience",
+    "training.validate_every",
+    "training.log_",
+    "training.device",
+)
+"""How fields begin that may change when a run is resumed. Where the pairs lie may change too: it is
+their content that is compared."""
 METRICS = {"bleu": metrics.bleu, "chrf": metrics.chrf, "exact_match": metrics.exact_match}
 
 
@@ -66,12 +80,16 @@ def train(
 ) -> EndLine:
     """Train a recipe into a run folder. `begin` is told the plan and gives who watches.
 
-    UserError where the folder holds a run already (unless it is to be resumed), or where the data
-    or the recipe do not fit."""
+    UserError where the folder holds a run already, or, to resume, none or one of other settings or
+    data; where the data or the recipe do not fit. Nothing is written before all of that is known.
+    """
     folder = RunFolder(path)
-    _check_free(folder, resume)
+    _check_folder(folder, experiment, resume)
     split = prepare.read(experiment.data, experiment.training.seed)
-    tokenizers = prepare.train_tokenizers(experiment.data, split.train)
+    if resume:
+        tokenizers = Tokenizers.load(folder)
+    else:
+        tokenizers = prepare.train_tokenizers(experiment.data, split.train)
     encoded = prepare.encode(experiment.data, tokenizers, split.train, experiment.training.seed)
     experiment = _with_max_ratio(experiment, encoded.batches)
     torch.manual_seed(experiment.training.seed)
@@ -81,6 +99,9 @@ def train(
     device = _device(experiment.training)
     model.to(device)
     precision = _precision(experiment.training, device)
+    settings = settings_of(experiment.training, precision)
+    check(encoded.batches, settings, validates=bool(split.dev))
+    Checkpoints(path, facts_of(settings, encoded.batches)).check(resume=resume)
     plan = Plan(
         folder=folder,
         num_pairs=len(encoded.batches),
@@ -97,7 +118,7 @@ def train(
     return run_loop(
         model,
         encoded.batches,
-        settings_of(experiment.training, precision),
+        settings,
         validate=validate,
         report=begin(plan) if begin else None,
         folder=path,
@@ -105,14 +126,26 @@ def train(
     )
 
 
-def _check_free(folder: RunFolder, resume: bool) -> None:
-    if not resume and folder.config.exists():
+def _check_folder(folder: RunFolder, experiment: Experiment, resume: bool) -> None:
+    """A folder with neither weights nor state holds no run: one was never begun in it."""
+    if not (folder.model.exists() or folder.state.exists()):
+        if resume:
+            raise UserError(
+                f"{folder.path} holds no run to resume: leave out --resume to begin one"
+            )
+        return
+    if not resume:
         raise UserError(
             f"{folder.path} holds a run already: go on with it by --resume, or name another "
             "folder with --run"
         )
-    if resume and not folder.config.exists():
-        raise UserError(f"{folder.path} holds no run to resume: leave out --resume to begin one")
+    now = dict(recipes.flat(asdict(experiment)))
+    for name, was in recipes.flat(asdict(folder.experiment())):
+        if now[name] != was and not (name.startswith(MAY_CHANGE) or name.endswith("path")):
+            raise UserError(
+                f"cannot resume {folder.path}: {name} was {was} and is {now[name]} now. Put it "
+                "back, or train in a new folder"
+            )
 
 
 def _with_max_ratio(experiment: Experiment, batches: PairBatches) -> Experiment:

@@ -9,7 +9,6 @@ from typing import overload
 
 import numpy as np
 import torch
-from safetensors.torch import load_model
 
 from regard.build import build_recurrent
 from regard.config import Experiment, SearchConfig
@@ -24,6 +23,7 @@ from regard.search import beam as beam_search
 from regard.search import greedy as greedy_search
 from regard.shapes import Int, Tensor
 from regard.trace import Trace
+from regard.training.checkpoint import load_weights
 
 SENTENCES_AT_A_TIME = 64
 DEFAULT_RATIO = 2.0
@@ -45,7 +45,10 @@ class Translation:
     def attention(self) -> np.ndarray:
         """The weights on the source as an array with axes layer, head, target and source."""
         if self.trace is None:
-            raise ValueError("no attention was asked for: call translate(..., attention=True)")
+            raise ValueError(
+                "there is no attention: the text is blank, or none was asked for, as "
+                "translate(..., attention=True) does"
+            )
         return self.trace.map("cross").weights
 
 
@@ -73,7 +76,7 @@ class Translator:
         experiment = folder.experiment()
         tokenizers = Tokenizers.load(folder)
         model = build_recurrent(experiment.model, len(tokenizers.source), len(tokenizers.target))
-        load_model(model, folder.model)
+        load_weights(model, folder.model)
         return cls(experiment, tokenizers, model.eval())
 
     @overload

@@ -53,7 +53,7 @@ def load(path: Path) -> Experiment:
     if not isinstance(page, dict):
         raise UserError(f"{path}: a recipe is a page of `field: value` lines")
     _check_names(page, Experiment, path, "")
-    experiment = parse(list(_flags(page, "")), Experiment(name=path.stem), path)
+    experiment = parse(list(_flags(page)), Experiment(name=path.stem), path)
     return _beside(experiment, path.parent)
 
 
@@ -81,13 +81,20 @@ def _cli(flags: list[str], default: Experiment) -> Experiment:
         return tyro.cli(Experiment, args=flags, default=default)
 
 
-def _flags(page: dict[str, Any], prefix: str) -> Iterator[str]:
+def flat(page: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Every field by its full name, such as data.limit, with its value."""
     for name, value in page.items():
-        field = f"{prefix}{name}"
         if isinstance(value, dict):
-            yield from _flags(value, f"{field}.")
-        elif isinstance(value, bool):
-            yield f"--{field}" if value else f"--{prefix}no-{name}"
+            yield from flat(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
+
+
+def _flags(page: dict[str, Any]) -> Iterator[str]:
+    for field, value in flat(page):
+        if isinstance(value, bool):
+            record, dot, name = field.rpartition(".")
+            yield f"--{field}" if value else f"--{record}{dot}no-{name}"
         else:
             yield f"--{field}"
             yield from map(str, value if isinstance(value, list) else [value])

@@ -11,7 +11,6 @@ or the new one. All that belongs to one moment is in one file. Nothing is pickle
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
@@ -23,7 +22,8 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from regard.errors import UserError
-from regard.training.settings import TrainingSettings
+from regard.files import whole
+from regard.training.settings import Batches, TrainingSettings
 
 MAY_CHANGE = {"length", "patience", "validate_every", "log_every", "save_seconds"}
 """Settings that may differ when a run is resumed."""
@@ -82,30 +82,31 @@ class Checkpoints:
             self.state.parent.mkdir(exist_ok=True)
             _write(self.state, tensors, {"training": json.dumps(about)})
 
+    def check(self, *, resume: bool) -> None:
+        """UserError where there is nothing to resume, something in the way of a new run, or where
+        the settings or the data are not those of the run. Changes nothing."""
+        if resume:
+            if self.state is None or not self.state.is_file():
+                raise UserError(f"nothing to resume: there is no {self.state or 'folder'}")
+            self._compare(_read_about(self.state)["facts"])
+        elif self.state and self.state.exists():
+            raise UserError(f"{self.folder} holds a run already: resume it or name another")
+
     def begin(self, model: nn.Module, adam: torch.optim.Optimizer, *, resume: bool) -> Standing:
         """A new run's standing, or the old one's with the model and Adam set back to it.
 
-        UserError where there is nothing to resume, something in the way of a new run, or where the
-        settings are not those of the run."""
-        if not resume:
-            return self._begin_anew(model, adam)
-        if self.state is None or not self.state.is_file():
-            raise UserError(f"nothing to resume: there is no {self.state or 'folder'}")
-        about, tensors = _read(self.state)
-        self._compare(about["facts"])
-        _set_weights(model, _with_prefix("weights.", tensors), self.state)
-        _set_moments(model, adam, tensors)
-        standing = about["standing"]
-        return Standing(**{**standing, "sums": Sums(**standing["sums"])})
-
-    def _begin_anew(self, model: nn.Module, adam: torch.optim.Optimizer) -> Standing:
-        """Save at once, so that from the first moment there is something to resume."""
-        if self.state and self.state.exists():
-            raise UserError(f"{self.folder} holds a run already: resume it or name another")
+        UserError where `check` says so, or where the weights are another model's."""
+        self.check(resume=resume)
+        if resume and self.state:
+            tensors = _read(self.state)
+            _set_weights(model, _with_prefix("weights.", tensors), self.state)
+            _set_moments(model, adam, tensors)
+            standing = _read_about(self.state)["standing"]
+            return Standing(**{**standing, "sums": Sums(**standing["sums"])})
         if self.folder:
             self.folder.mkdir(parents=True, exist_ok=True)
         standing = Standing()
-        self.save(standing, model, adam)
+        self.save(standing, model, adam)  # from the first moment there is something to resume
         return standing
 
     def _compare(self, then: Mapping[str, str]) -> None:
@@ -125,11 +126,11 @@ def save_weights(model: nn.Module, path: Path) -> None:
 
 def load_weights(model: nn.Module, path: Path) -> None:
     """Set a model's weights to those of a file; UserError where they are another model's."""
-    _set_weights(model, _read(path)[1], path)
+    _set_weights(model, _read(path), path)
 
 
-def facts_of(settings: TrainingSettings, num_batches: int) -> dict[str, str]:
-    """What a resumed run has to agree with: settings by name, and the size of the data."""
+def facts_of(settings: TrainingSettings, batches: Batches) -> dict[str, str]:
+    """What a resumed run has to agree with: settings by name, and the data."""
     facts = {}
     for setting in fields(settings):
         value = getattr(settings, setting.name)
@@ -140,7 +141,7 @@ def facts_of(settings: TrainingSettings, num_batches: int) -> dict[str, str]:
             facts.update({f"{setting.name}.{name}": text for name, text in inner.items()})
         else:
             facts[setting.name] = repr(value)
-    return {**facts, "number of batches in the first epoch": str(num_batches)}
+    return {**facts, "the fingerprint of the training data": batches.fingerprint()}
 
 
 def _names(model: nn.Module) -> dict[str, str]:
@@ -185,26 +186,23 @@ def _with_prefix(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor
 
 
 def _write(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str]) -> None:
-    """Write a file whole or not at all, even if the machine loses power."""
-    unfinished = path.with_name(path.name + ".unfinished")
-    whole = {name: tensor.detach().contiguous() for name, tensor in tensors.items()}
-    save_file(whole, unfinished, metadata={"format": "pt", **metadata})
-    with unfinished.open("r+b") as file:
-        os.fsync(file.fileno())
-    unfinished.replace(path)
-    if os.name == "posix":
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+    dense = {name: tensor.detach().contiguous() for name, tensor in tensors.items()}
+    with whole(path) as unfinished:
+        save_file(dense, unfinished, metadata={"format": "pt", **metadata})
 
 
-def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """What a file of ours says about itself, and its tensors."""
+def _read_about(path: Path) -> dict[str, Any]:
+    """What a file that `Checkpoints.save` wrote says about itself."""
     try:
         with safe_open(path, framework="pt") as file:
-            about = json.loads((file.metadata() or {}).get("training", "{}"))
-        return about, load_file(path)
+            about: dict[str, Any] = json.loads((file.metadata() or {})["training"])
+    except (SafetensorError, OSError, KeyError, json.JSONDecodeError) as error:
+        raise UserError(f"{path} is not the state of a training: {error}") from error
+    return about
+
+
+def _read(path: Path) -> dict[str, Tensor]:
+    try:
+        return load_file(path)
     except (SafetensorError, OSError) as error:
         raise UserError(f"{path} cannot be read as weights: {error}") from error

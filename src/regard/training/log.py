@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol, runtime_checkable
 
+from regard.files import whole
 from regard.training.schedule import Progress
 
 
@@ -116,9 +117,8 @@ class Log:
         The end of an earlier session, or half a line that a crash left, is dropped."""
         if self._path:
             kept = [line for line in _lines(self._path) if _is_before(line, update)]
-            unfinished = self._path.with_name("log.jsonl.unfinished")
-            unfinished.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
-            unfinished.replace(self._path)
+            with whole(self._path) as path:
+                path.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
 
 
 def _lines(path: Path) -> list[str]:
@@ -128,6 +128,6 @@ def _lines(path: Path) -> list[str]:
 def _is_before(line: str, update: int) -> bool:
     try:
         said = json.loads(line)
-    except json.JSONDecodeError:
+        return bool(said["kind"] != "end" and said["update"] <= update)
+    except (json.JSONDecodeError, TypeError, KeyError):
         return False
-    return bool(said["kind"] != "end" and said["update"] <= update)

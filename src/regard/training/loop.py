@@ -52,10 +52,10 @@ def train(
     validation, with everything saved; a second one ends it at once. UserError where the loss is no
     longer a number, where there is nothing to train on, or where the run cannot be resumed.
     """
-    _check(batches, settings, validate)
+    check(batches, settings, validates=validate is not None)
     total = settings.length.updates(batches, settings.accumulate)
     adam = settings.optimiser.build(model)
-    checkpoints = Checkpoints(folder, facts_of(settings, batches.num_batches(1)))
+    checkpoints = Checkpoints(folder, facts_of(settings, batches))
     standing = checkpoints.begin(model, adam, resume=resume)
     journal = Journal(folder, report, standing)
     saved = time.perf_counter()
@@ -220,12 +220,14 @@ def interruptions() -> Iterator[threading.Event]:
         signal.signal(signal.SIGINT, usual)
 
 
-def _check(batches: Batches, settings: TrainingSettings, validate: Validate | None) -> None:
+def check(batches: Batches, settings: TrainingSettings, *, validates: bool) -> None:
+    """UserError where there is nothing to train on, or settings want the dev scores that are not
+    there."""
     if batches.num_batches(1) == 0:
         raise UserError("no batches to train on: the data holds no pairs")
-    if validate is None and settings.patience is not None:
+    if not validates and settings.patience is not None:
         raise UserError("patience needs dev scores: hold out dev data, or leave patience out")
-    if validate is None and isinstance(settings.optimiser.schedule, Plateau):
+    if not validates and isinstance(settings.optimiser.schedule, Plateau):
         raise UserError(
             "the plateau schedule needs dev scores: hold out dev data, or choose another"
         )

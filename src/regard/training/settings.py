@@ -27,6 +27,9 @@ class Batches(Protocol):
     def num_batches(self, number: int) -> int:
         """How many batches this epoch has."""
 
+    def fingerprint(self) -> str:
+        """The same for the same pairs in the same batches, and for no others."""
+
 
 @dataclass(frozen=True)
 class Period:

@@ -28,18 +28,23 @@ FEW = 40
 
 def read_log(path: str | Path) -> list[Record]:
     """The lines of a log.jsonl. A last line that a crash cut off is passed over; UserError for any
-    other that is no JSON object."""
-    lines = Path(path).read_text(encoding="utf-8").splitlines()
+    other that is none of a log's lines, or where there is no log."""
+    try:
+        lines = Path(path).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"cannot read the log {path}: {error}") from error
     records: list[Record] = []
     for number, line in enumerate(lines, start=1):
         try:
             record = json.loads(line)
         except json.JSONDecodeError:
             record = None
-        if isinstance(record, dict):
+        if isinstance(record, dict) and "kind" in record:
             records.append(record)
         elif number < len(lines):
-            raise UserError(f"{path}, line {number}: expected a JSON object, got {line[:60]!r}")
+            raise UserError(
+                f"{path}, line {number}: expected a JSON object with a kind, got {line[:60]!r}"
+            )
     return records
 
 

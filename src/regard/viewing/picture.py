@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regard.errors import UserError
+from regard.files import whole
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -51,23 +52,19 @@ def write(figure: Figure, path: str | Path) -> None:
     import matplotlib
 
     kind, path = check_suffix(path), Path(path)
-    unfinished = path.with_name(path.name + ".unfinished")
     settings: dict[Any, Any] = {"svg.fonttype": "none", "svg.hashsalt": "regard"}
     metadata = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}[kind]
     dots = min(DOTS_AN_INCH, MOST_DOTS / max(figure.get_size_inches()))
-    try:
-        with matplotlib.rc_context(settings), missing_glyphs_said_already():
-            figure.savefig(
-                unfinished,
-                format=kind,
-                dpi=dots,
-                bbox_inches="tight",
-                pad_inches=MARGIN,
-                metadata=metadata,
-            )
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    styled = matplotlib.rc_context(settings)
+    with whole(path) as unfinished, styled, missing_glyphs_said_already():
+        figure.savefig(
+            unfinished,
+            format=kind,
+            dpi=dots,
+            bbox_inches="tight",
+            pad_inches=MARGIN,
+            metadata=metadata,
+        )
 
 
 @contextmanager

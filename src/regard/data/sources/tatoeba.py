@@ -7,14 +7,13 @@ import tempfile
 import urllib.error
 import urllib.request
 import zipfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from http.client import HTTPException
 from pathlib import Path
-from typing import BinaryIO
 
 from regard.data.text import Corpus, parse_pairs, read_pairs
 from regard.errors import UserError
+from regard.files import whole
 
 ADDRESS = "https://www.manythings.org/anki/deu-eng.zip"
 ATTRIBUTION = (
@@ -49,7 +48,7 @@ def fetch(
             archive = Path(folder) / Path(address).name
             _download(address, archive, progress, destination)
             corpus = _read(archive)
-    with _whole(destination) as file:
+    with whole(destination) as path, path.open("wb") as file:
         for pair in corpus.pairs:
             file.write(f"{pair.source}\t{pair.target}\n".encode())
     return corpus
@@ -96,15 +95,3 @@ def _download(address: str, archive: Path, progress: Progress | None, destinatio
             f"cannot fetch {address} ({error}): download it by other means and run "
             f"regard data tatoeba --from FILE -o {destination}"
         ) from error
-
-
-@contextmanager
-def _whole(path: Path) -> Iterator[BinaryIO]:
-    """A file that gets its name when all is written."""
-    unfinished = path.with_name(path.name + ".unfinished")
-    try:
-        with unfinished.open("wb") as file:
-            yield file
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)

@@ -1,0 +1,53 @@
+"""Files that are there whole or not at all."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from regard.errors import UserError
+
+
+@contextmanager
+def whole(path: Path) -> Iterator[Path]:
+    """Where to write a file that takes the place of `path` when the block has ended well.
+
+    It is then on the disk, not only in memory: who is killed, or loses power, leaves the old file
+    or the new one, and where the block fails the old one stays. What is no file (/dev/stdout, a
+    pipe) is written to as it is. UserError where nothing can be written."""
+    try:
+        if path.exists() and not path.is_file():
+            yield path
+        else:
+            with _renamed_when_whole(path.resolve()) as unfinished:
+                yield unfinished
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise UserError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+@contextmanager
+def _renamed_when_whole(path: Path) -> Iterator[Path]:
+    unfinished = path.with_name(path.name + ".unfinished")
+    try:
+        yield unfinished
+        with unfinished.open("r+b") as file:
+            os.fsync(file.fileno())
+        unfinished.replace(path)
+        _keep_names(path.parent)
+    finally:
+        with suppress(OSError):
+            unfinished.unlink(missing_ok=True)
+
+
+def _keep_names(folder: Path) -> None:
+    """A file's new name is on the disk when its folder is."""
+    if os.name == "posix":
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
