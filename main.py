@@ -80,20 +80,20 @@ def read(arguments: list[str]) -> Asked:
     """Read the command line; every name may be spelled with underscores or hyphens."""
     parser = build_parser()
     try:
-        read, unknown = parser.parse_known_args([with_underscores(each) for each in arguments])
+        found, unknown = parser.parse_known_args([with_underscores(each) for each in arguments])
     except argparse.ArgumentError as error:
         raise UserError(f"{error}; see --help") from error
     if unknown:
         raise UserError(f"{unknown[0]} is not known; --help lists what is")
     names = [field.name for field in fields(CountingSettings)]
-    given = {name: getattr(read, name) for name in names if getattr(read, name) is not None}
+    given = {name: getattr(found, name) for name in names if getattr(found, name) is not None}
     CountingSettings(**given)
     for name, least in (("print_every", 0), ("save_every", 0), ("sample_len", 1), ("seed", 0)):
-        value = getattr(read, name)
+        value = getattr(found, name)
         if value is not None and value < least:
             raise UserError(f"{name} is {value}: expected {least} or more")
     others = {field.name for field in fields(Asked)} - {"given"}
-    return Asked(given=given, **{name: getattr(read, name) for name in others})
+    return Asked(given=given, **{name: getattr(found, name) for name in others})
 
 
 def with_underscores(argument: str) -> str:
@@ -137,7 +137,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def check_mode(asked: Asked) -> None:
-    """UserError unless there is one mode, with no option of the other."""
+    """UserError unless there is one mode. A test may repeat how the model was trained."""
     if asked.train == asked.test:
         raise UserError("say either --train or --test; --help explains both")
     if asked.train and (asked.plot or asked.sample_len is not None):
@@ -162,6 +162,10 @@ def train(asked: Asked, settings: CountingSettings) -> int:
     try:
         for loss in counting.fit(model, letters, optimizer, settings, generator):
             step += 1
+            if not math.isfinite(loss):
+                raise UserError(
+                    f"the loss is {loss:.4g} after {step} steps: lower lr, which is {settings.lr}"
+                )
             if is_due(step, asked.print_every):
                 print(progress(counting.Counter(model, settings, step), float(loss)), flush=True)
             if is_due(step, asked.save_every):
@@ -186,12 +190,10 @@ def is_due(step: int, every: int) -> bool:
 
 
 def progress(counter: Counter, loss: float) -> str:
-    """One line about a model in training. UserError where it has come to nothing."""
+    """One line about a model in training."""
     from regard.pipeline.counting import accuracy
 
     settings, step = counter.settings, counter.step
-    if not math.isfinite(loss):
-        raise UserError(f"the loss is {loss} after {step} steps: lower lr, which is {settings.lr}")
     share = accuracy(counter.model, settings, settings.max_len, GLANCE, seed=step)
     return f"step {step} of {settings.steps}: loss {loss:.4f}, {share:.1%} of fresh sequences right"
 

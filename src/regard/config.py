@@ -6,9 +6,12 @@ line, `build` and `pipeline` know these records: every other module takes plain 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
+
+from regard.errors import UserError
 
 ScoreName = Literal[
     "dot", "scaled_dot", "general", "additive", "concat", "shared_additive", "cosine"
@@ -70,6 +73,11 @@ class DataConfig:
     batch_sentences: int | None = None
     """The most sentences of a batch."""
 
+    def __post_init__(self) -> None:
+        _check("data", self, 0, "dev_size", "test_size")
+        _check("data", self, 1, "generated_size", "limit", "min_count", "vocabulary_size")
+        _check("data", self, 1, "max_length", "batch_tokens", "batch_sentences")
+
 
 @dataclass(frozen=True)
 class AttentionConfig:
@@ -86,6 +94,11 @@ class AttentionConfig:
     """Scores are divided by this before they are normalised."""
     dropout: float = 0.0
     """Share of the weights dropped in training."""
+
+    def __post_init__(self) -> None:
+        _check("model.attention", self, 1, "size")
+        _check_share("model.attention", self, "dropout")
+        _check_positive("model.attention", self, "temperature")
 
 
 @dataclass(frozen=True)
@@ -119,6 +132,10 @@ class RecurrentConfig:
     vectors: Path | None = None
     """Fixed embeddings: a text file with a token and its numbers on each line."""
     attention: AttentionConfig = field(default_factory=AttentionConfig)
+
+    def __post_init__(self) -> None:
+        _check("model", self, 1, "hidden", "embedding", "layers")
+        _check_share("model", self, "dropout")
 
 
 @dataclass(frozen=True)
@@ -164,6 +181,12 @@ class TrainingConfig:
     seed: int = 1
     """Of everything random."""
 
+    def __post_init__(self) -> None:
+        _check("training", self, 0, "warmup", "weight_decay", "seed")
+        _check("training", self, 1, "epochs", "patience", "validate_every", "log_every")
+        _check_positive("training", self, "learning_rate", "clip")
+        _check_share("training", self, "label_smoothing", "teacher_forcing", "teacher_forcing_end")
+
 
 @dataclass(frozen=True)
 class SearchConfig:
@@ -183,6 +206,18 @@ class SearchConfig:
     """The most tokens for each of the source's; without it training sets it to twice what nearly
     all of its pairs need."""
 
+    def __post_init__(self) -> None:
+        _check("search", self, 0, "coverage_penalty", "min_length")
+        _check("search", self, 1, "beam", "max_length")
+        _check_positive("search", self, "max_ratio")
+        if self.length_penalty != "average":
+            _check("search", self, 0, "length_penalty")
+        if self.max_length is not None and self.min_length > self.max_length:
+            raise UserError(
+                f"search.min_length is {self.min_length}: expected no more than search.max_length, "
+                f"which is {self.max_length}"
+            )
+
 
 @dataclass(frozen=True)
 class Experiment:
@@ -196,3 +231,33 @@ class Experiment:
     model: RecurrentConfig = field(default_factory=RecurrentConfig)
     training: TrainingConfig = field(default_factory=TrainingConfig)
     search: SearchConfig = field(default_factory=SearchConfig)
+
+    def __post_init__(self) -> None:
+        shared = self.data.shared_vocabulary or self.data.vocabulary is not None
+        if self.model.tied == "all" and not shared:
+            raise UserError(
+                "model.tied all shares the embeddings of both sides, so it needs one vocabulary "
+                "for both: set data.shared_vocabulary"
+            )
+
+
+def _check(section: str, record: object, least: int, *names: str) -> None:
+    """UserError unless each of these fields is unset or a number from the least one up."""
+    for name in names:
+        value = getattr(record, name)
+        if value is not None and not least <= value < math.inf:
+            raise UserError(f"{section}.{name} is {value}: expected {least} or more")
+
+
+def _check_positive(section: str, record: object, *names: str) -> None:
+    for name in names:
+        value = getattr(record, name)
+        if value is not None and not 0 < value < math.inf:
+            raise UserError(f"{section}.{name} is {value}: expected more than 0")
+
+
+def _check_share(section: str, record: object, *names: str) -> None:
+    for name in names:
+        value = getattr(record, name)
+        if value is not None and not 0 <= value <= 1:
+            raise UserError(f"{section}.{name} is {value}: expected 0 to 1")

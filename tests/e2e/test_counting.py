@@ -195,6 +195,7 @@ def test_flags_may_not_contradict_the_model(say, folder, flag, message) -> None:
         (["--train", "--sample_len=5"], 2, "--sample_len goes with --test"),
         (["--train", f"--savepath={MAIN}"], 1, "cannot write a model into"),
         (["--train", "--lr=1e30", "--savepath=FOLDER"], 1, "lower lr, which is 1e+30"),
+        (["--train", "--lr=1e39", "--steps=1", "--savepath=FOLDER"], 1, "weights are not finite"),
         (["--test", "--savepath=FOLDER"], 1, "model.safetensors: train one with --train"),
     ],
 )

@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 
 from regard.config import SearchConfig
+from regard.errors import UserError
+from regard.pipeline.training import train
 from regard.pipeline.translator import Translator
 from regard.trace import Trace
+from tests.pipeline.conftest import small
 
 
 @pytest.fixture(scope="module")
@@ -84,3 +87,21 @@ def test_the_longest_output_follows_the_training_data(translator):
     unlimited = replace(translator.experiment.search, min_length=10**6)
     found = translator.translate("a b c", search=unlimited)
     assert len(found.trace.target.pieces) == np.ceil(ratio * 4) + 10
+
+
+def test_greedy_scores_are_on_the_scale_of_a_beams(run):
+    translator = Translator.load(run)
+    usual = translator.experiment.search
+    one = translator.translate("a b c", search=replace(usual, beam=1), attention=False)
+    (read,) = translator.score([("a b c", one.text)])
+    assert one.score == pytest.approx(read.score / len(read.trace.steps), abs=1e-5)
+
+
+def test_coverage_without_attention_is_refused(run, tmp_path):
+    plain = small(epochs=1)
+    model = replace(plain.model, wiring="plain", feeding="none")
+    train(replace(plain, model=model), tmp_path / "plain")
+    translator = Translator.load(tmp_path / "plain")
+    search = replace(translator.experiment.search, beam=3, coverage_penalty=0.2)
+    with pytest.raises(UserError, match="no attention to cover the source with"):
+        translator.translate("a b c", search=search)

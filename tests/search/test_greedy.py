@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from regard.search import Limits, forced, greedy
+from regard.search import Average, Limits, forced, greedy
 from tests.search.fake import END, PAD, START, FakeDecoder, TableDecoder, memories, pick
 
 LENGTHS = [5, 2, 3, 7, 1]
@@ -89,3 +89,12 @@ def test_numbers_that_are_none_are_reported(logits, forbidden):
     limits = Limits(start=1, end=2, maximum=3, forbidden=forbidden)
     with pytest.raises(ValueError, match="sentence 0, token 0"):
         greedy(TableDecoder(logits), memories([3]), limits)
+
+
+def test_scores_are_divided_as_in_a_beam():
+    decoder, given = FakeDecoder(11), memories(LENGTHS)
+    limits = Limits(start=START, end=None, maximum=torch.tensor([2, 4, 1, 2, 3]))
+    divided = greedy(decoder, given, limits, Average())
+    for sums, means in zip(greedy(decoder, given, limits), divided, strict=True):
+        assert means.tokens == sums.tokens
+        assert means.score == pytest.approx(sum(sums.log_probabilities) / len(sums.tokens))

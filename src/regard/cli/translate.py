@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Literal, TextIO
 
 import tyro
 
@@ -38,6 +38,10 @@ class Options:
     """Hypotheses alive together; 1 is greedy. Without it, as the recipe says."""
     nbest: int = 1
     """Print so many for each line, as line number, score and text with tabs between."""
+    length_penalty: float | Literal["average"] | None = None
+    """Divide scores by the length (average) or by ((5 + length) / 6) to this power."""
+    coverage_penalty: float | None = None
+    """Weight of the penalty for words of the source that nothing looked at."""
     min_length: int | None = None
     """Tokens before an end is allowed."""
     max_length: int | None = None
@@ -82,7 +86,7 @@ def run(arguments: list[str]) -> None:
 def _search(options: Options, search: SearchConfig) -> SearchConfig:
     given = {
         name: getattr(options, name)
-        for name in ("beam", "min_length", "max_length")
+        for name in ("beam", "length_penalty", "coverage_penalty", "min_length", "max_length")
         if getattr(options, name) is not None
     }
     return replace(search, **given)

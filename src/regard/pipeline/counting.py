@@ -213,6 +213,11 @@ def look(counter: Counter, letters: Int[Tensor, "source"]) -> Looked:
     names = to_text(range(1, len(counts) + 1))
     answers = tuple(f"{name}={number}" for name, number in zip(names, counts, strict=True))
     (block,) = output.attention
+    if not block.weights.isfinite().all():
+        raise UserError(
+            f"the model's numbers overflow: train it again with a lower lr than "
+            f"{counter.settings.lr}"
+        )
     seen = Trace(
         source=trace.Sequence(text, tuple(text), tuple(range(len(text)))),
         target=trace.Sequence(" ".join(answers), answers, tuple(range(len(answers)))),
@@ -239,8 +244,13 @@ def check_writable(folder: Path) -> None:
 
 def save(counter: Counter, folder: Path) -> Path:
     """Write the model and its settings to one file, whole or not at all; where that is. UserError
-    where nothing can be written."""
+    where nothing can be written, or where the weights have come to nothing."""
     path = model_file(folder)
+    if not all(each.isfinite().all() for each in counter.model.parameters()):
+        raise UserError(
+            f"the weights are not finite after {counter.step} steps, so they are not saved: lower "
+            f"lr, which is {counter.settings.lr}"
+        )
     about = {"counting": json.dumps(asdict(counter.settings)), "step": str(counter.step)}
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -13,6 +13,7 @@ import torch
 from regard.build import build_recurrent
 from regard.config import Experiment, SearchConfig
 from regard.data.batch import END, PAD, START, Tokens, pad
+from regard.errors import UserError
 from regard.models.seq2seq import Seq2Seq
 from regard.pipeline import prepare
 from regard.pipeline.folder import RunFolder
@@ -113,6 +114,11 @@ class Translator:
             return self.translate([text], search=search, num_best=num_best, attention=attention)[0]
         search = search or self.experiment.search
         search = replace(search, beam=max(search.beam, num_best))
+        if search.coverage_penalty and self.experiment.model.wiring == "plain":
+            raise UserError(
+                f"search.coverage_penalty is {search.coverage_penalty}, but this model has no "
+                "attention to cover the source with: set it to 0"
+            )
         results = [Translation(each, "", 0.0) for each in text]
         for numbers, ids in self._batches(text):
             found = self._search(ids, search, num_best)
@@ -158,11 +164,11 @@ class Translator:
         source = pad(ids).to(next(self.model.parameters()).device)
         memories, decoder = self.model.encode(source), self.model.decoder
         limits = self._limits(source, search)
-        if search.beam == 1:
-            return [_Found([each]) for each in greedy_search(decoder, memories, limits)]
         penalty = (
             Average() if search.length_penalty == "average" else GoogleLength(search.length_penalty)
         )
+        if search.beam == 1:
+            return [_Found([each]) for each in greedy_search(decoder, memories, limits, penalty)]
         settings = BeamSettings(search.beam, num_best, penalty, search.coverage_penalty)
         result = beam_search(decoder, memories, limits, settings)
         return [_Found(found, result.lattice(number)) for number, found in enumerate(result)]

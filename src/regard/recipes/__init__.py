@@ -61,6 +61,8 @@ def parse(flags: list[str], default: Experiment, path: Path) -> Experiment:
     """Parse flags, naming the field of the page that is wrong."""
     try:
         return _cli(flags, default)
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from error
     except SystemExit:
         for field, *values in _one_by_one(flags):
             try:

@@ -46,7 +46,7 @@ class BeamSettings:
             raise ValueError(
                 f"num_best is {self.num_best}: expected 1 to the beam's size, {self.size}"
             )
-        if self.coverage_penalty < 0:
+        if not 0 <= self.coverage_penalty < math.inf:
             raise ValueError(f"coverage_penalty is {self.coverage_penalty}: expected 0 or more")
         if not self.patience > 0:
             raise ValueError(f"patience is {self.patience}: expected more than 0")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 
@@ -11,8 +12,10 @@ from regard.search.highest import highest
 from regard.search.history import History, Step
 from regard.search.hypothesis import Hypothesis
 from regard.search.limits import Limits, Rules
+from regard.search.penalties import LengthPenalty, NoPenalty
 from regard.shapes import Float, Int, Tensor
 
+NO_PENALTY = NoPenalty()
 Choose = Callable[[Float[Tensor, "batch vocabulary"]], Int[Tensor, "batch 1"]]
 """From the log probabilities of what may be written next to what is."""
 
@@ -21,12 +24,20 @@ def greedy(
     decoder: Decoder,
     memories: tuple[Memory, ...],
     limits: Limits,
+    length_penalty: LengthPenalty = NO_PENALTY,
     *,
     need_weights: bool = False,
 ) -> list[Hypothesis]:
     """Write the most probable token (of equals the lowest) until the end or the maximum. A score
-    is the sum of the log probabilities."""
-    return write(decoder, memories, limits, most_probable, need_weights=need_weights)
+    is the sum of the log probabilities over the length penalty, as in a beam."""
+    found = write(decoder, memories, limits, most_probable, need_weights=need_weights)
+    divisors = length_penalty(
+        torch.tensor([len(each.tokens) for each in found], dtype=torch.long)
+    ).tolist()
+    return [
+        replace(each, score=each.score / divisor)
+        for each, divisor in zip(found, divisors, strict=True)
+    ]
 
 
 def most_probable(

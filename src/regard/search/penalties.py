@@ -7,6 +7,7 @@ Wu et al. 2016, "Google's Neural Machine Translation System", section 7 (equatio
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
@@ -52,7 +53,7 @@ class GoogleLength:
     alpha: float = 0.6
 
     def __post_init__(self) -> None:
-        if self.alpha < 0:
+        if not 0 <= self.alpha < math.inf:
             raise ValueError(f"alpha is {self.alpha}: expected 0 (no penalty) or more")
 
     def __call__(self, lengths: Int[Tensor, "length"]) -> Float[Tensor, "length"]:

@@ -9,6 +9,8 @@ import math
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+from regard.errors import UserError
+
 
 @dataclass(frozen=True)
 class Progress:
@@ -38,9 +40,7 @@ class Schedule(Protocol):
 
 @dataclass(frozen=True)
 class Constant:
-    """___________
-    /
-    """
+    """Up in the warmup, then the peak for good."""
 
     warmup: int = 0
     """Updates over which the rate rises in a line from zero to its peak."""
@@ -90,6 +90,12 @@ class Plateau:
     warmup: int = 0
     shrink: float = 0.5
     patience: int = 1
+
+    def __post_init__(self) -> None:
+        if self.patience < 1:
+            raise UserError(f"patience is {self.patience}: expected at least 1 validation")
+        if not 0 < self.shrink < 1:
+            raise UserError(f"shrink is {self.shrink}: expected more than 0 and less than 1")
 
     def factor(self, progress: Progress) -> float:
         times, waited, best = 0, 0, -math.inf

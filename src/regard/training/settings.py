@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, runtime_checkable
@@ -43,7 +44,7 @@ class Period:
             raise UserError(f"{self.number} {self.unit}s: expected at least 1")
 
     def ends(self, progress: Progress) -> bool:
-        """Whether so many have just passed, once more or for the first time."""
+        """Whether this update ends such a stretch: the first one, the second and so on."""
         if self.unit == "update":
             return progress.update % self.number == 0
         return progress.ends_epoch and progress.epoch % self.number == 0
@@ -71,8 +72,10 @@ class Optimiser:
     def __post_init__(self) -> None:
         for name in ("learning_rate", "clip"):
             number = getattr(self, name)
-            if number is not None and not number > 0:
+            if number is not None and not 0 < number < math.inf:
                 raise UserError(f"{name} is {number}: expected more than 0")
+        if not 0 <= self.weight_decay < math.inf:
+            raise UserError(f"weight_decay is {self.weight_decay}: expected 0 or more")
 
     def build(self, model: nn.Module) -> torch.optim.AdamW:
         """For the weights that want a gradient. The fused kernel takes a fifth of the time."""

@@ -1,0 +1,76 @@
+"""What no experiment can mean is refused with the name of its field."""
+
+import math
+from dataclasses import fields, is_dataclass
+
+import pytest
+
+from regard.config import (
+    AttentionConfig,
+    DataConfig,
+    Experiment,
+    RecurrentConfig,
+    SearchConfig,
+    TrainingConfig,
+)
+from regard.errors import UserError
+
+SECTIONS = {
+    "data": DataConfig,
+    "model": RecurrentConfig,
+    "model.attention": AttentionConfig,
+    "training": TrainingConfig,
+    "search": SearchConfig,
+}
+
+
+def is_number(field):
+    return any(kind in str(field.type).split(" | ") for kind in ("int", "float"))
+
+
+NUMBERS = [
+    (section, field.name)
+    for section, record in SECTIONS.items()
+    for field in fields(record)
+    if is_number(field)
+]
+
+
+@pytest.mark.parametrize(("section", "name"), NUMBERS)
+def test_every_number_has_its_range(section, name):
+    kinds = {field.name: str(field.type) for field in fields(SECTIONS[section])}
+    for value in (-1.0, math.inf, math.nan) if "float" in kinds[name] else (-1,):
+        with pytest.raises(UserError, match=rf"^{section}\.{name} is {value}: expected"):
+            SECTIONS[section](**{name: value})
+
+
+@pytest.mark.parametrize(
+    ("section", "given"),
+    [
+        ("model", dict(hidden=0)),
+        ("model", dict(dropout=2.0)),
+        ("model.attention", dict(temperature=0.0)),
+        ("training", dict(epochs=0)),
+        ("training", dict(learning_rate=0.0)),
+        ("training", dict(label_smoothing=1.5)),
+        ("search", dict(beam=0)),
+        ("search", dict(min_length=5, max_length=4)),
+        ("search", dict(length_penalty=-0.5)),
+    ],
+)
+def test_the_edges(section, given):
+    with pytest.raises(UserError, match=rf"^{section}\.{next(iter(given))} is"):
+        SECTIONS[section](**given)
+
+
+def test_one_embedding_for_both_sides_needs_one_vocabulary():
+    model = RecurrentConfig(tied="all")
+    with pytest.raises(UserError, match=r"model.tied all .* set data.shared_vocabulary"):
+        Experiment(model=model)
+    Experiment(model=model, data=DataConfig(shared_vocabulary=True))
+    Experiment(model=model, data=DataConfig(vocabulary=("a", "b")))
+
+
+def test_every_section_is_looked_at():
+    sections = {field.name for field in fields(Experiment) if is_dataclass(field.default_factory)}
+    assert sections == {name.split(".")[0] for name in SECTIONS}
