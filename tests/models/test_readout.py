@@ -8,8 +8,9 @@ import torch
 from torch import nn
 
 from regard.attention import Additive, Attention, ScaledDot
-from regard.models.contracts import Memory, Summary
-from regard.models.readout import LetterEncoder, QueryReadout, ReadoutModel, first_and_last
+from regard.models.contracts import Memory
+from regard.models.memory import first_and_last
+from regard.models.readout import LetterEncoder, QueryReadout, ReadoutModel
 
 SYMBOLS, SIZE, QUERIES, CLASSES, BATCH, SOURCE = 5, 7, 3, 11, 2, 13
 
@@ -70,11 +71,11 @@ def test_the_model_is_its_equations(num_linears: int) -> None:
 
 
 def test_keys_and_values_are_one_where_there_is_one_layer() -> None:
-    one = first_and_last(counter(1).encoder(letters()))
+    (one,) = first_and_last(counter(1).encoder(letters()))
     assert one.keys is one.values
-    two = first_and_last(counter(2).encoder(letters()))
+    (two,) = first_and_last(counter(2).encoder(letters()))
     assert not torch.allclose(two.keys, two.values)
-    torch.testing.assert_close(two.summary.hidden[:, 0], two.values.mean(dim=1))
+    assert two.summary is None
 
 
 def test_weights_change_nothing_and_come_when_asked_for() -> None:
@@ -93,11 +94,11 @@ def test_at_first_every_letter_weighs_the_same() -> None:
 
 
 def test_padding_is_not_looked_at() -> None:
-    readout, memory = counter(1).readout, first_and_last(counter(1).encoder(letters()))
+    readout, (memory,) = counter(1).readout, first_and_last(counter(1).encoder(letters()))
     short = 5
     mask = torch.arange(SOURCE).expand(BATCH, SOURCE) < short
-    masked = readout((Memory(memory.keys, memory.values, mask, memory.summary),), need_weights=True)
-    cut = Memory(memory.keys[:, :short], memory.values[:, :short], mask[:, :short], memory.summary)
+    masked = readout((Memory(memory.keys, memory.values, mask),), need_weights=True)
+    cut = Memory(memory.keys[:, :short], memory.values[:, :short], mask[:, :short])
     torch.testing.assert_close(masked.values, readout((cut,)).values)
     assert masked.attention[0].weights[..., short:].count_nonzero() == 0
 
@@ -108,7 +109,6 @@ def test_any_score_fits() -> None:
         torch.randn(BATCH, SOURCE, SIZE),
         torch.randn(BATCH, SOURCE, SIZE),
         torch.ones(BATCH, SOURCE, dtype=torch.bool),
-        Summary(torch.zeros(BATCH, 1, SIZE)),
     )
     assert readout((memory,)).values.isfinite().all()
 
@@ -116,6 +116,6 @@ def test_any_score_fits() -> None:
 def test_what_cannot_be_read_is_said() -> None:
     with pytest.raises(ValueError, match="at least one linear layer"):
         LetterEncoder()
-    memory = first_and_last(counter(1).encoder(letters()))
+    (memory,) = first_and_last(counter(1).encoder(letters()))
     with pytest.raises(ValueError, match="one memory, but 2 came"):
         counter(1).readout((memory, memory))

@@ -46,18 +46,18 @@ class Encoded:
 
     layers: tuple[Float[Tensor, "batch source _"], ...]
     mask: Bool[Tensor, "batch source"]
-    summary: Summary
+    summary: Summary | None = None
     attention: tuple[AttentionBlock, ...] = ()
 
 
 @dataclass(frozen=True)
 class Memory:
-    """What a decoder or a readout may look at."""
+    """What a decoder or a readout may look at. A summary is there where the encoder makes one."""
 
     keys: Float[Tensor, "batch source key"]
     values: Float[Tensor, "batch source value"]
     mask: Bool[Tensor, "batch source"]
-    summary: Summary
+    summary: Summary | None = None
 
 
 @dataclass(frozen=True)

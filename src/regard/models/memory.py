@@ -1,12 +1,40 @@
-"""Which of the things an encoder computed become keys and values."""
+"""Which of the things an encoder computed become keys and values, and who takes them."""
 
 from __future__ import annotations
 
-from regard.models.contracts import Encoded, Memory
+from collections.abc import Callable
+
+from regard.models.contracts import Encoded, Memory, Summary
+
+Remember = Callable[[Encoded], tuple[Memory, ...]]
+"""From all that an encoder computed to what is looked at: several memories for a decoder that looks
+at several things."""
 
 
-def top_layer(encoded: Encoded) -> Memory:
+def top_layer(encoded: Encoded) -> tuple[Memory]:
     """Keys and values are both the highest layer's states (Bahdanau et al. 2015, Luong et al.
     2015, Vaswani et al. 2017)."""
     states = encoded.layers[-1]
-    return Memory(keys=states, values=states, mask=encoded.mask, summary=encoded.summary)
+    return (Memory(states, states, encoded.mask, encoded.summary),)
+
+
+def first_and_last(encoded: Encoded) -> tuple[Memory]:
+    """Keys are the first of the layers and values the last; where there is one, it is both."""
+    return (Memory(encoded.layers[0], encoded.layers[-1], encoded.mask, encoded.summary),)
+
+
+def only(memories: tuple[Memory, ...]) -> Memory:
+    """The memory of who looks at one; ValueError where another number came."""
+    if len(memories) != 1:
+        raise ValueError(f"expected to look at one memory, but {len(memories)} came")
+    return memories[0]
+
+
+def summary(memory: Memory) -> Summary:
+    """Where a recurrent decoder starts; ValueError where the encoder made none."""
+    if memory.summary is None:
+        raise ValueError(
+            "this decoder starts from a summary of the source, and its encoder gives none: use "
+            "another encoder or bridge"
+        )
+    return memory.summary

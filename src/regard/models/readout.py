@@ -9,20 +9,21 @@ Counting letters, with a question q_i for every letter and a memory made of one-
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import nn
 
 from regard.attention import Attention
-from regard.models.contracts import AttentionBlock, Encoded, Memory, ReadoutOutput, Summary
+from regard.models.contracts import AttentionBlock, Encoded, Memory, ReadoutOutput
+from regard.models.memory import Remember, only
 from regard.shapes import Float, Tensor
 
 
 class LetterEncoder(nn.Module):
     """One-hot letters through one linear layer or several beside each other: `layers` of what it
-    encodes are their outputs, in order. The summary is the mean of the last one's.
+    encodes are their outputs, in order. There is no summary.
 
     No mask hides anything: a blank is a symbol, not padding."""
 
@@ -39,12 +40,7 @@ class LetterEncoder(nn.Module):
         del need_weights
         layers = tuple(linear(source) for linear in self.linears)
         mask = torch.ones(source.shape[:2], dtype=torch.bool, device=source.device)
-        return Encoded(layers, mask, Summary(layers[-1].mean(dim=1, keepdim=True)))
-
-
-def first_and_last(encoded: Encoded) -> Memory:
-    """Keys are the first of the layers and values the last; where there is one, it is both."""
-    return Memory(encoded.layers[0], encoded.layers[-1], encoded.mask, encoded.summary)
+        return Encoded(layers, mask)
 
 
 class QueryReadout(nn.Module):
@@ -62,7 +58,7 @@ class QueryReadout(nn.Module):
 
     def forward(self, memories: tuple[Memory, ...], *, need_weights: bool = False) -> ReadoutOutput:
         """Logits "batch query class", and what every query looked at where it is asked for."""
-        memory = _only(memories)
+        memory = only(memories)
         queries = self.queries.expand(memory.keys.size(0), -1, -1)
         prepared = self.attention.prepare(memory.keys)
         # a mask that hides nothing costs time for nothing; so does the fused kernel for few queries
@@ -78,19 +74,14 @@ class QueryReadout(nn.Module):
 class ReadoutModel(nn.Module):
     """source -> encoder -> memory -> readout."""
 
-    def __init__(
-        self, encoder: nn.Module, readout: nn.Module, remember: Callable[[Encoded], Memory]
-    ) -> None:
+    def __init__(self, encoder: nn.Module, readout: nn.Module, remember: Remember) -> None:
         super().__init__()
         self.encoder = encoder
         self.readout = readout
         self.remember = remember
 
     def forward(self, source: Any, *, need_weights: bool = False) -> ReadoutOutput:
-        return self.readout((self.remember(self.encoder(source)),), need_weights=need_weights)
-
-
-def _only(memories: tuple[Memory, ...]) -> Memory:
-    if len(memories) != 1:
-        raise ValueError(f"a readout looks at one memory, but {len(memories)} came")
-    return memories[0]
+        """What is read out, and with `need_weights` what the encoder and the readout looked at."""
+        encoded = self.encoder(source, need_weights=need_weights)
+        output = self.readout(self.remember(encoded), need_weights=need_weights)
+        return replace(output, attention=encoded.attention + output.attention)

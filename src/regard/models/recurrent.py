@@ -27,6 +27,7 @@ from regard.layers.recurrent import RecurrentStack
 from regard.models.bridge import Bridge
 from regard.models.contracts import AttentionBlock, DecoderOutput, Encoded, Memory, Summary
 from regard.models.feeding import Feeding
+from regard.models.memory import only, summary
 from regard.models.output import Output
 from regard.shapes import Bool, Float, Int, Tensor
 
@@ -122,7 +123,7 @@ class DecoderParts(nn.Module):
         self, memory: Memory, prepared: PreparedMemory | None, fed: int = 0
     ) -> RecurrentState:
         """The bridged summary as the state of one hypothesis a sentence, with nothing fed yet."""
-        first = self.bridge(memory.summary)
+        first = self.bridge(summary(memory))
         hidden = first.hidden[:, None]
         cell = first.cell[:, None] if self.stack.kind == "lstm" else None
         return RecurrentState(hidden, cell, hidden.new_zeros(hidden.size(0), 1, fed), prepared)
@@ -177,7 +178,7 @@ class BahdanauDecoder(nn.Module):
         return self.parts.projection(features)
 
     def start(self, memories: tuple[Memory, ...]) -> RecurrentState:
-        memory = _only(memories)
+        memory = only(memories)
         return self.parts.start(memory, _prepare(self.attention, memory))
 
     def step(
@@ -227,7 +228,7 @@ class LuongDecoder(nn.Module):
         return self.parts.projection(features)
 
     def start(self, memories: tuple[Memory, ...]) -> RecurrentState:
-        memory = _only(memories)
+        memory = only(memories)
         return self.parts.start(memory, _prepare(self.attention, memory), self.feeding.size)
 
     def step(
@@ -271,7 +272,7 @@ class PlainDecoder(nn.Module):
         return self.parts.projection(features)
 
     def start(self, memories: tuple[Memory, ...]) -> RecurrentState:
-        return self.parts.start(_only(memories), None)
+        return self.parts.start(only(memories), None)
 
     def step(
         self,
@@ -287,12 +288,6 @@ class PlainDecoder(nn.Module):
 
 
 RecurrentDecoder = BahdanauDecoder | LuongDecoder | PlainDecoder
-
-
-def _only(memories: tuple[Memory, ...]) -> Memory:
-    if len(memories) != 1:
-        raise ValueError(f"a recurrent decoder looks at one memory, but {len(memories)} came")
-    return memories[0]
 
 
 def _prepare(attention: Attention, memory: Memory) -> PreparedMemory:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +9,8 @@ import torch
 from torch import nn
 
 from regard.data.batch import PairBatch
-from regard.models.contracts import Decoder, Encoded, Encoder, Memory, Penalty
+from regard.models.contracts import Decoder, Encoder, Memory, Penalty
+from regard.models.memory import Remember
 from regard.shapes import Bool, Float, Int, Tensor
 
 
@@ -26,9 +26,7 @@ class Seq2SeqOutput:
 class Seq2Seq(nn.Module):
     """source -> encoder -> memories -> decoder -> logits where there is a target."""
 
-    def __init__(
-        self, encoder: Encoder, decoder: Decoder, remember: Callable[[Encoded], Memory]
-    ) -> None:
+    def __init__(self, encoder: Encoder, decoder: Decoder, remember: Remember) -> None:
         super().__init__()
         self.encoder = encoder
         self.decoder = decoder
@@ -36,7 +34,7 @@ class Seq2Seq(nn.Module):
 
     def encode(self, source: Any) -> tuple[Memory, ...]:
         """Read sources into what the decoder may look at."""
-        return (self.remember(self.encoder(source)),)
+        return self.remember(self.encoder(source))
 
     def forward(
         self, batch: PairBatch, feeding: Bool[Tensor, "batch target"] | None = None

@@ -37,7 +37,8 @@ from regard.data.generated.counting import (
 )
 from regard.errors import UserError
 from regard.files import whole
-from regard.models.readout import LetterEncoder, QueryReadout, ReadoutModel, first_and_last
+from regard.models.memory import first_and_last
+from regard.models.readout import LetterEncoder, QueryReadout, ReadoutModel
 from regard.pipeline.counting_settings import CountingSettings
 from regard.shapes import Float, Int, Tensor
 from regard.trace import AttentionMap, Trace

@@ -55,7 +55,10 @@ class _Block:
 
     def map(self, row: int, written: Written) -> AttentionMap:
         """One sentence's part, without its padding."""
-        part = np.s_[row, :, :, : len(written.target), : len(written.source)]
+        target, source = len(written.target), len(written.source)
+        down = source if self.kind == "encoder" else target
+        across = {"cross": source, "encoder": source, "decoder": target, "image": None}[self.kind]
+        part = np.s_[row, :, :, :down, :across]
         scores = None if self.scores is None else self.scores[part]
         return AttentionMap(self.kind, self.weights[part], scores)
 
@@ -73,16 +76,17 @@ class Tracer:
         """A trace for each, all in one batch."""
         batch = pair_batch([each.source for each in written], [each.target for each in written])
         batch = batch.to(next(self._model.parameters()).device)
+        encoded = self._model.encoder(batch.source, need_weights=True)
         read = forced(
             self._model.decoder,
-            self._model.encode(batch.source),
+            self._model.remember(encoded),
             batch.inputs,
             batch.outputs,
             batch.mask,
             num_top=TOP,
             need_weights=True,
         )
-        blocks = [_Block.of(block) for block in read.attention]
+        blocks = [_Block.of(block) for block in encoded.attention + read.attention]
         return [self._trace(each, read, blocks, row) for row, each in enumerate(written)]
 
     def _trace(self, written: Written, read: Forced, blocks: list[_Block], row: int) -> Trace:

@@ -1,0 +1,30 @@
+"""Traces have all that a model looked at, each map as large as its sequences."""
+
+from dataclasses import replace
+
+import torch
+
+from regard.models.contracts import AttentionBlock
+from regard.pipeline.translator import Translator
+
+
+def test_what_the_encoder_looked_at_is_in_the_trace(run):
+    translator = Translator.load(run)
+    encoder = translator.model.encoder
+
+    class Attending(torch.nn.Module):
+        """An encoder that says it looked at its own positions, each at itself."""
+
+        def forward(self, source, *, need_weights=False):
+            encoded = encoder(source, need_weights=need_weights)
+            if not need_weights:
+                return encoded
+            weights = torch.eye(source.ids.size(1)).expand(source.ids.size(0), 2, 3, -1, -1)
+            return replace(encoded, attention=(AttentionBlock("encoder", weights),))
+
+    translator.model.encoder = Attending()
+    for text, pieces in (("a b c", 4), ("a b c d e", 6)):
+        found, _ = translator.translate([text, "a b c d e f g"])
+        itself = found.trace.map("encoder")
+        assert itself.weights.shape == (2, 3, pieces, pieces)
+        assert found.trace.map("cross").weights.shape[3] == pieces
