@@ -72,3 +72,10 @@ def test_dropout_is_between_layers_only():
     assert torch.equal(first.layers[0], second.layers[0])
     one = RecurrentStack("gru", 5, 7, 1, dropout=0.999)
     assert one(torch.ones(3, 1, 5), hidden[:, :1]).layers[0].ne(0).all()
+
+
+@pytest.mark.parametrize("row", [[True, False, True], [False, True, True], [False] * 3])
+def test_a_mask_with_holes_or_without_anything_is_refused(row):
+    ours, _ = twins("gru", bidirectional=False)
+    with pytest.raises(ValueError, match="pad at the end"):
+        ours.read(torch.randn(2, 3, 5).double(), torch.tensor([[True] * 3, row]))

@@ -14,7 +14,7 @@ SOURCES = [[4, 5, 6, 2], [7, 8, 2], [9, 10, 11, 12, 2]]
 TARGETS = [[4, 5, 2], [6, 7, 8, 9, 2], [10, 2]]
 
 
-def loop_logits(model, batch, feeding):
+def loop_logits(model, batch, forced):
     """The textbook loop: feed the true token or the arg max of the step before."""
     state = model.decoder.start(model.encode(batch.source))
     token, rows = batch.inputs[:, :1], []
@@ -22,7 +22,7 @@ def loop_logits(model, batch, feeding):
         if position:
             predicted = rows[-1].argmax(dim=-1)
             true = batch.inputs[:, position]
-            token = torch.where(feeding[:, position], true, predicted)[:, None]
+            token = torch.where(forced[:, position], true, predicted)[:, None]
         output, state = model.decoder.step(token, state)
         rows.append(model.decoder.project(output.features)[:, 0])
     return torch.stack(rows, dim=1)[batch.mask]
@@ -38,13 +38,13 @@ def test_mixed_feeding_has_the_gradients_of_the_loop(seed, wiring):
         17,
     ).double()
     batch = pair_batch(SOURCES, TARGETS)
-    feeding = torch.rand(batch.inputs.shape) < 0.5
+    forced = torch.rand(batch.inputs.shape) < 0.5
 
-    ours = model(batch, feeding)
+    ours = model(batch, forced)
     F.cross_entropy(ours.logits, ours.targets).backward()
     gradients = [parameter.grad.clone() for parameter in model.parameters()]
     model.zero_grad()
-    plain = loop_logits(model, batch, feeding)
+    plain = loop_logits(model, batch, forced)
     F.cross_entropy(plain, batch.outputs[batch.mask]).backward()
 
     torch.testing.assert_close(ours.logits, plain)

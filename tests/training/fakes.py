@@ -29,8 +29,8 @@ class TinyModel(nn.Module):
         self.output = nn.Linear(7, NUM_WORDS)
         self.penalty = penalty
 
-    def forward(self, batch: PairBatch, feeding: torch.Tensor | None = None) -> Seq2SeqOutput:
-        inputs = batch.inputs if feeding is None else batch.inputs.where(feeding, UNKNOWN)
+    def forward(self, batch: PairBatch, forced: torch.Tensor | None = None) -> Seq2SeqOutput:
+        inputs = batch.inputs if forced is None else batch.inputs.where(forced, UNKNOWN)
         real = batch.source.mask[..., None]
         source = (self.embedding(batch.source.ids) * real).sum(1) / real.sum(1)
         features = self.dropout(torch.tanh(source[:, None] + self.embedding(inputs)))

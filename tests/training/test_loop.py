@@ -116,7 +116,7 @@ def test_accumulated_batches_are_one_large_batch(per):
 
 @pytest.mark.parametrize("breaks", [(3,), (4,), (5,), (1, 2, 7, 11)])
 def test_an_interrupted_run_goes_on_as_the_same_run(tmp_path, breaks):
-    """With dropout, feeding, accumulation, a schedule and noisy validation: all bits are equal."""
+    """With dropout, teacher forcing, accumulation, a schedule and noisy validation: equal bits."""
     one_go = tiny_model(dropout=0.5)
     train(one_go, BATCHES, EVERYTHING, validate=dev_score, folder=tmp_path / "one")
     for number, update in enumerate(breaks):
@@ -172,9 +172,9 @@ def test_dropout_and_feeding_differ_from_update_to_update():
             super().__init__()
             self.inner = tiny_model()
 
-        def forward(self, batch, feeding=None):
-            masks.append((tuple(feeding.flatten().tolist()), float(torch.rand(()))))
-            return self.inner(batch, feeding)
+        def forward(self, batch, forced=None):
+            masks.append((tuple(forced.flatten().tolist()), float(torch.rand(()))))
+            return self.inner(batch, forced)
 
     train(Noting(), BATCHES, replace(EVERYTHING, length=Period(2, "epoch"), accumulate=1))
     assert len({mask for mask, _ in masks}) == len({noise for _, noise in masks}) == 14
@@ -318,9 +318,9 @@ class Breaking(torch.nn.Module):
         super().__init__()
         self.inner, self.what, self.calls = tiny_model(), what, 0
 
-    def forward(self, batch, feeding=None):
+    def forward(self, batch, forced=None):
         self.calls += 1
-        output = self.inner(batch, feeding)
+        output = self.inner(batch, forced)
         if self.calls < 5:
             return output
         if self.what == "loss":

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
-from regard.shapes import Bool, Float, Tensor
+from regard.shapes import Bool, Float, Int, Tensor
 
 CellKind = Literal["elman", "gru", "lstm"]
 
@@ -125,11 +125,12 @@ class RecurrentStack(nn.Module):
         """Read whole sequences from the zero state: how encoders read.
 
         Where nothing is padded torch's dense kernels run; else the sequences are packed, so that
-        padding is never computed, never seen by the backward direction, and gives zero states."""
+        padding is never computed, never seen by the backward direction, and gives zero states.
+        ValueError where padding comes before what is real, or a sequence is nothing but padding."""
         if mask.all():
             below: Tensor | PackedSequence = inputs
         else:
-            lengths = mask.sum(dim=1).cpu()
+            lengths = _lengths(mask)
             below = pack_padded_sequence(inputs, lengths, batch_first=True, enforce_sorted=False)
         layers, last_hidden, last_cell = [], [], []
         for number, layer in enumerate(self.layers):
@@ -151,6 +152,17 @@ class RecurrentStack(nn.Module):
         if isinstance(states, PackedSequence):
             return states._replace(data=self.dropout(states.data))
         return self.dropout(states)
+
+
+def _lengths(mask: Bool[Tensor, "batch position"]) -> Int[Tensor, "batch"]:
+    real = mask.cpu()
+    lengths = real.sum(dim=1)
+    if not torch.equal(real, torch.arange(mask.size(1)) < lengths[:, None]) or 0 in lengths:
+        raise ValueError(
+            "a mask must be True for a sequence's positions, one at least, and then False for its "
+            "padding: pad at the end"
+        )
+    return lengths
 
 
 def _unpack(states: Tensor | PackedSequence, length: int) -> Tensor:

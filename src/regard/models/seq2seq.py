@@ -37,14 +37,14 @@ class Seq2Seq(nn.Module):
         return self.remember(self.encoder(source))
 
     def forward(
-        self, batch: PairBatch, feeding: Bool[Tensor, "batch target"] | None = None
+        self, batch: PairBatch, forced: Bool[Tensor, "batch target"] | None = None
     ) -> Seq2SeqOutput:
-        """Logits for a batch. `feeding` is True where the decoder's input is the true token and
+        """Logits for a batch. `forced` is True where the decoder's input is the true token and
         False where it is what the decoder itself would have written there; None is all true."""
         memories = self.encode(batch.source)
         inputs = batch.inputs
-        if feeding is not None:
-            inputs = predicted_inputs(self.decoder, memories, inputs, feeding)
+        if forced is not None:
+            inputs = predicted_inputs(self.decoder, memories, inputs, forced)
         output = self.decoder(inputs, memories)
         logits = self.decoder.project(output.features[batch.mask])
         return Seq2SeqOutput(logits, batch.outputs[batch.mask], output.penalties)
@@ -55,19 +55,19 @@ def predicted_inputs(
     decoder: Decoder,
     memories: tuple[Memory, ...],
     inputs: Int[Tensor, "batch target"],
-    feeding: Bool[Tensor, "batch target"],
+    forced: Bool[Tensor, "batch target"],
 ) -> Int[Tensor, "batch target"]:
-    """Put the decoder's own predictions in the inputs wherever `feeding` is False.
+    """Put the decoder's own predictions in the inputs wherever `forced` is False.
 
     Scheduled sampling (Bengio et al. 2015). The most probable token passes no gradient, so what is
     predicted can be written first, without gradients, and the whole sequence read afterwards: the
     same loss and gradients as feeding step by step. Sentences that are wholly forced are left out
     of the writing. The first input is always the true one."""
-    rows = (~feeding[:, 1:]).any(dim=1).nonzero()[:, 0]
+    rows = (~forced[:, 1:]).any(dim=1).nonzero()[:, 0]
     if rows.numel() == 0:
         return inputs
     state = decoder.start(memories).keep(rows)
-    chosen, forced = inputs[rows], feeding[rows]
+    chosen, forced = inputs[rows], forced[rows]
     for position in range(inputs.size(1) - 1):
         output, state = decoder.step(chosen[:, position : position + 1], state)
         predicted = decoder.project(output.features)[:, 0].argmax(dim=-1)

@@ -23,7 +23,6 @@ from regard.pipeline.folder import RunFolder
 from regard.pipeline.prepare import Tokenizers
 from regard.pipeline.translator import Translator
 from regard.training.checkpoint import Checkpoints, facts_of
-from regard.training.feeding import TeacherForcing
 from regard.training.log import EndLine, Example, Reporter, Validation
 from regard.training.loop import check
 from regard.training.loop import train as run_loop
@@ -38,6 +37,7 @@ from regard.training.schedule import (
     Schedule,
 )
 from regard.training.settings import Optimiser, Period, TrainingSettings
+from regard.training.teacher_forcing import TeacherForcing
 
 NUM_EXAMPLES = 3
 NEARLY_ALL = 0.999

@@ -8,7 +8,6 @@ comes from the function that it is given.
 """
 
 from regard.training.checkpoint import load_weights, save_weights
-from regard.training.feeding import TeacherForcing
 from regard.training.log import DevLine, EndLine, Example, Reporter, TrainLine, Validation
 from regard.training.loop import Validate, train
 from regard.training.loss import CrossEntropy, mean_word_loss
@@ -23,6 +22,7 @@ from regard.training.schedule import (
     Schedule,
 )
 from regard.training.settings import Batches, Optimiser, Period, TrainingSettings
+from regard.training.teacher_forcing import TeacherForcing
 
 __all__ = [
     "Batches",

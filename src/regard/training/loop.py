@@ -134,9 +134,9 @@ def forward_and_backward(
     sums = []
     for batch, count in zip(batches, counts, strict=True):
         here = batch.to(device)
-        feeding = settings.teacher_forcing.mask(here.inputs, progress, generator)
+        forced = settings.teacher_forcing.mask(here.inputs, progress, generator)
         with torch.autocast(device.type, torch.bfloat16, settings.precision == "bfloat16"):
-            output = model(here, feeding)
+            output = model(here, forced)
             loss = settings.loss(output)
         # A penalty is a mean over its batch: it weighs as much as the batch does.
         penalties = [penalty.value.float() * count for penalty in output.penalties]
@@ -148,8 +148,8 @@ def forward_and_backward(
 
 
 def _seed(seed: int, update: int, device: torch.device) -> torch.Generator:
-    """Make an update's randomness (dropout, feeding) follow from the seed and its number alone, so
-    that nothing before it, no validation and no break, can change it."""
+    """Make an update's randomness (dropout, teacher forcing) follow from the seed and its number
+    alone, so that nothing before it, no validation and no break, can change it."""
     mixed = int(np.random.SeedSequence((seed, update)).generate_state(1)[0])
     if device.type == "cuda":
         torch.cuda.manual_seed(mixed)

@@ -12,10 +12,10 @@ from torch import nn
 
 from regard.data.batch import PairBatch
 from regard.errors import UserError
-from regard.training.feeding import TeacherForcing
 from regard.training.loss import CrossEntropy
 from regard.training.precision import Precision
 from regard.training.schedule import Constant, Progress, Schedule
+from regard.training.teacher_forcing import TeacherForcing
 
 
 @runtime_checkable

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from regard.errors import UserError
-from regard.training.feeding import TeacherForcing
 from regard.training.schedule import Progress
+from regard.training.teacher_forcing import TeacherForcing
 
 INPUTS = torch.zeros(1009, 11, dtype=torch.long)
 
