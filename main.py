@@ -156,8 +156,6 @@ def train(asked: Asked, settings: CountingSettings) -> int:
     optimizer = counting.two_rates(model, settings.lr)
     generator = torch.Generator().manual_seed(seed)
     counting.check_writable(asked.savepath)
-    # what a sure model thinks of wrong counts is so improbable that processors are slow with it
-    torch.set_flush_denormal(True)
     step, status, begun = 0, DONE, time.perf_counter()
     try:
         for loss in counting.fit(model, letters, optimizer, settings, generator):

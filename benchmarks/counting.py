@@ -91,7 +91,6 @@ class Parts:
 
 def train_ours(settings: CountingSettings, seed: int, parts: Parts | None = None) -> Run:
     parts = parts or Parts()
-    torch.set_flush_denormal(True)  # as main.py does
     begun = time.perf_counter()
     model = counting.build_counter(settings, seed)
     generator = torch.Generator().manual_seed(seed)
@@ -100,7 +99,6 @@ def train_ours(settings: CountingSettings, seed: int, parts: Parts | None = None
     for _ in counting.fit(model, drawing, optimizer, settings, generator, parts.schedule):
         pass
     seconds = time.perf_counter() - begun
-    torch.set_flush_denormal(False)
 
     def predict(letters: Tensor) -> Tensor:
         return model(F.one_hot(letters, settings.vocab_size + 1).float()).values.argmax(dim=-1)

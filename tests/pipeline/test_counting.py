@@ -156,3 +156,12 @@ def test_settings_without_meaning_are_named(name: str, value: float) -> None:
 
 def test_there_are_as_many_letters_as_there_are_names_for() -> None:
     assert MOST_LETTERS == MAX_VOCAB_SIZE
+
+
+def test_training_leaves_the_processor_as_it_was() -> None:
+    model = build_counter(SMALL, 0)
+    generator = torch.Generator().manual_seed(0)
+    steps = fit(model, training_letters(SMALL), two_rates(model, 0.01), SMALL, generator)
+    next(steps)
+    steps.close()
+    assert (torch.tensor(1e-38) / 1000).item() > 0

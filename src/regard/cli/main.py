@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 
 from regard import __version__
@@ -23,6 +24,9 @@ COMMANDS = {
 
 def main() -> None:
     """The console entry point."""
+    # Threads that wait sleep. Spinning ones hold each other up tenfold where other programs want
+    # the cores too. OpenMP reads this once, when torch is loaded.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     sys.exit(run(sys.argv[1:]))
 
 

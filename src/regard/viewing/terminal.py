@@ -52,8 +52,8 @@ def painted(weight: float, columns: int) -> tuple[str, str]:
 
 
 def draw(what: Trace | LabelledMap, *, width: int = 80, cell: Cell = shaded) -> Text:
-    """Text for rich to print; `.plain` is a string. No line is longer than `width` columns, of which
-    it takes five at least.
+    """Text for rich to print; `.plain` is a string. No line is longer than `width` columns, but
+    for the five that it takes at least.
 
     Words stand across where they fit, else downwards; columns that do not fit follow below. Several
     heads come one after the other."""
