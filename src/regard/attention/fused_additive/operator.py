@@ -1,0 +1,182 @@
+"""Additive attention as operators of torch: what compile, export, autograd and autocast see.
+
+    regard::additive_attend     queries, keys, vector, values -> contexts, weights
+    regard::additive_score      queries, keys, vector -> scores
+
+Each with its gradient as an operator of its own, which itself has none.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from regard.attention.fused_additive.backends import choose
+from regard.shapes import Bool, Float, Tensor
+
+OF_ATTEND = "Tensor queries, Tensor keys, Tensor vector, Tensor values, Tensor? mask, Tensor? drop"
+OF_SCORE = "Tensor queries, Tensor keys, Tensor vector"
+
+
+def attend(
+    queries: Float[Tensor, "batch target size"],
+    keys: Float[Tensor, "batch source size"],
+    vector: Float[Tensor, "size"],
+    values: Float[Tensor, "batch source value"],
+    mask: Bool[Tensor, "batch|1 target|1 source"] | None,
+    drop: Float[Tensor, "batch target source"] | None,
+    scale: float,
+    powers: Float[Tensor, "batch source size"] | None = None,
+) -> tuple[Float[Tensor, "batch target value"], Float[Tensor, "batch target source"]]:
+    """Contexts and weights. Gradients flow through both, to the first four.
+
+    Where no gradient is wanted the backend is called straight away: a step of decoding takes less
+    time than torch does to find an operator and its rules."""
+    arguments = (queries, keys, vector, values, mask, drop, scale, powers)
+    if _is_plain_call(queries, keys, vector, values):
+        return choose(queries, values).attend(*arguments)
+    return _attend(*arguments)
+
+
+def score(
+    queries: Float[Tensor, "batch target size"],
+    keys: Float[Tensor, "batch source size"],
+    vector: Float[Tensor, "size"],
+) -> Float[Tensor, "batch target source"]:
+    """Raw scores, with gradients to all three."""
+    if _is_plain_call(queries, keys, vector):
+        return choose(queries).score(queries, keys, vector)
+    return _score(queries, keys, vector)
+
+
+def _is_plain_call(*tensors: Tensor) -> bool:
+    """Nobody is recording: neither autograd nor a compiler."""
+    if torch.compiler.is_compiling() or type(tensors[0]) is not Tensor:
+        return False
+    return not torch.is_grad_enabled() or not any(tensor.requires_grad for tensor in tensors)
+
+
+@torch.library.custom_op(
+    "regard::additive_attend",
+    mutates_args=(),
+    schema=f"({OF_ATTEND}, float scale, Tensor? powers) -> (Tensor, Tensor)",
+)
+def _attend(*arguments: Any) -> tuple[Tensor, Tensor]:
+    queries, _, _, values = arguments[:4]
+    return choose(queries, values).attend(*arguments)
+
+
+@torch.library.custom_op(
+    "regard::additive_attend_backward",
+    mutates_args=(),
+    schema=f"(Tensor grad_context, Tensor? grad_weights, {OF_ATTEND}, float scale, "
+    "Tensor? weights) -> (Tensor, Tensor, Tensor, Tensor)",
+)
+def _attend_backward(*arguments: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    queries, _, _, values = arguments[2:6]
+    return choose(queries, values).differentiate(*arguments)
+
+
+@torch.library.custom_op(
+    "regard::additive_score", mutates_args=(), schema=f"({OF_SCORE}) -> Tensor"
+)
+def _score(queries: Tensor, keys: Tensor, vector: Tensor) -> Tensor:
+    return choose(queries).score(queries, keys, vector)
+
+
+@torch.library.custom_op(
+    "regard::additive_score_backward",
+    mutates_args=(),
+    schema=f"(Tensor grad_scores, {OF_SCORE}) -> (Tensor, Tensor, Tensor)",
+)
+def _score_backward(
+    grad_scores: Tensor, queries: Tensor, keys: Tensor, vector: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    return choose(queries).differentiate_score(grad_scores, queries, keys, vector)
+
+
+@_attend.register_fake
+def _(*arguments: Any) -> tuple[Tensor, Tensor]:
+    queries, keys, _, values = arguments[:4]
+    batch, target, _ = queries.shape
+    context = values.new_empty(batch, target, values.size(2))
+    return context, _new_scores(queries, keys)
+
+
+@_attend_backward.register_fake
+def _(*arguments: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    queries, keys, vector, values = (_new_like(tensor) for tensor in arguments[2:6])
+    return queries, keys, vector, values
+
+
+@_score.register_fake
+def _(queries: Tensor, keys: Tensor, vector: Tensor) -> Tensor:
+    del vector
+    return _new_scores(queries, keys)
+
+
+@_score_backward.register_fake
+def _(
+    grad_scores: Tensor, queries: Tensor, keys: Tensor, vector: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    del grad_scores
+    return _new_like(queries), _new_like(keys), _new_like(vector)
+
+
+def _new_like(tensor: Tensor) -> Tensor:
+    """Without the strides: gradients are dense."""
+    return tensor.new_empty(tensor.shape)
+
+
+def _new_scores(queries: Tensor, keys: Tensor) -> Tensor:
+    dtype = torch.promote_types(queries.dtype, torch.float32)
+    return queries.new_empty(*queries.shape[:2], keys.size(1), dtype=dtype)
+
+
+def _keep_attend(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    queries, keys, vector, values, mask, drop, scale, _ = inputs
+    ctx.save_for_backward(queries, keys, vector, values, mask, drop, output[1])
+    ctx.scale = scale
+    ctx.set_materialize_grads(False)
+
+
+def _through_attend(
+    ctx: Any, grad_context: Tensor | None, grad_weights: Tensor | None
+) -> tuple[Tensor | None, ...]:
+    queries, keys, vector, values, mask, drop, weights = ctx.saved_tensors
+    if grad_context is None and grad_weights is None:
+        return (None,) * 8
+    if grad_context is None:
+        grad_context = values.new_zeros(*queries.shape[:2], values.size(2))
+    gradients = _attend_backward(
+        grad_context, grad_weights, queries, keys, vector, values, mask, drop, ctx.scale, weights
+    )
+    return (*gradients, None, None, None, None)
+
+
+def _keep_score(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+    del output
+    ctx.save_for_backward(*inputs)
+
+
+def _through_score(ctx: Any, grad_scores: Tensor) -> tuple[Tensor, ...]:
+    return _score_backward(grad_scores, *ctx.saved_tensors)
+
+
+def _keep_nothing(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    del ctx, inputs, output
+
+
+def _refuse(ctx: Any, *gradients: Any) -> Any:
+    del ctx, gradients
+    raise NotImplementedError(
+        "additive attention has first derivatives only, but a second one was asked for: "
+        "form tanh(queries + keys) @ vector in torch for that"
+    )
+
+
+_attend.register_autograd(_through_attend, setup_context=_keep_attend)
+_score.register_autograd(_through_score, setup_context=_keep_score)
+_attend_backward.register_autograd(_refuse, setup_context=_keep_nothing)
+_score_backward.register_autograd(_refuse, setup_context=_keep_nothing)

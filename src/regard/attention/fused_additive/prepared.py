@@ -1,0 +1,21 @@
+"""Keys as additive attention looks at them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from regard.shapes import Float, Tensor
+
+
+@dataclass(frozen=True)
+class AdditiveKeys:
+    """Projected keys, and e^{2k} of them for decoding, where it was taken once for every step to
+    come. It is indexed by sentences, as a tensor is."""
+
+    projected: Float[Tensor, "*batch source size"]
+    powers: Float[Tensor, "*batch source size"] | None = None
+
+    def __getitem__(self, index: Any) -> AdditiveKeys:
+        powers = None if self.powers is None else self.powers[index]
+        return AdditiveKeys(self.projected[index], powers)

@@ -1,0 +1,185 @@
+"""Additive attention in tiles, in plain torch: for every device and float type, and the judge of the
+kernels.
+
+    score_ij = sum_d v_d tanh(q_id + k_jd) = sum_d v_d - 2 sum_d v_d s_ijd
+    s_ijd    = 1 / (1 + e^{2 q_id} e^{2 k_jd})            ds/dq = ds/dk = -2 s (1 - s)
+
+The exponentials are taken once a query and once a key; for every pair remain one product, one sum
+and one division, in a buffer that stays in the cache. The sum of v is the same for every key, so
+softmax drops it.
+
+Nothing here is differentiable by torch: every function has its gradients beside it.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from regard.attention.fused_additive.gradients import Gradients
+from regard.attention.fused_additive.tiles import Chunk, Pairs, in_range, power, seen_only
+from regard.shapes import Bool, Float, Tensor
+
+
+def attend(
+    queries: Float[Tensor, "batch target size"],
+    keys: Float[Tensor, "batch source size"],
+    vector: Float[Tensor, "size"],
+    values: Float[Tensor, "batch source value"],
+    mask: Bool[Tensor, "batch|1 target|1 source"] | None = None,
+    drop: Float[Tensor, "batch target source"] | None = None,
+    scale: float = 1.0,
+    powers: Float[Tensor, "batch source size"] | None = None,
+) -> tuple[Float[Tensor, "batch target value"], Float[Tensor, "batch target source"]]:
+    """Contexts, and the weights before dropout. A row that sees nothing is zero in both.
+
+    `drop` multiplies the weights; `powers` is e^{2k} where it is there already. What no query sees
+    may hold anything, NaN too."""
+    pairs = Pairs(queries, keys, mask, powers)
+    weights = pairs.new(*pairs.axes)
+    for chunk in pairs.chunks():
+        _weigh(chunk, vector, scale, weights[chunk.batch, chunk.rows])
+    kept = weights if drop is None else weights * drop
+    context = torch.bmm(kept, values.to(pairs.dtype))
+    if mask is not None and not (context.is_cpu and context.sum().isfinite()):
+        context = torch.bmm(kept, seen_only(values, mask).to(pairs.dtype))
+    return context.to(values.dtype), weights
+
+
+def differentiate(
+    grad_context: Float[Tensor, "batch target value"],
+    grad_weights: Float[Tensor, "batch target source"] | None,
+    queries: Float[Tensor, "batch target size"],
+    keys: Float[Tensor, "batch source size"],
+    vector: Float[Tensor, "size"],
+    values: Float[Tensor, "batch source value"],
+    mask: Bool[Tensor, "batch|1 target|1 source"] | None = None,
+    drop: Float[Tensor, "batch target source"] | None = None,
+    scale: float = 1.0,
+    weights: Float[Tensor, "batch target source"] | None = None,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Gradients of queries, keys, vector and values. Weights that are not given are formed again."""
+    pairs = Pairs(queries, keys, mask)
+    gradients = Gradients(pairs)
+    grad_values = pairs.new(*values.shape).zero_()
+    for chunk in pairs.chunks():
+        place = chunk.batch, chunk.rows
+        shares = pairs.new(*chunk.axes) if weights is None else weights[place]
+        if weights is None:
+            _weigh(chunk, vector, scale, shares)
+        above = grad_context[place].to(pairs.dtype)
+        grad_shares = torch.bmm(above, values[chunk.batch].to(pairs.dtype).mT)
+        kept = shares
+        if drop is not None:
+            kept = shares * drop[place]
+            grad_shares.mul_(drop[place])
+        if grad_weights is not None:
+            grad_shares.add_(grad_weights[place])
+        grad_values[chunk.batch].baddbmm_(kept.mT, above)
+        gradients.add(chunk, through_softmax(grad_shares, shares, chunk.mask, scale))
+    grad_queries = gradients.of_queries(queries, vector)
+    return grad_queries, *gradients.of_keys(keys, vector), grad_values.to(values.dtype)
+
+
+def powers(keys: Float[Tensor, "*batch source size"]) -> Tensor | None:
+    """e^{2k} for `attend`; None where a key is out of the range."""
+    keys = keys.to(torch.promote_types(keys.dtype, torch.float32))
+    return power(keys) if in_range(keys) else None
+
+
+def score(
+    queries: Float[Tensor, "batch target size"],
+    keys: Float[Tensor, "batch source size"],
+    vector: Float[Tensor, "size"],
+) -> Float[Tensor, "batch target source"]:
+    """The scores themselves, with the sum of the vector that softmax drops."""
+    pairs = Pairs(queries, keys)
+    scores = pairs.new(*pairs.axes)
+    for chunk in pairs.chunks():
+        _score(chunk, vector, scores[chunk.batch, chunk.rows])
+    return scores.add_(vector.to(pairs.dtype).sum())
+
+
+def differentiate_score(
+    grad_scores: Float[Tensor, "batch target source"],
+    queries: Float[Tensor, "batch target size"],
+    keys: Float[Tensor, "batch source size"],
+    vector: Float[Tensor, "size"],
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Gradients of queries, keys and vector."""
+    pairs = Pairs(queries, keys)
+    gradients = _gather(Gradients(pairs), pairs, grad_scores)
+    return gradients.of_queries(queries, vector), *gradients.of_keys(keys, vector)
+
+
+def differentiate_queries(
+    grad_scores: Float[Tensor, "batch target source"],
+    queries: Float[Tensor, "batch target size"],
+    keys: Float[Tensor, "batch source size"],
+    vector: Float[Tensor, "size"],
+    powers: Float[Tensor, "batch source size"] | None = None,
+) -> Float[Tensor, "batch target size"]:
+    """The queries' gradient alone: all that a step of a loop has to know at once."""
+    pairs = Pairs(queries, keys, powers=powers)
+    gradients = _gather(Gradients(pairs, of_keys=False), pairs, grad_scores)
+    return gradients.of_queries(queries, vector)
+
+
+def differentiate_keys(
+    grad_scores: Float[Tensor, "batch target source"],
+    queries: Float[Tensor, "batch target size"],
+    keys: Float[Tensor, "batch source size"],
+    vector: Float[Tensor, "size"],
+) -> tuple[Float[Tensor, "batch source size"], Float[Tensor, "size"]]:
+    """The gradients of keys and vector alone: what a loop leaves for its end."""
+    pairs = Pairs(queries, keys)
+    gradients = _gather(Gradients(pairs, of_queries=False), pairs, grad_scores)
+    return gradients.of_keys(keys, vector)
+
+
+def through_softmax(
+    grad_weights: Float[Tensor, "batch target source"],
+    weights: Float[Tensor, "batch target source"],
+    mask: Bool[Tensor, "batch|1 target|1 source"] | None,
+    scale: float,
+) -> Float[Tensor, "batch target source"]:
+    """The scores' gradient, scale * w (g - sum(w g)), in the place of the weights' gradient."""
+    if mask is not None:  # hidden values may be NaN, and zero times NaN is NaN
+        grad_weights.masked_fill_(~mask, 0)
+    grad_weights.mul_(weights)
+    total = grad_weights.sum(dim=-1, keepdim=True)
+    return grad_weights.addcmul_(weights, total, value=-1).mul_(scale)
+
+
+def _gather(gradients: Gradients, pairs: Pairs, grad_scores: Tensor) -> Gradients:
+    for chunk in pairs.chunks():
+        gradients.add(chunk, grad_scores[chunk.batch, chunk.rows].to(pairs.dtype))
+    return gradients
+
+
+def _score(
+    chunk: Chunk, vector: Float[Tensor, "size"], scores: Float[Tensor, "batch row column"]
+) -> None:
+    """The scores without their constant."""
+    weighed = vector.to(scores.dtype).mul(-2)
+    for tile in chunk.tiles():
+        found = torch.mv(tile.shares.flatten(0, 2), weighed)
+        scores[tile.batch, tile.rows, tile.columns] = found.view(tile.shares.shape[:3])
+
+
+def _weigh(
+    chunk: Chunk,
+    vector: Float[Tensor, "size"],
+    scale: float,
+    weights: Float[Tensor, "batch row column"],
+) -> None:
+    """The softmax of the scores."""
+    mask = chunk.mask
+    if mask is not None:
+        weights.zero_()  # tiles that are hidden are never formed
+    _score(chunk, vector, weights)
+    weights.mul_(scale)
+    if mask is not None:
+        weights.masked_fill_(~mask, -torch.inf)
+    highest = weights.amax(dim=-1, keepdim=True).clamp_(min=torch.finfo(weights.dtype).min)
+    weights.sub_(highest).exp_()
+    weights.div_(weights.sum(dim=-1, keepdim=True).clamp_(min=torch.finfo(weights.dtype).tiny))

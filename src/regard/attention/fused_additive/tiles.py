@@ -1,0 +1,213 @@
+"""Pairs of queries and keys, cut into chunks that fit in memory and tiles that fit in the cache.
+
+    batch ┬ chunk: some sentences, some of their rows (queries), every column (key)
+          └──┬ tile: some of those, and the columns between the first and last that they see
+
+For every pair and number, s = 1 / (1 + e^{2q} e^{2k}), so that tanh(q + k) = 1 - 2 s.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from regard.shapes import Bool, Float, Tensor
+
+LIMITS = {torch.float32: 43.0, torch.float64: 354.0}
+"""How large queries and keys may be for e^{2x} to be a normal number. In tiles with larger ones s is
+formed as sigmoid(-2 (q + k)), which is right everywhere and slower."""
+
+TILE_SIZE = 1 << 17
+"""Numbers in a tile on a CPU: half a megabyte, which stays in the cache of one core."""
+
+LARGE_TILE_SIZE = 1 << 24
+"""On other devices, where starting a computation costs more than the cache saves."""
+
+CHUNK_SIZE = 1 << 20
+"""Scores, or numbers in queries and keys, that are worked on together."""
+
+
+def power(vectors: Tensor) -> Tensor:
+    """e^{2x}."""
+    return vectors.mul(2).exp_()
+
+
+def in_range(vectors: Tensor) -> bool:
+    """Whether all have a normal e^{2x}; not where one is NaN."""
+    if vectors.numel() == 0:
+        return True
+    lowest, highest = torch.aminmax(vectors)
+    limit = LIMITS[vectors.dtype]
+    return bool(highest <= limit) and bool(lowest >= -limit)
+
+
+def seen_only(vectors: Tensor, mask: Tensor) -> Tensor:
+    """Zeros for what no query sees, so that whatever stood there is in nobody's way."""
+    return torch.where(mask.any(dim=1)[..., None], vectors, 0)
+
+
+@dataclass(frozen=True)
+class Tile:
+    """Where in its chunk it lies, and s there: its own only until the next tile is formed."""
+
+    batch: slice
+    rows: slice
+    columns: slice
+    shares: Float[Tensor, "batch row column size"]
+
+
+@dataclass(frozen=True)
+class Reach:
+    """The largest absolute value of every query and every key, where not all are in the range."""
+
+    queries: list[list[float]]
+    keys: list[list[float]]
+
+
+class Pairs:
+    """All queries with all keys: what they are cut by, and how s is formed."""
+
+    def __init__(
+        self,
+        queries: Float[Tensor, "batch target size"],
+        keys: Float[Tensor, "batch source size"],
+        mask: Bool[Tensor, "batch|1 target|1 source"] | None = None,
+        powers: Float[Tensor, "batch source size"] | None = None,
+    ) -> None:
+        self.dtype = torch.promote_types(queries.dtype, torch.float32)
+        self.device = queries.device
+        self.queries, self.keys = queries.to(self.dtype), keys.to(self.dtype)
+        self.mask, self.powers, self.limit = mask, powers, LIMITS[self.dtype]
+        self.axes = (*queries.shape[:2], keys.size(1))
+        self.size = queries.size(-1)
+        self.reach: Reach | None = None
+        if not (in_range(self.queries) and (powers is not None or in_range(self.keys))):
+            if mask is not None:
+                self.keys, self.powers = seen_only(self.keys, mask), None
+            self.reach = Reach(_largest(self.queries), _largest(self.keys))
+        self.spans = None if mask is None else _spans(mask)
+        self.one = torch.ones((), dtype=self.dtype, device=self.device)
+        self.buffer = self._new_buffer()
+
+    def new(self, *shape: int) -> Tensor:
+        """Room for numbers of the type that is computed in."""
+        return torch.empty(shape, dtype=self.dtype, device=self.device)
+
+    def chunks(self) -> Iterator[Chunk]:
+        """Everything, some sentences after the other."""
+        num_batch, num_rows, num_columns = self.axes
+        largest = max(num_rows * num_columns, (num_rows + num_columns) * self.size, 1)
+        sentences = max(1, min(num_batch, CHUNK_SIZE // largest))
+        rows = max(1, CHUNK_SIZE // max(1, sentences * num_columns))
+        for batch in _parts(0, num_batch, sentences):
+            keys = self.keys[batch]
+            powers = power(keys) if self.powers is None else self.powers[batch]
+            for row in _parts(0, num_rows, rows):
+                yield Chunk(self, batch, row, self.queries[batch, row], keys, powers)
+
+    def _new_buffer(self) -> Tensor:
+        limit = TILE_SIZE if self.device.type == "cpu" else LARGE_TILE_SIZE
+        return self.new(max(min(limit, math.prod(self.axes) * self.size), self.size))
+
+
+class Chunk:
+    """Some sentences and some of their rows, with all columns."""
+
+    def __init__(
+        self, pairs: Pairs, batch: slice, rows: slice, queries: Tensor, keys: Tensor, powers: Tensor
+    ) -> None:
+        self.pairs, self.batch, self.rows = pairs, batch, rows
+        self.queries, self.keys = queries, keys
+        self.query_powers, self.key_powers = power(queries), powers
+        self.axes = (*queries.shape[:2], keys.size(1))
+
+    @property
+    def mask(self) -> Bool[Tensor, "batch|1 row|1 column"] | None:
+        mask = self.pairs.mask
+        if mask is None:
+            return None
+        return mask[
+            self.batch if mask.size(0) > 1 else slice(0, 1),
+            self.rows if mask.size(1) > 1 else slice(0, 1),
+        ]
+
+    def tiles(self) -> Iterator[Tile]:
+        """Every pair that is not hidden, and some that are, a buffer at a time."""
+        size, (num_batch, num_rows, num_columns) = self.pairs.size, self.axes
+        room = max(1, self.pairs.buffer.numel() // max(1, size))
+        columns = max(1, min(num_columns, room))
+        sentences = max(1, min(num_batch, room // columns))
+        rows = max(1, min(num_rows, room // (columns * sentences)))
+        for batch in _parts(0, num_batch, sentences):
+            for row in _parts(0, num_rows, rows):
+                first, end = self._span(batch, row)
+                for column in _parts(first, end, columns):
+                    yield Tile(batch, row, column, self._shares(batch, row, column))
+
+    def _span(self, batch: slice, rows: slice) -> tuple[int, int]:
+        """From the first column that one of these rows sees to after the last."""
+        spans = self.pairs.spans
+        if spans is None:
+            return 0, self.axes[2]
+        seen = [span for row in _cut(spans, self.batch, batch) for span in _cut(row, self.rows, rows)]
+        return min(first for first, _ in seen), max(end for _, end in seen)
+
+    def _shares(self, batch: slice, rows: slice, columns: slice) -> Tensor:
+        """s of a tile, in the buffer."""
+        pairs = self.pairs
+        fits = pairs.reach is None or (
+            _is_within(pairs.reach.queries, self.batch, batch, self.rows, rows, pairs.limit)
+            and _is_within(pairs.reach.keys, self.batch, batch, slice(0, 1), columns, pairs.limit)
+        )
+        asking, asked = (
+            (self.query_powers, self.key_powers) if fits else (self.queries, self.keys)
+        )
+        asking, asked = asking[batch, rows].unsqueeze(2), asked[batch, columns].unsqueeze(1)
+        shape = (asking.size(0), asking.size(1), asked.size(2), pairs.size)
+        shares = pairs.buffer[: math.prod(shape)].view(shape)
+        if fits:
+            return torch.addcmul(pairs.one, asking, asked, out=shares).reciprocal_()
+        return torch.add(asking, asked, out=shares).mul_(-2).sigmoid_()
+
+
+def _parts(first: int, end: int, size: int) -> Iterator[slice]:
+    for start in range(first, end, size):
+        yield slice(start, min(start + size, end))
+
+
+def _cut(numbers: list[Any], chunk: slice, tile: slice) -> list[Any]:
+    """A tile's part, within its chunk's, of what may be one for all."""
+    if len(numbers) == 1:
+        return numbers
+    return numbers[chunk.start + tile.start : chunk.start + tile.stop]
+
+
+def _largest(vectors: Float[Tensor, "batch position size"]) -> list[list[float]]:
+    """The largest absolute value of every vector."""
+    return torch.stack([vectors.amax(dim=-1), -vectors.amin(dim=-1)]).amax(dim=0).tolist()
+
+
+def _is_within(
+    reach: list[list[float]], sentences: slice, batch: slice, chunk: slice, part: slice, limit: float
+) -> bool:
+    """Whether no vector of a tile goes beyond the limit; a NaN does."""
+    return all(
+        largest <= limit
+        for row in reach[sentences.start + batch.start : sentences.start + batch.stop]
+        for largest in row[chunk.start + part.start : chunk.start + part.stop]
+    )
+
+
+def _spans(mask: Bool[Tensor, "batch target source"]) -> list[list[tuple[int, int]]]:
+    """For every row the first column it sees and the one after the last."""
+    num_columns = mask.size(2)
+    marks = mask.to(torch.uint8)
+    first = marks.argmax(dim=2)
+    end = num_columns - marks.flip(2).argmax(dim=2)
+    sees = mask.any(dim=2)
+    first, end = first.where(sees, num_columns), end.where(sees, 0)
+    return torch.stack([first, end], dim=-1).tolist()
