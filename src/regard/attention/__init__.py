@@ -8,6 +8,7 @@ Pure: it knows no recurrent layer, no text and no training.
 """
 
 from regard.attention.attend import Attended, Attention
+from regard.attention.fused_additive import AdditiveKeys, additive_attention, additive_scores
 from regard.attention.masks import causal, padding, window
 from regard.attention.multihead import AttendedHeads, MultiHeadAttention, PreparedHeads
 from regard.attention.normalisers import Entmax15, Normaliser, Softmax, Sparsemax
@@ -17,6 +18,7 @@ from regard.attention.scores import (
     Cosine,
     Dot,
     General,
+    Prepared,
     ScaledDot,
     Score,
     SharedAdditive,
@@ -24,6 +26,7 @@ from regard.attention.scores import (
 
 __all__ = [
     "Additive",
+    "AdditiveKeys",
     "Attended",
     "AttendedHeads",
     "Attention",
@@ -34,12 +37,15 @@ __all__ = [
     "General",
     "MultiHeadAttention",
     "Normaliser",
+    "Prepared",
     "PreparedHeads",
     "ScaledDot",
     "Score",
     "SharedAdditive",
     "Softmax",
     "Sparsemax",
+    "additive_attention",
+    "additive_scores",
     "causal",
     "padding",
     "window",

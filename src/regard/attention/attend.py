@@ -8,8 +8,9 @@ from typing import Any
 from torch import nn
 
 from regard.attention.fused_dot import dot_scale, fused_dot
+from regard.attention.fused_additive import additive_attention
 from regard.attention.normalisers import Normaliser, Softmax
-from regard.attention.scores import Score
+from regard.attention.scores import Additive, Concat, Prepared, Score, SharedAdditive
 from regard.shapes import Bool, Float, Tensor
 
 
@@ -38,28 +39,25 @@ class Attention(nn.Module):
         self.normaliser = Softmax() if normaliser is None else normaliser
         self.dropout = nn.Dropout(dropout)
 
-    def prepare(
-        self, keys: Float[Tensor, "*batch source key"]
-    ) -> Float[Tensor, "*batch source prepared"]:
+    def prepare(self, keys: Float[Tensor, "*batch source key"]) -> Prepared:
         """What the score needs of the keys, once a source."""
         return self.score.prepare(keys)
 
     def forward(
         self,
         queries: Float[Tensor, "*batch target query"],
-        prepared: Float[Tensor, "*batch source prepared"],
+        prepared: Prepared,
         values: Float[Tensor, "*batch source value"],
         mask: Bool[Tensor, "*#batch #target #source"] | None = None,
         state: Any = None,
         *,
         need_weights: bool = False,
     ) -> Attended:
-        """Attend. The mask broadcasts to "*batch target source". With `need_weights` the plain
-        formula runs and its parts are returned; without, the fastest path that is equal to it."""
-        scale = dot_scale(self.score, self.normaliser, queries.size(-1))
-        if not need_weights and scale is not None and queries.size(-1) == prepared.size(-1):
-            dropout = self.dropout.p if self.training else 0.0
-            context = fused_dot(queries, prepared, values, mask, scale, dropout)
+        """Attend. The mask broadcasts to "*batch target source". With `need_weights` scores, weights
+        and contexts are formed one after the other and all returned; without, the fastest path that
+        is equal to that."""
+        context = None if need_weights else self._fused(queries, prepared, values, mask)
+        if context is not None:
             return Attended(context, None, None, state)
         scores = self.score(queries, prepared)
         weights = self.normaliser(scores, mask)
@@ -67,3 +65,29 @@ class Attention(nn.Module):
         if not need_weights:
             return Attended(context, None, None, state)
         return Attended(context, weights, scores, state)
+
+    def _fused(
+        self,
+        queries: Float[Tensor, "*batch target query"],
+        prepared: Prepared,
+        values: Float[Tensor, "*batch source value"],
+        mask: Bool[Tensor, "*#batch #target #source"] | None,
+    ) -> Float[Tensor, "*batch target value"] | None:
+        """The context by one kernel, where there is one for this score and normaliser."""
+        dropout = self.dropout.p if self.training else 0.0
+        match self.score, self.normaliser:
+            case (Additive() | Concat() | SharedAdditive() as score, Softmax() as softmax):
+                context, _ = additive_attention(
+                    score.ask(queries),
+                    prepared,
+                    score.vector,
+                    values,
+                    mask,
+                    scale=1 / softmax.temperature,
+                    dropout=dropout,
+                )
+                return context
+        scale = dot_scale(self.score, self.normaliser, queries.size(-1))
+        if scale is None or queries.size(-1) != prepared.size(-1):
+            return None
+        return fused_dot(queries, prepared, values, mask, scale, dropout)

@@ -8,6 +8,7 @@ from typing import Any
 from torch import nn
 
 from regard.attention.attend import Attention
+from regard.attention.scores import Prepared
 from regard.shapes import Bool, Float, Tensor
 
 
@@ -15,7 +16,7 @@ from regard.shapes import Bool, Float, Tensor
 class PreparedHeads:
     """Keys (as the score prepared them) and values of every head: what a decoder's state keeps."""
 
-    keys: Float[Tensor, "*batch head source prepared"]
+    keys: Prepared
     values: Float[Tensor, "*batch head source value"]
 
 

@@ -1,34 +1,37 @@
 """How well a key answers a query: the published scores, each as its formula.
 
 Every score has `prepare(keys)`, which does the work that depends on the keys alone (once a source,
-however many queries come), and is called with queries and what it prepared.
+however many queries come), and is called with queries and what it prepared: a tensor, or a record of
+tensors that is indexed by sentences as a tensor is.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import nn
 from torch.nn import functional as F
 
+from regard.attention.fused_additive import AdditiveKeys, additive_scores, prepare
 from regard.shapes import Float, Tensor
+
+Prepared = Float[Tensor, "*batch source prepared"] | AdditiveKeys
+"""What a score makes of keys."""
 
 
 @runtime_checkable
 class Score(Protocol):
     """What every score is."""
 
-    def prepare(
-        self, keys: Float[Tensor, "*batch source key"]
-    ) -> Float[Tensor, "*batch source prepared"]:
+    def prepare(self, keys: Float[Tensor, "*batch source key"]) -> Prepared:
         """The work that depends on the keys alone."""
 
     def __call__(
         self,
         queries: Float[Tensor, "*batch target query"],
-        prepared: Float[Tensor, "*batch source prepared"],
+        prepared: Any,
     ) -> Float[Tensor, "*batch target source"]:
         """One number for every query and key."""
 
@@ -99,17 +102,18 @@ class Additive(nn.Module):
         self.vector = nn.Parameter(torch.empty(size))
         nn.init.uniform_(self.vector, -(size**-0.5), size**-0.5)
 
-    def prepare(
-        self, keys: Float[Tensor, "*batch source key"]
-    ) -> Float[Tensor, "*batch source size"]:
-        return self.key(keys)
+    def prepare(self, keys: Float[Tensor, "*batch source key"]) -> AdditiveKeys:
+        return prepare(self.key(keys))
+
+    def ask(
+        self, queries: Float[Tensor, "*batch target query"]
+    ) -> Float[Tensor, "*batch target size"]:
+        return self.query(queries)
 
     def forward(
-        self,
-        queries: Float[Tensor, "*batch target query"],
-        prepared: Float[Tensor, "*batch source prepared"],
+        self, queries: Float[Tensor, "*batch target query"], prepared: AdditiveKeys
     ) -> Float[Tensor, "*batch target source"]:
-        return _tanh_score(self.query(queries), prepared, self.vector)
+        return _tanh_score(self.ask(queries), prepared, self.vector)
 
 
 class Concat(nn.Module):
@@ -124,18 +128,18 @@ class Concat(nn.Module):
         self.vector = nn.Parameter(torch.empty(size))
         nn.init.uniform_(self.vector, -(size**-0.5), size**-0.5)
 
-    def prepare(
-        self, keys: Float[Tensor, "*batch source key"]
-    ) -> Float[Tensor, "*batch source size"]:
-        return F.linear(keys, self.joined.weight[:, self.query_size :], self.joined.bias)
+    def prepare(self, keys: Float[Tensor, "*batch source key"]) -> AdditiveKeys:
+        return prepare(F.linear(keys, self.joined.weight[:, self.query_size :], self.joined.bias))
+
+    def ask(
+        self, queries: Float[Tensor, "*batch target query"]
+    ) -> Float[Tensor, "*batch target size"]:
+        return F.linear(queries, self.joined.weight[:, : self.query_size])
 
     def forward(
-        self,
-        queries: Float[Tensor, "*batch target query"],
-        prepared: Float[Tensor, "*batch source prepared"],
+        self, queries: Float[Tensor, "*batch target query"], prepared: AdditiveKeys
     ) -> Float[Tensor, "*batch target source"]:
-        asked = F.linear(queries, self.joined.weight[:, : self.query_size])
-        return _tanh_score(asked, prepared, self.vector)
+        return _tanh_score(self.ask(queries), prepared, self.vector)
 
 
 class SharedAdditive(nn.Module):
@@ -148,23 +152,24 @@ class SharedAdditive(nn.Module):
         self.vector = nn.Parameter(torch.empty(size))
         nn.init.uniform_(self.vector, -(size**-0.5), size**-0.5)
 
-    def prepare(
-        self, keys: Float[Tensor, "*batch source key"]
-    ) -> Float[Tensor, "*batch source size"]:
-        return self.shared(keys)
+    def prepare(self, keys: Float[Tensor, "*batch source key"]) -> AdditiveKeys:
+        return prepare(self.shared(keys))
 
-    def forward(
-        self,
-        queries: Float[Tensor, "*batch target query"],
-        prepared: Float[Tensor, "*batch source prepared"],
-    ) -> Float[Tensor, "*batch target source"]:
+    def ask(
+        self, queries: Float[Tensor, "*batch target query"]
+    ) -> Float[Tensor, "*batch target size"]:
         if queries.size(-1) != self.shared.in_features:
             raise ValueError(
                 f"SharedAdditive uses one matrix for queries and keys of size "
                 f"{self.shared.in_features}, but queries of size {queries.size(-1)} came: "
                 "use Additive or Concat"
             )
-        return _tanh_score(F.linear(queries, self.shared.weight), prepared, self.vector)
+        return F.linear(queries, self.shared.weight)
+
+    def forward(
+        self, queries: Float[Tensor, "*batch target query"], prepared: AdditiveKeys
+    ) -> Float[Tensor, "*batch target source"]:
+        return _tanh_score(self.ask(queries), prepared, self.vector)
 
 
 class Cosine(nn.Module):
@@ -186,11 +191,10 @@ class Cosine(nn.Module):
 
 
 def _tanh_score(
-    queries: Float[Tensor, "*batch target size"],
-    keys: Float[Tensor, "*batch source size"],
-    vector: Float[Tensor, "size"],
+    queries: Float[Tensor, "*batch target size"], prepared: AdditiveKeys, vector: Tensor
 ) -> Float[Tensor, "*batch target source"]:
-    return torch.tanh(queries.unsqueeze(-2) + keys.unsqueeze(-3)) @ vector
+    scores = additive_scores(queries, prepared.projected, vector)
+    return scores.to(torch.promote_types(queries.dtype, prepared.projected.dtype))
 
 
 def _check_equal(name: str, queries: Tensor, keys: Tensor) -> None:

@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from regard.attention import Attended, Attention
+from regard.attention import Attended, Attention, Prepared
 from regard.attention.masks import padding
 from regard.data.batch import Tokens
 from regard.layers.recurrent import RecurrentStack
@@ -55,7 +55,7 @@ class RecurrentEncoder(nn.Module):
 class PreparedMemory:
     """What a recurrent decoder looks at, its keys projected once: one a sentence."""
 
-    prepared: Float[Tensor, "batch source prepared"]
+    prepared: Prepared
     values: Float[Tensor, "batch source value"]
     mask: Bool[Tensor, "batch 1 source"]
 
