@@ -7,8 +7,8 @@ from typing import Any
 
 from torch import nn
 
-from regard.attention.fused_dot import dot_scale, fused_dot
 from regard.attention.fused_additive import additive_attention
+from regard.attention.fused_dot import dot_scale, fused_dot
 from regard.attention.normalisers import Normaliser, Softmax
 from regard.attention.scores import Additive, Concat, Prepared, Score, SharedAdditive
 from regard.shapes import Bool, Float, Tensor
@@ -53,9 +53,9 @@ class Attention(nn.Module):
         *,
         need_weights: bool = False,
     ) -> Attended:
-        """Attend. The mask broadcasts to "*batch target source". With `need_weights` scores, weights
-        and contexts are formed one after the other and all returned; without, the fastest path that
-        is equal to that."""
+        """Attend. The mask broadcasts to "*batch target source". With `need_weights` scores,
+        weights and contexts are formed one after the other and all returned; without, the fastest
+        path runs that is equal to that."""
         context = None if need_weights else self._fused(queries, prepared, values, mask)
         if context is not None:
             return Attended(context, None, None, state)
@@ -88,6 +88,8 @@ class Attention(nn.Module):
                 )
                 return context
         scale = dot_scale(self.score, self.normaliser, queries.size(-1))
-        if scale is None or queries.size(-1) != prepared.size(-1):
+        if scale is None or not isinstance(prepared, Tensor):
+            return None
+        if queries.size(-1) != prepared.size(-1):
             return None
         return fused_dot(queries, prepared, values, mask, scale, dropout)

@@ -8,7 +8,7 @@ from typing import Any
 from torch import nn
 
 from regard.attention.attend import Attention
-from regard.attention.scores import Prepared
+from regard.attention.fused_additive import AdditiveKeys
 from regard.shapes import Bool, Float, Tensor
 
 
@@ -16,7 +16,7 @@ from regard.shapes import Bool, Float, Tensor
 class PreparedHeads:
     """Keys (as the score prepared them) and values of every head: what a decoder's state keeps."""
 
-    keys: Prepared
+    keys: Float[Tensor, "*batch head source prepared"] | AdditiveKeys
     values: Float[Tensor, "*batch head source value"]
 
 

@@ -1,8 +1,8 @@
 """How well a key answers a query: the published scores, each as its formula.
 
 Every score has `prepare(keys)`, which does the work that depends on the keys alone (once a source,
-however many queries come), and is called with queries and what it prepared: a tensor, or a record of
-tensors that is indexed by sentences as a tensor is.
+however many queries come), and is called with queries and what it prepared: a tensor, or a record
+of tensors that is indexed by sentences as a tensor is.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from torch.nn import functional as F
 from regard.attention.fused_additive import AdditiveKeys, additive_scores, prepare
 from regard.shapes import Float, Tensor
 
-Prepared = Float[Tensor, "*batch source prepared"] | AdditiveKeys
+Prepared = Float[Tensor, "..."] | AdditiveKeys
 """What a score makes of keys."""
 
 

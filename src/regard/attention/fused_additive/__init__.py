@@ -30,8 +30,8 @@ def additive_attention(
     scale: float = 1.0,
     dropout: float = 0.0,
 ) -> tuple[Float[Tensor, "*batch target value"], Float[Tensor, "*batch target source"]]:
-    """softmax(scale * score) over the visible keys, times the values; and the softmax itself, before
-    dropout, at least in float32.
+    """softmax(scale * score) over the visible keys, times the values; and the softmax itself,
+    before dropout, at least in float32.
 
     A query that sees nothing gets zeros. What no query sees may hold anything, NaN too. Gradients
     flow through contexts and weights; there are no second derivatives."""

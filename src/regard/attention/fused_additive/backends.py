@@ -1,4 +1,4 @@
-"""Who computes: the kernel for this device and type where there is one, torch in tiles where not."""
+"""Who computes: the kernel for a device and type where there is one, torch in tiles where not."""
 
 from __future__ import annotations
 

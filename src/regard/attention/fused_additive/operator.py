@@ -24,7 +24,7 @@ def attend(
     keys: Float[Tensor, "batch source size"],
     vector: Float[Tensor, "size"],
     values: Float[Tensor, "batch source value"],
-    mask: Bool[Tensor, "batch|1 target|1 source"] | None,
+    mask: Bool[Tensor, "#batch #target source"] | None,
     drop: Float[Tensor, "batch target source"] | None,
     scale: float,
     powers: Float[Tensor, "batch source size"] | None = None,

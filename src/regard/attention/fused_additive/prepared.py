@@ -13,8 +13,8 @@ class AdditiveKeys:
     """Projected keys, and e^{2k} of them for decoding, where it was taken once for every step to
     come. It is indexed by sentences, as a tensor is."""
 
-    projected: Float[Tensor, "*batch source size"]
-    powers: Float[Tensor, "*batch source size"] | None = None
+    projected: Float[Tensor, "*_ source size"]
+    powers: Float[Tensor, "*_ source size"] | None = None
 
     def __getitem__(self, index: Any) -> AdditiveKeys:
         powers = None if self.powers is None else self.powers[index]

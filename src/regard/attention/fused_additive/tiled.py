@@ -1,5 +1,5 @@
-"""Additive attention in tiles, in plain torch: for every device and float type, and the judge of the
-kernels.
+"""Additive attention in tiles, in plain torch: for every device and float type, and the judge of
+the kernels.
 
     score_ij = sum_d v_d tanh(q_id + k_jd) = sum_d v_d - 2 sum_d v_d s_ijd
     s_ijd    = 1 / (1 + e^{2 q_id} e^{2 k_jd})            ds/dq = ds/dk = -2 s (1 - s)
@@ -16,7 +16,7 @@ from __future__ import annotations
 import torch
 
 from regard.attention.fused_additive.gradients import Gradients
-from regard.attention.fused_additive.tiles import Chunk, Pairs, in_range, power, seen_only
+from regard.attention.fused_additive.tiles import Chunk, Pairs, near, power, seen_only
 from regard.shapes import Bool, Float, Tensor
 
 
@@ -25,7 +25,7 @@ def attend(
     keys: Float[Tensor, "batch source size"],
     vector: Float[Tensor, "size"],
     values: Float[Tensor, "batch source value"],
-    mask: Bool[Tensor, "batch|1 target|1 source"] | None = None,
+    mask: Bool[Tensor, "#batch #target source"] | None = None,
     drop: Float[Tensor, "batch target source"] | None = None,
     scale: float = 1.0,
     powers: Float[Tensor, "batch source size"] | None = None,
@@ -52,12 +52,12 @@ def differentiate(
     keys: Float[Tensor, "batch source size"],
     vector: Float[Tensor, "size"],
     values: Float[Tensor, "batch source value"],
-    mask: Bool[Tensor, "batch|1 target|1 source"] | None = None,
+    mask: Bool[Tensor, "#batch #target source"] | None = None,
     drop: Float[Tensor, "batch target source"] | None = None,
     scale: float = 1.0,
     weights: Float[Tensor, "batch target source"] | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Gradients of queries, keys, vector and values. Weights that are not given are formed again."""
+    """Gradients of queries, keys, vector and values. Weights not given are formed again."""
     pairs = Pairs(queries, keys, mask)
     gradients = Gradients(pairs)
     grad_values = pairs.new(*values.shape).zero_()
@@ -83,7 +83,7 @@ def differentiate(
 def powers(keys: Float[Tensor, "*batch source size"]) -> Tensor | None:
     """e^{2k} for `attend`; None where a key is out of the range."""
     keys = keys.to(torch.promote_types(keys.dtype, torch.float32))
-    return power(keys) if in_range(keys) else None
+    return power(keys) if near(keys) else None
 
 
 def score(
@@ -139,7 +139,7 @@ def differentiate_keys(
 def through_softmax(
     grad_weights: Float[Tensor, "batch target source"],
     weights: Float[Tensor, "batch target source"],
-    mask: Bool[Tensor, "batch|1 target|1 source"] | None,
+    mask: Bool[Tensor, "#batch #target source"] | None,
     scale: float,
 ) -> Float[Tensor, "batch target source"]:
     """The scores' gradient, scale * w (g - sum(w g)), in the place of the weights' gradient."""

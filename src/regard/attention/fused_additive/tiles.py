@@ -18,8 +18,9 @@ import torch
 from regard.shapes import Bool, Float, Tensor
 
 LIMITS = {torch.float32: 43.0, torch.float64: 354.0}
-"""How large queries and keys may be for e^{2x} to be a normal number. In tiles with larger ones s is
-formed as sigmoid(-2 (q + k)), which is right everywhere and slower."""
+"""How far from zero a number may be for e^{2x} to be a normal one. A query or key with a number
+beyond that is far; in its pairs s is formed as sigmoid(-2 (q + k)), which is right everywhere and
+slower."""
 
 TILE_SIZE = 1 << 17
 """Numbers in a tile on a CPU: half a megabyte, which stays in the cache of one core."""
@@ -36,13 +37,17 @@ def power(vectors: Tensor) -> Tensor:
     return vectors.mul(2).exp_()
 
 
-def in_range(vectors: Tensor) -> bool:
-    """Whether all have a normal e^{2x}; not where one is NaN."""
+def near(vectors: Tensor) -> bool:
+    """Whether no vector is far. What holds a NaN is."""
     if vectors.numel() == 0:
         return True
     lowest, highest = torch.aminmax(vectors)
     limit = LIMITS[vectors.dtype]
     return bool(highest <= limit) and bool(lowest >= -limit)
+
+
+def _far(vectors: Float[Tensor, "batch position size"]) -> Bool[Tensor, "batch position"]:
+    return ~(vectors.abs().amax(dim=-1) <= LIMITS[vectors.dtype])
 
 
 def seen_only(vectors: Tensor, mask: Tensor) -> Tensor:
@@ -60,14 +65,6 @@ class Tile:
     shares: Float[Tensor, "batch row column size"]
 
 
-@dataclass(frozen=True)
-class Reach:
-    """The largest absolute value of every query and every key, where not all are in the range."""
-
-    queries: list[list[float]]
-    keys: list[list[float]]
-
-
 class Pairs:
     """All queries with all keys: what they are cut by, and how s is formed."""
 
@@ -75,20 +72,18 @@ class Pairs:
         self,
         queries: Float[Tensor, "batch target size"],
         keys: Float[Tensor, "batch source size"],
-        mask: Bool[Tensor, "batch|1 target|1 source"] | None = None,
+        mask: Bool[Tensor, "#batch #target source"] | None = None,
         powers: Float[Tensor, "batch source size"] | None = None,
     ) -> None:
         self.dtype = torch.promote_types(queries.dtype, torch.float32)
         self.device = queries.device
         self.queries, self.keys = queries.to(self.dtype), keys.to(self.dtype)
-        self.mask, self.powers, self.limit = mask, powers, LIMITS[self.dtype]
+        self.mask, self.powers = mask, powers
         self.axes = (*queries.shape[:2], keys.size(1))
         self.size = queries.size(-1)
-        self.reach: Reach | None = None
-        if not (in_range(self.queries) and (powers is not None or in_range(self.keys))):
-            if mask is not None:
-                self.keys, self.powers = seen_only(self.keys, mask), None
-            self.reach = Reach(_largest(self.queries), _largest(self.keys))
+        self.all_near = near(self.queries) and (powers is not None or near(self.keys))
+        if not self.all_near and mask is not None:
+            self.keys, self.powers = seen_only(self.keys, mask), None
         self.spans = None if mask is None else _spans(mask)
         self.one = torch.ones((), dtype=self.dtype, device=self.device)
         self.buffer = self._new_buffer()
@@ -123,10 +118,11 @@ class Chunk:
         self.pairs, self.batch, self.rows = pairs, batch, rows
         self.queries, self.keys = queries, keys
         self.query_powers, self.key_powers = power(queries), powers
+        self.far = None if pairs.all_near else (_far(queries), _far(keys))
         self.axes = (*queries.shape[:2], keys.size(1))
 
     @property
-    def mask(self) -> Bool[Tensor, "batch|1 row|1 column"] | None:
+    def mask(self) -> Bool[Tensor, "#batch #row column"] | None:
         mask = self.pairs.mask
         if mask is None:
             return None
@@ -153,25 +149,26 @@ class Chunk:
         spans = self.pairs.spans
         if spans is None:
             return 0, self.axes[2]
-        seen = [span for row in _cut(spans, self.batch, batch) for span in _cut(row, self.rows, rows)]
+        sentences = _cut(spans, self.batch, batch)
+        seen = [span for sentence in sentences for span in _cut(sentence, self.rows, rows)]
         return min(first for first, _ in seen), max(end for _, end in seen)
 
     def _shares(self, batch: slice, rows: slice, columns: slice) -> Tensor:
         """s of a tile, in the buffer."""
         pairs = self.pairs
-        fits = pairs.reach is None or (
-            _is_within(pairs.reach.queries, self.batch, batch, self.rows, rows, pairs.limit)
-            and _is_within(pairs.reach.keys, self.batch, batch, slice(0, 1), columns, pairs.limit)
-        )
-        asking, asked = (
-            (self.query_powers, self.key_powers) if fits else (self.queries, self.keys)
-        )
-        asking, asked = asking[batch, rows].unsqueeze(2), asked[batch, columns].unsqueeze(1)
+        asking = self.query_powers[batch, rows].unsqueeze(2)
+        asked = self.key_powers[batch, columns].unsqueeze(1)
         shape = (asking.size(0), asking.size(1), asked.size(2), pairs.size)
         shares = pairs.buffer[: math.prod(shape)].view(shape)
-        if fits:
-            return torch.addcmul(pairs.one, asking, asked, out=shares).reciprocal_()
-        return torch.add(asking, asked, out=shares).mul_(-2).sigmoid_()
+        torch.addcmul(pairs.one, asking, asked, out=shares).reciprocal_()
+        if self.far is not None:
+            queries, keys = self.queries[batch, rows], self.keys[batch, columns]
+            far_queries, far_keys = self.far[0][batch, rows], self.far[1][batch, columns]
+            far = far_queries.unsqueeze(2) | far_keys.unsqueeze(1)
+            if far.any():
+                exact = torch.sigmoid(-2 * (queries.unsqueeze(2) + keys.unsqueeze(1)))
+                torch.where(far[..., None], exact, shares, out=shares)
+        return shares
 
 
 def _parts(first: int, end: int, size: int) -> Iterator[slice]:
@@ -186,23 +183,7 @@ def _cut(numbers: list[Any], chunk: slice, tile: slice) -> list[Any]:
     return numbers[chunk.start + tile.start : chunk.start + tile.stop]
 
 
-def _largest(vectors: Float[Tensor, "batch position size"]) -> list[list[float]]:
-    """The largest absolute value of every vector."""
-    return torch.stack([vectors.amax(dim=-1), -vectors.amin(dim=-1)]).amax(dim=0).tolist()
-
-
-def _is_within(
-    reach: list[list[float]], sentences: slice, batch: slice, chunk: slice, part: slice, limit: float
-) -> bool:
-    """Whether no vector of a tile goes beyond the limit; a NaN does."""
-    return all(
-        largest <= limit
-        for row in reach[sentences.start + batch.start : sentences.start + batch.stop]
-        for largest in row[chunk.start + part.start : chunk.start + part.stop]
-    )
-
-
-def _spans(mask: Bool[Tensor, "batch target source"]) -> list[list[tuple[int, int]]]:
+def _spans(mask: Bool[Tensor, "batch target source"]) -> list[list[list[int]]]:
     """For every row the first column it sees and the one after the last."""
     num_columns = mask.size(2)
     marks = mask.to(torch.uint8)
