@@ -1,0 +1,31 @@
+"""Additive attention by the formula: the whole tensor of tanh, differentiated by torch.
+
+In float64 it judges; in float32 it shows how far rounding alone leads astray.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def scores(queries: Tensor, keys: Tensor, vector: Tensor) -> Tensor:
+    return torch.tanh(queries.unsqueeze(-2) + keys.unsqueeze(-3)) @ vector
+
+
+def attend(
+    tensors: tuple[Tensor, Tensor, Tensor, Tensor],
+    mask: Tensor | None = None,
+    drop: Tensor | None = None,
+    scale: float = 1.0,
+) -> tuple[Tensor, Tensor]:
+    """Contexts and weights of queries, keys, vector and values."""
+    queries, keys, vector, values = tensors
+    found = scores(queries, keys, vector) * scale
+    if mask is not None:
+        found = found.masked_fill(~mask & mask.any(dim=-1, keepdim=True), -torch.inf)
+    weights = torch.softmax(found, dim=-1)
+    if mask is not None:
+        weights = weights.masked_fill(~mask, 0)
+    kept = weights if drop is None else weights * drop
+    return kept @ values, weights
