@@ -10,7 +10,7 @@ from torch import nn
 from regard.attention.fused_additive import additive_attention
 from regard.attention.fused_dot import dot_scale, fused_dot
 from regard.attention.normalisers import Normaliser, Softmax
-from regard.attention.scores import Additive, Concat, Prepared, Score, SharedAdditive
+from regard.attention.scores import AdditiveScore, Prepared, Score
 from regard.shapes import Bool, Float, Tensor
 
 
@@ -38,6 +38,14 @@ class Attention(nn.Module):
         self.score = score
         self.normaliser = Softmax() if normaliser is None else normaliser
         self.dropout = nn.Dropout(dropout)
+
+    @property
+    def additive(self) -> tuple[AdditiveScore, float] | None:
+        """The score and what it is multiplied by, where weights are the softmax of an additive
+        score; None where they are not."""
+        if isinstance(self.score, AdditiveScore) and isinstance(self.normaliser, Softmax):
+            return self.score, 1 / self.normaliser.temperature
+        return None
 
     def prepare(self, keys: Float[Tensor, "*batch source key"]) -> Prepared:
         """What the score needs of the keys, once a source."""
@@ -75,21 +83,16 @@ class Attention(nn.Module):
     ) -> Float[Tensor, "*batch target value"] | None:
         """The context by one kernel, where there is one for this score and normaliser."""
         dropout = self.dropout.p if self.training else 0.0
-        match self.score, self.normaliser:
-            case (Additive() | Concat() | SharedAdditive() as score, Softmax() as softmax):
-                context, _ = additive_attention(
-                    score.ask(queries),
-                    prepared,
-                    score.vector,
-                    values,
-                    mask,
-                    scale=1 / softmax.temperature,
-                    dropout=dropout,
-                )
-                return context
-        scale = dot_scale(self.score, self.normaliser, queries.size(-1))
-        if scale is None or not isinstance(prepared, Tensor):
+        if self.additive is not None:
+            score, scale = self.additive
+            asking = score.ask(queries)
+            context, _ = additive_attention(
+                asking, prepared, score.vector, values, mask, scale=scale, dropout=dropout
+            )
+            return context
+        dots = dot_scale(self.score, self.normaliser, queries.size(-1))
+        if dots is None or not isinstance(prepared, Tensor):
             return None
         if queries.size(-1) != prepared.size(-1):
             return None
-        return fused_dot(queries, prepared, values, mask, scale, dropout)
+        return fused_dot(queries, prepared, values, mask, dots, dropout)

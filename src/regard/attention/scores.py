@@ -105,6 +105,10 @@ class Additive(nn.Module):
     def prepare(self, keys: Float[Tensor, "*batch source key"]) -> AdditiveKeys:
         return prepare(self.key(keys))
 
+    @property
+    def query_weight(self) -> Float[Tensor, "size query"]:
+        return self.query.weight
+
     def ask(
         self, queries: Float[Tensor, "*batch target query"]
     ) -> Float[Tensor, "*batch target size"]:
@@ -131,10 +135,14 @@ class Concat(nn.Module):
     def prepare(self, keys: Float[Tensor, "*batch source key"]) -> AdditiveKeys:
         return prepare(F.linear(keys, self.joined.weight[:, self.query_size :], self.joined.bias))
 
+    @property
+    def query_weight(self) -> Float[Tensor, "size query"]:
+        return self.joined.weight[:, : self.query_size]
+
     def ask(
         self, queries: Float[Tensor, "*batch target query"]
     ) -> Float[Tensor, "*batch target size"]:
-        return F.linear(queries, self.joined.weight[:, : self.query_size])
+        return F.linear(queries, self.query_weight)
 
     def forward(
         self, queries: Float[Tensor, "*batch target query"], prepared: AdditiveKeys
@@ -155,6 +163,10 @@ class SharedAdditive(nn.Module):
     def prepare(self, keys: Float[Tensor, "*batch source key"]) -> AdditiveKeys:
         return prepare(self.shared(keys))
 
+    @property
+    def query_weight(self) -> Float[Tensor, "size query"]:
+        return self.shared.weight
+
     def ask(
         self, queries: Float[Tensor, "*batch target query"]
     ) -> Float[Tensor, "*batch target size"]:
@@ -164,7 +176,7 @@ class SharedAdditive(nn.Module):
                 f"{self.shared.in_features}, but queries of size {queries.size(-1)} came: "
                 "use Additive or Concat"
             )
-        return F.linear(queries, self.shared.weight)
+        return F.linear(queries, self.query_weight)
 
     def forward(
         self, queries: Float[Tensor, "*batch target query"], prepared: AdditiveKeys
@@ -188,6 +200,11 @@ class Cosine(nn.Module):
     ) -> Float[Tensor, "*batch target source"]:
         _check_equal("Cosine", queries, prepared)
         return F.normalize(queries, dim=-1) @ prepared.mT
+
+
+AdditiveScore = Additive | Concat | SharedAdditive
+"""Scores that are `vector` . tanh(`ask`(query) + prepared key), where `ask` multiplies by
+`query_weight`."""
 
 
 def _tanh_score(

@@ -165,6 +165,13 @@ def _lengths(mask: Bool[Tensor, "batch position"]) -> Int[Tensor, "batch"]:
     return lengths
 
 
+def step_weights(layer: nn.Module) -> list[Tensor]:
+    """W and b of what enters a layer, U and c of its last state."""
+    return [
+        getattr(layer, f"{name}_l0") for name in ("weight_ih", "bias_ih", "weight_hh", "bias_hh")
+    ]
+
+
 def _unpack(states: Tensor | PackedSequence, length: int) -> Tensor:
     if isinstance(states, PackedSequence):
         return pad_packed_sequence(states, batch_first=True, total_length=length)[0]

@@ -19,14 +19,16 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.nn import functional as F
 
-from regard.attention import Attended, Attention, Prepared
+from regard.attention import AdditiveKeys, Attended, Attention, Prepared
 from regard.attention.masks import padding
 from regard.data.batch import Tokens
-from regard.layers.recurrent import RecurrentStack
+from regard.layers.recurrent import RecurrentStack, step_weights
+from regard.models.attending_loop import Loop, run
 from regard.models.bridge import Bridge
 from regard.models.contracts import AttentionBlock, DecoderOutput, Encoded, Memory, Summary
-from regard.models.feeding import Feeding
+from regard.models.feeding import ContextFeeding, Feeding
 from regard.models.memory import only, summary
 from regard.models.output import Output
 from regard.shapes import Bool, Float, Int, Tensor
@@ -170,7 +172,10 @@ class BahdanauDecoder(nn.Module):
         *,
         need_weights: bool = False,
     ) -> DecoderOutput:
-        return _read_stepwise(self, inputs, self.start(memories), need_weights)
+        state = self.start(memories)
+        if not need_weights and runs_at_once(self):
+            return _read_at_once(self, inputs, state)
+        return read_stepwise(self, inputs, state, need_weights)
 
     def project(
         self, features: Float[Tensor, "*batch feature"]
@@ -215,8 +220,10 @@ class LuongDecoder(nn.Module):
         need_weights: bool = False,
     ) -> DecoderOutput:
         state = self.start(memories)
+        if not need_weights and runs_at_once(self):
+            return _read_at_once(self, inputs, state)
         if self.feeding.size:
-            return _read_stepwise(self, inputs, state, need_weights)
+            return read_stepwise(self, inputs, state, need_weights)
         embedded = self.parts.embed(inputs)
         hidden = self.parts.read(embedded, state)
         attended = _attend(self.attention, hidden, state, need_weights)
@@ -314,7 +321,58 @@ def _attend(
     )
 
 
-def _read_stepwise(
+def runs_at_once(decoder: BahdanauDecoder | LuongDecoder) -> bool:
+    """Whether the loop over all steps can be one operator: attention is additive, and nothing but
+    its context and the state enters the next step."""
+    if isinstance(decoder, LuongDecoder) and not isinstance(decoder.feeding, ContextFeeding):
+        return False
+    return decoder.attention.additive is not None
+
+
+def _read_at_once(
+    decoder: BahdanauDecoder | LuongDecoder,
+    inputs: Int[Tensor, "batch target"],
+    state: RecurrentState,
+) -> DecoderOutput:
+    """What `read_stepwise` computes, by one operator. At least in float32."""
+    memory, additive = state.memory, decoder.attention.additive
+    if memory is None or additive is None or not isinstance(memory.prepared, AdditiveKeys):
+        raise ValueError("only a loop of additive attention can be one operator")
+    score, scale = additive
+    stack, embedded = decoder.parts.stack, decoder.parts.embed(inputs)
+    weights = [weight for layer in stack.layers for weight in step_weights(layer)]
+    known, context = weights[0].tensor_split([embedded.size(-1)], dim=1)
+    batch, target, size = *inputs.shape, state.hidden.size(-1)
+    numbers, num_keys = state.hidden, memory.values.size(1)
+    loop = Loop(
+        of_input=F.linear(embedded, known, weights[1]),
+        hidden=state.hidden[:, 0],
+        cell=None if state.cell is None else state.cell[:, 0],
+        keys=memory.prepared.projected,
+        values=memory.values,
+        vector=score.vector,
+        query=score.query_weight,
+        context=context,
+        weights=weights[2:],
+        mask=memory.mask,
+        drop=_drops(decoder.attention.dropout, numbers, batch, target, num_keys),
+        between=_drops(stack.dropout, numbers, target, stack.num_layers - 1, batch, size),
+        scale=scale,
+        kind=stack.kind,
+        asks_first=isinstance(decoder, BahdanauDecoder),
+    )
+    found = run(loop.to(torch.promote_types(memory.values.dtype, torch.float32)))
+    return DecoderOutput(decoder.parts.features(found.top, found.contexts, embedded))
+
+
+def _drops(dropout: nn.Dropout, like: Tensor, *shape: int) -> Tensor | None:
+    """What multiplies as many numbers as dropout would see, or None where it does nothing."""
+    if not dropout.training or dropout.p == 0 or 0 in shape:
+        return None
+    return dropout(like.new_ones(shape))
+
+
+def read_stepwise(
     decoder: BahdanauDecoder | LuongDecoder,
     inputs: Int[Tensor, "batch target"],
     state: RecurrentState,

@@ -116,10 +116,12 @@ def differentiate_queries(
     queries: Float[Tensor, "batch target size"],
     keys: Float[Tensor, "batch source size"],
     vector: Float[Tensor, "size"],
+    mask: Bool[Tensor, "#batch #target source"] | None = None,
     powers: Float[Tensor, "batch source size"] | None = None,
 ) -> Float[Tensor, "batch target size"]:
-    """The queries' gradient alone: all that a step of a loop has to know at once."""
-    pairs = Pairs(queries, keys, powers=powers)
+    """The queries' gradient alone: all that a step of a loop has to know at once. Where the mask
+    hides a pair, its score must have no gradient."""
+    pairs = Pairs(queries, keys, mask, powers)
     gradients = _gather(Gradients(pairs, of_keys=False), pairs, grad_scores)
     return gradients.of_queries(queries, vector)
 
@@ -129,9 +131,11 @@ def differentiate_keys(
     queries: Float[Tensor, "batch target size"],
     keys: Float[Tensor, "batch source size"],
     vector: Float[Tensor, "size"],
+    mask: Bool[Tensor, "#batch #target source"] | None = None,
 ) -> tuple[Float[Tensor, "batch source size"], Float[Tensor, "size"]]:
-    """The gradients of keys and vector alone: what a loop leaves for its end."""
-    pairs = Pairs(queries, keys)
+    """The gradients of keys and vector alone: what a loop leaves for its end. Where the mask hides
+    a pair, its score must have no gradient."""
+    pairs = Pairs(queries, keys, mask)
     gradients = _gather(Gradients(pairs, of_queries=False), pairs, grad_scores)
     return gradients.of_keys(keys, vector)
 

@@ -1,0 +1,336 @@
+"""The loop of a recurrent decoder that attends, as one operator with its own way back.
+
+    asks first (Bahdanau)    c_t = attend(s_{t-1})           s_t = RNN(s_{t-1}, [x_t; c_t])
+    asks after (Luong)       s_t = RNN(s_{t-1}, [x_t; c_{t-1}])          c_t = attend(s_t)
+
+What a step of the way back has to know at once is the gradient of its state. The gradients of keys,
+values and all weights are sums over the steps, so they are taken at the end, of all steps together:
+the sums that the steps would make, in a fraction of the time.
+
+    forward      s_0 -> s_1 -> ... -> s_n           every step attends to the keys
+    way back     ds_n -> ... -> ds_0                every step keeps its scores' gradient g_t
+    at the end   dkeys, dvalues, dweights           of g_1 .. g_n at once
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from regard.attention.fused_additive.backends import choose
+from regard.attention.fused_additive.tiled import through_softmax
+from regard.layers.cells import CELLS, Step, StepBack
+from regard.shapes import Bool, Float, Tensor
+
+
+@dataclass(frozen=True)
+class Loop:
+    """What the loop is given, in the order of the operator's arguments.
+
+    `of_input` is W x + b of the lowest layer for the part of its input that is known before;
+    `context` is the part of its W that contexts are multiplied by. `weights` are U and c of the
+    lowest layer, then W, b, U and c of every other. `drop` multiplies attention weights and
+    `between` what a layer hands to the next. Everything has one type."""
+
+    of_input: Float[Tensor, "batch target gates"]
+    hidden: Float[Tensor, "batch layer hidden"]
+    cell: Float[Tensor, "batch layer hidden"] | None
+    keys: Float[Tensor, "batch source size"]
+    values: Float[Tensor, "batch source value"]
+    vector: Float[Tensor, "size"]
+    query: Float[Tensor, "size hidden"]
+    context: Float[Tensor, "gates value"]
+    weights: list[Tensor]
+    mask: Bool[Tensor, "#batch 1 source"] | None
+    drop: Float[Tensor, "batch target source"] | None
+    between: Float[Tensor, "target above batch hidden"] | None
+    scale: float
+    kind: str
+    asks_first: bool
+
+    def to(self, dtype: torch.dtype) -> Loop:
+        """With every number in this type."""
+        numbers: dict[str, Any] = {
+            name: value.to(dtype)
+            for name, value in vars(self).items()
+            if isinstance(value, Tensor) and value.is_floating_point()
+        }
+        return replace(self, **numbers, weights=[weight.to(dtype) for weight in self.weights])
+
+
+@dataclass(frozen=True)
+class LoopRun:
+    """What the loop computed: the states of the top layer and the contexts, and all that the way
+    back needs: the weights of attention, every state with the first, and what the cells kept."""
+
+    top: Float[Tensor, "batch target hidden"]
+    contexts: Float[Tensor, "batch target value"]
+    shares: Float[Tensor, "batch target source"]
+    hiddens: Float[Tensor, "moment layer batch hidden"]
+    cells: Float[Tensor, "moment layer batch hidden"]
+    kept: Float[Tensor, "target layer batch kept"]
+
+
+def run(loop: Loop) -> LoopRun:
+    """All steps, with gradients to everything that is a number."""
+    return LoopRun(*_run(*vars(loop).values()))
+
+
+OF_LOOP = (
+    "Tensor of_input, Tensor hidden, Tensor? cell, Tensor keys, Tensor values, Tensor vector, "
+    "Tensor query, Tensor context, Tensor[] weights, Tensor? mask, Tensor? drop, Tensor? between, "
+    "float scale, str kind, bool asks_first"
+)
+OF_RUN = "Tensor top, Tensor contexts, Tensor shares, Tensor hiddens, Tensor cells, Tensor kept"
+NUM_GRADIENTS = 8  # of_input to context; the weights' follow
+
+
+@torch.library.custom_op(
+    "regard::attending_loop",
+    mutates_args=(),
+    schema=f"({OF_LOOP}) -> ({', '.join(['Tensor'] * 6)})",
+)
+def _run(*arguments: Any) -> tuple[Tensor, ...]:
+    loop = Loop(*arguments)
+    with torch.autocast(loop.hidden.device.type, enabled=False):
+        return _forward(loop)
+
+
+@torch.library.custom_op(
+    "regard::attending_loop_backward",
+    mutates_args=(),
+    schema=f"(Tensor? grad_top, Tensor? grad_contexts, {OF_LOOP}, {OF_RUN}) -> Tensor[]",
+)
+def _back(grad_top: Tensor | None, grad_contexts: Tensor | None, *rest: Any) -> list[Tensor]:
+    loop, found = Loop(*rest[:15]), LoopRun(*rest[15:])
+    with torch.autocast(loop.hidden.device.type, enabled=False):
+        return _WayBack(loop, found).walk(grad_top, grad_contexts)
+
+
+def _layers(loop: Loop) -> Iterator[tuple[Tensor, Tensor]]:
+    """U and c of every layer."""
+    yield loop.weights[0], loop.weights[1]
+    for first in range(2, len(loop.weights), 4):
+        yield loop.weights[first + 2], loop.weights[first + 3]
+
+
+def _new(loop: Loop) -> tuple[Tensor, ...]:
+    """Room for what a run finds."""
+    batch, target, _ = loop.of_input.shape
+    layers, size = loop.hidden.shape[1:]
+    new = loop.hidden.new_empty
+    return (
+        new(batch, target, size),
+        new(batch, target, loop.values.size(2)),
+        new(batch, target, loop.keys.size(1)),
+        new(target + 1, layers, batch, size),
+        new(0 if loop.cell is None else target + 1, layers, batch, size),
+        new(target, layers, batch, CELLS[loop.kind].num_kept * size),
+    )
+
+
+def _forward(loop: Loop) -> tuple[Tensor, ...]:
+    top, contexts, shares, hiddens, cells, kept = _new(loop)
+    hiddens[0] = loop.hidden.transpose(0, 1)
+    if loop.cell is not None:
+        cells[0] = loop.cell.transpose(0, 1)
+    backend, cell = choose(loop.keys, loop.values), CELLS[loop.kind]
+    powers = backend.powers(loop.keys)
+    layers = list(_layers(loop))
+    context = loop.values.new_zeros(loop.values.size(0), loop.values.size(2))
+
+    def ask(state: Tensor, step: int) -> Tensor:
+        now = slice(step, step + 1)
+        contexts[:, now], shares[:, now] = backend.attend(
+            (state @ loop.query.T)[:, None],
+            loop.keys,
+            loop.vector,
+            loop.values,
+            loop.mask,
+            None if loop.drop is None else loop.drop[:, now],
+            loop.scale,
+            powers,
+        )
+        return contexts[:, step]
+
+    for step in range(loop.of_input.size(1)):
+        if loop.asks_first:
+            context = ask(hiddens[step, -1], step)
+        entering = torch.addmm(loop.of_input[:, step], context, loop.context.T)
+        for layer, (recurrent, bias) in enumerate(layers):
+            if layer:
+                below = hiddens[step + 1, layer - 1]
+                if loop.between is not None:
+                    below = below * loop.between[step, layer - 1]
+                weight, shift = loop.weights[4 * layer - 2 : 4 * layer]
+                entering = torch.addmm(shift, below, weight.T)
+            last = Step(hiddens[step, layer], cells[step, layer] if len(cells) else None)
+            around = torch.addmm(bias, last.hidden, recurrent.T)
+            new = cell.step(entering, around, last, kept[step, layer])
+            hiddens[step + 1, layer] = new.hidden
+            if new.cell is not None:
+                cells[step + 1, layer] = new.cell
+        if not loop.asks_first:
+            context = ask(hiddens[step + 1, -1], step)
+    top.copy_(hiddens[1:, -1].transpose(0, 1))
+    return top, contexts, shares, hiddens, cells, kept
+
+
+class _WayBack:
+    """The gradients that every step leaves behind, and what is made of them at the end."""
+
+    def __init__(self, loop: Loop, found: LoopRun) -> None:
+        self.loop, self.found = loop, found
+        self.backend = choose(loop.keys, loop.values)
+        self.powers = self.backend.powers(loop.keys)
+        target, num_layers, batch, _ = found.kept.shape
+        gates = CELLS[loop.kind].num_gates * loop.hidden.size(2)
+        new = loop.hidden.new_empty
+        self.asking = (found.hiddens[:-1, -1] if loop.asks_first else found.hiddens[1:, -1]) @ (
+            loop.query.T
+        )
+        self.grad_inputs = new(num_layers, target, batch, gates)
+        self.grad_recurrent = new(num_layers, target, batch, gates)
+        self.grad_contexts = new(batch, target, loop.values.size(2))
+        self.grad_scores = new(batch, target, loop.keys.size(1))
+        self.grad_asking = new(target, batch, loop.keys.size(2))
+
+    def walk(self, grad_top: Tensor | None, grad_contexts: Tensor | None) -> list[Tensor]:
+        loop, found = self.loop, self.found
+        layers = list(_layers(loop))
+        hidden = [torch.zeros_like(state) for state in found.hiddens[0]]
+        cell: list[Tensor | None] = [None] * len(layers)
+        later: Tensor | None = None  # what the next step's input passes to this one's context
+        for step in reversed(range(loop.of_input.size(1))):
+            if grad_top is not None:
+                hidden[-1] = hidden[-1] + grad_top[:, step]
+            above = None if grad_contexts is None else grad_contexts[:, step]
+            if not loop.asks_first:
+                hidden[-1] = hidden[-1] + self._ask(step, above, later)
+            for layer in reversed(range(len(layers))):
+                back = self._cell(step, layer, hidden[layer], cell[layer])
+                self.grad_inputs[layer, step] = back.of_input
+                self.grad_recurrent[layer, step] = back.recurrent
+                around = back.recurrent @ layers[layer][0]
+                hidden[layer] = around if back.hidden is None else around.add_(back.hidden)
+                cell[layer] = back.cell
+                if layer:
+                    below = back.of_input @ loop.weights[4 * layer - 2]
+                    if loop.between is not None:
+                        below = below * loop.between[step, layer - 1]
+                    hidden[layer - 1] = hidden[layer - 1] + below
+                else:
+                    later = back.of_input @ loop.context
+            if loop.asks_first:
+                hidden[-1] = hidden[-1] + self._ask(step, above, later)
+        cells = [state for state in cell if state is not None]
+        first_cell = torch.stack(cells, dim=1) if cells else None
+        return self._settle(torch.stack(hidden, dim=1), first_cell)
+
+    def _cell(self, step: int, layer: int, hidden: Tensor, cell: Tensor | None) -> StepBack:
+        found = self.found
+        last, new = (
+            Step(found.hiddens[at, layer], found.cells[at, layer] if len(found.cells) else None)
+            for at in (step, step + 1)
+        )
+        return CELLS[self.loop.kind].back(hidden, cell, last, new, found.kept[step, layer])
+
+    def _ask(self, step: int, *above: Tensor | None) -> Tensor:
+        """The gradient of the state that asked, from those of its context."""
+        loop, now = self.loop, slice(step, step + 1)
+        grad_context = self.grad_contexts[:, now].zero_()
+        for gradient in above:
+            if gradient is not None:
+                grad_context += gradient[:, None]
+        grad_shares = torch.bmm(grad_context, loop.values.mT)
+        if loop.drop is not None:
+            grad_shares.mul_(loop.drop[:, now])
+        shares = self.found.shares[:, now]
+        grad_scores = through_softmax(grad_shares, shares, loop.mask, loop.scale)
+        self.grad_scores[:, now] = grad_scores
+        asking = self.asking[step, :, None]
+        found = self.backend.differentiate_queries(
+            grad_scores, asking, loop.keys, loop.vector, loop.mask, self.powers
+        )
+        self.grad_asking[step] = found[:, 0]
+        return found[:, 0] @ loop.query
+
+    def _settle(self, hidden: Tensor, cell: Tensor | None) -> list[Tensor]:
+        """The sums over all steps, in the order of the arguments."""
+        loop, found = self.loop, self.found
+        grad_keys, grad_vector = self.backend.differentiate_keys(
+            self.grad_scores, self.asking.transpose(0, 1), loop.keys, loop.vector, loop.mask
+        )
+        kept = found.shares if loop.drop is None else found.shares * loop.drop
+        contexts = found.contexts.transpose(0, 1)
+        if not loop.asks_first:
+            contexts = torch.cat([torch.zeros_like(contexts[:1]), contexts[:-1]])
+        asked_by = found.hiddens[:-1, -1] if loop.asks_first else found.hiddens[1:, -1]
+        gradients = [
+            self.grad_inputs[0].transpose(0, 1).contiguous(),
+            hidden,
+            hidden.new_empty(0) if cell is None else cell,
+            grad_keys,
+            torch.bmm(kept.mT, self.grad_contexts),
+            grad_vector,
+            _outer(self.grad_asking, asked_by),
+            _outer(self.grad_inputs[0], contexts),
+        ]
+        for layer in range(found.kept.size(1)):
+            if layer:
+                below = found.hiddens[1:, layer - 1]
+                if loop.between is not None:
+                    below = below * loop.between[:, layer - 1]
+                gradients.append(_outer(self.grad_inputs[layer], below))
+                gradients.append(self.grad_inputs[layer].sum(dim=(0, 1)))
+            gradients.append(_outer(self.grad_recurrent[layer], found.hiddens[:-1, layer]))
+            gradients.append(self.grad_recurrent[layer].sum(dim=(0, 1)))
+        return gradients
+
+
+def _outer(gradients: Tensor, entered: Tensor) -> Tensor:
+    """The gradient of a matrix, from those of its products and from what entered them."""
+    return gradients.flatten(0, 1).T @ entered.flatten(0, 1)
+
+
+@_run.register_fake
+def _(*arguments: Any) -> tuple[Tensor, ...]:
+    return _new(Loop(*arguments))
+
+
+@_back.register_fake
+def _(grad_top: Tensor | None, grad_contexts: Tensor | None, *rest: Any) -> list[Tensor]:
+    del grad_top, grad_contexts
+    loop = Loop(*rest[:15])
+    given = [loop.of_input, loop.hidden, loop.cell, loop.keys, loop.values]
+    given += [loop.vector, loop.query, loop.context, *loop.weights]
+    return [loop.hidden.new_empty(() if x is None else x.shape) for x in given]
+
+
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+    loop = Loop(*inputs)
+    tensors = [value for value in inputs if isinstance(value, Tensor)]
+    ctx.loop_tensors = len(tensors)
+    ctx.loop = [None if isinstance(value, Tensor | list) else value for value in inputs]
+    ctx.places = [place for place, value in enumerate(inputs) if isinstance(value, Tensor)]
+    ctx.save_for_backward(*tensors, *loop.weights, *output)
+    ctx.mark_non_differentiable(*output[2:])
+    ctx.set_materialize_grads(False)
+
+
+def _through(ctx: Any, *gradients: Tensor | None) -> tuple[Any, ...]:
+    saved = list(ctx.saved_tensors)
+    inputs = list(ctx.loop)
+    for place, value in zip(ctx.places, saved, strict=False):
+        inputs[place] = value
+    inputs[8] = saved[len(ctx.places) : -6]
+    found = _back(*gradients[:2], *inputs, *saved[-6:])
+    cell = None if inputs[2] is None else found[2]
+    given = [*found[:2], cell, *found[3:NUM_GRADIENTS], found[NUM_GRADIENTS:]]
+    return (*given, *[None] * (len(inputs) - len(given)))
+
+
+_run.register_autograd(_through, setup_context=_keep)
