@@ -64,13 +64,14 @@ class Loop:
 @dataclass(frozen=True)
 class LoopRun:
     """What the loop computed: the states of the top layer and the contexts, and all that the way
-    back needs: the weights of attention, every state with the first, and what the cells kept."""
+    back needs: the weights of attention, every state with the first (no cells where there are none), and what
+    the gates were."""
 
     top: Float[Tensor, "batch target hidden"]
     contexts: Float[Tensor, "batch target value"]
     shares: Float[Tensor, "batch target source"]
     hiddens: Float[Tensor, "moment layer batch hidden"]
-    cells: Float[Tensor, "moment layer batch hidden"]
+    cells: Float[Tensor, "_ layer batch hidden"]
     kept: Float[Tensor, "target layer batch kept"]
 
 
@@ -333,4 +334,17 @@ def _through(ctx: Any, *gradients: Tensor | None) -> tuple[Any, ...]:
     return (*given, *[None] * (len(inputs) - len(given)))
 
 
+def _keep_nothing(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    del ctx, inputs, output
+
+
+def _refuse(ctx: Any, *gradients: Any) -> Any:
+    del ctx, gradients
+    raise NotImplementedError(
+        "the attending loop has first derivatives only, but a second one was asked for: "
+        "step through the decoder for that"
+    )
+
+
 _run.register_autograd(_through, setup_context=_keep)
+_back.register_autograd(_refuse, setup_context=_keep_nothing)

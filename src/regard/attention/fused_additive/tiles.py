@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -55,8 +54,7 @@ def seen_only(vectors: Tensor, mask: Tensor) -> Tensor:
     return torch.where(mask.any(dim=1)[..., None], vectors, 0)
 
 
-@dataclass(frozen=True)
-class Tile:
+class Tile(NamedTuple):
     """Where in its chunk it lies, and s there: its own only until the next tile is formed."""
 
     batch: slice
@@ -87,6 +85,7 @@ class Pairs:
         self.spans = None if mask is None else _spans(mask)
         self.one = torch.ones((), dtype=self.dtype, device=self.device)
         self.buffer = self._new_buffer()
+        self._rooms: dict[tuple[int, ...], Tensor] = {}
 
     def new(self, *shape: int) -> Tensor:
         """Room for numbers of the type that is computed in."""
@@ -104,6 +103,12 @@ class Pairs:
             for row in _parts(0, num_rows, rows):
                 yield Chunk(self, batch, row, self.queries[batch, row], keys, powers)
 
+    def room(self, shape: tuple[int, ...]) -> Tensor:
+        """The buffer in this shape. Few shapes are asked for, thousands of times."""
+        if shape not in self._rooms:
+            self._rooms[shape] = self.buffer[: math.prod(shape)].view(shape)
+        return self._rooms[shape]
+
     def _new_buffer(self) -> Tensor:
         limit = TILE_SIZE if self.device.type == "cpu" else LARGE_TILE_SIZE
         return self.new(max(min(limit, math.prod(self.axes) * self.size), self.size))
@@ -117,7 +122,7 @@ class Chunk:
     ) -> None:
         self.pairs, self.batch, self.rows = pairs, batch, rows
         self.queries, self.keys = queries, keys
-        self.query_powers, self.key_powers = power(queries), powers
+        self.query_powers, self.key_powers = power(queries).unsqueeze(2), powers.unsqueeze(1)
         self.far = None if pairs.all_near else (_far(queries), _far(keys))
         self.axes = (*queries.shape[:2], keys.size(1))
 
@@ -156,10 +161,9 @@ class Chunk:
     def _shares(self, batch: slice, rows: slice, columns: slice) -> Tensor:
         """s of a tile, in the buffer."""
         pairs = self.pairs
-        asking = self.query_powers[batch, rows].unsqueeze(2)
-        asked = self.key_powers[batch, columns].unsqueeze(1)
-        shape = (asking.size(0), asking.size(1), asked.size(2), pairs.size)
-        shares = pairs.buffer[: math.prod(shape)].view(shape)
+        asking = self.query_powers[batch, rows]
+        asked = self.key_powers[batch, :, columns]
+        shares = pairs.room((asking.size(0), asking.size(1), asked.size(2), pairs.size))
         torch.addcmul(pairs.one, asking, asked, out=shares).reciprocal_()
         if self.far is not None:
             queries, keys = self.queries[batch, rows], self.keys[batch, columns]
