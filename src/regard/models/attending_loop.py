@@ -64,8 +64,8 @@ class Loop:
 @dataclass(frozen=True)
 class LoopRun:
     """What the loop computed: the states of the top layer and the contexts, and all that the way
-    back needs: the weights of attention, every state with the first (no cells where there are none), and what
-    the gates were."""
+    back needs: the weights of attention, every state from the first on (of cells none, where there
+    are none) and what the gates were."""
 
     top: Float[Tensor, "batch target hidden"]
     contexts: Float[Tensor, "batch target value"]
