@@ -14,6 +14,9 @@ import torch
 from regard.attention.fused_additive.tiles import Chunk, Pairs
 from regard.shapes import Float, Tensor
 
+FEW_ROWS = 8
+"""So many rows are added to the keys' gradient one by one, in fewer passes over the tile."""
+
 
 class Gradients:
     """What was gathered so far of the sums above; of those that are wanted."""
@@ -28,25 +31,29 @@ class Gradients:
     def add(self, chunk: Chunk, grad_scores: Float[Tensor, "batch row column"]) -> None:
         """Walk over a chunk. Every pass over a tile costs as much as forming it, so there is none
         that is not needed."""
-        if self.keys is not None:
-            self.total += grad_scores.sum()
-        for tile in chunk.tiles():
-            shares = tile.shares
-            batch, rows, columns, size = shares.shape
-            grads = grad_scores[tile.batch, tile.rows, tile.columns]
-            if self.keys is not None:
-                self.shares += torch.mv(shares.view(-1, size).T, grads.reshape(-1))
+        asking = None if self.queries is None else self.queries[chunk.batch, chunk.rows]
+        asked = None if self.keys is None else self.keys[chunk.batch]
+        weighed = grad_scores.new_zeros(self.shares.shape)
+        for batch, rows, columns, shares in chunk.tiles():
+            shape = shares.shape
+            grads = grad_scores[batch, rows, columns]
+            if asked is not None:
+                weighed.addmv_(shares.view(-1, shape[3]).T, grads.reshape(-1))
             slopes = torch.addcmul(shares, shares, shares, value=-1, out=shares)
-            if self.queries is not None:
-                each = grads.reshape(-1, 1, columns), slopes.view(-1, columns, size)
-                place = self.queries[chunk.batch, chunk.rows][tile.batch, tile.rows]
-                place += torch.bmm(*each).view(batch, rows, size)
-            if self.keys is not None:
-                place = self.keys[chunk.batch][tile.batch, tile.columns]
-                if rows == 1:
-                    place.addcmul_(slopes[:, 0], grads[:, 0, :, None])
-                else:
-                    place += slopes.mul_(grads[..., None]).sum(dim=1)
+            if asking is not None:
+                each = torch.bmm(grads.reshape(-1, 1, shape[2]), slopes.view(-1, *shape[2:]))
+                asking[batch, rows] += each.view(*shape[:2], shape[3])
+            if asked is None:
+                continue
+            place = asked[batch, columns]
+            if shape[1] <= FEW_ROWS:
+                for slope, grad in zip(slopes.unbind(1), grads.unsqueeze(3).unbind(1), strict=True):
+                    place.addcmul_(slope, grad)
+            else:
+                place += slopes.mul_(grads[..., None]).sum(dim=1)
+        if asked is not None:
+            self.shares += weighed
+            self.total += grad_scores.sum()
 
     def of_queries(
         self, queries: Tensor, vector: Float[Tensor, "size"]

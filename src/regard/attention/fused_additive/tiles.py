@@ -21,13 +21,13 @@ LIMITS = {torch.float32: 43.0, torch.float64: 354.0}
 beyond that is far; in its pairs s is formed as sigmoid(-2 (q + k)), which is right everywhere and
 slower."""
 
-TILE_SIZE = 1 << 17
-"""Numbers in a tile on a CPU: half a megabyte, which stays in the cache of one core."""
+TILE_SIZE = 1 << 18
+"""Numbers in a tile on a CPU: a megabyte, which stays in the cache of one core."""
 
 LARGE_TILE_SIZE = 1 << 24
 """On other devices, where starting a computation costs more than the cache saves."""
 
-CHUNK_SIZE = 1 << 20
+CHUNK_SIZE = 1 << 19
 """Scores, or numbers in queries and keys, that are worked on together."""
 
 
@@ -140,9 +140,10 @@ class Chunk:
         """Every pair that is not hidden, and some that are, a buffer at a time."""
         size, (num_batch, num_rows, num_columns) = self.pairs.size, self.axes
         room = max(1, self.pairs.buffer.numel() // max(1, size))
-        columns = max(1, min(num_columns, room))
-        sentences = max(1, min(num_batch, room // columns))
-        rows = max(1, min(num_rows, room // (columns * sentences)))
+        # several rows look at the same keys, which then stay in the cache beside the tile
+        columns = max(1, min(num_columns, room // min(4, num_rows)))
+        rows = max(1, min(num_rows, room // columns))
+        sentences = max(1, min(num_batch, room // (columns * rows)))
         for batch in _parts(0, num_batch, sentences):
             for row in _parts(0, num_rows, rows):
                 first, end = self._span(batch, row)
