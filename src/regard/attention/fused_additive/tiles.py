@@ -31,9 +31,9 @@ CHUNK_SIZE = 1 << 19
 """Scores, or numbers in queries and keys, that are worked on together."""
 
 
-def power(vectors: Tensor) -> Tensor:
+def power(vectors: Tensor, out: Tensor | None = None) -> Tensor:
     """e^{2x}."""
-    return vectors.mul(2).exp_()
+    return torch.mul(vectors, 2, out=out).exp_()
 
 
 def near(vectors: Tensor) -> bool:
@@ -97,9 +97,13 @@ class Pairs:
         largest = max(num_rows * num_columns, (num_rows + num_columns) * self.size, 1)
         sentences = max(1, min(num_batch, CHUNK_SIZE // largest))
         rows = max(1, CHUNK_SIZE // max(1, sentences * num_columns))
+        shared = self.new(sentences, num_columns, self.size) if self.powers is None else None
         for batch in _parts(0, num_batch, sentences):
             keys = self.keys[batch]
-            powers = power(keys) if self.powers is None else self.powers[batch]
+            if self.powers is not None:
+                powers = self.powers[batch]
+            elif shared is not None:  # one room for all: fresh memory costs more than the powers
+                powers = power(keys, shared[: len(keys)])
             for row in _parts(0, num_rows, rows):
                 yield Chunk(self, batch, row, self.queries[batch, row], keys, powers)
 
@@ -115,7 +119,7 @@ class Pairs:
 
 
 class Chunk:
-    """Some sentences and some of their rows, with all columns."""
+    """Some sentences and some of their rows, with all columns; only until the next is formed."""
 
     def __init__(
         self, pairs: Pairs, batch: slice, rows: slice, queries: Tensor, keys: Tensor, powers: Tensor
