@@ -45,7 +45,8 @@ def near(vectors: Tensor) -> bool:
     return bool(highest <= limit) and bool(lowest >= -limit)
 
 
-def _far(vectors: Float[Tensor, "batch position size"]) -> Bool[Tensor, "batch position"]:
+def far(vectors: Float[Tensor, "batch position size"]) -> Bool[Tensor, "batch position"]:
+    """Which vectors are. What holds a NaN is."""
     return ~(vectors.abs().amax(dim=-1) <= LIMITS[vectors.dtype])
 
 
@@ -127,7 +128,7 @@ class Chunk:
         self.pairs, self.batch, self.rows = pairs, batch, rows
         self.queries, self.keys = queries, keys
         self.query_powers, self.key_powers = power(queries).unsqueeze(2), powers.unsqueeze(1)
-        self.far = None if pairs.all_near else (_far(queries), _far(keys))
+        self.far = None if pairs.all_near else (far(queries), far(keys))
         self.axes = (*queries.shape[:2], keys.size(1))
 
     @property
