@@ -1,0 +1,473 @@
+"""Additive attention on a GPU: kernels for the scores and their gradients, and torch for the rest.
+
+It has been run in Triton's interpreter, and compiled for compute capability 9.0, but never run on a
+GPU: that is why it is off unless REGARD_TRITON=1 is in the environment.
+
+What follows is worked out and not measured. In a cycle a multiprocessor of an H100 finishes 16
+special functions (a reciprocal, a power of two) and issues 128 operations of any kind; there are
+132 of them, at 1.98 GHz. Counted for every number of every pair of a query and a key:
+
+| | special | all | M | L | as compiled: all | M | L |
+|---|---|---|---|---|---|---|---|
+| tanh, as precise as float32 is | 2 | | 157 us | 980 us | | | |
+| 1 / (1 + e^{2q} e^{2k}) | 1 | 3 | 78 us | 490 us | | | |
+| two of those with one reciprocal: scores | 1/2 | 4.5 | 44 us | 275 us | 6.5 | 64 us | 398 us |
+| gradients of queries, and of keys and vector | 1 | 13 | 127 us | 796 us | 17 | 165 us | 1.0 ms |
+
+M: batch 64, 100 x 100, size 512. L: batch 8, 1000 x 1000, size 256; without torch's part, waiting
+for memory, and tiles that are not full. The first two lines are bound by special functions. The
+others are bound by issuing, so that more numbers to one reciprocal would gain nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import no_type_check
+
+import torch
+import triton
+import triton.language as tl
+from torch.nn import functional as F
+
+from regard.attention.fused_additive import tiled
+from regard.attention.fused_additive.tiles import far, power, seen_only
+from regard.shapes import Bool, Float, Tensor
+
+powers = tiled.powers
+
+ROWS = 32
+COLUMNS = 64
+"""A tile of scores."""
+
+NUMBERS = 32
+"""A tile of gradients is of so many rows, and twice so many numbers of each."""
+
+INTERPRETED = tl.constexpr(triton.knobs.runtime.interpret)
+
+HIGHEST = tl.constexpr(2.0**60)
+"""Denominators are at most this, so that the product of two is a float32: s may be wrong by
+2^-60."""
+
+
+def available() -> bool:
+    """Whether there is a GPU, and this backend was asked for."""
+    return os.environ.get("REGARD_TRITON") == "1" and torch.cuda.is_available()
+
+
+def attend(
+    queries: Float[Tensor, "batch target size"],
+    keys: Float[Tensor, "batch source size"],
+    vector: Float[Tensor, "size"],
+    values: Float[Tensor, "batch source value"],
+    mask: Bool[Tensor, "#batch #target source"] | None = None,
+    drop: Float[Tensor, "batch target source"] | None = None,
+    scale: float = 1.0,
+    powers: Float[Tensor, "batch source size"] | None = None,
+) -> tuple[Float[Tensor, "batch target value"], Float[Tensor, "batch target source"]]:
+    """Contexts, and the weights before dropout: `tiled.attend`."""
+    weights = _weigh(Side.of(queries), Side.of(keys, mask, powers), vector, mask, scale)
+    kept = weights if drop is None else weights * drop
+    return torch.bmm(kept, _seen(values, mask)).to(values.dtype), weights
+
+
+def differentiate(
+    grad_context: Float[Tensor, "batch target value"],
+    grad_weights: Float[Tensor, "batch target source"] | None,
+    queries: Float[Tensor, "batch target size"],
+    keys: Float[Tensor, "batch source size"],
+    vector: Float[Tensor, "size"],
+    values: Float[Tensor, "batch source value"],
+    mask: Bool[Tensor, "#batch #target source"] | None = None,
+    drop: Float[Tensor, "batch target source"] | None = None,
+    scale: float = 1.0,
+    weights: Float[Tensor, "batch target source"] | None = None,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Gradients of queries, keys, vector and values. Weights not given are formed again."""
+    asking, asked = Side.of(queries), Side.of(keys, mask)
+    if weights is None:
+        weights = _weigh(asking, asked, vector, mask, scale)
+    above = grad_context.float()
+    grad_shares = torch.bmm(above, _seen(values, mask).mT)
+    kept = weights
+    if drop is not None:
+        kept = weights * drop
+        grad_shares.mul_(drop)
+    if grad_weights is not None:
+        grad_shares.add_(grad_weights)
+    grad_values = torch.bmm(kept.mT, above).to(values.dtype)
+    grad_scores = tiled.through_softmax(grad_shares, weights, mask, scale)
+    grad_queries = _of_rows(grad_scores, asking, asked, vector).to(queries.dtype)
+    return grad_queries, *_of_keys(grad_scores, asking, asked, keys, vector), grad_values
+
+
+def score(
+    queries: Float[Tensor, "batch target size"],
+    keys: Float[Tensor, "batch source size"],
+    vector: Float[Tensor, "size"],
+) -> Float[Tensor, "batch target source"]:
+    """The scores themselves, with the sum of the vector that softmax drops."""
+    return _scores(Side.of(queries), Side.of(keys), vector).add_(vector.float().sum())
+
+
+def differentiate_score(
+    grad_scores: Float[Tensor, "batch target source"],
+    queries: Float[Tensor, "batch target size"],
+    keys: Float[Tensor, "batch source size"],
+    vector: Float[Tensor, "size"],
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Gradients of queries, keys and vector."""
+    asking, asked = Side.of(queries), Side.of(keys)
+    grad_queries = _of_rows(grad_scores, asking, asked, vector).to(queries.dtype)
+    return grad_queries, *_of_keys(grad_scores, asking, asked, keys, vector)
+
+
+def differentiate_queries(
+    grad_scores: Float[Tensor, "batch target source"],
+    queries: Float[Tensor, "batch target size"],
+    keys: Float[Tensor, "batch source size"],
+    vector: Float[Tensor, "size"],
+    mask: Bool[Tensor, "#batch #target source"] | None = None,
+    powers: Float[Tensor, "batch source size"] | None = None,
+) -> Float[Tensor, "batch target size"]:
+    """The queries' gradient alone. Where the mask hides a pair, its score must have none."""
+    asking, asked = Side.of(queries), Side.of(keys, mask, powers)
+    return _of_rows(grad_scores, asking, asked, vector).to(queries.dtype)
+
+
+def differentiate_keys(
+    grad_scores: Float[Tensor, "batch target source"],
+    queries: Float[Tensor, "batch target size"],
+    keys: Float[Tensor, "batch source size"],
+    vector: Float[Tensor, "size"],
+    mask: Bool[Tensor, "#batch #target source"] | None = None,
+) -> tuple[Float[Tensor, "batch source size"], Float[Tensor, "size"]]:
+    """The gradients of keys and vector alone. Where the mask hides a pair, its score must have
+    none."""
+    return _of_keys(grad_scores, Side.of(queries), Side.of(keys, mask), keys, vector)
+
+
+@dataclass(frozen=True)
+class Side:
+    """Queries or keys in float32. Whose numbers are out of range is far, and its powers are 1:
+    in their place, which have to be finite, its pairs are formed from the numbers."""
+
+    numbers: Float[Tensor, "batch position size"]
+    powers: Float[Tensor, "batch position size"]
+    far: Bool[Tensor, "batch position"]
+
+    @classmethod
+    def of(cls, vectors: Tensor, mask: Tensor | None = None, powers: Tensor | None = None) -> Side:
+        """With zeros for what no query sees. Powers that are there already say that none is far."""
+        if powers is not None:
+            nobody = torch.zeros(vectors.shape[:2], dtype=torch.bool, device=vectors.device)
+            return cls(vectors.float().contiguous(), powers, nobody)
+        numbers = _seen(vectors, mask)
+        is_far = far(numbers)
+        return cls(numbers, power(numbers.masked_fill(is_far[..., None], 0)), is_far)
+
+
+def _seen(vectors: Tensor, mask: Tensor | None) -> Tensor:
+    vectors = vectors.float()
+    return (vectors if mask is None else seen_only(vectors, mask)).contiguous()
+
+
+def _weigh(
+    asking: Side, asked: Side, vector: Tensor, mask: Tensor | None, scale: float
+) -> Float[Tensor, "batch target source"]:
+    """The softmax of the scores; in torch, which reads them once more: 4 bytes for every `size`
+    numbers that the kernel walks over."""
+    weights = torch.softmax(_scores(asking, asked, vector, mask, scale), dim=-1)
+    return weights if mask is None else weights.masked_fill_(~mask, 0)  # NaN where all is hidden
+
+
+def _scores(
+    asking: Side, asked: Side, vector: Tensor, mask: Tensor | None = None, scale: float = 1.0
+) -> Float[Tensor, "batch target source"]:
+    """Times the scale and without their constant; -inf where hidden."""
+    batch, num_rows, size = asking.numbers.shape
+    num_columns = asked.numbers.size(1)
+    scores = asking.numbers.new_empty(batch, num_rows, num_columns)
+    row_block = min(ROWS, triton.next_power_of_2(num_rows))
+    grid = (batch * triton.cdiv(num_rows, row_block), triton.cdiv(num_columns, COLUMNS))
+    if mask is not None:
+        mask = mask.expand(scores.shape)
+    with torch.cuda.device_of(scores):
+        _score[grid](
+            _in_blocks(asking.powers, row_block),
+            _in_blocks(asked.powers, COLUMNS),
+            asking.numbers,
+            asked.numbers,
+            asking.far,
+            asked.far,
+            _even(vector.float()).contiguous(),
+            mask,
+            scores,
+            -2 * scale,
+            *scores.shape[1:],
+            size,
+            *((0, 0, 0) if mask is None else mask.stride()),
+            row_block=row_block,
+            column_block=COLUMNS,
+        )
+    return scores
+
+
+def _in_blocks(
+    powers: Float[Tensor, "batch position size"], block: int
+) -> Float[Tensor, "batch tile even place"]:
+    """What a tile reads together stands together; zeros fill the last block and make the size
+    even, so that nothing has to be asked in the loop."""
+    padded = F.pad(_even(powers), (0, 0, 0, -powers.size(1) % block))
+    return padded.unflatten(1, (-1, block)).mT.contiguous()
+
+
+def _even(numbers: Float[Tensor, "*_ size"]) -> Float[Tensor, "*_ even"]:
+    return F.pad(numbers, (0, numbers.size(-1) % 2))
+
+
+def _of_rows(
+    grad_scores: Float[Tensor, "batch row column"], rows: Side, columns: Side, vector: Tensor
+) -> Float[Tensor, "batch row size"]:
+    """The gradient of the queries, which are the rows."""
+    return _differentiated(grad_scores.mT, rows, columns, vector, None)
+
+
+def _of_keys(
+    grad_scores: Float[Tensor, "batch target source"],
+    asking: Side,
+    asked: Side,
+    keys: Tensor,
+    vector: Tensor,
+) -> tuple[Float[Tensor, "batch source size"], Float[Tensor, "size"]]:
+    """The gradients of keys, which are the rows here, and vector, in their types."""
+    batch, num_keys, size = asked.numbers.shape
+    shares = asked.numbers.new_empty(batch, triton.cdiv(num_keys, ROWS), size)
+    grad_keys = _differentiated(grad_scores, asked, asking, vector, shares)
+    total = grad_scores.sum(dtype=torch.float64)
+    grad_vector = total - 2 * shares.sum(dim=(0, 1), dtype=torch.float64)
+    return grad_keys.to(keys.dtype), grad_vector.to(vector.dtype)
+
+
+def _differentiated(
+    grad_scores: Float[Tensor, "batch column row"],
+    rows: Side,
+    columns: Side,
+    vector: Tensor,
+    shares: Float[Tensor, "batch tile size"] | None,
+) -> Float[Tensor, "batch row size"]:
+    """Of the numbers of the rows; and the shares of the vector's gradient, for every block of
+    rows."""
+    batch, num_rows, size = rows.numbers.shape
+    grad_rows = torch.empty_like(rows.numbers)
+    number_block = min(NUMBERS, triton.next_power_of_2(triton.cdiv(size, 2)))
+    with torch.cuda.device_of(grad_rows):
+        _differentiate[batch * triton.cdiv(num_rows, ROWS), triton.cdiv(size, 2 * number_block)](
+            rows.powers.contiguous(),
+            columns.powers.contiguous(),
+            rows.numbers,
+            columns.numbers,
+            rows.far,
+            columns.far,
+            vector.float().contiguous(),
+            grad_scores.float().contiguous(),
+            grad_rows,
+            shares,
+            num_rows,
+            columns.numbers.size(1),
+            size,
+            row_block=ROWS,
+            column_block=COLUMNS,
+            number_block=number_block,
+        )
+    return grad_rows
+
+
+@triton.jit
+@no_type_check
+def _score(
+    row_powers,
+    column_powers,
+    row_numbers,
+    column_numbers,
+    row_far,
+    column_far,
+    vector,
+    mask,
+    scores,
+    factor,
+    num_rows,
+    num_columns,
+    size,
+    mask_batch,
+    mask_row,
+    mask_column,
+    row_block: tl.constexpr,
+    column_block: tl.constexpr,
+):
+    """factor * sum_d v_d s_ijd for a tile of pairs."""
+    batch = (tl.program_id(0) // tl.cdiv(num_rows, row_block)).to(tl.int64)
+    in_rows, in_columns = tl.arange(0, row_block)[:, None], tl.arange(0, column_block)[None, :]
+    rows = (tl.program_id(0) % tl.cdiv(num_rows, row_block)) * row_block + in_rows
+    columns = tl.program_id(1) * column_block + in_columns
+    is_row, is_column = rows < num_rows, columns < num_columns
+    visible = is_row & is_column
+    if mask is not None:
+        place = mask + batch * mask_batch + rows.to(tl.int64) * mask_row + columns * mask_column
+        visible = visible & (tl.load(place, mask=visible, other=0) != 0)
+    found = tl.zeros((row_block, column_block), tl.float32)
+    if _any(visible):
+        even = size + size % 2
+        column_tile = batch * tl.cdiv(num_columns, column_block) + tl.program_id(1)
+        asking = row_powers + tl.program_id(0).to(tl.int64) * row_block * even
+        asked = column_powers + column_tile * column_block * even
+        for number in range(0, even, 2):
+            one = _denominator(tl.load(asking + in_rows), tl.load(asked + in_columns))
+            asking += row_block
+            asked += column_block
+            two = _denominator(tl.load(asking + in_rows), tl.load(asked + in_columns))
+            asking += row_block
+            asked += column_block
+            first, second = tl.load(vector + number), tl.load(vector + number + 1)
+            # first / one + second / two
+            found = tl.fma(tl.fma(first, two, second * one), _reciprocal(one * two), found)
+        row, column = batch * num_rows + rows, batch * num_columns + columns
+        is_far_row = tl.load(row_far + row, mask=is_row, other=0) != 0
+        is_far = is_far_row | (tl.load(column_far + column, mask=is_column, other=0) != 0)
+        if _any(is_far & visible):
+            exact = tl.zeros((row_block, column_block), tl.float32)
+            for number in range(size):
+                one = tl.load(row_numbers + row * size + number, mask=is_row, other=0)
+                two = tl.load(column_numbers + column * size + number, mask=is_column, other=0)
+                exact = tl.fma(tl.load(vector + number), _far_share(one + two), exact)
+            found = tl.where(is_far, exact, found)
+    place = scores + (batch * num_rows + rows) * num_columns + columns
+    tl.store(place, tl.where(visible, found * factor, -float("inf")), mask=is_row & is_column)
+
+
+@triton.jit
+@no_type_check
+def _differentiate(
+    row_powers,
+    column_powers,
+    row_numbers,
+    column_numbers,
+    row_far,
+    column_far,
+    vector,
+    grad_scores,
+    grad_rows,
+    shares,
+    num_rows,
+    num_columns,
+    size,
+    row_block: tl.constexpr,
+    column_block: tl.constexpr,
+    number_block: tl.constexpr,
+):
+    """4 v_d sum_j g_ij s_ijd (1 - s_ijd) for some rows and two blocks of their numbers, column by
+    column; and sum_ij g_ij s_ijd where there is room for shares.
+
+    A reciprocal is shared by numbers of one pair, never by two pairs: no bit of one may depend on
+    the other, which may be hidden."""
+    batch = (tl.program_id(0) // tl.cdiv(num_rows, row_block)).to(tl.int64)
+    in_rows = tl.arange(0, row_block)[:, None]
+    rows = (tl.program_id(0) % tl.cdiv(num_rows, row_block)) * row_block + in_rows
+    numbers = tl.program_id(1) * 2 * number_block + tl.arange(0, number_block)[None, :]
+    others = numbers + number_block
+    is_row, is_number, is_other = rows < num_rows, numbers < size, others < size
+    row = batch * num_rows + rows
+    place, other_place = row * size + numbers, row * size + others
+    asking = tl.load(row_powers + place, mask=is_row & is_number, other=0)
+    other_asking = tl.load(row_powers + other_place, mask=is_row & is_other, other=0)
+    is_far_row = tl.load(row_far + row, mask=is_row, other=0) != 0
+    slopes = tl.zeros((row_block, number_block), tl.float32)
+    other_slopes = tl.zeros((row_block, number_block), tl.float32)
+    gathered = tl.zeros((row_block, number_block), tl.float32)
+    other_gathered = tl.zeros((row_block, number_block), tl.float32)
+    for start in range(0, num_columns, column_block):
+        columns = start + tl.arange(0, column_block)[None, :]
+        is_column = columns < num_columns
+        columns += batch * num_columns
+        tile = tl.load(grad_scores + columns * num_rows + rows, mask=is_row & is_column, other=0)
+        if _any(tile != 0):
+            end = tl.minimum(start + column_block, num_columns)
+            for index in range(start, end):
+                column = batch * num_columns + index
+                is_far = is_far_row | (tl.load(column_far + column) != 0)
+                grads = tl.load(grad_scores + column * num_rows + rows, mask=is_row, other=0)
+                grads = tl.where(is_far, 0.0, grads)
+                asked = column_powers + column * size
+                one = _denominator(asking, tl.load(asked + numbers, mask=is_number, other=0))
+                two = _denominator(other_asking, tl.load(asked + others, mask=is_other, other=0))
+                both = _reciprocal(one * two)
+                share, other_share = both * two, both * one
+                slopes = tl.fma(grads, _slope(share), slopes)
+                other_slopes = tl.fma(grads, _slope(other_share), other_slopes)
+                if shares is not None:
+                    gathered = tl.fma(grads, share, gathered)
+                    other_gathered = tl.fma(grads, other_share, other_gathered)
+            is_far_column = tl.load(column_far + columns, mask=is_column, other=0) != 0
+            if _any(is_far_column | is_far_row):
+                asking_numbers = tl.load(row_numbers + place, mask=is_row & is_number, other=0)
+                other_numbers = tl.load(row_numbers + other_place, mask=is_row & is_other, other=0)
+                for index in range(start, end):
+                    column = batch * num_columns + index
+                    is_far = is_far_row | (tl.load(column_far + column) != 0)
+                    grads = tl.load(grad_scores + column * num_rows + rows, mask=is_row, other=0)
+                    grads = tl.where(is_far, grads, 0.0)
+                    asked = column_numbers + column * size
+                    one = asking_numbers + tl.load(asked + numbers, mask=is_number, other=0)
+                    two = other_numbers + tl.load(asked + others, mask=is_other, other=0)
+                    share, other_share = _far_share(one), _far_share(two)
+                    slopes = tl.fma(grads, _slope(share), slopes)
+                    other_slopes = tl.fma(grads, _slope(other_share), other_slopes)
+                    if shares is not None:
+                        gathered = tl.fma(grads, share, gathered)
+                        other_gathered = tl.fma(grads, other_share, other_gathered)
+    weight = 4 * tl.load(vector + numbers, mask=is_number, other=0)
+    other_weight = 4 * tl.load(vector + others, mask=is_other, other=0)
+    tl.store(grad_rows + place, weight * slopes, mask=is_row & is_number)
+    tl.store(grad_rows + other_place, other_weight * other_slopes, mask=is_row & is_other)
+    if shares is not None:
+        shares += tl.program_id(0).to(tl.int64) * size
+        tl.store(shares + numbers, tl.sum(gathered, axis=0)[None, :], mask=is_number)
+        tl.store(shares + others, tl.sum(other_gathered, axis=0)[None, :], mask=is_other)
+
+
+@triton.jit
+@no_type_check
+def _any(flags):
+    return tl.max(tl.max(flags.to(tl.int32), axis=1), axis=0) > 0
+
+
+@triton.jit
+@no_type_check
+def _denominator(asking, asked):
+    """1 + e^{2q} e^{2k}."""
+    return tl.minimum(tl.fma(asking, asked, 1.0), HIGHEST)
+
+
+@triton.jit
+@no_type_check
+def _reciprocal(number):
+    """To one unit in the last place, by one instruction: a division takes six."""
+    if INTERPRETED:
+        return 1 / number
+    return tl.inline_asm_elementwise(
+        "rcp.approx.ftz.f32 $0, $1;", "=f,f", [number], dtype=tl.float32, is_pure=True, pack=1
+    )
+
+
+@triton.jit
+@no_type_check
+def _slope(share):
+    """s (1 - s)."""
+    return tl.fma(-share, share, share)
+
+
+@triton.jit
+@no_type_check
+def _far_share(number):
+    """sigmoid(-2 x)."""
+    return 1 / (1 + tl.exp(2 * number))

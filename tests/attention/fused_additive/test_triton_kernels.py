@@ -1,0 +1,208 @@
+"""The kernels for a GPU against formula and tiles; where there is none, in Triton's interpreter."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+import torch
+from hypothesis import given, settings
+
+from regard.attention.fused_additive import backends, tiled
+from regard.shapes import Tensor
+from tests.attention.fused_additive.problems import (
+    MASKS,
+    Problem,
+    Tensors,
+    assert_as_right_as_float32,
+    make,
+    problems,
+)
+
+GPU = torch.cuda.is_available()
+
+
+def interpret(patch: pytest.MonkeyPatch) -> None:
+    if not GPU:
+        patch.setenv("TRITON_INTERPRET", "1")
+
+
+if not GPU and "triton.language" in sys.modules:
+    pytest.skip("triton was imported before, and not for its interpreter", allow_module_level=True)
+
+with pytest.MonkeyPatch.context() as at_import:
+    interpret(at_import)  # read when functions become kernels, and when they run
+    pytest.importorskip("triton", reason="the kernels for a GPU need triton")
+    from regard.attention.fused_additive import triton_kernels
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _interpreter() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        interpret(patch)
+        yield
+
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*encountered in:RuntimeWarning")  # numpy as a GPU
+
+
+def there(tensor: Tensor | None) -> Tensor | None:
+    return None if tensor is None else tensor.cuda() if GPU else tensor
+
+
+def in_kernels(problem: Problem, *, saved: bool = True) -> Tensors:
+    """Context, weights and the four gradients."""
+    tensors = [there(tensor) for tensor in problem.tensors]
+    rest = there(problem.mask), there(problem.drop), problem.scale
+    context, weights = triton_kernels.attend(*tensors, *rest)
+    above = there(problem.grad_context), there(problem.grad_weights)
+    gradients = triton_kernels.differentiate(*above, *tensors, *rest, weights if saved else None)
+    return tuple(found.cpu() for found in (context, weights, *gradients))
+
+
+def in_tiles(problem: Problem) -> Tensors:
+    rest = problem.mask, problem.drop, problem.scale
+    context, weights = tiled.attend(*problem.tensors, *rest)
+    above = problem.grad_context, problem.grad_weights
+    return context, weights, *tiled.differentiate(*above, *problem.tensors, *rest, weights)
+
+
+@pytest.fixture
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every boundary is crossed."""
+    for name in ("ROWS", "COLUMNS", "NUMBERS"):
+        monkeypatch.setattr(triton_kernels, name, 2)
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("mask", MASKS)
+def test_is_the_tiles(mask: str):
+    """Where a fifth of queries and keys are far."""
+    problem = make((2, 3, 5, 7, 11), largeness=20, mask=mask, dropout=True)
+    found = in_kernels(problem, saved=False)
+    assert_as_right_as_float32(found, problem)
+    torch.testing.assert_close(found, in_tiles(problem), rtol=1e-5, atol=1e-5)
+
+
+@settings(max_examples=6, deadline=None)
+@given(problems())
+def test_float32_is_as_right_as_the_formula_in_float32(problem: Problem):
+    assert_as_right_as_float32(in_kernels(problem), problem)
+
+
+@pytest.mark.parametrize("scale", [0.1, 100.0])
+def test_any_scale(scale: float):
+    problem = replace(make((2, 3, 7, 11, 5), mask="uneven"), scale=scale)
+    assert_as_right_as_float32(in_kernels(problem), problem)
+
+
+@pytest.mark.parametrize("size", [1, 2, 17])
+@pytest.mark.parametrize("rows", [1, 3])
+def test_scores_are_those_of_the_tiles(size: int, rows: int):
+    problem = make((2, rows, 5, size, 3), largeness=20)
+    tensors = problem.tensors[:3]
+    above = problem.grad_weights
+    calls = {
+        "score": tensors,
+        "differentiate_score": (above, *tensors),
+        "differentiate_queries": (above, *tensors),
+        "differentiate_keys": (above, *tensors),
+    }
+    for name, arguments in calls.items():
+        found = getattr(triton_kernels, name)(*map(there, arguments))
+        expected = getattr(tiled, name)(*arguments)
+        torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5, check_device=False)
+
+
+def test_powers_taken_before_change_nothing():
+    problem = make((3, 2, 17, 13, 5), mask="padding")
+    *tensors, mask = map(there, (*problem.tensors, problem.mask))
+    plain = triton_kernels.attend(*tensors, mask)
+    powers = triton_kernels.powers(tensors[1])
+    ready = triton_kernels.attend(*tensors, mask, powers=powers)
+    assert all(map(torch.equal, plain, ready))
+    step = there(problem.grad_weights * problem.mask), *tensors[:3], mask
+    plain = triton_kernels.differentiate_queries(*step)
+    assert torch.equal(plain, triton_kernels.differentiate_queries(*step, powers))
+
+
+@pytest.mark.parametrize("garbage", [torch.nan, torch.inf, 60.0])
+@pytest.mark.parametrize("mask", ["padding", "nothing"])
+def test_what_no_query_sees_may_be_anything(mask: str, garbage: float):
+    problem = make((2, 3, 11, 7, 5), mask=mask)
+    unseen = ~problem.mask.any(dim=1)[..., None]
+    dirty = replace(
+        problem,
+        keys=torch.where(unseen, garbage, problem.keys),
+        values=torch.where(unseen, garbage, problem.values),
+    )
+    assert all(map(torch.equal, in_kernels(problem), in_kernels(dirty)))
+
+
+def test_a_far_key_changes_no_other_pair():
+    problem = make((2, 3, 50, 7, 5))
+    above = problem.grad_weights.clone()
+    above[..., 8] = 0
+
+    def found() -> Tensors:
+        tensors = [there(tensor) for tensor in problem.tensors[:3]]
+        scores = triton_kernels.score(*tensors)
+        grad_queries, grad_keys, _ = triton_kernels.differentiate_score(there(above), *tensors)
+        return scores.cpu(), grad_queries.cpu(), grad_keys.cpu()
+
+    before = found()
+    problem.keys[:, 8] = 50
+    after = found()
+    others = torch.arange(50) != 8
+    assert torch.equal(before[0][..., others], after[0][..., others])
+    torch.testing.assert_close(after[0][..., 8], problem.vector.sum().expand(2, 3))
+    assert torch.equal(before[1], after[1])
+    assert torch.equal(before[2][:, others], after[2][:, others])
+
+
+def test_who_sees_nothing_gets_zeros_and_gives_none():
+    problem = make((3, 5, 7, 11, 13), mask="uneven")
+    problem.mask[0], problem.mask[1, 2] = False, False
+    context, weights, *gradients = in_kernels(problem)
+    assert not context[0].any()
+    assert not context[1, 2].any()
+    assert not weights[~problem.mask].any()
+    assert not any(gradient[0].any() for gradient in (gradients[0], gradients[1], gradients[3]))
+    assert not gradients[0][1, 2].any()
+    assert all(gradient.isfinite().all() for gradient in gradients)
+
+
+def test_bfloat16_is_float32_with_its_ends_rounded():
+    problem = make((2, 5, 19, 23, 7), mask="uneven").to(torch.bfloat16)
+    found, exact = in_kernels(problem), in_kernels(problem.to(torch.float32))
+    assert [x.dtype for x in found] == [torch.bfloat16, torch.float32] + [torch.bfloat16] * 4
+    for ours, theirs in zip(found, exact, strict=True):
+        torch.testing.assert_close(ours.float(), theirs, rtol=0.01, atol=0.01)
+
+
+def test_types_may_be_mixed():
+    problem = make((2, 5, 7, 11, 3), mask="causal")
+    mixed = replace(
+        problem, queries=problem.queries.bfloat16(), keys=problem.keys.bfloat16(), drop=None
+    )
+    found, expected = in_kernels(mixed), in_tiles(mixed)
+    assert [x.dtype for x in found] == [x.dtype for x in expected]
+    exact = replace(mixed, queries=mixed.queries.float(), keys=mixed.keys.float())
+    rounded = (x.to(y.dtype) for x, y in zip(in_kernels(exact), found, strict=True))
+    assert all(map(torch.equal, found, rounded))
+
+
+def test_the_same_bits_every_time():
+    problem = make((1, 37, 67, 3, 5), mask="padding", dropout=True)
+    assert all(map(torch.equal, in_kernels(problem), in_kernels(problem)))
+
+
+def test_it_has_to_be_asked_for(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("REGARD_TRITON", raising=False)
+    assert not triton_kernels.available()
+    monkeypatch.setenv("REGARD_TRITON", "1")
+    assert triton_kernels.available() is GPU
+    if not GPU:
+        assert backends.choose(torch.ones(1)) is not triton_kernels
