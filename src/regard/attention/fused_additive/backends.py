@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
 from types import ModuleType
 
@@ -11,15 +12,16 @@ from regard.attention.fused_additive import tiled
 from regard.shapes import Tensor
 
 
-def _loaded() -> ModuleType | None:
+@cache
+def _loaded(name: str) -> ModuleType | None:
     try:
-        native = import_module("regard.attention.fused_additive.native")
+        backend = import_module(f"regard.attention.fused_additive.{name}")
     except ModuleNotFoundError:
         return None
-    return native if native.available() else None
+    return backend if backend.available() else None
 
 
-NATIVE = _loaded()
+NATIVE = _loaded("native")
 
 
 NATIVE_TYPES = (torch.float32, torch.bfloat16)
@@ -27,8 +29,10 @@ NATIVE_TYPES = (torch.float32, torch.bfloat16)
 
 def choose(queries: Tensor, values: Tensor | None = None) -> ModuleType:
     """The module with the functions of `tiled` for these."""
-    if NATIVE is None or not queries.is_cpu or queries.dtype not in NATIVE_TYPES:
+    if queries.dtype not in NATIVE_TYPES:
         return tiled
     if values is not None and values.dtype not in NATIVE_TYPES:
         return tiled
-    return NATIVE
+    if queries.is_cuda:
+        return _loaded("triton_kernels") or tiled
+    return (NATIVE if queries.is_cpu else None) or tiled
