@@ -51,8 +51,10 @@ HIGHEST = tl.constexpr(2.0**60)
 
 
 def available() -> bool:
-    """Whether there is a GPU, and this backend was asked for."""
-    return os.environ.get("REGARD_TRITON") == "1" and torch.cuda.is_available()
+    """Whether there is a GPU of NVIDIA's, whose reciprocal is used, and this was asked for."""
+    if torch.version.cuda is None or not torch.cuda.is_available():
+        return False
+    return os.environ.get("REGARD_TRITON") == "1"
 
 
 def attend(
