@@ -73,7 +73,7 @@ def in_tiles(problem: Problem) -> Tensors:
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every boundary is crossed."""
     for name in ("ROWS", "COLUMNS", "NUMBERS"):
-        monkeypatch.setattr(triton_kernels, name, 2)
+        monkeypatch.setattr(triton_kernels, name, 4)
 
 
 @pytest.mark.usefixtures("small_blocks")
@@ -86,7 +86,7 @@ def test_is_the_tiles(mask: str):
     torch.testing.assert_close(found, in_tiles(problem), rtol=1e-5, atol=1e-5)
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(problems())
 def test_float32_is_as_right_as_the_formula_in_float32(problem: Problem):
     assert_as_right_as_float32(in_kernels(problem), problem)
@@ -143,7 +143,7 @@ def test_what_no_query_sees_may_be_anything(mask: str, garbage: float):
 
 
 def test_a_far_key_changes_no_other_pair():
-    problem = make((2, 3, 50, 7, 5))
+    problem = make((2, 3, 13, 7, 5))
     above = problem.grad_weights.clone()
     above[..., 8] = 0
 
@@ -156,7 +156,7 @@ def test_a_far_key_changes_no_other_pair():
     before = found()
     problem.keys[:, 8] = 50
     after = found()
-    others = torch.arange(50) != 8
+    others = torch.arange(13) != 8
     assert torch.equal(before[0][..., others], after[0][..., others])
     torch.testing.assert_close(after[0][..., 8], problem.vector.sum().expand(2, 3))
     assert torch.equal(before[1], after[1])
@@ -196,7 +196,7 @@ def test_types_may_be_mixed():
 
 
 def test_the_same_bits_every_time():
-    problem = make((1, 37, 67, 3, 5), mask="padding", dropout=True)
+    problem = make((1, 37, 67, 2, 5), mask="padding", dropout=True)
     assert all(map(torch.equal, in_kernels(problem), in_kernels(problem)))
 
 
