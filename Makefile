@@ -38,7 +38,9 @@ clean: ## remove .venv and the caches; runs/ stays
 	rm -rf .venv build src/*.egg-info .*_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(INSTALLED): pyproject.toml constraints.txt scripts/install
+KERNELS := setup.py $(wildcard src/regard/attention/fused_additive/kernels/*)
+
+$(INSTALLED): pyproject.toml constraints.txt scripts/install $(KERNELS)
 	@sh scripts/install
 
 # The stamp says in which folder .venv was made; in another, it has to be made again.

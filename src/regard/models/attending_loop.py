@@ -21,7 +21,6 @@ from typing import Any
 import torch
 
 from regard.attention.fused_additive.backends import choose
-from regard.attention.fused_additive.tiled import through_softmax
 from regard.layers.cells import CELLS, Step, StepBack
 from regard.shapes import Bool, Float, Tensor
 
@@ -250,7 +249,7 @@ class _WayBack:
         if loop.drop is not None:
             grad_shares.mul_(loop.drop[:, now])
         shares = self.found.shares[:, now]
-        grad_scores = through_softmax(grad_shares, shares, loop.mask, loop.scale)
+        grad_scores = self.backend.through_softmax(grad_shares, shares, loop.mask, loop.scale)
         self.grad_scores[:, now] = grad_scores
         asking = self.asking[step, :, None]
         found = self.backend.differentiate_queries(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from types import ModuleType
 
 import torch
 from hypothesis import strategies as st
@@ -95,12 +96,12 @@ def make_mask(
     return None
 
 
-def problems() -> st.SearchStrategy[Problem]:
+def problems(*, size: int = 40) -> st.SearchStrategy[Problem]:
     """Any number of anything from one, and numbers from small to far out of the range."""
     few = st.integers(1, 9)
     return st.builds(
         make,
-        st.tuples(st.integers(1, 4), few, st.integers(1, 40), st.integers(1, 40), few),
+        st.tuples(st.integers(1, 4), few, st.integers(1, 40), st.integers(1, size), few),
         largeness=st.sampled_from([0.1, 1.0, 3.0, 10.0, 30.0, 100.0]),
         mask=st.sampled_from(MASKS),
         dropout=st.booleans(),
@@ -118,6 +119,21 @@ def by_formula(problem: Problem) -> Tensors:
     above = (problem.grad_context, problem.grad_weights)
     gradients = torch.autograd.grad(found, leaves, above)
     return (*(tensor.detach() for tensor in found), *gradients)
+
+
+def by_backend(backend: ModuleType, problem: Problem, *, saved: bool = True) -> Tensors:
+    """The same by the functions of a backend, with the weights saved for the way back or not."""
+    context, weights = backend.attend(*problem.tensors, problem.mask, problem.drop, problem.scale)
+    gradients = backend.differentiate(
+        problem.grad_context,
+        problem.grad_weights,
+        *problem.tensors,
+        problem.mask,
+        problem.drop,
+        problem.scale,
+        weights if saved else None,
+    )
+    return context, weights, *gradients
 
 
 def assert_as_right_as_float32(found: Tensors, problem: Problem, floor: float = 1.0) -> None:

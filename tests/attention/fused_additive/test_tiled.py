@@ -1,4 +1,5 @@
-"""The tiles against the formula in float64, and against themselves."""
+"""The tiles against the formula in float64, and against themselves. What holds for every backend is
+in test_backends.py."""
 
 from __future__ import annotations
 
@@ -10,28 +11,12 @@ from regard.attention.fused_additive import tiled, tiles
 from tests.attention.fused_additive.problems import (
     MASKS,
     Problem,
-    Tensors,
-    assert_as_right_as_float32,
+    by_backend,
     by_formula,
     make,
     problems,
 )
 from tests.oracles import additive as oracle
-
-
-def in_tiles(problem: Problem, *, saved: bool = True) -> Tensors:
-    """Context, weights and the four gradients."""
-    context, weights = tiled.attend(*problem.tensors, problem.mask, problem.drop, problem.scale)
-    gradients = tiled.differentiate(
-        problem.grad_context,
-        problem.grad_weights,
-        *problem.tensors,
-        problem.mask,
-        problem.drop,
-        problem.scale,
-        weights if saved else None,
-    )
-    return context, weights, *gradients
 
 
 @pytest.fixture(params=["one tile", "many tiles"])
@@ -51,14 +36,8 @@ def test_is_the_formula_with_its_gradients(mask: str, dropout: bool, largeness: 
     problem = problem.to(torch.float64)
     expected = by_formula(problem)
     for saved in (True, False):
-        found = in_tiles(problem, saved=saved)
+        found = by_backend(tiled, problem, saved=saved)
         torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
-
-
-@settings(max_examples=80, deadline=None)
-@given(problems())
-def test_float32_is_as_right_as_the_formula_in_float32(problem: Problem):
-    assert_as_right_as_float32(in_tiles(problem), problem)
 
 
 @settings(max_examples=20, deadline=None)
@@ -94,46 +73,6 @@ def test_powers_taken_before_change_nothing():
     assert tiled.powers(problem.keys * 100) is None
 
 
-@pytest.mark.parametrize("garbage", [torch.nan, torch.inf, 1e30])
-@pytest.mark.parametrize("mask", ["padding", "causal", "window", "nothing"])
-def test_what_no_query_sees_may_be_anything(mask: str, garbage: float):
-    problem = make((3, 5, 17, 13, 5), mask=mask)
-    clean = in_tiles(problem)
-    unseen = ~problem.mask.any(dim=1)[..., None]
-    dirty = Problem(
-        **{
-            **vars(problem),
-            "keys": torch.where(unseen, garbage, problem.keys),
-            "values": torch.where(unseen, garbage, problem.values),
-        }
-    )
-    for before, after in zip(clean, in_tiles(dirty), strict=True):
-        assert torch.equal(before, after)
-
-
-def test_who_sees_nothing_gets_zeros_and_gives_none():
-    problem = make((3, 5, 7, 11, 13), mask="uneven")
-    problem.mask[0], problem.mask[1, 2] = False, False
-    context, weights, *gradients = in_tiles(problem)
-    assert not context[0].any()
-    assert not context[1, 2].any()
-    assert not weights[~problem.mask].any()
-    assert not any(gradient[0].any() for gradient in (gradients[0], gradients[1], gradients[3]))
-    assert not gradients[0][1, 2].any()
-    assert all(gradient.isfinite().all() for gradient in gradients)
-
-
-def test_a_far_key_changes_no_other_pair():
-    problem = make((2, 3, 50, 31, 5))
-    before = tiled.score(problem.queries, problem.keys, problem.vector)
-    problem.keys[:, 7] = 50
-    after = tiled.score(problem.queries, problem.keys, problem.vector)
-    others = torch.arange(50) != 7
-    assert torch.equal(before[..., others], after[..., others])
-    expected = problem.vector.sum().expand(2, 3)
-    torch.testing.assert_close(after[..., 7], expected)
-
-
 def test_hidden_tiles_are_not_formed(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(tiles, "TILE_SIZE", 64 * 16)
     sizes = (1, 64, 64, 16, 3)
@@ -147,18 +86,3 @@ def test_hidden_tiles_are_not_formed(monkeypatch: pytest.MonkeyPatch):
     assert pairs_formed("causal") <= 0.6 * 64 * 64
     assert pairs_formed("window") <= 0.2 * 64 * 64
     assert pairs_formed("nothing") == 0
-
-
-def test_bfloat16_is_float32_with_its_ends_rounded():
-    problem = make((2, 5, 19, 23, 7), mask="uneven").to(torch.bfloat16)
-    found, exact = in_tiles(problem), in_tiles(problem.to(torch.float32))
-    assert [x.dtype for x in found] == [torch.bfloat16, torch.float32] + [torch.bfloat16] * 4
-    for ours, theirs in zip(found, exact, strict=True):
-        torch.testing.assert_close(ours.float(), theirs, rtol=0.01, atol=0.01)
-
-
-def test_the_same_bits_every_time():
-    problem = make((5, 37, 61, 64, 31), mask="padding", dropout=True)
-    first = in_tiles(problem)
-    for _ in range(3):
-        assert all(map(torch.equal, first, in_tiles(problem)))

@@ -177,6 +177,8 @@ def _weigh(
     weights: Float[Tensor, "batch row column"],
 ) -> None:
     """The softmax of the scores."""
+    if not weights.numel():
+        return
     mask = chunk.mask
     if mask is not None:
         weights.zero_()  # tiles that are hidden are never formed

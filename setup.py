@@ -1,0 +1,62 @@
+"""Compiles the kernels of additive attention, once for every instruction set, into a library that
+does not depend on Python's version or PyTorch's. Where that fails the package is built without it;
+everything else about the build is in pyproject.toml."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from pathlib import Path
+
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+
+KERNELS = Path("src/regard/attention/fused_additive/kernels")
+
+FLAGS = [
+    "-std=c++17",
+    "-O3",
+    "-g0",
+    "-fPIC",
+    "-fvisibility=hidden",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-pthread",
+]
+
+BASELINE: dict[str, list[str]] = {"BASELINE": []}
+X86 = {
+    "AVX2": ["-mavx2", "-mfma"],
+    "AVX512": ["-mavx512f", "-mfma", "-mprefer-vector-width=512"],
+}
+
+
+class BuildLibrary(build_ext):
+    """A plain shared library in the place of an extension module."""
+
+    def build_extension(self, ext: Extension) -> None:
+        on_x86 = platform.machine().lower() in ("x86_64", "amd64")
+        sets = BASELINE | X86 if on_x86 else BASELINE
+        objects = self._compile("library.cpp", "shared", [])
+        for name, flags in sets.items():
+            objects += self._compile("block.cpp", name, [*flags, f"-DKERNELS={name}"])
+        self.compiler.link_shared_object(
+            objects, self.get_ext_fullpath(ext.name), extra_postargs=["-pthread"], target_lang="c++"
+        )
+
+    def _compile(self, source: str, name: str, flags: list[str]) -> list[str]:
+        folder = Path(self.build_temp) / name
+        folder.mkdir(parents=True, exist_ok=True)
+        return self.compiler.compile(
+            [str(KERNELS / source)], output_dir=str(folder), extra_postargs=[*FLAGS, *flags]
+        )
+
+    def get_ext_filename(self, fullname: str) -> str:
+        return str(Path(*fullname.split(".")).with_suffix(".so"))
+
+
+library = Extension("regard.attention.fused_additive.libadditive", [], optional=True)
+setup(
+    ext_modules=[] if sys.platform == "win32" else [library],
+    cmdclass={"build_ext": BuildLibrary},
+)

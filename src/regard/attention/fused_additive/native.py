@@ -1,0 +1,292 @@
+"""Additive attention in C++, for CPUs: the functions of `tiled`, by the kernels of `kernels/`.
+
+The library is compiled when the package is built, where there is a compiler, and loaded by its
+plain C interface; without it everything is as right, and slower. It takes AVX-512, AVX2 or the
+machine's baseline, whichever this CPU has. Matrix products are torch's.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from pathlib import Path
+
+import torch
+
+from regard.attention.fused_additive.tiled import powers
+from regard.attention.fused_additive.tiles import seen_only
+from regard.shapes import Bool, Float, Tensor
+
+__all__ = [
+    "attend",
+    "available",
+    "differentiate",
+    "differentiate_keys",
+    "differentiate_queries",
+    "differentiate_score",
+    "powers",
+    "score",
+    "through_softmax",
+]
+
+CHUNK_SIZE = 1 << 20
+"""Scores whose gradients are held at a time, if a sentence has no more."""
+
+
+class _Problem(ctypes.Structure):
+    """`Problem` of kernels/additive.hpp."""
+
+    _fields_ = [
+        *((name, ctypes.c_int64) for name in ("batch", "target", "source", "size")),
+        *((name, ctypes.c_void_p) for name in ("queries", "keys", "powers", "vector", "mask")),
+        *((name, ctypes.c_int64) for name in ("mask_batch", "mask_row", "threads")),
+    ]
+
+
+class _Places(ctypes.Structure):
+    """`Gradients` of kernels/additive.hpp."""
+
+    _fields_ = [(name, ctypes.c_void_p) for name in ("scores", "queries", "keys", "shares")]
+
+
+def _load() -> ctypes.CDLL | None:
+    try:
+        library = ctypes.CDLL(str(Path(__file__).parent / "libadditive.so"))
+    except OSError:
+        return None
+    pointer, number = ctypes.c_void_p, ctypes.c_int64
+    problem = ctypes.POINTER(_Problem)
+    library.regard_additive_weigh.argtypes = [problem, ctypes.c_int, ctypes.c_float, pointer]
+    library.regard_additive_differentiate.argtypes = [problem, ctypes.POINTER(_Places)]
+    library.regard_additive_through_softmax.argtypes = [
+        *(pointer, pointer, ctypes.c_float),
+        *(number, number, number),
+    ]
+    return library
+
+
+_LIBRARY = _load()
+
+
+def available() -> bool:
+    """Whether the library was compiled for this machine."""
+    return _LIBRARY is not None
+
+
+def lanes(lanes: int = 0) -> int:
+    """How many numbers the instruction set in use takes at once: 16 with AVX-512, 8 with AVX2, 4
+    with the baseline. Naming one of these makes it the one in use, where this CPU has it."""
+    return _library().regard_additive_lanes(lanes)
+
+
+def attend(
+    queries: Float[Tensor, "batch target size"],
+    keys: Float[Tensor, "batch source size"],
+    vector: Float[Tensor, "size"],
+    values: Float[Tensor, "batch source value"],
+    mask: Bool[Tensor, "#batch #target source"] | None = None,
+    drop: Float[Tensor, "batch target source"] | None = None,
+    scale: float = 1.0,
+    powers: Float[Tensor, "batch source size"] | None = None,
+) -> tuple[Float[Tensor, "batch target value"], Float[Tensor, "batch target source"]]:
+    """As `tiled.attend`."""
+    weights = _Call(queries, keys, vector, mask, powers).weigh(scale)
+    kept = weights if drop is None else weights * drop
+    context = torch.bmm(kept, values.float())
+    if mask is not None and not context.sum().isfinite():
+        context = torch.bmm(kept, seen_only(values, mask).float())
+    return context.to(values.dtype), weights
+
+
+def differentiate(
+    grad_context: Float[Tensor, "batch target value"],
+    grad_weights: Float[Tensor, "batch target source"] | None,
+    queries: Float[Tensor, "batch target size"],
+    keys: Float[Tensor, "batch source size"],
+    vector: Float[Tensor, "size"],
+    values: Float[Tensor, "batch source value"],
+    mask: Bool[Tensor, "#batch #target source"] | None = None,
+    drop: Float[Tensor, "batch target source"] | None = None,
+    scale: float = 1.0,
+    weights: Float[Tensor, "batch target source"] | None = None,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """As `tiled.differentiate`."""
+    call = _Call(queries, keys, vector, mask)
+    gradients = _Gradients(call)
+    grad_values = torch.empty(values.shape)
+    if weights is None:
+        weights = call.weigh(scale)
+    num_batch, num_rows, num_columns = weights.shape
+    sentences = max(1, CHUNK_SIZE // max(1, num_rows * num_columns))
+    for start in range(0, num_batch, sentences):
+        chunk = slice(start, start + sentences)
+        above, kept = grad_context[chunk].float(), weights[chunk]
+        grads = torch.bmm(above, values[chunk].float().mT)
+        if drop is not None:
+            kept = kept * drop[chunk]
+            grads.mul_(drop[chunk])
+        if grad_weights is not None:
+            grads.add_(grad_weights[chunk])
+        torch.bmm(kept.mT, above, out=grad_values[chunk])
+        gradients.add(through_softmax(grads, weights[chunk], None, scale), start)
+    grads_of_keys = gradients.of_keys(keys, vector)
+    return gradients.of_queries(queries), *grads_of_keys, grad_values.to(values.dtype)
+
+
+def score(
+    queries: Float[Tensor, "batch target size"],
+    keys: Float[Tensor, "batch source size"],
+    vector: Float[Tensor, "size"],
+) -> Float[Tensor, "batch target source"]:
+    """As `tiled.score`."""
+    return _Call(queries, keys, vector).weigh().add_(vector.float().sum())
+
+
+def differentiate_score(
+    grad_scores: Float[Tensor, "batch target source"],
+    queries: Float[Tensor, "batch target size"],
+    keys: Float[Tensor, "batch source size"],
+    vector: Float[Tensor, "size"],
+) -> tuple[Tensor, Tensor, Tensor]:
+    """As `tiled.differentiate_score`."""
+    gradients = _Gradients(_Call(queries, keys, vector))
+    gradients.add(grad_scores)
+    return gradients.of_queries(queries), *gradients.of_keys(keys, vector)
+
+
+def differentiate_queries(
+    grad_scores: Float[Tensor, "batch target source"],
+    queries: Float[Tensor, "batch target size"],
+    keys: Float[Tensor, "batch source size"],
+    vector: Float[Tensor, "size"],
+    mask: Bool[Tensor, "#batch #target source"] | None = None,
+    powers: Float[Tensor, "batch source size"] | None = None,
+) -> Float[Tensor, "batch target size"]:
+    """As `tiled.differentiate_queries`."""
+    gradients = _Gradients(_Call(queries, keys, vector, mask, powers), of_keys=False)
+    gradients.add(grad_scores)
+    return gradients.of_queries(queries)
+
+
+def differentiate_keys(
+    grad_scores: Float[Tensor, "batch target source"],
+    queries: Float[Tensor, "batch target size"],
+    keys: Float[Tensor, "batch source size"],
+    vector: Float[Tensor, "size"],
+    mask: Bool[Tensor, "#batch #target source"] | None = None,
+) -> tuple[Float[Tensor, "batch source size"], Float[Tensor, "size"]]:
+    """As `tiled.differentiate_keys`."""
+    gradients = _Gradients(_Call(queries, keys, vector, mask), of_queries=False)
+    gradients.add(grad_scores)
+    return gradients.of_keys(keys, vector)
+
+
+def through_softmax(
+    grad_weights: Float[Tensor, "batch target source"],
+    weights: Float[Tensor, "batch target source"],
+    mask: Bool[Tensor, "#batch #target source"] | None,
+    scale: float,
+) -> Float[Tensor, "batch target source"]:
+    """As `tiled.through_softmax`. What is hidden has no weight, which tells as much as the mask."""
+    del mask
+    rows, columns = grad_weights.shape[:2].numel(), grad_weights.size(2)
+    weights = weights.contiguous()
+    places = weights.data_ptr(), grad_weights.data_ptr()
+    threads = torch.get_num_threads()
+    _check(_library().regard_additive_through_softmax(*places, scale, rows, columns, threads))
+    return grad_weights
+
+
+class _Call:
+    """A problem as the library takes it: dense, in float32."""
+
+    def __init__(
+        self,
+        queries: Float[Tensor, "batch target size"],
+        keys: Float[Tensor, "batch source size"],
+        vector: Float[Tensor, "size"],
+        mask: Bool[Tensor, "#batch #target source"] | None = None,
+        powers: Float[Tensor, "batch source size"] | None = None,
+    ) -> None:
+        self.queries, self.keys, self.vector = _dense(queries), _dense(keys), _dense(vector)
+        self.powers = None if powers is None else _dense(powers)
+        self.mask = mask if mask is None or mask.stride(2) == 1 else mask.contiguous()
+
+    def weigh(self, scale: float | None = None) -> Float[Tensor, "batch target source"]:
+        """The softmax of `scale` times the scores; without it scores, without their constant."""
+        weights = self.queries.new_empty(*self.queries.shape[:2], self.keys.size(1))
+        problem, place = self.problem(slice(None)), weights.data_ptr()
+        _check(_library().regard_additive_weigh(problem, scale is not None, scale or 0.0, place))
+        return weights
+
+    def problem(self, chunk: slice) -> _Problem:
+        """Of some of the sentences. It holds addresses: what it was made of must outlive it."""
+        mask, steps = self.mask, [0, 0]
+        if mask is not None:
+            steps = [0 if mask.size(axis) == 1 else mask.stride(axis) for axis in (0, 1)]
+            mask = mask[chunk] if steps[0] else mask
+        queries, keys = self.queries[chunk], self.keys[chunk]
+        powers = None if self.powers is None else self.powers[chunk]
+        return _Problem(
+            *(*queries.shape[:2], keys.size(1), keys.size(2)),
+            *(_place(each) for each in (queries, keys, powers, self.vector, mask)),
+            *steps,
+            torch.get_num_threads(),
+        )
+
+
+class _Gradients:
+    """Those of one call that are wanted, gathered some sentences at a time."""
+
+    def __init__(self, call: _Call, *, of_queries: bool = True, of_keys: bool = True) -> None:
+        self.call = call
+        batch, _, size = call.queries.shape
+        self.queries = torch.empty_like(call.queries) if of_queries else None
+        self.keys = torch.empty_like(call.keys) if of_keys else None
+        self.shares = torch.empty(batch, size, dtype=torch.float64) if of_keys else None
+        self.total = torch.zeros((), dtype=torch.float64)
+
+    def add(self, grad_scores: Float[Tensor, "sentence target source"], start: int = 0) -> None:
+        """What the sentences from `start` on give."""
+        grad_scores = _dense(grad_scores)
+        chunk = slice(start, start + len(grad_scores))
+        found = (
+            None if room is None else room[chunk] for room in (self.queries, self.keys, self.shares)
+        )
+        places = _Places(grad_scores.data_ptr(), *(_place(each) for each in found))
+        _check(_library().regard_additive_differentiate(self.call.problem(chunk), places))
+        if self.keys is not None:
+            self.total += grad_scores.sum(dtype=torch.float64)
+
+    def of_queries(self, queries: Tensor) -> Float[Tensor, "batch target size"]:
+        """Their gradient, in their type."""
+        if self.queries is None:
+            raise ValueError("the queries' gradient was not gathered")
+        return self.queries.to(queries.dtype)
+
+    def of_keys(
+        self, keys: Tensor, vector: Tensor
+    ) -> tuple[Float[Tensor, "batch source size"], Float[Tensor, "size"]]:
+        """The gradients of keys and vector, in their types."""
+        if self.keys is None or self.shares is None:
+            raise ValueError("the keys' gradient was not gathered")
+        grad_vector = self.total - 2 * self.shares.sum(dim=0)
+        return self.keys.to(keys.dtype), grad_vector.to(vector.dtype)
+
+
+def _library() -> ctypes.CDLL:
+    if _LIBRARY is None:
+        raise RuntimeError("the kernels were not compiled: use `tiled`")
+    return _LIBRARY
+
+
+def _check(status: int) -> None:
+    if status:
+        raise MemoryError("additive attention: not enough memory for its workspace")
+
+
+def _dense(tensor: Tensor) -> Tensor:
+    return tensor.detach().float().contiguous()
+
+
+def _place(tensor: Tensor | None) -> int | None:
+    return None if tensor is None else tensor.data_ptr()

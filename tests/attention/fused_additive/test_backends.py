@@ -1,0 +1,195 @@
+"""What holds for every backend of a CPU: the tiles, and the kernels of every instruction set that
+this machine has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from types import ModuleType
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+
+from regard.attention.fused_additive import native, tiled
+from tests.attention.fused_additive.problems import (
+    MASKS,
+    Problem,
+    assert_as_right_as_float32,
+    by_backend,
+    make,
+    problems,
+)
+from tests.oracles import additive as oracle
+
+LANES = {"AVX-512": 16, "AVX2": 8, "baseline": 4}
+
+
+@pytest.fixture(params=["tiled", *LANES])
+def backend(request: pytest.FixtureRequest) -> Iterator[ModuleType]:
+    if request.param == "tiled":
+        yield tiled
+        return
+    if not native.available():
+        pytest.skip("the kernels were not compiled")
+    best = native.lanes()
+    if native.lanes(LANES[request.param]) != LANES[request.param]:
+        pytest.skip(f"this machine has no {request.param}")
+    yield native
+    native.lanes(best)
+
+
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(problem=problems(size=300))
+def test_float32_is_as_right_as_the_formula_in_float32(backend: ModuleType, problem: Problem):
+    assert_as_right_as_float32(by_backend(backend, problem), problem)
+
+
+@pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.parametrize("largeness", [1.0, 6.0, 500.0])
+def test_long_rows_are_as_right(backend: ModuleType, mask: str, largeness: float):
+    problem = make((2, 23, 301, 260, 9), mask=mask, dropout=True, largeness=largeness)
+    assert_as_right_as_float32(by_backend(backend, problem, saved=False), problem)
+
+
+@pytest.mark.parametrize("largeness", [0.1, 1.0, 60.0])
+def test_scores_have_their_constant(backend: ModuleType, largeness: float):
+    problem = make((2, 5, 19, 150, 3), largeness=largeness)
+    queries, keys, vector, _ = problem.tensors
+    leaves = tuple(x.double().requires_grad_() for x in (queries, keys, vector))
+    expected = oracle.scores(*leaves)
+    found = backend.score(queries, keys, vector)
+    torch.testing.assert_close(found, expected.detach().float(), rtol=1e-5, atol=3e-6)
+    above = problem.grad_weights
+    gradients = [x.float() for x in torch.autograd.grad(expected, leaves, above.double())]
+    arguments = above, queries, keys, vector
+    close = {"rtol": 2e-5, "atol": 2e-4}
+    torch.testing.assert_close([*backend.differentiate_score(*arguments)], gradients, **close)
+    torch.testing.assert_close(backend.differentiate_queries(*arguments), gradients[0], **close)
+    torch.testing.assert_close([*backend.differentiate_keys(*arguments)], gradients[1:], **close)
+
+
+@pytest.mark.parametrize("mask", ["none", "padding", "uneven"])
+@pytest.mark.parametrize("target", [1, 3, 6])
+def test_powers_taken_before_change_nothing(backend: ModuleType, mask: str, target: int):
+    problem = make((3, target, 37, 45, 5), mask=mask)
+    powers = backend.powers(problem.keys)
+    plain = backend.attend(*problem.tensors, problem.mask)
+    ready = backend.attend(*problem.tensors, problem.mask, powers=powers)
+    torch.testing.assert_close(ready, plain)
+    above = problem.grad_weights
+    if problem.mask is not None:
+        above = above * problem.mask
+    arguments = above, *problem.tensors[:3], problem.mask
+    plain = backend.differentiate_queries(*arguments)
+    torch.testing.assert_close(backend.differentiate_queries(*arguments, powers), plain)
+    assert backend.powers(problem.keys * 100) is None
+
+
+@pytest.mark.parametrize("garbage", [torch.nan, torch.inf, 1e30, 20.0])
+@pytest.mark.parametrize("mask", ["padding", "causal", "window", "holes", "nothing"])
+def test_what_no_query_sees_may_be_anything(backend: ModuleType, mask: str, garbage: float):
+    problem = make((3, 5, 17, 140, 5), mask="none" if mask == "holes" else mask)
+    if mask == "holes":
+        holes = torch.arange(17) % 3 == 1
+        problem = replace(problem, mask=~holes.expand(3, 1, 17))
+    clean = by_backend(backend, problem)
+    unseen = ~problem.mask.any(dim=1)[..., None]
+    dirty = replace(
+        problem,
+        keys=torch.where(unseen, garbage, problem.keys),
+        values=torch.where(unseen, garbage, problem.values),
+    )
+    for before, after in zip(clean, by_backend(backend, dirty), strict=True):
+        assert torch.equal(before, after)
+
+
+def test_who_sees_nothing_gets_zeros_and_gives_none(backend: ModuleType):
+    problem = make((3, 5, 7, 11, 13), mask="uneven")
+    problem.mask[0], problem.mask[1, 2] = False, False
+    context, weights, *gradients = by_backend(backend, problem)
+    assert not context[0].any()
+    assert not context[1, 2].any()
+    assert not weights[~problem.mask].any()
+    assert not any(gradient[0].any() for gradient in (gradients[0], gradients[1], gradients[3]))
+    assert not gradients[0][1, 2].any()
+    assert all(gradient.isfinite().all() for gradient in gradients)
+
+
+@pytest.mark.parametrize("far", [15.0, 50.0])
+def test_a_large_key_changes_no_other_pair(backend: ModuleType, far: float):
+    problem = make((2, 3, 50, 131, 5))
+    before = backend.score(problem.queries, problem.keys, problem.vector)
+    problem.keys[:, 7] = far
+    after = backend.score(problem.queries, problem.keys, problem.vector)
+    others = torch.arange(50) != 7
+    assert torch.equal(before[..., others], after[..., others])
+    expected = problem.vector.sum().expand(2, 3)
+    torch.testing.assert_close(after[..., 7], expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("uneven", ["zeros", "tiny", "all zero", "signs"])
+def test_any_vector_will_do(backend: ModuleType, uneven: str):
+    problem = make((2, 9, 33, 160, 5))
+    match uneven:
+        case "zeros":
+            problem.vector[::3] = 0
+        case "tiny":
+            problem.vector[::7] = 1e-30
+        case "all zero":
+            problem.vector.zero_()
+        case "signs":
+            problem.vector[:] = torch.tensor([1.0, -1.0]).repeat(80)
+    assert_as_right_as_float32(by_backend(backend, problem), problem)
+
+
+def test_nan_that_is_seen_is_told(backend: ModuleType):
+    problem = make((2, 3, 7, 33, 5))
+    problem.keys[0, 4, 20] = torch.nan
+    context, weights, *_ = by_backend(backend, problem)
+    assert context[0].isnan().all()
+    assert context[1].isfinite().all()
+    assert weights[1].isfinite().all()
+
+
+@pytest.mark.parametrize("sizes", [(0, 3, 5, 7, 2), (2, 0, 5, 7, 2), (2, 3, 0, 7, 2)])
+def test_nothing_to_do_is_done(backend: ModuleType, sizes: tuple[int, int, int, int, int]):
+    problem = make(sizes)
+    context, weights = backend.attend(*problem.tensors)
+    assert context.shape == (sizes[0], sizes[1], sizes[4])
+    assert weights.shape == sizes[:3]
+    assert not context.any()
+
+
+def test_bfloat16_is_float32_with_its_ends_rounded(backend: ModuleType):
+    problem = make((2, 5, 19, 23, 7), mask="uneven").to(torch.bfloat16)
+    found = by_backend(backend, problem)
+    exact = by_backend(backend, problem.to(torch.float32))
+    assert [x.dtype for x in found] == [torch.bfloat16, torch.float32] + [torch.bfloat16] * 4
+    for ours, theirs in zip(found, exact, strict=True):
+        torch.testing.assert_close(ours.float(), theirs, rtol=0.01, atol=0.01)
+
+
+def test_the_same_bits_every_time(backend: ModuleType):
+    problem = make((5, 37, 61, 64, 31), mask="padding", dropout=True)
+    first = by_backend(backend, problem)
+    for _ in range(3):
+        assert all(map(torch.equal, first, by_backend(backend, problem)))
+
+
+@pytest.mark.parametrize("batch", [1, 5])
+def test_threads_share_the_work_and_change_no_weight(backend: ModuleType, batch: int):
+    problem = make((batch, 130, 290, 96, 32), mask="causal", dropout=True)
+    alone = by_backend(backend, problem)
+    threads = torch.get_num_threads()
+    try:
+        torch.set_num_threads(3)
+        shared = by_backend(backend, problem)
+    finally:
+        torch.set_num_threads(threads)
+    for before, after in zip(alone, shared, strict=True):  # products of matrices are torch's
+        torch.testing.assert_close(before, after, rtol=2e-5, atol=1e-5)
+    if backend is native:
+        assert torch.equal(alone[1], shared[1])
