@@ -7,7 +7,7 @@ PYTEST := OMP_NUM_THREADS=1 .venv/bin/python -m pytest
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test lint docs check format clean elsewhere
+.PHONY: help demo test lint docs check sanitize format clean elsewhere
 
 help: ## list these commands
 	@echo "make COMMAND, where COMMAND is"
@@ -29,6 +29,9 @@ docs: $(INSTALLED) ## run every snippet of the docs and check their links
 	$(PYTEST) tests/docs
 
 check: lint test docs ## all of these three, as before a change is taken
+
+sanitize: ## run the kernels under the address, undefined-behaviour and thread sanitizers
+	@scripts/sanitize
 
 format: $(INSTALLED) ## put the code in its house style
 	.venv/bin/ruff check --fix
