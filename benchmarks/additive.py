@@ -1,0 +1,822 @@
+"""Additive attention: ours beside the plain formula and torch's own dot-product attention.
+
+Plain is v . tanh(q + k) as it stands in the paper, with softmax and bmm, in eager PyTorch. Ours is
+`additive_attention`: once by the kernel, where there is one for this machine, and once by torch in
+tiles. Within a table all ways take turns, and the fastest run of each counts. Where plain needs
+more memory than is sensible it runs on fewer sentences or queries, and its figure is multiplied;
+the tables say so. Everything is float32.
+
+Times are taken while glibc keeps what is freed, which serves plain best: with glibc's own settings
+(`--allocator default`) each of plain's large tensors is fetched afresh from the system, and plain
+takes up to three times as long.
+
+    OMP_NUM_THREADS=1 python benchmarks/additive.py --json figures.json --plots docs/pictures
+    OMP_NUM_THREADS=1 python benchmarks/additive.py --only S decode --threads 1 --repeats 3
+
+All of it takes about a quarter of an hour. Figures of other parts that are in the JSON file already
+are kept, so that parts can be measured apart and drawn together (`--only plots`).
+"""
+
+import argparse
+import ctypes
+import gc
+import json
+import math
+import multiprocessing
+import os
+import platform
+import random
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from regard.attention import Additive, Attention, causal, window
+from regard.attention.fused_additive import additive_attention, backends, prepare
+from regard.layers.recurrent import RecurrentStack
+from regard.models.bridge import ZeroBridge
+from regard.models.contracts import Memory, Summary
+from regard.models.output import LinearOutput
+from regard.models.recurrent import BahdanauDecoder, DecoderParts, PlainDecoder
+from regard.viewing.colours import hexadecimal
+from regard.viewing.picture import FRAME, GRID, INK, QUIET, empty_figure, write
+
+PLAIN, TILED, KERNEL, DOT, NONE = "plain", "tiled", "kernel", "dot product", "no attention"
+Figures = dict[str, Any]
+
+
+class Shape(NamedTuple):
+    batch: int
+    target: int
+    source: int
+    size: int
+
+    def __str__(self) -> str:
+        return f"batch {self.batch}, {self.target} x {self.source}, size {self.size}"
+
+
+SHAPES = {
+    "S": Shape(64, 30, 30, 256),
+    "M": Shape(64, 100, 100, 512),
+    "L": Shape(8, 1000, 1000, 256),
+}
+HUGE = Shape(4, 2000, 2000, 256)
+ONE_QUERY = (Shape(64, 1, 30, 256), Shape(64, 1, 1000, 256))
+PARTS = ("memory", *SHAPES, "decoder", "decode", "masks", "accuracy", "plots")
+"""Memory comes first: what is timed keeps its own."""
+
+LARGEST_PLAIN = 1 << 29
+"""Numbers in the plain formula's tensor of every query with every key: two gigabytes."""
+
+
+# Ways to attend
+
+
+class Inputs(NamedTuple):
+    """Projected queries and keys, and the gradient that comes from above."""
+
+    queries: Tensor
+    keys: Tensor
+    vector: Tensor
+    values: Tensor
+    above: Tensor
+
+
+def draw_inputs(shape: Shape, scale: float = 1.0) -> Inputs:
+    batch, target, source, size = shape
+    inputs = Inputs(
+        torch.randn(batch, target, size) * scale,
+        torch.randn(batch, source, size) * scale,
+        torch.randn(size) * size**-0.5,
+        torch.randn(batch, source, size),
+        torch.randn(batch, target, size),
+    )
+    for tensor in inputs[:4]:
+        tensor.requires_grad_()
+    return inputs
+
+
+def plain(inputs: Inputs, mask: Tensor | None = None) -> Tensor:
+    assert mask is None
+    scores = torch.tanh(inputs.queries[:, :, None] + inputs.keys[:, None]) @ inputs.vector
+    return torch.bmm(torch.softmax(scores, dim=-1), inputs.values)
+
+
+def ours(inputs: Inputs, mask: Tensor | None = None) -> Tensor:
+    return additive_attention(*inputs[:4], mask)[0]
+
+
+def dot(inputs: Inputs, mask: Tensor | None = None) -> Tensor:
+    asking, asked, values = (
+        tensor[:, None] for tensor in (inputs.queries, inputs.keys, inputs.values)
+    )
+    return F.scaled_dot_product_attention(asking, asked, values, mask)[:, 0]
+
+
+ATTEND: dict[str, Callable[..., Tensor]] = {PLAIN: plain, TILED: ours, KERNEL: ours, DOT: dot}
+
+
+def ways_of_ours() -> list[str]:
+    return [TILED] if backends.NATIVE is None else [TILED, KERNEL]
+
+
+def ours_among(figures: Figures) -> list[str]:
+    """The ways of ours in these figures, the best one last."""
+    return [way for way in (TILED, KERNEL) if way in figures]
+
+
+@contextmanager
+def computed_by(way: str) -> Iterator[None]:
+    """Without the kernel, where tiles are to be measured."""
+    native = backends.NATIVE
+    if way == TILED:
+        backends.NATIVE = None
+    try:
+        yield
+    finally:
+        backends.NATIVE = native
+
+
+def forward(way: str, inputs: Inputs, mask: Tensor | None = None) -> Tensor:
+    with torch.no_grad():
+        return ATTEND[way](inputs, mask)
+
+
+def train(way: str, inputs: Inputs, mask: Tensor | None = None) -> tuple[Tensor, ...]:
+    """Forward and backward: the context, and the gradients of queries, keys, vector and values."""
+    context = ATTEND[way](inputs, mask)
+    found = torch.autograd.grad(context, inputs[:4], inputs.above, allow_unused=way == DOT)
+    return context.detach(), *found
+
+
+PASSES: dict[str, Callable[..., Any]] = {"forward": forward, "training": train}
+
+
+def sensible_for_plain(shape: Shape) -> tuple[Shape, int]:
+    """A part of the work that plain has room for, and how many such parts there are."""
+    parts = 1
+    while math.prod(shape) > LARGEST_PLAIN:
+        parts *= 2
+        if shape.batch > 1:
+            shape = shape._replace(batch=shape.batch // 2)
+        else:
+            shape = shape._replace(target=shape.target // 2)
+    return shape, parts
+
+
+# Measuring time
+
+KEEPS_MEMORY = {"M_MMAP_MAX": (-4, 0), "M_TRIM_THRESHOLD": (-1, -1)}
+"""What a process that is timed tells glibc by mallopt, as number and value."""
+
+
+def keep_memory() -> str:
+    """Have this process keep what is freed; says what was done."""
+    if platform.libc_ver()[0] != "glibc":
+        return "allocator as it comes"
+    for name, (number, value) in KEEPS_MEMORY.items():
+        if not ctypes.CDLL(None).mallopt(number, value):
+            raise OSError(f"mallopt refused {name}={value}")
+    settings = ", ".join(f"{name}={value}" for name, (_, value) in KEEPS_MEMORY.items())
+    return f"allocator: glibc, keeping what is freed ({settings})"
+
+
+SHORT, LONG, FEWEST = 0.02, 20.0, 3
+"""A run lasts so many seconds at least; a way that took so many in all has run often enough, if it
+has run three times."""
+
+
+def fastest(jobs: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:
+    """Seconds of every job, the least of runs that take turns."""
+    counts, spent = {}, dict.fromkeys(jobs, 0.0)
+    least = dict.fromkeys(jobs, math.inf)
+    for name, job in jobs.items():
+        with computed_by(name):
+            job()
+            counts[name] = math.ceil(SHORT / _seconds(job, 1))
+    for turn in range(repeats):
+        for name, job in jobs.items():
+            if turn >= FEWEST and spent[name] > LONG:
+                continue
+            with computed_by(name):
+                taken = _seconds(job, counts[name])
+            spent[name] += taken * counts[name]
+            least[name] = min(least[name], taken)
+    return least
+
+
+def _seconds(job: Callable[[], object], count: int) -> float:
+    begun = time.perf_counter()
+    for _ in range(count):
+        job()
+    return (time.perf_counter() - begun) / count
+
+
+@dataclass(frozen=True)
+class Options:
+    threads: list[int]
+    repeats: int
+
+
+def on_each_number_of_threads(
+    options: Options, measure: Callable[[], dict[str, Any]]
+) -> dict[str, dict[str, Any]]:
+    found = {}
+    for threads in options.threads:
+        torch.set_num_threads(threads)
+        found[str(threads)] = measure()
+    torch.set_num_threads(options.threads[0])
+    return found
+
+
+# Parts. Each measures and gives its figures; `show_...` prints them.
+
+
+def measure_shape(shape: Shape, options: Options) -> Figures:
+    torch.manual_seed(0)
+    inputs = draw_inputs(shape)
+    part, parts = sensible_for_plain(shape)
+    plain_inputs = draw_inputs(part) if parts > 1 else inputs
+
+    def measure() -> dict[str, Any]:
+        found = {}
+        for name, run in PASSES.items():
+            jobs = {
+                way: lambda way=way, run=run: run(way, plain_inputs if way == PLAIN else inputs)
+                for way in (PLAIN, DOT, *ways_of_ours())
+            }
+            found[name] = fastest(jobs, options.repeats)
+            found[name][PLAIN] *= parts
+        return found
+
+    return {"plain_parts": parts, "seconds": on_each_number_of_threads(options, measure)}
+
+
+def show_shape(name: str, found: Figures) -> None:
+    title = f"{name}: {SHAPES[name]}"
+    if found["plain_parts"] > 1:
+        title += f" (plain: a part, times {found['plain_parts']})"
+    rows = [
+        [threads, which, *_beside(seconds)]
+        for threads, passes in found["seconds"].items()
+        for which, seconds in passes.items()
+    ]
+    heads = _heads_beside(next(iter(next(iter(found["seconds"].values())).values())))
+    print_table(title, ["threads", "", *heads], rows)
+
+
+def measure_decode(options: Options) -> Figures:
+    """One query a sentence, to keys that were prepared before."""
+    found = {}
+    for shape in ONE_QUERY:
+        torch.manual_seed(0)
+        with torch.inference_mode():
+            inputs = Inputs(*(tensor.detach() for tensor in draw_inputs(shape)))
+
+        def measure(inputs: Inputs = inputs) -> dict[str, float]:
+            jobs: dict[str, Callable[[], object]] = {
+                way: lambda way=way: ATTEND[way](inputs) for way in (PLAIN, DOT)
+            }
+            for way in ways_of_ours():
+                with computed_by(way):
+                    ready = inputs._replace(keys=prepare(inputs.keys))
+                jobs[way] = lambda ready=ready: ours(ready)
+            return fastest(jobs, options.repeats)
+
+        with torch.inference_mode():
+            found[str(shape.source)] = on_each_number_of_threads(options, measure)
+    return found
+
+
+def show_decode(found: Figures) -> None:
+    rows = [
+        [threads, keys, *_beside(seconds)]
+        for keys, by_threads in found.items()
+        for threads, seconds in by_threads.items()
+    ]
+    heads = _heads_beside(next(iter(next(iter(found.values())).values())))
+    title = f"A step of decoding, keys prepared: batch {ONE_QUERY[0].batch}, size "
+    print_table(f"{title}{ONE_QUERY[0].size}", ["threads", "keys", *heads], rows)
+
+
+def measure_masks(options: Options) -> Figures:
+    torch.manual_seed(0)
+    shape = SHAPES["L"]
+    inputs, length = draw_inputs(shape), shape.source
+    masks = {
+        "no mask": None,
+        "causal": causal(length),
+        "window of +-32": window(length, length, width=32),
+    }
+
+    def measure() -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for way in ways_of_ours():
+            for name, run in PASSES.items():
+                with computed_by(way):
+                    jobs = {
+                        mask: lambda run=run, way=way, mask=mask: run(way, inputs, masks[mask])
+                        for mask in masks
+                    }
+                    found.setdefault(way, {})[name] = fastest(jobs, options.repeats)
+        return found
+
+    return on_each_number_of_threads(options, measure)
+
+
+def show_masks(found: Figures) -> None:
+    rows = []
+    for threads, by_way in found.items():
+        for way, passes in by_way.items():
+            for name, seconds in passes.items():
+                whole = seconds["no mask"]
+                shares = [f"{each / whole:.2f}" for each in list(seconds.values())[1:]]
+                rows.append([threads, way, name, milliseconds(whole), *shares])
+    heads = ["threads", "", "", "no mask, ms", "causal, share", "window +-32, share"]
+    print_table(f"Masks: {SHAPES['L']}", heads, rows)
+
+
+# A decoder with attention in its loop
+
+
+@dataclass(frozen=True)
+class DecoderSizes:
+    batch: int = 64
+    source: int = 200
+    target: int = 50
+    hidden: int = 256
+    words: int = 1000
+
+
+class PlainScore(nn.Module):
+    """An Additive score by the plain formula. It is no AdditiveScore, so nothing of it is fused."""
+
+    def __init__(self, score: Additive) -> None:
+        super().__init__()
+        self.score = score
+
+    def prepare(self, keys: Tensor) -> Tensor:
+        return self.score.key(keys)
+
+    def forward(self, queries: Tensor, prepared: Tensor) -> Tensor:
+        asking = self.score.ask(queries)
+        return torch.tanh(asking[:, :, None] + prepared[:, None]) @ self.score.vector
+
+
+def decoder_parts(sizes: DecoderSizes, context: int) -> DecoderParts:
+    hidden = sizes.hidden
+    return DecoderParts(
+        nn.Embedding(sizes.words, hidden),
+        RecurrentStack("gru", hidden + context, hidden),
+        ZeroBridge(1, hidden),
+        LinearOutput(hidden, context),
+    )
+
+
+def measure_decoder(options: Options, sizes: DecoderSizes | None = None) -> Figures:
+    """Bahdanau's wiring, forward and backward up to the features that become logits: the projection
+    to words is the same for all. Without attention all steps are one call of torch's GRU."""
+    sizes = sizes or DecoderSizes()
+    torch.manual_seed(0)
+    hidden = sizes.hidden
+    parts, score = decoder_parts(sizes, hidden), Additive(hidden, hidden, hidden)
+    fused = BahdanauDecoder(parts, Attention(score))
+    decoders: dict[str, nn.Module] = {
+        PLAIN: BahdanauDecoder(parts, Attention(PlainScore(score))),
+        **dict.fromkeys(ways_of_ours(), fused),
+        NONE: PlainDecoder(decoder_parts(sizes, 0)),
+    }
+    states = torch.randn(sizes.batch, sizes.source, hidden, requires_grad=True)
+    visible = torch.ones(sizes.batch, sizes.source, dtype=torch.bool)
+    memories = (Memory(states, states, visible, Summary(torch.zeros(sizes.batch, 1, hidden))),)
+    tokens = torch.randint(sizes.words, (sizes.batch, sizes.target))
+
+    def train_decoder(decoder: nn.Module) -> Tensor:
+        features = decoder(tokens, memories).features
+        wanted = [states, *decoder.parameters()]
+        torch.autograd.grad(features, wanted, torch.ones_like(features), allow_unused=True)
+        return features.detach()
+
+    torch.testing.assert_close(train_decoder(decoders[PLAIN]), train_decoder(fused))
+
+    def measure() -> dict[str, float]:
+        jobs = {
+            way: lambda decoder=decoder: train_decoder(decoder) for way, decoder in decoders.items()
+        }
+        return fastest(jobs, options.repeats)
+
+    return {"sizes": vars(sizes), "seconds": on_each_number_of_threads(options, measure)}
+
+
+def show_decoder(found: Figures) -> None:
+    sizes, rows = found["sizes"], []
+    for threads, seconds in found["seconds"].items():
+        for way, each in seconds.items():
+            faster = times(seconds[PLAIN] / each)
+            rows.append([threads, way, milliseconds(each), faster, times(each / seconds[NONE])])
+    title = (
+        f"Training a GRU decoder with attention in its loop: batch {sizes['batch']}, "
+        f"{sizes['source']} keys, {sizes['target']} steps, size {sizes['hidden']}"
+    )
+    print_table(title, ["threads", "", "ms", "faster than plain", "of no attention"], rows)
+
+
+# Measuring memory
+
+RETURNS_MEMORY = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "0"}
+"""What a process that is measured asks of glibc: give back what was freed, so that the peak counts
+what was in use together and nothing that was only kept for later."""
+
+
+class Peak(NamedTuple):
+    """Bytes resident at most: above those with the inputs in place, and in all."""
+
+    above_inputs: int
+    whole_process: int
+
+
+def peak_of_training(way: str, shape: Shape) -> Peak:
+    """In a fresh process with one thread. Linux only."""
+    before = {name: os.environ.get(name) for name in RETURNS_MEMORY}
+    os.environ.update(RETURNS_MEMORY)
+    try:
+        fresh = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(1, mp_context=fresh) as process:
+            return process.submit(_peak_here, way, shape).result()
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def _peak_here(way: str, shape: Shape) -> Peak:
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    with computed_by(way):
+        train(way, draw_inputs(shape._replace(batch=1, target=2, source=3)))  # loads what it needs
+        inputs = draw_inputs(shape)
+        gc.collect()
+        Path("/proc/self/clear_refs").write_text("5")  # the peak starts from here
+        before = _resident("VmRSS")
+        kept = train(way, inputs)
+        peak = _resident("VmHWM")
+        del kept
+    return Peak(peak - before, peak)
+
+
+def _resident(name: str) -> int:
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(f"{name}:"):
+            return int(line.split()[1]) * 1024
+    raise OSError(f"/proc/self/status has no {name}")
+
+
+def measure_memory(options: Options) -> Figures:
+    del options
+    found = {}
+    for name, shape in {**SHAPES, "huge": HUGE}.items():
+        part, parts = sensible_for_plain(shape)
+        peaks = {way: peak_of_training(way, shape)._asdict() for way in (DOT, *ways_of_ours())}
+        alone = peak_of_training(PLAIN, part).above_inputs
+        found[name] = {
+            "peaks": peaks,
+            "plain": alone * parts,
+            "plain_parts": parts,
+            "one_tensor": math.prod(shape) * 4,
+        }
+    return found
+
+
+def show_memory(found: Figures) -> None:
+    rows = []
+    for name, figures in found.items():
+        measured, parts = figures["plain"], figures["plain_parts"]
+        times_parts = f" (part x {parts})" if parts > 1 else ""
+        arithmetic = f"3 x {size_of(figures['one_tensor'])}"
+        row = [name, str({**SHAPES, "huge": HUGE}[name]), arithmetic]
+        row.append(size_of(measured) + times_parts)
+        for peak in figures["peaks"].values():
+            share = measured / max(1, peak["above_inputs"])
+            row.append(f"{size_of(peak['above_inputs'])} (1/{share:.0f})")
+        row.append(size_of(max(peak["whole_process"] for peak in figures["peaks"].values())))
+        rows.append(row)
+    ways = list(next(iter(found.values()))["peaks"])
+    setting = ", ".join(f"{name}={value}" for name, value in RETURNS_MEMORY.items())
+    heads = ["", "shape", "plain by arithmetic", "plain measured", *ways, "largest process"]
+    print_table("Peak memory of training, above the inputs, one thread", heads, rows)
+    print(f"  allocator: glibc with {setting}")
+    print("  arithmetic: q + k's tanh, its gradient, and the gradient of what went into the tanh")
+
+
+# Accuracy
+
+SCALES = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
+NUM_SHAPES = 30
+MEASURES = ("outputs", "gradients")
+
+
+def measure_accuracy(options: Options) -> Figures:
+    """The largest errors of random shapes, for every scale of queries and keys."""
+    del options
+    choose = random.Random(0)
+    shapes = [
+        Shape(*(choose.randint(1, most) for most in (4, 70, 90, 300))) for _ in range(NUM_SHAPES)
+    ]
+    found: Figures = {}
+    for scale in SCALES:
+        torch.manual_seed(0)
+        largest = {way: dict.fromkeys(MEASURES, 0.0) for way in (PLAIN, *ways_of_ours())}
+        for shape in shapes:
+            inputs = draw_inputs(shape, scale)
+            exact = Inputs(*(tensor.detach().double().requires_grad_() for tensor in inputs))
+            wanted = train(PLAIN, exact)
+            for way, errors in largest.items():
+                with computed_by(way):
+                    came = train(way, inputs)
+                each = [error_of(one, other) for one, other in zip(came, wanted, strict=True)]
+                errors["outputs"] = max(errors["outputs"], each[0])
+                errors["gradients"] = max(errors["gradients"], *each[1:])
+        found[str(scale)] = largest
+    return found
+
+
+def error_of(came: Tensor, wanted: Tensor) -> float:
+    """The largest difference; relative to the largest number, where that is above one."""
+    most = max(1.0, wanted.abs().max().item())
+    return (came.double() - wanted).abs().max().item() / most
+
+
+def show_accuracy(found: Figures) -> None:
+    ways = list(next(iter(found.values())))
+    rows = [
+        [scale, *(f"{errors[way][measure]:.1e}" for measure in MEASURES for way in ways)]
+        for scale, errors in found.items()
+    ]
+    title = f"Largest error against float64, {NUM_SHAPES} random shapes at every scale"
+    heads = ["scale", *(f"{measure}, {way}" for measure in MEASURES for way in ways)]
+    print_table(title, heads, rows)
+
+
+# What is claimed
+
+
+def claims(figures: Figures) -> Iterable[tuple[str, float, str, float]]:
+    """Each as what it says, its figure, at most or at least, and the bound."""
+    for name, least in (("M", 25), ("L", 30)):
+        for threads, passes in figures.get(name, {"seconds": {}})["seconds"].items():
+            faster = _over_plain(passes["training"])
+            yield f"training at {name} over plain, threads {threads}", faster, "at least", least
+    for name in SHAPES:
+        for threads, passes in figures.get(name, {"seconds": {}})["seconds"].items():
+            seconds = passes["forward"]
+            what = f"forward at {name}, of a dot product's time, threads {threads}"
+            yield what, seconds[ours_among(seconds)[-1]] / seconds[DOT], "at most", 1.1
+    if "memory" in figures:
+        for name, least in (("M", 50), ("L", 300)):
+            found = figures["memory"][name]
+            share = found["plain"] / max(1, _our_peak(found)["above_inputs"])
+            yield f"plain's memory over ours, training at {name}", share, "at least", least
+        found = figures["memory"]["huge"]
+        gigabytes = _our_peak(found)["whole_process"] / 1e9
+        yield "gigabytes of the whole process, huge", gigabytes, "at most", 2
+        yield "gigabytes of plain, huge", found["plain"] / 1e9, "at least", 24
+    for threads, seconds in figures.get("decoder", {"seconds": {}})["seconds"].items():
+        faster = _over_plain(seconds)
+        yield f"training a decoder over plain, threads {threads}", faster, "at least", 2.5
+
+
+def _over_plain(seconds: dict[str, float]) -> float:
+    return seconds[PLAIN] / seconds[ours_among(seconds)[-1]]
+
+
+def _our_peak(found: Figures) -> dict[str, int]:
+    return found["peaks"][ours_among(found["peaks"])[-1]]
+
+
+def show_claims(figures: Figures) -> None:
+    rows = []
+    for what, came, bound, limit in claims(figures):
+        holds = came <= limit if bound == "at most" else came >= limit
+        rows.append([what, f"{came:.3g}", f"{bound} {limit}", "yes" if holds else "NO"])
+    if rows:
+        print_table("Claims, of the best way of ours", ["", "measured", "claimed", "holds"], rows)
+
+
+# Printing
+
+
+def print_table(title: str, heads: list[str], rows: list[list[str]]) -> None:
+    widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
+    print(f"\n{title}\n")
+    for row in (heads, *rows):
+        cells = (cell.rjust(width) for cell, width in zip(row, widths, strict=True))
+        print("  " + "  ".join(cells).rstrip())
+    print(flush=True)
+
+
+def milliseconds(seconds: float) -> str:
+    return f"{1000 * seconds:.3g}" if seconds < 1 else f"{1000 * seconds:.0f}"
+
+
+def times(ratio: float) -> str:
+    return f"{ratio:.2f}x" if ratio < 10 else f"{ratio:.1f}x"
+
+
+def size_of(count: float) -> str:
+    return f"{count / 1e9:.2f} GB" if count >= 1e9 else f"{count / 1e6:.1f} MB"
+
+
+def _heads_beside(seconds: dict[str, float]) -> list[str]:
+    heads = [f"{way}, ms" for way in seconds]
+    for way in ours_among(seconds):
+        heads += [f"plain / {way}", f"{way} / dot"]
+    return heads
+
+
+def _beside(seconds: dict[str, float]) -> list[str]:
+    """The milliseconds of every way, and of ours how they compare."""
+    cells = [milliseconds(each) for each in seconds.values()]
+    for way in ours_among(seconds):
+        cells += [times(seconds[PLAIN] / seconds[way]), f"{seconds[way] / seconds[DOT]:.2f}"]
+    return cells
+
+
+# Drawing
+
+COLOURS = {PLAIN: "#c4572a", TILED: hexadecimal(0.35), KERNEL: hexadecimal(0.75), DOT: "#b9bec5"}
+NAMES = {
+    PLAIN: "plain formula",
+    TILED: "ours, torch in tiles",
+    KERNEL: "ours, kernel",
+    DOT: "torch's dot product, for comparison",
+}
+
+
+def plot_speed(figures: Figures, path: Path) -> None:
+    """How many times faster than plain, at every shape that was measured."""
+    shapes = [name for name in SHAPES if name in figures]
+    threads = min(figures[shapes[0]]["seconds"], key=int)
+    first = figures[shapes[0]]["seconds"][threads]["forward"]
+    ways = [way for way in (TILED, KERNEL, DOT) if way in first]
+    figure = empty_figure(7.2, 2.9)
+    panels = figure.subplots(1, len(PASSES))
+    wide = 0.8 / len(ways)
+    for axes, which in zip(panels, PASSES, strict=True):
+        for place, way in enumerate(ways):
+            faster = []
+            for name in shapes:
+                seconds = figures[name]["seconds"][threads][which]
+                faster.append(seconds[PLAIN] / seconds[way])
+            middle = [at + wide * (place - (len(ways) - 1) / 2) for at in range(len(shapes))]
+            bars = axes.bar(middle, faster, wide * 0.92, color=COLOURS[way], label=NAMES[way])
+            labels = [f"{ratio:.0f}" if ratio >= 10 else f"{ratio:.1f}" for ratio in faster]
+            axes.bar_label(bars, labels, padding=2, color=INK, fontsize=8)
+        axes.axhline(1, color=COLOURS[PLAIN], linewidth=1)
+        axes.set_xticks(range(len(shapes)), [_shape_label(name) for name in shapes])
+        axes.set_title(
+            {"forward": "forward", "training": "forward and backward"}[which], color=INK, size=10
+        )
+        axes.margins(y=0.12)
+        _tidy(axes, "y")
+        axes.tick_params(axis="x", length=0)
+    panels[0].set_ylabel("times faster than plain", color=QUIET, size=9)
+    _legend_below(figure, panels[0])
+    write(figure, path)
+
+
+def plot_error(figures: Figures, path: Path) -> None:
+    """The largest error by scale, of outputs and of gradients."""
+    found = figures["accuracy"]
+    figure = empty_figure(7.2, 2.7)
+    panels = figure.subplots(1, len(MEASURES), sharey=True)
+    for axes, measure in zip(panels, MEASURES, strict=True):
+        for way in next(iter(found.values())):
+            errors = [each[way][measure] for each in found.values()]
+            axes.loglog(
+                [float(scale) for scale in found],
+                errors,
+                color=COLOURS[way],
+                label=NAMES[way],
+                marker="o",
+                markersize=3.5,
+                linewidth=1.4,
+            )
+        axes.set_title(measure, color=INK, size=10)
+        axes.set_xlabel("scale of queries and keys", color=QUIET, size=9)
+        axes.set_ylim(1e-8, 1e-4)
+        axes.set_xticks([0.1, 1, 10, 100], ["0.1", "1", "10", "100"])
+        _tidy(axes, "both")
+    panels[0].set_ylabel("largest error", color=QUIET, size=9)
+    _legend_below(figure, panels[0])
+    write(figure, path)
+
+
+def _shape_label(name: str) -> str:
+    batch, target, source, size = SHAPES[name]
+    return f"{target} x {source}\nsize {size}\nbatch {batch}"
+
+
+def _tidy(axes: Any, grid: str) -> None:
+    axes.grid(axis=grid, color=GRID, linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.tick_params(which="both", length=2, color=FRAME, labelcolor=QUIET, labelsize=8)
+    axes.minorticks_off()
+    for side, spine in axes.spines.items():
+        spine.set(visible=side in ("left", "bottom"), linewidth=0.7, color=FRAME)
+
+
+def _legend_below(figure: Any, axes: Any) -> None:
+    figure.subplots_adjust(bottom=0.3, wspace=0.16)
+    handles, labels = axes.get_legend_handles_labels()
+    figure.legend(
+        handles, labels, loc="lower center", ncols=len(labels), frameon=False, fontsize=9,
+        labelcolor=INK, bbox_to_anchor=(0.5, -0.05),
+    )  # fmt: skip
+
+
+def plot(figures: Figures, folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    if any(name in figures for name in SHAPES):
+        plot_speed(figures, folder / "additive-speed.png")
+    if "accuracy" in figures:
+        plot_error(figures, folder / "additive-error.png")
+
+
+# All of it
+
+MEASURE: dict[str, Callable[[Options], Figures]] = {
+    **{
+        name: lambda options, shape=shape: measure_shape(shape, options)
+        for name, shape in SHAPES.items()
+    },
+    "decoder": measure_decoder,
+    "memory": measure_memory,
+    "decode": measure_decode,
+    "masks": measure_masks,
+    "accuracy": measure_accuracy,
+}
+SHOW: dict[str, Callable[[Figures], None]] = {
+    **{name: lambda found, name=name: show_shape(name, found) for name in SHAPES},
+    "decoder": show_decoder,
+    "memory": show_memory,
+    "decode": show_decode,
+    "masks": show_masks,
+    "accuracy": show_accuracy,
+}
+
+
+def machine() -> str:
+    path, processor = Path("/proc/cpuinfo"), platform.processor()
+    if path.exists():
+        lines = path.read_text().splitlines()
+        names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+        processor = names[0] if names else processor
+    best = ways_of_ours()[-1]
+    return f"{processor}, {_cores()} cores, PyTorch {torch.__version__}, ours by {best}"
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS, metavar="PART")
+    parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
+    parser.add_argument("--repeats", type=int, default=15)
+    parser.add_argument("--allocator", choices=["keeping", "default"], default="keeping")
+    parser.add_argument("--json", type=Path, help="where to keep the figures")
+    parser.add_argument("--plots", type=Path, help="a folder to draw in")
+    arguments = parser.parse_args()
+
+    threads = [count for count in arguments.threads if count <= _cores()]
+    if threads != arguments.threads:
+        print(f"more threads than the {_cores()} cores that there are for us are left out")
+    options = Options(threads or [1], arguments.repeats)
+    figures: Figures = {}
+    if arguments.json and arguments.json.exists():
+        figures = json.loads(arguments.json.read_text(encoding="utf-8"))
+    print(f"{machine()}; the fastest of {options.repeats} runs that take turns, float32")
+    print(keep_memory() if arguments.allocator == "keeping" else "allocator as it comes")
+    for part in PARTS:
+        if part in arguments.only and part in MEASURE:
+            figures[part] = MEASURE[part](options)
+            SHOW[part](figures[part])
+            if arguments.json:
+                arguments.json.write_text(json.dumps(figures, indent=1), encoding="utf-8")
+    show_claims(figures)
+    if arguments.plots:
+        plot(figures, arguments.plots)
+
+
+if __name__ == "__main__":
+    main()
