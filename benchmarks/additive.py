@@ -8,7 +8,7 @@ the tables say so. Everything is float32.
 
 Times are taken while glibc keeps what is freed, which serves plain best: with glibc's own settings
 (`--allocator default`) each of plain's large tensors is fetched afresh from the system, and plain
-takes up to three times as long.
+took about three times as long at M.
 
     OMP_NUM_THREADS=1 python benchmarks/additive.py --json figures.json --plots docs/pictures
     OMP_NUM_THREADS=1 python benchmarks/additive.py --only S decode --threads 1 --repeats 3
