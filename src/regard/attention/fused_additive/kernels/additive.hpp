@@ -52,7 +52,7 @@ struct Kernels {
                 const float* powers, bool softmax, float scale, float* weights, float* room);
 
   /// Gradients of `lanes` numbers of all queries and keys of a sentence, from `place` on.
-  /// Room: 2 * source * lanes.
+  /// Room: 2 * (target + source) * lanes.
   void (*differentiate_slice)(const Problem&, const Plan&, const Gradients&, Index sentence,
                               Index place, float* room);
 

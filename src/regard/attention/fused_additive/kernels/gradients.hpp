@@ -28,29 +28,38 @@ inline Vector share_from(Vector denominator, Sum sum) {
 
 // ------------------------------------------------------------------- all queries with all keys
 
-/// A few numbers, LANES at most, of a sentence's queries and keys.
-struct Slice {
-  const float *queries, *keys;    // at the first of these numbers; rows are `size` apart
-  const float* grad_scores;       // target x source
-  float* grad_queries;            // as the queries
-  float *key_powers, *grad_keys;  // source x LANES
-  Index source, size;
-  int count;                      // of the numbers
-  Vector highest_key;             // of the powers, over all keys
-  Vector factor;                  // 4 v
-  double shares[LANES];           // sum of g s
+/// A few numbers, LANES at most, of all queries or all keys of a sentence.
+struct Side {
+  const float* numbers;     // of the first row; rows are `size` apart
+  float *powers, *grads;    // rows x LANES
+  Vector highest = Vector{};  // of the powers, over all rows
 };
 
-template <int rows, bool of_queries, bool of_keys, bool wide>
-void gather(Slice& slice, Index row, Span span, const Vector (&powers)[rows]) {
-  Vector grad_queries[rows] = {}, weighed_shares = {};
+/// The same numbers of both.
+struct Slice {
+  Side queries, keys;
+  const float* grad_scores;   // target x source
+  Index source, size;
+  int count;                  // of the numbers
+  double shares[LANES] = {};  // sum of g s
+};
+
+inline Span overlap(Span span, Index first, Index end) {
+  return {span.first > first ? span.first : std::int32_t(first),
+          span.end < end ? span.end : std::int32_t(end)};
+}
+
+template <int rows, bool of_keys, bool wide>
+void gather(Slice& slice, Index row, Span span) {
+  Vector powers[rows], grad_queries[rows] = {}, weighed_shares{};
+  for (int i = 0; i < rows; ++i) powers[i] = load(slice.queries.powers + (row + i) * LANES);
   const float* grad_scores = slice.grad_scores + row * slice.source;
   for (Index column = span.first; column < span.end; ++column) {
-    Vector key = load(slice.key_powers + column * LANES), grad_key{}, weighed_sum{};
+    Vector key = load(slice.keys.powers + column * LANES), grad_key{}, weighed_sum{};
     for (int i = 0; i < rows; ++i) {
       Vector share = share_from<wide>(powers[i] * key + 1.0f, [&] {
-        return load(slice.queries + (row + i) * slice.size, slice.count) +
-               load(slice.keys + column * slice.size, slice.count);
+        return load(slice.queries.numbers + (row + i) * slice.size, slice.count) +
+               load(slice.keys.numbers + column * slice.size, slice.count);
       });
       Vector weighed = share * grad_scores[i * slice.source + column];
       Vector slope = weighed - weighed * share;
@@ -59,102 +68,79 @@ void gather(Slice& slice, Index row, Span span, const Vector (&powers)[rows]) {
       weighed_sum += weighed;
     }
     if constexpr (of_keys) {
-      float* place = slice.grad_keys + column * LANES;
+      float* place = slice.keys.grads + column * LANES;
       store(place, load(place) + grad_key);
       weighed_shares += weighed_sum;
     }
   }
-  if constexpr (of_keys)
-    for (int lane = 0; lane < LANES; ++lane) slice.shares[lane] += weighed_shares[lane];
-  if constexpr (of_queries)
-    for (int i = 0; i < rows; ++i) {
-      float* place = slice.grad_queries + (row + i) * slice.size;
-      store(place, load(place, slice.count) + slice.factor * grad_queries[i], slice.count);
-    }
-}
-
-template <int rows, bool of_queries, bool of_keys>
-void gather(Slice& slice, Index row, Span span) {
-  Vector powers[rows], highest{};
+  for (int lane = 0; lane < LANES; ++lane) slice.shares[lane] += weighed_shares[lane];
   for (int i = 0; i < rows; ++i) {
-    powers[i] = power(load(slice.queries + (row + i) * slice.size, slice.count));
-    highest = larger(highest, powers[i]);
-  }
-  if (all(highest * slice.highest_key <= LARGEST))
-    gather<rows, of_queries, of_keys, false>(slice, row, span, powers);
-  else
-    gather<rows, of_queries, of_keys, true>(slice, row, span, powers);
-}
-
-/// The keys' powers, and room for their gradients.
-template <bool of_keys>
-void take_keys(const Problem& problem, const Plan& plan, Slice& slice, Index sentence, Index place) {
-  const std::uint8_t* seen = seen_of(plan, sentence);
-  const Index offset = sentence * slice.source * slice.size + place;
-  for (Index j = 0; j < slice.source; ++j) {
-    Vector key{};  // what no query sees may be anything, and must not become NaN * 0
-    if (!seen || seen[j])
-      key = problem.powers ? load(problem.powers + offset + j * slice.size, slice.count)
-                           : power(load(slice.keys + j * slice.size, slice.count));
-    store(slice.key_powers + j * LANES, key);
-    if constexpr (of_keys) store(slice.grad_keys + j * LANES, Vector{});
-    slice.highest_key = larger(slice.highest_key, key);
+    float* place = slice.queries.grads + (row + i) * LANES;
+    store(place, load(place) + grad_queries[i]);
   }
 }
 
-inline Span overlap(Span span, Index first, Index end) {
-  return {span.first > first ? span.first : std::int32_t(first),
-          span.end < end ? span.end : std::int32_t(end)};
+/// All queries with the keys from `first` to before `end`.
+template <bool of_keys, bool wide>
+void gather(const Problem& problem, const Plan& plan, Slice& slice, Index sentence, Index first,
+            Index end) {
+  Index row = 0;
+  for (; row + ROWS <= problem.target; row += ROWS)
+    gather<ROWS, of_keys, wide>(slice, row,
+                                overlap(span_of(problem, plan, sentence, row, ROWS), first, end));
+  for (; row < problem.target; ++row)
+    gather<1, of_keys, wide>(slice, row,
+                             overlap(span_of(problem, plan, sentence, row), first, end));
 }
 
-template <bool of_queries, bool of_keys>
+/// The powers of one side's numbers, unless they are there, and room for its gradients.
+void take(Side& side, const Slice& slice, Index rows, const float* powers,
+          const std::uint8_t* seen) {
+  for (Index row = 0; row < rows; ++row) {
+    Vector found{};  // what no query sees may be anything, and must not become NaN * 0
+    if (!seen || seen[row])
+      found = powers ? load(powers + row * slice.size, slice.count)
+                     : power(load(side.numbers + row * slice.size, slice.count));
+    store(side.powers + row * LANES, found);
+    store(side.grads + row * LANES, Vector{});
+    side.highest = larger(side.highest, found);
+  }
+}
+
+/// The gradients of one side, times 4 v, to their place among all.
+void give(const Side& side, const Slice& slice, Index rows, const float* vector, float* grads) {
+  const Vector factor = load(vector, slice.count) * 4.0f;
+  for (Index row = 0; row < rows; ++row)
+    store(grads + row * slice.size, load(side.grads + row * LANES) * factor, slice.count);
+}
+
 void differentiate_slice(const Problem& problem, const Plan& plan, const Gradients& gradients,
                          Index sentence, Index place, float* room) {
-  const Index source = problem.source, size = problem.size, target = problem.target;
+  const Index source = problem.source, target = problem.target, size = problem.size;
   const Index at_queries = sentence * target * size + place;
   const Index at_keys = sentence * source * size + place;
-  const int count = lanes_from(place, size);
-  Slice slice{};
-  slice.queries = problem.queries + at_queries;
-  slice.keys = problem.keys + at_keys;
-  slice.grad_scores = gradients.scores + sentence * target * source;
-  slice.grad_queries = of_queries ? gradients.queries + at_queries : nullptr;
-  slice.key_powers = room;
-  slice.grad_keys = room + source * LANES;
-  slice.source = source;
-  slice.size = size;
-  slice.count = count;
-  slice.factor = load(problem.vector + place, count) * 4.0f;
-  take_keys<of_keys>(problem, plan, slice, sentence, place);
-  if constexpr (of_queries)
-    for (Index row = 0; row < target; ++row) store(slice.grad_queries + row * size, Vector{}, count);
-  for (Index start = 0; start < source; start += STRETCH) {
-    Index row = 0;
-    for (; row + ROWS <= target; row += ROWS)
-      gather<ROWS, of_queries, of_keys>(
-          slice, row,
-          overlap(span_of(problem, plan, sentence, row, ROWS), start, start + STRETCH));
-    for (; row < target; ++row)
-      gather<1, of_queries, of_keys>(
-          slice, row, overlap(span_of(problem, plan, sentence, row), start, start + STRETCH));
-  }
-  if constexpr (of_keys) {
-    for (Index j = 0; j < source; ++j)
-      store(gradients.keys + at_keys + j * size, slice.factor * load(slice.grad_keys + j * LANES),
-            count);
-    for (int lane = 0; lane < count; ++lane)
-      gradients.shares[sentence * size + place + lane] = slice.shares[lane];
-  }
-}
-
-void differentiate_slice(const Problem& problem, const Plan& plan, const Gradients& gradients,
-                         Index sentence, Index place, float* room) {
-  if (gradients.queries && gradients.keys)
-    differentiate_slice<true, true>(problem, plan, gradients, sentence, place, room);
-  else if (gradients.queries)
-    differentiate_slice<true, false>(problem, plan, gradients, sentence, place, room);
-  else
-    differentiate_slice<false, true>(problem, plan, gradients, sentence, place, room);
+  Slice slice{{problem.queries + at_queries, room, room + target * LANES},
+              {problem.keys + at_keys, room + 2 * target * LANES,
+               room + (2 * target + source) * LANES},
+              gradients.scores + sentence * target * source,
+              source,
+              size,
+              lanes_from(place, size)};
+  take(slice.queries, slice, target, nullptr, nullptr);
+  take(slice.keys, slice, source, problem.powers ? problem.powers + at_keys : nullptr,
+       seen_of(plan, sentence));
+  const bool wide = !all(slice.queries.highest * slice.keys.highest <= LARGEST);
+  const auto gather_all = gradients.keys ? (wide ? gather<true, true> : gather<true, false>)
+                                         : (wide ? gather<false, true> : gather<false, false>);
+  for (Index start = 0; start < source; start += STRETCH)
+    gather_all(problem, plan, slice, sentence, start, start + STRETCH);
+  const float* vector = problem.vector + place;
+  if (gradients.queries)
+    give(slice.queries, slice, target, vector, gradients.queries + at_queries);
+  if (!gradients.keys) return;
+  give(slice.keys, slice, source, vector, gradients.keys + at_keys);
+  for (int lane = 0; lane < slice.count; ++lane)
+    gradients.shares[sentence * size + place + lane] = slice.shares[lane];
 }
 
 // ------------------------------------------------------------------- one query with all its keys
@@ -207,7 +193,7 @@ bool gather_keys(const Query& query, const float* keys, const float* key_powers,
   Vector total{};
   for (Index d = 0; d < query.size; d += LANES)
     total += load(query.grads + d, lanes_from(d, query.size)) * 0.0f;
-  return sum<LANES>(total) == 0;
+  return sum(total) == 0;
 }
 
 void differentiate_query(const Problem& problem, const Plan& plan, const Gradients& gradients,
@@ -234,7 +220,7 @@ void through_softmax(const float* weights, float* grads, float scale, Index coun
     store(grads + j, grad, present);
     total += grad;
   }
-  const float whole = sum<LANES>(total);
+  const float whole = sum(total);
   for (Index j = 0; j < count; ++j) grads[j] = (grads[j] - weights[j] * whole) * scale;
 }
 

@@ -183,7 +183,8 @@ EXPORTED int regard_additive_differentiate(const Problem* given, const Gradients
     return 0;
   }
   const Index lanes = chosen->lanes, slices = (problem.size + lanes - 1) / lanes;
-  share_out(problem.batch * slices, 2 * problem.source * lanes, threads, [&](Index task, float* mine) {
+  const Index room = 2 * (problem.target + problem.source) * lanes;
+  share_out(problem.batch * slices, room, threads, [&](Index task, float* mine) {
     chosen->differentiate_slice(problem, plan, *gradients, task / slices, task % slices * lanes, mine);
   });
   return 0;

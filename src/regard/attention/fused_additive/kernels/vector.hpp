@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <utility>
 #if defined(__AVX512F__)
 #include <immintrin.h>
 #endif
@@ -21,11 +22,7 @@ constexpr int LANES = 8;
 constexpr int LANES = 4;
 #endif
 
-template <int count>
-struct Floats {
-  typedef float Vector __attribute__((vector_size(4 * count)));
-};
-using Vector = Floats<LANES>::Vector;
+typedef float Vector __attribute__((vector_size(4 * LANES)));
 typedef std::int32_t Integers __attribute__((vector_size(4 * LANES)));
 
 constexpr float NOT_A_NUMBER = __builtin_nanf("");
@@ -85,16 +82,25 @@ inline Vector inverse(Vector x) {
 #endif
 }
 
-template <int count>
-inline float sum(typename Floats<count>::Vector vector) {
-  if constexpr (count == 2) {
-    return vector[0] + vector[1];
-  } else {
-    typename Floats<count / 2>::Vector low, high;
-    std::memcpy(&low, &vector, sizeof low);
-    std::memcpy(&high, reinterpret_cast<const char*>(&vector) + sizeof low, sizeof high);
-    return sum<count / 2>(low + high);
-  }
+template <std::size_t... lane>
+inline Vector sum_neighbours(Vector x, Vector y, std::index_sequence<lane...>) {
+  return __builtin_shufflevector(x, y, (2 * lane)...) +
+         __builtin_shufflevector(x, y, (2 * lane + 1)...);
+}
+
+/// The sums of as many vectors as one has lanes, which are lost.
+inline Vector sums(Vector (&vectors)[LANES]) {
+  for (int left = LANES / 2; left > 0; left /= 2)
+    for (int i = 0; i < left; ++i)
+      vectors[i] = sum_neighbours(vectors[2 * i], vectors[2 * i + 1],
+                                  std::make_index_sequence<LANES>{});
+  return vectors[0];
+}
+
+inline float sum(Vector vector) {
+  float total = 0;
+  for (int lane = 0; lane < LANES; ++lane) total += vector[lane];
+  return total;
 }
 
 /// e^x for |x| <= 87, to about one unit in the last place: x = n ln 2 + r, e^x = 2^n e^r, and e^r by
