@@ -2,7 +2,7 @@
 
 The library is compiled when the package is built, where there is a compiler, and loaded by its
 plain C interface; without it everything is as right, and slower. It takes AVX-512, AVX2 or the
-machine's baseline, whichever this CPU has. Matrix products are torch's.
+machine's baseline, whichever this CPU has.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from pathlib import Path
 
 import torch
 
+from regard.attention.fused_additive.products import multiply
 from regard.attention.fused_additive.tiled import powers
 from regard.attention.fused_additive.tiles import seen_only
 from regard.shapes import Bool, Float, Tensor
@@ -91,9 +92,9 @@ def attend(
     """As `tiled.attend`."""
     weights = _Call(queries, keys, vector, mask, powers).weigh(scale)
     kept = weights if drop is None else weights * drop
-    context = torch.bmm(kept, values.float())
+    context = multiply(kept, values.float())
     if mask is not None and not context.sum().isfinite():
-        context = torch.bmm(kept, seen_only(values, mask).float())
+        context = multiply(kept, seen_only(values, mask).float())
     return context.to(values.dtype), weights
 
 
@@ -120,13 +121,13 @@ def differentiate(
     for start in range(0, num_batch, sentences):
         chunk = slice(start, start + sentences)
         above, kept = grad_context[chunk].float(), weights[chunk]
-        grads = torch.bmm(above, values[chunk].float().mT)
+        grads = multiply(above, values[chunk].float().mT)
         if drop is not None:
             kept = kept * drop[chunk]
             grads.mul_(drop[chunk])
         if grad_weights is not None:
             grads.add_(grad_weights[chunk])
-        torch.bmm(kept.mT, above, out=grad_values[chunk])
+        grad_values[chunk] = multiply(kept.mT, above)
         gradients.add(through_softmax(grads, weights[chunk], None, scale), start)
     grads_of_keys = gradients.of_keys(keys, vector)
     return gradients.of_queries(queries), *grads_of_keys, grad_values.to(values.dtype)
