@@ -120,14 +120,14 @@ def differentiate(
     sentences = max(1, CHUNK_SIZE // max(1, num_rows * num_columns))
     for start in range(0, num_batch, sentences):
         chunk = slice(start, start + sentences)
-        above, kept = grad_context[chunk].float(), weights[chunk]
+        above = grad_context[chunk].float()
+        kept = weights[chunk] if drop is None else weights[chunk] * drop[chunk]
+        grad_values[chunk] = multiply(kept.mT, above)
         grads = multiply(above, values[chunk].float().mT)
         if drop is not None:
-            kept = kept * drop[chunk]
             grads.mul_(drop[chunk])
         if grad_weights is not None:
             grads.add_(grad_weights[chunk])
-        grad_values[chunk] = multiply(kept.mT, above)
         gradients.add(through_softmax(grads, weights[chunk], None, scale), start)
     grads_of_keys = gradients.of_keys(keys, vector)
     return gradients.of_queries(queries), *grads_of_keys, grad_values.to(values.dtype)

@@ -13,6 +13,9 @@ from regard.shapes import Float, Tensor
 LARGE = 1 << 22
 """Multiplications in one product from which a call of its own is worth while."""
 
+ROWS = 256
+"""Rows of a product that are formed at a time, at most: of so many oneDNN takes a copy."""
+
 _LINEAR = getattr(torch.ops.mkldnn, "_linear_pointwise", None)
 
 
@@ -25,6 +28,8 @@ def multiply(
     if _LINEAR is None or num_rows * num_inner * num_columns < LARGE:
         return torch.bmm(left, right)
     product = left.new_empty(len(left), num_rows, num_columns)
-    for place, rows, columns in zip(product, left, right.mT, strict=True):
-        place.copy_(_LINEAR(rows, columns, None, "none", [], ""))
+    parts = -(-num_rows // ROWS)
+    for found, rows, columns in zip(product, left, right.mT, strict=True):
+        for place, part in zip(found.chunk(parts), rows.chunk(parts), strict=True):
+            place.copy_(_LINEAR(part, columns, None, "none", [], ""))
     return product
