@@ -1,12 +1,15 @@
 """Files appear whole, or nothing changes."""
 
 import os
+import stat
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from threading import Barrier
 
 import pytest
 
 from regard.errors import UserError
-from regard.files import whole
+from regard.files import locked, whole
 
 
 def test_a_file_takes_the_others_place_when_all_is_written(tmp_path):
@@ -56,3 +59,63 @@ def test_what_cannot_be_written_is_named(tmp_path, name):
         whole(tmp_path / name) as path,
     ):
         path.write_text("a")
+
+
+def test_of_several_who_write_at_once_one_is_whole(tmp_path):
+    path, together = tmp_path / "race.txt", Barrier(5)
+
+    def write(letter):
+        together.wait()
+        with whole(path) as unfinished:
+            unfinished.write_text(letter * 100_003)
+            together.wait()
+
+    with ThreadPoolExecutor(5) as pool:
+        list(pool.map(write, "abcde"))
+    assert path.read_text() in {letter * 100_003 for letter in "abcde"}
+    assert [each.name for each in tmp_path.iterdir()] == ["race.txt"]
+
+
+def test_a_file_of_the_persons_own_is_left_alone(tmp_path):
+    own = tmp_path / "a.txt.unfinished"
+    own.write_text("mine")
+    with whole(tmp_path / "a.txt") as unfinished:
+        unfinished.write_text("new")
+    assert own.read_text() == "mine"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes of POSIX")
+def test_a_file_keeps_its_mode_and_a_new_one_has_the_usual(tmp_path):
+    usual, own = tmp_path / "usual.txt", tmp_path / "own.txt"
+    usual.write_text("")
+    own.write_text("")
+    own.chmod(0o640)
+    for path in (own, tmp_path / "new.txt"):
+        with whole(path) as unfinished:
+            unfinished.unlink()  # as a library does that writes a file of its own and renames it
+            unfinished.touch(mode=0o600)
+    modes = [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("own.txt", "new.txt")]
+    assert modes == [0o640, stat.S_IMODE(usual.stat().st_mode)]
+
+
+def test_a_long_name_can_be_written(tmp_path):
+    path = tmp_path / ("é" * 127)
+    with whole(path) as unfinished:
+        unfinished.write_text("new")
+    assert path.read_text() == "new"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="locks of POSIX")
+def test_what_is_changed_under_a_lock_is_changed_by_one_at_a_time(tmp_path):
+    path = tmp_path / "count.txt"
+    path.write_text("0")
+
+    def add(_):
+        with locked(tmp_path):
+            number = int(path.read_text())
+            with whole(path) as unfinished:
+                unfinished.write_text(str(number + 1))
+
+    with ThreadPoolExecutor(7) as pool:
+        list(pool.map(add, range(43)))
+    assert path.read_text() == "43"

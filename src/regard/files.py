@@ -1,11 +1,13 @@
-"""Files that are there whole or not at all."""
+"""Files that are there whole or not at all, and folders that one changes at a time."""
 
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from uuid import uuid4
 
 from regard.errors import UserError
 
@@ -15,8 +17,9 @@ def whole(path: Path) -> Iterator[Path]:
     """Where to write a file that takes the place of `path` when the block has ended well.
 
     It is then on the disk, not only in memory: who is killed, or loses power, leaves the old file
-    or the new one, and where the block fails the old one stays. What is no file (/dev/stdout, a
-    pipe) is written to as it is. UserError where nothing can be written."""
+    or the new one, and where the block fails the old one stays. Of several who write at once the
+    last one's file stays, whole. Who may read the old file may read the new one. What is no file
+    (/dev/stdout, a pipe) is written to as it is. UserError where nothing can be written."""
     try:
         if path.exists() and not path.is_file():
             yield path
@@ -30,12 +33,29 @@ def whole(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Keeps out whoever else asks for this folder's lock, another process too, until the block has
+    ended. Only POSIX has it."""
+    if os.name != "posix":
+        yield
+        return
+    import fcntl
+
+    with _opened(folder) as descriptor:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+
+
+@contextmanager
 def _renamed_when_whole(path: Path) -> Iterator[Path]:
-    unfinished = path.with_name(path.name + ".unfinished")
+    unfinished = path.with_name(f"{path.name[:40]}.{uuid4().hex}.unfinished")
+    unfinished.touch(exist_ok=False)
     try:
+        mode = (path if path.exists() else unfinished).stat().st_mode
         yield unfinished
         with unfinished.open("r+b") as file:
             os.fsync(file.fileno())
+        unfinished.chmod(stat.S_IMODE(mode))
         unfinished.replace(path)
         _keep_names(path.parent)
     finally:
@@ -46,8 +66,14 @@ def _renamed_when_whole(path: Path) -> Iterator[Path]:
 def _keep_names(folder: Path) -> None:
     """A file's new name is on the disk when its folder is."""
     if os.name == "posix":
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
+        with _opened(folder) as descriptor:
             os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[int]:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)

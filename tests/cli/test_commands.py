@@ -80,6 +80,15 @@ def test_all_that_translate_can_write(capsys, run, tmp_path):
     assert "Generated: [" in out
 
 
+def test_each_of_what_translate_writes_needs_a_file_of_its_own(capsys, run, tmp_path):
+    text, one = tmp_path / "in.txt", tmp_path / "one.txt"
+    text.write_text("a b\n")
+    status, _, err = regard(capsys, "translate", run, text, "--output", one, "--alignments", one)
+    assert status == 1
+    assert "two are the same" in err
+    assert not one.exists()
+
+
 def test_evaluate_prints_signatures_and_examples(capsys, run):
     status, out, _ = regard(capsys, "evaluate", run, "--examples", 2, "--beam", 2)
     assert status == 0

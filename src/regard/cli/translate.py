@@ -15,6 +15,7 @@ import tyro
 from regard.cli import show
 from regard.cli.progress import warn
 from regard.config import SearchConfig
+from regard.errors import UserError
 from regard.files import whole
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ class Options:
 def run(arguments: list[str]) -> None:
     """Translate lines in their order."""
     options = tyro.cli(Options, args=arguments, prog="regard translate")
+    _check_different(options)
     from regard.data.text import read_lines
     from regard.pipeline.translator import Translator
 
@@ -81,6 +83,13 @@ def run(arguments: list[str]) -> None:
                 if traces:
                     print(translation.trace.to_json() if translation.trace else "{}", file=traces)
                 number += 1
+
+
+def _check_different(options: Options) -> None:
+    named = [each for each in (options.output, options.alignments, options.trace) if each]
+    files = [each.resolve() for each in named if each.is_file() or not each.exists()]
+    if len(set(files)) < len(files):
+        raise UserError("--output, --alignments and --trace need a file each: two are the same")
 
 
 def _search(options: Options, search: SearchConfig) -> SearchConfig:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from regard.config import SearchConfig
 from regard.data.text import Pair
+from regard.files import locked
 from regard.metrics.text import Score, score_texts
 from regard.pipeline.folder import RunFolder
 from regard.pipeline.translator import Translator
@@ -75,9 +76,12 @@ def evaluate(
 def save(folder: RunFolder, evaluation: Evaluation, data: Path) -> None:
     """Keep the scores in the run's results.json, the raw output beside them; what was found on
     other data before stays there."""
-    known = json.loads(folder.results.read_text(encoding="utf8")) if folder.results.exists() else {}
-    known[str(data)] = {
-        "scores": [asdict(score) for score in evaluation.scores],
-        "outputs": [asdict(output) for output in evaluation.outputs],
-    }
-    folder.write(folder.results, json.dumps(known, ensure_ascii=False, indent=1))
+    with locked(folder.path):
+        known = (
+            json.loads(folder.results.read_text(encoding="utf8")) if folder.results.exists() else {}
+        )
+        known[str(data)] = {
+            "scores": [asdict(score) for score in evaluation.scores],
+            "outputs": [asdict(output) for output in evaluation.outputs],
+        }
+        folder.write(folder.results, json.dumps(known, ensure_ascii=False, indent=1))
