@@ -37,8 +37,8 @@ class DataConfig:
     limit: int | None = None
     """Train on the first so many pairs; held-out pairs are then taken from those after them."""
     dev_size: int | None = None
-    """Held-out pairs for the dev score; without it a twentieth of the pairs, at most 500. No
-    held-out source is ever trained on."""
+    """Held-out pairs for the dev score; without it a twentieth of the pairs, at most 500, and fewer
+    where sources are shared by too many pairs. No held-out source is ever trained on."""
     test_size: int | None = None
     """Held-out pairs kept for `regard evaluate`; without it as many as for the dev score."""
     tokenizer: Literal["words", "spaces", "characters", "bpe", "unigram", "spacy"] = "words"

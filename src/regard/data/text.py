@@ -130,22 +130,29 @@ def split_held_out(pairs: Sequence[Pair], sizes: tuple[int, int], seed: int) -> 
     """
     if min(sizes) < 0 or sum(sizes) > len(pairs):
         raise UserError(f"cannot hold out {sizes[0]} and {sizes[1]} of {len(pairs)} pairs")
+    parts = hold_out(pairs, sizes, seed)
+    if (len(parts.dev), len(parts.test)) != sizes:
+        num_sources = len({same_text(pair.source) for pair in pairs})
+        raise UserError(
+            f"cannot hold out {sizes[0]} and {sizes[1]} of {len(pairs)} pairs: they have only "
+            f"{num_sources} different sources, and those with one source stay together"
+        )
+    return parts
+
+
+def hold_out(pairs: Sequence[Pair], most: tuple[int, int], seed: int) -> HeldOut:
+    """As `split_held_out`, but dev and test get fewer pairs where they cannot be filled."""
     groups: defaultdict[str, list[int]] = defaultdict(list)
     for index, pair in enumerate(pairs):
         groups[same_text(pair.source)].append(index)
     shuffled = list(groups.values())
     random.Random(seed).shuffle(shuffled)
-    part_of, room = [0] * len(pairs), [len(pairs), *sizes]
+    part_of, room = [0] * len(pairs), [len(pairs), *most]
     for group in shuffled:
         part = next(part for part in (1, 2, 0) if room[part] >= len(group))
         room[part] -= len(group)
         for index in group:
             part_of[index] = part
-    if room[1] or room[2]:
-        raise UserError(
-            f"cannot hold out {sizes[0]} and {sizes[1]} of {len(pairs)} pairs: they have only "
-            f"{len(groups)} different sources, and those with one source stay together"
-        )
     parts: tuple[list[Pair], list[Pair], list[Pair]] = [], [], []
     for pair, part in zip(pairs, part_of, strict=True):
         parts[part].append(pair)

@@ -9,7 +9,15 @@ from regard.config import DataConfig
 from regard.data.batch import END
 from regard.data.batching import BatchSettings, PairBatches
 from regard.data.generated import generate
-from regard.data.text import Corpus, Pair, numbers_of, read_pairs, same_text, split_held_out
+from regard.data.text import (
+    Corpus,
+    HeldOut,
+    Pair,
+    hold_out,
+    numbers_of,
+    read_pairs,
+    same_text,
+)
 from regard.data.tokenizer import Tokenizer, TokenizerSettings
 from regard.errors import UserError
 from regard.pipeline.folder import RunFolder
@@ -34,34 +42,50 @@ def read(config: DataConfig, seed: int) -> Split:
     if config.dev_path is not None:
         dev = read_pairs(config.dev_path, target_path=config.dev_target_path)
         return Split(pairs[: config.limit], dev.pairs, (), left_out + dev.summary())
-    usual = min(len(pairs) // 20, MOST_HELD_OUT)
+    limited = config.limit is not None and config.limit < len(pairs)
+    free = _unseen(pairs, config.limit) if limited else pairs
+    usual = min(len(pairs) // 20, len(free) // 2, MOST_HELD_OUT)
     sizes = (
         usual if config.dev_size is None else config.dev_size,
         usual if config.test_size is None else config.test_size,
     )
-    if config.limit is not None and config.limit < len(pairs):
-        return _from_later_pairs(pairs, config.limit, sizes, seed, left_out)
-    if sum(sizes) >= len(pairs):
+    held_out = _hold_out(free, sizes, seed, near=2 * sum(sizes) if limited else len(free))
+    train = pairs[: config.limit] if limited else held_out.train
+    _check_filled(config, held_out, len(free))
+    if not train:
         raise UserError(
-            f"{len(pairs)} pairs are too few to hold out {sizes[0]} for the dev score and "
-            f"{sizes[1]} for the test: lower --data.dev-size and --data.test-size"
+            f"all {len(pairs)} pairs are held out, which leaves none to train on: lower "
+            "--data.dev-size or --data.test-size"
         )
-    return Split(*split_held_out(pairs, sizes, seed), left_out)
-
-
-def _from_later_pairs(
-    pairs: tuple[Pair, ...],
-    limit: int,
-    sizes: tuple[int, int],
-    seed: int,
-    left_out: tuple[str, ...],
-) -> Split:
-    """Train on the first pairs; hold out of the next ones whose source is not among them."""
-    train = pairs[:limit]
-    seen = {same_text(pair.source) for pair in train}
-    unseen = [pair for pair in pairs[limit:] if same_text(pair.source) not in seen]
-    held_out = split_held_out(unseen[: 2 * sum(sizes)], sizes, seed)
     return Split(train, held_out.dev, held_out.test, left_out)
+
+
+def _unseen(pairs: tuple[Pair, ...], limit: int | None) -> tuple[Pair, ...]:
+    """The pairs after the first ones, without those whose source is among the first."""
+    seen = {same_text(pair.source) for pair in pairs[:limit]}
+    return tuple(pair for pair in pairs[limit:] if same_text(pair.source) not in seen)
+
+
+def _hold_out(pairs: tuple[Pair, ...], sizes: tuple[int, int], seed: int, near: int) -> HeldOut:
+    """Out of the first pairs if these suffice: in a file that is sorted by length they are most
+    like those that are trained on."""
+    while True:
+        held_out = hold_out(pairs[:near], sizes, seed)
+        if near >= len(pairs) or (len(held_out.dev), len(held_out.test)) == sizes:
+            return held_out
+        near *= 2
+
+
+def _check_filled(config: DataConfig, held_out: HeldOut, num_pairs: int) -> None:
+    """UserError where fewer are held out than was asked for; the usual number is only a most."""
+    asked = {"dev": (config.dev_size, held_out.dev), "test": (config.test_size, held_out.test)}
+    for name, (size, part) in asked.items():
+        if size is not None and len(part) < size:
+            raise UserError(
+                f"--data.{name}-size is {size}, but only {len(part)} of {num_pairs} pairs can be "
+                "held out for it, since pairs with one source stay together: lower "
+                "--data.dev-size or --data.test-size"
+            )
 
 
 def _corpus(config: DataConfig, seed: int) -> Corpus:
