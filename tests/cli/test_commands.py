@@ -80,6 +80,16 @@ def test_all_that_translate_can_write(capsys, run, tmp_path):
     assert "Generated: [" in out
 
 
+def test_lines_with_tabs_are_warned_of_once(capsys, run, tmp_path):
+    text = tmp_path / "in.txt"
+    text.write_text("a\nb\tx\nc\ty\n")
+    status, out, err = regard(capsys, "translate", run, text)
+    assert status == 0
+    assert out.count("\n") == 3
+    assert err.startswith("line 2 has a tab")
+    assert err.count("\n") == 1
+
+
 def test_each_of_what_translate_writes_needs_a_file_of_its_own(capsys, run, tmp_path):
     text, one = tmp_path / "in.txt", tmp_path / "one.txt"
     text.write_text("a b\n")

@@ -63,7 +63,7 @@ def run(arguments: list[str]) -> None:
     from regard.pipeline.translator import Translator
 
     translator = Translator.load(options.run)
-    lines = read_lines(options.file, _say_replaced)
+    lines = _warning_of_tabs(read_lines(options.file, _say_replaced))
     search = _search(options, translator.experiment.search)
     attention = bool(options.alignments or options.trace or options.verbose)
     typed = options.file == "-" and sys.stdin.isatty()
@@ -103,6 +103,18 @@ def _search(options: Options, search: SearchConfig) -> SearchConfig:
 
 def _say_replaced(problem: Problem) -> None:
     warn(f"{problem.path}, line {problem.line} is not UTF-8: what cannot be read became \ufffd")
+
+
+def _warning_of_tabs(lines: Iterable[str]) -> Iterator[str]:
+    warned = False
+    for number, line in enumerate(lines, 1):
+        if "\t" in line and not warned:
+            warn(
+                f"line {number} has a tab: lines are translated whole, whatever their columns. "
+                "Give sources alone, as `cut -f 1` does"
+            )
+            warned = True
+        yield line
 
 
 def _open(files: ExitStack, path: Path | None) -> TextIO | None:
