@@ -31,7 +31,8 @@ class DataConfig:
     generated_size: int = 10_000
     """How many pairs to make."""
     dev_path: Path | None = None
-    """Pairs for the dev score; without it `dev_size` pairs are held out of the data."""
+    """Pairs for the dev score; without it `dev_size` pairs are held out of the data. Those whose
+    source is trained on too are warned of."""
     dev_target_path: Path | None = None
     """The target side of the dev pairs, where they are in two files."""
     limit: int | None = None
@@ -40,7 +41,8 @@ class DataConfig:
     """Held-out pairs for the dev score; without it a twentieth of the pairs, at most 500, and fewer
     where sources are shared by too many pairs. No held-out source is ever trained on."""
     test_size: int | None = None
-    """Held-out pairs kept for `regard evaluate`; without it as many as for the dev score."""
+    """Held-out pairs kept for `regard evaluate`; without it as many as would be for the dev score,
+    or none where `dev_path` is given."""
     tokenizer: Literal["words", "spaces", "characters", "bpe", "unigram", "spacy"] = "words"
     """How text is cut: `words` (Unicode), `spaces` (text that is cut already), `characters`,
     `bpe` and `unigram` (subwords), `spacy` (needs the extra of that name)."""

@@ -1,6 +1,7 @@
 """The commands as a person meets them: what they print, what they write, how they refuse."""
 
 import json
+import shutil
 
 import pytest
 
@@ -107,6 +108,14 @@ def test_evaluate_prints_signatures_and_examples(capsys, run):
     for word in ("Source:", "Predicted:", "Actual:"):
         assert out.count(word) == 2
     assert (run / "results.json").exists()
+
+
+def test_evaluate_asks_for_pairs_where_none_were_held_out(capsys, run, tmp_path):
+    copy = shutil.copytree(run, tmp_path / "copy")
+    (copy / "test.tsv").unlink()
+    status, _, err = regard(capsys, "evaluate", copy)
+    assert status == 1
+    assert "held out no pairs for its test: name some" in err
 
 
 def test_score_prints_a_log_probability_for_each_pair(capsys, run, tmp_path):

@@ -53,3 +53,23 @@ def test_pairs_after_a_limit_are_shared_by_dev_and_test(tmp_path):
     path = written(tmp_path / "short.tsv", [f"s{n}\tt{n}" for n in range(300)])
     split = prepare.read(DataConfig(path=path, limit=290), seed=1)
     assert [len(part) for part in (split.train, split.dev, split.test)] == [290, 5, 5]
+
+
+def test_dev_pairs_of_ones_own_that_are_trained_on_are_warned_of(tmp_path):
+    path = written(tmp_path / "a.tsv", [f"s{n}\tt{n}" for n in range(41)])
+    dev = written(tmp_path / "dev.tsv", ["s3\tt", "S7 \tt", "new\tt"])
+    split = prepare.read(DataConfig(path=path, dev_path=dev), seed=1)
+    assert [len(part) for part in (split.train, split.dev, split.test)] == [41, 3, 0]
+    (warning,) = split.left_out
+    assert warning.startswith("a source of the training data in 2 of 3 dev pairs")
+    other = written(tmp_path / "other.tsv", ["new\tt"])
+    assert prepare.read(DataConfig(path=path, dev_path=other), seed=1).left_out == ()
+
+
+def test_a_test_is_held_out_beside_dev_pairs_of_ones_own_where_it_is_asked_for(tmp_path):
+    path = written(tmp_path / "a.tsv", [f"s{n}\tt{n}" for n in range(41)])
+    dev = written(tmp_path / "dev.tsv", ["new\tt"])
+    config = DataConfig(path=path, dev_path=dev, dev_size=5, test_size=7)
+    split = prepare.read(config, seed=1)
+    assert [len(part) for part in (split.train, split.dev, split.test)] == [34, 1, 7]
+    assert not sources(split.train) & sources(split.test)

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import tyro
 
+from regard.errors import UserError
+
 
 @dataclass(frozen=True)
 class Options:
@@ -44,6 +46,11 @@ def run(arguments: list[str]) -> None:
     translator = Translator.load(options.run)
     folder = RunFolder(options.run)
     path = options.data or folder.test
+    if options.data is None and not path.exists():
+        raise UserError(
+            f"{options.run} held out no pairs for its test: name some, as `regard evaluate "
+            f"{options.run} PAIRS`"
+        )
     corpus = read_pairs(path, target_path=options.target_path)
     for line in corpus.summary():
         print(line)

@@ -69,6 +69,21 @@ class Overlap:
     pairs: int
     shared: int
 
+    @classmethod
+    def of(cls, name: str, part: Sequence[Pair], training: Sequence[Pair]) -> Overlap:
+        """Counted by `same_text`."""
+        trained = {same_text(pair.source) for pair in training}
+        return cls(name, len(part), sum(same_text(pair.source) in trained for pair in part))
+
+    def warnings(self) -> tuple[str, ...]:
+        """A sentence where there are any."""
+        if not self.shared:
+            return ()
+        return (
+            f"a source of the training data in {self.shared} of {self.pairs} {self.name} pairs: "
+            "scores will be too good",
+        )
+
 
 @dataclass(frozen=True)
 class Report:
@@ -116,7 +131,7 @@ def check(
     source = _Side("source", settings.source, corpus, dev)
     target = _Side("target", settings.target, corpus, dev)
     named = [(name, part) for name, part in (("dev", dev), ("test", test)) if part is not None]
-    overlaps = tuple(_overlap(name, part, corpus) for name, part in named)
+    overlaps = tuple(Overlap.of(name, part.pairs, corpus.pairs) for name, part in named)
     targets_of: defaultdict[str, set[str]] = defaultdict(set)
     for pair in corpus.pairs:
         targets_of[pair.source].add(pair.target)
@@ -130,7 +145,7 @@ def check(
         overlaps=overlaps,
         warnings=(
             *corpus.summary(),
-            *(warning for each in overlaps for warning in _overlap_warnings(each)),
+            *(warning for each in overlaps for warning in each.warnings()),
             *_pair_warnings(corpus.pairs),
             *_length_warnings(corpus.pairs, source, target, settings.max_length),
             *source.warnings(),
@@ -218,20 +233,6 @@ def _side_lines(side: SideReport) -> Iterator[str]:
             f"  min_count {cutoff.min_count}: vocabulary {cutoff.vocabulary}, unknown "
             f"{cutoff.unknown:.1%} here, {cutoff.unknown_in_new:.1%} expected in new texts"
             + ("" if dev is None else f", {dev:.1%} in dev")
-        )
-
-
-def _overlap(name: str, part: Corpus, training: Corpus) -> Overlap:
-    trained = {same_text(pair.source) for pair in training.pairs}
-    shared = sum(same_text(pair.source) in trained for pair in part.pairs)
-    return Overlap(name, len(part.pairs), shared)
-
-
-def _overlap_warnings(overlap: Overlap) -> Iterator[str]:
-    if overlap.shared:
-        yield (
-            f"a source of the training data in {overlap.shared} of {overlap.pairs} {overlap.name} "
-            "pairs: scores will be too good"
         )
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from regard.config import DataConfig
 from regard.data.batch import END
 from regard.data.batching import BatchSettings, PairBatches
+from regard.data.checking import Overlap
 from regard.data.generated import generate
 from regard.data.text import (
     Corpus,
@@ -39,25 +40,32 @@ def read(config: DataConfig, seed: int) -> Split:
     """Read or make the pairs and hold some out. No held-out source is trained on."""
     corpus = _corpus(config, seed)
     pairs, left_out = corpus.pairs, corpus.summary()
-    if config.dev_path is not None:
-        dev = read_pairs(config.dev_path, target_path=config.dev_target_path)
-        return Split(pairs[: config.limit], dev.pairs, (), left_out + dev.summary())
     limited = config.limit is not None and config.limit < len(pairs)
     free = _unseen(pairs, config.limit) if limited else pairs
-    usual = min(len(pairs) // 20, len(free) // 2, MOST_HELD_OUT)
-    sizes = (
-        usual if config.dev_size is None else config.dev_size,
-        usual if config.test_size is None else config.test_size,
-    )
+    sizes = _sizes(config, len(pairs), len(free))
     held_out = _hold_out(free, sizes, seed, near=2 * sum(sizes) if limited else len(free))
-    train = pairs[: config.limit] if limited else held_out.train
     _check_filled(config, held_out, len(free))
+    train = pairs[: config.limit] if limited else held_out.train
     if not train:
         raise UserError(
             f"all {len(pairs)} pairs are held out, which leaves none to train on: lower "
             "--data.dev-size or --data.test-size"
         )
-    return Split(train, held_out.dev, held_out.test, left_out)
+    if config.dev_path is None:
+        return Split(train, held_out.dev, held_out.test, left_out)
+    dev = read_pairs(config.dev_path, target_path=config.dev_target_path)
+    warnings = Overlap.of("dev", dev.pairs, train).warnings()
+    return Split(train, dev.pairs, held_out.test, left_out + dev.summary() + warnings)
+
+
+def _sizes(config: DataConfig, num_pairs: int, num_free: int) -> tuple[int, int]:
+    """The most pairs to hold out for dev and test. Where the dev pairs have a file of their own,
+    those of the test usually have too, so that none are held out unasked."""
+    usual = min(num_pairs // 20, num_free // 2, MOST_HELD_OUT)
+    test = config.test_size
+    if config.dev_path is not None:
+        return 0, test or 0
+    return usual if config.dev_size is None else config.dev_size, usual if test is None else test
 
 
 def _unseen(pairs: tuple[Pair, ...], limit: int | None) -> tuple[Pair, ...]:
@@ -78,7 +86,8 @@ def _hold_out(pairs: tuple[Pair, ...], sizes: tuple[int, int], seed: int, near: 
 
 def _check_filled(config: DataConfig, held_out: HeldOut, num_pairs: int) -> None:
     """UserError where fewer are held out than was asked for; the usual number is only a most."""
-    asked = {"dev": (config.dev_size, held_out.dev), "test": (config.test_size, held_out.test)}
+    dev_size = config.dev_size if config.dev_path is None else None
+    asked = {"dev": (dev_size, held_out.dev), "test": (config.test_size, held_out.test)}
     for name, (size, part) in asked.items():
         if size is not None and len(part) < size:
             raise UserError(
