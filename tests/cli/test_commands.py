@@ -1,7 +1,11 @@
 """The commands as a person meets them: what they print, what they write, how they refuse."""
 
 import json
+import os
 import shutil
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -116,6 +120,65 @@ def test_evaluate_asks_for_pairs_where_none_were_held_out(capsys, run, tmp_path)
     status, _, err = regard(capsys, "evaluate", copy)
     assert status == 1
     assert "held out no pairs for its test: name some" in err
+
+
+def test_evaluate_refuses_before_it_translates(capsys, run, tmp_path):
+    copy = shutil.copytree(run, tmp_path / "copy")
+    for count in (0, -5):
+        status, _, err = regard(capsys, "evaluate", copy, "--first", count)
+        assert (status, err) == (1, f"regard evaluate: --first is {count}: expected 1 or more\n")
+    for broken in (b"{", b"[]", b"\xff"):
+        (copy / "results.json").write_bytes(broken)
+        status, out, err = regard(capsys, "evaluate", copy)
+        assert (status, out) == (1, "")
+        assert "results.json" in err
+        assert err.count("\n") == 1
+        assert (copy / "results.json").read_bytes() == broken
+
+
+def as_person(*arguments, **how):
+    """A command in a process of its own."""
+    source = Path(main.__file__).parents[2]
+    environment = {**os.environ, "PYTHONPATH": str(source), **how.pop("environment", {})}
+    command = [sys.executable, "-m", "regard.cli.main", *arguments]
+    return subprocess.run(
+        command, env=environment, stderr=subprocess.PIPE, timeout=120, check=False, **how
+    )
+
+
+def one_line(done):
+    error = done.stderr.decode()
+    return done.returncode == 1 and error.startswith("regard ") and error.count("\n") == 1
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_full_disk_is_one_line():
+    with Path("/dev/full").open("w") as full:
+        done = as_person("recipes", stdout=full)
+    assert one_line(done), done.stderr
+    assert b"no space left" in done.stderr
+
+
+def test_letters_that_the_output_cannot_take_are_one_line():
+    ascii_only = {"PYTHONIOENCODING": "ascii"}
+    done = as_person("recipes", stdout=subprocess.DEVNULL, environment=ascii_only)
+    assert one_line(done), done.stderr
+    assert b"set PYTHONIOENCODING=utf8" in done.stderr
+
+
+@pytest.mark.skipif(os.name != "posix", reason="arguments are bytes on POSIX only")
+def test_an_argument_that_is_not_utf8_is_one_line(run):
+    done = as_person("plot", str(run), b"caf\xe9", stdout=subprocess.DEVNULL)
+    assert one_line(done), done.stderr
+    assert b"UTF-8" in done.stderr
+
+
+def test_who_stops_reading_is_told_nothing():
+    read, write = os.pipe()
+    os.close(read)
+    done = as_person("recipes", stdout=write)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (1, b"")
 
 
 def test_score_prints_a_log_probability_for_each_pair(capsys, run, tmp_path):

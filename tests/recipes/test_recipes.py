@@ -67,6 +67,13 @@ def test_mistakes_are_named_with_their_file(tmp_path, page, words):
     assert "\n" not in str(caught.value)
 
 
+def test_a_page_in_another_encoding_is_named(tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_bytes(b"about: caf\xe9")
+    with pytest.raises(UserError, match=r"mine.yaml is not UTF-8: save it as UTF-8"):
+        recipes.load(path)
+
+
 def test_paths_beside_a_page_are_found_from_anywhere(tmp_path, monkeypatch):
     (tmp_path / "mine.yaml").write_text("data: {path: pairs.tsv, dev_path: gone.tsv}")
     (tmp_path / "pairs.tsv").write_text("a\tb\n")

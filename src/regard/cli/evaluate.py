@@ -37,9 +37,11 @@ class Options:
 def run(arguments: list[str]) -> None:
     """Score a run and keep the scores and the raw output in its results.json."""
     options = tyro.cli(Options, args=arguments, prog="regard evaluate")
+    if options.first is not None and options.first < 1:
+        raise UserError(f"--first is {options.first}: expected 1 or more")
     from regard.cli.progress import counting
     from regard.data.text import read_pairs
-    from regard.pipeline.evaluation import evaluate, save
+    from regard.pipeline.evaluation import evaluate, kept, save
     from regard.pipeline.folder import RunFolder
     from regard.pipeline.translator import Translator
 
@@ -51,6 +53,7 @@ def run(arguments: list[str]) -> None:
             f"{options.run} held out no pairs for its test: name some, as `regard evaluate "
             f"{options.run} PAIRS`"
         )
+    kept(folder)  # what cannot be added to is said now, not after all the work
     corpus = read_pairs(path, target_path=options.target_path)
     for line in corpus.summary():
         print(line)

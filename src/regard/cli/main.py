@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+from contextlib import suppress
 
 from regard import __version__
 from regard.errors import UserError
@@ -45,16 +46,43 @@ def run(arguments: list[str]) -> int:
         return 2
     command = importlib.import_module(f"regard.cli.{name}")
     try:
-        return command.run(rest) or 0
+        status = command.run(rest) or 0
+        sys.stdout.flush()  # a full disk is met now, where it can be said
+        return status
     except UserError as error:
         print(f"regard {name}: {error}", file=sys.stderr)
         return 1
     except BrokenPipeError:
-        sys.stderr.close()
+        _drop_output()
+        return 1
+    except (OSError, UnicodeError) as error:
+        print(f"regard {name}: {_in_words(error)}", file=sys.stderr)
+        _drop_output()
         return 1
     except KeyboardInterrupt:
         print(f"regard {name}: interrupted", file=sys.stderr)
         return 130
+
+
+def _in_words(error: OSError | UnicodeError) -> str:
+    """One line of what the machine refused, where no command knew better."""
+    if isinstance(error, UnicodeEncodeError):
+        letters = ascii(error.object[error.start : error.end])
+        remedy = (
+            "what was typed has to be UTF-8"
+            if any("\ud800" <= letter <= "\udfff" for letter in error.object)
+            else "set PYTHONIOENCODING=utf8"
+        )
+        return f"cannot write {letters} in {error.encoding}: {remedy}"
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename or 'the output'}: {error.strerror.lower()}"
+    return " ".join(str(error).split())
+
+
+def _drop_output() -> None:
+    """What is still to be written has nowhere to go; without this Python would try once more."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _help() -> str:

@@ -29,6 +29,9 @@ class Options:
 def run(arguments: list[str]) -> None:
     """Draw one attention map."""
     options = tyro.cli(Options, args=arguments, prog="regard plot")
+    for text in (options.text, options.target or ""):
+        if any("\ud800" <= letter <= "\udfff" for letter in text):
+            raise UserError(f"{text!a} is not UTF-8: give the text in that encoding")
     from regard.pipeline.translator import Translator
 
     translator = Translator.load(options.run)

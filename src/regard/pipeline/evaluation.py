@@ -7,9 +7,11 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from regard.config import SearchConfig
 from regard.data.text import Pair
+from regard.errors import UserError
 from regard.files import locked
 from regard.metrics.text import Score, score_texts
 from regard.pipeline.folder import RunFolder
@@ -73,15 +75,26 @@ def evaluate(
     return Evaluation(scores, outputs, len(pairs))
 
 
+def kept(folder: RunFolder) -> dict[str, Any]:
+    """What a run's results.json holds, by the data; UserError where it is no such file."""
+    if not folder.results.exists():
+        return {}
+    try:
+        page = json.loads(folder.results.read_text(encoding="utf8"))
+    except (OSError, ValueError) as error:
+        raise UserError(f"cannot read {folder.results}: {error}. Move it away") from error
+    if not isinstance(page, dict):
+        raise UserError(f"{folder.results} holds no results: expected an object. Move it away")
+    return page
+
+
 def save(folder: RunFolder, evaluation: Evaluation, data: Path) -> None:
     """Keep the scores in the run's results.json, the raw output beside them; what was found on
     other data before stays there."""
     with locked(folder.path):
-        known = (
-            json.loads(folder.results.read_text(encoding="utf8")) if folder.results.exists() else {}
-        )
-        known[str(data)] = {
+        page = kept(folder)
+        page[str(data)] = {
             "scores": [asdict(score) for score in evaluation.scores],
             "outputs": [asdict(output) for output in evaluation.outputs],
         }
-        folder.write(folder.results, json.dumps(known, ensure_ascii=False, indent=1))
+        folder.write(folder.results, json.dumps(page, ensure_ascii=False, indent=1))

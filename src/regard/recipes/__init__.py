@@ -48,6 +48,10 @@ def load(path: Path) -> Experiment:
     """Read a page. Paths in it that exist beside it are taken from there."""
     try:
         page = yaml.safe_load(path.read_text(encoding="utf8")) or {}
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path} is not UTF-8: save it as UTF-8") from error
     except yaml.YAMLError as error:
         raise UserError(f"{path}: this is not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(page, dict):
