@@ -71,6 +71,35 @@ def test_a_more_probable_target_scores_higher(translator):
     assert right.score == pytest.approx(sum(step.log_probability for step in right.trace.steps))
 
 
+SIDES = ("source", "target")
+PAIRS = [("a b c", "x"), ("z", "q r s"), ("a " * 301, "b " * 211), ("q", "a b"), ("b c", "c b")]
+
+
+@pytest.mark.parametrize("attention", [True, False])
+def test_the_same_score_whatever_is_scored_beside_it(translator, attention):
+    together = translator.score(PAIRS * 17, attention=attention)
+    for pair, found in zip(PAIRS * 17, together, strict=True):
+        (alone,) = translator.score([pair])
+        assert (found.source, found.text) == pair
+        assert found.score == pytest.approx(alone.score, rel=1e-4)
+        assert len(found.trace.steps) == len(alone.trace.steps)
+        assert bool(found.trace.attention) is attention
+
+
+def test_long_pairs_are_not_scored_beside_many_others(translator, monkeypatch):
+    read, sizes = translator._tracer.read, []
+
+    def watched(written, **how):
+        longest = (max(len(getattr(each, side)) for each in written) for side in SIDES)
+        sizes.append((len(written), len(written) * sum(longest)))
+        return read(written, **how)
+
+    monkeypatch.setattr(translator._tracer, "read", watched)
+    translator.score([("a " * 3001, "b " * 2003), *PAIRS * 17], attention=False)
+    assert sizes[0] == (1, 3002 + 2004)
+    assert max(positions for _, positions in sizes[1:]) <= 4096
+
+
 def test_limits_bind(translator):
     long = translator.translate(TEXTS, search=SearchConfig(min_length=6, max_length=6))
     assert all(len(each.trace.target.pieces) == 6 for each in long if each.trace)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 import tyro
 
 from regard.files import whole
+
+PAIRS_AT_A_TIME = 1024
 
 
 @dataclass(frozen=True)
@@ -38,13 +41,18 @@ def run(arguments: list[str]) -> None:
     corpus = read_pairs(options.pairs, target_path=options.target_path)
     for line in corpus.summary():
         print(line, file=sys.stderr)
-    scored = translator.score([(pair.source, pair.target) for pair in corpus.pairs])
-    for each in scored:
-        print(f"{each.score:.4f}\t{each.source}\t{each.text}")
-        if options.verbose and each.trace:
-            for step in each.trace.steps:
-                print(f"    {step.log_probability:9.4f}  {step.token}")
-    if options.trace:
-        lines = (each.trace.to_json() for each in scored if each.trace)
-        with whole(options.trace) as path:
-            path.write_text("\n".join(lines) + "\n", encoding="utf8")
+    pairs = [(pair.source, pair.target) for pair in corpus.pairs]
+    with ExitStack() as files:
+        traces = None
+        if options.trace:
+            path = files.enter_context(whole(options.trace))
+            traces = files.enter_context(path.open("w", encoding="utf8"))
+        for first in range(0, len(pairs), PAIRS_AT_A_TIME):
+            part = pairs[first : first + PAIRS_AT_A_TIME]
+            for each in translator.score(part, attention=bool(options.trace)):
+                print(f"{each.score:.4f}\t{each.source}\t{each.text}")
+                if options.verbose and each.trace:
+                    for step in each.trace.steps:
+                        print(f"    {step.log_probability:9.4f}  {step.token}")
+                if traces and each.trace:
+                    print(each.trace.to_json(), file=traces)

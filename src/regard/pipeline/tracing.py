@@ -72,11 +72,11 @@ class Tracer:
         self._model = model
 
     @torch.inference_mode()
-    def read(self, written: Sequence[Written]) -> list[Trace]:
-        """A trace for each, all in one batch."""
+    def read(self, written: Sequence[Written], *, attention: bool = True) -> list[Trace]:
+        """A trace for each, all in one batch. `attention` False leaves its maps out."""
         batch = pair_batch([each.source for each in written], [each.target for each in written])
         batch = batch.to(next(self._model.parameters()).device)
-        encoded = self._model.encoder(batch.source, need_weights=True)
+        encoded = self._model.encoder(batch.source, need_weights=attention)
         read = forced(
             self._model.decoder,
             self._model.remember(encoded),
@@ -84,7 +84,7 @@ class Tracer:
             batch.outputs,
             batch.mask,
             num_top=TOP,
-            need_weights=True,
+            need_weights=attention,
         )
         blocks = [_Block.of(block) for block in encoded.attention + read.attention]
         return [self._trace(each, read, blocks, row) for row, each in enumerate(written)]

@@ -13,6 +13,7 @@ import torch
 from regard.build import build_recurrent
 from regard.config import Experiment, SearchConfig
 from regard.data.batch import END, PAD, START, Tokens, pad
+from regard.data.batching import BatchSettings, PairBatches
 from regard.errors import UserError
 from regard.models.seq2seq import Seq2Seq
 from regard.pipeline import prepare
@@ -27,6 +28,7 @@ from regard.trace import Trace
 from regard.training.checkpoint import load_weights
 
 SENTENCES_AT_A_TIME = 64
+SCORED_AT_A_TIME = BatchSettings(tokens=4096, sentences=SENTENCES_AT_A_TIME)
 DEFAULT_RATIO = 2.0
 
 
@@ -129,24 +131,24 @@ class Translator:
                 results[number] = result
         return results
 
-    def score(self, pairs: Sequence[tuple[str, str]]) -> list[Translation]:
-        """The log probability of given targets, with what each of their tokens looked at."""
+    def score(
+        self, pairs: Sequence[tuple[str, str]], *, attention: bool = True
+    ) -> list[Translation]:
+        """The log probability of given targets, token by token, with what each looked at.
+
+        Worked on in batches of like lengths. `attention` False leaves the maps out of the traces,
+        which is faster and lets texts be far longer."""
         data = self.experiment.data
         sources = prepare.encode_sources(data, self.tokenizers.source, [s for s, _ in pairs])
         targets = prepare.encode_targets(data, self.tokenizers.target, [t for _, t in pairs])
-        written = [
-            Written(text, source, target)
-            for (text, _), source, target in zip(pairs, sources, targets, strict=True)
-        ]
-        traces = [
-            trace
-            for first in range(0, len(written), SENTENCES_AT_A_TIME)
-            for trace in self._tracer.read(written[first : first + SENTENCES_AT_A_TIME])
-        ]
-        return [
-            Translation(source, target, trace.score, trace)
-            for (source, target), trace in zip(pairs, traces, strict=True)
-        ]
+        results = [Translation(source, target, 0.0) for source, target in pairs]
+        batches = PairBatches(sources, targets, SCORED_AT_A_TIME, seed=0)
+        for places in (each.indices.tolist() for each in batches.in_order()):
+            written = [Written(pairs[each][0], sources[each], targets[each]) for each in places]
+            traces = self._tracer.read(written, attention=attention)
+            for place, trace in zip(places, traces, strict=True):
+                results[place] = replace(results[place], score=trace.score, trace=trace)
+        return results
 
     def _batches(self, texts: Sequence[str]) -> Iterator[tuple[list[int], list[list[int]]]]:
         """Sources that are not blank in batches of like lengths, with their places."""
