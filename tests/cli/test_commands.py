@@ -206,6 +206,12 @@ def test_plot_in_the_terminal_and_of_a_given_target(capsys, run):
     assert "<eos>" in out
 
 
+def test_plot_of_nothing_is_one_line(capsys, run):
+    status, _, err = regard(capsys, "plot", run, " ", "--target", "a")
+    assert status == 1
+    assert "the text is blank" in err
+
+
 def test_data_makes_pairs_and_check_looks_at_them(capsys, tmp_path):
     path = tmp_path / "numbers.tsv"
     _, out, _ = regard(capsys, "data", "numbers", "--size", 50, "-o", path)

@@ -1,5 +1,6 @@
 """Texts in, texts out: as many, in their order, the same whatever stands beside them."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -98,6 +99,22 @@ def test_long_pairs_are_not_scored_beside_many_others(translator, monkeypatch):
     translator.score([("a " * 3001, "b " * 2003), *PAIRS * 17], attention=False)
     assert sizes[0] == (1, 3002 + 2004)
     assert max(positions for _, positions in sizes[1:]) <= 4096
+
+
+def test_where_there_is_nothing_to_score_there_is_no_score(translator):
+    blank, empty, found = translator.score([("", "a"), ("a", ""), ("a", "b")])
+    assert math.isnan(blank.score)
+    assert blank.trace is None
+    assert len(empty.trace.steps) == 1  # the end
+    assert len(found.trace.steps) == 2
+    data = replace(translator.experiment.data, source_end=False, target_end=False)
+    endless = Translator(
+        replace(translator.experiment, data=data), translator.tokenizers, translator.model
+    )
+    blank, empty, found = endless.score([(" ", "a"), ("a", ""), ("a", "b")])
+    assert [math.isnan(each.score) for each in (blank, empty, found)] == [True, True, False]
+    assert blank.trace is empty.trace is None
+    assert endless.score([]) == []
 
 
 def test_limits_bind(translator):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -137,13 +138,21 @@ class Translator:
         """The log probability of given targets, token by token, with what each looked at.
 
         Worked on in batches of like lengths. `attention` False leaves the maps out of the traces,
-        which is faster and lets texts be far longer."""
+        which is faster and lets texts be far longer. Where the source is blank, or no token of the
+        target is left to look up, there is no trace, and the score is NaN."""
         data = self.experiment.data
         sources = prepare.encode_sources(data, self.tokenizers.source, [s for s, _ in pairs])
         targets = prepare.encode_targets(data, self.tokenizers.target, [t for _, t in pairs])
-        results = [Translation(source, target, 0.0) for source, target in pairs]
-        batches = PairBatches(sources, targets, SCORED_AT_A_TIME, seed=0)
-        for places in (each.indices.tolist() for each in batches.in_order()):
+        results = [Translation(source, target, math.nan) for source, target in pairs]
+        filled = [n for n, (text, _) in enumerate(pairs) if text.strip() and targets[n]]
+        batches = PairBatches(
+            [sources[each] for each in filled],
+            [targets[each] for each in filled],
+            SCORED_AT_A_TIME,
+            seed=0,
+        )
+        for batch in batches.in_order():
+            places = [filled[each] for each in batch.indices]
             written = [Written(pairs[each][0], sources[each], targets[each]) for each in places]
             traces = self._tracer.read(written, attention=attention)
             for place, trace in zip(places, traces, strict=True):
