@@ -1,5 +1,7 @@
 """Recipe pages: every page parses, round trips, and a mistake in one is named."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -23,13 +25,16 @@ def test_every_recipe_is_a_model_and_says_what_it_is(name):
 @given(
     st.builds(
         Experiment,
-        name=st.sampled_from(["a", "böse name", "x-1"]),
+        name=st.sampled_from(["a", "böse name", "x-1", "--x", "no", "007"]),
         about=st.sampled_from(["", "two\nlines: with a colon"]),
         data=st.builds(
             DataConfig,
             limit=st.none() | st.integers(1, 99),
             lowercase=st.booleans(),
-            vocabulary=st.none() | st.just(("猫", "坐")),
+            vocabulary=st.none()
+            | st.just(("猫", "坐"))
+            | st.just(("--", "-x", "yes", "1.10", "~")),
+            path=st.none() | st.just(Path("-gone.tsv")),
         ),
         model=st.builds(
             RecurrentConfig,
@@ -55,6 +60,14 @@ def test_a_dumped_page_loads_as_the_same_experiment(tmp_path_factory, experiment
         ("data: 3", "data holds fields, but came as 3"),
         ("- a list", "a recipe is a page of"),
         ("data: {path: [", "this is not YAML"),
+        ("data: {vocabulary: [yes, no, a]}", "data.vocabulary: expected text, but YAML reads True"),
+        ("data: {vocabulary: [1.10]}", "data.vocabulary: expected text, but YAML reads 1.1 there"),
+        ("data: {source_language: no}", "reads False there: put it in quotes"),
+        ("name: [a]", "name: expected text"),
+        ("name:", "name: expected text"),
+        ("data: {path: 2020-01-01}", "data.path: expected text"),
+        ("model: {wiring: off}", "model.wiring: False is not a value it can have"),
+        ("training: {epochs: yes}", "training.epochs: True is not a value it can have"),
     ],
 )
 def test_mistakes_are_named_with_their_file(tmp_path, page, words):

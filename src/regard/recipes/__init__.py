@@ -1,7 +1,8 @@
 """Recipes: whole experiments as YAML pages, one a file in this folder, or a person's own.
 
 A page is turned into command-line flags and parsed by the parser of the command line itself, so
-that one set of checks serves both.
+that one set of checks serves both. Only texts and paths are taken as they stand: a word such as --
+would mean something else to that parser.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ import io
 from collections.abc import Iterator
 from dataclasses import asdict, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any, get_type_hints
+from types import NoneType
+from typing import Any, get_args, get_type_hints
 
 import tyro
 import yaml
@@ -21,6 +23,7 @@ from regard.config import Experiment
 from regard.errors import UserError
 
 FOLDER = Path(__file__).parent
+WORDS = tuple[str, ...]
 
 
 def names() -> list[str]:
@@ -57,7 +60,8 @@ def load(path: Path) -> Experiment:
     if not isinstance(page, dict):
         raise UserError(f"{path}: a recipe is a page of `field: value` lines")
     _check_names(page, Experiment, path, "")
-    experiment = parse(list(_flags(page)), Experiment(name=path.stem), path)
+    default = _take_texts(page, Experiment(name=path.stem), f"{path}: ")
+    experiment = parse(list(_flags(page)), default, path)
     return _beside(experiment, path.parent)
 
 
@@ -102,8 +106,7 @@ def _flags(page: dict[str, Any]) -> Iterator[str]:
             record, dot, name = field.rpartition(".")
             yield f"--{field}" if value else f"--{record}{dot}no-{name}"
         else:
-            yield f"--{field}"
-            yield from map(str, value if isinstance(value, list) else [value])
+            yield from (f"--{field}", str(value))
 
 
 def _one_by_one(flags: list[str]) -> list[list[str]]:
@@ -128,6 +131,38 @@ def _check_names(page: dict[str, Any], record: Any, path: Path, prefix: str) -> 
             if not isinstance(value, dict):
                 raise UserError(f"{path}: {prefix}{name} holds fields, but came as {value!r}")
             _check_names(value, known[name], path, f"{prefix}{name}.")
+        elif isinstance(value, bool) and known[name] is not bool and not _holds_text(known[name]):
+            raise UserError(f"{path}: {prefix}{name}: {value} is not a value it can have")
+
+
+def _holds_text(hint: Any) -> bool:
+    return bool({str, Path, WORDS} & {hint, *get_args(hint)})
+
+
+def _take_texts(page: dict[str, Any], record: Any, prefix: str) -> Any:
+    """The record with the texts and paths of the page, which are taken out of it."""
+    hints, changed = get_type_hints(type(record)), {}
+    for name, value in list(page.items()):
+        hint, where = hints[name], f"{prefix}{name}"
+        if is_dataclass(hint):
+            changed[name] = _take_texts(value, getattr(record, name), f"{where}.")
+        elif _holds_text(hint):
+            changed[name] = _text(page.pop(name), {hint, *get_args(hint)}, where)
+    return replace(record, **changed)
+
+
+def _text(value: Any, kinds: set[Any], where: str) -> str | Path | tuple[str, ...] | None:
+    if value is None and NoneType in kinds:
+        return None
+    words = value if WORDS in kinds and isinstance(value, list) else [value]
+    for word in words:
+        if not isinstance(word, str):
+            raise UserError(
+                f"{where}: expected text, but YAML reads {word!r} there: put it in quotes"
+            )
+    if WORDS in kinds:
+        return tuple(words)
+    return Path(value) if Path in kinds else str(value)
 
 
 def _beside(record: Any, folder: Path) -> Any:
