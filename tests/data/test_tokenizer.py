@@ -121,6 +121,27 @@ def test_subwords_are_counted_to_their_words(kind: Kind) -> None:
     assert len(encoding.pieces) > 2
 
 
+@pytest.mark.parametrize("kind", ["words", "characters", "bpe", "unigram"])
+@given(text=texts)
+@settings(max_examples=60, deadline=None)
+def test_words_are_the_same_whatever_they_are_cut_into(kind: Kind, text: str) -> None:
+    """The library says of each piece which word of the text it was cut from."""
+    tokenizer = train(kind, (*TEXTS, text), size=200 if kind in ("bpe", "unigram") else None)
+    ids = tokenizer.encode(text).ids
+    assert tokenizer.words(ids) == tuple(tokenizer._encode(text).word_ids)
+    end = (max(tokenizer.words(ids), default=-1) + 1,)
+    assert tokenizer.words([*ids, END]) == tokenizer.words(ids) + end
+
+
+def test_unknown_letters_belong_to_their_word_and_ends_to_none() -> None:
+    tokenizer = train("characters", ("the cat, sat.",))
+    the, unknown, cat = tokenizer.encode("the caz").ids, UNKNOWN, tokenizer.encode("cat,").ids
+    assert the[-1] == unknown
+    assert tokenizer.words([*the, START, *cat, END, END]) == (
+        *(0, 0, 0, 1, 1, 1, 1, 2, 3, 3, 3, 4, 5, 6),
+    )
+
+
 def test_the_most_frequent_pair_is_joined_first() -> None:
     """▁ a b: "ab" occurs 5 times, "▁a" 4 times, so ab, then ▁ab (4 times)."""
     tokenizer = train("bpe", ("ab ab ab", "ab", "cab"), size=4 + 4 + 2)

@@ -4,7 +4,10 @@ from dataclasses import replace
 
 import torch
 
+from regard.build import build_recurrent
+from regard.data.tokenizer import Tokenizer, TokenizerSettings
 from regard.models.contracts import AttentionBlock
+from regard.pipeline.prepare import Tokenizers
 from regard.pipeline.translator import Translator
 
 
@@ -28,3 +31,16 @@ def test_what_the_encoder_looked_at_is_in_the_trace(run):
         itself = found.trace.map("encoder")
         assert itself.weights.shape == (2, 3, pieces, pieces)
         assert found.trace.map("cross").weights.shape[3] == pieces
+
+
+def test_a_trace_counts_words_as_the_tokenizer_does(run):
+    experiment = Translator.load(run).experiment
+    texts = ["the cat, sat.", "die Katze sass, (ja)."]
+    bpe = Tokenizer.train(texts, TokenizerSettings(kind="bpe", size=40))
+    words = Tokenizer.train(texts, TokenizerSettings(kind="words"))
+    for tokenizer in (bpe, words):
+        model = build_recurrent(experiment.model, len(tokenizer), len(tokenizer))
+        translator = Translator(experiment, Tokenizers(tokenizer, tokenizer), model)
+        (found,) = translator.score([("the cat, sat.", "die Katze sass, (ja).")])
+        assert set(found.trace.source.words) == set(range(5 + 1))
+        assert set(found.trace.target.words) == set(range(8 + 1))

@@ -60,9 +60,14 @@ def to_words(*, first_marked: bool = True) -> pre_tokenizers.PreTokenizer:
     return pre_tokenizers.Sequence(
         [
             pre_tokenizers.Metaspace(MARK, "always" if first_marked else "never", split=False),
-            pre_tokenizers.Split(Regex(_WORD), "isolated"),
+            at_words(),
         ]
     )
+
+
+def at_words() -> pre_tokenizers.PreTokenizer:
+    """Cut what has its marks already."""
+    return pre_tokenizers.Split(Regex(_WORD), "isolated")
 
 
 def to_characters() -> pre_tokenizers.PreTokenizer:

@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import Literal
 
@@ -15,6 +16,7 @@ from tokenizers import models, trainers
 from regard.data.cutting import (
     MARK,
     at_spaces,
+    at_words,
     by_spacy,
     normaliser,
     plain,
@@ -144,7 +146,7 @@ class Tokenizer:
         encoding = self._encode(text)
         ids = self._respaced(encoding.ids, text)
         self._check([ids], [text])
-        return Encoding(ids, self.pieces(ids), _words(encoding))
+        return Encoding(ids, self.pieces(ids), self.words(ids))
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """Only the numbers, of many texts, on all cores."""
@@ -173,6 +175,30 @@ class Tokenizer:
         if self.settings.kind in ("words", "spacy"):
             pieces = [piece.removeprefix(MARK) for piece in pieces]
         return tuple(map(plain, pieces))
+
+    def words(self, ids: Iterable[int]) -> tuple[int, ...]:
+        """The word (from 0) that each piece belongs to. A special token is one by itself, but an
+        <unk> among smaller pieces counts as a letter."""
+        ids = list(ids)
+        if self.settings.kind in ("words", "spaces", "spacy"):
+            return tuple(range(len(ids)))
+        shown = [self._shown(number) for number in ids]
+        lengths = [len(word) for word, _ in at_words().pre_tokenize_str("".join(shown))]
+        begins = {0, *accumulate(lengths)}
+        words, last, place = [], -1, 0
+        for number, piece in zip(ids, shown, strict=True):
+            last += place in begins or number < UNKNOWN
+            words.append(last)
+            place += len(piece)
+        return tuple(words)
+
+    def _shown(self, number: int) -> str:
+        """The piece as text that can be cut to words: a line end, which is in none of them, for a
+        special token."""
+        if number < UNKNOWN:
+            return "\n"
+        unknown = self.settings.unknown and number == UNKNOWN
+        return "x" if unknown else self.vocabulary[number]
 
     def _input(self, text: str) -> str | list[str]:
         return self._cut(self._normaliser.normalize_str(text)) if self._cut else text

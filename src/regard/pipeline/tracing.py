@@ -25,7 +25,6 @@ from regard.trace import AttentionMap, BeamLattice, Step, Trace
 
 TOP = 5
 """Alternatives kept for every token."""
-MARK = "▁"
 
 
 @dataclass(frozen=True)
@@ -117,19 +116,7 @@ class Tracer:
 
 
 def _sequence(tokenizer: Tokenizer, text: str, ids: list[int], language: str) -> trace.Sequence:
-    words, word = [], -1
-    whole = tokenizer.settings.kind in ("words", "spaces", "spacy")
-    for place, number in enumerate(ids):
-        piece = tokenizer.vocabulary[number]
-        if (
-            whole
-            or place == 0
-            or piece.startswith(MARK)
-            or number < len(tokenizer.settings.special)
-        ):
-            word += 1
-        words.append(word)
-    return trace.Sequence(text, tokenizer.pieces(ids), tuple(words), language)
+    return trace.Sequence(text, tokenizer.pieces(ids), tokenizer.words(ids), language)
 
 
 def _lattice(lattice: Lattice, tokenizer: Tokenizer) -> BeamLattice:
