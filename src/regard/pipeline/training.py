@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -14,7 +15,7 @@ from regard import recipes
 from regard.build import build_recurrent
 from regard.config import Experiment, TrainingConfig
 from regard.data.batching import BatchSettings, PairBatches
-from regard.data.text import Pair
+from regard.data.text import Pair, Problem, read_lines
 from regard.errors import UserError
 from regard.metrics import text as metrics
 from regard.models.seq2seq import Seq2Seq
@@ -262,13 +263,9 @@ def set_vectors(model: Seq2Seq, tokenizers: Tokenizers, path: Path) -> None:
 
 
 def _read_vectors(path: Path) -> dict[str, list[float]]:
-    try:
-        lines = path.read_text(encoding="utf8").splitlines()
-    except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror}") from error
     vectors = {}
-    for number, line in enumerate(lines, 1):
-        token, *values = line.split()
+    for number, line in enumerate(read_lines(path, _refuse), 1):
+        token, *values = re.split(r"[ \t]+", line.strip(" \t"))  # other white space may be a token
         try:
             vectors[token] = [float(value) for value in values]
         except ValueError as error:
@@ -276,3 +273,7 @@ def _read_vectors(path: Path) -> dict[str, list[float]]:
                 f"{path}, line {number}: expected a token and its numbers, but {line!r} came"
             ) from error
     return vectors
+
+
+def _refuse(problem: Problem) -> None:
+    raise UserError(f"{problem.path}, line {problem.line} is not UTF-8: save it as UTF-8")
