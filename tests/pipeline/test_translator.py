@@ -39,6 +39,18 @@ def test_blank_lines_stay_blank(translator):
         assert found.trace is None
 
 
+def test_texts_may_come_one_after_the_other(translator):
+    found = translator.translate(iter(TEXTS), attention=False)
+    assert found == translator.translate(TEXTS, attention=False)
+    assert translator.translate(dict.fromkeys(TEXTS), attention=False) == found
+
+
+@pytest.mark.parametrize("num_best", [0, -2])
+def test_less_than_one_result_is_refused(translator, num_best):
+    with pytest.raises(UserError, match=f"num_best .* is {num_best}: expected 1 or more"):
+        translator.translate("a b", num_best=num_best)
+
+
 def test_a_trace_is_what_was_written(translator):
     found = translator.translate("a b c", search=SearchConfig(beam=3, max_length=9), num_best=3)
     for each in (found, *found.alternatives):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import overload
@@ -83,8 +83,8 @@ class Translator:
         load_weights(model, folder.model)
         return cls(experiment, tokenizers, model.eval())
 
-    @overload
-    def translate(
+    @overload  # of the two that fit a str the first is meant
+    def translate(  # type: ignore[overload-overlap]
         self,
         text: str,
         *,
@@ -95,7 +95,7 @@ class Translator:
     @overload
     def translate(
         self,
-        text: list[str] | tuple[str, ...],
+        text: Iterable[str],
         *,
         search: SearchConfig | None = None,
         num_best: int = 1,
@@ -103,7 +103,7 @@ class Translator:
     ) -> list[Translation]: ...
     def translate(
         self,
-        text: str | list[str] | tuple[str, ...],
+        text: str | Iterable[str],
         *,
         search: SearchConfig | None = None,
         num_best: int = 1,
@@ -115,6 +115,9 @@ class Translator:
         batches, and handed back in their order. `attention` False is faster."""
         if isinstance(text, str):
             return self.translate([text], search=search, num_best=num_best, attention=attention)[0]
+        if num_best < 1:
+            raise UserError(f"num_best (--nbest) is {num_best}: expected 1 or more")
+        texts = list(text)
         search = search or self.experiment.search
         search = replace(search, beam=max(search.beam, num_best))
         if search.coverage_penalty and self.experiment.model.wiring == "plain":
@@ -122,12 +125,12 @@ class Translator:
                 f"search.coverage_penalty is {search.coverage_penalty}, but this model has no "
                 "attention to cover the source with: set it to 0"
             )
-        results = [Translation(each, "", 0.0) for each in text]
-        for numbers, ids in self._batches(text):
+        results = [Translation(each, "", 0.0) for each in texts]
+        for numbers, ids in self._batches(texts):
             found = self._search(ids, search, num_best)
-            texts = [text[number] for number in numbers]
+            sources = [texts[number] for number in numbers]
             for number, result in zip(
-                numbers, self._translations(texts, ids, found, attention), strict=True
+                numbers, self._translations(sources, ids, found, attention), strict=True
             ):
                 results[number] = result
         return results
