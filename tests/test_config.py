@@ -71,6 +71,14 @@ def test_one_embedding_for_both_sides_needs_one_vocabulary():
     Experiment(model=model, data=DataConfig(vocabulary=("a", "b")))
 
 
+@pytest.mark.parametrize("one", [dict(shared_vocabulary=True), dict(vocabulary=("a", "b"))])
+def test_one_vocabulary_has_one_tokenizer(one):
+    with pytest.raises(UserError, match=r"data.target_tokenizer is characters, but .*, words"):
+        DataConfig(target_tokenizer="characters", **one)
+    DataConfig(target_tokenizer="words", **one)
+    DataConfig(target_tokenizer="characters")
+
+
 def test_every_section_is_looked_at():
     sections = {field.name for field in fields(Experiment) if is_dataclass(field.default_factory)}
     assert sections == {name.split(".")[0] for name in SECTIONS}

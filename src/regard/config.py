@@ -79,6 +79,13 @@ class DataConfig:
         _check("data", self, 0, "dev_size", "test_size")
         _check("data", self, 1, "generated_size", "limit", "min_count", "vocabulary_size")
         _check("data", self, 1, "max_length", "batch_tokens", "batch_sentences")
+        one = self.shared_vocabulary or self.vocabulary is not None
+        if one and self.target_tokenizer not in (None, self.tokenizer):
+            raise UserError(
+                f"data.target_tokenizer is {self.target_tokenizer}, but a vocabulary that both "
+                f"sides share is cut by one tokenizer, {self.tokenizer}: leave it out, or give "
+                "each side a vocabulary of its own"
+            )
 
 
 @dataclass(frozen=True)
