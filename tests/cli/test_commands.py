@@ -127,7 +127,7 @@ def test_evaluate_refuses_before_it_translates(capsys, run, tmp_path):
     for count in (0, -5):
         status, _, err = regard(capsys, "evaluate", copy, "--first", count)
         assert (status, err) == (1, f"regard evaluate: --first is {count}: expected 1 or more\n")
-    for broken in (b"{", b"[]", b"\xff"):
+    for broken in (b"{", b"[]", b'{"test.tsv": 3}', b"\xff"):
         (copy / "results.json").write_bytes(broken)
         status, out, err = regard(capsys, "evaluate", copy)
         assert (status, out) == (1, "")

@@ -38,8 +38,8 @@ def test_the_attention_is_the_diagonal_that_the_task_has(task, tmp_path):
         *("--data.dev-size", "50", "--data.test-size", "100", "--training.seed", seed),
     )
     regard("evaluate", run)
-    scores = json.loads((run / "results.json").read_text())[str(run / "test.tsv")]["scores"]
-    exact = {score["name"]: score["value"] for score in scores}["exact match"]
+    (found,) = json.loads((run / "results.json").read_text())["test.tsv"]
+    exact = {score["name"]: score["value"] for score in found["scores"]}["exact match"]
     assert exact > 60, f"seed {seed}"
     diagonal, other, shares = [], [], []
     for weights in maps(run, tmp_path / "traces.jsonl"):

@@ -1,9 +1,11 @@
 """Scores by free decoding: each source once, any of its targets right."""
 
-import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
 
 from regard.data.text import Pair
-from regard.pipeline.evaluation import evaluate, save
+from regard.pipeline.evaluation import evaluate, kept, save
 from regard.pipeline.folder import RunFolder
 from regard.pipeline.translator import Translator
 
@@ -24,13 +26,31 @@ def test_any_of_a_sources_targets_is_right(run):
     assert all(score.signature for score in evaluation.scores)
 
 
-def test_results_keep_raw_output_and_what_was_there_before(run):
+def test_results_keep_raw_output_and_what_was_there_before(run, tmp_path, monkeypatch):
     translator = Translator.load(run)
-    folder = RunFolder(run)
+    folder = RunFolder(shutil.copytree(run, tmp_path / "run"))
     evaluation = evaluate(translator, [Pair("a", "a", 1)], translator.experiment.search)
-    save(folder, evaluation, folder.dev)
-    save(folder, evaluation, folder.test)
-    page = json.loads(folder.results.read_text())
-    assert set(page) == {str(folder.dev), str(folder.test)}
-    assert page[str(folder.dev)]["outputs"][0]["source"] == "a"
-    assert {score["name"] for score in page[str(folder.dev)]["scores"]} >= {"BLEU", "chrF", "TER"}
+    monkeypatch.chdir(tmp_path)
+    for path in (folder.dev, Path("run/test.tsv"), Path("mine.tsv")):
+        save(folder, evaluation, path)
+    page = kept(folder)
+    assert set(page) == {"dev.tsv", "test.tsv", str(tmp_path / "mine.tsv")}
+    (entry,) = page["dev.tsv"]
+    assert entry["outputs"][0]["source"] == "a"
+    assert {score["name"] for score in entry["scores"]} >= {"BLEU", "chrF", "TER"}
+
+
+def test_results_say_how_they_were_found_and_keep_others(run, tmp_path):
+    translator = Translator.load(run)
+    folder = RunFolder(shutil.copytree(run, tmp_path / "run"))
+    pairs, usual = [Pair("a", "a", 1), Pair("b", "B", 2)], translator.experiment.search
+    for _ in range(2):
+        save(folder, evaluate(translator, pairs, usual), folder.test)
+    assert len(kept(folder)["test.tsv"]) == 1
+    save(folder, evaluate(translator, pairs[:1], usual), folder.test)
+    save(folder, evaluate(translator, pairs, replace(usual, beam=3)), folder.test)
+    save(folder, evaluate(translator, pairs, usual, lowercase=True), folder.test)
+    found = kept(folder)["test.tsv"]
+    assert [each["num_pairs"] for each in found] == [2, 1, 2, 2]
+    assert [each["search"]["beam"] for each in found] == [1, 1, 3, 1]
+    assert [each["lowercase"] for each in found] == [False, False, False, True]

@@ -31,11 +31,14 @@ class Output:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Scores, with all that was written."""
+    """Scores, with how they came about and all that was written."""
 
+    num_pairs: int
+    search: SearchConfig
+    lowercase: bool
+    tokenized: bool
     scores: tuple[Score, ...]
     outputs: tuple[Output, ...]
-    num_pairs: int
 
 
 def evaluate(
@@ -72,29 +75,38 @@ def evaluate(
         Output(source, text, tuple(references[source]))
         for source, text in zip(sources, texts, strict=True)
     )
-    return Evaluation(scores, outputs, len(pairs))
+    return Evaluation(len(pairs), search, lowercase, tokenized, scores, outputs)
 
 
-def kept(folder: RunFolder) -> dict[str, Any]:
-    """What a run's results.json holds, by the data; UserError where it is no such file."""
+def kept(folder: RunFolder) -> dict[str, list[dict[str, Any]]]:
+    """What a run's results.json holds: for each file of pairs what was found on it. UserError where
+    it is no such file."""
     if not folder.results.exists():
         return {}
     try:
         page = json.loads(folder.results.read_text(encoding="utf8"))
     except (OSError, ValueError) as error:
         raise UserError(f"cannot read {folder.results}: {error}. Move it away") from error
-    if not isinstance(page, dict):
-        raise UserError(f"{folder.results} holds no results: expected an object. Move it away")
+    if not (isinstance(page, dict) and all(isinstance(each, list) for each in page.values())):
+        raise UserError(f"{folder.results} holds something other than results. Move it away")
     return page
 
 
 def save(folder: RunFolder, evaluation: Evaluation, data: Path) -> None:
-    """Keep the scores in the run's results.json, the raw output beside them; what was found on
-    other data before stays there."""
+    """Keep an evaluation in the run's results.json, the raw output beside its scores. Others stay
+    there, but for an earlier one of as many pairs of this file with the same search and flags.
+
+    A file of the run goes by its name, so that the folder can be moved, any other by its path."""
+    path, home = data.resolve(), folder.path.resolve()
+    name = str(path.relative_to(home) if path.is_relative_to(home) else path)
+    new = json.loads(json.dumps(asdict(evaluation)))
     with locked(folder.path):
         page = kept(folder)
-        page[str(data)] = {
-            "scores": [asdict(score) for score in evaluation.scores],
-            "outputs": [asdict(output) for output in evaluation.outputs],
-        }
+        others = [each for each in page.get(name, []) if _how(each) != _how(new)]
+        page[name] = [*others, new]
         folder.write(folder.results, json.dumps(page, ensure_ascii=False, indent=1))
+
+
+def _how(entry: dict[str, Any]) -> dict[str, Any]:
+    """All that an entry says of how it was found."""
+    return {name: value for name, value in entry.items() if name not in ("scores", "outputs")}
