@@ -11,6 +11,7 @@ import pytest
 
 from regard.cli import main
 from regard.pipeline.training import train
+from regard.training.log import EndLine
 from tests.pipeline.conftest import small
 
 
@@ -179,6 +180,34 @@ def test_who_stops_reading_is_told_nothing():
     done = as_person("recipes", stdout=write)
     os.close(write)
     assert (done.returncode, done.stderr) == (1, b"")
+
+
+def test_training_that_nobody_reads_says_that_it_stopped(tmp_path):
+    data = tmp_path / "mine.tsv"
+    data.write_text("".join(f"w{number}\tv{number}\n" for number in range(40)))
+    read, write = os.pipe()
+    os.close(read)
+    done = as_person("train", str(data), "--run", str(tmp_path / "run"), stdout=write)
+    os.close(write)
+    assert one_line(done), done.stderr
+    assert b"--resume goes on" in done.stderr
+
+
+def interrupted(*arguments, **how):
+    del arguments, how
+    return EndLine(update=3, epoch=1, reason="interrupted", score=None, seconds=1.0)
+
+
+def test_what_was_interrupted_says_how_to_go_on(capsys, monkeypatch, tmp_path):
+    monkeypatch.setattr("regard.pipeline.training.train", interrupted)
+    monkeypatch.chdir(tmp_path)
+    status, out, _ = regard(capsys, "demo", "--run", "my runs/demo")
+    assert status == 130
+    assert out.endswith("regard train numbers --run 'my runs/demo' --resume\n")
+    Path("my pairs.tsv").write_text("a\tb\n")
+    status, out, _ = regard(capsys, "train", "my pairs.tsv")
+    assert status == 130
+    assert out.endswith("regard train 'my pairs.tsv' --run 'runs/my pairs' --resume\n")
 
 
 def test_score_prints_a_log_probability_for_each_pair(capsys, run, tmp_path):

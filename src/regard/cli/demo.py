@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +11,7 @@ import tyro
 
 from regard import recipes
 from regard.cli import show
-from regard.cli.train import announce
+from regard.cli.train import announce, resuming
 
 EXAMPLES = (
     "four hundred twenty-three",
@@ -28,8 +29,8 @@ class Options:
     """The run folder; an earlier demo in it is replaced."""
 
 
-def run(arguments: list[str]) -> None:
-    """From nothing to pictures."""
+def run(arguments: list[str]) -> int:
+    """From nothing to pictures; 130 where it was interrupted."""
     options = tyro.cli(Options, args=arguments, prog="regard demo")
     from regard.data.text import read_pairs
     from regard.pipeline.evaluation import evaluate, save
@@ -44,7 +45,8 @@ def run(arguments: list[str]) -> None:
     print(experiment.about)
     end = train(experiment, options.run, begin=announce)
     if end.interrupted:
-        return
+        print(f"saved; go on with: {resuming('numbers', options.run)}")
+        return 130
 
     translator = Translator.load(options.run)
     evaluation = evaluate(translator, read_pairs(folder.test).pairs, experiment.search)
@@ -62,4 +64,6 @@ def run(arguments: list[str]) -> None:
         for name in ("attention.png", "attention.json"):
             show.save_picture(shown.trace, options.run / name)
             print(options.run / name)
-    print(f'\nGo on:  .venv/bin/regard plot {options.run} "sixty-one" -o sixty-one.png')
+    run_path = shlex.quote(str(options.run))
+    print(f'\nGo on:  .venv/bin/regard plot {run_path} "sixty-one" -o sixty-one.png')
+    return 0

@@ -54,6 +54,11 @@ def run(arguments: list[str]) -> int:
         return 1
     except BrokenPipeError:
         _drop_output()
+        if name == "train":  # others have shown what was asked for
+            print(
+                "regard train: stopped, as nobody reads what it prints; --resume goes on",
+                file=sys.stderr,
+            )
         return 1
     except (OSError, UnicodeError) as error:
         print(f"regard {name}: {_in_words(error)}", file=sys.stderr)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -42,10 +43,16 @@ def run(arguments: list[str]) -> int:
     end = train(options.experiment, folder, resume=options.resume, begin=announce)
     _draw_curve(folder)
     if end.interrupted:
-        print(f"saved; go on with: regard train {options.recipe} --run {folder} --resume")
+        print(f"saved; go on with: {resuming(options.recipe, folder)}")
         return 130
-    print(f'try it: regard translate {folder}    regard plot {folder} "some text"')
+    quoted = shlex.quote(str(folder))
+    print(f'try it: regard translate {quoted}    regard plot {quoted} "some text"')
     return 0
+
+
+def resuming(recipe: str, folder: Path) -> str:
+    """The command that goes on with a run, ready to be pasted."""
+    return shlex.join(["regard", "train", recipe, "--run", str(folder), "--resume"])
 
 
 def parse(arguments: list[str]) -> Options:
