@@ -56,3 +56,26 @@ def test_a_log_is_read_though_its_last_line_is_cut_off(tmp_path: Path) -> None:
     path.write_text(f"oops\n{whole}")
     with pytest.raises(UserError, match=r"line 1: expected a JSON object with a kind, got 'oops'"):
         read_log(path)
+
+
+@pytest.mark.parametrize("scores", [[0.0], [0.0, 0.0], [91.34], [3.0, 91.34, 88.0], [-2.0, -1.0]])
+def test_nothing_is_drawn_over_the_line(scores: list[float]) -> None:
+    """The legend is above its panel, and the best score's number above its point, inside."""
+    dev = [
+        {"kind": "dev", "update": 10 * n, "loss": 3.0 - n, "score": score, "metric": "BLEU"}
+        for n, score in enumerate(scores, start=1)
+    ]
+    figure = draw([*dev, {"kind": "train", "update": 10 * len(dev), "loss": 9.0}])
+    figure.draw_without_rendering()
+    losses, below = figure.axes
+    legend = losses.get_legend()
+    assert legend is not None
+    assert legend.get_window_extent().y0 > losses.transData.transform((0, 9.0))[1]
+    (label,) = below.texts
+    box, top = label.get_window_extent(), below.get_window_extent().y1
+    best = below.transData.transform((10, max(scores)))[1]
+    assert best < box.y0 < box.y1 < top
+    low, high = below.get_ylim()
+    assert high - low >= 1
+    assert all(tick == int(tick) for tick in below.get_xticks())
+    assert below.get_xlim()[0] == 0

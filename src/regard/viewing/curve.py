@@ -77,6 +77,8 @@ def draw(records: Sequence[Record]) -> Figure:
         _draw_losses(panels[0], losses)
     if scored:
         _draw_score(panels[-1], scored)
+    panels[-1].set_xlim(0, 1.02 * max(float(record["update"]) for record in [*train, *dev]))
+    panels[-1].xaxis.get_major_locator().set_params(integer=True)
     panels[-1].set_xlabel(_duration([*train, *dev]), color=QUIET, size=9)
     figure.align_ylabels(panels)
     figure.subplots_adjust(hspace=0.12)
@@ -87,7 +89,8 @@ def _draw_losses(axes: Axes, losses: Mapping[str, tuple[str, list[Record]]]) -> 
     for name, (colour, records) in losses.items():
         if records:
             _line(axes, records, "loss", colour, name)
-    axes.legend(loc="upper right", frameon=False, fontsize=9, labelcolor="linecolor")
+    axes.legend(loc="lower right", bbox_to_anchor=(1, 0.97), ncols=2, frameon=False, fontsize=9,
+                labelcolor="linecolor", borderaxespad=0)  # fmt: skip
     axes.set_ylabel("loss", color=QUIET, size=9)
     _tidy(axes)
 
@@ -96,20 +99,30 @@ def _draw_score(axes: Axes, records: list[Record]) -> None:
     _line(axes, records, "score", DEV, "dev")
     best = max(records, key=lambda record: float(record["score"]))
     at = best["update"], best["score"]
-    axes.plot(*at, "o", markersize=7, markerfacecolor="none", markeredgecolor=INK)
+    axes.plot(*at, "o", markersize=7, markerfacecolor="none", markeredgecolor=INK, clip_on=False)
     axes.annotate(
         f"{best['score']:.4g}",
         at,
-        xytext=(0, -9),
+        xytext=(0, 7),
         textcoords="offset points",
         color=INK,
         size=9,
         ha="center",
-        va="top",
+        va="bottom",
     )
     axes.set_ylabel(f"dev {best.get('metric', 'score')}", color=QUIET, size=9)
-    axes.margins(y=0.2)
+    axes.set_ylim(*_room([float(record["score"]) for record in records]))
     _tidy(axes)
+
+
+def _room(scores: Sequence[float]) -> tuple[float, float]:
+    """From where to where to draw scores, with room for a label above the best. Those that are all
+    the same stand over zero."""
+    low, high = min(scores), max(scores)
+    if low == high:
+        return min(low, 0.0), max(2 * high, 1.0)
+    bottom = low - 0.1 * (high - low)
+    return bottom if low < 0 else max(0.0, bottom), high + 0.3 * (high - low)
 
 
 def _line(axes: Axes, records: list[Record], field: str, colour: str, name: str) -> None:
