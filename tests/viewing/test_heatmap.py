@@ -133,6 +133,14 @@ def test_labels_keep_apart_and_stay_outside_of_the_map(down: int, across: int) -
     assert labels[0].get_fontsize() >= 6
 
 
+def test_single_letters_stand_upright_beside_slanted_words() -> None:
+    axes = draw(
+        LabelledMap.of(np.ones((2, 3)) / 3, across=["▁", "nevertheless", "a"], down="xy")
+    ).axes[0]
+    shown = {label.get_text(): label.get_rotation() for label in axes.get_xticklabels()}
+    assert shown == {"␣": 0, "nevertheless": SLANT, "a": 0}
+
+
 def test_short_labels_stand_upright() -> None:
     axes = draw(LabelledMap.of(np.ones((2, 3)) / 3, across="abc", down="xy")).axes[0]
     assert {label.get_rotation() for label in axes.get_xticklabels()} == {0}

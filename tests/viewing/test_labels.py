@@ -60,6 +60,11 @@ def test_labels_must_be_as_many_as_positions() -> None:
         ("\x07", "\\x07"),
         ("\u0301", "◌\u0301"),
         ("क\u200dष", "क\u200dष"),
+        ("\u200d", "\\u200d"),
+        ("\u200c\u200b", "\\u200c\\u200b"),
+        ("▁", "␣"),
+        ("▁the", "␣the"),
+        ("\u00a0", "␣"),
     ],
 )
 def test_every_piece_can_be_seen(piece: str, seen: str) -> None:

@@ -202,6 +202,9 @@ def _label_across(axes: Axes, choices: list[Choice], layout: _Layout) -> None:
     if layout.slanted:
         _dress(axes.get_xticklabels(), choices, layout, rotation=SLANT, ha="left", va="baseline",
                rotation_mode="anchor")  # fmt: skip
+        for text, choice in zip(axes.get_xticklabels(), choices, strict=True):
+            if len(choice.label) == 1:  # it has room, and a slanted sign may look like another
+                text.set(rotation=0, ha="center")
     else:
         _dress(axes.get_xticklabels(), choices, layout)
     axes.tick_params(axis="x", length=0, pad=72 * PAD * 0.7)

@@ -11,7 +11,7 @@ from jaxtyping import Float
 
 from regard.trace import MapKind, Trace
 
-VISIBLE = {" ": "␣", "\t": "⇥", "\n": "↵", "\r": "↵", "": "∅"}
+VISIBLE = {" ": "␣", "▁": "␣", "\t": "⇥", "\n": "↵", "\r": "↵", "": "∅"}
 LONGEST = 24
 """Longer labels are cut off; they would take more room than the map."""
 
@@ -81,11 +81,12 @@ def labelled(what: Trace | LabelledMap) -> LabelledMap:
 
 
 def visible(piece: str) -> str:
-    """A piece as it can be seen: blanks and control characters as signs, a lone accent on a dotted
-    circle."""
+    """A piece as it can be seen: blanks (and ▁, which tokenizers write for them), control
+    characters and joiners without letters as signs, a lone accent on a dotted circle."""
     if piece in VISIBLE:
         return VISIBLE[piece]
-    shown = "".join(_sign(character) for character in piece)
+    joined = any(unicodedata.category(character) != "Cf" for character in piece)
+    shown = "".join(_sign(character, joined=joined) for character in piece)
     if unicodedata.category(shown[0]).startswith("M"):
         shown = f"◌{shown}"
     return shown
@@ -97,8 +98,9 @@ def short(piece: str) -> str:
     return shown if len(shown) <= LONGEST else f"{shown[: LONGEST - 1]}…"
 
 
-def _sign(character: str) -> str:
-    """Format characters stay: joiners shape the letters beside them."""
-    if unicodedata.category(character) in ("Cc", "Cs", "Cn", "Zl", "Zp"):
+def _sign(character: str, *, joined: bool) -> str:
+    """Format characters beside others stay: joiners shape the letters beside them."""
+    kind = unicodedata.category(character)
+    if kind in ("Cc", "Cs", "Cn", "Zl", "Zp") or (kind == "Cf" and not joined):
         return VISIBLE.get(character) or character.encode("unicode_escape").decode()
-    return character
+    return VISIBLE[" "] if kind == "Zs" else VISIBLE.get(character, character)
