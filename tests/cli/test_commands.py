@@ -59,7 +59,7 @@ def test_a_mistake_is_one_line_and_a_status(capsys, arguments, words):
 def test_as_many_lines_out_as_in(capsys, run, tmp_path):
     text, output = tmp_path / "in.txt", tmp_path / "out.txt"
     text.write_bytes(b"\xef\xbb\xbfa b c\r\n\r\n   \nz\n\xff\nlast line without an end")
-    status, _, err = regard(capsys, "translate", run, text, "--output", output)
+    status, _, err = regard(capsys, "translate", run, text, "-o", output)
     assert status == 0
     lines = output.read_text(encoding="utf8").split("\n")
     assert len(lines) == 7
@@ -249,6 +249,27 @@ def test_data_makes_pairs_and_check_looks_at_them(capsys, tmp_path):
     status, out, _ = regard(capsys, "check", path)
     assert status == 0
     assert "50 pairs" in out
+
+
+def test_check_looks_as_training_would(capsys, tmp_path):
+    source, target = tmp_path / "a.en", tmp_path / "a.de"
+    source.write_text("a b\na c\n" * 50)
+    target.write_text("xy\nxz\n" * 50)
+    both = ("check", source, "--target-path", target)
+    dev = ("--dev", source, "--dev-target-path", target)
+    test = ("--test", source, "--test-target-path", target)
+    _, out, _ = regard(capsys, *both, *dev, *test, "--target-tokenizer", "characters")
+    assert "source: 200 tokens" in out
+    assert "target: 200 tokens" in out
+    assert "dev: 100 pairs, 100 with a source" in out
+    assert "test: 100 pairs, 100 with a source" in out
+    assert "would be unknown" not in out
+    _, out, _ = regard(capsys, *both, "--min-count", 51)
+    assert "50% of the source pieces of new texts would be unknown" in out
+    assert regard(capsys, *both, "--tokenizer", "bpe", "--vocabulary-size", 9)[0] == 0
+    status, _, err = regard(capsys, *both, "--tokenizer", "bpe", "--vocabulary-size", 6)
+    assert status == 1
+    assert "a vocabulary of 6 cannot hold" in err
 
 
 def test_recipes_lists_and_shows(capsys):

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import tyro
+
+if TYPE_CHECKING:
+    from regard.data.text import Corpus
+
+
+Kind = Literal["words", "spaces", "characters", "bpe", "unigram", "spacy"]
 
 
 @dataclass(frozen=True)
@@ -20,10 +26,20 @@ class Options:
     """The target side, where the pairs are in two files."""
     dev: Path | None = None
     """Dev pairs, to see how they overlap with these."""
+    dev_target_path: Path | None = None
+    """Their target side, where they are in two files."""
     test: Path | None = None
     """Test pairs, likewise."""
-    tokenizer: Literal["words", "spaces", "characters", "bpe", "unigram", "spacy"] = "words"
+    test_target_path: Path | None = None
+    """Their target side, where they are in two files."""
+    tokenizer: Kind = "words"
     """How text would be cut."""
+    target_tokenizer: Kind | None = None
+    """The same for the target, where it is another."""
+    min_count: int = 1
+    """Words that occur less often in training would become <unk>."""
+    vocabulary_size: int | None = None
+    """The largest vocabulary a side."""
     source_language: str = "en"
     """For spaCy."""
     target_language: str = "de"
@@ -41,15 +57,26 @@ def run(arguments: list[str]) -> None:
     from regard.data.text import read_pairs
     from regard.data.tokenizer import TokenizerSettings
 
-    settings = CheckSettings(
-        TokenizerSettings(options.tokenizer, options.source_language, options.lowercase),
-        TokenizerSettings(options.tokenizer, options.target_language, options.lowercase),
-        options.max_length,
+    cut = TokenizerSettings(
+        options.tokenizer,
+        options.source_language,
+        options.lowercase,
+        options.min_count,
+        options.vocabulary_size,
+    )
+    target = replace(
+        cut, kind=options.target_tokenizer or cut.kind, language=options.target_language
     )
     report = check(
         read_pairs(options.data, target_path=options.target_path),
-        dev=read_pairs(options.dev) if options.dev else None,
-        test=read_pairs(options.test) if options.test else None,
-        settings=settings,
+        dev=_pairs(options.dev, options.dev_target_path),
+        test=_pairs(options.test, options.test_target_path),
+        settings=CheckSettings(cut, target, options.max_length),
     )
     print("\n".join(report.lines()))
+
+
+def _pairs(path: Path | None, target_path: Path | None) -> Corpus | None:
+    from regard.data.text import read_pairs
+
+    return read_pairs(path, target_path=target_path) if path else None

@@ -21,7 +21,8 @@ class Options:
     text: tyro.conf.Positional[str]
     """The source."""
     output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
-    """A .png, .svg, .pdf or .json file; without it the picture is drawn in the terminal."""
+    """A .png, .svg or .pdf file, or .json or .npz for the numbers; without it the picture is drawn
+    in the terminal."""
     target: str | None = None
     """Look at this target instead of the model's own."""
 

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TextIO
+from typing import TYPE_CHECKING, Annotated, Literal, TextIO
 
 import tyro
 
@@ -33,7 +33,7 @@ class Options:
     """The run folder."""
     file: tyro.conf.Positional[str] = "-"
     """Text to translate, one sentence a line; - is the standard input."""
-    output: Path | None = None
+    output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
     """Write the translations here instead of printing them."""
     beam: int | None = None
     """Hypotheses alive together; 1 is greedy. Without it, as the recipe says."""
