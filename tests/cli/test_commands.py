@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from regard.cli import main
+from regard.cli.progress import TrainingView
 from regard.pipeline.training import train
-from regard.training.log import EndLine
+from regard.training.log import DevLine, EndLine, Example, Validation
 from tests.pipeline.conftest import small
 
 
@@ -233,6 +234,32 @@ def test_plot_in_the_terminal_and_of_a_given_target(capsys, run):
     _, out, _ = regard(capsys, "plot", run, "a b c", "--target", "x y")
     assert out.splitlines()[0] == "x y"
     assert "<eos>" in out
+
+
+def test_plot_knows_the_file_before_it_works(capsys, run, tmp_path):
+    status, out, err = regard(capsys, "plot", run, "a b", "-o", tmp_path / "a.gif")
+    assert (status, out) == (1, "")
+    assert "a picture is a .png" in err
+
+
+def test_examples_of_the_dev_score_are_cut_off(capsys):
+    view = TrainingView(lines=False)
+    line = DevLine(update=1, epoch=1, score=0.0, metric="BLEU", loss=1.0, best=True, seconds=1.0)
+    example = Example("a", "b", "babble" * 100)
+    view.on_validation(line, Validation(0.0, "BLEU", 1.0, (example,)))
+    said = capsys.readouterr().out.splitlines()[1]
+    assert said.endswith("…    (b)")
+    assert len(said) < 120
+
+
+def test_lines_that_are_not_utf8_are_summed_up(capsys, run, tmp_path):
+    text = tmp_path / "in.txt"
+    text.write_bytes(b"a\n" + b"\xff\n" * 7)
+    _, out, err = regard(capsys, "translate", run, text)
+    assert out.count("\n") == 8
+    assert err.count("\n") == 1
+    assert "7 of the lines" in err
+    assert "lines 2, 3, 4, 5, 6 and 2 more" in err
 
 
 def test_plot_of_nothing_is_one_line(capsys, run):

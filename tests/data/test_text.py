@@ -129,6 +129,7 @@ def test_reading_stops_at_the_limit(tmp_path: Path) -> None:
     [
         (b"", "no pairs in .*x: it is empty"),
         (b"one\ntwo\n", "2 without a tab .*put a tab between"),
+        (b"caf\xe9\tKaffee\n", "1 not UTF-8 .*; save it as UTF-8"),
         (b"\xff\xfeH\x00", "UTF-16: save it as UTF-8"),
         (gzip.compress(b"a\tb\n" * 999, mtime=0)[:-9], "cannot read .*x after line"),
         (b"\x1f\x8b not really gzip", "cannot read .*x after line 0"),

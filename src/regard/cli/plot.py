@@ -30,6 +30,8 @@ class Options:
 def run(arguments: list[str]) -> None:
     """Draw one attention map."""
     options = tyro.cli(Options, args=arguments, prog="regard plot")
+    if options.output is not None:
+        show.check_picture(options.output)
     for text in (options.text, options.target or ""):
         if any("\ud800" <= letter <= "\udfff" for letter in text):
             raise UserError(f"{text!a} is not UTF-8: give the text in that encoding")

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from regard.training.schedule import Progress as TrainingProgress
 
 
+LONGEST = 100
+"""An untrained model may babble for hundreds of letters."""
+
+
 @contextmanager
 def counting(label: str) -> Iterator[Callable[[int, int | None], None]]:
     """Gives a function that is told how much is done, of how much where that is known."""
@@ -79,7 +83,10 @@ class TrainingView:
             f"{line.metric} {line.score:.2f}{loss}{best}"
         )
         for example in validation.examples[:1]:
-            self._say(f"    {example.source}  ->  {example.output}    ({example.reference})")
+            source, output, reference = map(
+                _short, (example.source, example.output, example.reference)
+            )
+            self._say(f"    {source}  ->  {output}    ({reference})")
 
     def on_end(self, line: EndLine) -> None:
         self._bar.stop()
@@ -91,6 +98,10 @@ class TrainingView:
             self._bar.console.print(text, markup=False, highlight=False)
         else:
             print(text, flush=True)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
 
 
 def warn(text: str) -> None:

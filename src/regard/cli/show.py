@@ -11,10 +11,14 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from regard.cli.progress import warn
+from regard.viewing import picture
 
 if TYPE_CHECKING:
     from regard.pipeline.translator import Translation
     from regard.trace import Trace
+
+
+NUMBERS = (".json", ".npz")
 
 
 def steps(translation: Translation) -> str:
@@ -47,9 +51,15 @@ def attention_map(trace: Trace) -> None:
     console.print(terminal.draw(trace, width=console.width, cell=cell))
 
 
+def check_picture(path: Path) -> None:
+    """UserError where `save_picture` would not know what to write."""
+    if path.suffix not in NUMBERS:
+        picture.check_suffix(path)
+
+
 def save_picture(trace: Trace, path: Path) -> None:
     """Write a picture (.png, .svg, .pdf) or the trace itself (.json, .npz)."""
-    if path.suffix in (".json", ".npz"):
+    if path.suffix in NUMBERS:
         trace.save(path)
         return
     from regard.viewing import heatmap

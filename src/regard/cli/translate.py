@@ -19,7 +19,6 @@ from regard.errors import UserError
 from regard.files import whole
 
 if TYPE_CHECKING:
-    from regard.data.text import Problem
     from regard.pipeline.translator import Translation
 
 LINES_AT_A_TIME = 1024
@@ -59,11 +58,12 @@ def run(arguments: list[str]) -> None:
     """Translate lines in their order."""
     options = tyro.cli(Options, args=arguments, prog="regard translate")
     _check_different(options)
-    from regard.data.text import read_lines
+    from regard.data.text import Problem, numbers_of, read_lines
     from regard.pipeline.translator import Translator
 
     translator = Translator.load(options.run)
-    lines = _warning_of_tabs(read_lines(options.file, _say_replaced))
+    broken: list[Problem] = []
+    lines = _warning_of_tabs(read_lines(options.file, broken.append))
     search = _search(options, translator.experiment.search)
     attention = bool(options.alignments or options.trace or options.verbose)
     typed = options.file == "-" and sys.stdin.isatty()
@@ -83,6 +83,11 @@ def run(arguments: list[str]) -> None:
                 if traces:
                     print(translation.trace.to_json() if translation.trace else "{}", file=traces)
                 number += 1
+    if broken:
+        warn(
+            f"{len(broken)} of the lines of {broken[0].path} are not UTF-8 "
+            f"({numbers_of([each.line for each in broken])}): what could not be read became \ufffd"
+        )
 
 
 def _check_different(options: Options) -> None:
@@ -99,10 +104,6 @@ def _search(options: Options, search: SearchConfig) -> SearchConfig:
         if getattr(options, name) is not None
     }
     return replace(search, **given)
-
-
-def _say_replaced(problem: Problem) -> None:
-    warn(f"{problem.path}, line {problem.line} is not UTF-8: what cannot be read became \ufffd")
 
 
 def _warning_of_tabs(lines: Iterable[str]) -> Iterator[str]:

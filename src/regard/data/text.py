@@ -258,6 +258,8 @@ def _hints(problems: list[Problem]) -> Iterator[str]:
     yield from Corpus((), tuple(problems)).summary() or ["it is empty"]
     if any(problem.kind == "one column" for problem in problems):
         yield "put a tab between source and target, or give the targets as a second file"
+    if any(problem.kind == "not UTF-8" for problem in problems):
+        yield "save it as UTF-8"
 
 
 def _lengths_differ(paths: tuple[str, ...]) -> str:
