@@ -11,6 +11,9 @@ from uuid import uuid4
 
 from regard.errors import UserError
 
+MODEL, LOG = "model.safetensors", "log.jsonl"
+"""What whoever trains calls the weights and the log in a folder."""
+
 
 @contextmanager
 def whole(path: Path) -> Iterator[Path]:

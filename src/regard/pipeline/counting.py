@@ -37,7 +37,7 @@ from regard.data.generated.counting import (
     to_text,
 )
 from regard.errors import UserError
-from regard.files import whole
+from regard.files import MODEL, whole
 from regard.models.memory import first_and_last
 from regard.models.readout import LetterEncoder, QueryReadout, ReadoutModel
 from regard.pipeline.counting_settings import CountingSettings
@@ -242,7 +242,7 @@ def look(counter: Counter, letters: Int[Tensor, "source"]) -> Looked:
 
 def model_file(folder: Path) -> Path:
     """Where a folder keeps its model."""
-    return folder / "model.safetensors"
+    return folder / MODEL
 
 
 def check_writable(folder: Path) -> None:

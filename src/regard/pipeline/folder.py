@@ -8,7 +8,7 @@ from pathlib import Path
 from regard import recipes
 from regard.config import Experiment
 from regard.errors import UserError
-from regard.files import whole
+from regard.files import LOG, MODEL, whole
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class RunFolder:
 
     @property
     def model(self) -> Path:
-        return self.path / "model.safetensors"
+        return self.path / MODEL
 
     @property
     def source_tokenizer(self) -> Path:
@@ -35,7 +35,7 @@ class RunFolder:
 
     @property
     def log(self) -> Path:
-        return self.path / "log.jsonl"
+        return self.path / LOG
 
     @property
     def results(self) -> Path:

@@ -22,7 +22,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from regard.errors import UserError
-from regard.files import whole
+from regard.files import MODEL, whole
 from regard.training.settings import Batches, TrainingSettings
 
 MAY_CHANGE = {"length", "patience", "validate_every", "log_every", "save_seconds"}
@@ -69,7 +69,7 @@ class Checkpoints:
     def save_model(self, model: nn.Module) -> None:
         """Keep these weights as the model."""
         if self.folder:
-            save_weights(model, self.folder / "model.safetensors")
+            save_weights(model, self.folder / MODEL)
 
     def save(self, standing: Standing, model: nn.Module, adam: torch.optim.Optimizer) -> None:
         """Keep what resuming from here needs."""

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol, runtime_checkable
 
-from regard.files import whole
+from regard.files import LOG, whole
 from regard.training.schedule import Progress
 
 
@@ -105,7 +105,7 @@ class Log:
     """A file that lines are appended to; without a folder they go nowhere."""
 
     def __init__(self, folder: Path | None) -> None:
-        self._path = folder / "log.jsonl" if folder else None
+        self._path = folder / LOG if folder else None
 
     def write(self, line: Line) -> None:
         if self._path:
