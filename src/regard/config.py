@@ -174,8 +174,9 @@ class TrainingConfig:
     """Updates (or, with log_by epoch, epochs) between lines of the log."""
     log_by: Literal["update", "epoch"] = "update"
     """What log_every counts."""
-    metric: Literal["bleu", "chrf", "exact_match"] = "bleu"
-    """The dev score, always by decoding freely."""
+    metric: Literal["bleu", "chrf", "exact_match"] = "chrf"
+    """The dev score, always by decoding freely; of equal ones the lower dev loss is better. BLEU
+    is 0 where targets have fewer than four words."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """`auto` takes a GPU where there is one."""
     seed: int = 1

@@ -1,12 +1,15 @@
 """The commands as a person meets them: what they print, what they write, how they refuse."""
 
 import json
+import shutil
 
 import pytest
 
 from regard.cli import main
 from regard.pipeline.training import train
 from tests.pipeline.conftest import small
+
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
 @pytest.fixture(scope="module")
@@ -144,6 +147,31 @@ def test_train_takes_a_file_of_pairs_and_flags(capsys, tmp_path):
     assert status == 0
     assert "30 pairs, 5 for the dev score" in out
     assert (tmp_path / "run" / "curve.png").exists()
+
+
+def word_to_word(path):
+    """A file of pairs of one word each."""
+    path.write_text("".join(f"{4 * letter}\t{2 * letter}\n" for letter in LETTERS))
+    return path
+
+
+def test_targets_of_one_word_do_not_keep_the_first_weights(capsys, tmp_path):
+    data, run = word_to_word(tmp_path / "mine.tsv"), tmp_path / "run"
+    given = ("train", data, "--run", run, "--data.dev-path", data, "--data.tokenizer", "characters")
+    small = ("--model.hidden", 16, "--model.embedding", 16, "--training.learning-rate", 0.02)
+    status, out, err = regard(capsys, *given, *small, "--training.epochs", 4)
+    assert (status, err) == (0, "")
+    assert out.count("chrF") == 4
+    shutil.rmtree(run)
+    bleu = ("--training.metric", "bleu", "--training.epochs", 3)
+    _, _, err = regard(capsys, *given, *small, *bleu)
+    assert "BLEU was 0 at every validation" in err
+    assert err.count("\n") == 1
+    lines = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
+    dev = [line for line in lines if line["kind"] == "dev"]
+    losses = [line["loss"] for line in dev]
+    assert losses == sorted(losses, reverse=True)
+    assert [line["best"] for line in dev] == [True, True, True]
 
 
 def test_resuming_needs_no_flag_twice(capsys, tmp_path):

@@ -199,6 +199,27 @@ def test_the_best_model_is_kept_and_patience_ends_training(tmp_path):
     assert (again.reason, again.update) == ("patience", 8)
 
 
+def test_of_equal_scores_the_lower_loss_is_better(tmp_path):
+    model, kept, seen = tiny_model(), tiny_model(seed=4), []
+    scored = [(0.0, 2.0), (0.0, 1.5), (0.0, 1.7), (0.0, 1.5), (-1.0, 0.1), (0.0, None)]
+
+    def validate(model):
+        seen.append(weights(model))
+        score, loss = scored[len(seen) - 1]
+        return Validation(score, "scripted", loss)
+
+    settings = TrainingSettings(length=Period(6), validate_every=Period(1), patience=4)
+    for length in (2, 6):  # the losses are remembered where a run is resumed
+        longer = replace(settings, length=Period(length))
+        resume = length > 2
+        end = train(model, BATCHES, longer, validate=validate, folder=tmp_path, resume=resume)
+    assert (end.reason, end.update) == ("finished", 6)
+    load_weights(kept, tmp_path / "model.safetensors")
+    assert_same(weights(kept), seen[1])
+    dev = [line for line in log(tmp_path) if line["kind"] == "dev"]
+    assert [line["best"] for line in dev] == [True, True, False, False, False, False]
+
+
 def test_without_dev_scores_the_last_model_is_kept(tmp_path):
     model, kept = tiny_model(), tiny_model(seed=4)
     train(model, BATCHES, TrainingSettings(length=Period(3)), folder=tmp_path)

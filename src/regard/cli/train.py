@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from regard import recipes
-from regard.cli.progress import TrainingView
+from regard.cli.progress import TrainingView, warn
 from regard.config import DataConfig, Experiment
 from regard.errors import UserError
 from regard.pipeline.folder import RunFolder
@@ -41,6 +41,12 @@ def run(arguments: list[str]) -> int:
     folder = folder_of(options)
     end = train(options.experiment, folder, resume=options.resume, begin=announce)
     _draw_curve(folder)
+    if end.score == 0 and options.experiment.training.metric == "bleu":
+        warn(
+            "BLEU was 0 at every validation, so that the dev loss alone chose the weights. It is 0 "
+            "without four words in a row that are right: where targets are short, take "
+            "--training.metric chrf or exact_match"
+        )
     if end.interrupted:
         print(f"saved; go on with: regard train {options.recipe} --run {folder} --resume")
         return 130

@@ -11,6 +11,7 @@ or the new one. All that belongs to one moment is in one file. Nothing is pickle
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
@@ -51,7 +52,16 @@ class Standing:
     """Batches of this epoch that are done."""
     seconds: float = 0.0
     scores: list[float] = field(default_factory=list)
+    losses: list[float | None] = field(default_factory=list)
+    """Of every validation that `scores` are of."""
     sums: Sums = field(default_factory=Sums)
+
+    @property
+    def best(self) -> int:
+        """Which validation was the best: of equal scores the one with the lower loss, of equal
+        losses the first."""
+        losses = [math.inf if loss is None or math.isnan(loss) else loss for loss in self.losses]
+        return max(range(len(losses)), key=lambda number: (self.scores[number], -losses[number]))
 
 
 @dataclass(frozen=True)

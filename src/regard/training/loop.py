@@ -81,8 +81,9 @@ def train(
             if validate and _is_due(settings.validate_every, progress):
                 journal.settle()
                 validation = _validated(validate, model)
-                best = validation.score > max(standing.scores, default=-math.inf)
                 standing.scores.append(validation.score)
+                standing.losses.append(validation.loss)
+                best = standing.best == len(standing.scores) - 1
                 if best:
                     checkpoints.save_model(model)
                 journal.dev_line(progress, validation, best)
@@ -192,8 +193,7 @@ def _reason_to_end(
 ) -> Literal["finished", "patience", "interrupted"] | None:
     if standing.update >= total:
         return "finished"
-    scores = standing.scores
-    waited = len(scores) - 1 - scores.index(max(scores)) if scores else 0
+    waited = len(standing.scores) - 1 - standing.best if standing.scores else 0
     if settings.patience is not None and waited >= settings.patience:
         return "patience"
     return "interrupted" if interrupted.is_set() else None
