@@ -57,6 +57,21 @@ class RunFolder:
     def curve(self) -> Path:
         return self.path / "curve.png"
 
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """All that training and evaluating write, but for the state."""
+        return (
+            self.config,
+            self.model,
+            self.source_tokenizer,
+            self.target_tokenizer,
+            self.log,
+            self.results,
+            self.dev,
+            self.test,
+            self.curve,
+        )
+
     def experiment(self) -> Experiment:
         """The whole experiment as it was run; UserError where this is no run folder."""
         if not self.config.is_file():

@@ -133,6 +133,12 @@ def _check_folder(folder: RunFolder, experiment: Experiment, resume: bool) -> No
             raise UserError(
                 f"{folder.path} holds no run to resume: leave out --resume to begin one"
             )
+        in_the_way = [path.name for path in folder.files if path.exists()]
+        if in_the_way:
+            raise UserError(
+                f"{folder.path} holds no run, but {', '.join(in_the_way)}, which training would "
+                "write over: move that away, or name another folder with --run"
+            )
         return
     if not resume:
         raise UserError(
