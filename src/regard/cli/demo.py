@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import tyro
@@ -11,6 +11,9 @@ import tyro
 from regard import recipes
 from regard.cli import show
 from regard.cli.train import announce
+from regard.config import Experiment
+from regard.errors import UserError
+from regard.pipeline.folder import RunFolder
 
 EXAMPLES = (
     "four hundred twenty-three",
@@ -33,14 +36,12 @@ def run(arguments: list[str]) -> None:
     options = tyro.cli(Options, args=arguments, prog="regard demo")
     from regard.data.text import read_pairs
     from regard.pipeline.evaluation import evaluate, save
-    from regard.pipeline.folder import RunFolder
     from regard.pipeline.training import train
     from regard.pipeline.translator import Translator
 
     folder = RunFolder(options.run)
-    if folder.config.exists():
-        shutil.rmtree(options.run)
     experiment = recipes.load(recipes.find("numbers"))
+    _clear(folder, experiment)
     print(experiment.about)
     end = train(experiment, options.run, begin=announce)
     if end.interrupted:
@@ -59,7 +60,32 @@ def run(arguments: list[str]) -> None:
     shown = translator.translate(EXAMPLES[0])
     if shown.trace is not None:
         show.attention_map(shown.trace)
-        for name in ("attention.png", "attention.json"):
-            show.save_picture(shown.trace, options.run / name)
-            print(options.run / name)
+        for path in _pictures(folder):
+            show.save_picture(shown.trace, path)
+            print(path)
     print(f'\nGo on:  .venv/bin/regard plot {options.run} "sixty-one" -o sixty-one.png')
+
+
+def _pictures(folder: RunFolder) -> tuple[Path, ...]:
+    return folder.path / "attention.png", folder.path / "attention.json"
+
+
+def _clear(folder: RunFolder, experiment: Experiment) -> None:
+    """Remove what an earlier demo wrote and nothing else; UserError where it was no demo."""
+    found = [path for path in (*folder.files, *_pictures(folder)) if path.exists()]
+    if not found and not folder.state.exists():
+        return
+    if not folder.config.is_file() or not _is_same(folder.experiment(), experiment):
+        names = ", ".join(path.name for path in found) or folder.state.name
+        raise UserError(
+            f"{folder.path} holds {names}, and not from a demo: name another folder with --run"
+        )
+    for path in (*found, *folder.state.glob("*.safetensors")):
+        path.unlink()
+    with suppress(OSError):  # not there, or not empty: then training says so
+        folder.state.rmdir()
+
+
+def _is_same(was: Experiment, now: Experiment) -> bool:
+    """But for the ratio of lengths, which training adds."""
+    return replace(was, search=replace(was.search, max_ratio=now.search.max_ratio)) == now
