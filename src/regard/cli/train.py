@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
@@ -63,8 +63,37 @@ def parse(arguments: list[str]) -> Options:
     options = tyro.cli(Options, args=arguments, prog="regard train", default=default)
     if not options.resume:
         return options
-    default = replace(default, experiment=RunFolder(folder_of(options)).experiment())
+    default = replace(default, experiment=_resumed(options, default.experiment))
     return tyro.cli(Options, args=arguments, prog="regard train", default=default)
+
+
+def _resumed(options: Options, named: Experiment) -> Experiment:
+    """The experiment of the run to go on with, on the files that were named now: where they lie
+    may have changed, and whether they hold the same is for training to say.
+
+    UserError where the run is of another recipe."""
+    folder = folder_of(options)
+    run = RunFolder(folder).experiment()
+    other = named.about != run.about or not named.about
+    if not _is_pairs(options.recipe) and options.experiment.name != run.name and other:
+        raise UserError(
+            f"{folder} is a run of {run.name}, not of {options.recipe}: name that, or another "
+            "folder with --run"
+        )
+    if named.data.path is not None and run.data.generated is not None:
+        raise UserError(
+            f"{folder} was trained on generated data ({run.data.generated}), not on "
+            f"{named.data.path}: name its recipe, or another folder with --run"
+        )
+    return replace(
+        run, data=_with_paths(run.data, named.data), model=_with_paths(run.model, named.model)
+    )
+
+
+def _with_paths(record: Any, other: Any) -> Any:
+    """The record with every path that the other one has."""
+    paths = {field.name: getattr(other, field.name) for field in fields(record)}
+    return replace(record, **{n: path for n, path in paths.items() if isinstance(path, Path)})
 
 
 def folder_of(options: Options) -> Path:
@@ -75,12 +104,16 @@ def folder_of(options: Options) -> Path:
 def _experiment(name: str) -> Experiment:
     """The recipe of this name, or the default one on a file of pairs."""
     path = Path(name)
-    if path.is_file() and path.suffix not in (".yaml", ".yml"):
+    if _is_pairs(name):
         stem = path.name.split(".")[0]
         return Experiment(name=stem, data=DataConfig(path=path))
     if path.suffix in (".tsv", ".txt", ".gz"):
         raise UserError(f"{path} does not exist: a file of pairs was expected")
     return recipes.load(recipes.find(name))
+
+
+def _is_pairs(name: str) -> bool:
+    return Path(name).is_file() and Path(name).suffix not in (".yaml", ".yml")
 
 
 def announce(plan: Plan) -> TrainingView:

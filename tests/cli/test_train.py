@@ -1,0 +1,78 @@
+"""`regard train`: which recipe, which file, which folder."""
+
+import pytest
+
+from regard import recipes
+from regard.cli import main
+from regard.pipeline.training import train
+from tests.pipeline.conftest import small
+
+SMALL = ("--model.hidden", "8", "--model.embedding", "8")
+
+
+def pairs(path, letter="v"):
+    """A file of forty pairs of one word each."""
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("".join(f"w{number}\t{letter}{number}\n" for number in range(40)))
+    return path
+
+
+def regard(capsys, *arguments):
+    """Status, output and errors of `regard train`."""
+    status = main.run(["train", *map(str, arguments)])
+    captured = capsys.readouterr()
+    return status, captured.out, captured.err
+
+
+def contents(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """A folder of a person's own, which is the current one."""
+    folder = tmp_path / "here"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def test_a_run_is_resumed_on_the_file_that_is_named(capsys, here, monkeypatch):
+    pairs(here / "mine.tsv")
+    assert regard(capsys, "mine.tsv", *SMALL, "--training.epochs", 1)[0] == 0
+    run = here / "runs" / "mine"
+    before = contents(run)
+    pairs(here / "odd.tsv", "x")
+    status, _, err = regard(capsys, "odd.tsv", "--run", run, "--resume", "--training.epochs", 2)
+    assert status == 1
+    assert "training data" in err
+    assert contents(run) == before
+    inner = here / "inner"
+    inner.mkdir()
+    monkeypatch.chdir(inner)
+    status, out, err = regard(
+        capsys, "../mine.tsv", "--run", "../runs/mine", "--resume", "--training.epochs", 2
+    )
+    assert (status, err) == (0, "")
+    assert "epoch   2" in out
+
+
+def test_a_run_is_not_resumed_as_another_recipe(capsys, here):
+    pairs(here / "mine.tsv")
+    regard(capsys, "mine.tsv", *SMALL, "--training.epochs", 1)
+    status, _, err = regard(capsys, "numbers", "--run", "runs/mine", "--resume")
+    assert status == 1
+    assert "is a run of mine, not of numbers" in err
+    train(small(epochs=1), here / "runs" / "small")
+    status, _, err = regard(capsys, "mine.tsv", "--run", "runs/small", "--resume")
+    assert status == 1
+    assert "generated data (copy), not on mine.tsv" in err
+
+
+def test_a_run_of_another_name_is_resumed_by_its_recipe(capsys, here):
+    page = here / "quick.yaml"
+    page.write_text(recipes.dump(small(epochs=1)).replace("name: small\n", "name: quick\n"))
+    assert regard(capsys, page, "--name", "other")[0] == 0
+    again = ("--resume", "--training.epochs", 2)
+    assert regard(capsys, page, "--run", "runs/other", *again)[0] == 1
+    assert regard(capsys, page, "--name", "other", *again)[0] == 0
