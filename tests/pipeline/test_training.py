@@ -97,6 +97,22 @@ def test_a_run_is_not_resumed_on_other_pairs(tmp_path):
     train(experiment, tmp_path / "run", resume=True)
 
 
+def test_a_run_is_not_resumed_on_other_dev_pairs(tmp_path):
+    dev = tmp_path / "held.tsv"
+    dev.write_text("a b\ta b\n" * 5)
+    experiment = small(epochs=1)
+    experiment = replace(experiment, data=replace(experiment.data, dev_path=dev))
+    train(experiment, tmp_path / "run")
+    before = contents(tmp_path / "run")
+    dev.write_text("a b\ta b\n" * 4)
+    longer = replace(experiment, training=small(epochs=2).training)
+    with pytest.raises(UserError, match=r"pairs for the dev score are not those of its dev.tsv"):
+        train(longer, tmp_path / "run", resume=True)
+    assert contents(tmp_path / "run") == before
+    dev.write_text("a b\ta b\n" * 5)
+    train(longer, tmp_path / "run", resume=True)
+
+
 def test_what_was_refused_leaves_the_folder_free(tmp_path):
     experiment = small(patience=2)
     none = replace(experiment, data=replace(experiment.data, dev_size=0))

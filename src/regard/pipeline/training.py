@@ -102,6 +102,8 @@ def train(
     settings = settings_of(experiment.training, precision)
     check(encoded.batches, settings, validates=bool(split.dev))
     Checkpoints(path, facts_of(settings, encoded.batches)).check(resume=resume)
+    if resume:
+        _check_dev(folder, split.dev)
     plan = Plan(
         folder=folder,
         num_pairs=len(encoded.batches),
@@ -154,6 +156,20 @@ def _check_folder(folder: RunFolder, experiment: Experiment, resume: bool) -> No
             )
 
 
+def _check_dev(folder: RunFolder, dev: Sequence[Pair]) -> None:
+    """Scores on other pairs say nothing about which weights are the best."""
+    known = folder.dev.read_bytes() if folder.dev.exists() else b""
+    if known != _lines(dev).encode():
+        raise UserError(
+            f"cannot resume {folder.path}: the pairs for the dev score are not those of its "
+            f"{folder.dev.name}. Put them back, or train in a new folder"
+        )
+
+
+def _lines(pairs: Sequence[Pair]) -> str:
+    return "".join(f"{pair.source}\t{pair.target}\n" for pair in pairs)
+
+
 def _with_max_ratio(experiment: Experiment, batches: PairBatches) -> Experiment:
     if experiment.search.max_ratio is not None:
         return experiment
@@ -168,7 +184,7 @@ def _write(
     tokenizers.save(folder)
     for path, pairs in ((folder.dev, split.dev), (folder.test, split.test)):
         if pairs:
-            folder.write(path, "".join(f"{pair.source}\t{pair.target}\n" for pair in pairs))
+            folder.write(path, _lines(pairs))
     folder.write(folder.config, recipes.dump(experiment))
 
 
