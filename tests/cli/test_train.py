@@ -1,9 +1,12 @@
 """`regard train`: which recipe, which file, which folder."""
 
+from pathlib import Path
+
 import pytest
 
 from regard import recipes
 from regard.cli import main
+from regard.pipeline.folder import RunFolder
 from regard.pipeline.training import train
 from tests.pipeline.conftest import small
 
@@ -55,6 +58,16 @@ def test_a_run_is_resumed_on_the_file_that_is_named(capsys, here, monkeypatch):
     )
     assert (status, err) == (0, "")
     assert "epoch   2" in out
+
+
+@pytest.mark.parametrize("name", ["test.tsv", "dev.tsv"])
+def test_a_run_on_a_file_that_is_called_as_its_own_are_is_resumed(capsys, here, name):
+    """Its data is the file it was trained on, not the pairs held out in the run folder."""
+    pairs(here / name)
+    assert regard(capsys, name, "--run", "runs/mine", *SMALL, "--training.epochs", 1)[0] == 0
+    assert RunFolder(here / "runs" / "mine").experiment().data.path == Path(name)
+    again = ("--training.epochs", 2, "--resume")
+    assert regard(capsys, name, "--run", "runs/mine", *again)[::2] == (0, "")
 
 
 def test_a_run_is_not_resumed_as_another_recipe(capsys, here):

@@ -45,7 +45,12 @@ def find(name: str) -> Path:
 
 
 def load(path: Path) -> Experiment:
-    """Read a page. Paths in it that exist beside it are taken from there."""
+    """Read a recipe. Paths in it that exist beside it are taken from there."""
+    return _beside(read(path), path.parent)
+
+
+def read(path: Path) -> Experiment:
+    """Read a page as it stands, as that of a run: its paths never meant files of the run folder."""
     try:
         page = yaml.safe_load(path.read_text(encoding="utf8")) or {}
     except yaml.YAMLError as error:
@@ -53,8 +58,7 @@ def load(path: Path) -> Experiment:
     if not isinstance(page, dict):
         raise UserError(f"{path}: a recipe is a page of `field: value` lines")
     _check_names(page, Experiment, path, "")
-    experiment = parse(list(_flags(page)), Experiment(name=path.stem), path)
-    return _beside(experiment, path.parent)
+    return parse(list(_flags(page)), Experiment(name=path.stem), path)
 
 
 def parse(flags: list[str], default: Experiment, path: Path) -> Experiment:
