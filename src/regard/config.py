@@ -234,6 +234,10 @@ class Experiment:
     search: SearchConfig = field(default_factory=SearchConfig)
 
     def __post_init__(self) -> None:
+        if self.name in ("", ".", "..") or any(sign in self.name for sign in "/\\\0"):
+            raise UserError(
+                f"name is {self.name!r}: expected the name of one folder, as it becomes runs/NAME"
+            )
         shared = self.data.shared_vocabulary or self.data.vocabulary is not None
         if self.model.tied == "all" and not shared:
             raise UserError(

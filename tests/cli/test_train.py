@@ -89,3 +89,33 @@ def test_a_run_of_another_name_is_resumed_by_its_recipe(capsys, here):
     again = ("--resume", "--training.epochs", 2)
     assert regard(capsys, page, "--run", "runs/other", *again)[0] == 1
     assert regard(capsys, page, "--name", "other", *again)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "folder"), [(".hidden.tsv", "hidden"), ("a.b.tsv", "a"), ("...", "experiment")]
+)
+def test_a_run_has_a_folder_of_its_own(capsys, here, name, folder):
+    pairs(here / name)
+    assert regard(capsys, name, *SMALL, "--training.epochs", 1)[0] == 0
+    assert [path.name for path in (here / "runs").iterdir()] == [folder]
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ("--name", ""),
+        ("--name", "."),
+        ("--name", ".."),
+        ("--name", "../outside"),
+        ("--name", "a/b"),
+        ("--run", ""),
+        ("--run=",),
+    ],
+)
+def test_a_name_that_is_no_folders_is_refused(capsys, here, flags):
+    pairs(here / "mine.tsv")
+    before = contents(here.parent)
+    status, out, err = regard(capsys, "mine.tsv", *flags)
+    assert (status, out, err.count("\n")) == (1, "", 1)
+    assert "expected" in err
+    assert contents(here.parent) == before

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass, field, fields, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -57,6 +58,8 @@ def run(arguments: list[str]) -> int:
 def parse(arguments: list[str]) -> Options:
     """The options, with the fields that the recipe (or the run to go on with) sets as their
     defaults."""
+    if "--run=" in arguments or ("--run", "") in pairwise(arguments):
+        raise UserError("--run is empty: expected a folder, or no --run for runs/NAME")
     if not arguments or arguments[0].startswith("-"):
         return tyro.cli(Options, args=arguments, prog="regard train")
     default = Options(recipe=arguments[0], experiment=_experiment(arguments[0]))
@@ -105,8 +108,8 @@ def _experiment(name: str) -> Experiment:
     """The recipe of this name, or the default one on a file of pairs."""
     path = Path(name)
     if _is_pairs(name):
-        stem = path.name.split(".")[0]
-        return Experiment(name=stem, data=DataConfig(path=path))
+        stem = path.name.lstrip(".").split(".")[0]
+        return Experiment(name=stem or Experiment.name, data=DataConfig(path=path))
     if path.suffix in (".tsv", ".txt", ".gz"):
         raise UserError(f"{path} does not exist: a file of pairs was expected")
     return recipes.load(recipes.find(name))
