@@ -119,3 +119,11 @@ def test_a_name_that_is_no_folders_is_refused(capsys, here, flags):
     assert (status, out, err.count("\n")) == (1, "", 1)
     assert "expected" in err
     assert contents(here.parent) == before
+
+
+@pytest.mark.parametrize("flags", [("--training.epochs", "1"), ("--resume",)])
+def test_options_before_the_recipe_are_refused(capsys, here, flags):
+    status, out, err = regard(capsys, *flags, "copy")
+    assert (status, out, err.count("\n")) == (1, "", 1)
+    assert f"{flags[0]} came before the recipe" in err
+    assert not list(here.iterdir())

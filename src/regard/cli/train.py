@@ -60,8 +60,14 @@ def parse(arguments: list[str]) -> Options:
     defaults."""
     if "--run=" in arguments or ("--run", "") in pairwise(arguments):
         raise UserError("--run is empty: expected a folder, or no --run for runs/NAME")
-    if not arguments or arguments[0].startswith("-"):
+    if not arguments or {"-h", "--help"} & set(arguments[:1]):
         return tyro.cli(Options, args=arguments, prog="regard train")
+    if arguments[0].startswith("-"):
+        # The recipe gives the defaults of all the options, so that it has to be known first.
+        raise UserError(
+            f"{arguments[0]} came before the recipe: name the recipe or file of pairs first, as in "
+            "`regard train RECIPE --training.epochs 5`"
+        )
     default = Options(recipe=arguments[0], experiment=_experiment(arguments[0]))
     options = tyro.cli(Options, args=arguments, prog="regard train", default=default)
     if not options.resume:
