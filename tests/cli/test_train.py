@@ -1,13 +1,17 @@
 """`regard train`: which recipe, which file, which folder."""
 
+import io
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from regard import recipes
-from regard.cli import main
+from regard.cli import main, progress
+from regard.errors import UserError
 from regard.pipeline.folder import RunFolder
 from regard.pipeline.training import train
+from regard.training.schedule import Progress
 from tests.pipeline.conftest import small
 
 SMALL = ("--model.hidden", "8", "--model.embedding", "8")
@@ -127,3 +131,29 @@ def test_options_before_the_recipe_are_refused(capsys, here, flags):
     assert (status, out, err.count("\n")) == (1, "", 1)
     assert f"{flags[0]} came before the recipe" in err
     assert not list(here.iterdir())
+
+
+def test_weights_that_run_away_are_one_line_and_no_model(capsys, here):
+    data = pairs(here / "mine.tsv")
+    wild = ("--training.learning-rate", "1e30", "--training.clip", "None")
+    status, _, err = regard(capsys, data, *SMALL, *wild, "--training.log-every", 1000)
+    assert (status, err.count("\n")) == (1, 1)
+    assert "Lower the learning rate" in err
+    assert not RunFolder(here / "runs" / "mine").model.exists()
+
+
+def test_the_cursor_comes_back_after_an_error(monkeypatch):
+    screen = io.StringIO()
+    monkeypatch.setattr(
+        progress, "Console", lambda **_: Console(file=screen, force_terminal=True, width=80)
+    )
+
+    def diverge():
+        with progress.TrainingView(lines=False) as view:
+            view.on_update(Progress(1, 3))
+            assert "\x1b[?25l" in screen.getvalue()
+            raise UserError("the loss is nan")
+
+    with pytest.raises(UserError):
+        diverge()
+    assert screen.getvalue().rindex("\x1b[?25h") > screen.getvalue().rindex("\x1b[?25l")

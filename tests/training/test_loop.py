@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from safetensors.torch import load_file
 from torch.nn import functional as F
 
 from regard.errors import UserError
@@ -371,6 +372,30 @@ def test_what_is_not_a_number_is_named_and_not_kept(tmp_path, what, said, moment
     )
     assert end.update == 4
     assert all(weight.isfinite().all() for weight in good.parameters())
+
+
+@pytest.mark.parametrize("moment", ["validate", "save", "end"])
+def test_weights_that_are_no_numbers_are_not_kept(tmp_path, moment):
+    """The loss of the update that led to them was a number still."""
+    model = tiny_model()
+
+    class Spoiling(Watcher):
+        def on_update(self, progress):
+            super().on_update(progress)
+            if progress.update == 3:
+                model.output.weight.data[2, 3] = torch.inf
+
+    settings = TrainingSettings(
+        length=Period(3 if moment == "end" else 9),
+        validate_every=Period(3 if moment == "validate" else 99),
+        save_seconds=0.0 if moment == "save" else 99.0,
+    )
+    validate = scripted() if moment == "validate" else None
+    given = dict(validate=validate, report=Spoiling(), folder=tmp_path)
+    with pytest.raises(UserError, match=r"not a finite number after update 3.*learning rate"):
+        train(model, BATCHES, settings, **given)
+    kept = load_file(tmp_path / "state" / "training.safetensors")
+    assert all(tensor.isfinite().all() for tensor in kept.values())
 
 
 def test_training_also_runs_beside_the_main_thread():

@@ -10,7 +10,7 @@ import tyro
 
 from regard import recipes
 from regard.cli import show
-from regard.cli.train import announce
+from regard.cli.train import watching
 from regard.config import Experiment
 from regard.errors import UserError
 from regard.pipeline.folder import RunFolder
@@ -43,7 +43,8 @@ def run(arguments: list[str]) -> None:
     experiment = recipes.load(recipes.find("numbers"))
     _clear(folder, experiment)
     print(experiment.about)
-    end = train(experiment, options.run, begin=announce)
+    with watching() as begin:
+        end = train(experiment, options.run, begin=begin)
     if end.interrupted:
         return
 

@@ -53,12 +53,19 @@ def _bar(console: Console) -> Progress:
 class TrainingView:
     """Watches training: a bar with loss, speed and time left, and a line for each validation.
 
-    Lines of the training loss are printed too where there is no dev score to print."""
+    Lines of the training loss are printed too where there is no dev score to print. As a context it
+    takes the bar away and gives the cursor back however training ended."""
 
     def __init__(self, *, lines: bool) -> None:
         self._lines = lines
         self._bar = _bar(Console(stderr=True))
         self._task = self._bar.add_task("training", total=None, facts="")
+
+    def __enter__(self) -> TrainingView:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._stop()
 
     def on_update(self, progress: TrainingProgress) -> None:
         self._bar.start()
@@ -82,9 +89,13 @@ class TrainingView:
             self._say(f"    {example.source}  ->  {example.output}    ({example.reference})")
 
     def on_end(self, line: EndLine) -> None:
-        self._bar.stop()
+        self._stop()
         score = "" if line.score is None else f", best dev score {line.score:.2f}"
         print(f"{line.reason} after {line.update} updates, {line.seconds:.0f} s{score}")
+
+    def _stop(self) -> None:
+        if self._bar.live.is_started:
+            self._bar.stop()
 
     def _say(self, text: str) -> None:
         if self._bar.live.is_started and not self._bar.disable:

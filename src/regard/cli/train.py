@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields, replace
 from itertools import pairwise
 from pathlib import Path
@@ -40,7 +41,8 @@ def run(arguments: list[str]) -> int:
     from regard.pipeline.training import train
 
     folder = folder_of(options)
-    end = train(options.experiment, folder, resume=options.resume, begin=announce)
+    with watching() as begin:
+        end = train(options.experiment, folder, resume=options.resume, begin=begin)
     _draw_curve(folder)
     if end.score == 0 and options.experiment.training.metric == "bleu":
         warn(
@@ -125,7 +127,15 @@ def _is_pairs(name: str) -> bool:
     return Path(name).is_file() and Path(name).suffix not in (".yaml", ".yml")
 
 
-def announce(plan: Plan) -> TrainingView:
+@contextlib.contextmanager
+def watching() -> Iterator[Callable[[Plan], TrainingView]]:
+    """Gives what training begins with; who then watches stops when the block ends, however it
+    does."""
+    with contextlib.ExitStack() as stack:
+        yield lambda plan: stack.enter_context(_announce(plan))
+
+
+def _announce(plan: Plan) -> TrainingView:
     """Say what is about to be trained, and give who watches."""
     for line in plan.left_out:
         print(line)

@@ -22,7 +22,9 @@ from regard.pipeline import prepare
 from regard.pipeline.folder import RunFolder
 from regard.pipeline.prepare import Tokenizers
 from regard.pipeline.translator import Translator
+from regard.search import ImpossibleError
 from regard.training.checkpoint import Checkpoints, facts_of
+from regard.training.journal import REMEDY
 from regard.training.log import EndLine, Example, Reporter, Validation
 from regard.training.loop import check
 from regard.training.loop import train as run_loop
@@ -242,7 +244,8 @@ def _validation(
 ) -> Callable[[nn.Module], Validation]:
     """The dev score: what the model writes freely, and its loss on the true targets."""
     data = experiment.data
-    sources = prepare.encode_sources(data, tokenizers.source, [pair.source for pair in dev])
+    texts = [pair.source for pair in dev]
+    sources = prepare.encode_sources(data, tokenizers.source, texts)
     targets = prepare.encode_targets(data, tokenizers.target, [pair.target for pair in dev])
     batches = PairBatches(sources, targets, BatchSettings(tokens=4096), experiment.training.seed)
 
@@ -251,7 +254,13 @@ def _validation(
 
     def validate(model: nn.Module) -> Validation:
         translator = Translator(experiment, tokenizers, cast(Seq2Seq, model))
-        found = translator.translate([pair.source for pair in dev], search=greedy, attention=False)
+        try:
+            found = translator.translate(texts, search=greedy, attention=False)
+        except ImpossibleError as error:
+            raise UserError(
+                "what the model writes for the dev pairs has a probability that is not a number, "
+                f"so training stopped and these weights are not kept. {REMEDY}"
+            ) from error
         outputs = [each.text for each in found]
         references = [[tokenizers.target.normalise(pair.target)] for pair in dev]
         score = measure(outputs, references)

@@ -18,7 +18,7 @@ import torch
 
 from regard.models.contracts import AttentionBlock, Decoder, Memory
 from regard.search.highest import highest_sums
-from regard.search.history import History, Step, impossible
+from regard.search.history import History, ImpossibleError, Step
 from regard.search.hypothesis import Hypothesis, Lattice
 from regard.search.limits import Limits, Rules
 from regard.search.penalties import Average, Coverage, LengthPenalty
@@ -253,7 +253,7 @@ def _read(
         every = list(zip(*last[sentence], strict=True))[: settings.num_best]
         ranked = [(score, place) for score, place in every if math.isfinite(score)]
         if not ranked:
-            raise impossible(f"sentence {sentence}", "there is no text with a log probability")
+            raise ImpossibleError(f"sentence {sentence}", "there is no text with a log probability")
         found.append(
             [
                 history.hypothesis(sentence, place // settings.size, place % settings.size, score)

@@ -26,7 +26,7 @@ from torch import nn
 from regard.data.batch import PairBatch
 from regard.errors import UserError
 from regard.training.checkpoint import Checkpoints, Standing, facts_of
-from regard.training.journal import Journal, Losses
+from regard.training.journal import REMEDY, Journal, Losses
 from regard.training.log import EndLine, Reporter, Validation
 from regard.training.schedule import Plateau, Progress
 from regard.training.settings import Batches, Period, TrainingSettings
@@ -80,6 +80,7 @@ def train(
 
             if validate and _is_due(settings.validate_every, progress):
                 journal.settle()
+                check_weights(model, standing.update)
                 validation = _validated(validate, model)
                 standing.scores.append(validation.score)
                 standing.losses.append(validation.loss)
@@ -90,10 +91,12 @@ def train(
 
             if time.perf_counter() - saved >= settings.save_seconds:
                 journal.settle()
+                check_weights(model, standing.update)
                 checkpoints.save(standing, model, adam)
                 saved = time.perf_counter()
 
         journal.settle()
+        check_weights(model, standing.update)
         checkpoints.save(standing, model, adam)
         if not standing.scores:
             checkpoints.save_model(model)
@@ -176,6 +179,16 @@ def _advance(standing: Standing, step: Step, total: int) -> Progress:
 
 def _is_due(period: Period, progress: Progress) -> bool:
     return period.ends(progress) or progress.is_last
+
+
+def check_weights(model: nn.Module, update: int) -> None:
+    """UserError where the last update led to weights that are no numbers: its loss, which came
+    before it, may have been one still."""
+    if not all(bool(weight.isfinite().all()) for weight in model.parameters()):
+        raise UserError(
+            f"a weight is not a finite number after update {update}, so training stopped and "
+            f"nothing was saved after it. {REMEDY}"
+        )
 
 
 def _validated(validate: Validate, model: nn.Module) -> Validation:
