@@ -133,6 +133,25 @@ def test_options_before_the_recipe_are_refused(capsys, here, flags):
     assert not list(here.iterdir())
 
 
+@pytest.mark.parametrize(
+    ("output", "why"),
+    [
+        ("afile", "afile: there is a file of that name"),
+        ("afile/x", "Not a directory"),
+    ],
+)
+def test_a_folder_that_cannot_be_made_is_named(capsys, here, output, why):
+    pairs(here / "mine.tsv")
+    (here / "afile").write_text("mine\n")
+    before = contents(here)
+    status, _, err = regard(capsys, "mine.tsv", *SMALL, "--run", output)
+    assert (status, err.count("\n")) == (1, 1)
+    assert why in err
+    status = main.run(["data", "numbers", "-o", f"{output}/x.tsv"])
+    assert (status, why in capsys.readouterr().err) == (1, True)
+    assert contents(here) == before
+
+
 def test_weights_that_run_away_are_one_line_and_no_model(capsys, here):
     data = pairs(here / "mine.tsv")
     wild = ("--training.learning-rate", "1e30", "--training.clip", "None")

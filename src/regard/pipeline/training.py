@@ -16,6 +16,7 @@ from regard.config import Experiment, TrainingConfig
 from regard.data.batching import BatchSettings, PairBatches
 from regard.data.text import Pair
 from regard.errors import UserError
+from regard.files import make_folder
 from regard.metrics import text as metrics
 from regard.models.seq2seq import Seq2Seq
 from regard.pipeline import prepare
@@ -182,7 +183,7 @@ def _with_max_ratio(experiment: Experiment, batches: PairBatches) -> Experiment:
 def _write(
     folder: RunFolder, experiment: Experiment, tokenizers: Tokenizers, split: prepare.Split
 ) -> None:
-    folder.path.mkdir(parents=True, exist_ok=True)
+    make_folder(folder.path)
     tokenizers.save(folder)
     for path, pairs in ((folder.dev, split.dev), (folder.test, split.test)):
         if pairs:

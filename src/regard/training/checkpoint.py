@@ -23,7 +23,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from regard.errors import UserError
-from regard.files import whole
+from regard.files import make_folder, whole
 from regard.training.settings import Batches, TrainingSettings
 
 MAY_CHANGE = {"length", "patience", "validate_every", "log_every", "save_seconds"}
@@ -89,7 +89,7 @@ class Checkpoints:
                 for moment, value in adam.state.get(weight, {}).items():
                     tensors[f"{moment}.{name}"] = value
             about = {"standing": asdict(standing), "facts": dict(self.facts)}
-            self.state.parent.mkdir(exist_ok=True)
+            make_folder(self.state.parent)
             _write(self.state, tensors, {"training": json.dumps(about)})
 
     def check(self, *, resume: bool) -> None:
@@ -114,7 +114,7 @@ class Checkpoints:
             standing = _read_about(self.state)["standing"]
             return Standing(**{**standing, "sums": Sums(**standing["sums"])})
         if self.folder:
-            self.folder.mkdir(parents=True, exist_ok=True)
+            make_folder(self.folder)
         standing = Standing()
         self.save(standing, model, adam)  # from the first moment there is something to resume
         return standing
