@@ -1,11 +1,14 @@
 """The demo's own care: what it may remove."""
 
+import json
+import signal
 from dataclasses import replace
 
 import pytest
 
 from regard import recipes
 from regard.cli import main
+from regard.cli.progress import TrainingView
 from regard.pipeline.training import train
 from tests.pipeline.conftest import small
 
@@ -32,6 +35,26 @@ def test_a_demo_replaces_a_demo_and_leaves_other_files(quick, capsys, tmp_path):
     assert (folder / "notes.txt").read_text() == "mine\n"
     assert (folder / "log.jsonl").stat().st_mtime_ns > before
     assert capsys.readouterr().err == ""
+
+
+class Interrupting(TrainingView):
+    """A person who presses Ctrl-C after the fifth update."""
+
+    def on_update(self, progress):
+        super().on_update(progress)
+        if progress.update == 5:
+            signal.raise_signal(signal.SIGINT)
+
+
+def test_an_interrupted_demo_says_how_to_go_on_and_does(quick, capsys, tmp_path, monkeypatch):
+    folder = tmp_path / "my demo"
+    with monkeypatch.context() as context:
+        context.setattr("regard.cli.train.TrainingView", Interrupting)
+        assert main.run(["demo", "--run", str(folder)]) == 130
+    assert f"go on with: regard demo --run '{folder}'" in capsys.readouterr().out
+    assert main.run(["demo", "--run", str(folder)]) == 0
+    lines = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
+    assert [line["reason"] for line in lines if line["kind"] == "end"] == ["finished"]
 
 
 @pytest.mark.parametrize("text", ["name: my website\n", "title: my website\n", "- a\n- b\n"])

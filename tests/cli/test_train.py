@@ -1,6 +1,10 @@
 """`regard train`: which recipe, which file, which folder."""
 
 import io
+import shlex
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -29,6 +33,15 @@ def regard(capsys, *arguments):
     status = main.run(["train", *map(str, arguments)])
     captured = capsys.readouterr()
     return status, captured.out, captured.err
+
+
+class Interrupting(progress.TrainingView):
+    """A person who presses Ctrl-C after the first update."""
+
+    def on_update(self, progress):
+        super().on_update(progress)
+        if progress.update == 1:
+            signal.raise_signal(signal.SIGINT)
 
 
 def contents(folder):
@@ -176,3 +189,31 @@ def test_the_cursor_comes_back_after_an_error(monkeypatch):
     with pytest.raises(UserError):
         diverge()
     assert screen.getvalue().rindex("\x1b[?25h") > screen.getvalue().rindex("\x1b[?25l")
+
+
+def test_the_hint_after_an_interruption_can_be_pasted(capsys, here, monkeypatch):
+    data = pairs(here / "my pairs.tsv")
+    monkeypatch.setattr("regard.cli.train.TrainingView", Interrupting)
+    given = (data, "--run", "a run", *SMALL, "--training.log-every", 1)
+    status, out, _ = regard(capsys, *given)
+    assert status == 130
+    _, _, command = out.rpartition("go on with: ")
+    monkeypatch.undo()
+    monkeypatch.chdir(here)
+    assert main.run(shlex.split(command)[1:]) == 0
+
+
+def test_training_goes_on_where_nobody_reads(here):
+    data = pairs(here / "mine.tsv")
+    command = [sys.executable, "-m", "regard.cli.main", "train", data, *SMALL]
+    training = subprocess.Popen(
+        [*command, "--training.epochs", "3"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    training.stdout.readline()
+    training.stdout.close()
+    assert training.stderr.read().count("going on without it") == 1
+    assert training.wait() == 0
+    assert '"finished"' in RunFolder(here / "runs" / "mine").log.read_text()

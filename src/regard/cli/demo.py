@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,6 +11,7 @@ import tyro
 
 from regard import recipes
 from regard.cli import show
+from regard.cli.progress import say
 from regard.cli.train import watching
 from regard.config import Experiment
 from regard.errors import UserError
@@ -28,11 +30,11 @@ class Options:
     to cross), score on numbers never seen, and show what each letter looked at."""
 
     run: Path = Path("runs/demo")
-    """The run folder; an earlier demo in it is replaced."""
+    """The run folder; an earlier demo in it is replaced, an interrupted one goes on."""
 
 
-def run(arguments: list[str]) -> None:
-    """From nothing to pictures."""
+def run(arguments: list[str]) -> int:
+    """From nothing to pictures; 130 where it was interrupted."""
     options = tyro.cli(Options, args=arguments, prog="regard demo")
     from regard.data.text import read_pairs
     from regard.pipeline.evaluation import evaluate, save
@@ -41,12 +43,13 @@ def run(arguments: list[str]) -> None:
 
     folder = RunFolder(options.run)
     experiment = recipes.load(recipes.find("numbers"))
-    _clear(folder, experiment)
-    print(experiment.about)
+    resume = _clear(folder, experiment)
+    say(experiment.about)
     with watching() as begin:
-        end = train(experiment, options.run, begin=begin)
+        end = train(experiment, options.run, resume=resume, begin=begin)
     if end.interrupted:
-        return
+        say(f"saved; go on with: {shlex.join(['regard', 'demo', '--run', str(options.run)])}")
+        return 130
 
     translator = Translator.load(options.run)
     evaluation = evaluate(translator, read_pairs(folder.test).pairs, experiment.search)
@@ -64,27 +67,33 @@ def run(arguments: list[str]) -> None:
         for path in _pictures(folder):
             show.save_picture(shown.trace, path)
             print(path)
-    print(f'\nGo on:  .venv/bin/regard plot {options.run} "sixty-one" -o sixty-one.png')
+    place = shlex.quote(str(options.run))
+    print(f'\nGo on:  .venv/bin/regard plot {place} "sixty-one" -o sixty-one.png')
+    return 0
 
 
 def _pictures(folder: RunFolder) -> tuple[Path, ...]:
     return folder.path / "attention.png", folder.path / "attention.json"
 
 
-def _clear(folder: RunFolder, experiment: Experiment) -> None:
-    """Remove what an earlier demo wrote and nothing else; UserError where it was no demo."""
+def _clear(folder: RunFolder, experiment: Experiment) -> bool:
+    """Remove what an earlier demo wrote and nothing else; UserError where it was no demo. True, and
+    nothing is removed, where it came to no results and can be resumed."""
     found = [path for path in (*folder.files, *_pictures(folder)) if path.exists()]
     if not found and not folder.state.exists():
-        return
+        return False
     if not folder.config.is_file() or not _is_same(folder.experiment(), experiment):
         names = ", ".join(path.name for path in found) or folder.state.name
         raise UserError(
             f"{folder.path} holds {names}, and not from a demo: name another folder with --run"
         )
+    if any(folder.state.glob("*.safetensors")) and not folder.results.exists():
+        return True
     for path in (*found, *folder.state.glob("*.safetensors")):
         path.unlink()
     with suppress(OSError):  # not there, or not empty: then training says so
         folder.state.rmdir()
+    return False
 
 
 def _is_same(was: Experiment, now: Experiment) -> bool:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -91,7 +93,7 @@ class TrainingView:
     def on_end(self, line: EndLine) -> None:
         self._stop()
         score = "" if line.score is None else f", best dev score {line.score:.2f}"
-        print(f"{line.reason} after {line.update} updates, {line.seconds:.0f} s{score}")
+        say(f"{line.reason} after {line.update} updates, {line.seconds:.0f} s{score}")
 
     def _stop(self) -> None:
         if self._bar.live.is_started:
@@ -101,7 +103,18 @@ class TrainingView:
         if self._bar.live.is_started and not self._bar.disable:
             self._bar.console.print(text, markup=False, highlight=False)
         else:
-            print(text, flush=True)
+            say(text)
+
+
+def say(text: str) -> None:
+    """One line on the standard output. Where nobody reads it any more, as after `| head`, that is
+    said once and the work goes on without."""
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        with Path(os.devnull).open("w") as nothing:
+            os.dup2(nothing.fileno(), sys.stdout.fileno())
+        warn("nobody reads the output any more: going on without it")
 
 
 def warn(text: str) -> None:

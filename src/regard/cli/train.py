@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields, replace
 from itertools import pairwise
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from regard import recipes
-from regard.cli.progress import TrainingView, warn
+from regard.cli.progress import TrainingView, say, warn
 from regard.config import DataConfig, Experiment
 from regard.errors import UserError
 from regard.pipeline.folder import RunFolder
@@ -51,9 +52,11 @@ def run(arguments: list[str]) -> int:
             "--training.metric chrf or exact_match"
         )
     if end.interrupted:
-        print(f"saved; go on with: regard train {options.recipe} --run {folder} --resume")
+        again = shlex.join(["regard", "train", options.recipe, "--run", str(folder), "--resume"])
+        say(f"saved; go on with: {again}")
         return 130
-    print(f'try it: regard translate {folder}    regard plot {folder} "some text"')
+    run = shlex.quote(str(folder))
+    say(f'try it: regard translate {run}    regard plot {run} "some text"')
     return 0
 
 
@@ -138,12 +141,11 @@ def watching() -> Iterator[Callable[[Plan], TrainingView]]:
 def _announce(plan: Plan) -> TrainingView:
     """Say what is about to be trained, and give who watches."""
     for line in plan.left_out:
-        print(line)
-    print(
+        say(line)
+    say(
         f"{plan.num_pairs:,} pairs, {plan.num_dev:,} for the dev score; vocabulary "
         f"{plan.num_source:,} and {plan.num_target:,}; {plan.num_parameters:,} parameters; "
-        f"{plan.precision} on {plan.device}; run {plan.folder.path}",
-        flush=True,
+        f"{plan.precision} on {plan.device}; run {plan.folder.path}"
     )
     return TrainingView(lines=plan.num_dev == 0)
 
