@@ -217,3 +217,24 @@ def test_training_goes_on_where_nobody_reads(here):
     assert training.stderr.read().count("going on without it") == 1
     assert training.wait() == 0
     assert '"finished"' in RunFolder(here / "runs" / "mine").log.read_text()
+
+
+def test_a_curve_that_cannot_be_drawn_is_said(capsys, here):
+    data = pairs(here / "mine.tsv")
+    assert regard(capsys, data, *SMALL, "--training.epochs", 1)[0] == 0
+    curve = here / "runs" / "mine" / "curve.png"
+    curve.unlink()
+    (curve / "in the way").mkdir(parents=True)
+    status, out, err = regard(capsys, data, "--resume", "--training.epochs", 2)
+    assert (status, err.count("\n")) == (1, 1)
+    assert "curve.png" in err
+    assert "try it" in out
+
+
+def test_a_log_without_a_line_to_draw_is_no_mistake(capsys, here, monkeypatch):
+    monkeypatch.setattr("regard.cli.train.TrainingView", Interrupting)
+    data = pairs(here / "mine.tsv")
+    held_out = ("--data.dev-size", 0, "--data.test-size", 0, "--data.batch-sentences", 4)
+    status, _, err = regard(capsys, data, *SMALL, *held_out)
+    assert (status, err) == (130, "")
+    assert not (here / "runs" / "mine" / "curve.png").exists()

@@ -44,7 +44,6 @@ def run(arguments: list[str]) -> int:
     folder = folder_of(options)
     with watching() as begin:
         end = train(options.experiment, folder, resume=options.resume, begin=begin)
-    _draw_curve(folder)
     if end.score == 0 and options.experiment.training.metric == "bleu":
         warn(
             "BLEU was 0 at every validation, so that the dev loss alone chose the weights. It is 0 "
@@ -54,9 +53,11 @@ def run(arguments: list[str]) -> int:
     if end.interrupted:
         again = shlex.join(["regard", "train", options.recipe, "--run", str(folder), "--resume"])
         say(f"saved; go on with: {again}")
+        _draw_curve(folder)
         return 130
     run = shlex.quote(str(folder))
     say(f'try it: regard translate {run}    regard plot {run} "some text"')
+    _draw_curve(folder)
     return 0
 
 
@@ -151,9 +152,9 @@ def _announce(plan: Plan) -> TrainingView:
 
 
 def _draw_curve(folder: Path) -> None:
+    """Unless there is nothing to draw yet, as where an interruption came before the first line."""
     from regard.viewing import curve
 
     run_folder = RunFolder(folder)
-    # an interruption may come before the log has a line to draw
-    with contextlib.suppress(UserError):
+    if any(record["kind"] in ("train", "dev") for record in curve.read_log(run_folder.log)):
         curve.save(run_folder.log, run_folder.curve)
