@@ -183,8 +183,9 @@ class TrainingConfig:
     """Updates (or, with log_by epoch, epochs) between lines of the log."""
     log_by: Literal["update", "epoch"] = "update"
     """What log_every counts."""
-    metric: Literal["bleu", "chrf", "exact_match"] = "bleu"
-    """The dev score, always by decoding freely."""
+    metric: Literal["bleu", "chrf", "exact_match"] = "chrf"
+    """The dev score, always by decoding freely; of equal ones the lower dev loss is better. BLEU
+    is 0 where targets have fewer than four words."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """`auto` takes a GPU where there is one."""
     seed: int = 1
@@ -242,6 +243,10 @@ class Experiment:
     search: SearchConfig = field(default_factory=SearchConfig)
 
     def __post_init__(self) -> None:
+        if self.name in ("", ".", "..") or any(sign in self.name for sign in "/\\\0"):
+            raise UserError(
+                f"name is {self.name!r}: expected the name of one folder, as it becomes runs/NAME"
+            )
         shared = self.data.shared_vocabulary or self.data.vocabulary is not None
         if self.model.tied == "all" and not shared:
             raise UserError(

@@ -35,6 +35,16 @@ def whole(path: Path) -> Iterator[Path]:
         raise UserError(f"cannot write {path}: {error.strerror or error}") from error
 
 
+def make_folder(path: Path) -> None:
+    """Make a folder and those above it; UserError where that cannot be."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except FileExistsError as error:
+        raise UserError(f"cannot make the folder {path}: there is a file of that name") from error
+    except OSError as error:
+        raise UserError(f"cannot make the folder {path}: {error.strerror or error}") from error
+
+
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Keeps out whoever else asks for this folder's lock, another process too, until the block has

@@ -12,8 +12,10 @@ import pytest
 from regard.cli import main
 from regard.cli.progress import TrainingView
 from regard.pipeline.training import train
-from regard.training.log import DevLine, EndLine, Example, Validation
+from regard.training.log import DevLine, Example, Validation
 from tests.pipeline.conftest import small
+
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
 @pytest.fixture(scope="module")
@@ -183,34 +185,6 @@ def test_who_stops_reading_is_told_nothing():
     assert (done.returncode, done.stderr) == (1, b"")
 
 
-def test_training_that_nobody_reads_says_that_it_stopped(tmp_path):
-    data = tmp_path / "mine.tsv"
-    data.write_text("".join(f"w{number}\tv{number}\n" for number in range(40)))
-    read, write = os.pipe()
-    os.close(read)
-    done = as_person("train", str(data), "--run", str(tmp_path / "run"), stdout=write)
-    os.close(write)
-    assert one_line(done), done.stderr
-    assert b"--resume goes on" in done.stderr
-
-
-def interrupted(*arguments, **how):
-    del arguments, how
-    return EndLine(update=3, epoch=1, reason="interrupted", score=None, seconds=1.0)
-
-
-def test_what_was_interrupted_says_how_to_go_on(capsys, monkeypatch, tmp_path):
-    monkeypatch.setattr("regard.pipeline.training.train", interrupted)
-    monkeypatch.chdir(tmp_path)
-    status, out, _ = regard(capsys, "demo", "--run", "my runs/demo")
-    assert status == 130
-    assert out.endswith("regard train numbers --run 'my runs/demo' --resume\n")
-    Path("my pairs.tsv").write_text("a\tb\n")
-    status, out, _ = regard(capsys, "train", "my pairs.tsv")
-    assert status == 130
-    assert out.endswith("regard train 'my pairs.tsv' --run 'runs/my pairs' --resume\n")
-
-
 def test_score_prints_a_log_probability_for_each_pair(capsys, run, tmp_path):
     pairs = tmp_path / "pairs.tsv"
     pairs.write_text("a b\ta b\nc\tx y z\n")
@@ -318,6 +292,31 @@ def test_train_takes_a_file_of_pairs_and_flags(capsys, tmp_path):
     assert status == 0
     assert "30 pairs, 5 for the dev score" in out
     assert (tmp_path / "run" / "curve.png").exists()
+
+
+def word_to_word(path):
+    """A file of pairs of one word each."""
+    path.write_text("".join(f"{4 * letter}\t{2 * letter}\n" for letter in LETTERS))
+    return path
+
+
+def test_targets_of_one_word_do_not_keep_the_first_weights(capsys, tmp_path):
+    data, run = word_to_word(tmp_path / "mine.tsv"), tmp_path / "run"
+    given = ("train", data, "--run", run, "--data.dev-path", data, "--data.tokenizer", "characters")
+    small = ("--model.hidden", 16, "--model.embedding", 16, "--training.learning-rate", 0.02)
+    status, out, err = regard(capsys, *given, *small, "--training.epochs", 4)
+    assert (status, err) == (0, "")
+    assert out.count("chrF") == 4
+    shutil.rmtree(run)
+    bleu = ("--training.metric", "bleu", "--training.epochs", 3)
+    _, _, err = regard(capsys, *given, *small, *bleu)
+    assert "BLEU was 0 at every validation" in err
+    assert err.count("\n") == 1
+    lines = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
+    dev = [line for line in lines if line["kind"] == "dev"]
+    losses = [line["loss"] for line in dev]
+    assert losses == sorted(losses, reverse=True)
+    assert [line["best"] for line in dev] == [True, True, True]
 
 
 def test_resuming_needs_no_flag_twice(capsys, tmp_path):

@@ -97,16 +97,53 @@ def test_a_run_is_not_resumed_on_other_pairs(tmp_path):
     train(experiment, tmp_path / "run", resume=True)
 
 
-def test_what_was_refused_or_killed_before_it_began_leaves_the_folder_free(tmp_path):
+def test_a_run_is_not_resumed_on_other_dev_pairs(tmp_path):
+    dev = tmp_path / "held.tsv"
+    dev.write_text("a b\ta b\n" * 5)
+    experiment = small(epochs=1)
+    experiment = replace(experiment, data=replace(experiment.data, dev_path=dev))
+    train(experiment, tmp_path / "run")
+    before = contents(tmp_path / "run")
+    dev.write_text("a b\ta b\n" * 4)
+    longer = replace(experiment, training=small(epochs=2).training)
+    with pytest.raises(UserError, match=r"pairs for the dev score are not those of its dev.tsv"):
+        train(longer, tmp_path / "run", resume=True)
+    assert contents(tmp_path / "run") == before
+    dev.write_text("a b\ta b\n" * 5)
+    train(longer, tmp_path / "run", resume=True)
+
+
+def test_what_was_refused_leaves_the_folder_free(tmp_path):
     experiment = small(patience=2)
     none = replace(experiment, data=replace(experiment.data, dev_size=0))
     with pytest.raises(UserError, match="patience needs dev scores"):
         train(none, tmp_path / "run")
     assert not (tmp_path / "run").exists()
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "config.yaml").write_text("name: killed\n")
     train(small(epochs=1), tmp_path / "run")
     assert Translator.load(tmp_path / "run").experiment.name == "small"
+
+
+@pytest.mark.parametrize("name", ["config.yaml", "dev.tsv", "test.tsv", "log.jsonl", "curve.png"])
+def test_files_that_no_run_wrote_are_not_written_over(tmp_path, name):
+    (tmp_path / name).write_text("mine\n")
+    (tmp_path / "notes.txt").write_text("mine, too\n")
+    before = contents(tmp_path)
+    with pytest.raises(UserError, match=f"{name}, which training would write over"):
+        train(small(epochs=1), tmp_path)
+    assert contents(tmp_path) == before
+    (tmp_path / name).unlink()
+    train(small(epochs=1), tmp_path)
+    assert (tmp_path / "notes.txt").read_text() == "mine, too\n"
+
+
+def test_the_dev_pairs_that_were_read_are_not_written_over(tmp_path):
+    dev = tmp_path / "dev.tsv"
+    dev.write_text("a b\ta b\n" * 5)
+    experiment = small(epochs=1)
+    experiment = replace(experiment, data=replace(experiment.data, dev_path=dev))
+    with pytest.raises(UserError, match=r"dev.tsv, which training would write over"):
+        train(experiment, tmp_path)
+    assert dev.read_text() == "a b\ta b\n" * 5
 
 
 def test_damaged_weights_are_said_to_be_damaged(run, tmp_path):

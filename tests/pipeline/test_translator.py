@@ -70,11 +70,14 @@ def test_a_trace_is_what_was_written(translator):
 
 
 def test_scores_of_what_was_found_are_those_of_the_search(translator):
-    for found in translator.translate(["a b c", "z"], search=SearchConfig(max_length=30)):
-        if found.trace.target.pieces[-1] == "<eos>":
-            (scored,) = translator.score([(found.source, found.text)])
-            assert scored.score == pytest.approx(found.score, abs=1e-4)
-            np.testing.assert_allclose(scored.attention, found.attention, atol=1e-5)
+    search = SearchConfig(max_length=30, length_penalty=0.0)  # a sum, as `score` gives
+    found = translator.translate(["a b c", "z"], search=search)
+    ended = [each for each in found if each.trace.target.pieces[-1] == "<eos>"]
+    assert ended
+    for each in ended:
+        (scored,) = translator.score([(each.source, each.text)])
+        assert scored.score == pytest.approx(each.score, abs=1e-4)
+        np.testing.assert_allclose(scored.attention, each.attention, atol=1e-5)
 
 
 def test_a_more_probable_target_scores_higher(translator):

@@ -45,9 +45,10 @@ def coverage(decoder, memories, start, text):
 
 
 def plain_beam(decoder, memories, limits, settings, rank):
-    """One sentence's beam search in lists, a text at a time, with no bound that ends it early:
-    only `patience` and the maximum do. `rank` is from text and log probabilities to its score."""
-    living, complete, ended = [((), [])], [], 0
+    """One sentence's beam search in lists, a text at a time, with no bound that ends it early: it
+    runs to the maximum, or, with early stopping, until the worst of the `size` best complete texts
+    is no worse than any that lives. `rank` is from text and log probabilities to its score."""
+    living, complete = [((), [])], []
     for position in range(limits.maximum):
         candidates = []
         for text, values in living:
@@ -61,8 +62,12 @@ def plain_beam(decoder, memories, limits, settings, rank):
         kept = candidates[: settings.size]
         over = [c for c in kept if c[0][-1] == limits.end]
         living = [c for c in kept if c[0][-1] != limits.end]
-        complete, ended = complete + over, ended + len(over)
-        if ended >= settings.patience * settings.size or not living:
+        complete = complete + over
+        ranks = sorted((rank(*c) for c in complete), reverse=True)
+        beaten = len(ranks) >= settings.size and all(
+            rank(*c) <= ranks[settings.size - 1] for c in living
+        )
+        if not living or (settings.early_stopping and beaten):
             break
     if position + 1 == limits.maximum:
         complete += living

@@ -98,17 +98,17 @@ def test_a_wide_beam_ranks_every_text_as_brute_force_does(limits, beta, penalty)
     vocabulary=strategies.sampled_from([4, VOCABULARY]),
     size=strategies.integers(1, 6),
     maximum=strategies.integers(1, 7),
-    patience=strategies.sampled_from([1.0, 2.0, math.inf]),
+    early_stopping=strategies.booleans(),
     penalty=strategies.sampled_from(LENGTH_PENALTIES),
     data=strategies.data(),
 )
 def test_a_narrow_beam_is_the_plain_search_and_stops_early_without_loss(
-    seed, vocabulary, size, maximum, patience, penalty, data
+    seed, vocabulary, size, maximum, early_stopping, penalty, data
 ):
     num_best = data.draw(strategies.integers(1, size))
     minimum = data.draw(strategies.integers(0, 3))
     decoder, given = FakeDecoder(vocabulary, seed), memories([4, 2, 3], seed)
-    setting = BeamSettings(size, num_best, penalty, patience=patience)
+    setting = BeamSettings(size, num_best, penalty, early_stopping=early_stopping)
     maxima = torch.tensor([maximum, 1, 5])
     result = beam(decoder, given, Limits(maximum=maxima, minimum=minimum, **LIMITS), setting)
     for row, found in enumerate(result):
@@ -136,6 +136,43 @@ def test_a_short_text_does_not_end_a_search_that_a_longer_one_would_win():
         assert best.tokens == text
         assert best.score == pytest.approx(score)
         assert (decoder.num_steps == 1) == isinstance(penalty, NoPenalty)
+
+
+@pytest.mark.parametrize("early_stopping", [True, False])
+@pytest.mark.parametrize("penalty", LENGTH_PENALTIES, ids=str)
+def test_ended_texts_do_not_end_a_search_that_a_likelier_one_leads(penalty, early_stopping):
+    """After two steps two texts have ended, with 0.1 and 0.09; one with 0.81 wants only its end."""
+    script = torch.tensor([[0, 0, 0.1, 0.9], [0, 0, 0.1, 0.9], [0, 0, 1, 0], [0, 0, 1, 0]])
+    limits = Limits(start=START, end=END, maximum=4)
+    setting = BeamSettings(2, 1, penalty, early_stopping=early_stopping)
+    ((best,),) = beam(ScriptDecoder(script), memories([3]), limits, setting)
+    assert best.tokens == (3, 3, END)
+
+
+def test_early_stopping_does_not_wait_for_certainties_to_come():
+    """What lives has a worse mean than both that ended; only a very long text could still win."""
+    script = torch.tensor([[0, 0, 0.6, 0.4], [0, 0, 0.8, 0.2], *[[0, 0, 0.5, 0.5]] * 7])
+    limits = Limits(start=START, end=END, maximum=9)
+    steps = []
+    for early_stopping in (True, False):
+        decoder = ScriptDecoder(script)
+        setting = BeamSettings(2, 1, early_stopping=early_stopping)
+        ((best,),) = beam(decoder, memories([3]), limits, setting)
+        assert best.tokens == (END,)
+        steps.append(decoder.num_steps)
+    assert steps[0] == 2 < steps[1] < 9
+
+
+def test_the_best_does_not_depend_on_how_many_are_asked_for():
+    decoder, given = FakeDecoder(VOCABULARY, seed=4), memories([4, 2, 3, 6])
+    limits = Limits(maximum=9, **LIMITS)
+    for early_stopping in (True, False):
+        asked = [
+            texts(beam(decoder, given, limits, BeamSettings(4, n, early_stopping=early_stopping)))
+            for n in (1, 2, 4)
+        ]
+        for fewer, count in zip(asked[:2], (1, 2), strict=True):
+            assert fewer == [found[:count] for found in asked[2]]
 
 
 def test_what_cannot_be_is_not_counted_as_ended():
@@ -275,7 +312,6 @@ def test_no_sentences_give_no_hypotheses():
         (dict(size=0), "size is 0"),
         (dict(size=3, num_best=4), "num_best is 4"),
         (dict(coverage_penalty=-0.1), "coverage_penalty"),
-        (dict(patience=0.0), "patience"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(arguments, message):

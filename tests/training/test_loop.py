@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from safetensors.torch import load_file
 from torch.nn import functional as F
 
 from regard.errors import UserError
@@ -199,6 +200,27 @@ def test_the_best_model_is_kept_and_patience_ends_training(tmp_path):
     assert (again.reason, again.update) == ("patience", 8)
 
 
+def test_of_equal_scores_the_lower_loss_is_better(tmp_path):
+    model, kept, seen = tiny_model(), tiny_model(seed=4), []
+    scored = [(0.0, 2.0), (0.0, 1.5), (0.0, 1.7), (0.0, 1.5), (-1.0, 0.1), (0.0, None)]
+
+    def validate(model):
+        seen.append(weights(model))
+        score, loss = scored[len(seen) - 1]
+        return Validation(score, "scripted", loss)
+
+    settings = TrainingSettings(length=Period(6), validate_every=Period(1), patience=4)
+    for length in (2, 6):  # the losses are remembered where a run is resumed
+        longer = replace(settings, length=Period(length))
+        resume = length > 2
+        end = train(model, BATCHES, longer, validate=validate, folder=tmp_path, resume=resume)
+    assert (end.reason, end.update) == ("finished", 6)
+    load_weights(kept, tmp_path / "model.safetensors")
+    assert_same(weights(kept), seen[1])
+    dev = [line for line in log(tmp_path) if line["kind"] == "dev"]
+    assert [line["best"] for line in dev] == [True, True, False, False, False, False]
+
+
 def test_without_dev_scores_the_last_model_is_kept(tmp_path):
     model, kept = tiny_model(), tiny_model(seed=4)
     train(model, BATCHES, TrainingSettings(length=Period(3)), folder=tmp_path)
@@ -350,6 +372,30 @@ def test_what_is_not_a_number_is_named_and_not_kept(tmp_path, what, said, moment
     )
     assert end.update == 4
     assert all(weight.isfinite().all() for weight in good.parameters())
+
+
+@pytest.mark.parametrize("moment", ["validate", "save", "end"])
+def test_weights_that_are_no_numbers_are_not_kept(tmp_path, moment):
+    """The loss of the update that led to them was a number still."""
+    model = tiny_model()
+
+    class Spoiling(Watcher):
+        def on_update(self, progress):
+            super().on_update(progress)
+            if progress.update == 3:
+                model.output.weight.data[2, 3] = torch.inf
+
+    settings = TrainingSettings(
+        length=Period(3 if moment == "end" else 9),
+        validate_every=Period(3 if moment == "validate" else 99),
+        save_seconds=0.0 if moment == "save" else 99.0,
+    )
+    validate = scripted() if moment == "validate" else None
+    given = dict(validate=validate, report=Spoiling(), folder=tmp_path)
+    with pytest.raises(UserError, match=r"not a finite number after update 3.*learning rate"):
+        train(model, BATCHES, settings, **given)
+    kept = load_file(tmp_path / "state" / "training.safetensors")
+    assert all(tensor.isfinite().all() for tensor in kept.values())
 
 
 def test_training_also_runs_beside_the_main_thread():

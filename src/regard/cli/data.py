@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-from regard.files import whole
+from regard.files import make_folder, whole
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ def run(arguments: list[str]) -> None:
     """Write one file of pairs and say where."""
     options = tyro.cli(Options, args=arguments, prog="regard data")
     output = options.output or Path("data") / f"{options.name}.tsv"
-    output.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(output.parent)
     if options.name == "tatoeba":
         from regard.cli.progress import counting
         from regard.data.sources import tatoeba

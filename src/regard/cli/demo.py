@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import shlex
-import shutil
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import tyro
 
 from regard import recipes
 from regard.cli import show
-from regard.cli.train import announce, resuming
+from regard.cli.progress import say
+from regard.cli.train import watching
+from regard.config import Experiment
+from regard.errors import UserError
+from regard.pipeline.folder import RunFolder
 
 EXAMPLES = (
     "four hundred twenty-three",
@@ -26,7 +30,7 @@ class Options:
     to cross), score on numbers never seen, and show what each letter looked at."""
 
     run: Path = Path("runs/demo")
-    """The run folder; an earlier demo in it is replaced."""
+    """The run folder; an earlier demo in it is replaced, an interrupted one goes on."""
 
 
 def run(arguments: list[str]) -> int:
@@ -34,18 +38,17 @@ def run(arguments: list[str]) -> int:
     options = tyro.cli(Options, args=arguments, prog="regard demo")
     from regard.data.text import read_pairs
     from regard.pipeline.evaluation import evaluate, save
-    from regard.pipeline.folder import RunFolder
     from regard.pipeline.training import train
     from regard.pipeline.translator import Translator
 
     folder = RunFolder(options.run)
-    if folder.config.exists():
-        shutil.rmtree(options.run)
     experiment = recipes.load(recipes.find("numbers"))
-    print(experiment.about)
-    end = train(experiment, options.run, begin=announce)
+    resume = _clear(folder, experiment)
+    say(experiment.about)
+    with watching() as begin:
+        end = train(experiment, options.run, resume=resume, begin=begin)
     if end.interrupted:
-        print(f"saved; go on with: {resuming('numbers', options.run)}")
+        say(f"saved; go on with: {shlex.join(['regard', 'demo', '--run', str(options.run)])}")
         return 130
 
     translator = Translator.load(options.run)
@@ -61,9 +64,38 @@ def run(arguments: list[str]) -> int:
     shown = translator.translate(EXAMPLES[0])
     if shown.trace is not None:
         show.attention_map(shown.trace)
-        for name in ("attention.png", "attention.json"):
-            show.save_picture(shown.trace, options.run / name)
-            print(options.run / name)
-    run_path = shlex.quote(str(options.run))
-    print(f'\nGo on:  .venv/bin/regard plot {run_path} "sixty-one" -o sixty-one.png')
+        for path in _pictures(folder):
+            show.save_picture(shown.trace, path)
+            print(path)
+    place = shlex.quote(str(options.run))
+    print(f'\nGo on:  .venv/bin/regard plot {place} "sixty-one" -o sixty-one.png')
     return 0
+
+
+def _pictures(folder: RunFolder) -> tuple[Path, ...]:
+    return folder.path / "attention.png", folder.path / "attention.json"
+
+
+def _clear(folder: RunFolder, experiment: Experiment) -> bool:
+    """Remove what an earlier demo wrote and nothing else; UserError where it was no demo. True, and
+    nothing is removed, where it came to no results and can be resumed."""
+    found = [path for path in (*folder.files, *_pictures(folder)) if path.exists()]
+    if not found and not folder.state.exists():
+        return False
+    if not folder.config.is_file() or not _is_same(folder.experiment(), experiment):
+        names = ", ".join(path.name for path in found) or folder.state.name
+        raise UserError(
+            f"{folder.path} holds {names}, and not from a demo: name another folder with --run"
+        )
+    if any(folder.state.glob("*.safetensors")) and not folder.results.exists():
+        return True
+    for path in (*found, *folder.state.glob("*.safetensors")):
+        path.unlink()
+    with suppress(OSError):  # not there, or not empty: then training says so
+        folder.state.rmdir()
+    return False
+
+
+def _is_same(was: Experiment, now: Experiment) -> bool:
+    """But for the ratio of lengths, which training adds."""
+    return replace(was, search=replace(was.search, max_ratio=now.search.max_ratio)) == now

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -57,12 +59,19 @@ def _bar(console: Console) -> Progress:
 class TrainingView:
     """Watches training: a bar with loss, speed and time left, and a line for each validation.
 
-    Lines of the training loss are printed too where there is no dev score to print."""
+    Lines of the training loss are printed too where there is no dev score to print. As a context it
+    takes the bar away and gives the cursor back however training ended."""
 
     def __init__(self, *, lines: bool) -> None:
         self._lines = lines
         self._bar = _bar(Console(stderr=True))
         self._task = self._bar.add_task("training", total=None, facts="")
+
+    def __enter__(self) -> TrainingView:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._stop()
 
     def on_update(self, progress: TrainingProgress) -> None:
         self._bar.start()
@@ -89,15 +98,30 @@ class TrainingView:
             self._say(f"    {source}  ->  {output}    ({reference})")
 
     def on_end(self, line: EndLine) -> None:
-        self._bar.stop()
+        self._stop()
         score = "" if line.score is None else f", best dev score {line.score:.2f}"
-        print(f"{line.reason} after {line.update} updates, {line.seconds:.0f} s{score}")
+        say(f"{line.reason} after {line.update} updates, {line.seconds:.0f} s{score}")
+
+    def _stop(self) -> None:
+        if self._bar.live.is_started:
+            self._bar.stop()
 
     def _say(self, text: str) -> None:
         if self._bar.live.is_started and not self._bar.disable:
             self._bar.console.print(text, markup=False, highlight=False)
         else:
-            print(text, flush=True)
+            say(text)
+
+
+def say(text: str) -> None:
+    """One line on the standard output. Where nobody reads it any more, as after `| head`, that is
+    said once and the work goes on without."""
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        with Path(os.devnull).open("w") as nothing:
+            os.dup2(nothing.fileno(), sys.stdout.fileno())
+        warn("nobody reads the output any more: going on without it")
 
 
 def _short(text: str) -> str:

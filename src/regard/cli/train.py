@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import shlex
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, fields, replace
+from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
 from regard import recipes
-from regard.cli.progress import TrainingView
+from regard.cli.progress import TrainingView, say, warn
 from regard.config import DataConfig, Experiment
 from regard.errors import UserError
 from regard.pipeline.folder import RunFolder
@@ -40,32 +42,73 @@ def run(arguments: list[str]) -> int:
     from regard.pipeline.training import train
 
     folder = folder_of(options)
-    end = train(options.experiment, folder, resume=options.resume, begin=announce)
-    _draw_curve(folder)
+    with watching() as begin:
+        end = train(options.experiment, folder, resume=options.resume, begin=begin)
+    if end.score == 0 and options.experiment.training.metric == "bleu":
+        warn(
+            "BLEU was 0 at every validation, so that the dev loss alone chose the weights. It is 0 "
+            "without four words in a row that are right: where targets are short, take "
+            "--training.metric chrf or exact_match"
+        )
     if end.interrupted:
-        print(f"saved; go on with: {resuming(options.recipe, folder)}")
+        again = shlex.join(["regard", "train", options.recipe, "--run", str(folder), "--resume"])
+        say(f"saved; go on with: {again}")
+        _draw_curve(folder)
         return 130
-    quoted = shlex.quote(str(folder))
-    print(f'try it: regard translate {quoted}    regard plot {quoted} "some text"')
+    run = shlex.quote(str(folder))
+    say(f'try it: regard translate {run}    regard plot {run} "some text"')
+    _draw_curve(folder)
     return 0
-
-
-def resuming(recipe: str, folder: Path) -> str:
-    """The command that goes on with a run, ready to be pasted."""
-    return shlex.join(["regard", "train", recipe, "--run", str(folder), "--resume"])
 
 
 def parse(arguments: list[str]) -> Options:
     """The options, with the fields that the recipe (or the run to go on with) sets as their
     defaults."""
-    if not arguments or arguments[0].startswith("-"):
+    if "--run=" in arguments or ("--run", "") in pairwise(arguments):
+        raise UserError("--run is empty: expected a folder, or no --run for runs/NAME")
+    if not arguments or {"-h", "--help"} & set(arguments[:1]):
         return tyro.cli(Options, args=arguments, prog="regard train")
+    if arguments[0].startswith("-"):
+        # The recipe gives the defaults of all the options, so that it has to be known first.
+        raise UserError(
+            f"{arguments[0]} came before the recipe: name the recipe or file of pairs first, as in "
+            "`regard train RECIPE --training.epochs 5`"
+        )
     default = Options(recipe=arguments[0], experiment=_experiment(arguments[0]))
     options = tyro.cli(Options, args=arguments, prog="regard train", default=default)
     if not options.resume:
         return options
-    default = replace(default, experiment=RunFolder(folder_of(options)).experiment())
+    default = replace(default, experiment=_resumed(options, default.experiment))
     return tyro.cli(Options, args=arguments, prog="regard train", default=default)
+
+
+def _resumed(options: Options, named: Experiment) -> Experiment:
+    """The experiment of the run to go on with, on the files that were named now: where they lie
+    may have changed, and whether they hold the same is for training to say.
+
+    UserError where the run is of another recipe."""
+    folder = folder_of(options)
+    run = RunFolder(folder).experiment()
+    other = named.about != run.about or not named.about
+    if not _is_pairs(options.recipe) and options.experiment.name != run.name and other:
+        raise UserError(
+            f"{folder} is a run of {run.name}, not of {options.recipe}: name that, or another "
+            "folder with --run"
+        )
+    if named.data.path is not None and run.data.generated is not None:
+        raise UserError(
+            f"{folder} was trained on generated data ({run.data.generated}), not on "
+            f"{named.data.path}: name its recipe, or another folder with --run"
+        )
+    return replace(
+        run, data=_with_paths(run.data, named.data), model=_with_paths(run.model, named.model)
+    )
+
+
+def _with_paths(record: Any, other: Any) -> Any:
+    """The record with every path that the other one has."""
+    paths = {field.name: getattr(other, field.name) for field in fields(record)}
+    return replace(record, **{n: path for n, path in paths.items() if isinstance(path, Path)})
 
 
 def folder_of(options: Options) -> Path:
@@ -76,31 +119,42 @@ def folder_of(options: Options) -> Path:
 def _experiment(name: str) -> Experiment:
     """The recipe of this name, or the default one on a file of pairs."""
     path = Path(name)
-    if path.is_file() and path.suffix not in (".yaml", ".yml"):
-        stem = path.name.split(".")[0]
-        return Experiment(name=stem, data=DataConfig(path=path))
+    if _is_pairs(name):
+        stem = path.name.lstrip(".").split(".")[0]
+        return Experiment(name=stem or Experiment.name, data=DataConfig(path=path))
     if path.suffix in (".tsv", ".txt", ".gz"):
         raise UserError(f"{path} does not exist: a file of pairs was expected")
     return recipes.load(recipes.find(name))
 
 
-def announce(plan: Plan) -> TrainingView:
+def _is_pairs(name: str) -> bool:
+    return Path(name).is_file() and Path(name).suffix not in (".yaml", ".yml")
+
+
+@contextlib.contextmanager
+def watching() -> Iterator[Callable[[Plan], TrainingView]]:
+    """Gives what training begins with; who then watches stops when the block ends, however it
+    does."""
+    with contextlib.ExitStack() as stack:
+        yield lambda plan: stack.enter_context(_announce(plan))
+
+
+def _announce(plan: Plan) -> TrainingView:
     """Say what is about to be trained, and give who watches."""
     for line in plan.left_out:
-        print(line)
-    print(
+        say(line)
+    say(
         f"{plan.num_pairs:,} pairs, {plan.num_dev:,} for the dev score; vocabulary "
         f"{plan.num_source:,} and {plan.num_target:,}; {plan.num_parameters:,} parameters; "
-        f"{plan.precision} on {plan.device}; run {plan.folder.path}",
-        flush=True,
+        f"{plan.precision} on {plan.device}; run {plan.folder.path}"
     )
     return TrainingView(lines=plan.num_dev == 0)
 
 
 def _draw_curve(folder: Path) -> None:
+    """Unless there is nothing to draw yet, as where an interruption came before the first line."""
     from regard.viewing import curve
 
     run_folder = RunFolder(folder)
-    # an interruption may come before the log has a line to draw
-    with contextlib.suppress(UserError):
+    if any(record["kind"] in ("train", "dev") for record in curve.read_log(run_folder.log)):
         curve.save(run_folder.log, run_folder.curve)

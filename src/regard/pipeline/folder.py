@@ -57,13 +57,28 @@ class RunFolder:
     def curve(self) -> Path:
         return self.path / "curve.png"
 
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """All that training and evaluating write, but for the state."""
+        return (
+            self.config,
+            self.model,
+            self.source_tokenizer,
+            self.target_tokenizer,
+            self.log,
+            self.results,
+            self.dev,
+            self.test,
+            self.curve,
+        )
+
     def experiment(self) -> Experiment:
         """The whole experiment as it was run; UserError where this is no run folder."""
         if not self.config.is_file():
             raise UserError(
                 f"{self.path} is not a run: it has no config.yaml. Train one with `regard train`"
             )
-        return recipes.load(self.config)
+        return recipes.read(self.config)
 
     def write(self, path: Path, text: str) -> None:
         """Write a file of the run whole or not at all."""

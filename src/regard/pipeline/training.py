@@ -17,13 +17,16 @@ from regard.config import Experiment, TrainingConfig
 from regard.data.batching import BatchSettings, PairBatches
 from regard.data.text import Pair, Problem, read_lines
 from regard.errors import UserError
+from regard.files import make_folder
 from regard.metrics import text as metrics
 from regard.models.seq2seq import Seq2Seq
 from regard.pipeline import prepare
 from regard.pipeline.folder import RunFolder
 from regard.pipeline.prepare import Tokenizers
 from regard.pipeline.translator import Translator
+from regard.search import ImpossibleError
 from regard.training.checkpoint import Checkpoints, facts_of
+from regard.training.journal import REMEDY
 from regard.training.log import EndLine, Example, Reporter, Validation
 from regard.training.loop import check
 from regard.training.loop import train as run_loop
@@ -103,6 +106,8 @@ def train(
     settings = settings_of(experiment.training, precision)
     check(encoded.batches, settings, validates=bool(split.dev))
     Checkpoints(path, facts_of(settings, encoded.batches)).check(resume=resume)
+    if resume:
+        _check_dev(folder, split.dev)
     plan = Plan(
         folder=folder,
         num_pairs=len(encoded.batches),
@@ -134,6 +139,12 @@ def _check_folder(folder: RunFolder, experiment: Experiment, resume: bool) -> No
             raise UserError(
                 f"{folder.path} holds no run to resume: leave out --resume to begin one"
             )
+        in_the_way = [path.name for path in folder.files if path.exists()]
+        if in_the_way:
+            raise UserError(
+                f"{folder.path} holds no run, but {', '.join(in_the_way)}, which training would "
+                "write over: move that away, or name another folder with --run"
+            )
         return
     if not resume:
         raise UserError(
@@ -149,6 +160,20 @@ def _check_folder(folder: RunFolder, experiment: Experiment, resume: bool) -> No
             )
 
 
+def _check_dev(folder: RunFolder, dev: Sequence[Pair]) -> None:
+    """Scores on other pairs say nothing about which weights are the best."""
+    known = folder.dev.read_bytes() if folder.dev.exists() else b""
+    if known != _lines(dev).encode():
+        raise UserError(
+            f"cannot resume {folder.path}: the pairs for the dev score are not those of its "
+            f"{folder.dev.name}. Put them back, or train in a new folder"
+        )
+
+
+def _lines(pairs: Sequence[Pair]) -> str:
+    return "".join(f"{pair.source}\t{pair.target}\n" for pair in pairs)
+
+
 def _with_max_ratio(experiment: Experiment, batches: PairBatches) -> Experiment:
     if experiment.search.max_ratio is not None:
         return experiment
@@ -159,11 +184,11 @@ def _with_max_ratio(experiment: Experiment, batches: PairBatches) -> Experiment:
 def _write(
     folder: RunFolder, experiment: Experiment, tokenizers: Tokenizers, split: prepare.Split
 ) -> None:
-    folder.path.mkdir(parents=True, exist_ok=True)
+    make_folder(folder.path)
     tokenizers.save(folder)
     for path, pairs in ((folder.dev, split.dev), (folder.test, split.test)):
         if pairs:
-            folder.write(path, "".join(f"{pair.source}\t{pair.target}\n" for pair in pairs))
+            folder.write(path, _lines(pairs))
     folder.write(folder.config, recipes.dump(experiment))
 
 
@@ -221,7 +246,8 @@ def _validation(
 ) -> Callable[[nn.Module], Validation]:
     """The dev score: what the model writes freely, and its loss on the true targets."""
     data = experiment.data
-    sources = prepare.encode_sources(data, tokenizers.source, [pair.source for pair in dev])
+    texts = [pair.source for pair in dev]
+    sources = prepare.encode_sources(data, tokenizers.source, texts)
     targets = prepare.encode_targets(data, tokenizers.target, [pair.target for pair in dev])
     batches = PairBatches(sources, targets, BatchSettings(tokens=4096), experiment.training.seed)
 
@@ -230,7 +256,13 @@ def _validation(
 
     def validate(model: nn.Module) -> Validation:
         translator = Translator(experiment, tokenizers, cast(Seq2Seq, model))
-        found = translator.translate([pair.source for pair in dev], search=greedy, attention=False)
+        try:
+            found = translator.translate(texts, search=greedy, attention=False)
+        except ImpossibleError as error:
+            raise UserError(
+                "what the model writes for the dev pairs has a probability that is not a number, "
+                f"so training stopped and these weights are not kept. {REMEDY}"
+            ) from error
         outputs = [each.text for each in found]
         references = [[tokenizers.target.normalise(pair.target)] for pair in dev]
         score = measure(outputs, references)

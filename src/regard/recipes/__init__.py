@@ -48,7 +48,12 @@ def find(name: str) -> Path:
 
 
 def load(path: Path) -> Experiment:
-    """Read a page. Paths in it that exist beside it are taken from there."""
+    """Read a recipe. Paths in it that exist beside it are taken from there."""
+    return _beside(read(path), path.parent)
+
+
+def read(path: Path) -> Experiment:
+    """Read a page as it stands, as that of a run: its paths never meant files of the run folder."""
     try:
         page = yaml.safe_load(path.read_text(encoding="utf8")) or {}
     except OSError as error:
@@ -61,8 +66,7 @@ def load(path: Path) -> Experiment:
         raise UserError(f"{path}: a recipe is a page of `field: value` lines")
     _check_names(page, Experiment, path, "")
     default = _take_texts(page, Experiment(name=path.stem), f"{path}: ")
-    experiment = parse(list(_flags(page)), default, path)
-    return _beside(experiment, path.parent)
+    return parse(list(_flags(page)), default, path)
 
 
 def parse(flags: list[str], default: Experiment, path: Path) -> Experiment:

@@ -3,6 +3,7 @@
 from regard.search.beam import BeamResult, BeamSettings, beam
 from regard.search.forced import Forced, forced
 from regard.search.greedy import greedy
+from regard.search.history import ImpossibleError
 from regard.search.hypothesis import Hypothesis, HypothesisAttention, Lattice
 from regard.search.limits import Limits
 from regard.search.penalties import Average, GoogleLength, LengthPenalty, NoPenalty
@@ -16,6 +17,7 @@ __all__ = [
     "GoogleLength",
     "Hypothesis",
     "HypothesisAttention",
+    "ImpossibleError",
     "Lattice",
     "LengthPenalty",
     "Limits",

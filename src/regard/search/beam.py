@@ -18,7 +18,7 @@ import torch
 
 from regard.models.contracts import AttentionBlock, Decoder, Memory
 from regard.search.highest import highest_sums
-from regard.search.history import History, Step, impossible
+from regard.search.history import History, ImpossibleError, Step
 from regard.search.hypothesis import Hypothesis, Lattice
 from regard.search.limits import Limits, Rules
 from regard.search.penalties import Average, Coverage, LengthPenalty
@@ -29,15 +29,15 @@ from regard.shapes import Bool, Float, Int, Tensor
 class BeamSettings:
     """How wide to search and what to rank by.
 
-    `coverage_penalty` is Wu et al.'s beta. A sentence is done when `patience` times `size`
-    hypotheses have ended (Kasai et al. 2022), or when no living one can still be among the best;
-    with infinite patience only the latter counts and the search is never cut short."""
+    `coverage_penalty` is Wu et al.'s beta. A sentence is done when no living hypothesis can still
+    be among the `num_best`; with `early_stopping` also when `size` are complete and none that lives
+    has, at its present length, a better score than the worst of the `size` best of them."""
 
     size: int = 5
     num_best: int = 1
     length_penalty: LengthPenalty = field(default_factory=Average)
     coverage_penalty: float = 0.0
-    patience: float = 1.0
+    early_stopping: bool = True
 
     def __post_init__(self) -> None:
         if self.size < 1:
@@ -48,8 +48,6 @@ class BeamSettings:
             )
         if not 0 <= self.coverage_penalty < math.inf:
             raise ValueError(f"coverage_penalty is {self.coverage_penalty}: expected 0 or more")
-        if not self.patience > 0:
-            raise ValueError(f"patience is {self.patience}: expected more than 0")
 
 
 class BeamResult(Sequence[list[Hypothesis]]):
@@ -109,20 +107,20 @@ def beam(
             living, state, parents = living.keep(going), state.keep(going), parents[going]
         state = state.select(parents)
     history = History(steps, rules.end)
-    return BeamResult(_read(judged, history, settings.size), history)
+    return BeamResult(_read(judged, history, settings), history)
 
 
 @dataclass(frozen=True)
 class _Complete:
-    """The best complete hypotheses of each sentence, best first; the score is -inf where there are
-    not so many yet. A place says where one ended: step * size + slot."""
+    """The `size` best complete hypotheses of each sentence, best first; the score is -inf where
+    there are not so many yet. A place says where one ended: step * size + slot."""
 
     scores: Float[Tensor, "batch best"]
     places: Int[Tensor, "batch best"]
 
     @classmethod
-    def none(cls, rules: Rules, num_best: int) -> _Complete:
-        places = torch.zeros_like(rules.maximum)[:, None].repeat(1, num_best)
+    def none(cls, rules: Rules, size: int) -> _Complete:
+        places = torch.zeros_like(rules.maximum)[:, None].repeat(1, size)
         return cls(torch.full_like(places, -torch.inf, dtype=torch.float), places)
 
     def add(
@@ -131,9 +129,9 @@ class _Complete:
         scores, order = torch.cat([self.scores, scores], dim=1).sort(
             dim=1, descending=True, stable=True
         )
-        num_best = self.places.size(1)
+        size = self.places.size(1)
         joined = torch.cat([self.places, places.expand(scores.size(0), -1)], dim=1)
-        return _Complete(scores[:, :num_best], joined.gather(1, order[:, :num_best]))
+        return _Complete(scores[:, :size], joined.gather(1, order[:, :size]))
 
     def keep(self, sentences: Int[Tensor, "kept"]) -> _Complete:
         return _Complete(self.scores[sentences], self.places[sentences])
@@ -149,7 +147,6 @@ class _Living:
     tokens: Int[Tensor, "batch hypothesis"]
     totals: Float[Tensor, "batch hypothesis"]
     complete: _Complete
-    num_ended: Int[Tensor, "batch"]
     coverage: Coverage | None
 
     @classmethod
@@ -160,8 +157,7 @@ class _Living:
             rules.maximum,
             tokens,
             torch.zeros_like(tokens, dtype=torch.float),
-            _Complete.none(rules, settings.num_best),
-            torch.zeros_like(rules.maximum),
+            _Complete.none(rules, settings.size),
             Coverage.none(memories[0]) if settings.coverage_penalty else None,
         )
 
@@ -172,7 +168,6 @@ class _Living:
             self.tokens[sentences],
             self.totals[sentences],
             self.complete.keep(sentences),
-            self.num_ended[sentences],
             self.coverage.keep(sentences) if self.coverage else None,
         )
 
@@ -210,10 +205,13 @@ class _Judge:
         attention: tuple[AttentionBlock, ...],
         position: int,
     ) -> tuple[_Living, Bool[Tensor, "batch"]]:
-        """The beams after this step. A sentence is done if enough hypotheses have ended, or if its
-        most probable living one could write nothing but certainties up to the maximum and would
-        still not be among the best. (A coverage penalty can only subtract.)"""
-        size = self.settings.size
+        """The beams after this step, and which sentences are done.
+
+        A log probability only falls, but the divisor may grow: the most that a living hypothesis
+        can reach is the score of writing nothing but certainties up to the maximum. That is what
+        the exact rule asks; early stopping asks for its score as it stands. (A coverage penalty can
+        only subtract, so that it is left out of both.)"""
+        size, num_best = self.settings.size, self.settings.num_best
         ended = (step.tokens == self.end) & (totals > -torch.inf)
         complete = ended | (living.maximum == position + 1)[:, None]
         scores, coverage = totals / self.divisors[position], living.coverage
@@ -223,22 +221,25 @@ class _Judge:
         places = torch.arange(totals.size(1), device=totals.device) + position * size
         found = living.complete.add(scores.masked_fill(~complete, -torch.inf), places)
         totals = totals.masked_fill(complete, -torch.inf)
-        num_ended = living.num_ended + ended.sum(dim=1)
-        reachable = totals.amax(dim=1) / self.divisors[living.maximum - 1]
-        hopeful = reachable > found.scores[:, -1]  # False for what is not a number, too
-        done = (num_ended >= self.settings.patience * size) | ~hopeful
+        likeliest = totals.amax(dim=1)
+        # A comparison is False for what is not a number, too. The worst of `size` is -inf until so
+        # many are complete.
+        going = likeliest / self.divisors[living.maximum - 1] > found.scores[:, num_best - 1]
+        if self.settings.early_stopping:
+            going &= likeliest / self.divisors[position] > found.scores[:, -1]
         living = replace(
             living,
             tokens=step.tokens,
             totals=totals,
             complete=found,
-            num_ended=num_ended,
             coverage=coverage,
         )
-        return living, done
+        return living, ~going
 
 
-def _read(judged: list[_Living], history: History, size: int) -> list[list[Hypothesis]]:
+def _read(
+    judged: list[_Living], history: History, settings: BeamSettings
+) -> list[list[Hypothesis]]:
     """The hypotheses of each sentence, read out of the steps. A sentence that was judged again
     later is what it was last."""
     if not judged:
@@ -249,12 +250,13 @@ def _read(judged: list[_Living], history: History, size: int) -> list[list[Hypot
     last = dict(zip(sentences, zip(scores, places, strict=True), strict=True))
     found: list[list[Hypothesis]] = []
     for sentence in range(len(last)):
-        ranked = [each for each in zip(*last[sentence], strict=True) if math.isfinite(each[0])]
+        every = list(zip(*last[sentence], strict=True))[: settings.num_best]
+        ranked = [(score, place) for score, place in every if math.isfinite(score)]
         if not ranked:
-            raise impossible(f"sentence {sentence}", "there is no text with a log probability")
+            raise ImpossibleError(f"sentence {sentence}", "there is no text with a log probability")
         found.append(
             [
-                history.hypothesis(sentence, place // size, place % size, score)
+                history.hypothesis(sentence, place // settings.size, place % settings.size, score)
                 for score, place in ranked
             ]
         )

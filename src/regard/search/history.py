@@ -67,7 +67,7 @@ class History:
         log_probabilities = tuple(place.log_probability for place in path)
         for number, value in enumerate(log_probabilities):
             if not math.isfinite(value):
-                raise impossible(f"sentence {sentence}, token {number}", f"it has {value}")
+                raise ImpossibleError(f"sentence {sentence}, token {number}", f"it has {value}")
         return Hypothesis(
             tuple(place.token for place in path),
             log_probabilities,
@@ -144,12 +144,14 @@ class History:
         return torch.stack([pad(line, (0, width - line.size(-1))) for line in lines], dim=2)
 
 
-def impossible(place: str, came: str) -> ValueError:
-    """What is wrong where the best that can be written is not possible, or not a number."""
-    return ValueError(
-        f"{place}: expected a finite log probability, but {came}: look for logits that are not "
-        "numbers, or limits that leave no token to write"
-    )
+class ImpossibleError(ValueError):
+    """Where the best that can be written is not possible, or its probability not a number."""
+
+    def __init__(self, place: str, came: str) -> None:
+        super().__init__(
+            f"{place}: expected a finite log probability, but {came}: look for logits that are not "
+            "numbers, or limits that leave no token to write"
+        )
 
 
 def _rows(steps: list[Step]) -> list[dict[int, int]]:

@@ -11,6 +11,7 @@ or the new one. All that belongs to one moment is in one file. Nothing is pickle
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
@@ -22,7 +23,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from regard.errors import UserError
-from regard.files import MODEL, whole
+from regard.files import MODEL, make_folder, whole
 from regard.training.settings import Batches, TrainingSettings
 
 MAY_CHANGE = {"length", "patience", "validate_every", "log_every", "save_seconds"}
@@ -51,7 +52,16 @@ class Standing:
     """Batches of this epoch that are done."""
     seconds: float = 0.0
     scores: list[float] = field(default_factory=list)
+    losses: list[float | None] = field(default_factory=list)
+    """Of every validation that `scores` are of."""
     sums: Sums = field(default_factory=Sums)
+
+    @property
+    def best(self) -> int:
+        """Which validation was the best: of equal scores the one with the lower loss, of equal
+        losses the first."""
+        losses = [math.inf if loss is None or math.isnan(loss) else loss for loss in self.losses]
+        return max(range(len(losses)), key=lambda number: (self.scores[number], -losses[number]))
 
 
 @dataclass(frozen=True)
@@ -79,7 +89,7 @@ class Checkpoints:
                 for moment, value in adam.state.get(weight, {}).items():
                     tensors[f"{moment}.{name}"] = value
             about = {"standing": asdict(standing), "facts": dict(self.facts)}
-            self.state.parent.mkdir(exist_ok=True)
+            make_folder(self.state.parent)
             _write(self.state, tensors, {"training": json.dumps(about)})
 
     def check(self, *, resume: bool) -> None:
@@ -104,7 +114,7 @@ class Checkpoints:
             standing = _read_about(self.state)["standing"]
             return Standing(**{**standing, "sums": Sums(**standing["sums"])})
         if self.folder:
-            self.folder.mkdir(parents=True, exist_ok=True)
+            make_folder(self.folder)
         standing = Standing()
         self.save(standing, model, adam)  # from the first moment there is something to resume
         return standing

@@ -16,6 +16,8 @@ from regard.training.checkpoint import Standing, Sums
 from regard.training.log import DevLine, EndLine, Log, Reporter, TrainLine, Validation
 from regard.training.schedule import Progress
 
+REMEDY = "Lower the learning rate, warm it up, or clip the gradient"
+
 
 @dataclass(frozen=True)
 class Losses:
@@ -126,6 +128,5 @@ def _no_number(progress: Progress, row: list[float]) -> str:
     what = f"the gradient's norm is {norm}" if math.isfinite(loss) else f"the loss is {loss}"
     return (
         f"{what} at update {progress.update} (epoch {progress.epoch}, batch {progress.batch}), so "
-        f"training stopped and nothing was saved after it. Lower the learning rate, warm it up, or "
-        f"clip the gradient"
+        f"training stopped and nothing was saved after it. {REMEDY}"
     )

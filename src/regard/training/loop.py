@@ -26,7 +26,7 @@ from torch import nn
 from regard.data.batch import PairBatch
 from regard.errors import UserError
 from regard.training.checkpoint import Checkpoints, Standing, facts_of
-from regard.training.journal import Journal, Losses
+from regard.training.journal import REMEDY, Journal, Losses
 from regard.training.log import EndLine, Reporter, Validation
 from regard.training.schedule import Plateau, Progress
 from regard.training.settings import Batches, Period, TrainingSettings
@@ -80,19 +80,23 @@ def train(
 
             if validate and _is_due(settings.validate_every, progress):
                 journal.settle()
+                check_weights(model, standing.update)
                 validation = _validated(validate, model)
-                best = validation.score > max(standing.scores, default=-math.inf)
                 standing.scores.append(validation.score)
+                standing.losses.append(validation.loss)
+                best = standing.best == len(standing.scores) - 1
                 if best:
                     checkpoints.save_model(model)
                 journal.dev_line(progress, validation, best)
 
             if time.perf_counter() - saved >= settings.save_seconds:
                 journal.settle()
+                check_weights(model, standing.update)
                 checkpoints.save(standing, model, adam)
                 saved = time.perf_counter()
 
         journal.settle()
+        check_weights(model, standing.update)
         checkpoints.save(standing, model, adam)
         if not standing.scores:
             checkpoints.save_model(model)
@@ -177,6 +181,16 @@ def _is_due(period: Period, progress: Progress) -> bool:
     return period.ends(progress) or progress.is_last
 
 
+def check_weights(model: nn.Module, update: int) -> None:
+    """UserError where the last update led to weights that are no numbers: its loss, which came
+    before it, may have been one still."""
+    if not all(bool(weight.isfinite().all()) for weight in model.parameters()):
+        raise UserError(
+            f"a weight is not a finite number after update {update}, so training stopped and "
+            f"nothing was saved after it. {REMEDY}"
+        )
+
+
 def _validated(validate: Validate, model: nn.Module) -> Validation:
     model.eval()
     with torch.no_grad():
@@ -192,8 +206,7 @@ def _reason_to_end(
 ) -> Literal["finished", "patience", "interrupted"] | None:
     if standing.update >= total:
         return "finished"
-    scores = standing.scores
-    waited = len(scores) - 1 - scores.index(max(scores)) if scores else 0
+    waited = len(standing.scores) - 1 - standing.best if standing.scores else 0
     if settings.patience is not None and waited >= settings.patience:
         return "patience"
     return "interrupted" if interrupted.is_set() else None

@@ -1,0 +1,240 @@
+"""`regard train`: which recipe, which file, which folder."""
+
+import io
+import shlex
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from regard import recipes
+from regard.cli import main, progress
+from regard.errors import UserError
+from regard.pipeline.folder import RunFolder
+from regard.pipeline.training import train
+from regard.training.schedule import Progress
+from tests.pipeline.conftest import small
+
+SMALL = ("--model.hidden", "8", "--model.embedding", "8")
+
+
+def pairs(path, letter="v"):
+    """A file of forty pairs of one word each."""
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("".join(f"w{number}\t{letter}{number}\n" for number in range(40)))
+    return path
+
+
+def regard(capsys, *arguments):
+    """Status, output and errors of `regard train`."""
+    status = main.run(["train", *map(str, arguments)])
+    captured = capsys.readouterr()
+    return status, captured.out, captured.err
+
+
+class Interrupting(progress.TrainingView):
+    """A person who presses Ctrl-C after the first update."""
+
+    def on_update(self, progress):
+        super().on_update(progress)
+        if progress.update == 1:
+            signal.raise_signal(signal.SIGINT)
+
+
+def contents(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """A folder of a person's own, which is the current one."""
+    folder = tmp_path / "here"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def test_a_run_is_resumed_on_the_file_that_is_named(capsys, here, monkeypatch):
+    pairs(here / "mine.tsv")
+    assert regard(capsys, "mine.tsv", *SMALL, "--training.epochs", 1)[0] == 0
+    run = here / "runs" / "mine"
+    before = contents(run)
+    pairs(here / "odd.tsv", "x")
+    status, _, err = regard(capsys, "odd.tsv", "--run", run, "--resume", "--training.epochs", 2)
+    assert status == 1
+    assert "training data" in err
+    assert contents(run) == before
+    inner = here / "inner"
+    inner.mkdir()
+    monkeypatch.chdir(inner)
+    status, out, err = regard(
+        capsys, "../mine.tsv", "--run", "../runs/mine", "--resume", "--training.epochs", 2
+    )
+    assert (status, err) == (0, "")
+    assert "epoch   2" in out
+
+
+@pytest.mark.parametrize("name", ["test.tsv", "dev.tsv"])
+def test_a_run_on_a_file_that_is_called_as_its_own_are_is_resumed(capsys, here, name):
+    """Its data is the file it was trained on, not the pairs held out in the run folder."""
+    pairs(here / name)
+    assert regard(capsys, name, "--run", "runs/mine", *SMALL, "--training.epochs", 1)[0] == 0
+    assert RunFolder(here / "runs" / "mine").experiment().data.path == Path(name)
+    again = ("--training.epochs", 2, "--resume")
+    assert regard(capsys, name, "--run", "runs/mine", *again)[::2] == (0, "")
+
+
+def test_a_run_is_not_resumed_as_another_recipe(capsys, here):
+    pairs(here / "mine.tsv")
+    regard(capsys, "mine.tsv", *SMALL, "--training.epochs", 1)
+    status, _, err = regard(capsys, "numbers", "--run", "runs/mine", "--resume")
+    assert status == 1
+    assert "is a run of mine, not of numbers" in err
+    train(small(epochs=1), here / "runs" / "small")
+    status, _, err = regard(capsys, "mine.tsv", "--run", "runs/small", "--resume")
+    assert status == 1
+    assert "generated data (copy), not on mine.tsv" in err
+
+
+def test_a_run_of_another_name_is_resumed_by_its_recipe(capsys, here):
+    page = here / "quick.yaml"
+    page.write_text(recipes.dump(small(epochs=1)).replace("name: small\n", "name: quick\n"))
+    assert regard(capsys, page, "--name", "other")[0] == 0
+    again = ("--resume", "--training.epochs", 2)
+    assert regard(capsys, page, "--run", "runs/other", *again)[0] == 1
+    assert regard(capsys, page, "--name", "other", *again)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "folder"), [(".hidden.tsv", "hidden"), ("a.b.tsv", "a"), ("...", "experiment")]
+)
+def test_a_run_has_a_folder_of_its_own(capsys, here, name, folder):
+    pairs(here / name)
+    assert regard(capsys, name, *SMALL, "--training.epochs", 1)[0] == 0
+    assert [path.name for path in (here / "runs").iterdir()] == [folder]
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ("--name", ""),
+        ("--name", "."),
+        ("--name", ".."),
+        ("--name", "../outside"),
+        ("--name", "a/b"),
+        ("--run", ""),
+        ("--run=",),
+    ],
+)
+def test_a_name_that_is_no_folders_is_refused(capsys, here, flags):
+    pairs(here / "mine.tsv")
+    before = contents(here.parent)
+    status, out, err = regard(capsys, "mine.tsv", *flags)
+    assert (status, out, err.count("\n")) == (1, "", 1)
+    assert "expected" in err
+    assert contents(here.parent) == before
+
+
+@pytest.mark.parametrize("flags", [("--training.epochs", "1"), ("--resume",)])
+def test_options_before_the_recipe_are_refused(capsys, here, flags):
+    status, out, err = regard(capsys, *flags, "copy")
+    assert (status, out, err.count("\n")) == (1, "", 1)
+    assert f"{flags[0]} came before the recipe" in err
+    assert not list(here.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("output", "why"),
+    [
+        ("afile", "afile: there is a file of that name"),
+        ("afile/x", "Not a directory"),
+    ],
+)
+def test_a_folder_that_cannot_be_made_is_named(capsys, here, output, why):
+    pairs(here / "mine.tsv")
+    (here / "afile").write_text("mine\n")
+    before = contents(here)
+    status, _, err = regard(capsys, "mine.tsv", *SMALL, "--run", output)
+    assert (status, err.count("\n")) == (1, 1)
+    assert why in err
+    status = main.run(["data", "numbers", "-o", f"{output}/x.tsv"])
+    assert (status, why in capsys.readouterr().err) == (1, True)
+    assert contents(here) == before
+
+
+def test_weights_that_run_away_are_one_line_and_no_model(capsys, here):
+    data = pairs(here / "mine.tsv")
+    wild = ("--training.learning-rate", "1e30", "--training.clip", "None")
+    status, _, err = regard(capsys, data, *SMALL, *wild, "--training.log-every", 1000)
+    assert (status, err.count("\n")) == (1, 1)
+    assert "Lower the learning rate" in err
+    assert not RunFolder(here / "runs" / "mine").model.exists()
+
+
+def test_the_cursor_comes_back_after_an_error(monkeypatch):
+    screen = io.StringIO()
+    monkeypatch.setattr(
+        progress, "Console", lambda **_: Console(file=screen, force_terminal=True, width=80)
+    )
+
+    def diverge():
+        with progress.TrainingView(lines=False) as view:
+            view.on_update(Progress(1, 3))
+            assert "\x1b[?25l" in screen.getvalue()
+            raise UserError("the loss is nan")
+
+    with pytest.raises(UserError):
+        diverge()
+    assert screen.getvalue().rindex("\x1b[?25h") > screen.getvalue().rindex("\x1b[?25l")
+
+
+def test_the_hint_after_an_interruption_can_be_pasted(capsys, here, monkeypatch):
+    data = pairs(here / "my pairs.tsv")
+    monkeypatch.setattr("regard.cli.train.TrainingView", Interrupting)
+    given = (data, "--run", "a run", *SMALL, "--training.log-every", 1)
+    status, out, _ = regard(capsys, *given)
+    assert status == 130
+    _, _, command = out.rpartition("go on with: ")
+    monkeypatch.undo()
+    monkeypatch.chdir(here)
+    assert main.run(shlex.split(command)[1:]) == 0
+
+
+def test_training_goes_on_where_nobody_reads(here):
+    data = pairs(here / "mine.tsv")
+    command = [sys.executable, "-m", "regard.cli.main", "train", data, *SMALL]
+    training = subprocess.Popen(
+        [*command, "--training.epochs", "3"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    training.stdout.readline()
+    training.stdout.close()
+    assert training.stderr.read().count("going on without it") == 1
+    assert training.wait() == 0
+    assert '"finished"' in RunFolder(here / "runs" / "mine").log.read_text()
+
+
+def test_a_curve_that_cannot_be_drawn_is_said(capsys, here):
+    data = pairs(here / "mine.tsv")
+    assert regard(capsys, data, *SMALL, "--training.epochs", 1)[0] == 0
+    curve = here / "runs" / "mine" / "curve.png"
+    curve.unlink()
+    (curve / "in the way").mkdir(parents=True)
+    status, out, err = regard(capsys, data, "--resume", "--training.epochs", 2)
+    assert (status, err.count("\n")) == (1, 1)
+    assert "curve.png" in err
+    assert "try it" in out
+
+
+def test_a_log_without_a_line_to_draw_is_no_mistake(capsys, here, monkeypatch):
+    monkeypatch.setattr("regard.cli.train.TrainingView", Interrupting)
+    data = pairs(here / "mine.tsv")
+    held_out = ("--data.dev-size", 0, "--data.test-size", 0, "--data.batch-sentences", 4)
+    status, _, err = regard(capsys, data, *SMALL, *held_out)
+    assert (status, err) == (130, "")
+    assert not (here / "runs" / "mine" / "curve.png").exists()
