@@ -10,6 +10,7 @@ from pathlib import Path
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
+from setuptools.errors import CompileError, LinkError
 
 KERNELS = Path("src/regard/attention/fused_additive/kernels")
 
@@ -21,7 +22,6 @@ FLAGS = [
     "-fvisibility=hidden",
     "-fno-math-errno",
     "-fno-trapping-math",
-    "-pthread",
 ]
 
 BASELINE: dict[str, list[str]] = {"BASELINE": []}
@@ -35,14 +35,19 @@ class BuildLibrary(build_ext):
     """A plain shared library in the place of an extension module."""
 
     def build_extension(self, ext: Extension) -> None:
+        try:
+            self._build(ext, ["-fopenmp"])
+        except (CompileError, LinkError):  # a compiler without OpenMP: it has threads of its own
+            self._build(ext, ["-pthread"])
+
+    def _build(self, ext: Extension, threads: list[str]) -> None:
         on_x86 = platform.machine().lower() in ("x86_64", "amd64")
         sets = BASELINE | X86 if on_x86 else BASELINE
-        objects = self._compile("library.cpp", "shared", [])
+        objects = self._compile("library.cpp", "shared", threads)
         for name, flags in sets.items():
             objects += self._compile("block.cpp", name, [*flags, f"-DKERNELS={name}"])
-        self.compiler.link_shared_object(
-            objects, self.get_ext_fullpath(ext.name), extra_postargs=["-pthread"], target_lang="c++"
-        )
+        path = self.get_ext_fullpath(ext.name)
+        self.compiler.link_shared_object(objects, path, extra_postargs=threads, target_lang="c++")
 
     def _compile(self, source: str, name: str, flags: list[str]) -> list[str]:
         folder = Path(self.build_temp) / name

@@ -10,6 +10,10 @@
 #include <thread>
 #include <vector>
 
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
 #define EXPORTED extern "C" __attribute__((visibility("default")))
 
 extern const Kernels BASELINE;
@@ -48,29 +52,44 @@ class Room {
   std::unique_ptr<float, Free> numbers_;
 };
 
-/// Runs task(index, room) for every index, on several threads where that is worth it. Each index is
-/// one thread's alone, and what it writes does not depend on how many threads there are.
-template <typename Task>
-void share_out(Index count, Index room, Index threads, const Task& task) {
-  std::atomic<Index> next{0};
-  auto work = [&](float* mine) {
-    for (Index index; (index = next.fetch_add(1)) < count;) task(index, mine);
-  };
-  if (threads > count) threads = count;
-  if (threads < 1) threads = 1;
-  std::vector<Room> rooms;  // all of it before a thread starts: failing is still harmless
-  for (Index i = 0; i < threads; ++i) rooms.emplace_back(room);
+/// Runs work(0) to work(threads - 1), each on a thread of its own. With OpenMP these are the threads
+/// that torch uses, which would otherwise wait for its next call on the cores that ours need.
+template <typename Work>
+void on_threads(Index threads, const Work& work) {
+#ifdef _OPENMP
+#pragma omp parallel num_threads(int(threads))
+  work(omp_get_thread_num());
+#else
   std::vector<std::thread> others;
   others.reserve(threads);
   for (Index i = 1; i < threads; ++i) {
     try {
-      others.emplace_back(work, rooms[i].numbers());
+      others.emplace_back(work, i);
     } catch (const std::system_error&) {
       break;  // no more threads to be had: the others do the work
     }
   }
-  work(rooms[0].numbers());
+  work(0);
   for (std::thread& other : others) other.join();
+#endif
+}
+
+/// Runs task(index, room) for every index, on several threads where that is worth it. Each index is
+/// one thread's alone, and what it writes does not depend on how many threads there are.
+template <typename Task>
+void share_out(Index count, Index room, Index threads, const Task& task) {
+  if (threads > count) threads = count;
+  if (threads < 1) threads = 1;
+  std::vector<Room> rooms;  // all of it before a thread starts: failing is still harmless
+  for (Index i = 0; i < threads; ++i) rooms.emplace_back(room);
+  std::atomic<Index> next{0};
+  auto work = [&](Index thread) {
+    for (Index index; (index = next.fetch_add(1)) < count;) task(index, rooms[thread].numbers());
+  };
+  if (threads == 1)
+    work(0);
+  else
+    on_threads(threads, work);
 }
 
 Index threads_for(const Problem& problem) {
