@@ -22,6 +22,7 @@ import torch
 
 from regard.attention.fused_additive.backends import choose
 from regard.layers.cells import CELLS, Step, StepBack
+from regard.products import linear
 from regard.shapes import Bool, Float, Tensor
 
 
@@ -138,14 +139,14 @@ def _forward(loop: Loop) -> tuple[Tensor, ...]:
     if loop.cell is not None:
         cells[0] = loop.cell.transpose(0, 1)
     backend, cell = choose(loop.keys, loop.values), CELLS[loop.kind]
-    powers = backend.powers(loop.keys)
+    powers, of_context = backend.powers(loop.keys), loop.context.contiguous()
     layers = list(_layers(loop))
     context = loop.values.new_zeros(loop.values.size(0), loop.values.size(2))
 
     def ask(state: Tensor, step: int) -> Tensor:
         now = slice(step, step + 1)
         contexts[:, now], shares[:, now] = backend.attend(
-            (state @ loop.query.T)[:, None],
+            linear(state, loop.query)[:, None],
             loop.keys,
             loop.vector,
             loop.values,
@@ -159,16 +160,16 @@ def _forward(loop: Loop) -> tuple[Tensor, ...]:
     for step in range(loop.of_input.size(1)):
         if loop.asks_first:
             context = ask(hiddens[step, -1], step)
-        entering = torch.addmm(loop.of_input[:, step], context, loop.context.T)
+        entering = linear(context, of_context).add_(loop.of_input[:, step])
         for layer, (recurrent, bias) in enumerate(layers):
             if layer:
                 below = hiddens[step + 1, layer - 1]
                 if loop.between is not None:
                     below = below * loop.between[step, layer - 1]
                 weight, shift = loop.weights[4 * layer - 2 : 4 * layer]
-                entering = torch.addmm(shift, below, weight.T)
+                entering = linear(below, weight, shift)
             last = Step(hiddens[step, layer], cells[step, layer] if len(cells) else None)
-            around = torch.addmm(bias, last.hidden, recurrent.T)
+            around = linear(last.hidden, recurrent, bias)
             new = cell.step(entering, around, last, kept[step, layer])
             hiddens[step + 1, layer] = new.hidden
             if new.cell is not None:
@@ -185,13 +186,12 @@ class _WayBack:
     def __init__(self, loop: Loop, found: LoopRun) -> None:
         self.loop, self.found = loop, found
         self.backend = choose(loop.keys, loop.values)
-        self.powers = self.backend.powers(loop.keys)
+        self.powers, self.context = self.backend.powers(loop.keys), loop.context.contiguous()
         target, num_layers, batch, _ = found.kept.shape
         gates = CELLS[loop.kind].num_gates * loop.hidden.size(2)
         new = loop.hidden.new_empty
-        self.asking = (found.hiddens[:-1, -1] if loop.asks_first else found.hiddens[1:, -1]) @ (
-            loop.query.T
-        )
+        asked_by = found.hiddens[:-1, -1] if loop.asks_first else found.hiddens[1:, -1]
+        self.asking = linear(asked_by.flatten(0, 1), loop.query).view(target, batch, -1)
         self.grad_inputs = new(num_layers, target, batch, gates)
         self.grad_recurrent = new(num_layers, target, batch, gates)
         self.grad_contexts = new(batch, target, loop.values.size(2))
@@ -214,16 +214,16 @@ class _WayBack:
                 back = self._cell(step, layer, hidden[layer], cell[layer])
                 self.grad_inputs[layer, step] = back.of_input
                 self.grad_recurrent[layer, step] = back.recurrent
-                around = back.recurrent @ layers[layer][0]
+                around = linear(back.recurrent, layers[layer][0].T)
                 hidden[layer] = around if back.hidden is None else around.add_(back.hidden)
                 cell[layer] = back.cell
                 if layer:
-                    below = back.of_input @ loop.weights[4 * layer - 2]
+                    below = linear(back.of_input, loop.weights[4 * layer - 2].T)
                     if loop.between is not None:
                         below = below * loop.between[step, layer - 1]
                     hidden[layer - 1] = hidden[layer - 1] + below
                 else:
-                    later = back.of_input @ loop.context
+                    later = linear(back.of_input, self.context.T)
             if loop.asks_first:
                 hidden[-1] = hidden[-1] + self._ask(step, above, later)
         cells = [state for state in cell if state is not None]
@@ -256,7 +256,7 @@ class _WayBack:
             grad_scores, asking, loop.keys, loop.vector, loop.mask, self.powers
         )
         self.grad_asking[step] = found[:, 0]
-        return found[:, 0] @ loop.query
+        return linear(found[:, 0], loop.query.T)
 
     def _settle(self, hidden: Tensor, cell: Tensor | None) -> list[Tensor]:
         """The sums over all steps, in the order of the arguments."""
@@ -293,7 +293,7 @@ class _WayBack:
 
 def _outer(gradients: Tensor, entered: Tensor) -> Tensor:
     """The gradient of a matrix, from those of its products and from what entered them."""
-    return gradients.flatten(0, 1).T @ entered.flatten(0, 1)
+    return linear(gradients.flatten(0, 1).T, entered.flatten(0, 1).T)
 
 
 @_run.register_fake

@@ -12,7 +12,6 @@ import torch
 from hypothesis import HealthCheck, given, settings
 
 from regard.attention.fused_additive import native, tiled
-from regard.attention.fused_additive.products import multiply
 from tests.attention.fused_additive.problems import (
     MASKS,
     Problem,
@@ -194,14 +193,3 @@ def test_threads_share_the_work_and_change_no_weight(backend: ModuleType, batch:
         torch.testing.assert_close(before, after, rtol=2e-5, atol=1e-5)
     if backend is native:
         assert torch.equal(alone[1], shared[1])
-
-
-@pytest.mark.parametrize("sizes", [(3, 200, 150, 160), (2, 5, 7, 3), (1, 150, 200, 1000)])
-@pytest.mark.parametrize("turned", [False, True])
-def test_products_are_right(sizes: tuple[int, int, int, int], turned: bool):
-    batch, rows, inner, columns = sizes
-    left, right = torch.randn(batch, rows, inner), torch.randn(batch, inner, columns)
-    expected = (left.double() @ right.double()).float()
-    if turned:
-        left, right = (each.mT.contiguous().mT for each in (left, right))
-    torch.testing.assert_close(multiply(left, right), expected, rtol=1e-5, atol=1e-4)

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import torch
 
-from regard.attention.fused_additive.products import multiply
 from regard.attention.fused_additive.tiled import powers
 from regard.attention.fused_additive.tiles import seen_only
+from regard.products import multiply
 from regard.shapes import Bool, Float, Tensor
 
 __all__ = [
@@ -28,6 +28,9 @@ __all__ = [
     "score",
     "through_softmax",
 ]
+
+INTERFACE = 1
+"""What the library must say of itself: one that was compiled from other sources is not used."""
 
 CHUNK_SIZE = 1 << 20
 """Scores whose gradients are held at a time, if a sentence has no more."""
@@ -52,7 +55,9 @@ class _Places(ctypes.Structure):
 def _load() -> ctypes.CDLL | None:
     try:
         library = ctypes.CDLL(str(Path(__file__).parent / "libadditive.so"))
-    except OSError:
+        if library.regard_additive_interface() != INTERFACE:
+            return None
+    except (OSError, AttributeError):
         return None
     pointer, number = ctypes.c_void_p, ctypes.c_int64
     problem = ctypes.POINTER(_Problem)
@@ -69,14 +74,14 @@ _LIBRARY = _load()
 
 
 def available() -> bool:
-    """Whether the library was compiled for this machine."""
+    """Whether the library was compiled, from these sources."""
     return _LIBRARY is not None
 
 
-def lanes(lanes: int = 0) -> int:
+def lanes(wanted: int = 0) -> int:
     """How many numbers the instruction set in use takes at once: 16 with AVX-512, 8 with AVX2, 4
     with the baseline. Naming one of these makes it the one in use, where this CPU has it."""
-    return _library().regard_additive_lanes(lanes)
+    return _library().regard_additive_lanes(wanted)
 
 
 def attend(

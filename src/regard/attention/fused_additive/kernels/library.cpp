@@ -150,6 +150,9 @@ void look(const Problem& problem, Plan& plan, Seen& seen) {
 
 }  // namespace
 
+/// Which version of the structures and functions of this interface these are: see native.py.
+EXPORTED int regard_additive_interface() { return 1; }
+
 /// Lanes of the instruction set in use. `lanes` above zero asks for the set with so many: 16, 8, 4.
 EXPORTED int regard_additive_lanes(int lanes) {
   if (lanes == BASELINE.lanes) chosen = &BASELINE;

@@ -1,0 +1,114 @@
+"""What fused additive attention is worth to a whole training: target tokens a second of recipes
+that use it, by the plain formula, in tiles and by the kernel.
+
+    python benchmarks/additive_recipes.py ../shared/data
+
+DATA holds tatoeba/deu.txt and multi30k/{train,val}.{en,de}.gz.
+"""
+
+import argparse
+import json
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import torch
+from torch import Tensor, nn
+
+from regard import recipes
+from regard.attention.attend import Attention
+from regard.attention.fused_additive import backends
+from regard.pipeline import training
+
+WAYS = ("plain", "tiled", "kernel")
+
+
+class PlainScore(nn.Module):
+    """An additive score by the plain formula. It is no AdditiveScore, so nothing of it is fused."""
+
+    def __init__(self, score: Any) -> None:
+        super().__init__()
+        self.score = score
+
+    def prepare(self, keys: Tensor) -> Tensor:
+        return self.score.prepare(keys).projected
+
+    def forward(self, queries: Tensor, prepared: Tensor) -> Tensor:
+        asking = self.score.ask(queries)
+        return torch.tanh(asking[:, :, None] + prepared[:, None]) @ self.score.vector
+
+
+def build_plainly(*arguments: Any) -> nn.Module:
+    model = training_build(*arguments)
+    for module in model.modules():
+        if isinstance(module, Attention):
+            module.score = PlainScore(module.score)
+    return model
+
+
+training_build = training.build_recurrent
+
+
+@contextmanager
+def computed_by(way: str) -> Iterator[None]:
+    native = backends.NATIVE if way == "kernel" else None
+    build = build_plainly if way == "plain" else training_build
+    with patch.object(backends, "NATIVE", native), patch.object(training, "build_recurrent", build):
+        yield
+
+
+def tokens_per_second(name: str, data: dict[str, Any], options: argparse.Namespace) -> float:
+    """Of the fastest stretch of so many updates in one epoch, without the first."""
+    recipe = recipes.load(recipes.find(name))
+    recipe = replace(
+        recipe,
+        data=replace(recipe.data, **data),
+        training=replace(
+            recipe.training, epochs=1, log_every=options.updates, precision=options.precision
+        ),
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        training.train(recipe, Path(folder) / "run")
+        lines = (Path(folder) / "run" / "log.jsonl").read_text(encoding="utf-8").splitlines()
+    found = [json.loads(line) for line in lines]
+    speeds = [line["tokens_per_second"] for line in found if line["kind"] == "train"]
+    return max(speeds[1:] or speeds)
+
+
+def data_of(name: str, folder: Path) -> dict[str, Any]:
+    if name.startswith("tatoeba"):
+        return {"path": folder / "tatoeba" / "deu.txt", "dev_size": 50, "test_size": 0}
+    captions = folder / "multi30k"
+    return {
+        "path": captions / "train.en.gz",
+        "target_path": captions / "train.de.gz",
+        "limit": 12_000,
+        "dev_size": 50,
+        "test_size": 0,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--updates", type=int, default=15, help="updates that are timed together")
+    parser.add_argument("--precision", default="float32", choices=["float32", "bfloat16"])
+    options = parser.parse_args()
+    print(f"PyTorch {torch.__version__}, {torch.get_num_threads()} threads, {options.precision}")
+    print(f"{'target tokens a second':24}" + "".join(f"{way:>10}" for way in WAYS))
+    for name in ("tatoeba-luong", "tatoeba-bahdanau", "multi30k-bahdanau"):
+        speeds = []
+        for way in WAYS:
+            with computed_by(way):
+                speeds.append(tokens_per_second(name, data_of(name, options.data), options))
+        ratios = [f"{speed / speeds[0]:.2f}x" for speed in speeds]
+        print(f"{name:24}" + "".join(f"{speed:10,.0f}" for speed in speeds))
+        print(f"{'':24}" + "".join(f"{ratio:>10}" for ratio in ratios))
+
+
+if __name__ == "__main__":
+    main()
