@@ -356,14 +356,14 @@ class DecoderSizes:
 
 
 class PlainScore(nn.Module):
-    """An Additive score by the plain formula. It is no AdditiveScore, so nothing of it is fused."""
+    """An additive score by the plain formula. It is no AdditiveScore, so nothing of it is fused."""
 
-    def __init__(self, score: Additive) -> None:
+    def __init__(self, score: Any) -> None:
         super().__init__()
         self.score = score
 
     def prepare(self, keys: Tensor) -> Tensor:
-        return self.score.key(keys)
+        return self.score.prepare(keys).projected
 
     def forward(self, queries: Tensor, prepared: Tensor) -> Tensor:
         asking = self.score.ask(queries)

@@ -17,7 +17,8 @@ from typing import Any
 from unittest.mock import patch
 
 import torch
-from torch import Tensor, nn
+from additive import PlainScore
+from torch import nn
 
 from regard import recipes
 from regard.attention.attend import Attention
@@ -25,21 +26,6 @@ from regard.attention.fused_additive import backends
 from regard.pipeline import training
 
 WAYS = ("plain", "tiled", "kernel")
-
-
-class PlainScore(nn.Module):
-    """An additive score by the plain formula. It is no AdditiveScore, so nothing of it is fused."""
-
-    def __init__(self, score: Any) -> None:
-        super().__init__()
-        self.score = score
-
-    def prepare(self, keys: Tensor) -> Tensor:
-        return self.score.prepare(keys).projected
-
-    def forward(self, queries: Tensor, prepared: Tensor) -> Tensor:
-        asking = self.score.ask(queries)
-        return torch.tanh(asking[:, :, None] + prepared[:, None]) @ self.score.vector
 
 
 def build_plainly(*arguments: Any) -> nn.Module:
