@@ -12,9 +12,8 @@ from pathlib import Path
 
 import torch
 
+from regard.attention.fused_additive.mixing import mix, through_mix
 from regard.attention.fused_additive.tiled import powers
-from regard.attention.fused_additive.tiles import seen_only
-from regard.products import multiply
 from regard.shapes import Bool, Float, Tensor
 
 __all__ = [
@@ -96,11 +95,7 @@ def attend(
 ) -> tuple[Float[Tensor, "batch target value"], Float[Tensor, "batch target source"]]:
     """As `tiled.attend`."""
     weights = _Call(queries, keys, vector, mask, powers).weigh(scale)
-    kept = weights if drop is None else weights * drop
-    context = multiply(kept, values.float())
-    if mask is not None and not context.sum().isfinite():
-        context = multiply(kept, seen_only(values, mask).float())
-    return context.to(values.dtype), weights
+    return mix(weights, values, mask, drop), weights
 
 
 def differentiate(
@@ -125,14 +120,13 @@ def differentiate(
     sentences = max(1, CHUNK_SIZE // max(1, num_rows * num_columns))
     for start in range(0, num_batch, sentences):
         chunk = slice(start, start + sentences)
-        above = grad_context[chunk].float()
-        kept = weights[chunk] if drop is None else weights[chunk] * drop[chunk]
-        grad_values[chunk] = multiply(kept.mT, above)
-        grads = multiply(above, values[chunk].float().mT)
-        if drop is not None:
-            grads.mul_(drop[chunk])
-        if grad_weights is not None:
-            grads.add_(grad_weights[chunk])
+        grads, grad_values[chunk] = through_mix(
+            grad_context[chunk],
+            None if grad_weights is None else grad_weights[chunk],
+            weights[chunk],
+            values[chunk],
+            None if drop is None else drop[chunk],
+        )
         gradients.add(through_softmax(grads, weights[chunk], None, scale), start)
     grads_of_keys = gradients.of_keys(keys, vector)
     return gradients.of_queries(queries), *grads_of_keys, grad_values.to(values.dtype)

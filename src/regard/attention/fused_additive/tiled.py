@@ -16,7 +16,8 @@ from __future__ import annotations
 import torch
 
 from regard.attention.fused_additive.gradients import Gradients
-from regard.attention.fused_additive.tiles import Chunk, Pairs, near, power, seen_only
+from regard.attention.fused_additive.mixing import mix, through_mix
+from regard.attention.fused_additive.tiles import Chunk, Pairs, near, power
 from regard.shapes import Bool, Float, Tensor
 
 
@@ -38,11 +39,7 @@ def attend(
     weights = pairs.new(*pairs.axes)
     for chunk in pairs.chunks():
         _weigh(chunk, vector, scale, weights[chunk.batch, chunk.rows])
-    kept = weights if drop is None else weights * drop
-    context = torch.bmm(kept, values.to(pairs.dtype))
-    if mask is not None and not (context.is_cpu and context.sum().isfinite()):
-        context = torch.bmm(kept, seen_only(values, mask).to(pairs.dtype))
-    return context.to(values.dtype), weights
+    return mix(weights, values, mask, drop), weights
 
 
 def differentiate(
@@ -66,15 +63,14 @@ def differentiate(
         shares = pairs.new(*chunk.axes) if weights is None else weights[place]
         if weights is None:
             _weigh(chunk, vector, scale, shares)
-        above = grad_context[place].to(pairs.dtype)
-        grad_shares = torch.bmm(above, values[chunk.batch].to(pairs.dtype).mT)
-        kept = shares
-        if drop is not None:
-            kept = shares * drop[place]
-            grad_shares.mul_(drop[place])
-        if grad_weights is not None:
-            grad_shares.add_(grad_weights[place])
-        grad_values[chunk.batch].baddbmm_(kept.mT, above)
+        grad_shares, of_values = through_mix(
+            grad_context[place],
+            None if grad_weights is None else grad_weights[place],
+            shares,
+            values[chunk.batch],
+            None if drop is None else drop[place],
+        )
+        grad_values[chunk.batch] += of_values
         gradients.add(chunk, through_softmax(grad_shares, shares, chunk.mask, scale))
     grad_queries = gradients.of_queries(queries, vector)
     return grad_queries, *gradients.of_keys(keys, vector), grad_values.to(values.dtype)

@@ -31,6 +31,7 @@ import triton.language as tl
 from torch.nn import functional as F
 
 from regard.attention.fused_additive import tiled
+from regard.attention.fused_additive.mixing import mix, through_mix
 from regard.attention.fused_additive.tiles import far, power, seen_only
 from regard.shapes import Bool, Float, Tensor
 
@@ -69,8 +70,7 @@ def attend(
 ) -> tuple[Float[Tensor, "batch target value"], Float[Tensor, "batch target source"]]:
     """Contexts, and the weights before dropout: `tiled.attend`."""
     weights = _weigh(Side.of(queries), Side.of(keys, mask, powers), vector, mask, scale)
-    kept = weights if drop is None else weights * drop
-    return torch.bmm(kept, _seen(values, mask)).to(values.dtype), weights
+    return mix(weights, values, mask, drop), weights
 
 
 def differentiate(
@@ -89,18 +89,11 @@ def differentiate(
     asking, asked = Side.of(queries), Side.of(keys, mask)
     if weights is None:
         weights = _weigh(asking, asked, vector, mask, scale)
-    above = grad_context.float()
-    grad_shares = torch.bmm(above, _seen(values, mask).mT)
-    kept = weights
-    if drop is not None:
-        kept = weights * drop
-        grad_shares.mul_(drop)
-    if grad_weights is not None:
-        grad_shares.add_(grad_weights)
-    grad_values = torch.bmm(kept.mT, above).to(values.dtype)
-    grad_scores = tiled.through_softmax(grad_shares, weights, mask, scale)
+    found = through_mix(grad_context, grad_weights, weights, _seen(values, mask), drop)
+    grad_scores = tiled.through_softmax(found[0], weights, mask, scale)
     grad_queries = _of_rows(grad_scores, asking, asked, vector).to(queries.dtype)
-    return grad_queries, *_of_keys(grad_scores, asking, asked, keys, vector), grad_values
+    of_keys = _of_keys(grad_scores, asking, asked, keys, vector)
+    return grad_queries, *of_keys, found[1].to(values.dtype)
 
 
 def score(

@@ -11,7 +11,7 @@
 
 namespace {
 
-constexpr int ROWS = 4;           // queries for which a key is loaded once
+constexpr int ROWS = 4;         // queries for which a key is loaded once
 constexpr Index STRETCH = 256;  // keys that stay in the first cache while all queries pass
 
 /// s from its denominator. `wide` is for numbers of any size: `sum` gives q + k, which then takes an
@@ -30,8 +30,8 @@ inline Vector share_from(Vector denominator, Sum sum) {
 
 /// A few numbers, LANES at most, of all queries or all keys of a sentence.
 struct Side {
-  const float* numbers;     // of the first row; rows are `size` apart
-  float *powers, *grads;    // rows x LANES
+  const float* numbers;       // of the first row; rows are `size` apart
+  float *powers, *grads;      // rows x LANES
   Vector highest = Vector{};  // of the powers, over all rows
 };
 
