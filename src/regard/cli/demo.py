@@ -11,7 +11,7 @@ import tyro
 
 from regard import recipes
 from regard.cli import show
-from regard.cli.progress import say
+from regard.cli.output import say
 from regard.cli.train import watching
 from regard.config import Experiment
 from regard.errors import UserError

@@ -5,9 +5,9 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from contextlib import suppress
 
 from regard import __version__
+from regard.cli.output import drop_output
 from regard.errors import UserError
 
 COMMANDS = {
@@ -53,16 +53,11 @@ def run(arguments: list[str]) -> int:
         print(f"regard {name}: {error}", file=sys.stderr)
         return 1
     except BrokenPipeError:
-        _drop_output()
-        if name == "train":  # others have shown what was asked for
-            print(
-                "regard train: stopped, as nobody reads what it prints; --resume goes on",
-                file=sys.stderr,
-            )
+        drop_output()
         return 1
     except (OSError, UnicodeError) as error:
         print(f"regard {name}: {_in_words(error)}", file=sys.stderr)
-        _drop_output()
+        drop_output()
         return 1
     except KeyboardInterrupt:
         print(f"regard {name}: interrupted", file=sys.stderr)
@@ -82,12 +77,6 @@ def _in_words(error: OSError | UnicodeError) -> str:
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename or 'the output'}: {error.strerror.lower()}"
     return " ".join(str(error).split())
-
-
-def _drop_output() -> None:
-    """What is still to be written has nowhere to go; without this Python would try once more."""
-    with suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _help() -> str:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -18,6 +15,8 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+
+from regard.cli.output import say
 
 if TYPE_CHECKING:
     from regard.training.log import DevLine, EndLine, TrainLine, Validation
@@ -113,21 +112,5 @@ class TrainingView:
             say(text)
 
 
-def say(text: str) -> None:
-    """One line on the standard output. Where nobody reads it any more, as after `| head`, that is
-    said once and the work goes on without."""
-    try:
-        print(text, flush=True)
-    except BrokenPipeError:
-        with Path(os.devnull).open("w") as nothing:
-            os.dup2(nothing.fileno(), sys.stdout.fileno())
-        warn("nobody reads the output any more: going on without it")
-
-
 def _short(text: str) -> str:
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
-
-
-def warn(text: str) -> None:
-    """One line on the standard error."""
-    print(text, file=sys.stderr)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from regard.cli.progress import warn
+from regard.cli.output import warn
 from regard.viewing import picture
 
 if TYPE_CHECKING:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from regard import recipes
-from regard.cli.progress import TrainingView, say, warn
+from regard.cli.output import say, warn
+from regard.cli.progress import TrainingView
 from regard.config import DataConfig, Experiment
 from regard.errors import UserError
 from regard.pipeline.folder import RunFolder

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TextIO
 import tyro
 
 from regard.cli import show
-from regard.cli.progress import warn
+from regard.cli.output import warn
 from regard.config import SearchConfig
 from regard.errors import UserError
 from regard.files import whole
