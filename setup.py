@@ -1,4 +1,4 @@
-"""Compiles the kernels of additive attention, once for every instruction set, into a library that
+"""Compiles the kernels, once for every instruction set, into a library that
 does not depend on Python's version or PyTorch's. Where that fails the package is built without it;
 everything else about the build is in pyproject.toml."""
 
@@ -12,7 +12,7 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 from setuptools.errors import CompileError, LinkError
 
-KERNELS = Path("src/regard/attention/fused_additive/kernels")
+KERNELS = Path("src/regard/kernels")
 
 FLAGS = [
     "-std=c++17",
@@ -43,7 +43,9 @@ class BuildLibrary(build_ext):
     def _build(self, ext: Extension, threads: list[str]) -> None:
         on_x86 = platform.machine().lower() in ("x86_64", "amd64")
         sets = BASELINE | X86 if on_x86 else BASELINE
-        objects = self._compile("library.cpp", "shared", threads)
+        objects = []
+        for source in ("library.cpp", "additive.cpp"):
+            objects += self._compile(source, "shared", threads)
         for name, flags in sets.items():
             objects += self._compile("block.cpp", name, [*flags, f"-DKERNELS={name}"])
         path = self.get_ext_fullpath(ext.name)
@@ -60,7 +62,7 @@ class BuildLibrary(build_ext):
         return str(Path(*fullname.split(".")).with_suffix(".so"))
 
 
-library = Extension("regard.attention.fused_additive.libadditive", [], optional=True)
+library = Extension("regard.kernels.libkernels", [], optional=True)
 setup(
     ext_modules=[] if sys.platform == "win32" else [library],
     cmdclass={"build_ext": BuildLibrary},

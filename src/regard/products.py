@@ -1,12 +1,17 @@
-"""Products of matrices on a CPU, for code that has its gradients by hand.
+"""Products of matrices on a CPU.
 
-torch asks MKL for them, which takes AVX-512 on Intel's CPUs alone: on others oneDNN, which torch
-brings too, takes half the time. Small products, other devices and float64 are left to torch.
+torch asks MKL for those in float32, which takes AVX-512 on Intel's CPUs alone: on others oneDNN,
+which torch brings too, takes half the time. In bfloat16 torch asks oneDNN itself, but writes a bias
+to every row of the result first. Small products and other devices are left to torch.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
+from torch import nn
+from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from regard.shapes import Float, Tensor
@@ -20,7 +25,57 @@ LARGE = 1 << 22
 ROWS = 256
 """Rows of a large product that are formed at a time, at most: of so many oneDNN takes a copy."""
 
-_LINEAR = getattr(torch.ops.mkldnn, "_linear_pointwise", None)
+LINEAR: Any = getattr(torch.ops.mkldnn, "_linear_pointwise", None)
+
+
+class Linear(nn.Linear):
+    """torch's own layer, with its product and those of its gradients taken by `linear`."""
+
+    def forward(self, inputs: Float[Tensor, "*batch inner"]) -> Float[Tensor, "*batch column"]:
+        return affine(inputs, self.weight, self.bias)
+
+
+def affine(
+    inputs: Float[Tensor, "*batch inner"],
+    weight: Float[Tensor, "column inner"],
+    bias: Float[Tensor, "column"] | None = None,
+) -> Float[Tensor, "*batch column"]:
+    """`linear` of vectors in any batch, with gradients, in the type that autocast asks for."""
+    dtype = working_type(inputs)
+    if _is_small(inputs, weight) or not _suits(inputs.device, dtype):
+        return F.linear(inputs, weight, bias)
+    shift = None if bias is None else bias.to(dtype)
+    found: Tensor = _Affine.apply(inputs.flatten(0, -2).to(dtype), weight.to(dtype), shift)
+    return found.view(*inputs.shape[:-1], -1)
+
+
+def working_type(like: Tensor) -> torch.dtype:
+    """The type that products of numbers like these are taken in: autocast's where it is on."""
+    device = like.device.type
+    if like.dtype.is_floating_point and torch.is_autocast_enabled(device):
+        return torch.get_autocast_dtype(device)
+    return like.dtype
+
+
+class _Affine(torch.autograd.Function):
+    """`linear` with its way back."""
+
+    @staticmethod
+    def forward(ctx: Any, inputs: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        ctx.save_for_backward(inputs, weight)
+        return linear(inputs, weight, bias)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, above: Tensor) -> tuple[Tensor | None, ...]:
+        inputs, weight = ctx.saved_tensors
+        above = above.contiguous()
+        of_inputs, of_weight, of_bias = ctx.needs_input_grad
+        return (
+            linear(above, weight.T) if of_inputs else None,
+            outer(above, inputs) if of_weight else None,
+            above.sum(dim=0) if of_bias else None,
+        )
 
 
 def linear(
@@ -28,26 +83,38 @@ def linear(
     weight: Float[Tensor, "column inner"],
     bias: Float[Tensor, "column"] | None = None,
 ) -> Float[Tensor, "row column"]:
-    """inputs @ weight.T + bias."""
-    if _LINEAR is None or len(inputs) * weight.numel() < WORTH_A_CALL or not _suits(inputs):
+    """inputs @ weight.T + bias, without gradients."""
+    if _is_small(inputs, weight) or not _suits(inputs.device, inputs.dtype):
         return F.linear(inputs, weight, bias)
-    return _LINEAR(inputs, _dense(weight), bias, "none", [], "")
+    return LINEAR(inputs, _dense(weight), bias, "none", [], "")
+
+
+def outer(
+    left: Float[Tensor, "row column"], right: Float[Tensor, "row inner"]
+) -> Float[Tensor, "column inner"]:
+    """left.T @ right, without gradients: a weight's gradient from those of its products and what
+    entered them. oneDNN takes a copy of the first matrix, so the smaller one comes first."""
+    if left.dtype != torch.float32 or left.numel() * right.size(1) < WORTH_A_CALL:
+        return left.T @ right
+    if left.size(1) < right.size(1):
+        return linear(left.T, right.T)
+    return linear(right.T, left.T).T
 
 
 def multiply(
     left: Float[Tensor, "batch row inner"], right: Float[Tensor, "batch inner column"]
 ) -> Float[Tensor, "batch row column"]:
-    """left @ right, matrix by matrix."""
+    """left @ right, matrix by matrix, without gradients."""
     num_rows, num_inner = left.shape[1:]
     num_columns = right.size(2)
-    if _LINEAR is None or num_rows * num_inner * num_columns < LARGE or not _suits(left):
+    if num_rows * num_inner * num_columns < LARGE or not _suits(left.device, left.dtype):
         return torch.bmm(left, right)
     product = left.new_empty(len(left), num_rows, num_columns)
     parts = -(-num_rows // ROWS)
     for found, rows, matrix in zip(product, left, right.mT, strict=True):
         columns = _dense(matrix)
         for place, part in zip(found.chunk(parts), rows.chunk(parts), strict=True):
-            place.copy_(_LINEAR(part, columns, None, "none", [], ""))
+            place.copy_(LINEAR(part, columns, None, "none", [], ""))
     return product
 
 
@@ -58,5 +125,10 @@ def _dense(matrix: Tensor) -> Tensor:
     return matrix.contiguous()
 
 
-def _suits(matrices: Tensor) -> bool:
-    return matrices.is_cpu and matrices.dtype == torch.float32
+def _is_small(inputs: Tensor, weight: Tensor) -> bool:
+    return inputs.numel() * weight.size(0) < WORTH_A_CALL
+
+
+def _suits(device: torch.device, dtype: torch.dtype) -> bool:
+    types = (torch.float32, torch.bfloat16)
+    return LINEAR is not None and device.type == "cpu" and dtype in types

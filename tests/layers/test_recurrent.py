@@ -1,9 +1,12 @@
 """The stack against torch's own multi-layer modules with the same weights."""
 
+import copy
+
 import pytest
 import torch
 from torch import nn
 
+from regard import kernels
 from regard.layers.recurrent import RecurrentStack
 
 KINDS = {"elman": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}
@@ -56,9 +59,69 @@ def test_going_on_from_a_state_equals_reading_at_once(kind):
         torch.testing.assert_close(step.layers[-1][:, 0], theirs(inputs)[0][:, position])
 
 
-def test_padding_gets_no_gradient():
+def found(stack, inputs, mask, read):
+    """All that reading gives, and the gradients of all that it was given."""
+    inputs = inputs.clone().requires_grad_()
+    output = read(stack, inputs, mask)
+    results = [*output.layers, output.hidden, *([] if output.cell is None else [output.cell])]
+    torch.manual_seed(8)
+    above = [torch.randn(each.shape, dtype=torch.double) for each in results]
+    total = sum((each.double() * weight).sum() for each, weight in zip(results, above, strict=True))
+    parameters = [inputs, *stack.parameters()]
+    gradients = torch.autograd.grad(total, parameters, allow_unused=True)
+    return [each.detach() for each in (*results, *gradients) if each is not None]
+
+
+@pytest.mark.skipif(not kernels.available(), reason="the kernels were not compiled")
+@pytest.mark.parametrize("bidirectional", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("padded", [False, True])
+def test_the_scan_and_torch_give_the_same_numbers_and_gradients(kind, bidirectional, padded):
+    precise, _ = twins(kind, bidirectional)
+    single = copy.deepcopy(precise).float()
+    inputs = torch.randn(3, 11, 5, dtype=torch.double)
+    mask = torch.arange(11) < torch.tensor([11, 2, 7])[:, None] if padded else torch.ones(3, 11) > 0
+    expected = found(precise, inputs, mask, RecurrentStack.read)  # in double precision by torch
+    scanned = found(single, inputs.float(), mask, RecurrentStack.read)
+    for ours, theirs in zip(scanned, expected, strict=True):
+        torch.testing.assert_close(ours.double(), theirs, rtol=1e-5, atol=1e-5)
+    if bidirectional:
+        return
+    first = torch.randn(3, 2, 7, dtype=torch.double)
+    cell = torch.randn(3, 2, 7, dtype=torch.double) if kind == "lstm" else None
+
+    def go_on(stack, inputs, _mask):
+        start = (each if each is None else each.to(inputs.dtype) for each in (first, cell))
+        return stack(inputs, *start)
+
+    expected, scanned = (
+        found(precise, inputs, mask, go_on),
+        found(single, inputs.float(), mask, go_on),
+    )
+    for ours, theirs in zip(scanned, expected, strict=True):
+        torch.testing.assert_close(ours.double(), theirs, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.skipif(not kernels.available(), reason="the kernels were not compiled")
+@pytest.mark.parametrize("kind", KINDS)
+def test_under_autocast_states_are_small_and_cells_are_not(kind):
+    precise, _ = twins(kind, bidirectional=True)
+    inputs, mask = torch.randn(3, 11, 5, dtype=torch.double), torch.ones(3, 11) > 0
+    expected = precise.read(inputs, mask)
+    with torch.autocast("cpu", torch.bfloat16):
+        read = copy.deepcopy(precise).float().read(inputs.float(), mask)
+    assert read.hidden.dtype == torch.bfloat16
+    torch.testing.assert_close(read.hidden.double(), expected.hidden, rtol=0.05, atol=0.02)
+    if kind == "lstm":
+        assert read.cell.dtype == torch.float32
+        torch.testing.assert_close(read.cell.double(), expected.cell, rtol=0.05, atol=0.02)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_padding_gets_no_gradient(dtype):
     ours, _ = twins("gru", bidirectional=True)
-    inputs = torch.randn(2, 5, 5, dtype=torch.double, requires_grad=True)
+    ours = ours.to(dtype)
+    inputs = torch.randn(2, 5, 5, dtype=dtype, requires_grad=True)
     mask = torch.tensor([[True] * 5, [True, True, False, False, False]])
     ours.read(inputs, mask).layers[-1].sum().backward()
     assert inputs.grad[1, 2:].eq(0).all()

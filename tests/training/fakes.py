@@ -26,6 +26,7 @@ class TinyModel(nn.Module):
         super().__init__()
         self.embedding = nn.Embedding(NUM_WORDS, 7)
         self.dropout = nn.Dropout(dropout)
+        self.middle = nn.Linear(7, 7)
         self.output = nn.Linear(7, NUM_WORDS)
         self.penalty = penalty
 
@@ -33,12 +34,13 @@ class TinyModel(nn.Module):
         inputs = batch.inputs if forced is None else batch.inputs.where(forced, UNKNOWN)
         real = batch.source.mask[..., None]
         source = (self.embedding(batch.source.ids) * real).sum(1) / real.sum(1)
-        features = self.dropout(torch.tanh(source[:, None] + self.embedding(inputs)))
+        features = self.dropout(torch.tanh(self.middle(source[:, None] + self.embedding(inputs))))
         penalties = ()
         if self.penalty is not None:
             penalties = (Penalty("size", self.penalty * source.pow(2).mean()),)
-        logits = self.output(features[batch.mask])
-        return Seq2SeqOutput(logits, batch.outputs[batch.mask], penalties)
+        return Seq2SeqOutput(
+            features[batch.mask], batch.outputs[batch.mask], self.output, penalties
+        )
 
 
 def tiny_model(seed: int = 3, **settings: float) -> TinyModel:

@@ -317,7 +317,7 @@ def test_weights_that_want_no_gradient_stay(tmp_path):
 
 def test_bfloat16_computes_small_and_keeps_large():
     model, kinds = tiny_model(), []
-    model.output.register_forward_hook(lambda module, given, made: kinds.append(made.dtype))
+    model.middle.register_forward_hook(lambda module, given, made: kinds.append(made.dtype))
     train(model, BATCHES, TrainingSettings(length=Period(2), precision="bfloat16"))
     assert kinds == [torch.bfloat16] * 2
     assert {weight.dtype for weight in model.parameters()} == {torch.float32}
@@ -325,7 +325,7 @@ def test_bfloat16_computes_small_and_keeps_large():
 
 def test_modes_while_training_and_validating():
     model, modes = tiny_model().eval(), []
-    model.output.register_forward_hook(
+    model.middle.register_forward_hook(
         lambda module, given, made: modes.append((module.training, torch.is_grad_enabled()))
     )
     settings = TrainingSettings(length=Period(2), validate_every=Period(1))
@@ -346,9 +346,9 @@ class Breaking(torch.nn.Module):
         if self.calls < 5:
             return output
         if self.what == "loss":
-            return replace(output, logits=output.logits * torch.nan)
-        zero = (output.logits * 0).sum()
-        return replace(output, logits=output.logits + zero.sqrt())
+            return replace(output, features=output.features * torch.nan)
+        zero = (output.features * 0).sum()
+        return replace(output, features=output.features + zero.sqrt())
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import nn
 
 from regard.data.batch import pair_batch
 from regard.errors import UserError
@@ -16,8 +17,11 @@ from tests.oracles.loss import smoothed_cross_entropy
 from tests.training.fakes import TinyBatches, tiny_model
 
 
-def output(logits: list[list[float]], targets: list[int]) -> Seq2SeqOutput:
-    return Seq2SeqOutput(torch.tensor(logits), torch.tensor(targets))
+def output(logits: torch.Tensor, targets: torch.Tensor) -> Seq2SeqOutput:
+    """Features that are the logits."""
+    layer = nn.Linear(logits.size(1), logits.size(1), bias=False, dtype=logits.dtype)
+    nn.init.eye_(layer.weight)
+    return Seq2SeqOutput(logits, targets, layer)
 
 
 def test_the_oracle_by_hand():
@@ -38,16 +42,16 @@ def test_cross_entropy_is_the_sum_of_the_loop(seed, words, smoothing):
     torch.manual_seed(seed)
     logits = 5 * torch.randn(words, 7, dtype=torch.float64)
     targets = torch.randint(7, (words,))
-    ours = CrossEntropy(smoothing)(Seq2SeqOutput(logits, targets))
+    ours = CrossEntropy(smoothing)(output(logits, targets))
     right = smoothed_cross_entropy(logits.numpy(), targets.numpy(), smoothing)
-    assert float(ours) == pytest.approx(right, rel=1e-12)
+    assert float(ours.detach()) == pytest.approx(right, rel=1e-12)
 
 
 def test_a_loss_of_bfloat16_logits_is_float32():
     logits = torch.randn(5, 7).bfloat16()
-    loss = CrossEntropy()(Seq2SeqOutput(logits, torch.arange(5)))
+    loss = CrossEntropy()(output(logits, torch.arange(5)))
     assert loss.dtype == torch.float32
-    assert loss == CrossEntropy()(Seq2SeqOutput(logits.float(), torch.arange(5)))
+    assert loss == CrossEntropy()(output(logits.float(), torch.arange(5)))
 
 
 def test_what_the_sum_is_divided_by():

@@ -9,6 +9,7 @@ from torch import nn
 
 from regard.attention.attend import Attention
 from regard.attention.fused_additive import AdditiveKeys
+from regard.products import Linear
 from regard.shapes import Bool, Float, Tensor
 
 
@@ -57,11 +58,11 @@ class MultiHeadAttention(nn.Module):
                 "came"
             )
         self.num_heads = num_heads
-        self.query = nn.Linear(query_size, size)
-        self.key = nn.Linear(key_size, size)
-        self.value = nn.Linear(value_size, size)
+        self.query = Linear(query_size, size)
+        self.key = Linear(key_size, size)
+        self.value = Linear(value_size, size)
         self.attention = attention
-        self.output = nn.Linear(size, size)
+        self.output = Linear(size, size)
 
     def prepare(
         self,

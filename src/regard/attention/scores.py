@@ -15,6 +15,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from regard.attention.fused_additive import AdditiveKeys, additive_scores, prepare
+from regard.products import Linear, affine
 from regard.shapes import Float, Tensor
 
 Prepared = Float[Tensor, "..."] | AdditiveKeys
@@ -75,7 +76,7 @@ class General(nn.Module):
 
     def __init__(self, query_size: int, key_size: int) -> None:
         super().__init__()
-        self.key = nn.Linear(key_size, query_size, bias=False)
+        self.key = Linear(key_size, query_size, bias=False)
 
     def prepare(
         self, keys: Float[Tensor, "*batch source key"]
@@ -97,8 +98,8 @@ class Additive(nn.Module):
 
     def __init__(self, query_size: int, key_size: int, size: int) -> None:
         super().__init__()
-        self.key = nn.Linear(key_size, size)
-        self.query = nn.Linear(query_size, size, bias=False)
+        self.key = Linear(key_size, size)
+        self.query = Linear(query_size, size, bias=False)
         self.vector = nn.Parameter(torch.empty(size))
         nn.init.uniform_(self.vector, -(size**-0.5), size**-0.5)
 
@@ -128,12 +129,12 @@ class Concat(nn.Module):
     def __init__(self, query_size: int, key_size: int, size: int) -> None:
         super().__init__()
         self.query_size = query_size
-        self.joined = nn.Linear(query_size + key_size, size)
+        self.joined = Linear(query_size + key_size, size)
         self.vector = nn.Parameter(torch.empty(size))
         nn.init.uniform_(self.vector, -(size**-0.5), size**-0.5)
 
     def prepare(self, keys: Float[Tensor, "*batch source key"]) -> AdditiveKeys:
-        return prepare(F.linear(keys, self.joined.weight[:, self.query_size :], self.joined.bias))
+        return prepare(affine(keys, self.joined.weight[:, self.query_size :], self.joined.bias))
 
     @property
     def query_weight(self) -> Float[Tensor, "size query"]:
@@ -142,7 +143,7 @@ class Concat(nn.Module):
     def ask(
         self, queries: Float[Tensor, "*batch target query"]
     ) -> Float[Tensor, "*batch target size"]:
-        return F.linear(queries, self.query_weight)
+        return affine(queries, self.query_weight)
 
     def forward(
         self, queries: Float[Tensor, "*batch target query"], prepared: AdditiveKeys
@@ -156,7 +157,7 @@ class SharedAdditive(nn.Module):
 
     def __init__(self, key_size: int, size: int) -> None:
         super().__init__()
-        self.shared = nn.Linear(key_size, size)
+        self.shared = Linear(key_size, size)
         self.vector = nn.Parameter(torch.empty(size))
         nn.init.uniform_(self.vector, -(size**-0.5), size**-0.5)
 
@@ -176,7 +177,7 @@ class SharedAdditive(nn.Module):
                 f"{self.shared.in_features}, but queries of size {queries.size(-1)} came: "
                 "use Additive or Concat"
             )
-        return F.linear(queries, self.query_weight)
+        return affine(queries, self.query_weight)
 
     def forward(
         self, queries: Float[Tensor, "*batch target query"], prepared: AdditiveKeys

@@ -4,30 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
+from regard import kernels
+from regard.layers.cells import NUM_KEPT, CellKind, CellState, Step
+from regard.layers.native_cells import choose
+from regard.layers.scan import Layer, Scanned, scan
+from regard.products import affine, linear
 from regard.shapes import Bool, Float, Int, Tensor
 
-CellKind = Literal["elman", "gru", "lstm"]
-
-CELLS: dict[CellKind, type[nn.RNN] | type[nn.GRU] | type[nn.LSTM]] = {
+LAYERS: dict[CellKind, type[nn.RNN] | type[nn.GRU] | type[nn.LSTM]] = {
     "elman": nn.RNN,  # Elman 1990: h = tanh(W x + U h)
     "gru": nn.GRU,  # Cho et al. 2014
     "lstm": nn.LSTM,  # Hochreiter and Schmidhuber 1997, with forget gates
 }
-
-STEP_WEIGHTS = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
 STEPS: dict[CellKind, Callable[..., Any]] = {
     "elman": torch.rnn_tanh_cell,
     "gru": torch.gru_cell,
     "lstm": torch.lstm_cell,
 }
-"""One step of each: the same numbers, without what a whole sequence costs to set up (a quarter of
-the time for a step of an LSTM of 256 in training)."""
+"""torch's single step of each: the same numbers, without what setting up a sequence costs."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,8 @@ class RecurrentOutput:
 class RecurrentStack(nn.Module):
     """Layers of one kind of cell; dropout between them, never on the top.
 
-    One torch layer each, because attention may want the states of any of them."""
+    Each is one of torch's layers, because attention may want the states of any of them. On a CPU
+    they run by `scan` where its kernels are, elsewhere by torch: two ways to the same numbers."""
 
     def __init__(
         self,
@@ -59,10 +60,11 @@ class RecurrentStack(nn.Module):
         super().__init__()
         self.kind = kind
         self.num_layers = num_layers
+        self.hidden_size = hidden_size
         self.size = hidden_size * (2 if bidirectional else 1)
         self.dropout = nn.Dropout(dropout)
         self.layers = nn.ModuleList(
-            CELLS[kind](size, hidden_size, batch_first=True, bidirectional=bidirectional)
+            LAYERS[kind](size, hidden_size, batch_first=True, bidirectional=bidirectional)
             for size in [input_size] + [self.size] * (num_layers - 1)
         )
 
@@ -72,26 +74,17 @@ class RecurrentStack(nn.Module):
         hidden: Float[Tensor, "batch layer hidden"],
         cell: Float[Tensor, "batch layer hidden"] | None = None,
     ) -> RecurrentOutput:
-        """Go on from a state, forwards, with no padding: how decoders step and read."""
+        """Go on from a state, forwards, with no padding: how decoders read."""
+        run = self._scan_on if _scans(inputs) else self._torch_on
         layers: list[Tensor] = []
-        last_hidden, last_cell = [], []
+        ends = []
         for number, layer in enumerate(self.layers):
             below = self.dropout(layers[-1]) if layers else inputs
-            start = hidden[:, number].unsqueeze(0).contiguous()
-            if cell is None:
-                states, end = layer(below, start)
-            else:
-                states, (end, end_cell) = layer(
-                    below, (start, cell[:, number].unsqueeze(0).contiguous())
-                )
-                last_cell.append(end_cell[0])
+            first = CellState(hidden[:, number], None if cell is None else cell[:, number])
+            states, end = run(layer, below, first)
             layers.append(states)
-            last_hidden.append(end[0])
-        return RecurrentOutput(
-            tuple(layers),
-            torch.stack(last_hidden, dim=1),
-            torch.stack(last_cell, dim=1) if last_cell else None,
-        )
+            ends.append(end)
+        return _output(layers, ends)
 
     def step(
         self,
@@ -100,22 +93,19 @@ class RecurrentStack(nn.Module):
         cell: Float[Tensor, "batch layer hidden"] | None = None,
     ) -> RecurrentOutput:
         """One step from a state: `forward` for a single position."""
-        below, last_hidden, last_cell = inputs, [], []
+        if not _scans(inputs):
+            step = self._torch_step
+        elif torch.is_grad_enabled():
+            return self(inputs[:, None], hidden, cell)
+        else:
+            step = self._step
+        below, ends = inputs, []
         for number, layer in enumerate(self.layers):
             below = self.dropout(below) if number else below
-            weights = [getattr(layer, name) for name in STEP_WEIGHTS]
-            if cell is None:
-                below = STEPS[self.kind](below, hidden[:, number], *weights)
-            else:
-                start = (hidden[:, number], cell[:, number])
-                below, end_cell = STEPS[self.kind](below, start, *weights)
-                last_cell.append(end_cell)
-            last_hidden.append(below)
-        return RecurrentOutput(
-            tuple(state[:, None] for state in last_hidden),
-            torch.stack(last_hidden, dim=1),
-            torch.stack(last_cell, dim=1) if last_cell else None,
-        )
+            last = CellState(hidden[:, number], None if cell is None else cell[:, number])
+            ends.append(step(layer, below, last))
+            below = ends[-1].hidden
+        return _output([end.hidden[:, None] for end in ends], ends)
 
     def read(
         self,
@@ -124,34 +114,117 @@ class RecurrentStack(nn.Module):
     ) -> RecurrentOutput:
         """Read whole sequences from the zero state: how encoders read.
 
-        Where nothing is padded torch's dense kernels run; else the sequences are packed, so that
-        padding is never computed, never seen by the backward direction, and gives zero states.
-        ValueError where padding comes before what is real, or a sequence is nothing but padding."""
-        if mask.all():
-            below: Tensor | PackedSequence = inputs
-        else:
-            lengths = _lengths(mask)
-            below = pack_padded_sequence(inputs, lengths, batch_first=True, enforce_sorted=False)
-        layers, last_hidden, last_cell = [], [], []
-        for number, layer in enumerate(self.layers):
-            if number:
-                below = self._drop(below)
-            below, end = layer(below)
-            end, end_cell = end if isinstance(end, tuple) else (end, None)
-            layers.append(_unpack(below, mask.size(1)))
-            last_hidden.append(_beside(end))
-            if end_cell is not None:
-                last_cell.append(_beside(end_cell))
-        return RecurrentOutput(
-            tuple(layers),
-            torch.stack(last_hidden, dim=1),
-            torch.stack(last_cell, dim=1) if last_cell else None,
-        )
+        Padding is never seen by the backward direction, and gives zero states. ValueError where
+        padding comes before what is real, or a sequence is nothing but padding."""
+        lengths = None if mask.all() else _lengths(mask)
+        run = self._scan_all if _scans(inputs) else self._torch_all
+        layers: list[Tensor] = []
+        ends = []
+        for layer in self.layers:
+            below = self.dropout(layers[-1]) if layers else inputs
+            states, end = run(layer, below, mask, lengths)
+            layers.append(states)
+            ends.append(end)
+        return _output(layers, ends)
 
-    def _drop(self, states: Tensor | PackedSequence) -> Tensor | PackedSequence:
+    def _scan_on(
+        self, layer: nn.Module, inputs: Tensor, first: CellState
+    ) -> tuple[Tensor, CellState]:
+        found = self._scan(layer, inputs.transpose(0, 1), first)
+        return found.states.transpose(0, 1), CellState(found.hidden, found.cell)
+
+    def _scan_all(
+        self, layer: nn.Module, inputs: Tensor, mask: Tensor, lengths: Tensor | None
+    ) -> tuple[Tensor, CellState]:
+        nothing = inputs.new_zeros(inputs.size(0), self.hidden_size)
+        first = CellState(nothing, nothing if self.kind == "lstm" else None)
+        by_position, real = inputs.transpose(0, 1), None if lengths is None else mask.T
+        found = [
+            self._scan(layer, by_position, first, real, backwards=backwards)
+            for backwards in ((False, True) if layer.bidirectional else (False,))
+        ]
+        states = torch.cat([each.states for each in found], dim=-1)
+        if real is not None:
+            states = states * real[..., None]
+        cells = [each.cell for each in found if each.cell is not None]
+        end = torch.cat([each.hidden for each in found], dim=-1)
+        return states.transpose(0, 1), CellState(end, torch.cat(cells, dim=-1) if cells else None)
+
+    def _scan(
+        self,
+        layer: nn.Module,
+        inputs: Float[Tensor, "position batch input"],
+        first: CellState,
+        mask: Bool[Tensor, "position batch"] | None = None,
+        *,
+        backwards: bool = False,
+    ) -> Scanned:
+        weight, bias, recurrent, shift = step_weights(layer, backwards=backwards)
+        of_input = affine(inputs, weight, bias)
+        return scan(Layer(self.kind, recurrent, shift, backwards), of_input, first, mask)
+
+    def _step(self, layer: nn.Module, below: Tensor, last: CellState) -> CellState:
+        """One step without gradients."""
+        weight, bias, recurrent, shift = step_weights(layer)
+        of_input = affine(below, weight, bias)
+        hidden = last.hidden.to(of_input.dtype).contiguous()
+        cell = None if last.cell is None else last.cell.float().contiguous()
+        new = CellState(torch.empty_like(hidden), None if cell is None else torch.empty_like(cell))
+        kept = of_input.new_empty(len(hidden), NUM_KEPT[self.kind] * hidden.size(1))
+        around = linear(hidden, recurrent.to(hidden.dtype), shift.to(hidden.dtype))
+        choose(hidden).step(self.kind, Step(of_input, around, CellState(hidden, cell), new, kept))
+        return new
+
+    def _torch_step(self, layer: nn.Module, below: Tensor, last: CellState) -> CellState:
+        weight, bias, recurrent, shift = step_weights(layer)
+        start = last.hidden if last.cell is None else (last.hidden, last.cell)
+        end = STEPS[self.kind](below, start, weight, recurrent, bias, shift)
+        return CellState(*end) if isinstance(end, tuple) else CellState(end, None)
+
+    def _torch_on(
+        self, layer: nn.Module, inputs: Tensor, first: CellState
+    ) -> tuple[Tensor, CellState]:
+        hidden = first.hidden[None].contiguous()
+        if first.cell is None:
+            states, end = layer(inputs, hidden)
+            return states, CellState(end[0], None)
+        states, (end, end_cell) = layer(inputs, (hidden, first.cell[None].contiguous()))
+        return states, CellState(end[0], end_cell[0])
+
+    def _torch_all(
+        self, layer: nn.Module, inputs: Tensor, mask: Tensor, lengths: Tensor | None
+    ) -> tuple[Tensor, CellState]:
+        below: Tensor | PackedSequence = inputs
+        if lengths is not None:
+            below = pack_padded_sequence(inputs, lengths, batch_first=True, enforce_sorted=False)
+        states, end = layer(below)
         if isinstance(states, PackedSequence):
-            return states._replace(data=self.dropout(states.data))
-        return self.dropout(states)
+            states = pad_packed_sequence(states, batch_first=True, total_length=mask.size(1))[0]
+        end, end_cell = end if isinstance(end, tuple) else (end, None)
+        return states, CellState(_beside(end), None if end_cell is None else _beside(end_cell))
+
+
+def step_weights(layer: nn.Module, *, backwards: bool = False) -> list[Tensor]:
+    """W and b of what enters a layer, U and c of its last state."""
+    suffix = "_reverse" if backwards else ""
+    return [
+        getattr(layer, f"{name}_l0{suffix}")
+        for name in ("weight_ih", "bias_ih", "weight_hh", "bias_hh")
+    ]
+
+
+def _scans(inputs: Tensor) -> bool:
+    fits = inputs.is_cpu and inputs.dtype in (torch.float32, torch.bfloat16)
+    return fits and kernels.available()
+
+
+def _output(layers: list[Tensor], ends: list[CellState]) -> RecurrentOutput:
+    cells = [end.cell for end in ends if end.cell is not None]
+    return RecurrentOutput(
+        tuple(layers),
+        torch.stack([end.hidden for end in ends], dim=1),
+        torch.stack(cells, dim=1) if cells else None,
+    )
 
 
 def _lengths(mask: Bool[Tensor, "batch position"]) -> Int[Tensor, "batch"]:
@@ -163,19 +236,6 @@ def _lengths(mask: Bool[Tensor, "batch position"]) -> Int[Tensor, "batch"]:
             "padding: pad at the end"
         )
     return lengths
-
-
-def step_weights(layer: nn.Module) -> list[Tensor]:
-    """W and b of what enters a layer, U and c of its last state."""
-    return [
-        getattr(layer, f"{name}_l0") for name in ("weight_ih", "bias_ih", "weight_hh", "bias_hh")
-    ]
-
-
-def _unpack(states: Tensor | PackedSequence, length: int) -> Tensor:
-    if isinstance(states, PackedSequence):
-        return pad_packed_sequence(states, batch_first=True, total_length=length)[0]
-    return states
 
 
 def _beside(end: Float[Tensor, "direction batch hidden"]) -> Float[Tensor, "batch _"]:

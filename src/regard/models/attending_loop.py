@@ -20,9 +20,10 @@ from typing import Any
 
 import torch
 
-from regard.attention.fused_additive.backends import choose
-from regard.layers.cells import CELLS, Step, StepBack
-from regard.products import linear
+from regard.attention.fused_additive.backends import choose as choose_attention
+from regard.layers.cells import NUM_GATES, NUM_KEPT, CellKind, CellState, Step, StepBack
+from regard.layers.native_cells import choose as choose_cells
+from regard.products import linear, outer
 from regard.shapes import Bool, Float, Tensor
 
 
@@ -48,7 +49,7 @@ class Loop:
     drop: Float[Tensor, "batch target source"] | None
     between: Float[Tensor, "target above batch hidden"] | None
     scale: float
-    kind: str
+    kind: CellKind
     asks_first: bool
 
     def to(self, dtype: torch.dtype) -> Loop:
@@ -129,7 +130,7 @@ def _new(loop: Loop) -> tuple[Tensor, ...]:
         new(batch, target, loop.keys.size(1)),
         new(target + 1, layers, batch, size),
         new(0 if loop.cell is None else target + 1, layers, batch, size),
-        new(target, layers, batch, CELLS[loop.kind].num_kept * size),
+        new(target, layers, batch, NUM_KEPT[loop.kind] * size),
     )
 
 
@@ -138,7 +139,7 @@ def _forward(loop: Loop) -> tuple[Tensor, ...]:
     hiddens[0] = loop.hidden.transpose(0, 1)
     if loop.cell is not None:
         cells[0] = loop.cell.transpose(0, 1)
-    backend, cell = choose(loop.keys, loop.values), CELLS[loop.kind]
+    backend, at_cells = choose_attention(loop.keys, loop.values), choose_cells(loop.hidden)
     powers, of_context = backend.powers(loop.keys), loop.context.contiguous()
     layers = list(_layers(loop))
     context = loop.values.new_zeros(loop.values.size(0), loop.values.size(2))
@@ -168,16 +169,22 @@ def _forward(loop: Loop) -> tuple[Tensor, ...]:
                     below = below * loop.between[step, layer - 1]
                 weight, shift = loop.weights[4 * layer - 2 : 4 * layer]
                 entering = linear(below, weight, shift)
-            last = Step(hiddens[step, layer], cells[step, layer] if len(cells) else None)
+            last, new = _around(hiddens, cells, step, layer)
             around = linear(last.hidden, recurrent, bias)
-            new = cell.step(entering, around, last, kept[step, layer])
-            hiddens[step + 1, layer] = new.hidden
-            if new.cell is not None:
-                cells[step + 1, layer] = new.cell
+            at_cells.step(loop.kind, Step(entering, around, last, new, kept[step, layer]))
         if not loop.asks_first:
             context = ask(hiddens[step + 1, -1], step)
     top.copy_(hiddens[1:, -1].transpose(0, 1))
     return top, contexts, shares, hiddens, cells, kept
+
+
+def _around(hiddens: Tensor, cells: Tensor, step: int, layer: int) -> tuple[CellState, CellState]:
+    """The states of a layer before and after a step."""
+    last, new = (
+        CellState(hiddens[moment, layer], cells[moment, layer] if len(cells) else None)
+        for moment in (step, step + 1)
+    )
+    return last, new
 
 
 class _WayBack:
@@ -185,15 +192,18 @@ class _WayBack:
 
     def __init__(self, loop: Loop, found: LoopRun) -> None:
         self.loop, self.found = loop, found
-        self.backend = choose(loop.keys, loop.values)
+        self.backend = choose_attention(loop.keys, loop.values)
+        self.cells = choose_cells(loop.hidden)
         self.powers, self.context = self.backend.powers(loop.keys), loop.context.contiguous()
         target, num_layers, batch, _ = found.kept.shape
-        gates = CELLS[loop.kind].num_gates * loop.hidden.size(2)
+        gates = NUM_GATES[loop.kind] * loop.hidden.size(2)
         new = loop.hidden.new_empty
         asked_by = found.hiddens[:-1, -1] if loop.asks_first else found.hiddens[1:, -1]
         self.asking = linear(asked_by.flatten(0, 1), loop.query).view(target, batch, -1)
         self.grad_inputs = new(num_layers, target, batch, gates)
-        self.grad_recurrent = new(num_layers, target, batch, gates)
+        self.grad_recurrent = self.grad_inputs
+        if loop.kind == "gru":
+            self.grad_recurrent = new(num_layers, target, batch, gates)
         self.grad_contexts = new(batch, target, loop.values.size(2))
         self.grad_scores = new(batch, target, loop.keys.size(1))
         self.grad_asking = new(target, batch, loop.keys.size(2))
@@ -201,42 +211,45 @@ class _WayBack:
     def walk(self, grad_top: Tensor | None, grad_contexts: Tensor | None) -> list[Tensor]:
         loop, found = self.loop, self.found
         layers = list(_layers(loop))
-        hidden = [torch.zeros_like(state) for state in found.hiddens[0]]
-        cell: list[Tensor | None] = [None] * len(layers)
+        passed = torch.zeros_like(found.hiddens[0])
+        cell = torch.zeros_like(found.cells[0]) if len(found.cells) else None
+        around: list[Tensor | None] = [None] * len(layers)
         later: Tensor | None = None  # what the next step's input passes to this one's context
+        if grad_top is not None and grad_top.stride(2) != 1:
+            grad_top = grad_top.contiguous()
         for step in reversed(range(loop.of_input.size(1))):
-            if grad_top is not None:
-                hidden[-1] = hidden[-1] + grad_top[:, step]
-            above = None if grad_contexts is None else grad_contexts[:, step]
+            above = None if grad_top is None else grad_top[:, step]
+            of_context = None if grad_contexts is None else grad_contexts[:, step]
             if not loop.asks_first:
-                hidden[-1] = hidden[-1] + self._ask(step, above, later)
+                passed[-1] += self._ask(step, of_context, later)
             for layer in reversed(range(len(layers))):
-                back = self._cell(step, layer, hidden[layer], cell[layer])
-                self.grad_inputs[layer, step] = back.of_input
-                self.grad_recurrent[layer, step] = back.recurrent
-                around = linear(back.recurrent, layers[layer][0].T)
-                hidden[layer] = around if back.hidden is None else around.add_(back.hidden)
-                cell[layer] = back.cell
+                place = StepBack(
+                    above,
+                    around[layer],
+                    passed[layer],
+                    None if cell is None else cell[layer],
+                    *_around(found.hiddens, found.cells, step, layer),
+                    found.kept[step, layer],
+                    self.grad_inputs[layer, step],
+                    self.grad_recurrent[layer, step],
+                )
+                self.cells.back(loop.kind, place)
+                around[layer] = linear(place.recurrent, layers[layer][0].T)
                 if layer:
-                    below = linear(back.of_input, loop.weights[4 * layer - 2].T)
+                    above = linear(place.of_input, loop.weights[4 * layer - 2].T)
                     if loop.between is not None:
-                        below = below * loop.between[step, layer - 1]
-                    hidden[layer - 1] = hidden[layer - 1] + below
+                        above = above * loop.between[step, layer - 1]
                 else:
-                    later = linear(back.of_input, self.context.T)
+                    later = linear(place.of_input, self.context.T)
             if loop.asks_first:
-                hidden[-1] = hidden[-1] + self._ask(step, above, later)
-        cells = [state for state in cell if state is not None]
-        first_cell = torch.stack(cells, dim=1) if cells else None
-        return self._settle(torch.stack(hidden, dim=1), first_cell)
-
-    def _cell(self, step: int, layer: int, hidden: Tensor, cell: Tensor | None) -> StepBack:
-        found = self.found
-        last, new = (
-            Step(found.hiddens[at, layer], found.cells[at, layer] if len(found.cells) else None)
-            for at in (step, step + 1)
+                passed[-1] += self._ask(step, of_context, later)
+        for hidden, rest in zip(passed, around, strict=True):
+            if rest is not None:
+                hidden += rest
+        return self._settle(
+            passed.transpose(0, 1).contiguous(),
+            None if cell is None else cell.transpose(0, 1).contiguous(),
         )
-        return CELLS[self.loop.kind].back(hidden, cell, last, new, found.kept[step, layer])
 
     def _ask(self, step: int, *above: Tensor | None) -> Tensor:
         """The gradient of the state that asked, from those of its context."""
@@ -293,7 +306,7 @@ class _WayBack:
 
 def _outer(gradients: Tensor, entered: Tensor) -> Tensor:
     """The gradient of a matrix, from those of its products and from what entered them."""
-    return linear(gradients.flatten(0, 1).T, entered.flatten(0, 1).T)
+    return outer(gradients.flatten(0, 1), entered.flatten(0, 1))
 
 
 @_run.register_fake

@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 from regard.models.contracts import Summary
+from regard.products import Linear
 from regard.shapes import Float, Tensor
 
 
@@ -33,8 +34,8 @@ class LinearBridge(nn.Module):
     ) -> None:
         super().__init__()
         self.shape = (num_layers, hidden_size)
-        self.hidden = nn.Linear(summary_size, num_layers * hidden_size)
-        self.cell = nn.Linear(summary_size, num_layers * hidden_size) if with_cell else None
+        self.hidden = Linear(summary_size, num_layers * hidden_size)
+        self.cell = Linear(summary_size, num_layers * hidden_size) if with_cell else None
 
     def forward(self, summary: Summary) -> Summary:
         hidden = self._start(self.hidden, summary.hidden)

@@ -15,6 +15,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
 
+from torch import nn
+
 from regard.shapes import Bool, Float, Int, Tensor
 
 AttentionKind = Literal["cross", "encoder", "decoder", "image"]
@@ -108,6 +110,10 @@ class Decoder(Protocol):
 
     Reading a whole sequence and stepping through it give the same numbers. Nothing is remembered on
     the module: what the next step needs is in the State."""
+
+    @property
+    def projection(self) -> nn.Linear:
+        """The last layer, from features to logits."""
 
     def __call__(
         self,

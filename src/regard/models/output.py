@@ -10,6 +10,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
+from regard.products import Linear
 from regard.shapes import Float, Tensor
 
 
@@ -36,7 +37,7 @@ class TanhOutput(nn.Module):
     def __init__(self, state_size: int, context_size: int, feature_size: int) -> None:
         super().__init__()
         self.feature_size = feature_size
-        self.joined = nn.Linear(context_size + state_size, feature_size, bias=False)
+        self.joined = Linear(context_size + state_size, feature_size, bias=False)
 
     def forward(
         self,
@@ -60,7 +61,7 @@ class DeepOutput(nn.Module):
     ) -> None:
         super().__init__()
         self.feature_size = feature_size
-        self.joined = nn.Linear(state_size + embedding_size + context_size, 2 * feature_size)
+        self.joined = Linear(state_size + embedding_size + context_size, 2 * feature_size)
 
     def forward(
         self,

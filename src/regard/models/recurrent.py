@@ -19,7 +19,6 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.nn import functional as F
 
 from regard.attention import AdditiveKeys, Attended, Attention, Prepared
 from regard.attention.masks import padding
@@ -31,6 +30,7 @@ from regard.models.contracts import AttentionBlock, DecoderOutput, Encoded, Memo
 from regard.models.feeding import ContextFeeding, Feeding
 from regard.models.memory import only, summary
 from regard.models.output import Output
+from regard.products import Linear, affine
 from regard.shapes import Bool, Float, Int, Tensor
 
 
@@ -116,7 +116,7 @@ class DecoderParts(nn.Module):
         self.bridge = bridge
         self.output = output
         self.dropout = nn.Dropout(dropout)
-        self.projection = nn.Linear(output.feature_size, embedding.num_embeddings)
+        self.projection = Linear(output.feature_size, embedding.num_embeddings)
 
     def embed(self, tokens: Int[Tensor, "batch target"]) -> Float[Tensor, "batch target embedding"]:
         return self.dropout(self.embedding(tokens))
@@ -177,6 +177,10 @@ class BahdanauDecoder(nn.Module):
             return _read_at_once(self, inputs, state)
         return read_stepwise(self, inputs, state, need_weights)
 
+    @property
+    def projection(self) -> nn.Linear:
+        return self.parts.projection
+
     def project(
         self, features: Float[Tensor, "*batch feature"]
     ) -> Float[Tensor, "*batch vocabulary"]:
@@ -229,6 +233,10 @@ class LuongDecoder(nn.Module):
         attended = _attend(self.attention, hidden, state, need_weights)
         return _output(self.parts.features(hidden, attended.context, embedded), attended)
 
+    @property
+    def projection(self) -> nn.Linear:
+        return self.parts.projection
+
     def project(
         self, features: Float[Tensor, "*batch feature"]
     ) -> Float[Tensor, "*batch vocabulary"]:
@@ -272,6 +280,10 @@ class PlainDecoder(nn.Module):
         embedded = self.parts.embed(inputs)
         hidden = self.parts.read(embedded, self.start(memories))
         return DecoderOutput(self.parts.features(hidden, hidden[..., :0], embedded))
+
+    @property
+    def projection(self) -> nn.Linear:
+        return self.parts.projection
 
     def project(
         self, features: Float[Tensor, "*batch feature"]
@@ -345,7 +357,7 @@ def _read_at_once(
     batch, target, size = *inputs.shape, state.hidden.size(-1)
     numbers, num_keys = state.hidden, memory.values.size(1)
     loop = Loop(
-        of_input=F.linear(embedded, known, weights[1]),
+        of_input=affine(embedded, known, weights[1]),
         hidden=state.hidden[:, 0],
         cell=None if state.cell is None else state.cell[:, 0],
         keys=memory.prepared.projected,

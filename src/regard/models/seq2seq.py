@@ -16,15 +16,22 @@ from regard.shapes import Bool, Float, Int, Tensor
 
 @dataclass(frozen=True)
 class Seq2SeqOutput:
-    """Logits and targets of the real target positions alone, in reading order."""
+    """Features and targets of the real target positions alone, in reading order, and the layer
+    that makes logits of features: a loss need never hold them all."""
 
-    logits: Float[Tensor, "word vocabulary"]
+    features: Float[Tensor, "word feature"]
     targets: Int[Tensor, "word"]
+    projection: nn.Linear
     penalties: tuple[Penalty, ...] = ()
+
+    @property
+    def logits(self) -> Float[Tensor, "word vocabulary"]:
+        """All of them, formed now."""
+        return self.projection(self.features)
 
 
 class Seq2Seq(nn.Module):
-    """source -> encoder -> memories -> decoder -> logits where there is a target."""
+    """source -> encoder -> memories -> decoder -> features where there is a target."""
 
     def __init__(self, encoder: Encoder, decoder: Decoder, remember: Remember) -> None:
         super().__init__()
@@ -39,15 +46,19 @@ class Seq2Seq(nn.Module):
     def forward(
         self, batch: PairBatch, forced: Bool[Tensor, "batch target"] | None = None
     ) -> Seq2SeqOutput:
-        """Logits for a batch. `forced` is True where the decoder's input is the true token and
+        """Read a batch. `forced` is True where the decoder's input is the true token and
         False where it is what the decoder itself would have written there; None is all true."""
         memories = self.encode(batch.source)
         inputs = batch.inputs
         if forced is not None:
             inputs = predicted_inputs(self.decoder, memories, inputs, forced)
         output = self.decoder(inputs, memories)
-        logits = self.decoder.project(output.features[batch.mask])
-        return Seq2SeqOutput(logits, batch.outputs[batch.mask], output.penalties)
+        return Seq2SeqOutput(
+            output.features[batch.mask],
+            batch.outputs[batch.mask],
+            self.decoder.projection,
+            output.penalties,
+        )
 
 
 @torch.no_grad()

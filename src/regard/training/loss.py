@@ -8,12 +8,12 @@ from typing import Literal
 
 import torch
 from torch import nn
-from torch.nn import functional as F
 
 from regard.data.batch import PairBatch
 from regard.errors import UserError
 from regard.models.seq2seq import Seq2SeqOutput
 from regard.shapes import Float, Tensor
+from regard.training.linear_cross_entropy import linear_cross_entropy
 
 
 @dataclass(frozen=True)
@@ -34,10 +34,14 @@ class CrossEntropy:
             raise UserError(f"label_smoothing is {self.label_smoothing}: expected 0 to below 1")
 
     def __call__(self, output: Seq2SeqOutput) -> Float[Tensor, ""]:
-        """The sum over words, in nats; in float32 also where the logits are bfloat16."""
-        logits = output.logits.to(torch.promote_types(output.logits.dtype, torch.float32))
-        return F.cross_entropy(
-            logits, output.targets, label_smoothing=self.label_smoothing, reduction="sum"
+        """The sum over words, in nats; at least in float32."""
+        projection = output.projection
+        return linear_cross_entropy(
+            output.features,
+            projection.weight,
+            projection.bias,
+            output.targets,
+            self.label_smoothing,
         )
 
     def count(self, batch: PairBatch) -> int:

@@ -8,10 +8,10 @@ machine's baseline, whichever this CPU has.
 from __future__ import annotations
 
 import ctypes
-from pathlib import Path
 
 import torch
 
+from regard import kernels
 from regard.attention.fused_additive.mixing import mix, through_mix
 from regard.attention.fused_additive.tiled import powers
 from regard.shapes import Bool, Float, Tensor
@@ -28,15 +28,12 @@ __all__ = [
     "through_softmax",
 ]
 
-INTERFACE = 1
-"""What the library must say of itself: one that was compiled from other sources is not used."""
-
 CHUNK_SIZE = 1 << 20
 """Scores whose gradients are held at a time, if a sentence has no more."""
 
 
 class _Problem(ctypes.Structure):
-    """`Problem` of kernels/additive.hpp."""
+    """`Problem` of regard/kernels/additive.hpp."""
 
     _fields_ = [
         *((name, ctypes.c_int64) for name in ("batch", "target", "source", "size")),
@@ -46,41 +43,17 @@ class _Problem(ctypes.Structure):
 
 
 class _Places(ctypes.Structure):
-    """`Gradients` of kernels/additive.hpp."""
+    """`Gradients` of regard/kernels/additive.hpp."""
 
     _fields_ = [(name, ctypes.c_void_p) for name in ("scores", "queries", "keys", "shares")]
 
 
-def _load() -> ctypes.CDLL | None:
-    try:
-        library = ctypes.CDLL(str(Path(__file__).parent / "libadditive.so"))
-        if library.regard_additive_interface() != INTERFACE:
-            return None
-    except (OSError, AttributeError):
-        return None
-    pointer, number = ctypes.c_void_p, ctypes.c_int64
-    problem = ctypes.POINTER(_Problem)
-    library.regard_additive_weigh.argtypes = [problem, ctypes.c_int, ctypes.c_float, pointer]
-    library.regard_additive_differentiate.argtypes = [problem, ctypes.POINTER(_Places)]
-    library.regard_additive_through_softmax.argtypes = [
-        *(pointer, pointer, ctypes.c_float),
-        *(number, number, number),
-    ]
-    return library
-
-
-_LIBRARY = _load()
-
-
 def available() -> bool:
     """Whether the library was compiled, from these sources."""
-    return _LIBRARY is not None
+    return kernels.available()
 
 
-def lanes(wanted: int = 0) -> int:
-    """How many numbers the instruction set in use takes at once: 16 with AVX-512, 8 with AVX2, 4
-    with the baseline. Naming one of these makes it the one in use, where this CPU has it."""
-    return _library().regard_additive_lanes(wanted)
+lanes = kernels.lanes
 
 
 def attend(
@@ -192,7 +165,7 @@ def through_softmax(
     weights = weights.contiguous()
     places = weights.data_ptr(), grad_weights.data_ptr()
     threads = torch.get_num_threads()
-    _check(_library().regard_additive_through_softmax(*places, scale, rows, columns, threads))
+    kernels.call("additive_through_softmax", *places, scale, rows, columns, threads)
     return grad_weights
 
 
@@ -215,7 +188,7 @@ class _Call:
         """The softmax of `scale` times the scores; without it scores, without their constant."""
         weights = self.queries.new_empty(*self.queries.shape[:2], self.keys.size(1))
         problem, place = self.problem(slice(None)), weights.data_ptr()
-        _check(_library().regard_additive_weigh(problem, scale is not None, scale or 0.0, place))
+        kernels.call("additive_weigh", problem, scale is not None, scale or 0.0, place)
         return weights
 
     def problem(self, chunk: slice) -> _Problem:
@@ -228,7 +201,7 @@ class _Call:
         powers = None if self.powers is None else self.powers[chunk]
         return _Problem(
             *(*queries.shape[:2], keys.size(1), keys.size(2)),
-            *(_place(each) for each in (queries, keys, powers, self.vector, mask)),
+            *(kernels.place(each) for each in (queries, keys, powers, self.vector, mask)),
             *steps,
             torch.get_num_threads(),
         )
@@ -252,8 +225,8 @@ class _Gradients:
         found = (
             None if room is None else room[chunk] for room in (self.queries, self.keys, self.shares)
         )
-        places = _Places(grad_scores.data_ptr(), *(_place(each) for each in found))
-        _check(_library().regard_additive_differentiate(self.call.problem(chunk), places))
+        places = _Places(grad_scores.data_ptr(), *(kernels.place(each) for each in found))
+        kernels.call("additive_differentiate", self.call.problem(chunk), places)
         if self.keys is not None:
             self.total += grad_scores.sum(dtype=torch.float64)
 
@@ -273,20 +246,5 @@ class _Gradients:
         return self.keys.to(keys.dtype), grad_vector.to(vector.dtype)
 
 
-def _library() -> ctypes.CDLL:
-    if _LIBRARY is None:
-        raise RuntimeError("the kernels were not compiled: use `tiled`")
-    return _LIBRARY
-
-
-def _check(status: int) -> None:
-    if status:
-        raise MemoryError("additive attention: not enough memory for its workspace")
-
-
 def _dense(tensor: Tensor) -> Tensor:
     return tensor.detach().float().contiguous()
-
-
-def _place(tensor: Tensor | None) -> int | None:
-    return None if tensor is None else tensor.data_ptr()

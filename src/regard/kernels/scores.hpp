@@ -8,7 +8,7 @@
 
 #include <type_traits>
 
-#include "numbers.hpp"
+#include "powers.hpp"
 
 namespace {
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 extern "C" {
-int regard_additive_lanes(int);
+int regard_lanes(int);
 int regard_additive_weigh(const Problem*, int, float, float*);
 int regard_additive_differentiate(const Problem*, const Gradients*);
 int regard_additive_through_softmax(const float*, float*, float, Index, Index, Index);
@@ -131,7 +131,7 @@ int main() {
   std::mt19937 random(1);
   int count = 0;
   for (int lanes : {16, 8, 4}) {
-    if (regard_additive_lanes(lanes) != lanes) continue;
+    if (regard_lanes(lanes) != lanes) continue;
     for (float largeness : {0.1f, 1.0f, 8.0f, 100.0f})
       for (int options = 0; options < 4; ++options) {
         auto up_to = [&](int most) { return 1 + Index(random() % most); };

@@ -7,7 +7,10 @@
 
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 #include <utility>
+
+#include "numbers.hpp"
 #if defined(__AVX512F__)
 #include <immintrin.h>
 #endif
@@ -48,10 +51,60 @@ inline void store(float* to, Vector vector, int count) {
   std::memcpy(to, &vector, sizeof(float) * count);
 }
 
+// ----------------------------------------------------------------------- bfloat16, one by one and many
+
+typedef std::uint16_t Halves __attribute__((vector_size(2 * LANES)));
+typedef std::uint32_t Bits __attribute__((vector_size(4 * LANES)));
+
+inline Vector widen(Halves halves) {
+  return (Vector)(__builtin_convertvector(halves, Bits) << 16);
+}
+
+/// Rounded to the nearest, to even where two are as near.
+inline Halves narrow(Vector vector) {
+  const Bits bits = (Bits)vector;
+  const Bits rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+  const Bits not_a_number = (bits >> 16) | 0x40u;
+  return __builtin_convertvector(vector == vector ? rounded : not_a_number, Halves);
+}
+
+inline Vector load(const Brain* from) {
+  Halves halves;
+  std::memcpy(&halves, from, sizeof halves);
+  return widen(halves);
+}
+
+inline Vector load(const Brain* from, int count, float rest = 0) {
+  Halves halves = narrow(same(rest));
+  std::memcpy(&halves, from, sizeof(Brain) * count);
+  return widen(halves);
+}
+
+inline void store(Brain* to, Vector vector, int count) {
+  const Halves halves = narrow(vector);
+  std::memcpy(to, &halves, sizeof(Brain) * count);
+}
+
+inline float number(float from) { return from; }
+inline float number(Brain from) { return load(&from, 1)[0]; }
+
+template <typename Number>
+inline Number as_number(float from) {
+  Number found;
+  store(&found, same(from), 1);
+  return found;
+}
+
 inline Vector absolute(Vector x) { return x < 0 ? -x : x; }
 
 /// Where one of two is NaN, NaN.
 inline Vector larger(Vector x, Vector y) { return (y > x) | (y != y) ? y : x; }
+
+/// The nearest number from -limit to limit; NaN becomes -limit.
+inline Vector within(Vector x, float limit) {
+  x = x < limit ? x : same(limit);
+  return x > -limit ? x : same(-limit);
+}
 
 inline bool all(Integers condition) {
   std::int32_t every = -1;
@@ -62,6 +115,15 @@ inline bool all(Integers condition) {
 /// How many numbers a vector holds from `place` to before `end`.
 inline int lanes_from(std::int64_t place, std::int64_t end) {
   return end - place < LANES ? int(end - place) : LANES;
+}
+
+/// work(place, count) for every vector of an array. The count is a constant for all but the last, so
+/// that loads and stores which take it cost no more than those of whole vectors.
+template <typename Work>
+inline void over(std::int64_t size, const Work& work) {
+  std::int64_t place = 0;
+  for (; place + LANES <= size; place += LANES) work(place, std::integral_constant<int, LANES>{});
+  if (place < size) work(place, int(size - place));
 }
 
 /// 1 in the first lanes, 0 in the others.

@@ -1,96 +1,14 @@
-// The plain C interface of the kernels: what is the same for every instruction set, and threads.
+// The plain C interface of additive attention: what is the same for every instruction set.
 #include "additive.hpp"
 
-#include <atomic>
 #include <cmath>
-#include <cstring>
-#include <memory>
-#include <new>
-#include <system_error>
-#include <thread>
 #include <vector>
 
-#ifdef _OPENMP
-#include <omp.h>
-#endif
-
-#define EXPORTED extern "C" __attribute__((visibility("default")))
-
-extern const Kernels BASELINE;
-#if defined(__x86_64__)
-extern const Kernels AVX2, AVX512;
-#endif
+#include "threads.hpp"
 
 namespace {
 
-constexpr Index WORTH_A_THREAD = 1 << 21;  // numbers of pairs that take longer than starting one
-constexpr Index FEW_QUERIES = 4;               // up to which each passes over its keys alone
-
-const Kernels* best() {
-#if defined(__x86_64__)
-  __builtin_cpu_init();
-  if (__builtin_cpu_supports("avx512f")) return &AVX512;
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return &AVX2;
-#endif
-  return &BASELINE;
-}
-
-const Kernels* chosen = best();
-
-/// Numbers that begin where a line of the cache does, so that no vector lies across two.
-class Room {
- public:
-  explicit Room(Index count)
-      : numbers_(static_cast<float*>(operator new(sizeof(float) * count, LINE))) {}
-  float* numbers() const { return numbers_.get(); }
-
- private:
-  static constexpr std::align_val_t LINE{64};
-  struct Free {
-    void operator()(float* numbers) const { operator delete(numbers, LINE); }
-  };
-  std::unique_ptr<float, Free> numbers_;
-};
-
-/// Runs work(0) to work(threads - 1), each on a thread of its own. With OpenMP these are the threads
-/// that torch uses, which would otherwise wait for its next call on the cores that ours need.
-template <typename Work>
-void on_threads(Index threads, const Work& work) {
-#ifdef _OPENMP
-#pragma omp parallel num_threads(int(threads))
-  work(omp_get_thread_num());
-#else
-  std::vector<std::thread> others;
-  others.reserve(threads);
-  for (Index i = 1; i < threads; ++i) {
-    try {
-      others.emplace_back(work, i);
-    } catch (const std::system_error&) {
-      break;  // no more threads to be had: the others do the work
-    }
-  }
-  work(0);
-  for (std::thread& other : others) other.join();
-#endif
-}
-
-/// Runs task(index, room) for every index, on several threads where that is worth it. Each index is
-/// one thread's alone, and what it writes does not depend on how many threads there are.
-template <typename Task>
-void share_out(Index count, Index room, Index threads, const Task& task) {
-  if (threads > count) threads = count;
-  if (threads < 1) threads = 1;
-  std::vector<Room> rooms;  // all of it before a thread starts: failing is still harmless
-  for (Index i = 0; i < threads; ++i) rooms.emplace_back(room);
-  std::atomic<Index> next{0};
-  auto work = [&](Index thread) {
-    for (Index index; (index = next.fetch_add(1)) < count;) task(index, rooms[thread].numbers());
-  };
-  if (threads == 1)
-    work(0);
-  else
-    on_threads(threads, work);
-}
+constexpr Index FEW_QUERIES = 4;  // up to which each passes over its keys alone
 
 Index threads_for(const Problem& problem) {
   const Index numbers = problem.batch * problem.target * problem.source * problem.size;
@@ -150,21 +68,6 @@ void look(const Problem& problem, Plan& plan, Seen& seen) {
 
 }  // namespace
 
-/// Which version of the structures and functions of this interface these are: see native.py.
-EXPORTED int regard_additive_interface() { return 1; }
-
-/// Lanes of the instruction set in use. `lanes` above zero asks for the set with so many: 16, 8, 4.
-EXPORTED int regard_additive_lanes(int lanes) {
-  if (lanes == BASELINE.lanes) chosen = &BASELINE;
-#if defined(__x86_64__)
-  const Kernels* all[] = {&AVX2, &AVX512};
-  for (const Kernels* kernels : all)
-    if (kernels->lanes == lanes && kernels->lanes <= best()->lanes) chosen = kernels;
-#endif
-  return chosen->lanes;
-}
-
-/// Zero where all went well, 1 where memory was short.
 EXPORTED int regard_additive_weigh(const Problem* given, int softmax, float scale, float* weights) try {
   const Problem& problem = *given;
   if (problem.batch * problem.target * problem.source == 0) return 0;
@@ -183,12 +86,12 @@ EXPORTED int regard_additive_weigh(const Problem* given, int softmax, float scal
     const Index sentence = task / parts, first = task % parts * rows;
     const Index end = first + rows < problem.target ? first + rows : problem.target;
     const float* powers = problem.powers ? problem.powers + sentence * keys : mine + tile;
-    if (!problem.powers) chosen->powers(problem.keys + sentence * keys, mine + tile, keys);
-    chosen->weigh(problem, plan, sentence, first, end, powers, softmax != 0, scale, weights, mine);
+    if (!problem.powers) in_use().powers(problem.keys + sentence * keys, mine + tile, keys);
+    in_use().weigh(problem, plan, sentence, first, end, powers, softmax != 0, scale, weights, mine);
   });
   return 0;
 } catch (const std::bad_alloc&) {
-  return 1;
+  return OUT_OF_MEMORY;
 }
 
 EXPORTED int regard_additive_differentiate(const Problem* given, const Gradients* gradients) try {
@@ -200,18 +103,18 @@ EXPORTED int regard_additive_differentiate(const Problem* given, const Gradients
   if (!gradients->keys && problem.powers && problem.target < FEW_QUERIES) {
     const Index target = problem.target;
     share_out(problem.batch * target, problem.size, threads, [&](Index task, float* mine) {
-      chosen->differentiate_query(problem, plan, *gradients, task / target, task % target, mine);
+      in_use().differentiate_query(problem, plan, *gradients, task / target, task % target, mine);
     });
     return 0;
   }
-  const Index lanes = chosen->lanes, slices = (problem.size + lanes - 1) / lanes;
+  const Index lanes = in_use().lanes, slices = (problem.size + lanes - 1) / lanes;
   const Index room = 2 * (problem.target + problem.source) * lanes;
   share_out(problem.batch * slices, room, threads, [&](Index task, float* mine) {
-    chosen->differentiate_slice(problem, plan, *gradients, task / slices, task % slices * lanes, mine);
+    in_use().differentiate_slice(problem, plan, *gradients, task / slices, task % slices * lanes, mine);
   });
   return 0;
 } catch (const std::bad_alloc&) {
-  return 1;
+  return OUT_OF_MEMORY;
 }
 
 EXPORTED int regard_additive_through_softmax(const float* weights, float* grads, float scale,
@@ -221,9 +124,9 @@ EXPORTED int regard_additive_through_softmax(const float* weights, float* grads,
   share_out((rows + part - 1) / part, 0, threads, [&](Index task, float*) {
     const Index end = (task + 1) * part < rows ? (task + 1) * part : rows;
     for (Index row = task * part; row < end; ++row)
-      chosen->through_softmax(weights + row * columns, grads + row * columns, scale, columns);
+      in_use().through_softmax(weights + row * columns, grads + row * columns, scale, columns);
   });
   return 0;
 } catch (const std::bad_alloc&) {
-  return 1;
+  return OUT_OF_MEMORY;
 }

@@ -7,7 +7,7 @@
 // Every s is needed here, not only their sum, so none share a division.
 #pragma once
 
-#include "numbers.hpp"
+#include "powers.hpp"
 
 namespace {
 

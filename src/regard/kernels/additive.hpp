@@ -1,10 +1,8 @@
-// What the kernels of every instruction set are called with. All arrays are dense, float32, in the
-// order of their axes; native.py must agree on `Problem` and `Gradients`.
+// What the kernels of additive attention are called with. All arrays are dense, float32, in the order
+// of their axes; fused_additive/native.py must agree on `Problem` and `Gradients`.
 #pragma once
 
-#include <cstdint>
-
-using Index = std::int64_t;
+#include "numbers.hpp"
 
 /// The keys from the first that a query sees to before `end`, after which it sees none.
 struct Span {
@@ -37,31 +35,6 @@ struct Plan {
   Index span_batch, span_row;
   const std::uint8_t* seen;  // batch x source: whether any query sees a key, or null
   Index seen_batch;
-};
-
-/// The functions of one instruction set.
-struct Kernels {
-  int lanes;  // numbers in its vectors
-
-  /// e^{2x}; NaN where x is outside of the range in which that is a good number.
-  void (*powers)(const float* from, float* to, Index count);
-
-  /// Scores without their constant of the queries from `first` to before `end` of a sentence, or
-  /// the softmax of `scale` times them. `powers` are e^{2k} of its keys. Room: tile_room(problem).
-  void (*weigh)(const Problem&, const Plan&, Index sentence, Index first, Index end,
-                const float* powers, bool softmax, float scale, float* weights, float* room);
-
-  /// Gradients of `lanes` numbers of all queries and keys of a sentence, from `place` on.
-  /// Room: 2 * (target + source) * lanes.
-  void (*differentiate_slice)(const Problem&, const Plan&, const Gradients&, Index sentence,
-                              Index place, float* room);
-
-  /// The gradient of one query alone, where the keys' powers are there. Room: size.
-  void (*differentiate_query)(const Problem&, const Plan&, const Gradients&, Index sentence,
-                              Index row, float* room);
-
-  /// scale * w (g - sum(w g)) of a row, in the place of g; 0 where w is.
-  void (*through_softmax)(const float* weights, float* grads, float scale, Index count);
 };
 
 constexpr Index TILE_ROWS = 16;  // queries whose scores are formed together

@@ -18,10 +18,7 @@ inline Vector power(Vector x) {
 
 /// 1 / (1 + e^{2x}), whatever x is.
 inline Vector share_of(Vector x) {
-  Vector y = x + x;
-  y = y < 87.0f ? y : same(87.0f);
-  y = y > -87.0f ? y : same(-87.0f);
-  Vector found = 1.0f / (1.0f + exponential(y));
+  Vector found = 1.0f / (1.0f + exponential(within(x + x, 87)));
   return x == x ? found : x;
 }
 

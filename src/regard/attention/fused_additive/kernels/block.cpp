@@ -1,6 +1,0 @@
-// The kernels, for the instruction set that the compiler is told and under the name KERNELS.
-#include "gradients.hpp"
-#include "scores.hpp"
-
-extern const Kernels KERNELS;
-const Kernels KERNELS{LANES, powers, weigh, differentiate_slice, differentiate_query, through_softmax};

@@ -1,0 +1,78 @@
+"""What is written in C++ for CPUs: additive attention, recurrent cells, cross entropy.
+
+The library is compiled when the package is built, where there is a compiler, and loaded by its
+plain C interface; without it everything is as right, and slower. It takes AVX-512, AVX2 or the
+machine's baseline, whichever this CPU has. Who calls a function stands beside the formulas that it
+is held against: `attention/fused_additive/native.py`, `layers/native_cells.py`,
+`training/linear_cross_entropy.py`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from pathlib import Path
+from typing import Any
+
+from regard.shapes import Tensor
+
+INTERFACE = 2
+"""What the library must say of itself: one that was compiled from other sources is not used."""
+
+_POINTER, _NUMBER, _FLOAT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float
+_FUNCTIONS = {
+    "additive_weigh": [_POINTER, ctypes.c_int, _FLOAT, _POINTER],
+    "additive_differentiate": [_POINTER, _POINTER],
+    "additive_through_softmax": [_POINTER, _POINTER, _FLOAT, _NUMBER, _NUMBER, _NUMBER],
+    "cell_step": [_POINTER],
+    "cell_back": [_POINTER],
+    "cross_entropy": [_POINTER, _POINTER],
+    "cross_entropy_back": [_POINTER, _FLOAT],
+}
+"""Of each function of the interface what it takes; a structure goes by its address."""
+
+
+def _load() -> ctypes.CDLL | None:
+    try:
+        library = ctypes.CDLL(str(Path(__file__).parent / "libkernels.so"))
+        if library.regard_interface() != INTERFACE:
+            return None
+    except (OSError, AttributeError):
+        return None
+    for name, takes in _FUNCTIONS.items():
+        getattr(library, f"regard_{name}").argtypes = takes
+    return library
+
+
+_LIBRARY = _load()
+
+
+def available() -> bool:
+    """Whether the library was compiled, from these sources."""
+    return _LIBRARY is not None
+
+
+def lanes(wanted: int = 0) -> int:
+    """How many numbers the instruction set in use takes at once: 16 with AVX-512, 8 with AVX2, 4
+    with the baseline. Naming one of these makes it the one in use, where this CPU has it."""
+    return _library().regard_lanes(wanted)
+
+
+def call(name: str, *arguments: Any) -> None:
+    """Call a function of the interface; structures and addresses must outlive the call.
+    MemoryError where it had too little of it."""
+    given = [
+        ctypes.addressof(each) if isinstance(each, ctypes.Structure) else each for each in arguments
+    ]
+    if getattr(_library(), f"regard_{name}")(*given):
+        raise MemoryError(f"{name.replace('_', ' ')}: not enough memory for its workspace")
+
+
+def place(tensor: Tensor | None) -> int | None:
+    """Where the numbers of a tensor lie."""
+    return None if tensor is None else tensor.data_ptr()
+
+
+def _library() -> ctypes.CDLL:
+    if _LIBRARY is None:
+        raise RuntimeError("the kernels were not compiled: take the formulas in torch")
+    return _LIBRARY

@@ -1,0 +1,13 @@
+// The kernels, for the instruction set that the compiler is told and under the name KERNELS.
+#include "kernels.hpp"
+
+#include "entropy.hpp"
+#include "gates.hpp"
+#include "gradients.hpp"
+#include "scores.hpp"
+
+extern const Kernels KERNELS;
+const Kernels KERNELS{
+    LANES, powers, weigh,         differentiate_slice, differentiate_query, through_softmax,
+    step,  back,   cross_entropy, cross_entropy_back,
+};

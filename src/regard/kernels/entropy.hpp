@@ -1,0 +1,70 @@
+// Cross entropy with smoothed labels, and the gradient of its logits.
+//
+//   l      = log sum_v e^{x_v}
+//   loss   = l - (1 - e) x_t - e / V sum_v x_v
+//   grad_v = e^{x_v - l} - (1 - e) [v = t] - e / V, times what comes from above
+#pragma once
+
+#include <cmath>
+
+#include "vector.hpp"
+
+namespace {
+
+constexpr float VANISHES = -87.0f;  // powers of what lies below are no normal numbers
+
+inline Vector power_below(Vector x) {
+  const Vector found = exponential(x > VANISHES ? within(x, -VANISHES) : Vector{});
+  return x > VANISHES ? found : x == x ? Vector{} : x;
+}
+
+template <typename Number>
+double cross_entropy(const Number* logits, Index words, Index target, float smoothing, float& log_sum) {
+  const float logit = number(logits[target]);
+  Vector highest = same(logit), total{}, powers{};
+  over(words, [&](Index v, auto count) {
+    highest = larger(highest, load(logits + v, count, logit));
+    total += load(logits + v, count);
+  });
+  float top = highest[0];
+  for (int lane = 1; lane < LANES; ++lane)
+    if (highest[lane] > top || highest[lane] != highest[lane]) top = highest[lane];
+  over(words, [&](Index v, auto count) {
+    powers += power_below(load(logits + v, count, -__builtin_inff()) - top);
+  });
+  const double log_of_sum = std::log(double(sum(powers))) + top;  // no number where top is none
+  log_sum = float(log_of_sum);
+  const double even = smoothing ? double(smoothing) / double(words) * sum(total) : 0;  // 0 * -inf
+  return log_of_sum - (1 - double(smoothing)) * logit - even;
+}
+
+double cross_entropy(const Entropy& given, Index row) {
+  const Index words = given.words, target = given.targets[row];
+  if (!given.brain)
+    return cross_entropy(static_cast<const float*>(given.logits) + row * words, words, target,
+                         given.smoothing, given.log_sums[row]);
+  return cross_entropy(static_cast<const Brain*>(given.logits) + row * words, words, target,
+                       given.smoothing, given.log_sums[row]);
+}
+
+template <typename Number>
+void cross_entropy_back(const Entropy& given, Index row, float above) {
+  const Index words = given.words, target = given.targets[row];
+  const Number* logits = static_cast<const Number*>(given.logits) + row * words;
+  Number* grads = static_cast<Number*>(given.grads) + row * words;
+  const float log_sum = given.log_sums[row], each = given.smoothing / float(words);
+  const float logit = number(logits[target]);  // before a gradient may stand in its place
+  over(words, [&](Index v, auto count) {
+    const Vector share = power_below(load(logits + v, count) - log_sum);
+    store(grads + v, (share - each) * above, count);
+  });
+  const float share = power_below(same(logit) - log_sum)[0];
+  grads[target] = as_number<Number>((share - each - (1 - given.smoothing)) * above);
+}
+
+void cross_entropy_back(const Entropy& given, Index row, float above) {
+  given.brain ? cross_entropy_back<Brain>(given, row, above)
+              : cross_entropy_back<float>(given, row, above);
+}
+
+}  // namespace

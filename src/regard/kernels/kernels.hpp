@@ -1,0 +1,54 @@
+// The functions of one instruction set: block.cpp fills one such table for each.
+#pragma once
+
+#include "additive.hpp"
+#include "cells.hpp"
+
+/// Rows of logits, one for each word to write. training/linear_cross_entropy.py
+/// must agree.
+struct Entropy {
+  Index rows, words, brain, threads;
+  const void* logits;    // rows x words: float, or Brain as `brain` says
+  const Index* targets;  // the word that each row should have written
+  float* log_sums;       // of each row: written on the way there, read on the way back
+  void* grads;           // rows x words; may be the logits' own place
+  float smoothing;
+};
+
+struct Kernels {
+  int lanes;  // numbers in its vectors
+
+  // ---------------------------------------------------------------------------- additive attention
+
+  /// e^{2x}; NaN where x is outside of the range in which that is a good number.
+  void (*powers)(const float* from, float* to, Index count);
+
+  /// Scores without their constant of the queries from `first` to before `end` of a sentence, or
+  /// the softmax of `scale` times them. `powers` are e^{2k} of its keys. Room: tile_room(problem).
+  void (*weigh)(const Problem&, const Plan&, Index sentence, Index first, Index end,
+                const float* powers, bool softmax, float scale, float* weights, float* room);
+
+  /// Gradients of `lanes` numbers of all queries and keys of a sentence, from `place` on.
+  /// Room: 2 * (target + source) * lanes.
+  void (*differentiate_slice)(const Problem&, const Plan&, const Gradients&, Index sentence,
+                              Index place, float* room);
+
+  /// The gradient of one query alone, where the keys' powers are there. Room: size.
+  void (*differentiate_query)(const Problem&, const Plan&, const Gradients&, Index sentence,
+                              Index row, float* room);
+
+  /// scale * w (g - sum(w g)) of a row, in the place of g; 0 where w is.
+  void (*through_softmax)(const float* weights, float* grads, float scale, Index count);
+
+  // -------------------------------------------------------------------------------- recurrent cells
+
+  /// Some rows of a step.
+  void (*step)(const CellStep&, Index first, Index end);
+  void (*back)(const CellBack&, Index first, Index end);
+
+  // ---------------------------------------------------------------------------------- cross entropy
+
+  /// The loss of a row, whose log of the sum of powers is kept; and the gradient of its logits.
+  double (*cross_entropy)(const Entropy&, Index row);
+  void (*cross_entropy_back)(const Entropy&, Index row, float above);
+};

@@ -1,0 +1,86 @@
+// Which instruction set is in use, and the plain C interface of all but additive attention.
+#include "kernels.hpp"
+#include "threads.hpp"
+
+extern const Kernels BASELINE;
+#if defined(__x86_64__)
+extern const Kernels AVX2, AVX512;
+#endif
+
+namespace {
+
+const Kernels* best() {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("avx512f")) return &AVX512;
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return &AVX2;
+#endif
+  return &BASELINE;
+}
+
+const Kernels* chosen = best();
+
+constexpr Index WORTH_A_TASK = 1 << 14;  // numbers that one thread takes at a time
+
+/// Runs work(first, end) over all rows, some at a time.
+template <typename Work>
+void by_rows(Index rows, Index size, Index threads, const Work& work) {
+  const Index each = 1 + WORTH_A_TASK / (size ? size : 1), tasks = (rows + each - 1) / each;
+  share_out(tasks, 0, tasks < 4 ? 1 : threads, [&](Index task, float*) {
+    const Index first = task * each, end = first + each;
+    work(first, end < rows ? end : rows);
+  });
+}
+
+}  // namespace
+
+const Kernels& in_use() { return *chosen; }
+
+/// Which version of the structures and functions of this interface these are: see kernels/__init__.py.
+EXPORTED int regard_interface() { return 2; }
+
+/// Lanes of the instruction set in use. `lanes` above zero asks for the set with so many: 16, 8, 4.
+EXPORTED int regard_lanes(int lanes) {
+  if (lanes == BASELINE.lanes) chosen = &BASELINE;
+#if defined(__x86_64__)
+  const Kernels* all[] = {&AVX2, &AVX512};
+  for (const Kernels* kernels : all)
+    if (kernels->lanes == lanes && kernels->lanes <= best()->lanes) chosen = kernels;
+#endif
+  return chosen->lanes;
+}
+
+EXPORTED int regard_cell_step(const CellStep* step) try {
+  by_rows(step->rows, step->size, step->threads,
+          [&](Index first, Index end) { chosen->step(*step, first, end); });
+  return 0;
+} catch (const std::bad_alloc&) {
+  return OUT_OF_MEMORY;
+}
+
+EXPORTED int regard_cell_back(const CellBack* back) try {
+  by_rows(back->rows, back->size, back->threads,
+          [&](Index first, Index end) { chosen->back(*back, first, end); });
+  return 0;
+} catch (const std::bad_alloc&) {
+  return OUT_OF_MEMORY;
+}
+
+/// `losses` has one place a row.
+EXPORTED int regard_cross_entropy(const Entropy* given, double* losses) try {
+  by_rows(given->rows, given->words, given->threads, [&](Index first, Index end) {
+    for (Index row = first; row < end; ++row) losses[row] = chosen->cross_entropy(*given, row);
+  });
+  return 0;
+} catch (const std::bad_alloc&) {
+  return OUT_OF_MEMORY;
+}
+
+EXPORTED int regard_cross_entropy_back(const Entropy* given, float above) try {
+  by_rows(given->rows, given->words, given->threads, [&](Index first, Index end) {
+    for (Index row = first; row < end; ++row) chosen->cross_entropy_back(*given, row, above);
+  });
+  return 0;
+} catch (const std::bad_alloc&) {
+  return OUT_OF_MEMORY;
+}

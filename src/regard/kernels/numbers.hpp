@@ -1,0 +1,11 @@
+// The types that everything counts and stores in.
+#pragma once
+
+#include <cstdint>
+
+using Index = std::int64_t;
+
+/// A bfloat16: the upper half of a float.
+struct Brain {
+  std::uint16_t bits;
+};

@@ -1,0 +1,90 @@
+"""The steps of `cells` in C++, for float32 and bfloat16 on CPUs: one pass over the numbers where
+torch makes one for every operation."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from types import ModuleType
+
+import torch
+
+from regard import kernels
+from regard.layers import cells
+from regard.layers.cells import CellKind, Step, StepBack
+from regard.shapes import Tensor
+
+KINDS: dict[CellKind, int] = {"elman": 0, "gru": 1, "lstm": 2}
+
+
+class _Step(ctypes.Structure):
+    """`CellStep` of regard/kernels/cells.hpp."""
+
+    _fields_ = [
+        *((name, ctypes.c_int64) for name in ("kind", "rows", "size", "brain", "threads")),
+        ("of_input", ctypes.c_void_p),
+        ("of_input_row", ctypes.c_int64),
+        *((name, ctypes.c_void_p) for name in ("recurrent", "last_hidden", "last_cell", "mask")),
+        ("mask_row", ctypes.c_int64),
+        *((name, ctypes.c_void_p) for name in ("hidden", "cell", "kept")),
+    ]
+
+
+class _Back(ctypes.Structure):
+    """`CellBack` of regard/kernels/cells.hpp."""
+
+    _fields_ = [
+        *((name, ctypes.c_int64) for name in ("kind", "rows", "size", "brain", "threads")),
+        ("above", ctypes.c_void_p),
+        ("above_row", ctypes.c_int64),
+        *((name, ctypes.c_void_p) for name in ("around", "passed", "grad_cell")),
+        *((name, ctypes.c_void_p) for name in ("last_hidden", "last_cell", "hidden", "cell")),
+        *((name, ctypes.c_void_p) for name in ("kept", "mask")),
+        ("mask_row", ctypes.c_int64),
+        *((name, ctypes.c_void_p) for name in ("of_input", "recurrent")),
+    ]
+
+
+def choose(like: Tensor) -> ModuleType:
+    """The module with `step` and `back` for numbers like these."""
+    fits = like.is_cpu and like.dtype in (torch.float32, torch.bfloat16)
+    return sys.modules[__name__] if fits and kernels.available() else cells
+
+
+def step(kind: CellKind, at: Step) -> None:
+    """As `cells.step`. Rows lie one after the other, but for those of `of_input` and the mask."""
+    place = kernels.place
+    kernels.call(
+        "cell_step",
+        _Step(
+            *_sizes(kind, at.new.hidden),
+            place(at.of_input),
+            at.of_input.stride(0),
+            *(place(each) for each in (at.recurrent, at.last.hidden, at.last.cell, at.mask)),
+            0 if at.mask is None else at.mask.stride(0),
+            *(place(each) for each in (at.new.hidden, at.new.cell, at.kept)),
+        ),
+    )
+
+
+def back(kind: CellKind, at: StepBack) -> None:
+    """As `cells.back`. Rows lie one after the other, but for those of `above` and the mask."""
+    place = kernels.place
+    kernels.call(
+        "cell_back",
+        _Back(
+            *_sizes(kind, at.new.hidden),
+            place(at.above),
+            0 if at.above is None else at.above.stride(0),
+            *(place(each) for each in (at.around, at.passed, at.cell)),
+            *(place(each) for each in (at.last.hidden, at.last.cell, at.new.hidden, at.new.cell)),
+            *(place(each) for each in (at.kept, at.mask)),
+            0 if at.mask is None else at.mask.stride(0),
+            *(place(each) for each in (at.of_input, at.recurrent)),
+        ),
+    )
+
+
+def _sizes(kind: CellKind, hidden: Tensor) -> tuple[int, ...]:
+    brain = hidden.dtype == torch.bfloat16
+    return KINDS[kind], *hidden.shape, brain, torch.get_num_threads()

@@ -1,0 +1,196 @@
+"""A recurrent layer over whole sequences, in one direction, with its way back.
+
+    forward      h_0 -> h_1 -> ... -> h_n            from W x_t + b, which are all there before
+    way back     dh_n -> ... -> dh_0                 every step keeps the gradient of its gates
+    at the end   dU, dc                              of all steps in one product and one sum
+
+A position whose mask is False leaves the state as it was, so a sequence's last state is the one
+after its last real position, and in the other direction padding is passed over before it begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.autograd.function import once_differentiable
+
+from regard.layers.cells import NUM_GATES, NUM_KEPT, CellKind, CellState, Step, StepBack
+from regard.layers.native_cells import choose
+from regard.products import linear, outer
+from regard.shapes import Bool, Float, Tensor
+
+
+@dataclass(frozen=True)
+class Layer:
+    """What one direction of a layer is, beside what its input is multiplied by."""
+
+    kind: CellKind
+    recurrent: Float[Tensor, "gates hidden"]
+    bias: Float[Tensor, "gates"]
+    backwards: bool = False
+
+
+@dataclass(frozen=True)
+class Scanned:
+    """The state at every position, that of the last step, and its cell where there are cells."""
+
+    states: Float[Tensor, "position batch hidden"]
+    hidden: Float[Tensor, "batch hidden"]
+    cell: Float[Tensor, "batch hidden"] | None
+
+
+def scan(
+    layer: Layer,
+    of_input: Float[Tensor, "position batch gates"],
+    first: CellState,
+    mask: Bool[Tensor, "position batch"] | None = None,
+) -> Scanned:
+    """All steps from the first state, in the type of `of_input`; cells at least in float32."""
+    dtype = of_input.dtype
+    given = (
+        of_input,
+        layer.recurrent.to(dtype),
+        layer.bias.to(dtype),
+        first.hidden.to(dtype),
+        None if first.cell is None else first.cell.to(_of_cells(dtype)),
+    )
+    return Scanned(*_Scan.apply(*given, _Path(layer.kind, layer.backwards, mask)))
+
+
+@dataclass(frozen=True)
+class _Path:
+    """How the steps go."""
+
+    kind: CellKind
+    backwards: bool
+    mask: Tensor | None
+
+
+def _of_cells(dtype: torch.dtype) -> torch.dtype:
+    return torch.promote_types(dtype, torch.float32)
+
+
+class _Moments:
+    """Every state, by position: the one before a step and the one after it."""
+
+    def __init__(self, length: int, first: CellState, *, backwards: bool) -> None:
+        self._length, self._backwards = length, backwards
+        self.hidden = first.hidden.new_empty(length + 1, *first.hidden.shape)
+        self.cell = None
+        self.hidden[self.places[0]] = first.hidden
+        if first.cell is not None:
+            self.cell = first.cell.new_empty(length + 1, *first.cell.shape)
+            self.cell[self.places[0]] = first.cell
+
+    @property
+    def places(self) -> tuple[int, int]:
+        """Where the first and the last state lie."""
+        return (self._length, 0) if self._backwards else (0, self._length)
+
+    @property
+    def states(self) -> Tensor:
+        """After the step of each position."""
+        return self.hidden[: self._length] if self._backwards else self.hidden[1:]
+
+    @property
+    def before(self) -> Tensor:
+        """Before the step of each position."""
+        return self.hidden[1:] if self._backwards else self.hidden[: self._length]
+
+    def __iter__(self) -> Iterator[tuple[int, CellState, CellState]]:
+        """The positions in the order of the steps, each with its last and new state."""
+        positions = range(self._length)
+        for position in reversed(positions) if self._backwards else positions:
+            yield position, *self.around(position)
+
+    def around(self, position: int) -> tuple[CellState, CellState]:
+        """Before and after the step of this position."""
+        last, new = (position + 1, position) if self._backwards else (position, position + 1)
+        return self._at(last), self._at(new)
+
+    def _at(self, place: int) -> CellState:
+        return CellState(self.hidden[place], None if self.cell is None else self.cell[place])
+
+
+class _Scan(torch.autograd.Function):
+    """`scan` of tensors."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        of_input: Tensor,
+        recurrent: Tensor,
+        bias: Tensor,
+        hidden: Tensor,
+        cell: Tensor | None,
+        path: _Path,
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        length, num_rows, _ = of_input.shape
+        kind, mask = path.kind, path.mask
+        moments = _Moments(length, CellState(hidden, cell), backwards=path.backwards)
+        needed = length if any(ctx.needs_input_grad) else 1
+        kept = of_input.new_empty(needed, num_rows, NUM_KEPT[kind] * hidden.size(1))
+        cells = choose(of_input)
+        for position, last, new in moments:
+            around = linear(last.hidden, recurrent, bias)
+            room = kept[position if needed > 1 else 0]
+            row_mask = None if mask is None else mask[position]
+            cells.step(kind, Step(of_input[position], around, last, new, room, row_mask))
+        ctx.save_for_backward(recurrent)
+        ctx.moments, ctx.kept, ctx.path = moments, kept, path
+        end = moments.places[1]
+        last_cell = None if moments.cell is None else moments.cell[end].clone()
+        ctx.set_materialize_grads(False)
+        return moments.states, moments.hidden[end].clone(), last_cell
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *above: Tensor | None) -> tuple[Tensor | None, ...]:
+        (recurrent,), moments, kept = ctx.saved_tensors, ctx.moments, ctx.kept
+        kind, mask = ctx.path.kind, ctx.path.mask
+        grad_states, grad_hidden, grad_cell = above
+        length, num_rows, size = moments.states.shape
+        gates = NUM_GATES[kind] * size
+        precise = _of_cells(kept.dtype)
+        of_input = kept.new_empty(length, num_rows, gates)
+        of_recurrent = torch.empty_like(of_input) if kind == "gru" else of_input
+        passed = _start(grad_hidden, kept, (num_rows, size), precise)
+        cell = None
+        if moments.cell is not None:
+            cell = _start(grad_cell, kept, (num_rows, size), precise)
+        if grad_states is not None and grad_states.stride(2) != 1:
+            grad_states = grad_states.contiguous()
+        cells, around = choose(kept), None
+        for position, last, new in reversed(list(moments)):
+            at = StepBack(
+                None if grad_states is None else grad_states[position],
+                around,
+                passed,
+                cell,
+                last,
+                new,
+                kept[position],
+                of_input[position],
+                of_recurrent[position],
+                None if mask is None else mask[position],
+            )
+            cells.back(kind, at)
+            around = linear(of_recurrent[position], recurrent.T)
+        if around is not None:
+            passed += around
+        flat = of_recurrent.flatten(0, 1)
+        grad_recurrent = outer(flat, moments.before.flatten(0, 1))
+        grad_bias = flat.sum(dim=0)
+        return of_input, grad_recurrent, grad_bias, passed.to(kept.dtype), cell, None
+
+
+def _start(
+    gradient: Tensor | None, like: Tensor, shape: tuple[int, int], dtype: torch.dtype
+) -> Tensor:
+    """The gradient of the last state, which the steps then work on."""
+    if gradient is None:
+        return like.new_zeros(shape, dtype=dtype)
+    return gradient.to(dtype, copy=True).contiguous()

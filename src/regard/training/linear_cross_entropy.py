@@ -1,0 +1,145 @@
+"""The cross entropy of a linear layer's logits, which are never all there at once.
+
+    x = features W^T + b         loss = log sum_v e^{x_v} - (1 - e) x_t - e / V sum_v x_v
+
+The logits of a batch are a row of the whole vocabulary for every word: with their logarithms,
+probabilities and gradients they take most of a small model's memory and half of its training time.
+Here some words at a time get their logits, which become their gradients in place and then what
+those give the features, the weight and the bias; the same few pages of memory serve for all.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import torch
+from torch.autograd.function import once_differentiable
+
+from regard import kernels
+from regard.products import linear, outer, working_type
+from regard.shapes import Float, Int, Tensor
+
+LOGITS_AT_A_TIME = 1 << 23
+FEWEST_WORDS = 64
+"""How many logits are formed together, and for how many words at least."""
+
+
+def linear_cross_entropy(
+    features: Float[Tensor, "word feature"],
+    weight: Float[Tensor, "vocabulary feature"],
+    bias: Float[Tensor, "vocabulary"] | None,
+    targets: Int[Tensor, "word"],
+    smoothing: float = 0.0,
+) -> Float[Tensor, ""]:
+    """The sum over all words of -sum_v label_v log p_v, in nats, where the labels give 1 -
+    smoothing to the target and the rest to every word alike (Szegedy et al. 2016, section 7).
+
+    Products are in the type that autocast asks for, the loss at least in float32. First
+    derivatives only. ValueError for targets on a CPU that are no words."""
+    size = weight.size(0)
+    if targets.is_cpu and len(targets) and not 0 <= int(targets.min()) <= int(targets.max()) < size:
+        raise ValueError(
+            f"targets must be from 0 to {size - 1}, but {int(targets.min())} to "
+            f"{int(targets.max())} came"
+        )
+    dtype = working_type(features)
+    found: Tensor = _LinearCrossEntropy.apply(
+        features.to(dtype), weight, bias, targets.contiguous(), smoothing
+    )
+    return found
+
+
+class _LinearCrossEntropy(torch.autograd.Function):
+    """The gradients are taken on the way there, while the logits are at hand."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        features: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        targets: Tensor,
+        smoothing: float,
+    ) -> Tensor:
+        dtype = features.dtype
+        of_features, of_weight, of_bias = ctx.needs_input_grad[:3]
+        grads: list[Tensor | None] = [
+            torch.empty_like(features) if of_features else None,
+            torch.zeros_like(weight) if of_weight else None,
+            torch.zeros_like(bias) if bias is not None and of_bias else None,
+        ]
+        matrix, shift = weight.to(dtype), None if bias is None else bias.to(dtype)
+        precise = torch.promote_types(dtype, torch.float32)
+        loss = torch.zeros((), dtype=torch.promote_types(dtype, torch.float64))
+        loss = loss.to(features.device)
+        rows = max(FEWEST_WORDS, LOGITS_AT_A_TIME // weight.size(0))
+        for first in range(0, len(features), rows):
+            part = slice(first, first + rows)
+            words = features[part]
+            logits = linear(words, matrix, shift)
+            loss += _entropy(logits, targets[part], smoothing, gradients=any(ctx.needs_input_grad))
+            if grads[0] is not None:
+                grads[0][part] = linear(logits, matrix.T)
+            if grads[1] is not None:
+                grads[1] += outer(logits, words)
+            if grads[2] is not None:
+                grads[2] += logits.sum(dim=0, dtype=precise)
+        ctx.save_for_backward(*grads)
+        return loss.to(precise)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, above: Tensor) -> tuple[Tensor | None, ...]:
+        return (
+            *(None if g is None else g * above.to(g.dtype) for g in ctx.saved_tensors),
+            None,
+            None,
+        )
+
+
+def _entropy(logits: Tensor, targets: Tensor, smoothing: float, *, gradients: bool) -> Tensor:
+    """The sum of the losses; the logits become their gradients where those are wanted."""
+    fits = logits.is_cpu and logits.dtype in (torch.float32, torch.bfloat16)
+    find = _native if fits and kernels.available() else _plain
+    return find(logits, targets, smoothing, gradients)
+
+
+def _plain(logits: Tensor, targets: Tensor, smoothing: float, gradients: bool) -> Tensor:
+    precise = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    logs, even = precise.log_softmax(dim=1), smoothing / logits.size(1)
+    losses = -(1 - smoothing) * logs.gather(1, targets[:, None])
+    if smoothing:
+        losses = losses - even * logs.sum(dim=1, keepdim=True)
+    if gradients:
+        shares = logs.exp_().sub_(even)
+        shares[torch.arange(len(targets), device=targets.device), targets] -= 1 - smoothing
+        logits.copy_(shares)
+    return losses.double().sum()
+
+
+class _Entropy(ctypes.Structure):
+    """`Entropy` of regard/kernels/kernels.hpp."""
+
+    _fields_ = [
+        *((name, ctypes.c_int64) for name in ("rows", "words", "brain", "threads")),
+        *((name, ctypes.c_void_p) for name in ("logits", "targets", "log_sums", "grads")),
+        ("smoothing", ctypes.c_float),
+    ]
+
+
+def _native(logits: Tensor, targets: Tensor, smoothing: float, gradients: bool) -> Tensor:
+    place = kernels.place
+    log_sums = torch.empty(len(logits))
+    losses = torch.empty(len(logits), dtype=torch.float64)
+    problem = _Entropy(
+        *logits.shape,
+        logits.dtype == torch.bfloat16,
+        torch.get_num_threads(),
+        *(place(logits), place(targets), place(log_sums), place(logits)),
+        smoothing,
+    )
+    kernels.call("cross_entropy", problem, place(losses))
+    if gradients:
+        kernels.call("cross_entropy_back", problem, 1.0)
+    return losses.sum()

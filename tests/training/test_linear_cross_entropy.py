@@ -1,0 +1,102 @@
+"""The loss without its logits against a loop in float64 and against torch, with all gradients."""
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from regard.training import linear_cross_entropy as module
+from regard.training.linear_cross_entropy import linear_cross_entropy
+from tests.oracles.loss import smoothed_cross_entropy
+
+WORDS, SIZE, FEATURES = 13, 37, 7  # more words of the vocabulary than lanes, not a multiple of them
+
+
+def problem(dtype=torch.float64, scale=3.0):
+    torch.manual_seed(4)
+    features = scale * torch.randn(WORDS, FEATURES, dtype=torch.float64)
+    weight, bias = torch.randn(SIZE, FEATURES).double(), torch.randn(SIZE).double()
+    return [x.to(dtype).requires_grad_() for x in (features, weight, bias)]
+
+
+TARGETS = torch.tensor([0, SIZE - 1, *range(5, 5 + WORDS - 2)])
+
+
+@pytest.fixture(params=["all at once", "few at a time"])
+def rows(request, monkeypatch):
+    if request.param == "few at a time":
+        monkeypatch.setattr(module, "LOGITS_AT_A_TIME", 1)
+        monkeypatch.setattr(module, "FEWEST_WORDS", 5)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("scale", [0.01, 3, 100])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_is_the_loop_with_torchs_gradients(rows, smoothing, scale, dtype):
+    given = problem(scale=scale)
+    logits = F.linear(*given)
+    loop = smoothed_cross_entropy(logits.detach().numpy(), TARGETS.numpy(), smoothing)
+    expected = F.cross_entropy(logits, TARGETS, label_smoothing=smoothing, reduction="sum")
+    wanted = torch.autograd.grad(expected * 0.5, given)
+
+    single = problem(dtype, scale)
+    found = linear_cross_entropy(*single, TARGETS, smoothing)
+    exact = 1e-12 if dtype == torch.float64 else 1e-5
+    assert found.dtype == dtype
+    assert float(found.detach()) == pytest.approx(loop, rel=exact)
+    for ours, theirs in zip(torch.autograd.grad(found * 0.5, single), wanted, strict=True):
+        torch.testing.assert_close(ours.double(), theirs, rtol=10 * exact, atol=10 * exact * scale)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_bfloat16_has_a_precise_loss_of_its_rounded_products(rows, smoothing):
+    given = problem(torch.float32)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = linear_cross_entropy(*given, TARGETS, smoothing)
+        logits = F.linear(*given)
+    assert found.dtype == torch.float32
+    expected = smoothed_cross_entropy(logits.detach().float().numpy(), TARGETS.numpy(), smoothing)
+    assert float(found.detach()) == pytest.approx(expected, rel=1e-5)
+    precise = [x.detach().double().requires_grad_() for x in given]
+    wanted = torch.autograd.grad(linear_cross_entropy(*precise, TARGETS, smoothing), precise)
+    for ours, theirs in zip(torch.autograd.grad(found, given), wanted, strict=True):
+        assert ours.dtype == torch.float32
+        torch.testing.assert_close(ours.double(), theirs, rtol=0.05, atol=0.15)
+
+
+def test_frozen_parts_and_no_bias():
+    features, weight, _ = problem(torch.float32)
+    weight.requires_grad_(False)
+    found = linear_cross_entropy(features, weight, None, TARGETS)
+    expected = F.cross_entropy(F.linear(features, weight), TARGETS, reduction="sum")
+    torch.testing.assert_close(found, expected)
+    wanted = torch.autograd.grad(expected, features)[0]
+    torch.testing.assert_close(torch.autograd.grad(found, features)[0], wanted)
+    with torch.no_grad():
+        torch.testing.assert_close(linear_cross_entropy(features, weight, None, TARGETS), expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_impossible_words_and_what_is_no_number(dtype):
+    features, weight, bias = problem(dtype)
+    bias.data[3] = -torch.inf
+    found = linear_cross_entropy(features, weight, bias, TARGETS)
+    assert found.isfinite()
+    assert all(g.isfinite().all() for g in torch.autograd.grad(found, [features, weight]))
+    for bad in (torch.nan, torch.inf):
+        bias.data[3] = bad
+        assert not linear_cross_entropy(features, weight, bias, TARGETS).isfinite()
+
+
+@pytest.mark.parametrize("bad", [-1, SIZE])
+def test_a_target_that_is_no_word_is_refused(bad):
+    targets = TARGETS.clone()
+    targets[3] = bad
+    with pytest.raises(ValueError, match=f"targets must be from 0 to {SIZE - 1}"):
+        linear_cross_entropy(*problem(), targets)
+
+
+def test_no_words_at_all():
+    features, weight, bias = problem()
+    found = linear_cross_entropy(features[:0], weight, bias, TARGETS[:0])
+    assert found == 0
+    assert torch.autograd.grad(found, weight)[0].eq(0).all()
