@@ -6,16 +6,28 @@ from torch import nn
 
 from regard import attention
 from regard.attention import Attention
-from regard.config import AttentionConfig, RecurrentConfig
+from regard.config import AttentionConfig, ModelConfig, RecurrentConfig, TransformerConfig
 from regard.data.batch import PAD
 from regard.errors import UserError
+from regard.layers.feed_forward import FeedForward
+from regard.layers.positions import Learned, Positions, Rotary, Sinusoidal
 from regard.layers.recurrent import RecurrentStack
-from regard.models import recurrent
+from regard.layers.residual import PostNorm, PreNorm, Residual
+from regard.models import recurrent, transformer
 from regard.models.bridge import Bridge, CopyBridge, LinearBridge, ZeroBridge
 from regard.models.feeding import AttentionalFeeding, ContextFeeding, Feeding, NoFeeding
 from regard.models.memory import top_layer
 from regard.models.output import DeepOutput, LinearOutput, Output, TanhOutput
 from regard.models.seq2seq import Seq2Seq
+
+
+def build_model(config: ModelConfig, num_source: int, num_target: int) -> Seq2Seq:
+    """The model of a recipe for vocabularies of these sizes; UserError where parts do not fit."""
+    match config:
+        case RecurrentConfig():
+            return build_recurrent(config, num_source, num_target)
+        case TransformerConfig():
+            return build_transformer(config, num_source, num_target)
 
 
 def build_attention(config: AttentionConfig, query_size: int, key_size: int) -> Attention:
@@ -62,15 +74,9 @@ def _need_equal(score: str, query_size: int, key_size: int) -> None:
 
 def build_recurrent(config: RecurrentConfig, num_source: int, num_target: int) -> Seq2Seq:
     """A recurrent encoder and decoder for vocabularies of these sizes."""
-    source_embedding = nn.Embedding(num_source, config.embedding, padding_idx=PAD)
-    target_embedding = nn.Embedding(num_target, config.embedding, padding_idx=PAD)
-    if config.tied == "all":
-        if num_source != num_target:
-            raise UserError(
-                f"model.tied all needs one vocabulary for both sides, but the source has "
-                f"{num_source} and the target {num_target} words: set data.shared-vocabulary"
-            )
-        target_embedding = source_embedding
+    source_embedding, target_embedding = _build_embeddings(
+        num_source, num_target, config.embedding, are_one=config.tied == "all"
+    )
     reader = RecurrentStack(
         config.cell,
         config.embedding,
@@ -93,6 +99,20 @@ def build_recurrent(config: RecurrentConfig, num_source: int, num_target: int) -
         nn.init.normal_(target_embedding.weight, std=config.embedding**-0.5)
         decoder.parts.projection.weight = target_embedding.weight
     return Seq2Seq(encoder, decoder, top_layer)
+
+
+def _build_embeddings(
+    num_source: int, num_target: int, size: int, *, are_one: bool
+) -> tuple[nn.Embedding, nn.Embedding]:
+    source = nn.Embedding(num_source, size, padding_idx=PAD)
+    if not are_one:
+        return source, nn.Embedding(num_target, size, padding_idx=PAD)
+    if num_source != num_target:
+        raise UserError(
+            f"model.tied all needs one vocabulary for both sides, but the source has "
+            f"{num_source} and the target {num_target} words: set data.shared-vocabulary"
+        )
+    return source, source
 
 
 def _build_recurrent_decoder(
@@ -164,3 +184,83 @@ def _build_feeding(config: RecurrentConfig, context_size: int, feature_size: int
             return ContextFeeding(context_size)
         case "attentional":
             return AttentionalFeeding(feature_size)
+
+
+def build_transformer(config: TransformerConfig, num_source: int, num_target: int) -> Seq2Seq:
+    """A Transformer for vocabularies of these sizes."""
+    embeddings = _build_embeddings(
+        num_source, num_target, config.size, are_one=config.tied == "all"
+    )
+    for embedding in embeddings:
+        nn.init.normal_(embedding.weight, std=config.size**-0.5)
+    reader, writer = (
+        transformer.Embedder(embedding, _build_positions(config), config.dropout)
+        for embedding in embeddings
+    )
+    encoder = transformer.TransformerEncoder(
+        reader,
+        [_build_encoder_layer(config) for _ in range(config.layers)],
+        _build_last_norm(config),
+    )
+    decoder = transformer.TransformerDecoder(
+        writer,
+        [_build_decoder_layer(config) for _ in range(config.decoder_layers or config.layers)],
+        _build_last_norm(config),
+    )
+    if config.tied != "none":
+        decoder.projection.weight = embeddings[1].weight
+    return Seq2Seq(encoder, decoder, top_layer)
+
+
+def _build_encoder_layer(config: TransformerConfig) -> transformer.EncoderLayer:
+    return transformer.EncoderLayer(
+        _build_self_attention(config),
+        _build_feed_forward(config),
+        (_build_residual(config), _build_residual(config)),
+    )
+
+
+def _build_decoder_layer(config: TransformerConfig) -> transformer.DecoderLayer:
+    size, part = config.size, config.size // config.heads
+    attends = build_attention(config.attention, part, part)
+    return transformer.DecoderLayer(
+        _build_self_attention(config),
+        attention.MultiHeadAttention(size, size, size, size, config.heads, attends),
+        _build_feed_forward(config),
+        (_build_residual(config), _build_residual(config), _build_residual(config)),
+    )
+
+
+def _build_self_attention(config: TransformerConfig) -> attention.MultiHeadSelfAttention:
+    part = config.size // config.heads
+    attends = build_attention(config.attention, part, part)
+    return attention.MultiHeadSelfAttention(config.size, config.heads, attends)
+
+
+def _build_feed_forward(config: TransformerConfig) -> FeedForward:
+    return FeedForward(
+        config.size, config.feed_forward, config.activation, dropout=config.activation_dropout
+    )
+
+
+def _build_residual(config: TransformerConfig) -> Residual:
+    match config.norm:
+        case "pre":
+            return PreNorm(config.size, config.dropout)
+        case "post":
+            return PostNorm(config.size, config.dropout)
+
+
+def _build_last_norm(config: TransformerConfig) -> nn.Module:
+    """Where norms come before sublayers, nothing else would end the stack with one."""
+    return nn.LayerNorm(config.size) if config.norm == "pre" else nn.Identity()
+
+
+def _build_positions(config: TransformerConfig) -> Positions:
+    match config.positions:
+        case "sinusoidal":
+            return Sinusoidal()
+        case "learned":
+            return Learned(config.longest, config.size)
+        case "rotary":
+            return Rotary()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from regard.errors import UserError
 
@@ -114,6 +114,8 @@ class AttentionConfig:
 class RecurrentConfig:
     """A recurrent encoder and a recurrent decoder."""
 
+    family: Literal["recurrent"] = "recurrent"
+    """Which models the fields below are of."""
     wiring: Literal["bahdanau", "luong", "plain"] = "luong"
     """Who asks: the previous state (bahdanau), the new state (luong), nobody (plain)."""
     cell: Literal["elman", "gru", "lstm"] = "lstm"
@@ -145,6 +147,84 @@ class RecurrentConfig:
     def __post_init__(self) -> None:
         _check("model", self, 1, "hidden", "embedding", "layers")
         _check_share("model", self, "dropout")
+
+    @property
+    def attends(self) -> bool:
+        """Whether outputs look at the source."""
+        return self.wiring != "plain"
+
+    @property
+    def longest_sequence(self) -> int | None:
+        """The most tokens of a source or a target, where a model can read but so many."""
+        return None
+
+
+@dataclass(frozen=True)
+class TransformerConfig:
+    """Encoder and decoder of attention alone (Vaswani et al. 2017)."""
+
+    family: Literal["transformer"] = "transformer"
+    """Which models the fields below are of."""
+    size: int = 256
+    """Numbers in an embedding and in every layer's states."""
+    layers: int = 3
+    """Layers of the encoder, and of the decoder too unless `decoder_layers` says otherwise."""
+    decoder_layers: int | None = None
+    """The decoder's layers, where they are not as many: fewer of them write faster."""
+    heads: int = 4
+    """Attentions beside each other, each on its share of the size."""
+    feed_forward: int = 1024
+    """Units of the network after attention."""
+    activation: Literal["relu", "gelu"] = "relu"
+    """Of these units."""
+    positions: Literal["sinusoidal", "learned", "rotary"] = "sinusoidal"
+    """Waves (the paper's) or learned vectors, added to embeddings, or queries and keys turned."""
+    longest: int = 512
+    """The longest sequence, in tokens, where positions are learned."""
+    norm: Literal["pre", "post"] = "pre"
+    """Layer norm before each sublayer, which is easier to train, or after its sum (the paper's)."""
+    dropout: float = 0.1
+    """Dropout of the embedded input and of every sublayer's output."""
+    activation_dropout: float = 0.0
+    """Dropout of the units of the feed-forward network."""
+    tied: Literal["none", "output", "all"] = "none"
+    """Share the target embeddings with the output, or source, target and output (which needs a
+    shared vocabulary)."""
+    vectors: Path | None = None
+    """Fixed embeddings: a text file with a token and its numbers on each line."""
+    attention: AttentionConfig = field(
+        default_factory=lambda: AttentionConfig(score="scaled_dot", size=64)
+    )
+
+    def __post_init__(self) -> None:
+        _check("model", self, 1, "size", "layers", "decoder_layers", "heads", "feed_forward")
+        _check("model", self, 1, "longest")
+        _check_share("model", self, "dropout", "activation_dropout")
+        if self.size % self.heads:
+            raise UserError(
+                f"model.heads is {self.heads}: expected a number that divides model.size, which is "
+                f"{self.size}"
+            )
+        if self.positions == "rotary" and self.size // self.heads % 2:
+            raise UserError(
+                f"model.positions rotary turns pairs of numbers, but each of the {self.heads} "
+                f"heads has {self.size // self.heads}: change model.heads or model.size"
+            )
+
+    @property
+    def attends(self) -> bool:
+        """Whether outputs look at the source."""
+        return True
+
+    @property
+    def longest_sequence(self) -> int | None:
+        """The most tokens of a source or a target, where a model can read but so many."""
+        return self.longest if self.positions == "learned" else None
+
+
+ModelConfig = RecurrentConfig | TransformerConfig
+FAMILIES: dict[str, type[ModelConfig]] = {each.family: each for each in get_args(ModelConfig)}
+"""The model section that each family has; its defaults are where a recipe says nothing."""
 
 
 @dataclass(frozen=True)
@@ -238,7 +318,7 @@ class Experiment:
     about: str = ""
     """What it is, after which paper, with published figures and ours."""
     data: DataConfig = field(default_factory=DataConfig)
-    model: RecurrentConfig = field(default_factory=RecurrentConfig)
+    model: ModelConfig = field(default_factory=RecurrentConfig)
     training: TrainingConfig = field(default_factory=TrainingConfig)
     search: SearchConfig = field(default_factory=SearchConfig)
 
@@ -252,6 +332,12 @@ class Experiment:
             raise UserError(
                 "model.tied all shares the embeddings of both sides, so it needs one vocabulary "
                 "for both: set data.shared_vocabulary"
+            )
+        longest = self.model.longest_sequence
+        if longest is not None and self.data.max_length > longest:
+            raise UserError(
+                f"data.max_length is {self.data.max_length}, but model.longest is {longest}: "
+                "expected no longer sequences than there are learned positions"
             )
 
 

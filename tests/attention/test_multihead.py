@@ -44,7 +44,7 @@ def of_torch(ours: MultiHeadAttention) -> nn.MultiheadAttention:
         theirs.k_proj_weight.copy_(ours.key.weight)
         theirs.v_proj_weight.copy_(ours.value.weight)
         theirs.in_proj_bias.copy_(torch.cat([linear.bias for linear in projections]))
-        theirs.out_proj.load_state_dict(ours.output.state_dict())
+        theirs.out_proj.load_state_dict(ours.heads.output.state_dict())
     return theirs
 
 
@@ -89,7 +89,7 @@ def test_is_torch_s_function_in_every_head(need_weights: bool):
         for part in (slice(head * HEAD, (head + 1) * HEAD) for head in range(HEADS))
     ]
     attended = ours(queries, ours.prepare(keys, values), need_weights=need_weights)
-    torch.testing.assert_close(attended.context, ours.output(torch.cat(heads, dim=-1)))
+    torch.testing.assert_close(attended.context, ours.heads.output(torch.cat(heads, dim=-1)))
 
 
 def test_any_score_and_normaliser_may_serve_the_heads():
@@ -121,7 +121,7 @@ def test_any_score_and_normaliser_may_serve_the_heads():
             np.testing.assert_allclose(number(attended.scores[sentence, head]), scores, atol=1e-9)
             contexts.append(context)
         joined = np.concatenate(contexts, axis=1)
-        expected = joined @ number(ours.output.weight).T + number(ours.output.bias)
+        expected = joined @ number(ours.heads.output.weight).T + number(ours.heads.output.bias)
         np.testing.assert_allclose(number(attended.context[sentence]), expected, atol=1e-9)
 
 
@@ -132,7 +132,7 @@ def test_a_query_that_sees_nothing_gets_the_output_s_bias(need_weights: bool):
     mask = torch.ones(BATCH, 1, SOURCE, dtype=torch.bool)
     mask[0] = False
     attended = ours(queries, ours.prepare(keys, values), mask, need_weights=need_weights)
-    torch.testing.assert_close(attended.context[0], ours.output.bias.expand(TARGET, SIZE))
+    torch.testing.assert_close(attended.context[0], ours.heads.output.bias.expand(TARGET, SIZE))
     attended.context.sum().backward()
     for leaf in (queries, keys, values):
         assert leaf.grad.isfinite().all()

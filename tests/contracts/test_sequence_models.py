@@ -6,12 +6,16 @@ from itertools import product
 import pytest
 import torch
 
-from regard.build import build_recurrent
-from regard.config import AttentionConfig, RecurrentConfig
+from regard.build import build_model
+from regard.config import AttentionConfig, RecurrentConfig, TransformerConfig
 from regard.data.batch import PAD, START, Tokens, pad
+from regard.search import BeamSettings, Limits, NoPenalty, beam, forced, greedy
 
 NUM_SOURCE, NUM_TARGET = 13, 17
 SIZES = RecurrentConfig(hidden=7, embedding=5, attention=AttentionConfig(size=11))
+TRANSFORMER = TransformerConfig(
+    size=12, heads=3, layers=2, decoder_layers=3, feed_forward=11, longest=29
+)
 SCORES = ("dot", "scaled_dot", "general", "additive", "concat", "shared_additive", "cosine")
 NORMALISERS = ("softmax", "sparsemax", "entmax15")
 
@@ -37,9 +41,19 @@ def variants():
         yield replace(SIZES, wiring=wiring, attention=attention)
     for bridge, layers in product(("copy", "linear", "zero"), (1, 2)):
         yield replace(SIZES, bridge=bridge, layers=layers)
+    for positions, norm, activation in product(
+        ("sinusoidal", "learned", "rotary"), ("pre", "post"), ("relu", "gelu")
+    ):
+        yield replace(TRANSFORMER, positions=positions, norm=norm, activation=activation)
+    for score, normaliser, positions in product(SCORES, NORMALISERS, ("sinusoidal", "rotary")):
+        attention = AttentionConfig(score=score, size=7, normaliser=normaliser, temperature=0.7)
+        yield replace(TRANSFORMER, positions=positions, attention=attention)
 
 
 def name(config):
+    if isinstance(config, TransformerConfig):
+        parts = ("transformer", config.positions, config.norm, config.activation)
+        return "-".join((*parts, config.attention.score, config.attention.normaliser))
     parts = (config.wiring, config.cell, config.feeding, config.output, config.bridge)
     return "-".join((*parts, config.attention.score, config.attention.normaliser))
 
@@ -47,7 +61,16 @@ def name(config):
 @pytest.fixture(params=list(variants()), ids=name)
 def model(request):
     torch.manual_seed(3)
-    return build_recurrent(request.param, NUM_SOURCE, NUM_TARGET).double().eval()
+    return build_model(request.param, NUM_SOURCE, NUM_TARGET).double().eval()
+
+
+@pytest.fixture
+def expected(request):
+    """Kinds of attention with their layers and heads."""
+    config = request.node.callspec.params["model"]
+    if isinstance(config, TransformerConfig):
+        return {"encoder": (2, 3), "decoder": (3, 3), "cross": (3, 3)}
+    return {"cross": (1, 1)} if config.attends else {}
 
 
 @pytest.fixture
@@ -60,8 +83,9 @@ def inputs():
     return torch.tensor([[START, 4, 5, 6], [START, 7, 8, 16], [START, 9, 15, 3]])
 
 
-def weights(output):
-    return output.attention[0].weights if output.attention else torch.zeros(())
+def maps(output):
+    """The weights of each kind."""
+    return {block.kind: block.weights for block in output.attention}
 
 
 @torch.no_grad()
@@ -73,24 +97,36 @@ def test_stepping_equals_reading(model, source, inputs):
         token = inputs[:, position : position + 1]
         step, state = model.decoder.step(token, state, need_weights=True)
         torch.testing.assert_close(step.features[:, 0], whole.features[:, position])
-        if whole.attention:
-            torch.testing.assert_close(weights(step)[:, :, :, 0], weights(whole)[:, :, :, position])
+        for kind, found in maps(step).items():
+            line = maps(whole)[kind][:, :, :, position]
+            if kind == "decoder":
+                assert found.size(4) == position + 1
+                line = line[..., : position + 1]
+            torch.testing.assert_close(found[:, :, :, 0], line)
+        assert maps(step).keys() == maps(whole).keys()
 
 
 @torch.no_grad()
-def test_asking_for_weights_changes_nothing(model, source, inputs):
-    memories = model.encode(source)
-    asked = model.decoder(inputs, memories, need_weights=True)
-    plain = model.decoder(inputs, memories)
+def test_asking_for_weights_changes_nothing(model, source, inputs, expected):
+    encoded = model.encoder(source, need_weights=True)
+    (memory,), (plain,) = model.remember(encoded), model.encode(source)
+    torch.testing.assert_close(memory.values[source.mask], plain.values[source.mask])
+    asked = model.decoder(inputs, (memory,), need_weights=True)
+    plain = model.decoder(inputs, (plain,))
     torch.testing.assert_close(asked.features, plain.features)
     assert plain.attention == ()
-    for block in asked.attention:
-        assert block.kind == "cross"
-        assert block.weights.shape == (3, 1, 1, 4, 5)
+    blocks = encoded.attention + asked.attention
+    assert sorted(block.kind for block in blocks) == sorted(expected)
+    for block in blocks:
+        target, seen = {"cross": (4, 5), "encoder": (5, 5), "decoder": (4, 4)}[block.kind]
+        assert block.weights.shape == (3, *expected[block.kind], target, seen)
+        assert block.scores.shape == block.weights.shape
         sums = block.weights.sum(dim=-1)
         torch.testing.assert_close(sums, torch.ones_like(sums))
-        hidden = ~source.mask[:, None, None, None].expand_as(block.weights)
-        assert block.weights[hidden].eq(0).all()
+        shown = source.mask[:, None, None, None]
+        if block.kind == "decoder":
+            shown = torch.ones(4, 4).tril().bool()
+        assert block.weights[~shown.expand_as(block.weights)].eq(0).all()
 
 
 @torch.no_grad()
@@ -106,9 +142,10 @@ def test_batched_equals_one_by_one_and_padding_changes_nothing(model, source, in
         for given in (alone, more):
             single = model.decoder(inputs[row : row + 1], model.encode(given), need_weights=True)
             torch.testing.assert_close(single.features[0], together.features[row])
-            if together.attention:
+            for kind, found in maps(single).items():
+                seen = 4 if kind == "decoder" else length
                 torch.testing.assert_close(
-                    weights(single)[0, ..., :length], weights(together)[row, ..., :length]
+                    found[0, ..., :seen], maps(together)[kind][row, ..., :seen]
                 )
 
 
@@ -141,3 +178,46 @@ def test_two_calls_give_the_same_answer_and_leave_nothing_behind(model, source, 
     assert before.keys() == after.keys()
     assert all(torch.equal(before[key], after[key]) for key in before)
     assert not [name for name, _ in model.named_buffers()]
+
+
+LIMITS = Limits(start=START, end=2, maximum=torch.tensor([7, 5, 3]), forbidden=(PAD, START))
+
+
+def test_every_search_finds_what_was_looked_at(model, source, expected):
+    """What greedy search and beams gather step by step is what reading their texts gives."""
+    memories = model.encode(source)
+    alone = greedy(model.decoder, memories, LIMITS, need_weights=True)
+    one = beam(model.decoder, memories, LIMITS, BeamSettings(1, 1, NoPenalty()), need_weights=True)
+    assert [each.tokens for each in alone] == [best.tokens for (best,) in one]
+    several = beam(model.decoder, memories, LIMITS, BeamSettings(5, 3), need_weights=True)
+    for row, first in enumerate(alone):
+        for hypothesis in (first, *one[row], *several[row]):
+            given = torch.tensor([hypothesis.tokens])
+            inputs = torch.cat([torch.tensor([[START]]), given[:, :-1]], dim=1)
+            (memory,) = model.encode(Tokens(source.ids[row : row + 1], source.mask[row : row + 1]))
+            mask = torch.ones_like(given, dtype=torch.bool)
+            read = forced(model.decoder, (memory,), inputs, given, mask, need_weights=True)
+            torch.testing.assert_close(
+                read.log_probabilities[0], torch.tensor(hypothesis.log_probabilities).double()
+            )
+            assert {each.kind for each in hypothesis.attention} == expected.keys() - {"encoder"}
+            for gathered in hypothesis.attention:
+                torch.testing.assert_close(gathered.weights, maps(read)[gathered.kind][0])
+
+
+@torch.no_grad()
+def test_two_may_go_on_from_one_state(model, source):
+    """What one continuation writes is never seen by another."""
+    decoder = model.decoder
+    _, state = decoder.step(torch.full((3, 1), START), decoder.start(model.encode(source)))
+    for tokens in ([[4], [5], [6]], [[7], [8], [9]]):  # so that there is room left
+        _, state = decoder.step(torch.tensor(tokens), state)
+    one, other = torch.tensor([[4], [5], [6]]), torch.tensor([[10], [11], [12]])
+    _, after_one = decoder.step(one, state)
+    _, after_other = decoder.step(other, state)
+    expected, _ = decoder.step(one, after_one)
+    decoder.step(other, after_one)
+    decoder.step(other, after_other)
+    again, _ = decoder.step(one, decoder.step(one, state)[1])
+    torch.testing.assert_close(again.features, expected.features)
+    assert not torch.allclose(decoder.step(one, after_other)[0].features, expected.features)

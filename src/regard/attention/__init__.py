@@ -7,10 +7,17 @@
 Pure: it knows no recurrent layer, no text and no training.
 """
 
-from regard.attention.attend import Attended, Attention
+from regard.attention.attend import Attended, Attention, Mask
 from regard.attention.fused_additive import AdditiveKeys, additive_attention, additive_scores
-from regard.attention.masks import causal, padding, window
-from regard.attention.multihead import AttendedHeads, MultiHeadAttention, PreparedHeads
+from regard.attention.growing import GrowingHeads
+from regard.attention.masks import CAUSAL, Causal, causal, hiding, padding, window
+from regard.attention.multihead import (
+    AttendedHeads,
+    MultiHeadAttention,
+    MultiHeadSelfAttention,
+    PreparedHeads,
+    Turn,
+)
 from regard.attention.normalisers import Entmax15, Normaliser, Softmax, Sparsemax
 from regard.attention.scores import (
     Additive,
@@ -25,17 +32,22 @@ from regard.attention.scores import (
 )
 
 __all__ = [
+    "CAUSAL",
     "Additive",
     "AdditiveKeys",
     "Attended",
     "AttendedHeads",
     "Attention",
+    "Causal",
     "Concat",
     "Cosine",
     "Dot",
     "Entmax15",
     "General",
+    "GrowingHeads",
+    "Mask",
     "MultiHeadAttention",
+    "MultiHeadSelfAttention",
     "Normaliser",
     "Prepared",
     "PreparedHeads",
@@ -44,9 +56,11 @@ __all__ = [
     "SharedAdditive",
     "Softmax",
     "Sparsemax",
+    "Turn",
     "additive_attention",
     "additive_scores",
     "causal",
+    "hiding",
     "padding",
     "window",
 ]

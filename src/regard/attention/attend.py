@@ -9,9 +9,13 @@ from torch import nn
 
 from regard.attention.fused_additive import additive_attention
 from regard.attention.fused_dot import dot_scale, fused_dot
+from regard.attention.masks import Causal, formed
 from regard.attention.normalisers import Normaliser, Softmax
 from regard.attention.scores import AdditiveScore, Prepared, Score
 from regard.shapes import Bool, Float, Tensor
+
+Mask = Bool[Tensor, "*#batch #target #source"] | Causal
+"""True where a query may look at a key; or the name of such a mask."""
 
 
 @dataclass(frozen=True)
@@ -56,19 +60,19 @@ class Attention(nn.Module):
         queries: Float[Tensor, "*batch target query"],
         prepared: Prepared,
         values: Float[Tensor, "*batch source value"],
-        mask: Bool[Tensor, "*#batch #target #source"] | None = None,
+        mask: Mask | None = None,
         state: Any = None,
         *,
         need_weights: bool = False,
     ) -> Attended:
-        """Attend. The mask broadcasts to "*batch target source". With `need_weights` scores,
-        weights and contexts are formed one after the other and all returned; without, the fastest
-        path runs that is equal to that."""
+        """Attend. The mask broadcasts to "*batch target source", or is CAUSAL. With `need_weights`
+        scores, weights and contexts are formed one after the other and all returned; without, the
+        fastest path runs that is equal to that."""
         context = None if need_weights else self._fused(queries, prepared, values, mask)
         if context is not None:
             return Attended(context, None, None, state)
         scores = self.score(queries, prepared)
-        weights = self.normaliser(scores, mask)
+        weights = self.normaliser(scores, formed(mask, scores))
         context = self.dropout(weights) @ values
         if not need_weights:
             return Attended(context, None, None, state)
@@ -79,15 +83,16 @@ class Attention(nn.Module):
         queries: Float[Tensor, "*batch target query"],
         prepared: Prepared,
         values: Float[Tensor, "*batch source value"],
-        mask: Bool[Tensor, "*#batch #target #source"] | None,
+        mask: Mask | None,
     ) -> Float[Tensor, "*batch target value"] | None:
         """The context by one kernel, where there is one for this score and normaliser."""
         dropout = self.dropout.p if self.training else 0.0
         if self.additive is not None:
             score, scale = self.additive
             asking = score.ask(queries)
+            seen = formed(mask, queries)
             context, _ = additive_attention(
-                asking, prepared, score.vector, values, mask, scale=scale, dropout=dropout
+                asking, prepared, score.vector, values, seen, scale=scale, dropout=dropout
             )
             return context
         dots = dot_scale(self.score, self.normaliser, queries.size(-1))

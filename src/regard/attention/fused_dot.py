@@ -7,6 +7,7 @@ import math
 import torch
 from torch.nn import functional as F
 
+from regard.attention.masks import Causal, hiding
 from regard.attention.normalisers import Normaliser, Softmax
 from regard.attention.scores import Dot, General, ScaledDot, Score
 from regard.shapes import Bool, Float, Tensor
@@ -28,7 +29,7 @@ def fused_dot(
     queries: Float[Tensor, "*batch target size"],
     prepared: Float[Tensor, "*batch source size"],
     values: Float[Tensor, "*batch source value"],
-    mask: Bool[Tensor, "*#batch #target #source"] | None,
+    mask: Bool[Tensor, "*#batch #target #source"] | Causal | None,
     scale: float,
     dropout: float,
 ) -> Float[Tensor, "*batch target value"]:
@@ -36,12 +37,18 @@ def fused_dot(
 
     The kernel leaves such rows undefined in some of its versions, so they are shown everything
     and emptied afterwards, as the plain formula does."""
-    if mask is None:
+    if mask is None or isinstance(mask, Causal):
         return F.scaled_dot_product_attention(
-            queries, prepared, values, dropout_p=dropout, scale=scale
+            queries, prepared, values, dropout_p=dropout, is_causal=mask is not None, scale=scale
         )
     sees_something = mask.any(dim=-1, keepdim=True)
+    blind = hiding(sees_something) is not None
     context = F.scaled_dot_product_attention(
-        queries, prepared, values, mask | ~sees_something, dropout_p=dropout, scale=scale
+        queries,
+        prepared,
+        values,
+        mask | ~sees_something if blind else mask,
+        dropout_p=dropout,
+        scale=scale,
     )
-    return torch.where(sees_something, context, 0)
+    return torch.where(sees_something, context, 0) if blind else context

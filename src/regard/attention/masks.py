@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import torch
 
-from regard.shapes import Bool, Tensor
+from regard.shapes import Bool, Float, Tensor
+
+
+class Causal:
+    """The mask `causal` by its name, for kernels that need not be shown what it hides."""
+
+
+CAUSAL = Causal()
 
 
 def padding(mask: Bool[Tensor, "batch source"]) -> Bool[Tensor, "batch 1 source"]:
@@ -25,6 +32,21 @@ def causal(length: int, device: torch.device | None = None) -> Bool[Tensor, "tar
     x x x x
     """
     return torch.ones(length, length, dtype=torch.bool, device=device).tril()
+
+
+def formed(
+    mask: Bool[Tensor, "..."] | Causal | None, rows: Float[Tensor, "*batch target _"]
+) -> Bool[Tensor, "..."] | None:
+    """A mask as a tensor, for as many queries as there are rows."""
+    return causal(rows.size(-2), rows.device) if isinstance(mask, Causal) else mask
+
+
+def hiding(mask: Bool[Tensor, "..."]) -> Bool[Tensor, "..."] | None:
+    """The mask, or None where it is seen at no cost that it hides nothing. A GPU would have to be
+    waited for, and a compiler wants one way through."""
+    if mask.is_cpu and not torch.compiler.is_compiling() and bool(mask.all()):
+        return None
+    return mask
 
 
 def window(

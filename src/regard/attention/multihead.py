@@ -2,23 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from torch import nn
 
-from regard.attention.attend import Attention
-from regard.attention.fused_additive import AdditiveKeys
+from regard.attention.attend import Attention, Mask
+from regard.attention.scores import Prepared
 from regard.products import Linear
-from regard.shapes import Bool, Float, Tensor
+from regard.shapes import Float, Tensor
+
+Turn = Callable[[Tensor], Tensor]
+"""What positions do to the queries and keys of every head, "*batch head position part"."""
 
 
 @dataclass(frozen=True)
 class PreparedHeads:
-    """Keys (as the score prepared them) and values of every head: what a decoder's state keeps."""
+    """Keys (as the score prepared them) and values of every head: what a decoder's state keeps. It
+    is indexed by sentences, as a tensor is."""
 
-    keys: Float[Tensor, "*batch head source prepared"] | AdditiveKeys
+    keys: Prepared
     values: Float[Tensor, "*batch head source value"]
+
+    def __getitem__(self, index: Any) -> PreparedHeads:
+        return PreparedHeads(self.keys[index], self.values[index])
+
+
+@dataclass(frozen=True)
+class AskingHeads:
+    """What a sequence that looks at itself asks with, and what it asks."""
+
+    queries: Float[Tensor, "*batch head position part"]
+    prepared: PreparedHeads
 
 
 @dataclass(frozen=True)
@@ -31,15 +47,66 @@ class AttendedHeads:
     state: Any
 
 
-class MultiHeadAttention(nn.Module):
-    """Project, split into heads, attend in each, join, project.
-
-        queries --W_q--> head x target x size \\
-        keys    --W_k--> head x source x size  > attend --join--> W_o --> context
-        values  --W_v--> head x source x size /
+class Heads(nn.Module):
+    """Attend in every head, join, project: what follows once queries, keys and values are there.
 
     `attention` is built for queries and keys of the size of one head and is shared by the heads,
     which differ by their projections; a score with parameters then costs no more with more heads.
+    """
+
+    def __init__(self, size: int, num_heads: int, attention: Attention) -> None:
+        super().__init__()
+        if num_heads < 1 or size % num_heads:
+            raise ValueError(
+                f"size must be a multiple of num_heads, but size {size} and num_heads {num_heads} "
+                "came"
+            )
+        self.num_heads = num_heads
+        self.attention = attention
+        self.output = Linear(size, size)
+        start(self.output)
+
+    def split(
+        self, vectors: Float[Tensor, "*batch position size"]
+    ) -> Float[Tensor, "*batch head position part"]:
+        return vectors.unflatten(-1, (self.num_heads, -1)).transpose(-3, -2)
+
+    def prepare(
+        self,
+        keys: Float[Tensor, "*batch head source part"],
+        values: Float[Tensor, "*batch head source value"],
+    ) -> PreparedHeads:
+        return PreparedHeads(self.attention.prepare(keys), values)
+
+    def forward(
+        self,
+        queries: Float[Tensor, "*batch head target part"],
+        prepared: PreparedHeads,
+        mask: Mask | None = None,
+        state: Any = None,
+        *,
+        need_weights: bool = False,
+    ) -> AttendedHeads:
+        """Attend in every head. The mask broadcasts to "*batch target source": heads share it."""
+        attended = self.attention(
+            queries,
+            prepared.keys,
+            prepared.values,
+            mask.unsqueeze(-3) if isinstance(mask, Tensor) else mask,
+            state,
+            need_weights=need_weights,
+        )
+        joined = attended.context.transpose(-3, -2).flatten(-2)
+        context = self.output(joined)
+        return AttendedHeads(context, attended.weights, attended.scores, attended.state)
+
+
+class MultiHeadAttention(nn.Module):
+    """Queries, keys and values from different places.
+
+        queries --W_q--> head x target x part \\
+        keys    --W_k--> head x source x part  > attend --join--> W_o --> context
+        values  --W_v--> head x source x part /
     """
 
     def __init__(
@@ -52,17 +119,12 @@ class MultiHeadAttention(nn.Module):
         attention: Attention,
     ) -> None:
         super().__init__()
-        if num_heads < 1 or size % num_heads:
-            raise ValueError(
-                f"size must be a multiple of num_heads, but size {size} and num_heads {num_heads} "
-                "came"
-            )
-        self.num_heads = num_heads
         self.query = Linear(query_size, size)
         self.key = Linear(key_size, size)
         self.value = Linear(value_size, size)
-        self.attention = attention
-        self.output = Linear(size, size)
+        self.heads = Heads(size, num_heads, attention)
+        for linear in (self.query, self.key, self.value):
+            start(linear)
 
     def prepare(
         self,
@@ -70,32 +132,60 @@ class MultiHeadAttention(nn.Module):
         values: Float[Tensor, "*batch source value"],
     ) -> PreparedHeads:
         """Project what is looked at, once a source."""
-        prepared = self.attention.prepare(self._split(self.key(keys)))
-        return PreparedHeads(prepared, self._split(self.value(values)))
+        split = self.heads.split
+        return self.heads.prepare(split(self.key(keys)), split(self.value(values)))
 
     def forward(
         self,
         queries: Float[Tensor, "*batch target query"],
         prepared: PreparedHeads,
-        mask: Bool[Tensor, "*#batch #target #source"] | None = None,
+        mask: Mask | None = None,
         state: Any = None,
         *,
         need_weights: bool = False,
     ) -> AttendedHeads:
-        """Attend in every head. The mask broadcasts to "*batch target source": heads share it."""
-        attended = self.attention(
-            self._split(self.query(queries)),
-            prepared.keys,
-            prepared.values,
-            None if mask is None else mask.unsqueeze(-3),
-            state,
-            need_weights=need_weights,
-        )
-        joined = attended.context.transpose(-3, -2).flatten(-2)
-        context = self.output(joined)
-        return AttendedHeads(context, attended.weights, attended.scores, attended.state)
+        """Attend. The mask broadcasts to "*batch target source": heads share it."""
+        split = self.heads.split(self.query(queries))
+        return self.heads(split, prepared, mask, state, need_weights=need_weights)
 
-    def _split(
-        self, vectors: Float[Tensor, "*batch position size"]
-    ) -> Float[Tensor, "*batch head position part"]:
-        return vectors.unflatten(-1, (self.num_heads, -1)).transpose(-3, -2)
+
+class MultiHeadSelfAttention(nn.Module):
+    """Queries, keys and values from one input, by one product: W_q, W_k and W_v lie in one weight.
+
+    states --W_qkv--> queries, keys, values --attend--> W_o --> context
+    """
+
+    def __init__(self, size: int, num_heads: int, attention: Attention) -> None:
+        super().__init__()
+        self.projection = Linear(size, 3 * size)
+        self.heads = Heads(size, num_heads, attention)
+        start(self.projection, 3)
+
+    def project(
+        self, states: Float[Tensor, "*batch position size"], turn: Turn | None = None
+    ) -> AskingHeads:
+        """Queries, and keys and values as the score takes them."""
+        queries, keys, values = map(self.heads.split, self.projection(states).chunk(3, dim=-1))
+        if turn is not None:
+            queries, keys = turn(queries), turn(keys)
+        return AskingHeads(queries, self.heads.prepare(keys, values))
+
+    def forward(
+        self,
+        states: Float[Tensor, "*batch position size"],
+        mask: Mask | None = None,
+        turn: Turn | None = None,
+        *,
+        need_weights: bool = False,
+    ) -> AttendedHeads:
+        """Every position looks at all that the mask shows it."""
+        asking = self.project(states, turn)
+        return self.heads(asking.queries, asking.prepared, mask, need_weights=need_weights)
+
+
+def start(linear: nn.Linear, num_parts: int = 1) -> None:
+    """Glorot and Bengio's uniform first weights (2010, eq. 16), for each of the matrices that are
+    stacked in it, and no bias."""
+    for part in linear.weight.chunk(num_parts):
+        nn.init.xavier_uniform_(part)
+    nn.init.zeros_(linear.bias)

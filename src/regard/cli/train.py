@@ -68,19 +68,37 @@ def parse(arguments: list[str]) -> Options:
     if "--run=" in arguments or ("--run", "") in pairwise(arguments):
         raise UserError("--run is empty: expected a folder, or no --run for runs/NAME")
     if not arguments or {"-h", "--help"} & set(arguments[:1]):
-        return tyro.cli(Options, args=arguments, prog="regard train")
+        return _cli(arguments, Options(recipe=tyro.MISSING))
     if arguments[0].startswith("-"):
         # The recipe gives the defaults of all the options, so that it has to be known first.
         raise UserError(
             f"{arguments[0]} came before the recipe: name the recipe or file of pairs first, as in "
             "`regard train RECIPE --training.epochs 5`"
         )
-    default = Options(recipe=arguments[0], experiment=_experiment(arguments[0]))
-    options = tyro.cli(Options, args=arguments, prog="regard train", default=default)
+    experiment = _of_family(_experiment(arguments[0]), arguments)
+    default = Options(recipe=arguments[0], experiment=experiment)
+    options = _cli(arguments, default)
     if not options.resume:
         return options
     default = replace(default, experiment=_resumed(options, default.experiment))
-    return tyro.cli(Options, args=arguments, prog="regard train", default=default)
+    return _cli(arguments, default)
+
+
+def _cli(arguments: list[str], default: Options) -> Options:
+    """The flags of the model are those of the default's family."""
+    parser: type[Options] = tyro.conf.AvoidSubcommands[Options]
+    return tyro.cli(parser, args=arguments, prog="regard train", default=default)
+
+
+def _of_family(experiment: Experiment, arguments: list[str]) -> Experiment:
+    """The experiment with the defaults of the family that is named, which has to be known before
+    the other fields can be parsed."""
+    flag = "--model.family"
+    words = [word for each in arguments for word in each.split("=", 1)]
+    named = [after for word, after in pairwise(words) if word == flag]
+    if not named or named[-1] == experiment.model.family:
+        return experiment
+    return replace(experiment, model=recipes.family(named[-1], "")())
 
 
 def _resumed(options: Options, named: Experiment) -> Experiment:
@@ -108,7 +126,7 @@ def _resumed(options: Options, named: Experiment) -> Experiment:
 
 def _with_paths(record: Any, other: Any) -> Any:
     """The record with every path that the other one has."""
-    paths = {field.name: getattr(other, field.name) for field in fields(record)}
+    paths = {field.name: getattr(other, field.name, None) for field in fields(record)}
     return replace(record, **{n: path for n, path in paths.items() if isinstance(path, Path)})
 
 

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from regard import recipes
-from regard.build import build_recurrent
+from regard.build import build_model
 from regard.config import Experiment, TrainingConfig
 from regard.data.batching import BatchSettings, PairBatches
 from regard.data.text import Pair, Problem, read_lines
@@ -97,7 +97,7 @@ def train(
     encoded = prepare.encode(experiment.data, tokenizers, split.train, experiment.training.seed)
     experiment = _with_max_ratio(experiment, encoded.batches)
     torch.manual_seed(experiment.training.seed)
-    model = build_recurrent(experiment.model, len(tokenizers.source), len(tokenizers.target))
+    model = build_model(experiment.model, len(tokenizers.source), len(tokenizers.target))
     if experiment.model.vectors is not None:
         set_vectors(model, tokenizers, experiment.model.vectors)
     device = _device(experiment.training)
@@ -153,9 +153,9 @@ def _check_folder(folder: RunFolder, experiment: Experiment, resume: bool) -> No
         )
     now = dict(recipes.flat(asdict(experiment)))
     for name, was in recipes.flat(asdict(folder.experiment())):
-        if now[name] != was and not (name.startswith(MAY_CHANGE) or name.endswith("path")):
+        if now.get(name) != was and not (name.startswith(MAY_CHANGE) or name.endswith("path")):
             raise UserError(
-                f"cannot resume {folder.path}: {name} was {was} and is {now[name]} now. Put it "
+                f"cannot resume {folder.path}: {name} was {was} and is {now.get(name)} now. Put it "
                 "back, or train in a new folder"
             )
 
@@ -279,15 +279,16 @@ def _validation(
 def set_vectors(model: Seq2Seq, tokenizers: Tokenizers, path: Path) -> None:
     """Fix both sides' embeddings to the vectors of a text file: a token and its numbers a line."""
     vectors = _read_vectors(path)
-    sides = {"encoder.embedding": tokenizers.source, "decoder.parts.embedding": tokenizers.target}
-    for name, tokenizer in sides.items():
-        embedding = cast(nn.Embedding, model.get_submodule(name))
+    sides = (model.encoder, tokenizers.source), (model.decoder, tokenizers.target)
+    for side, tokenizer in sides:
+        modules = cast(nn.Module, side).modules()
+        (embedding,) = (each for each in modules if isinstance(each, nn.Embedding))
         for number, token in enumerate(tokenizer.vocabulary):
             if token not in vectors:
                 raise UserError(f"{path} has no vector for {token!r}, which the vocabulary has")
             if len(vectors[token]) != embedding.embedding_dim:
                 raise UserError(
-                    f"{path}: {token!r} has {len(vectors[token])} numbers, but model.embedding is "
+                    f"{path}: {token!r} has {len(vectors[token])} numbers, but embeddings have "
                     f"{embedding.embedding_dim}"
                 )
             embedding.weight.data[number] = torch.tensor(vectors[token])

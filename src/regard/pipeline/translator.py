@@ -11,7 +11,7 @@ from typing import overload
 import numpy as np
 import torch
 
-from regard.build import build_recurrent
+from regard.build import build_model
 from regard.config import Experiment, SearchConfig
 from regard.data.batch import END, PAD, START, Tokens, pad
 from regard.data.batching import BatchSettings, PairBatches
@@ -79,7 +79,7 @@ class Translator:
         folder = RunFolder(Path(run))
         experiment = folder.experiment()
         tokenizers = Tokenizers.load(folder)
-        model = build_recurrent(experiment.model, len(tokenizers.source), len(tokenizers.target))
+        model = build_model(experiment.model, len(tokenizers.source), len(tokenizers.target))
         load_weights(model, folder.model)
         return cls(experiment, tokenizers, model.eval())
 
@@ -120,7 +120,7 @@ class Translator:
         texts = list(text)
         search = search or self.experiment.search
         search = replace(search, beam=max(search.beam, num_best))
-        if search.coverage_penalty and self.experiment.model.wiring == "plain":
+        if search.coverage_penalty and not self.experiment.model.attends:
             raise UserError(
                 f"search.coverage_penalty is {search.coverage_penalty}, but this model has no "
                 "attention to cover the source with: set it to 0"

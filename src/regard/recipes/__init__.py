@@ -19,7 +19,7 @@ from typing import Any, get_args, get_type_hints
 import tyro
 import yaml
 
-from regard.config import Experiment
+from regard.config import FAMILIES, Experiment, ModelConfig, RecurrentConfig
 from regard.errors import UserError
 
 FOLDER = Path(__file__).parent
@@ -64,8 +64,9 @@ def read(path: Path) -> Experiment:
         raise UserError(f"{path}: this is not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(page, dict):
         raise UserError(f"{path}: a recipe is a page of `field: value` lines")
-    _check_names(page, Experiment, path, "")
-    default = _take_texts(page, Experiment(name=path.stem), f"{path}: ")
+    default = Experiment(name=path.stem, model=_family(page, path)())
+    _check_names(page, default, path, "")
+    default = _take_texts(page, default, f"{path}: ")
     return parse(list(_flags(page)), default, path)
 
 
@@ -92,7 +93,7 @@ def dump(experiment: Experiment) -> str:
 
 def _cli(flags: list[str], default: Experiment) -> Experiment:
     with contextlib.redirect_stderr(io.StringIO()):
-        return tyro.cli(Experiment, args=flags, default=default)
+        return tyro.cli(tyro.conf.AvoidSubcommands[Experiment], args=flags, default=default)
 
 
 def flat(page: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -124,17 +125,32 @@ def _one_by_one(flags: list[str]) -> list[list[str]]:
     return single
 
 
+def _family(page: dict[str, Any], path: Path) -> type[ModelConfig]:
+    """Which model section the page has: its fields are those that may stand there."""
+    model = page.get("model")
+    name = model.get("family", RecurrentConfig.family) if isinstance(model, dict) else None
+    return RecurrentConfig if name is None else family(str(name), f"{path}: ")
+
+
+def family(name: str, place: str) -> type[ModelConfig]:
+    """The model section of a family; UserError for an unknown one."""
+    if name not in FAMILIES:
+        raise UserError(f"{place}model.family is {name}: there are {', '.join(FAMILIES)}")
+    return FAMILIES[name]
+
+
 def _check_names(page: dict[str, Any], record: Any, path: Path, prefix: str) -> None:
-    known = get_type_hints(record)
+    known = get_type_hints(type(record))
     for name, value in page.items():
         if name not in known:
             near = difflib.get_close_matches(str(name), list(known), n=1)
             hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(known)}"
             raise UserError(f"{path}: {prefix}{name} is not a field of a recipe; {hint}")
-        if is_dataclass(known[name]):
+        section = getattr(record, name)
+        if is_dataclass(section):
             if not isinstance(value, dict):
                 raise UserError(f"{path}: {prefix}{name} holds fields, but came as {value!r}")
-            _check_names(value, known[name], path, f"{prefix}{name}.")
+            _check_names(value, section, path, f"{prefix}{name}.")
         elif isinstance(value, bool) and known[name] is not bool and not _holds_text(known[name]):
             raise UserError(f"{path}: {prefix}{name}: {value} is not a value it can have")
 
@@ -148,8 +164,9 @@ def _take_texts(page: dict[str, Any], record: Any, prefix: str) -> Any:
     hints, changed = get_type_hints(type(record)), {}
     for name, value in list(page.items()):
         hint, where = hints[name], f"{prefix}{name}"
-        if is_dataclass(hint):
-            changed[name] = _take_texts(value, getattr(record, name), f"{where}.")
+        section = getattr(record, name)
+        if is_dataclass(section):
+            changed[name] = _take_texts(value, section, f"{where}.")
         elif _holds_text(hint):
             changed[name] = _text(page.pop(name), {hint, *get_args(hint)}, where)
     return replace(record, **changed)

@@ -1,0 +1,40 @@
+"""The network that every position goes through by itself (Vaswani et al. 2017, section 3.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+from torch import nn
+from torch.nn import functional as F
+
+from regard.products import Linear
+from regard.shapes import Float, Tensor
+
+Activation = Literal["relu", "gelu"]
+
+ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
+    "relu": F.relu,  # Vaswani et al. 2017, eq. 2
+    "gelu": F.gelu,  # Hendrycks and Gimpel 2016
+}
+
+
+class FeedForward(nn.Module):
+    """W2 activation(W1 x + b1) + b2."""
+
+    def __init__(
+        self, size: int, inner_size: int, activation: Activation = "relu", *, dropout: float = 0.0
+    ) -> None:
+        super().__init__()
+        self.inner = Linear(size, inner_size)
+        self.outer = Linear(inner_size, size)
+        self.activation = activation
+        self.dropout = nn.Dropout(dropout)
+        for linear in (self.inner, self.outer):
+            nn.init.xavier_uniform_(linear.weight)
+            nn.init.zeros_(linear.bias)
+
+    def forward(
+        self, states: Float[Tensor, "*batch position size"]
+    ) -> Float[Tensor, "*batch position size"]:
+        return self.outer(self.dropout(ACTIVATIONS[self.activation](self.inner(states))))

@@ -1,0 +1,50 @@
+"""How a sublayer f is put between states: dropout, addition and layer norm in one place.
+
+    PreNorm     x + dropout(f(norm(x)))        states are never normalised: a stack ends with a norm
+    PostNorm    norm(x + dropout(f(x)))        Vaswani et al. 2017, section 3.1
+
+`before` gives what f reads and `after` what it leaves, as f may give more than states.
+"""
+
+from __future__ import annotations
+
+from torch import nn
+
+from regard.shapes import Float, Tensor
+
+
+class PreNorm(nn.Module):
+    """The norm is inside of the residual (Xiong et al. 2020): trains without a warmup."""
+
+    def __init__(self, size: int, dropout: float) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(size)
+        self.dropout = nn.Dropout(dropout)
+
+    def before(self, states: Float[Tensor, "*batch size"]) -> Float[Tensor, "*batch size"]:
+        return self.norm(states)
+
+    def after(
+        self, states: Float[Tensor, "*batch size"], change: Float[Tensor, "*batch size"]
+    ) -> Float[Tensor, "*batch size"]:
+        return states + self.dropout(change)
+
+
+class PostNorm(nn.Module):
+    """The norm is over the sum, as in the paper: better where it trains, which needs a warmup."""
+
+    def __init__(self, size: int, dropout: float) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(size)
+        self.dropout = nn.Dropout(dropout)
+
+    def before(self, states: Float[Tensor, "*batch size"]) -> Float[Tensor, "*batch size"]:
+        return states
+
+    def after(
+        self, states: Float[Tensor, "*batch size"], change: Float[Tensor, "*batch size"]
+    ) -> Float[Tensor, "*batch size"]:
+        return self.norm(states + self.dropout(change))
+
+
+Residual = PreNorm | PostNorm
