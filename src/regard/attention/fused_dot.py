@@ -7,6 +7,7 @@ import math
 import torch
 from torch.nn import functional as F
 
+from regard.attention import native_dots
 from regard.attention.masks import Causal, hiding
 from regard.attention.normalisers import Normaliser, Softmax
 from regard.attention.scores import Dot, General, ScaledDot, Score
@@ -37,6 +38,8 @@ def fused_dot(
 
     The kernel leaves such rows undefined in some of its versions, so they are shown everything
     and emptied afterwards, as the plain formula does."""
+    if native_dots.suits(queries, prepared, values, mask):
+        return native_dots.attend(queries, prepared, values, mask, scale, dropout)
     if mask is None or isinstance(mask, Causal):
         return F.scaled_dot_product_attention(
             queries, prepared, values, dropout_p=dropout, is_causal=mask is not None, scale=scale

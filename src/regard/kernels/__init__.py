@@ -27,6 +27,7 @@ _FUNCTIONS = {
     "cell_back": [_POINTER],
     "cross_entropy": [_POINTER, _POINTER],
     "cross_entropy_back": [_POINTER, _FLOAT],
+    "attend": [_POINTER, _NUMBER],
 }
 """Of each function of the interface what it takes; a structure goes by its address."""
 

@@ -1,6 +1,7 @@
 // The kernels, for the instruction set that the compiler is told and under the name KERNELS.
 #include "kernels.hpp"
 
+#include "dots.hpp"
 #include "entropy.hpp"
 #include "gates.hpp"
 #include "gradients.hpp"
@@ -9,5 +10,5 @@
 extern const Kernels KERNELS;
 const Kernels KERNELS{
     LANES, powers, weigh,         differentiate_slice, differentiate_query, through_softmax,
-    step,  back,   cross_entropy, cross_entropy_back,
+    step,  back,   cross_entropy, cross_entropy_back,  attend,              attend_back,
 };

@@ -11,13 +11,6 @@
 
 namespace {
 
-constexpr float VANISHES = -87.0f;  // powers of what lies below are no normal numbers
-
-inline Vector power_below(Vector x) {
-  const Vector found = exponential(x > VANISHES ? within(x, -VANISHES) : Vector{});
-  return x > VANISHES ? found : x == x ? Vector{} : x;
-}
-
 template <typename Number>
 double cross_entropy(const Number* logits, Index words, Index target, float smoothing, float& log_sum) {
   const float logit = number(logits[target]);

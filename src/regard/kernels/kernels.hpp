@@ -3,6 +3,7 @@
 
 #include "additive.hpp"
 #include "cells.hpp"
+#include "dots_problem.hpp"
 
 /// Rows of logits, one for each word to write. training/linear_cross_entropy.py
 /// must agree.
@@ -51,4 +52,10 @@ struct Kernels {
   /// The loss of a row, whose log of the sum of powers is kept; and the gradient of its logits.
   double (*cross_entropy)(const Entropy&, Index row);
   void (*cross_entropy_back)(const Entropy&, Index row, float above);
+
+  // ------------------------------------------------------------------- attention by dot products
+
+  /// One head of one sentence. Room: room_of(dots).
+  void (*attend)(const Dots&, Index task, float* room);
+  void (*attend_back)(const Dots&, Index task, float* room);
 };

@@ -84,3 +84,14 @@ EXPORTED int regard_cross_entropy_back(const Entropy* given, float above) try {
 } catch (const std::bad_alloc&) {
   return OUT_OF_MEMORY;
 }
+
+EXPORTED int regard_attend(const Dots* dots, Index back) try {
+  const auto attend = back ? chosen->attend_back : chosen->attend;
+  const Index tasks = dots->batch * dots->heads;
+  const Index numbers = tasks * dots->target * dots->source * dots->size;
+  share_out(tasks, room_of(*dots), numbers < WORTH_A_THREAD ? 1 : dots->threads,
+            [&](Index task, float* room) { attend(*dots, task, room); });
+  return 0;
+} catch (const std::bad_alloc&) {
+  return OUT_OF_MEMORY;
+}

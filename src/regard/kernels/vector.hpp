@@ -185,4 +185,12 @@ inline Vector exponential(Vector x) {
   return (Vector)((Integers)series + exponent);
 }
 
+constexpr float VANISHES = -87.0f;  // powers of what lies below are no normal numbers
+
+/// e^x of what is not above 0, as a softmax takes it: 0 far below.
+inline Vector power_below(Vector x) {
+  const Vector found = exponential(x > VANISHES ? within(x, -VANISHES) : Vector{});
+  return x > VANISHES ? found : x == x ? Vector{} : x;
+}
+
 }  // namespace

@@ -1,0 +1,158 @@
+"""Attention by dot products in C++ (`regard/kernels/dots.hpp`), for short sequences, which take
+torch's kernel several times as long: it is made for long ones."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.autograd.function import once_differentiable
+
+from regard import kernels
+from regard.attention.masks import Causal
+from regard.shapes import Bool, Float, Tensor
+
+LONGEST = 256
+"""Positions on either side from which torch's kernel is as fast."""
+
+
+class _Strided(ctypes.Structure):
+    """`Strided` of regard/kernels/dots_problem.hpp."""
+
+    _fields_ = [
+        ("numbers", ctypes.c_void_p),
+        *((name, ctypes.c_int64) for name in ("batch", "head", "position")),
+    ]
+
+
+ARRAYS = ("queries", "keys", "values", "context", "grad_queries", "grad_keys", "grad_values")
+
+
+class _Dots(ctypes.Structure):
+    """`Dots` of regard/kernels/dots_problem.hpp."""
+
+    _fields_ = [
+        *((name, ctypes.c_int64) for name in ("batch", "heads", "target", "source", "size")),
+        *((name, ctypes.c_int64) for name in ("value_size", "brain", "causal", "threads")),
+        *((name, _Strided) for name in ARRAYS),
+        ("mask", ctypes.c_void_p),
+        *((name, ctypes.c_int64) for name in ("mask_batch", "mask_row")),
+        ("weights", ctypes.c_void_p),
+        ("seed", ctypes.c_uint64),
+        *((name, ctypes.c_float) for name in ("keep", "scale")),
+    ]
+
+
+def suits(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | Causal | None) -> bool:
+    """Whether this is for these."""
+    types = {queries.dtype, keys.dtype, values.dtype}
+    return (
+        kernels.available()
+        and queries.is_cpu
+        and types in ({torch.float32}, {torch.bfloat16})
+        and queries.dim() in (3, 4)
+        and max(queries.size(-2), keys.size(-2)) <= LONGEST
+        and not torch.compiler.is_compiling()
+        and (not isinstance(mask, Tensor) or mask.dim() < 4 or mask.size(1) == 1)
+    )
+
+
+def attend(
+    queries: Float[Tensor, "*batch target size"],
+    keys: Float[Tensor, "*batch source size"],
+    values: Float[Tensor, "*batch source value"],
+    mask: Bool[Tensor, "*#batch #target #source"] | Causal | None,
+    scale: float,
+    dropout: float,
+) -> Float[Tensor, "*batch target value"]:
+    """softmax(scale q k) v, with zeros for a query that sees nothing. The batch is sentences, or
+    sentences and heads; a mask is the same for every head. First derivatives only."""
+    four = [x if x.dim() == 4 else x[:, None] for x in (queries, keys, values)]
+    if isinstance(mask, Tensor):
+        mask = _four_axes(mask, keys.size(-2))
+    seed = int(torch.empty((), dtype=torch.int64).random_()) if dropout else 0
+    context: Tensor = _Attend.apply(*four, _How(mask, scale, 1 - dropout, seed))
+    return context if queries.dim() == 4 else context[:, 0]
+
+
+@dataclass(frozen=True)
+class _How:
+    """What attention does beside its products."""
+
+    mask: Tensor | Causal | None
+    scale: float
+    keep: float
+    seed: int
+
+    def problem(self, given: tuple[Tensor, ...], context: Tensor, weights: Tensor | None) -> _Dots:
+        """It holds addresses: what it was made of must outlive it."""
+        queries, keys, values = given
+        problem = _Dots(
+            *(*queries.shape[:3], keys.size(2), queries.size(3), values.size(3)),
+            queries.dtype == torch.bfloat16,
+            isinstance(self.mask, Causal),
+            torch.get_num_threads(),
+        )
+        for name, array in zip(ARRAYS, (*given, context), strict=False):
+            setattr(problem, name, _strided(array))
+        if isinstance(self.mask, Tensor):
+            problem.mask = self.mask.data_ptr()
+            problem.mask_batch, problem.mask_row = (
+                0 if self.mask.size(axis) == 1 else self.mask.stride(axis) for axis in (0, 2)
+            )
+        problem.weights = kernels.place(weights)
+        problem.seed, problem.keep, problem.scale = self.seed, self.keep, self.scale
+        return problem
+
+
+class _Attend(torch.autograd.Function):
+    """`attend` of sentences and heads."""
+
+    @staticmethod
+    def forward(ctx: Any, queries: Tensor, keys: Tensor, values: Tensor, how: _How) -> Tensor:
+        given = tuple(_rows(x) for x in (queries, keys, values))
+        weights = None
+        if any(ctx.needs_input_grad):
+            weights = torch.empty(*queries.shape[:3], keys.size(2))
+        context = _room(queries, values.size(3))
+        if context.numel():
+            kernels.call("attend", how.problem(given, context, weights), 0)
+        ctx.save_for_backward(*given, *(() if weights is None else (weights,)))
+        ctx.how = how
+        return context
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, above: Tensor) -> tuple[Tensor | None, ...]:
+        *given, weights = ctx.saved_tensors
+        gradients = [_room(x, x.size(3)) for x in given]
+        above = _rows(above)
+        problem = ctx.how.problem(tuple(given), above, weights)
+        for name, array in zip(ARRAYS[4:], gradients, strict=True):
+            setattr(problem, name, _strided(array))
+        if above.numel():
+            kernels.call("attend", problem, 1)
+        return *gradients, None
+
+
+def _four_axes(mask: Tensor, num_keys: int) -> Bool[Tensor, "#batch 1 #target source"]:
+    if mask.dim() < 4:
+        mask = mask[None, None] if mask.dim() == 2 else mask[:, None]
+    mask = mask.expand(*mask.shape[:-1], num_keys)
+    return mask if mask.stride(-1) == 1 else mask.contiguous()
+
+
+def _rows(vectors: Tensor) -> Tensor:
+    return vectors if vectors.stride(3) == 1 or vectors.size(3) == 1 else vectors.contiguous()
+
+
+def _room(like: Tensor, size: int) -> Tensor:
+    """As many rows as these, every position's heads side by side, as they are joined."""
+    batch, heads, positions, _ = like.shape
+    return like.new_empty(batch, positions, heads, size).transpose(1, 2)
+
+
+def _strided(vectors: Tensor) -> _Strided:
+    return _Strided(vectors.data_ptr(), *vectors.stride()[:3])

@@ -1,0 +1,214 @@
+// Attention by dot products of short sequences, and the way back through it.
+//
+//   weights = softmax(scale Q K^T)     context = drop(weights) V
+//
+// A sentence's head is one task, whose numbers stay in the cache from its first product to its last.
+// `Number` is float or Brain, as `brain` says; inside all is float.
+#pragma once
+
+#include "dots_problem.hpp"
+#include "random.hpp"
+#include "vector.hpp"
+
+namespace {
+
+inline Index padded(Index count) { return (count + LANES - 1) / LANES * LANES; }
+
+/// A matrix of some rows of whole vectors, so that no row needs an end of its own.
+struct Rows {
+  float* numbers;
+  Index row;
+  float* at(Index i) const { return numbers + i * row; }
+};
+
+/// Takes rows of one head into dense floats, with zeros behind each.
+template <typename Number>
+void take(const Strided& from, Index batch, Index head, Index rows, Index size, Rows to) {
+  const Number* start = static_cast<const Number*>(from.numbers) + batch * from.batch + head * from.head;
+  for (Index i = 0; i < rows; ++i) {
+    const Number* row = start + i * from.position;
+    over(size, [&](Index place, auto count) { store(to.at(i) + place, load(row + place, count)); });
+  }
+}
+
+template <typename Number>
+void give(Rows from, const Strided& to, Index batch, Index head, Index rows, Index size) {
+  Number* start = static_cast<Number*>(const_cast<void*>(to.numbers)) + batch * to.batch + head * to.head;
+  for (Index i = 0; i < rows; ++i) {
+    Number* row = start + i * to.position;
+    over(size, [&](Index place, auto count) { store(row + place, load(from.at(i) + place), count); });
+  }
+}
+
+/// Columns become rows, with zeros behind each.
+void turn(Rows from, Index rows, Index columns, Rows to) {
+  for (Index j = 0; j < columns; ++j) {
+    float* row = to.at(j);
+    for (Index i = 0; i < rows; ++i) row[i] = from.numbers[i * from.row + j];
+    for (Index i = rows; i < to.row; ++i) row[i] = 0;
+  }
+}
+
+/// The left matrix of a product, which may be taken turned: `row` apart down, `inner` apart across.
+struct Left {
+  const float* numbers;
+  Index row, inner;
+};
+
+template <int rows>
+inline void multiply_rows(Left left, Index inner, Rows right, Index columns, Rows to, Index first) {
+  for (Index column = 0; column < columns; column += LANES) {
+    Vector sums[rows] = {};
+    for (Index k = 0; k < inner; ++k) {
+      const Vector numbers = load(right.at(k) + column);
+      for (int i = 0; i < rows; ++i)
+        sums[i] += numbers * left.numbers[(first + i) * left.row + k * left.inner];
+    }
+    for (int i = 0; i < rows; ++i) store(to.at(first + i) + column, sums[i]);
+  }
+}
+
+/// to = left right, where the columns of `right` and `to` are whole vectors.
+void multiply(Left left, Index rows, Index inner, Rows right, Index columns, Rows to) {
+  constexpr int together = 8;
+  Index i = 0;
+  for (; i + together <= rows; i += together)
+    multiply_rows<together>(left, inner, right, columns, to, i);
+  if (i + 4 <= rows) multiply_rows<4>(left, inner, right, columns, to, i), i += 4;
+  if (i + 2 <= rows) multiply_rows<2>(left, inner, right, columns, to, i), i += 2;
+  if (i < rows) multiply_rows<1>(left, inner, right, columns, to, i);
+}
+
+/// Which keys a query sees: -inf where it does not, to be added to scores; null where it sees all.
+struct Sight {
+  const std::uint8_t* mask;
+  Index end;  // keys from here on are not seen
+};
+
+Sight sight_of(const Dots& dots, Index batch, Index row) {
+  const std::uint8_t* mask =
+      dots.mask ? dots.mask + batch * dots.mask_batch + row * dots.mask_row : nullptr;
+  return {mask, dots.causal && row + 1 < dots.source ? row + 1 : dots.source};
+}
+
+/// The softmax of `scale` times a row of scores over what is seen; zeros elsewhere and where nothing
+/// is.
+void normalise(float* scores, Sight sight, Index count, float scale) {
+  float top = -__builtin_inff();
+  for (Index j = 0; j < sight.end; ++j) {
+    scores[j] = sight.mask && !sight.mask[j] ? -__builtin_inff() : scores[j] * scale;
+    top = scores[j] > top || scores[j] != scores[j] ? scores[j] : top;
+  }
+  for (Index j = sight.end; j < count; ++j) scores[j] = -__builtin_inff();
+  if (top == -__builtin_inff()) {
+    std::memset(scores, 0, sizeof(float) * count);
+    return;
+  }
+  Vector total{};
+  for (Index j = 0; j < count; j += LANES) {
+    const Vector power = power_below(load(scores + j) - top);
+    store(scores + j, power);
+    total += power;
+  }
+  const float factor = 1 / sum(total);
+  for (Index j = 0; j < count; j += LANES) store(scores + j, load(scores + j) * factor);
+}
+
+/// What dropout multiplies a row of weights by: 0, or 1 / keep.
+inline Vector dropped(const Dots& dots, Index task, Index row, Index place) {
+  const Index number = (task * dots.target + row) * padded(dots.source) + place;
+  return kept_lanes(dots.seed, number, dots.keep);
+}
+
+struct Widths {
+  Index size, value_size, source;  // whole vectors
+  explicit Widths(const Dots& dots)
+      : size(padded(dots.size)), value_size(padded(dots.value_size)), source(padded(dots.source)) {}
+};
+
+inline Rows room_for(float*& room, Index rows, Index row) {
+  const Rows found{room, row};
+  room += rows * row;
+  return found;
+}
+
+template <typename Number>
+void attend(const Dots& dots, Index task, float* room) {
+  const Widths widths(dots);
+  const Index batch = task / dots.heads, head = task % dots.heads;
+  const Rows queries = room_for(room, dots.target, widths.size), keys = room_for(room, dots.source, widths.size);
+  const Rows values = room_for(room, dots.source, widths.value_size);
+  const Rows turned = room_for(room, dots.size, widths.source);
+  const Rows weights = room_for(room, dots.target, widths.source);
+  const Rows context = room_for(room, dots.target, widths.value_size);
+  take<Number>(dots.queries, batch, head, dots.target, dots.size, queries);
+  take<Number>(dots.keys, batch, head, dots.source, dots.size, keys);
+  take<Number>(dots.values, batch, head, dots.source, dots.value_size, values);
+  turn(keys, dots.source, dots.size, turned);
+  multiply({queries.numbers, widths.size, 1}, dots.target, dots.size, turned, widths.source, weights);
+  for (Index i = 0; i < dots.target; ++i) {
+    normalise(weights.at(i), sight_of(dots, batch, i), widths.source, dots.scale);
+    if (dots.weights)
+      std::memcpy(dots.weights + (task * dots.target + i) * dots.source, weights.at(i),
+                  sizeof(float) * dots.source);
+    if (dots.keep < 1)
+      for (Index j = 0; j < widths.source; j += LANES)
+        store(weights.at(i) + j, load(weights.at(i) + j) * dropped(dots, task, i, j));
+  }
+  multiply({weights.numbers, widths.source, 1}, dots.target, dots.source, values, widths.value_size,
+           context);
+  give<Number>(context, dots.context, batch, head, dots.target, dots.value_size);
+}
+
+void attend(const Dots& dots, Index task, float* room) {
+  dots.brain ? attend<Brain>(dots, task, room) : attend<float>(dots, task, room);
+}
+
+template <typename Number>
+void attend_back(const Dots& dots, Index task, float* room) {
+  const Widths widths(dots);
+  const Index batch = task / dots.heads, head = task % dots.heads;
+  const Index target = dots.target, source = dots.source;
+  const Rows queries = room_for(room, target, widths.size), keys = room_for(room, source, widths.size);
+  const Rows values = room_for(room, source, widths.value_size);
+  const Rows above = room_for(room, target, widths.value_size);
+  const Rows turned = room_for(room, dots.value_size, widths.source);
+  const Rows weights = room_for(room, target, widths.source), grads = room_for(room, target, widths.source);
+  take<Number>(dots.queries, batch, head, target, dots.size, queries);
+  take<Number>(dots.keys, batch, head, source, dots.size, keys);
+  take<Number>(dots.values, batch, head, source, dots.value_size, values);
+  take<Number>(dots.context, batch, head, target, dots.value_size, above);
+  turn(values, source, dots.value_size, turned);
+  multiply({above.numbers, widths.value_size, 1}, target, dots.value_size, turned, widths.source, grads);
+  for (Index i = 0; i < target; ++i) {
+    const float* kept = dots.weights + (task * target + i) * source;
+    Vector total{};
+    over(source, [&](Index j, auto count) {
+      const Vector weight = load(kept + j, count);
+      const Vector factor = dots.keep < 1 ? dropped(dots, task, i, j) : same(1);
+      const Vector grad = load(grads.at(i) + j) * factor;
+      store(weights.at(i) + j, weight * factor);
+      store(grads.at(i) + j, grad);
+      total += weight * grad;
+    });
+    const float whole = sum(total);
+    over(source, [&](Index j, auto count) {
+      const Vector weight = load(kept + j, count);
+      store(grads.at(i) + j, weight * (load(grads.at(i) + j) - whole) * dots.scale);
+    });
+  }
+  // what is no longer needed makes room for what is found
+  const Rows of_values = values, of_queries = room_for(room, target, widths.size);
+  multiply({weights.numbers, 1, widths.source}, source, target, above, widths.value_size, of_values);
+  give<Number>(of_values, dots.grad_values, batch, head, source, dots.value_size);
+  multiply({grads.numbers, widths.source, 1}, target, source, keys, widths.size, of_queries);
+  give<Number>(of_queries, dots.grad_queries, batch, head, target, dots.size);
+  multiply({grads.numbers, 1, widths.source}, source, target, queries, widths.size, keys);
+  give<Number>(keys, dots.grad_keys, batch, head, source, dots.size);
+}
+
+void attend_back(const Dots& dots, Index task, float* room) {
+  dots.brain ? attend_back<Brain>(dots, task, room) : attend_back<float>(dots, task, room);
+}
+
+}  // namespace

@@ -1,0 +1,31 @@
+// What attention by dot products is called with. attention/native_dots.py must agree on both structures.
+#pragma once
+
+#include "numbers.hpp"
+
+/// An array whose last axis is dense: how many numbers it is to the next sentence, head and position.
+struct Strided {
+  const void* numbers;
+  Index batch, head, position;
+};
+
+struct Dots {
+  Index batch, heads, target, source, size, value_size, brain, causal, threads;
+  Strided queries, keys, values;
+  Strided context;  // what is found; on the way back its gradient, which came from above
+  Strided grad_queries, grad_keys, grad_values;
+  const std::uint8_t* mask;    // which keys a query sees, or null; the same for every head
+  Index mask_batch, mask_row;  // steps of the mask to the next sentence and query; 0: the same
+  float* weights;              // batch x head x target x source, before dropout; may be null on the way
+                               // there
+  std::uint64_t seed;          // of dropout
+  float keep, scale;           // the share of weights that dropout keeps: 1 where there is none
+};
+
+inline Index room_of(const Dots& dots) {
+  constexpr Index most = 16;  // lanes
+  const Index size = dots.size + most, value_size = dots.value_size + most;
+  const Index source = dots.source + most, larger = size > value_size ? size : value_size;
+  return (2 * dots.target + dots.source) * size + (dots.source + dots.target) * value_size +
+         larger * source + 2 * dots.target * source;
+}
