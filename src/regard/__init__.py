@@ -14,18 +14,28 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from regard import attention
+    from regard.allocator import keep_freed_memory
     from regard.errors import UserError
     from regard.pipeline.translator import Translation, Translator, load
     from regard.trace import Trace
 
 __version__ = "0.1.0"
-__all__ = ["Trace", "Translation", "Translator", "UserError", "attention", "load"]
+__all__ = [
+    "Trace",
+    "Translation",
+    "Translator",
+    "UserError",
+    "attention",
+    "keep_freed_memory",
+    "load",
+]
 
 _HOMES = {
     "Trace": "regard.trace",
     "Translation": "regard.pipeline.translator",
     "Translator": "regard.pipeline.translator",
     "UserError": "regard.errors",
+    "keep_freed_memory": "regard.allocator",
     "load": "regard.pipeline.translator",
 }
 

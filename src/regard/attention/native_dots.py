@@ -72,7 +72,7 @@ def attend(
     four = [x if x.dim() == 4 else x[:, None] for x in (queries, keys, values)]
     if isinstance(mask, Tensor):
         mask = _four_axes(mask, keys.size(-2))
-    seed = int(torch.empty((), dtype=torch.int64).random_()) if dropout else 0
+    seed = kernels.new_seed() if dropout else 0
     context: Tensor = _Attend.apply(*four, _How(mask, scale, 1 - dropout, seed))
     return context if queries.dim() == 4 else context[:, 0]
 

@@ -7,6 +7,7 @@ import os
 import sys
 
 from regard import __version__
+from regard.allocator import keep_freed_memory
 from regard.cli.output import drop_output
 from regard.errors import UserError
 
@@ -29,6 +30,7 @@ def main() -> None:
     # OpenMP a busy core beside ours made training ten times slower; sleeping at once costs half on
     # a quiet machine. It is read once, when torch is loaded.
     os.environ.setdefault("GOMP_SPINCOUNT", "20000")
+    keep_freed_memory()
     sys.exit(run(sys.argv[1:]))
 
 

@@ -13,6 +13,8 @@ import ctypes
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from regard.shapes import Tensor
 
 INTERFACE = 2
@@ -28,6 +30,7 @@ _FUNCTIONS = {
     "cross_entropy": [_POINTER, _POINTER],
     "cross_entropy_back": [_POINTER, _FLOAT],
     "attend": [_POINTER, _NUMBER],
+    "drop": [_POINTER],
 }
 """Of each function of the interface what it takes; a structure goes by its address."""
 
@@ -71,6 +74,11 @@ def call(name: str, *arguments: Any) -> None:
 def place(tensor: Tensor | None) -> int | None:
     """Where the numbers of a tensor lie."""
     return None if tensor is None else tensor.data_ptr()
+
+
+def new_seed() -> int:
+    """A seed for a kernel's noise, which follows from torch's own."""
+    return int(torch.empty((), dtype=torch.int64).random_())
 
 
 def _library() -> ctypes.CDLL:

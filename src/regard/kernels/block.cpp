@@ -2,6 +2,7 @@
 #include "kernels.hpp"
 
 #include "dots.hpp"
+#include "dropout.hpp"
 #include "entropy.hpp"
 #include "gates.hpp"
 #include "gradients.hpp"
@@ -11,4 +12,5 @@ extern const Kernels KERNELS;
 const Kernels KERNELS{
     LANES, powers, weigh,         differentiate_slice, differentiate_query, through_softmax,
     step,  back,   cross_entropy, cross_entropy_back,  attend,              attend_back,
+    drop,
 };

@@ -16,6 +16,15 @@ struct Entropy {
   float smoothing;
 };
 
+/// Numbers, and where those that dropout keeps go. layers/dropout.py must agree.
+struct Dropping {
+  Index count, brain, threads;
+  const void* from;
+  void* to;
+  std::uint64_t seed;
+  float keep;
+};
+
 struct Kernels {
   int lanes;  // numbers in its vectors
 
@@ -58,4 +67,9 @@ struct Kernels {
   /// One head of one sentence. Room: room_of(dots).
   void (*attend)(const Dots&, Index task, float* room);
   void (*attend_back)(const Dots&, Index task, float* room);
+
+  // ---------------------------------------------------------------------------------------- dropout
+
+  /// Some of the numbers; their noise follows from their places.
+  void (*drop)(const Dropping&, Index first, Index end);
 };

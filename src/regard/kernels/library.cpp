@@ -95,3 +95,14 @@ EXPORTED int regard_attend(const Dots* dots, Index back) try {
 } catch (const std::bad_alloc&) {
   return OUT_OF_MEMORY;
 }
+
+EXPORTED int regard_drop(const Dropping* given) try {
+  constexpr Index lanes = 16;  // whole vectors of every instruction set to a task
+  by_rows((given->count + lanes - 1) / lanes, lanes, given->threads, [&](Index first, Index end) {
+    const Index last = end * lanes;
+    chosen->drop(*given, first * lanes, last < given->count ? last : given->count);
+  });
+  return 0;
+} catch (const std::bad_alloc&) {
+  return OUT_OF_MEMORY;
+}

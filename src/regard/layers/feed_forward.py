@@ -8,6 +8,7 @@ from typing import Literal
 from torch import nn
 from torch.nn import functional as F
 
+from regard.layers.dropout import Dropout
 from regard.products import Linear
 from regard.shapes import Float, Tensor
 
@@ -29,7 +30,7 @@ class FeedForward(nn.Module):
         self.inner = Linear(size, inner_size)
         self.outer = Linear(inner_size, size)
         self.activation = activation
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         for linear in (self.inner, self.outer):
             nn.init.xavier_uniform_(linear.weight)
             nn.init.zeros_(linear.bias)

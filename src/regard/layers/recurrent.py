@@ -12,6 +12,7 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 
 from regard import kernels
 from regard.layers.cells import NUM_KEPT, CellKind, CellState, Step
+from regard.layers.dropout import Dropout
 from regard.layers.native_cells import choose
 from regard.layers.scan import Layer, Scanned, scan
 from regard.products import affine, linear
@@ -62,7 +63,7 @@ class RecurrentStack(nn.Module):
         self.num_layers = num_layers
         self.hidden_size = hidden_size
         self.size = hidden_size * (2 if bidirectional else 1)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.layers = nn.ModuleList(
             LAYERS[kind](size, hidden_size, batch_first=True, bidirectional=bidirectional)
             for size in [input_size] + [self.size] * (num_layers - 1)

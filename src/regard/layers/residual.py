@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from torch import nn
 
+from regard.layers.dropout import Dropout
 from regard.shapes import Float, Tensor
 
 
@@ -19,7 +20,7 @@ class PreNorm(nn.Module):
     def __init__(self, size: int, dropout: float) -> None:
         super().__init__()
         self.norm = nn.LayerNorm(size)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def before(self, states: Float[Tensor, "*batch size"]) -> Float[Tensor, "*batch size"]:
         return self.norm(states)
@@ -36,7 +37,7 @@ class PostNorm(nn.Module):
     def __init__(self, size: int, dropout: float) -> None:
         super().__init__()
         self.norm = nn.LayerNorm(size)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def before(self, states: Float[Tensor, "*batch size"]) -> Float[Tensor, "*batch size"]:
         return states

@@ -23,6 +23,7 @@ from torch import nn
 from regard.attention import AdditiveKeys, Attended, Attention, Prepared
 from regard.attention.masks import padding
 from regard.data.batch import Tokens
+from regard.layers.dropout import Dropout
 from regard.layers.recurrent import RecurrentStack, step_weights
 from regard.models.attending_loop import Loop, run
 from regard.models.bridge import Bridge
@@ -42,7 +43,7 @@ class RecurrentEncoder(nn.Module):
     ) -> None:
         super().__init__()
         self.embedding = embedding
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.stack = stack
 
     def forward(self, source: Tokens, *, need_weights: bool = False) -> Encoded:
@@ -115,7 +116,7 @@ class DecoderParts(nn.Module):
         self.stack = stack
         self.bridge = bridge
         self.output = output
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.projection = Linear(output.feature_size, embedding.num_embeddings)
 
     def embed(self, tokens: Int[Tensor, "batch target"]) -> Float[Tensor, "batch target embedding"]:

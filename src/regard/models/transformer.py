@@ -45,6 +45,7 @@ from regard.attention import (
     padding,
 )
 from regard.data.batch import Tokens
+from regard.layers.dropout import Dropout
 from regard.layers.feed_forward import FeedForward
 from regard.layers.positions import Positions
 from regard.layers.residual import Residual
@@ -68,7 +69,7 @@ class Embedder(nn.Module):
         super().__init__()
         self.embedding = embedding
         self.positions = positions
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(
         self, tokens: Int[Tensor, "batch position"], at: range

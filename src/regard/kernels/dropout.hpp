@@ -1,0 +1,25 @@
+// Dropout: numbers times 1 / keep or 0, by noise that follows from a seed.
+#pragma once
+
+#include "random.hpp"
+
+namespace {
+
+template <typename Number>
+void drop(const Number* from, Number* to, Index first, Index end, std::uint64_t seed, float keep) {
+  over(end - first, [&](Index i, auto count) {
+    const Index place = first + i;
+    store(to + place, load(from + place, count) * kept_lanes(seed, place, keep), count);
+  });
+}
+
+void drop(const Dropping& given, Index first, Index end) {
+  if (given.brain)
+    drop(static_cast<const Brain*>(given.from), static_cast<Brain*>(given.to), first, end,
+         given.seed, given.keep);
+  else
+    drop(static_cast<const float*>(given.from), static_cast<float*>(given.to), first, end,
+         given.seed, given.keep);
+}
+
+}  // namespace

@@ -1,0 +1,68 @@
+"""Dropout (Srivastava et al. 2014) whose noise is drawn again on the way back instead of kept."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import torch
+from torch import nn
+from torch.autograd.function import once_differentiable
+
+from regard import kernels
+from regard.shapes import Float, Tensor
+
+
+class Dropout(nn.Dropout):
+    """torch's own, by a kernel where there is one: drawing noise takes torch longer on a CPU than
+    most layers take to do their work."""
+
+    def forward(self, numbers: Float[Tensor, "*batch"]) -> Float[Tensor, "*batch"]:
+        if not self.training or self.p == 0:
+            return numbers
+        fits = numbers.is_cpu and numbers.dtype in (torch.float32, torch.bfloat16)
+        if not fits or self.p >= 1 or not kernels.available() or torch.compiler.is_compiling():
+            return super().forward(numbers)
+        dropped: Tensor = _Drop.apply(numbers, 1 - self.p, kernels.new_seed())
+        return dropped
+
+
+class _Dropping(ctypes.Structure):
+    """`Dropping` of regard/kernels/kernels.hpp."""
+
+    _fields_ = [
+        *((name, ctypes.c_int64) for name in ("count", "brain", "threads")),
+        *((name, ctypes.c_void_p) for name in ("numbers", "to")),
+        ("seed", ctypes.c_uint64),
+        ("keep", ctypes.c_float),
+    ]
+
+
+class _Drop(torch.autograd.Function):
+    """Numbers times 0 or 1 / keep; and their gradients likewise."""
+
+    @staticmethod
+    def forward(ctx: Any, numbers: Tensor, keep: float, seed: int) -> Tensor:
+        ctx.keep, ctx.seed = keep, seed
+        return _drop(numbers, keep, seed)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, above: Tensor) -> tuple[Tensor, None, None]:
+        return _drop(above, ctx.keep, ctx.seed), None, None
+
+
+def _drop(numbers: Tensor, keep: float, seed: int) -> Tensor:
+    numbers = numbers.contiguous()
+    dropped = torch.empty_like(numbers)
+    given = _Dropping(
+        numbers.numel(),
+        numbers.dtype == torch.bfloat16,
+        torch.get_num_threads(),
+        numbers.data_ptr(),
+        dropped.data_ptr(),
+        seed,
+        keep,
+    )
+    kernels.call("drop", given)
+    return dropped

@@ -1,0 +1,63 @@
+"""Dropout by its kernel: its share, scale and way back, and noise that follows from the seed."""
+
+import pytest
+import torch
+from torch import nn
+
+from regard import kernels
+from regard.layers.dropout import Dropout
+
+pytestmark = pytest.mark.skipif(not kernels.available(), reason="the kernels were not compiled")
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
+def test_keeps_its_share_and_its_mean(dtype, share):
+    torch.manual_seed(1)
+    layer, ones = Dropout(share), torch.ones(211, 503, dtype=dtype, requires_grad=True)
+    dropped = layer(ones)
+    kept = dropped.detach() != 0
+    assert kept.float().mean() == pytest.approx(1 - share, abs=0.005)
+    assert dropped.dtype == dtype
+    torch.testing.assert_close(dropped[kept], torch.full_like(dropped[kept], 1 / (1 - share)))
+    above = torch.randn(503, 211).to(dtype).T
+    (gradient,) = torch.autograd.grad(dropped, ones, above)
+    torch.testing.assert_close(gradient, above * dropped.detach())
+
+
+def test_neighbours_rows_and_draws_are_independent():
+    torch.manual_seed(2)
+    first, second = (Dropout(0.5)(torch.ones(512, 512)).gt(0).double() - 0.5 for _ in range(2))
+    for one, other in (
+        (first, second),
+        (first[:, :-1], first[:, 1:]),
+        (first[:-1], first[1:]),
+        (first[:, :-16], first[:, 16:]),
+    ):
+        assert abs(float((one * other).mean())) < 0.004  # four standard deviations
+    assert abs(float(first.mean(0).std()) - 0.5 / 512**0.5) < 0.003
+
+
+@pytest.mark.parametrize("size", [1, 15, 16, 17, 40_001])
+def test_noise_follows_from_the_seed_whatever_computes_it(size):
+    best, found = kernels.lanes(), []
+    for lanes in (4, 8, 16):
+        if kernels.lanes(lanes) == lanes:
+            for threads in (1, 2):
+                torch.set_num_threads(threads)
+                torch.manual_seed(3)
+                found.append(Dropout(0.3)(torch.arange(1.0, size + 1)))
+    kernels.lanes(best)
+    torch.set_num_threads(1)
+    assert all(torch.equal(found[0], each) for each in found)
+
+
+def test_elsewhere_it_is_torchs():
+    numbers = torch.randn(5, 7)
+    assert Dropout(0.3).eval()(numbers) is numbers
+    assert Dropout(0.0)(numbers) is numbers
+    assert Dropout(1.0)(numbers).eq(0).all()
+    torch.manual_seed(4)
+    ours = Dropout(0.3)(numbers.double())
+    torch.manual_seed(4)
+    assert torch.equal(ours, nn.Dropout(0.3)(numbers.double()))
