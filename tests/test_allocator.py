@@ -10,8 +10,8 @@ import resource, torch
 from regard.allocator import keep_freed_memory
 if {keeps} and not keep_freed_memory():
     raise SystemExit("cannot")
-for update in range(6):
-    if update == 2:
+for update in range(10):
+    if update == 6:
         before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     for _ in range(3):
         torch.ones(1 << 24)

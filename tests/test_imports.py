@@ -27,7 +27,10 @@ OWNERS = {
 calls its owner."""
 
 PUBLIC: dict[str, list[str]] = {
-    "regard": ["Trace", "Translation", "Translator", "UserError", "attention", "load"]
+    "regard": [
+        *("Trace", "Translation", "Translator", "UserError"),
+        *("attention", "keep_freed_memory", "load"),
+    ]
 }
 """The names that users may rely on. Taking one away breaks somebody's program."""
 
