@@ -84,7 +84,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
             if grads[1] is not None:
                 grads[1] += outer(logits, words)
             if grads[2] is not None:
-                grads[2] += logits.sum(dim=0, dtype=precise)
+                grads[2] += logits.sum(dim=0)
         ctx.save_for_backward(*grads)
         return loss.to(precise)
 
