@@ -56,6 +56,7 @@ def test_every_number_has_its_range(section, record, name):
         ("training", dict(epochs=0)),
         ("training", dict(learning_rate=0.0)),
         ("training", dict(label_smoothing=1.5)),
+        ("training", dict(adam_betas=(0.9, 1.0))),
         ("search", dict(beam=0)),
         ("search", dict(min_length=5, max_length=4)),
         ("search", dict(length_penalty=-0.5)),

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from regard import recipes
 from regard.cli import main
 from regard.cli.progress import TrainingView
 from regard.pipeline.training import train
@@ -279,6 +280,16 @@ def test_recipes_lists_and_shows(capsys):
     _, out, _ = regard(capsys, "recipes", "toy")
     assert "wiring: luong" in out
     assert str(tuple()) not in out
+
+
+def test_recipes_say_what_they_cost(capsys):
+    _, out, _ = regard(capsys, "recipes", "wmt14-transformer-base", "--cost")
+    assert "63,119,496 parameters (vocabulary 37,000)" in out
+    assert "9.4e+12 FLOPs for an update of 50,000 tokens, 9.4e+17 for 100,000 updates" in out
+    assert "six for every weight" in out
+    _, out, _ = regard(capsys, "recipes", "--cost")
+    assert out.count(" parameters (vocabulary ") == len(recipes.names())
+    assert "assumed, as only the data tells" in out
 
 
 def test_train_takes_a_file_of_pairs_and_flags(capsys, tmp_path):

@@ -57,7 +57,12 @@ def test_every_recipe_is_a_model_and_says_what_it_is(name):
             positions=st.sampled_from(["sinusoidal", "rotary"]),
             attention=st.builds(AttentionConfig, size=st.integers(1, 99)),
         ),
-        training=st.builds(TrainingConfig, clip=st.none() | st.floats(0.1, 9)),
+        training=st.builds(
+            TrainingConfig,
+            clip=st.none() | st.floats(0.1, 9),
+            adam_betas=st.just((0.5, 0.98)),
+            updates=st.none() | st.integers(1, 9),
+        ),
     )
 )
 def test_a_dumped_page_loads_as_the_same_experiment(tmp_path_factory, experiment):
@@ -89,6 +94,7 @@ def test_a_dumped_page_loads_as_the_same_experiment(tmp_path_factory, experiment
         ("model: {family: transformer, norm: both}", "model.norm: 'both' is not a value"),
         ("model: {family: transformer, heads: 7}", "model.heads is 7: expected a number that"),
         ("model: {layers: 2, heads: 4}", "model.heads is not a field of a recipe"),
+        ("training: {adam_betas: [0.9]}", "training.adam_betas: '0.9' is not a value it can have"),
         ("training: {epochs: yes}", "training.epochs: True is not a value it can have"),
     ],
 )

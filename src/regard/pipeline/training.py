@@ -50,6 +50,7 @@ MAY_CHANGE = (
     "about",
     "search.",
     "training.epochs",
+    "training.updates",
     "training.patience",
     "training.validate_every",
     "training.log_",
@@ -195,15 +196,21 @@ def _write(
 def settings_of(config: TrainingConfig, precision: Precision) -> TrainingSettings:
     """The training stage's own records from a recipe's."""
     return TrainingSettings(
-        length=Period(config.epochs, "epoch"),
+        length=Period(config.updates) if config.updates else Period(config.epochs, "epoch"),
         optimiser=Optimiser(
-            config.learning_rate, _schedule(config), config.weight_decay, config.clip
+            config.learning_rate,
+            _schedule(config),
+            config.weight_decay,
+            config.clip,
+            config.adam_betas,
+            config.adam_epsilon,
         ),
         loss=CrossEntropy(config.label_smoothing, config.loss),
         teacher_forcing=TeacherForcing(
             config.teacher_forcing, config.teacher_forcing_end, config.forced_by
         ),
         precision=precision,
+        accumulate=config.accumulate,
         validate_every=Period(config.validate_every)
         if config.validate_every
         else Period(1, "epoch"),
