@@ -87,6 +87,15 @@ def test_gradients_reach_what_was_appended():
         torch.testing.assert_close(part.keys.grad, 2 * part.keys.detach())
 
 
+def test_what_began_in_inference_mode_goes_on_outside_of_it():
+    first, second, third = more(3), more(1, 10), more(2, 11)
+    with torch.inference_mode():
+        grown = GrowingHeads().append(first).append(second)
+    same(grown.append(third), first, second, third)
+    with torch.inference_mode():
+        same(grown.append(third), first, second, third)
+
+
 @pytest.mark.parametrize("with_powers", [False, True])
 def test_additive_keys_grow_with_their_powers(with_powers):
     def additive(part):
