@@ -16,6 +16,7 @@ from regard.attention import (
     ScaledDot,
     Softmax,
     Sparsemax,
+    native_dots,
 )
 from regard.attention.fused_dot import dot_scale
 
@@ -46,8 +47,14 @@ def test_without_weights_no_scores_are_formed(monkeypatch: pytest.MonkeyPatch):
         attention(queries, keys, values, need_weights=True)
 
 
+@pytest.fixture
+def by_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the kernel of our own."""
+    monkeypatch.setattr(native_dots, "suits", lambda *arguments: False)
+
+
 @pytest.mark.parametrize("mask", [None, CAUSAL], ids=["nothing", "causal"])
-def test_no_mask_is_formed_for_the_kernel_that_knows_it_by_name(monkeypatch, mask):
+def test_no_mask_is_formed_for_the_kernel_that_knows_it_by_name(monkeypatch, by_torch, mask):
     given = []
     kernel = F.scaled_dot_product_attention
 
@@ -64,7 +71,7 @@ def test_no_mask_is_formed_for_the_kernel_that_knows_it_by_name(monkeypatch, mas
     torch.testing.assert_close(fast, plain)
 
 
-def test_only_where_a_query_sees_nothing_is_it_shown_everything(monkeypatch):
+def test_only_where_a_query_sees_nothing_is_it_shown_everything(monkeypatch, by_torch):
     masks = []
     kernel = F.scaled_dot_product_attention
 
