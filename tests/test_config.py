@@ -6,22 +6,25 @@ from dataclasses import fields, is_dataclass
 import pytest
 
 from regard.config import (
+    FAMILIES,
     AttentionConfig,
     DataConfig,
     Experiment,
     RecurrentConfig,
     SearchConfig,
     TrainingConfig,
+    TransformerConfig,
 )
 from regard.errors import UserError
 
-SECTIONS = {
-    "data": DataConfig,
-    "model": RecurrentConfig,
-    "model.attention": AttentionConfig,
-    "training": TrainingConfig,
-    "search": SearchConfig,
-}
+SECTIONS = [
+    ("data", DataConfig),
+    ("model", RecurrentConfig),
+    ("model", TransformerConfig),
+    ("model.attention", AttentionConfig),
+    ("training", TrainingConfig),
+    ("search", SearchConfig),
+]
 
 
 def is_number(field):
@@ -29,19 +32,19 @@ def is_number(field):
 
 
 NUMBERS = [
-    (section, field.name)
-    for section, record in SECTIONS.items()
+    (section, record, field.name)
+    for section, record in SECTIONS
     for field in fields(record)
     if is_number(field)
 ]
 
 
-@pytest.mark.parametrize(("section", "name"), NUMBERS)
-def test_every_number_has_its_range(section, name):
-    kinds = {field.name: str(field.type) for field in fields(SECTIONS[section])}
+@pytest.mark.parametrize(("section", "record", "name"), NUMBERS)
+def test_every_number_has_its_range(section, record, name):
+    kinds = {field.name: str(field.type) for field in fields(record)}
     for value in (-1.0, math.inf, math.nan) if "float" in kinds[name] else (-1,):
         with pytest.raises(UserError, match=rf"^{section}\.{name} is {value}: expected"):
-            SECTIONS[section](**{name: value})
+            record(**{name: value})
 
 
 @pytest.mark.parametrize(
@@ -53,6 +56,7 @@ def test_every_number_has_its_range(section, name):
         ("training", dict(epochs=0)),
         ("training", dict(learning_rate=0.0)),
         ("training", dict(label_smoothing=1.5)),
+        ("training", dict(adam_betas=(0.9, 1.0))),
         ("search", dict(beam=0)),
         ("search", dict(min_length=5, max_length=4)),
         ("search", dict(length_penalty=-0.5)),
@@ -60,7 +64,7 @@ def test_every_number_has_its_range(section, name):
 )
 def test_the_edges(section, given):
     with pytest.raises(UserError, match=rf"^{section}\.{next(iter(given))} is"):
-        SECTIONS[section](**given)
+        next(record for name, record in SECTIONS if name == section)(**given)
 
 
 def test_one_embedding_for_both_sides_needs_one_vocabulary():
@@ -81,4 +85,30 @@ def test_one_vocabulary_has_one_tokenizer(one):
 
 def test_every_section_is_looked_at():
     sections = {field.name for field in fields(Experiment) if is_dataclass(field.default_factory)}
-    assert sections == {name.split(".")[0] for name in SECTIONS}
+    assert sections == {name.split(".")[0] for name, _ in SECTIONS}
+    assert {record for name, record in SECTIONS if name == "model"} == set(FAMILIES.values())
+
+
+def test_families_are_found_by_their_name():
+    assert {"recurrent": RecurrentConfig, "transformer": TransformerConfig} == FAMILIES
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (dict(heads=5), r"model.heads is 5: expected a number that divides model.size, .* 256"),
+        (dict(size=12, heads=4, positions="rotary"), r"each of the 4 heads has 3"),
+        (dict(dropout=2.0), "model.dropout is 2.0: expected 0 to 1"),
+    ],
+)
+def test_heads_fit(given, words):
+    with pytest.raises(UserError, match=words):
+        TransformerConfig(**given)
+
+
+def test_learned_positions_are_as_many_as_the_longest_pair_needs():
+    model = TransformerConfig(positions="learned", longest=100)
+    with pytest.raises(UserError, match=r"data.max_length is 200, but model.longest is 100"):
+        Experiment(model=model)
+    Experiment(model=model, data=DataConfig(max_length=100))
+    Experiment(model=TransformerConfig(longest=100))

@@ -185,3 +185,15 @@ def test_nothing_is_unpickled(tmp_path: Path) -> None:
     np.savez(tmp_path / "evil.npz", trace=np.array([{"a": 1}], dtype=object))
     with pytest.raises(UserError, match="pickle"):
         Trace.load(tmp_path / "evil.npz")
+
+
+def test_a_decoder_looks_at_what_was_before() -> None:
+    trace = full_trace()
+    seen = trace.across("decoder")
+    assert seen.pieces == ("<sos>", *trace.target.pieces[:-1])
+    assert seen.words == (-1, *trace.target.words[:-1])
+    assert trace.across("encoder") == trace.across("cross") == trace.source
+    assert trace.across("image") is None
+    nothing = Sequence("", (), ())
+    empty = Trace(nothing, nothing, (AttentionMap("decoder", np.zeros((1, 1, 0, 0))),))
+    assert empty.across("decoder") == nothing

@@ -235,12 +235,20 @@ class TrainingConfig:
 
     epochs: int = 10
     """Times through the data."""
+    updates: int | None = None
+    """Train for so many updates instead, however many epochs they take."""
+    accumulate: int = 1
+    """Batches that make one update together."""
     learning_rate: float = 1e-3
     """Adam's peak learning rate."""
     schedule: Literal["constant", "cosine", "linear", "inverse_square_root", "plateau"] = "constant"
     """How the learning rate falls."""
     warmup: int = 0
     """Updates over which the learning rate rises from zero."""
+    adam_betas: tuple[float, float] = (0.9, 0.999)
+    """How much of its moving means of the gradient and of its square Adam keeps in an update."""
+    adam_epsilon: float = 1e-8
+    """What Adam adds to the root of the latter."""
     weight_decay: float = 0.0
     """Weight decay, apart from the gradient (AdamW)."""
     clip: float | None = 1.0
@@ -275,8 +283,15 @@ class TrainingConfig:
 
     def __post_init__(self) -> None:
         _check("training", self, 0, "warmup", "weight_decay", "seed")
-        _check("training", self, 1, "epochs", "patience", "validate_every", "log_every")
-        _check_positive("training", self, "learning_rate", "clip")
+        _check("training", self, 1, "epochs", "updates", "accumulate", "patience")
+        _check("training", self, 1, "validate_every", "log_every")
+        _check_positive("training", self, "learning_rate", "clip", "adam_epsilon")
+        for beta in self.adam_betas:
+            if not 0 <= beta < 1:
+                raise UserError(
+                    f"training.adam_betas is {self.adam_betas}: expected two numbers from 0 to "
+                    "below 1"
+                )
         _check_share("training", self, "label_smoothing", "teacher_forcing", "teacher_forcing_end")
 
 

@@ -29,8 +29,8 @@ from regard.files import whole
 FORMAT = 1
 """The version that files carry. A change that an older reader would misread raises it."""
 
-END_PIECE = "<eos>"
-"""How the end of a sequence is shown where it is one of the pieces."""
+START_PIECE, END_PIECE = "<sos>", "<eos>"
+"""How what stands before a sequence, and its end where it is one of the pieces, are shown."""
 
 SUFFIXES = (".json", ".npz")
 UNREADABLE = (
@@ -189,9 +189,20 @@ class Trace:
         return self.source if kind == "encoder" else self.target
 
     def across(self, kind: MapKind) -> Sequence | None:
-        """The sequence that is looked at, in a map of this kind; None for the cells of a
-        picture."""
-        return None if kind == "image" else self.target if kind == "decoder" else self.source
+        """The sequence that is looked at, in a map of this kind; None for the cells of a picture.
+
+        A decoder that writes a piece looks at those before it: at a start (of no word, -1), then at
+        the target without its last piece."""
+        match kind:
+            case "cross" | "encoder":
+                return self.source
+            case "decoder":
+                pieces, words = self.target.pieces[:-1], self.target.words[:-1]
+                if self.target.pieces:
+                    pieces, words = (START_PIECE, *pieces), (-1, *words)
+                return Sequence(self.target.text, pieces, words, self.target.language)
+            case "image":
+                return None
 
     def _check(self, each: AttentionMap) -> None:
         axes = ("target", self.down(each.kind)), ("source", self.across(each.kind))

@@ -8,7 +8,7 @@ import torch
 from torch.autograd import gradcheck
 from torch.nn import functional as F
 
-from regard.attention import Additive, Attention, Dot, ScaledDot, Softmax, causal, padding
+from regard.attention import CAUSAL, Additive, Attention, Dot, ScaledDot, Softmax, causal, padding
 from tests.attention.parts import (
     BATCH,
     NORMALISERS,
@@ -92,6 +92,22 @@ def test_the_fast_path_is_the_plain_one_with_its_gradients(
     for fast, plain in zip(*results, strict=True):
         assert fast.isfinite().all()
         torch.testing.assert_close(fast, plain, rtol=1e-4, atol=1e-5)
+
+
+@every_score
+@every_normaliser
+@pytest.mark.parametrize("need_weights", [False, True])
+def test_a_mask_by_its_name_is_that_mask(
+    case: ScoreCase, normaliser: type, normalise: oracle.Normaliser, need_weights: bool
+):
+    attention = Attention(case.make(), normaliser())
+    queries, keys, values = case.inputs(torch.float32).leaves()
+    keys, values = keys[:, :TARGET], values[:, :TARGET]
+    contexts = [
+        attention(queries, attention.prepare(keys), values, mask, need_weights=need_weights).context
+        for mask in (CAUSAL, causal(TARGET))
+    ]
+    torch.testing.assert_close(*contexts)
 
 
 @every_score

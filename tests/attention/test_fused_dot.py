@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch.nn import functional as F
 
 from regard.attention import (
+    CAUSAL,
     Additive,
     Attention,
     Cosine,
@@ -14,6 +16,7 @@ from regard.attention import (
     ScaledDot,
     Softmax,
     Sparsemax,
+    native_dots,
 )
 from regard.attention.fused_dot import dot_scale
 
@@ -42,3 +45,46 @@ def test_without_weights_no_scores_are_formed(monkeypatch: pytest.MonkeyPatch):
     attention(queries, keys, values)
     with pytest.raises(RuntimeError, match="scores were formed"):
         attention(queries, keys, values, need_weights=True)
+
+
+@pytest.fixture
+def by_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the kernel of our own."""
+    monkeypatch.setattr(native_dots, "suits", lambda *arguments: False)
+
+
+@pytest.mark.parametrize("mask", [None, CAUSAL], ids=["nothing", "causal"])
+def test_no_mask_is_formed_for_the_kernel_that_knows_it_by_name(monkeypatch, by_torch, mask):
+    given = []
+    kernel = F.scaled_dot_product_attention
+
+    def watched(*arguments: object, **how: object) -> torch.Tensor:
+        given.append((len(arguments), how["is_causal"]))
+        return kernel(*arguments, **how)
+
+    monkeypatch.setattr(F, "scaled_dot_product_attention", watched)
+    queries, keys, values = torch.randn(2, 5, 3), torch.randn(2, 5, 3), torch.randn(2, 5, 7)
+    attention = Attention(Dot())
+    fast = attention(queries, keys, values, mask).context
+    assert given == [(3, mask is CAUSAL)]
+    plain = attention(queries, keys, values, mask, need_weights=True).context
+    torch.testing.assert_close(fast, plain)
+
+
+def test_only_where_a_query_sees_nothing_is_it_shown_everything(monkeypatch, by_torch):
+    masks = []
+    kernel = F.scaled_dot_product_attention
+
+    def watched(queries, keys, values, mask, **how: object) -> torch.Tensor:
+        masks.append(mask)
+        return kernel(queries, keys, values, mask, **how)
+
+    monkeypatch.setattr(F, "scaled_dot_product_attention", watched)
+    queries, keys, values = torch.randn(2, 5, 3), torch.randn(2, 4, 3), torch.randn(2, 4, 7)
+    seen = torch.tensor([[[True, True, False, False]], [[True, False, False, False]]])
+    attention = Attention(Dot())
+    attention(queries, keys, values, seen)
+    assert masks.pop() is seen
+    blind = seen & torch.tensor([[[True]], [[False]]])
+    assert not attention(queries, keys, values, blind).context[1].any()
+    assert masks.pop()[1].all()

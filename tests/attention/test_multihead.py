@@ -9,10 +9,12 @@ from torch import nn
 from torch.nn import functional as F
 
 from regard.attention import (
+    CAUSAL,
     Additive,
     Attention,
     Entmax15,
     MultiHeadAttention,
+    MultiHeadSelfAttention,
     ScaledDot,
     Softmax,
     causal,
@@ -137,6 +139,43 @@ def test_a_query_that_sees_nothing_gets_the_output_s_bias(need_weights: bool):
     for leaf in (queries, keys, values):
         assert leaf.grad.isfinite().all()
         assert not leaf.grad[0].any()
+
+
+@pytest.mark.parametrize("need_weights", [False, True])
+@pytest.mark.parametrize("mask", [None, CAUSAL, "padding"], ids=["nothing", "causal", "padding"])
+def test_one_product_for_all_three_is_that_of_torch(need_weights: bool, mask: object):
+    """Torch stacks the same three weights in the same order."""
+    ours = MultiHeadSelfAttention(SIZE, HEADS, Attention(ScaledDot()))
+    nn.init.normal_(ours.projection.bias)
+    theirs = nn.MultiheadAttention(SIZE, HEADS, batch_first=True)
+    with torch.no_grad():
+        theirs.in_proj_weight.copy_(ours.projection.weight)
+        theirs.in_proj_bias.copy_(ours.projection.bias)
+        theirs.out_proj.load_state_dict(ours.heads.output.state_dict())
+    states = torch.randn(BATCH, SOURCE, SIZE)
+    real = torch.tensor([[True] * 4 + [False] * 3, [True] * SOURCE])
+    attended = ours(states, padding(real) if mask == "padding" else mask, need_weights=need_weights)
+    context, weights = theirs(
+        states,
+        states,
+        states,
+        key_padding_mask=~real if mask == "padding" else None,
+        attn_mask=~causal(SOURCE) if mask is CAUSAL else None,
+        average_attn_weights=False,
+    )
+    torch.testing.assert_close(attended.context, context)
+    if need_weights:
+        torch.testing.assert_close(attended.weights, weights)
+
+
+def test_queries_and_keys_are_turned_in_every_head_and_values_are_not():
+    ours = MultiHeadSelfAttention(SIZE, HEADS, Attention(ScaledDot()))
+    states = torch.randn(BATCH, SOURCE, SIZE)
+    still, turned = ours.project(states), ours.project(states, lambda vectors: -2 * vectors)
+    torch.testing.assert_close(turned.queries, -2 * still.queries)
+    torch.testing.assert_close(turned.prepared.keys, -2 * still.prepared.keys)
+    torch.testing.assert_close(turned.prepared.values, still.prepared.values)
+    assert turned.queries.shape == (BATCH, HEADS, SOURCE, HEAD)
 
 
 @pytest.mark.parametrize("num_heads", [0, 5])

@@ -5,12 +5,15 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from regard import recipes
 from regard.cli import main
 from regard.cli.progress import TrainingView
+from regard.config import TransformerConfig
 from regard.pipeline.training import train
 from regard.training.log import DevLine, Example, Validation
 from tests.pipeline.conftest import small
@@ -281,6 +284,16 @@ def test_recipes_lists_and_shows(capsys):
     assert str(tuple()) not in out
 
 
+def test_recipes_say_what_they_cost(capsys):
+    _, out, _ = regard(capsys, "recipes", "wmt14-transformer-base", "--cost")
+    assert "63,119,496 parameters (vocabulary 37,000)" in out
+    assert "9.4e+12 FLOPs for an update of 50,000 tokens, 9.4e+17 for 100,000 updates" in out
+    assert "six for every weight" in out
+    _, out, _ = regard(capsys, "recipes", "--cost")
+    assert out.count(" parameters (vocabulary ") == len(recipes.names())
+    assert "assumed, as only the data tells" in out
+
+
 def test_train_takes_a_file_of_pairs_and_flags(capsys, tmp_path):
     data = tmp_path / "mine.tsv"
     data.write_text("".join(f"w{number}\tv{number}\n" for number in range(40)))
@@ -333,3 +346,49 @@ def test_resuming_needs_no_flag_twice(capsys, tmp_path):
     status, _, err = regard(capsys, *given, "--resume", "--model.hidden", 9)
     assert status == 1
     assert err.count("\n") == 1
+
+
+@pytest.fixture(scope="module")
+def transformer(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs") / "transformer"
+    model = TransformerConfig(size=12, heads=3, layers=2, feed_forward=13)
+    train(replace(small(epochs=1), model=model), folder)
+    return folder
+
+
+def test_plot_draws_the_layer_and_head_that_are_asked_for(capsys, transformer):
+    def drawn(*flags):
+        status, out, err = regard(capsys, "plot", transformer, "a b c", "--target", "x y", *flags)
+        assert (status, err) == (0, "")
+        return out
+
+    every = drawn()
+    panels = ["layer 1, head 1", "layer 1, head 3", "layer 2, head 3"]
+    assert all(name in every for name in panels)
+    one = drawn("--kind", "decoder", "--layer", 2, "--head", 3)
+    assert one.splitlines()[1] == "decoder, layer 2, head 3"
+    assert one.count("layer") == 1
+    assert "100" in one.splitlines()[4]  # the first word sees itself alone
+    heads = drawn("--kind", "encoder", "--layer", 1)
+    assert ("head 1" in heads, "layer 2" in heads) == (True, False)
+    assert "head" not in drawn("--mean")
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (("--layer", 3), "there is no layer 3: expected 1 to 2"),
+        (("--head", 0), "there is no head 0: expected 1 to 3"),
+        (("--layer", 1, "-o", "trace.json"), "keeps the maps of every kind"),
+    ],
+)
+def test_what_cannot_be_plotted_is_one_line(capsys, transformer, flags, words):
+    status, _, err = regard(capsys, "plot", transformer, "a b c", *flags)
+    assert (status, err.count("\n")) == (1, 1)
+    assert words in err
+
+
+def test_plot_of_a_kind_that_a_model_has_not(capsys, run):
+    status, _, err = regard(capsys, "plot", run, "a b", "--kind", "encoder")
+    assert status == 1
+    assert "has no attention of kind encoder, but cross" in err

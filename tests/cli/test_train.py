@@ -238,3 +238,41 @@ def test_a_log_without_a_line_to_draw_is_no_mistake(capsys, here, monkeypatch):
     status, _, err = regard(capsys, data, *SMALL, *held_out)
     assert (status, err) == (130, "")
     assert not (here / "runs" / "mine" / "curve.png").exists()
+
+
+SMALL_TRANSFORMER = ("--model.size", "8", "--model.heads", "2", "--model.feed-forward", "9")
+
+
+@pytest.mark.parametrize(
+    ("recipe", "there", "not_there"),
+    [
+        (("multi30k-transformer",), "--model.feed-forward", "--model.cell"),
+        (("multi30k-luong",), "--model.cell", "--model.feed-forward"),
+        (("multi30k-luong", "--model.family", "transformer"), "--model.heads", "--model.cell"),
+        (("multi30k-luong", "--model.family=transformer"), "--model.heads", "--model.cell"),
+        (("multi30k-transformer", "--model.family", "recurrent"), "--model.cell", "--model.heads"),
+    ],
+)
+def test_help_has_the_fields_of_the_family(capsys, here, recipe, there, not_there):
+    with pytest.raises(SystemExit):
+        main.run(["train", *recipe, "--help"])
+    out = capsys.readouterr().out
+    assert there in out
+    assert not_there not in out
+
+
+def test_the_family_may_be_named_on_the_command_line(capsys, here):
+    pairs(here / "mine.tsv")
+    transformer = ("--model.family", "transformer", *SMALL_TRANSFORMER)
+    for epochs, resume in ((1, ()), (2, ("--resume",))):
+        flags = (*transformer, "--training.epochs", epochs, *resume)
+        assert regard(capsys, "mine.tsv", *flags)[::2] == (0, "")
+    assert regard(capsys, "mine.tsv", "--resume", "--training.epochs", 3)[::2] == (0, "")
+    assert RunFolder(here / "runs" / "mine").experiment().model.family == "transformer"
+
+
+def test_an_unknown_family_is_one_line(capsys, here):
+    pairs(here / "mine.tsv")
+    status, out, err = regard(capsys, "mine.tsv", "--model.family", "transfomer")
+    assert (status, out, err.count("\n")) == (1, "", 1)
+    assert "model.family is transfomer: there are recurrent, transformer" in err

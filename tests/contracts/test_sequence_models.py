@@ -13,9 +13,7 @@ from regard.search import BeamSettings, Limits, NoPenalty, beam, forced, greedy
 
 NUM_SOURCE, NUM_TARGET = 13, 17
 SIZES = RecurrentConfig(hidden=7, embedding=5, attention=AttentionConfig(size=11))
-TRANSFORMER = TransformerConfig(
-    size=12, heads=3, layers=2, decoder_layers=3, feed_forward=11, longest=29
-)
+TRANSFORMER = TransformerConfig(size=14, heads=7, layers=2, feed_forward=11, longest=29)
 SCORES = ("dot", "scaled_dot", "general", "additive", "concat", "shared_additive", "cosine")
 NORMALISERS = ("softmax", "sparsemax", "entmax15")
 
@@ -69,7 +67,7 @@ def expected(request):
     """Kinds of attention with their layers and heads."""
     config = request.node.callspec.params["model"]
     if isinstance(config, TransformerConfig):
-        return {"encoder": (2, 3), "decoder": (3, 3), "cross": (3, 3)}
+        return {"encoder": (2, 7), "decoder": (2, 7), "cross": (2, 7)}
     return {"cross": (1, 1)} if config.attends else {}
 
 

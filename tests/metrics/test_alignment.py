@@ -46,9 +46,14 @@ def test_a_traces_links_are_between_words_and_leave_the_ends_out() -> None:
     trace = Trace(
         source=Sequence("ab c", ("a", "b", "c", "<eos>"), (0, 0, 1, 2)),
         target=Sequence("x y", ("x", "y", "<eos>"), (0, 1, 2)),
-        attention=(AttentionMap("cross", heads), AttentionMap("image", np.ones((1, 1, 3, 5)))),
+        attention=(
+            AttentionMap("cross", heads),
+            AttentionMap("image", np.ones((1, 1, 3, 5))),
+            AttentionMap("decoder", np.eye(3)[None, None]),
+        ),
     )
     assert pharaoh(trace_links(trace)) == "0-1 1-0"
+    assert pharaoh(trace_links(trace, "decoder")) == "0-1"  # y was written looking at x
     with pytest.raises(ValueError, match="'image' looks at cells"):
         trace_links(trace, "image")
 

@@ -6,12 +6,15 @@ from dataclasses import replace
 
 import pytest
 from safetensors.numpy import load_file
+from torch import nn
 
 from regard import recipes
+from regard.config import TrainingConfig
 from regard.errors import UserError
 from regard.pipeline.folder import RunFolder
-from regard.pipeline.training import train
+from regard.pipeline.training import settings_of, train
 from regard.pipeline.translator import Translator
+from regard.training import Period
 from tests.pipeline.conftest import small
 
 
@@ -218,3 +221,16 @@ def test_a_twentieth_is_held_out_where_nothing_is_said(tmp_path, given, expected
     dev = folder.dev.read_text().splitlines() if folder.dev.exists() else []
     assert len(dev) == expected
     assert len(folder.test.read_text().splitlines()) == 15
+
+
+def test_a_recipe_says_how_adam_steps_and_how_long(tmp_path):
+    config = TrainingConfig(
+        updates=7, accumulate=2, adam_betas=(0.8, 0.98), adam_epsilon=1e-6, schedule="constant"
+    )
+    settings = settings_of(config, "float32")
+    assert settings.length == Period(7)
+    assert settings.accumulate == 2
+    adam = settings.optimiser.build(nn.Linear(2, 3))
+    (group,) = adam.param_groups
+    assert (group["betas"], group["eps"]) == ((0.8, 0.98), 1e-6)
+    assert train(replace(small(), training=config), tmp_path / "run").update == 7

@@ -3,12 +3,20 @@
 from pathlib import Path
 
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard import recipes
-from regard.build import build_recurrent
-from regard.config import AttentionConfig, DataConfig, Experiment, RecurrentConfig, TrainingConfig
+from regard.build import build_model
+from regard.config import (
+    AttentionConfig,
+    DataConfig,
+    Experiment,
+    RecurrentConfig,
+    TrainingConfig,
+    TransformerConfig,
+)
 from regard.errors import UserError
 
 
@@ -17,8 +25,9 @@ def test_every_recipe_is_a_model_and_says_what_it_is(name):
     experiment = recipes.load(recipes.find(name))
     assert experiment.name == name
     assert len(experiment.about) > 20
-    size = experiment.model.embedding and 13
-    assert sum(p.numel() for p in build_recurrent(experiment.model, size, size).parameters()) > 0
+    with torch.device("meta"):
+        model = build_model(experiment.model, 13, 13)
+    assert sum(weight.numel() for weight in model.parameters()) > 0
 
 
 @settings(max_examples=25, deadline=None)
@@ -40,8 +49,20 @@ def test_every_recipe_is_a_model_and_says_what_it_is(name):
             RecurrentConfig,
             wiring=st.sampled_from(["luong", "plain"]),
             attention=st.builds(AttentionConfig, temperature=st.floats(0.1, 3)),
+        )
+        | st.builds(
+            TransformerConfig,
+            layers=st.integers(1, 9),
+            decoder_layers=st.none() | st.integers(1, 9),
+            positions=st.sampled_from(["sinusoidal", "rotary"]),
+            attention=st.builds(AttentionConfig, size=st.integers(1, 99)),
         ),
-        training=st.builds(TrainingConfig, clip=st.none() | st.floats(0.1, 9)),
+        training=st.builds(
+            TrainingConfig,
+            clip=st.none() | st.floats(0.1, 9),
+            adam_betas=st.just((0.5, 0.98)),
+            updates=st.none() | st.integers(1, 9),
+        ),
     )
 )
 def test_a_dumped_page_loads_as_the_same_experiment(tmp_path_factory, experiment):
@@ -67,6 +88,13 @@ def test_a_dumped_page_loads_as_the_same_experiment(tmp_path_factory, experiment
         ("name:", "name: expected text"),
         ("data: {path: 2020-01-01}", "data.path: expected text"),
         ("model: {wiring: off}", "model.wiring: False is not a value it can have"),
+        ("model: {family: transfomer}", "model.family is transfomer: there are recurrent, trans"),
+        ("model: {family: transformer, cell: gru}", "model.cell is not a field of a recipe"),
+        ("model: {family: transformer, head: 4}", "model.head is not a field of a recipe; did you"),
+        ("model: {family: transformer, norm: both}", "model.norm: 'both' is not a value"),
+        ("model: {family: transformer, heads: 7}", "model.heads is 7: expected a number that"),
+        ("model: {layers: 2, heads: 4}", "model.heads is not a field of a recipe"),
+        ("training: {adam_betas: [0.9]}", "training.adam_betas: '0.9' is not a value it can have"),
         ("training: {epochs: yes}", "training.epochs: True is not a value it can have"),
     ],
 )

@@ -28,6 +28,8 @@ def test_epochs_in_updates_round_up_in_each():
         (lambda: Period(0), "0 updates"),
         (lambda: Optimiser(learning_rate=0.0), "learning_rate"),
         (lambda: Optimiser(clip=-1.0), "clip"),
+        (lambda: Optimiser(betas=(0.9, 1.0)), "betas"),
+        (lambda: Optimiser(epsilon=0.0), "epsilon"),
         (lambda: TrainingSettings(accumulate=0), "accumulate"),
         (lambda: TrainingSettings(patience=0), "patience"),
         (lambda: TrainingSettings(seed=-1), "seed"),

@@ -189,3 +189,13 @@ def test_other_endings_are_refused_before_anything_is_drawn(tmp_path: Path) -> N
     with pytest.raises(UserError, match=r"\.png, \.svg, \.pdf file, got .*a\.gif"):
         save(picture(2, 3), tmp_path / "a.gif")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_titles_blanks_are_blank_and_its_signs_are_seen():
+    def title(text):
+        what = LabelledMap.of(np.ones((1, 1)), across=["a"], down=["b"], title=text)
+        return [each.get_text() for each in draw(what).texts]
+
+    assert title("layer 2, head 3") == ["layer 2, head 3"]
+    assert title(" a\u200d\u0301 ") == ["a\u200d\u0301"]
+    assert title("") == title("  ") == []

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from regard.errors import UserError
 from regard.trace import AttentionMap, Sequence, Trace
 from regard.viewing.labels import LONGEST, LabelledMap, labelled, short, visible
 
@@ -20,6 +23,23 @@ TRACE = Trace(
 )
 
 
+def test_a_part_is_named_in_the_title():
+    weights = np.arange(2 * 3 * 4 * 5.0).reshape(2, 3, 4, 5) / 120
+    every = LabelledMap(weights, tuple("abcde"), tuple("wxyz"), "decoder")
+    one = every.part(2, 3)
+    assert one.title == "decoder, layer 2, head 3"
+    np.testing.assert_array_equal(one.weights, weights[1:, 2:])
+    heads = replace(every, title="").part(layer=1)
+    assert heads.title == "layer 1"
+    np.testing.assert_array_equal(heads.weights, weights[:1])
+    assert np.array_equal(every.part().weights, weights)
+    for number, there in ((0, "layer 0: expected 1 to 2"), (3, "layer 3: expected 1 to 2")):
+        with pytest.raises(UserError, match=there):
+            every.part(layer=number)
+    with pytest.raises(UserError, match="head 4: expected 1 to 3"):
+        every.part(head=4)
+
+
 def test_labels_are_those_of_who_looks_and_what_is_looked_at() -> None:
     cross = LabelledMap.of_trace(TRACE)
     assert (cross.across, cross.down) == (("a", "b", "c"), ("x", "y"))
@@ -27,7 +47,7 @@ def test_labels_are_those_of_who_looks_and_what_is_looked_at() -> None:
     assert labelled(TRACE).across == cross.across
     assert labelled(cross) is cross
     assert LabelledMap.of_trace(TRACE, "encoder").down == ("a", "b", "c")
-    assert LabelledMap.of_trace(TRACE, "decoder").across == ("x", "y")
+    assert LabelledMap.of_trace(TRACE, "decoder").across == ("<sos>", "x")
     assert LabelledMap.of_trace(TRACE, "image").across == ("0", "1", "2", "3", "4")
 
 

@@ -46,8 +46,11 @@ class Growing:
         return rows if self.length == rows.size(2) else rows[:, :, : self.length]
 
     def append(self, more: Float[Tensor, "batch head source part"]) -> Growing:
-        """These after those. Where a gradient is wanted nothing is written in place."""
-        if torch.is_grad_enabled() and (more.requires_grad or self._storage.rows.requires_grad):
+        """These after those. Where a gradient is wanted nothing is written in place, and what was
+        made in inference mode is not written to outside of it, which torch forbids."""
+        rows = self._storage.rows
+        wanted = torch.is_grad_enabled() and (more.requires_grad or rows.requires_grad)
+        if wanted or rows.is_inference() > torch.is_inference_mode_enabled():
             return Growing.of(torch.cat([self.vectors, more], dim=2))
         storage, length = self._storage, self.length + more.size(2)
         if storage.filled != self.length or length > storage.rows.size(2):

@@ -64,9 +64,10 @@ def run(arguments: list[str]) -> int:
     shown = translator.translate(EXAMPLES[0])
     if shown.trace is not None:
         show.attention_map(shown.trace)
-        for path in _pictures(folder):
-            show.save_picture(shown.trace, path)
-            print(path)
+        drawn, numbers = _pictures(folder)
+        show.save_picture(shown.trace, drawn)
+        shown.trace.save(numbers)
+        print(f"{drawn}\n{numbers}")
     place = shlex.quote(str(options.run))
     print(f'\nGo on:  .venv/bin/regard plot {place} "sixty-one" -o sixty-one.png')
     return 0

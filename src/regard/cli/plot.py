@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
 from regard.cli import show
 from regard.errors import UserError
+
+if TYPE_CHECKING:
+    from regard.trace import Trace
+    from regard.viewing.labels import LabelledMap
 
 
 @dataclass(frozen=True)
@@ -25,6 +29,14 @@ class Options:
     in the terminal."""
     target: str | None = None
     """Look at this target instead of the model's own."""
+    kind: Literal["cross", "encoder", "decoder"] = "cross"
+    """Who looks at whom: the target at the source (cross), or a side at itself."""
+    layer: int | None = None
+    """Draw this layer alone, counted from 1."""
+    head: int | None = None
+    """Draw this head alone, counted from 1."""
+    mean: bool = False
+    """Draw the mean of all layers and heads, or of those that are left."""
 
 
 def run(arguments: list[str]) -> None:
@@ -32,6 +44,7 @@ def run(arguments: list[str]) -> None:
     options = tyro.cli(Options, args=arguments, prog="regard plot")
     if options.output is not None:
         show.check_picture(options.output)
+        _check_whole(options, options.output)
     for text in (options.text, options.target or ""):
         if any("\ud800" <= letter <= "\udfff" for letter in text):
             raise UserError(f"{text!a} is not UTF-8: give the text in that encoding")
@@ -45,10 +58,35 @@ def run(arguments: list[str]) -> None:
     if result.trace is None:
         raise UserError("the text is blank: give something to translate")
     print(result.text)
-    if not any(each.kind == "cross" for each in result.trace.attention):
-        raise UserError(f"{options.run} is a model without attention: there is nothing to draw")
+    kinds = [each.kind for each in result.trace.attention]
+    if options.kind not in kinds:
+        there = f"has no attention of kind {options.kind}, but {', '.join(kinds)}"
+        without = "is a model without attention: there is nothing to draw"
+        raise UserError(f"{options.run} {there if kinds else without}")
     if options.output is None:
-        show.attention_map(result.trace)
-    else:
-        show.save_picture(result.trace, options.output)
+        show.attention_map(_map(result.trace, options))
+    elif options.output.suffix in show.NUMBERS:
+        result.trace.save(options.output)
         print(options.output)
+    else:
+        show.save_picture(_map(result.trace, options), options.output)
+        print(options.output)
+
+
+def _map(trace: Trace, options: Options) -> LabelledMap:
+    from regard.viewing.labels import LabelledMap
+
+    every = LabelledMap.of_trace(trace, options.kind)
+    if options.kind != "cross":
+        every = replace(every, title=options.kind)
+    chosen = every.part(options.layer, options.head)
+    return chosen.averaged() if options.mean else chosen
+
+
+def _check_whole(options: Options, output: Path) -> None:
+    usual = Options(options.run, options.text, output, options.target)
+    if output.suffix in show.NUMBERS and options != usual:
+        raise UserError(
+            f"{output} keeps the maps of every kind, layer and head: leave out --kind, --layer, "
+            "--head and --mean, or draw a picture"
+        )

@@ -1,13 +1,22 @@
-"""`regard recipes`: what there is, and what is in it."""
+"""`regard recipes`: what there is, what is in it, and what it costs."""
 
 from __future__ import annotations
 
 import textwrap
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import tyro
 
 from regard import recipes
+
+if TYPE_CHECKING:
+    from regard.pipeline.cost import Cost
+
+EXPLAINED = """\
+FLOPs are those of training, estimated without data: a token costs six for every weight that it is
+multiplied by, two forwards and four backwards. Half of a batch's tokens are the source's, padding
+is counted as words are, and attention's own products (1 to 4 %) are left out."""
 
 
 @dataclass(frozen=True)
@@ -16,14 +25,40 @@ class Options:
 
     recipe: tyro.conf.Positional[str | None] = None
     """A recipe's name or file."""
+    cost: bool = False
+    """Parameters and FLOPs of training instead, of this recipe or of all."""
 
 
 def run(arguments: list[str]) -> None:
     """List the recipes or show one."""
     options = tyro.cli(Options, args=arguments, prog="regard recipes")
+    names = recipes.names() if options.recipe is None else [options.recipe]
+    if options.cost:
+        from regard.pipeline.cost import cost_of
+
+        for name in names:
+            lines = _lines(cost_of(recipes.load(recipes.find(name))))
+            print(f"{name}\n{textwrap.indent(lines, '    ')}")
+        print(f"\n{EXPLAINED}")
+        return
     if options.recipe is not None:
         print(recipes.dump(recipes.load(recipes.find(options.recipe))), end="")
         return
-    for name in recipes.names():
+    for name in names:
         about = recipes.load(recipes.find(name)).about
         print(f"{name}\n{textwrap.indent(textwrap.fill(about, 78), '    ')}")
+
+
+def _lines(cost: Cost) -> str:
+    sizes = sorted({cost.num_source, cost.num_target}, reverse=True)
+    words = " and ".join(f"{size:,}" for size in sizes)
+    assumed = ", assumed, as only the data tells" if cost.is_assumed else ""
+    lines = [f"{cost.num_parameters:,} parameters (vocabulary {words}{assumed})"]
+    if cost.update is None:
+        pair = 1000 * (cost.source_token + cost.target_token)
+        lines.append(f"{pair:.1e} FLOPs for 1,000 tokens of each side")
+    else:
+        lines.append(f"{cost.update:.1e} FLOPs for an update of {cost.batch_tokens:,} tokens")
+    if cost.training is not None:
+        lines[-1] += f", {cost.training:.1e} for {cost.num_updates:,} updates"
+    return "\n".join(lines)

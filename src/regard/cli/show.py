@@ -16,6 +16,7 @@ from regard.viewing import picture
 if TYPE_CHECKING:
     from regard.pipeline.translator import Translation
     from regard.trace import Trace
+    from regard.viewing.labels import LabelledMap
 
 
 NUMBERS = (".json", ".npz")
@@ -42,30 +43,27 @@ def links(translation: Translation) -> str:
     return "" if translation.trace is None else pharaoh(trace_links(translation.trace))
 
 
-def attention_map(trace: Trace) -> None:
+def attention_map(what: Trace | LabelledMap) -> None:
     """Draw the attention in the terminal, in colour where it has some."""
     from regard.viewing import terminal
 
     console = Console()
     cell = terminal.painted if console.color_system else terminal.shaded
-    console.print(terminal.draw(trace, width=console.width, cell=cell))
+    console.print(terminal.draw(what, width=console.width, cell=cell))
 
 
 def check_picture(path: Path) -> None:
-    """UserError where `save_picture` would not know what to write."""
+    """UserError where neither a picture nor the numbers can be written there."""
     if path.suffix not in NUMBERS:
         picture.check_suffix(path)
 
 
-def save_picture(trace: Trace, path: Path) -> None:
-    """Write a picture (.png, .svg, .pdf) or the trace itself (.json, .npz)."""
-    if path.suffix in NUMBERS:
-        trace.save(path)
-        return
+def save_picture(what: Trace | LabelledMap, path: Path) -> None:
+    """Write a picture (.png, .svg, .pdf)."""
     from regard.viewing import heatmap
 
     with saying_warnings():
-        heatmap.save(trace, path)
+        heatmap.save(what, path)
 
 
 @contextmanager

@@ -37,6 +37,10 @@ class Options:
     experiment: Annotated[Experiment, tyro.conf.arg(name="")] = field(default_factory=Experiment)
 
 
+PROG = "regard train"
+PARSER: type[Options] = tyro.conf.AvoidSubcommands[Options]
+
+
 def run(arguments: list[str]) -> int:
     """Train, with progress; 130 where it was interrupted."""
     options = parse(arguments)
@@ -68,7 +72,7 @@ def parse(arguments: list[str]) -> Options:
     if "--run=" in arguments or ("--run", "") in pairwise(arguments):
         raise UserError("--run is empty: expected a folder, or no --run for runs/NAME")
     if not arguments or {"-h", "--help"} & set(arguments[:1]):
-        return _cli(arguments, Options(recipe=tyro.MISSING))
+        return tyro.cli(PARSER, args=arguments, prog=PROG)
     if arguments[0].startswith("-"):
         # The recipe gives the defaults of all the options, so that it has to be known first.
         raise UserError(
@@ -86,8 +90,7 @@ def parse(arguments: list[str]) -> Options:
 
 def _cli(arguments: list[str], default: Options) -> Options:
     """The flags of the model are those of the default's family."""
-    parser: type[Options] = tyro.conf.AvoidSubcommands[Options]
-    return tyro.cli(parser, args=arguments, prog="regard train", default=default)
+    return tyro.cli(PARSER, args=arguments, prog=PROG, default=default)
 
 
 def _of_family(experiment: Experiment, arguments: list[str]) -> Experiment:

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float
 
 from regard.errors import UserError
-from regard.trace import END_PIECE, MapKind, Trace
+from regard.trace import END_PIECE, START_PIECE, MapKind, Trace
 
 Link = tuple[int, int]
 """The number of a source position and of a target position, from 0."""
@@ -45,8 +45,8 @@ def word_links(
 def trace_links(
     trace: Trace, kind: MapKind = "cross", threshold: float | None = None
 ) -> list[Link]:
-    """The links between the words of a trace, by the mean over all layers and heads. What the ends
-    of the sequences looked at is left out."""
+    """The links between the words of a trace, by the mean over all layers and heads. Links of the
+    starts and ends of sequences are left out."""
     across, down = trace.across(kind), trace.down(kind)
     if across is None:
         raise ValueError(f"links join words, but a map of kind {kind!r} looks at cells")
@@ -54,7 +54,7 @@ def trace_links(
     kept = [
         (source, target)
         for source, target in found
-        if END_PIECE not in (across.pieces[source], down.pieces[target])
+        if not {START_PIECE, END_PIECE} & {across.pieces[source], down.pieces[target]}
     ]
     return word_links(kept, across.words, down.words)
 

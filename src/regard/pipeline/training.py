@@ -23,7 +23,7 @@ from regard.models.seq2seq import Seq2Seq
 from regard.pipeline import prepare
 from regard.pipeline.folder import RunFolder
 from regard.pipeline.prepare import Tokenizers
-from regard.pipeline.translator import Translator
+from regard.pipeline.translator import Translator, check_lengths
 from regard.search import ImpossibleError
 from regard.training.checkpoint import Checkpoints, facts_of
 from regard.training.journal import REMEDY
@@ -50,6 +50,7 @@ MAY_CHANGE = (
     "about",
     "search.",
     "training.epochs",
+    "training.updates",
     "training.patience",
     "training.validate_every",
     "training.log_",
@@ -119,8 +120,8 @@ def train(
         device=str(device),
         left_out=split.left_out + encoded.left_out,
     )
-    _write(folder, experiment, tokenizers, split)
     validate = _validation(experiment, tokenizers, split.dev) if split.dev else None
+    _write(folder, experiment, tokenizers, split)
     return run_loop(
         model,
         encoded.batches,
@@ -195,15 +196,21 @@ def _write(
 def settings_of(config: TrainingConfig, precision: Precision) -> TrainingSettings:
     """The training stage's own records from a recipe's."""
     return TrainingSettings(
-        length=Period(config.epochs, "epoch"),
+        length=Period(config.updates) if config.updates else Period(config.epochs, "epoch"),
         optimiser=Optimiser(
-            config.learning_rate, _schedule(config), config.weight_decay, config.clip
+            config.learning_rate,
+            _schedule(config),
+            config.weight_decay,
+            config.clip,
+            config.adam_betas,
+            config.adam_epsilon,
         ),
         loss=CrossEntropy(config.label_smoothing, config.loss),
         teacher_forcing=TeacherForcing(
             config.teacher_forcing, config.teacher_forcing_end, config.forced_by
         ),
         precision=precision,
+        accumulate=config.accumulate,
         validate_every=Period(config.validate_every)
         if config.validate_every
         else Period(1, "epoch"),
@@ -248,7 +255,10 @@ def _validation(
     data = experiment.data
     texts = [pair.source for pair in dev]
     sources = prepare.encode_sources(data, tokenizers.source, texts)
-    targets = prepare.encode_targets(data, tokenizers.target, [pair.target for pair in dev])
+    wanted = [pair.target for pair in dev]
+    targets = prepare.encode_targets(data, tokenizers.target, wanted)
+    check_lengths(experiment, texts, sources)
+    check_lengths(experiment, wanted, targets)
     batches = PairBatches(sources, targets, BatchSettings(tokens=4096), experiment.training.seed)
 
     greedy = replace(experiment.search, beam=1)
@@ -264,7 +274,7 @@ def _validation(
                 f"so training stopped and these weights are not kept. {REMEDY}"
             ) from error
         outputs = [each.text for each in found]
-        references = [[tokenizers.target.normalise(pair.target)] for pair in dev]
+        references = [[tokenizers.target.normalise(each)] for each in wanted]
         score = measure(outputs, references)
         loss = mean_word_loss(model, (each.batch for each in batches.in_order()))
         examples = tuple(

@@ -146,6 +146,8 @@ class Translator:
         data = self.experiment.data
         sources = prepare.encode_sources(data, self.tokenizers.source, [s for s, _ in pairs])
         targets = prepare.encode_targets(data, self.tokenizers.target, [t for _, t in pairs])
+        check_lengths(self.experiment, [text for text, _ in pairs], sources)
+        check_lengths(self.experiment, [text for _, text in pairs], targets)
         results = [Translation(source, target, math.nan) for source, target in pairs]
         filled = [n for n, (text, _) in enumerate(pairs) if text.strip() and targets[n]]
         batches = PairBatches(
@@ -168,6 +170,7 @@ class Translator:
         ids = prepare.encode_sources(
             self.experiment.data, self.tokenizers.source, [texts[number] for number in filled]
         )
+        check_lengths(self.experiment, [texts[number] for number in filled], ids)
         order = sorted(range(len(filled)), key=lambda place: len(ids[place]))
         for first in range(0, len(order), SENTENCES_AT_A_TIME):
             places = order[first : first + SENTENCES_AT_A_TIME]
@@ -192,6 +195,9 @@ class Translator:
         if maximum is None:
             ratio = search.max_ratio or DEFAULT_RATIO
             maximum = (ratio * source.mask.sum(dim=1)).ceil().long() + 10
+        longest = self.experiment.model.longest_sequence
+        if longest is not None:
+            maximum = torch.as_tensor(maximum).clamp(max=longest)
         return Limits(
             start=START,
             end=END if self.experiment.data.target_end else None,
@@ -222,6 +228,20 @@ class Translator:
             text = self.tokenizers.target.decode(each.tokens)
             ranked[row].append(Translation(texts[row], text, each.score, trace))
         return [replace(best, alternatives=tuple(rest)) for best, *rest in ranked]
+
+
+def check_lengths(
+    experiment: Experiment, texts: Sequence[str], ids: Sequence[Sequence[int]]
+) -> None:
+    """UserError for the first text that is longer than the model can read."""
+    longest = experiment.model.longest_sequence
+    for text, tokens in zip(texts, ids, strict=True):
+        if longest is not None and len(tokens) > longest:
+            raise UserError(
+                f"{text[:40]!r}… has {len(tokens)} tokens, but this model has learned positions "
+                f"for {longest}: cut it into shorter texts, or train with a larger model.longest "
+                "or other model.positions"
+            )
 
 
 def load(run: str | Path) -> Translator:

@@ -111,7 +111,8 @@ def _flags(page: dict[str, Any]) -> Iterator[str]:
             record, dot, name = field.rpartition(".")
             yield f"--{field}" if value else f"--{record}{dot}no-{name}"
         else:
-            yield from (f"--{field}", str(value))
+            yield f"--{field}"
+            yield from map(str, value if isinstance(value, list) else [value])
 
 
 def _one_by_one(flags: list[str]) -> list[list[str]]:

@@ -68,20 +68,31 @@ class Optimiser:
     weight_decay: float = 0.0
     clip: float | None = 1.0
     """The largest norm of the gradient of all weights together; longer ones are shortened."""
+    betas: tuple[float, float] = (0.9, 0.999)
+    """What is kept of the moving means of the gradient and of its square."""
+    epsilon: float = 1e-8
+    """What is added to the root of the latter."""
 
     def __post_init__(self) -> None:
-        for name in ("learning_rate", "clip"):
+        for name in ("learning_rate", "clip", "epsilon"):
             number = getattr(self, name)
             if number is not None and not 0 < number < math.inf:
                 raise UserError(f"{name} is {number}: expected more than 0")
         if not 0 <= self.weight_decay < math.inf:
             raise UserError(f"weight_decay is {self.weight_decay}: expected 0 or more")
+        if not all(0 <= beta < 1 for beta in self.betas):
+            raise UserError(f"betas are {self.betas}: expected two numbers from 0 to below 1")
 
     def build(self, model: nn.Module) -> torch.optim.AdamW:
         """For the weights that want a gradient. The fused kernel takes a fifth of the time."""
         weights = [weight for weight in model.parameters() if weight.requires_grad]
         return torch.optim.AdamW(
-            weights, lr=self.learning_rate, weight_decay=self.weight_decay, fused=True
+            weights,
+            lr=self.learning_rate,
+            betas=self.betas,
+            eps=self.epsilon,
+            weight_decay=self.weight_decay,
+            fused=True,
         )
 
     def step(self, adam: torch.optim.AdamW, progress: Progress) -> tuple[float, torch.Tensor]:

@@ -86,7 +86,8 @@ def draw(what: Trace | LabelledMap, *, fonts: Fonts | None = None) -> Figure:
         choose([short(label) for label in labels], fonts, language)
         for labels, language in zip((picture.across, picture.down), picture.languages, strict=True)
     )
-    title = choose([visible(picture.title)] if picture.title else [], fonts)
+    words = " ".join(map(visible, picture.title.split()))  # its blanks are to be blank
+    title = choose([words] if words else [], fonts)
     for line in advice([*across, *down, *title]):
         warnings.warn(line, MissingFontWarning, stacklevel=2)
     with missing_glyphs_said_already():

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Float
 
+from regard.errors import UserError
 from regard.trace import MapKind, Trace
 
 VISIBLE = {" ": "␣", "▁": "␣", "\t": "⇥", "\n": "↵", "\r": "↵", "": "∅"}
@@ -62,6 +63,19 @@ class LabelledMap:
             numbers = tuple(str(number) for number in range(weights.shape[3]))
             return cls(weights, numbers, down.pieces, languages=(None, down.language))
         return cls(weights, across.pieces, down.pieces, languages=(across.language, down.language))
+
+    def part(self, layer: int | None = None, head: int | None = None) -> LabelledMap:
+        """One layer's or head's maps alone, counted from 1 as pictures do, with its name in the
+        title; UserError where there is none of that number."""
+        weights, names = self.weights, [self.title] if self.title else []
+        for axis, (name, number) in enumerate((("layer", layer), ("head", head))):
+            if number is None:
+                continue
+            if not 1 <= number <= weights.shape[axis]:
+                raise UserError(f"there is no {name} {number}: expected 1 to {weights.shape[axis]}")
+            weights = weights.take([number - 1], axis=axis)
+            names.append(f"{name} {number}")
+        return replace(self, weights=weights, title=", ".join(names))
 
     def averaged(self) -> LabelledMap:
         """The mean over all layers and heads, as one map."""

@@ -1,0 +1,110 @@
+"""Positions against the papers' formulas, number by number."""
+
+from __future__ import annotations
+
+import cmath
+import math
+
+import pytest
+import torch
+
+from regard.errors import UserError
+from regard.layers.positions import Learned, Positions, Rotary, Sinusoidal
+
+
+def waves(position, size):
+    """Vaswani et al. 2017, section 3.5, as it stands there."""
+    row = []
+    for number in range(size):
+        pair = number // 2
+        angle = position / 10000 ** (2 * pair / size)
+        row.append(math.cos(angle) if number % 2 else math.sin(angle))
+    return row
+
+
+@pytest.mark.parametrize("positions", [Sinusoidal(), Learned(5, 7), Rotary()])
+def test_all_keep_the_protocol(positions):
+    assert isinstance(positions, Positions)
+
+
+@pytest.mark.parametrize("size", [7, 12])
+@pytest.mark.parametrize("at", [range(0, 5), range(3, 4), range(100, 111), range(4990, 4993)])
+def test_waves_are_the_papers_also_far_along(at, size):
+    embedded = torch.randn(2, len(at), size)
+    expected = embedded.double() + torch.tensor([waves(p, size) for p in at], dtype=torch.double)
+    found = Sinusoidal().add(embedded, at)
+    torch.testing.assert_close(found.double(), expected, rtol=0, atol=1e-6)
+    assert Sinusoidal().turn(embedded, at) is embedded
+
+
+def test_learned_positions_are_rows_of_a_table():
+    positions = Learned(5, 7)
+    embedded = torch.randn(2, 3, 7)
+    found = positions.add(embedded, range(2, 5))
+    torch.testing.assert_close(found, embedded + positions.table[2:5])
+    assert positions.turn(embedded, range(3)) is embedded
+
+
+def test_a_sequence_longer_than_the_table_is_refused_in_words():
+    with pytest.raises(UserError, match=r"6 tokens is longer than the 5 learned .* model.longest"):
+        Learned(5, 7).add(torch.randn(2, 6, 7), range(6))
+
+
+def turned(vector, position):
+    """Su et al. 2021, eq. 34: pairs as complex numbers, turned by their angle."""
+    size, row = len(vector), []
+    for pair in range(size // 2):
+        angle = position / 10000 ** (2 * pair / size)
+        number = complex(vector[2 * pair], vector[2 * pair + 1]) * cmath.exp(1j * angle)
+        row += [number.real, number.imag]
+    return row
+
+
+@pytest.mark.parametrize("at", [range(0, 5), range(97, 102)])
+def test_rotary_turns_pairs_as_complex_numbers(at):
+    vectors = torch.randn(2, 3, 5, 8, dtype=torch.double)
+    found = Rotary().turn(vectors, at)
+    for (batch, head, row), position in [
+        ((b, h, row), at[row]) for b in range(2) for h in range(3) for row in range(5)
+    ]:
+        turn = turned(vectors[batch, head, row].tolist(), position)
+        expected = torch.tensor(turn, dtype=torch.double)
+        torch.testing.assert_close(found[batch, head, row], expected, rtol=0, atol=1e-12)
+    assert Rotary().add(vectors[0], at) is not None
+    torch.testing.assert_close(Rotary().add(vectors[0], at), vectors[0])
+
+
+def test_a_product_of_turned_vectors_knows_the_distance_alone():
+    query, key = torch.randn(1, 6, dtype=torch.double), torch.randn(1, 6, dtype=torch.double)
+
+    def product(of_query, of_key):
+        asks = Rotary().turn(query, range(of_query, of_query + 1))
+        return float(asks @ Rotary().turn(key, range(of_key, of_key + 1)).mT)
+
+    for distance in (0, 1, 5):
+        near = product(3 + distance, 3)
+        assert product(250 + distance, 250) == pytest.approx(near, abs=1e-10)
+    assert product(4, 3) != pytest.approx(product(6, 3), abs=1e-3)
+
+
+def test_one_place_may_be_that_of_many():
+    """The hypotheses of a step all stand at one position."""
+    vectors = torch.randn(2, 3, 5, 8)
+    together = Rotary().turn(vectors, range(7, 8))
+    for row in range(5):
+        alone = Rotary().turn(vectors[:, :, row : row + 1], range(7, 8))
+        torch.testing.assert_close(together[:, :, row : row + 1], alone)
+
+
+def test_what_cannot_be_paired_is_refused():
+    with pytest.raises(ValueError, match="pairs of numbers, but vectors of 7"):
+        Rotary().turn(torch.randn(2, 3, 7), range(3))
+
+
+def test_what_was_first_used_without_gradients_can_be_trained():
+    vectors = torch.randn(1, 3, 62, requires_grad=True)
+    with torch.inference_mode():
+        Rotary().turn(vectors, range(3))
+        Sinusoidal().add(vectors, range(3))
+    (Rotary().turn(vectors, range(3)) + Sinusoidal().add(vectors, range(3))).sum().backward()
+    assert vectors.grad.isfinite().all()

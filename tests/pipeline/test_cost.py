@@ -1,0 +1,84 @@
+"""Parameters against the paper's, FLOPs against torch's own counter and by hand."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from regard import recipes
+from regard.build import build_model
+from regard.config import DataConfig, Experiment, RecurrentConfig, TrainingConfig, TransformerConfig
+from regard.data.batch import pair_batch
+from regard.pipeline.cost import ASSUMED, cost_of
+
+SUBWORDS = DataConfig(tokenizer="bpe", vocabulary_size=101, shared_vocabulary=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "millions", "within", "flops"),
+    [("wmt14-transformer-base", 65, 0.03, 3.3e18), ("wmt14-transformer-big", 213, 0.01, 2.3e19)],
+)
+def test_the_published_models_are_as_large_as_published(name, millions, within, flops):
+    cost = cost_of(recipes.load(recipes.find(name)))
+    assert cost.num_parameters / 1e6 == pytest.approx(millions, rel=within)
+    assert (cost.num_source, cost.num_target, cost.is_assumed) == (37000, 37000, False)
+    # theirs is what eight GPUs could have done at their peak in the time, ours what was to be done
+    assert 0.25 < cost.training / flops < 0.5
+
+
+@pytest.mark.parametrize("tied", ["none", "output", "all"])
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned", "rotary"])
+def test_flops_are_those_that_torch_counts(tied, positions):
+    """In the matrix products of a real forward and backward pass, on as many source tokens as
+    target tokens."""
+    config = TransformerConfig(
+        size=16, layers=2, decoder_layers=3, feed_forward=24, tied=tied, positions=positions
+    )
+    model = build_model(config, 101, 101)
+    tokens = [[4, 5, 6, 7, 8, 9, 2]] * 3
+    batch = pair_batch(tokens, tokens)
+    with FlopCounterMode(display=False) as counter:
+        model(batch).logits.sum().backward()
+    products = (torch.ops.aten.mm, torch.ops.aten.addmm)
+    counted = sum(counter.get_flop_counts()["Global"].get(each, 0) for each in products)
+    cost = cost_of(Experiment(model=config, data=SUBWORDS))
+    assert 21 * (cost.source_token + cost.target_token) == counted
+    assert cost.num_parameters == sum(weight.numel() for weight in model.parameters())
+
+
+def test_a_recurrent_model_by_hand():
+    model = RecurrentConfig(
+        cell="gru", hidden=7, embedding=5, bridge="copy", output="linear", wiring="plain"
+    )
+    cost = cost_of(Experiment(model=model, data=SUBWORDS))
+    gates = 3 * 7 * (5 + 7)
+    assert cost.source_token == 6 * gates
+    assert cost.target_token == 6 * (gates + 7 * 101)
+    biases = 2 * (2 * 3 * 7) + 101
+    assert cost.num_parameters == 2 * gates + 7 * 101 + 2 * 101 * 5 + biases
+
+
+def test_updates_tokens_and_accumulation_multiply():
+    data = replace(SUBWORDS, batch_tokens=1000)
+    training = TrainingConfig(updates=30, accumulate=4)
+    cost = cost_of(Experiment(data=data, training=training))
+    assert cost.batch_tokens == 4000
+    assert cost.update == 2000 * (cost.source_token + cost.target_token)
+    assert cost.training == 30 * cost.update
+    by_epochs = cost_of(Experiment(data=data))
+    assert (by_epochs.batch_tokens, by_epochs.training) == (1000, None)
+    by_sentences = cost_of(Experiment(data=replace(data, batch_sentences=32), training=training))
+    assert (by_sentences.update, by_sentences.training) == (None, None)
+
+
+def test_vocabularies_are_known_or_said_to_be_assumed():
+    def sizes(**data):
+        cost = cost_of(Experiment(data=DataConfig(**data)))
+        return cost.num_source, cost.num_target, cost.is_assumed
+
+    assert sizes(tokenizer="unigram") == (8000, 8000, False)
+    assert sizes(tokenizer="words") == (ASSUMED, ASSUMED, True)
+    assert sizes(tokenizer="bpe", vocabulary_size=500, target_tokenizer="words") == (500, 500, True)
+    assert sizes(vocabulary=("a", "b")) == (5, 5, False)  # with padding, start and end
+    assert sizes(generated="copy", generated_size=500, tokenizer="spaces") == (30, 30, False)

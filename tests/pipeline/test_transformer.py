@@ -1,0 +1,155 @@
+"""A Transformer through the whole pipeline: trained, resumed, translating, traced."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from regard.config import SearchConfig, TransformerConfig
+from regard.errors import UserError
+from regard.pipeline.training import train
+from regard.pipeline.translator import Translator
+from tests.pipeline.conftest import small
+
+LAYERS, DECODER_LAYERS, HEADS = 2, 3, 4
+
+
+def attending(**model):
+    """An experiment that takes two seconds."""
+    experiment = small(epochs=2)
+    given = {
+        "size": 16,
+        "layers": LAYERS,
+        "decoder_layers": DECODER_LAYERS,
+        "heads": HEADS,
+        "feed_forward": 24,
+        **model,
+    }
+    return replace(experiment, name="attending", model=TransformerConfig(**given))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs") / "attending"
+    train(attending(), folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def translator(folder):
+    return Translator.load(folder)
+
+
+def check(trace):
+    """Every kind, layer and head, each as large as its sequences."""
+    source, target = len(trace.source.pieces), len(trace.target.pieces)
+    shapes = {each.kind: each.weights.shape for each in trace.attention}
+    assert shapes == {
+        "encoder": (LAYERS, HEADS, source, source),
+        "cross": (DECODER_LAYERS, HEADS, target, source),
+        "decoder": (DECODER_LAYERS, HEADS, target, target),
+    }
+    for each in trace.attention:
+        np.testing.assert_allclose(each.weights.sum(axis=3), 1, atol=1e-5)
+        assert np.isfinite(each.scores[each.weights > 0]).all()
+    assert not np.triu(trace.map("decoder").weights, 1).any()
+
+
+@pytest.mark.parametrize(("beam", "num_best"), [(1, 1), (4, 1), (4, 3)])
+def test_all_that_was_looked_at_is_in_every_result(translator, beam, num_best):
+    search = SearchConfig(beam=beam, max_length=9)
+    texts = ["a b c", "d", "e f g h i j"]
+    for found in translator.translate(texts, search=search, num_best=num_best):
+        assert len(found.alternatives) == num_best - 1
+        for each in (found, *found.alternatives):
+            check(each.trace)
+            assert each.attention.shape[:2] == (DECODER_LAYERS, HEADS)
+
+
+def test_forced_targets_are_traced_alike(translator):
+    for found in translator.score([("a b c", "c b a"), ("d e", "f")]):
+        check(found.trace)
+
+
+def test_texts_and_maps_do_not_depend_on_what_stands_beside(translator):
+    texts = ["a b c", "d", "e f g h i j k l m"]
+    search = SearchConfig(beam=3, max_length=12)
+    for text, found in zip(texts, translator.translate(texts, search=search), strict=True):
+        alone = translator.translate(text, search=search)
+        assert alone.text == found.text
+        for one, other in zip(alone.trace.attention, found.trace.attention, strict=True):
+            np.testing.assert_allclose(one.weights, other.weights, atol=1e-5)
+
+
+def test_a_resumed_run_is_the_same_run(tmp_path, folder):
+    experiment = attending(dropout=0.2)
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    train(experiment, whole)
+    one = replace(experiment, training=replace(experiment.training, epochs=1))
+    train(one, parts)
+    train(experiment, parts, resume=True)
+    state = "state/training.safetensors"
+    assert (whole / state).stat().st_size == (parts / state).stat().st_size
+    first, second = (Translator.load(each).model.state_dict() for each in (whole, parts))
+    assert all(torch.equal(first[name], second[name]) for name in first)
+    with pytest.raises(UserError, match=r"model.family was transformer and is recurrent now"):
+        train(small(), folder, resume=True)
+
+
+def short():
+    """With a dozen learned positions."""
+    experiment = attending()
+    return replace(
+        experiment,
+        data=replace(experiment.data, max_length=12),
+        model=replace(experiment.model, positions="learned", longest=12),
+    )
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_learned_positions_end_a_text_and_refuse_a_longer_one(tmp_path, beam):
+    train(short(), tmp_path / "run")
+    translator = Translator.load(tmp_path / "run")
+    endless = SearchConfig(beam=beam, min_length=50)
+    found = translator.translate(["a b c"], search=endless)[0]
+    assert len(found.trace.target.pieces) == 12
+    long = "a " * 12  # and the end
+    for ask in (lambda: translator.translate(["b", long]), lambda: translator.score([("b", long)])):
+        with pytest.raises(UserError, match=r"'a a .*'… has 13 tokens, but .* positions for 12"):
+            ask()
+    translator.translate("a " * 11)
+
+
+def test_dev_pairs_that_cannot_be_read_are_met_before_training(tmp_path):
+    pairs = tmp_path / "dev.tsv"
+    pairs.write_text("a b\t" + "c " * 12 + "\n")
+    experiment = short()
+    data = replace(experiment.data, dev_path=pairs, dev_size=None)
+    with pytest.raises(UserError, match=r"'c c .*'… has 13 tokens"):
+        train(replace(experiment, data=data), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_vectors_of_a_file_are_fixed_on_both_sides(tmp_path):
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text("a b\tb a\nb a\ta b\n" * 5)
+    words = ("<pad>", "<unk>", "<sos>", "<eos>", "a", "b")
+    rows = {word: [number + part / 16 for part in range(16)] for number, word in enumerate(words)}
+    vectors = tmp_path / "all.vec"
+    experiment = attending(vectors=vectors)
+    data = replace(
+        experiment.data, generated=None, path=pairs, dev_size=0, test_size=0, vocabulary=("a", "b")
+    )
+    experiment = replace(experiment, data=data)
+    lines = [" ".join([word, *map(str, row)]) for word, row in rows.items()]
+    vectors.write_text("\n".join(lines) + "\n")
+    train(experiment, tmp_path / "run")
+    translator = Translator.load(tmp_path / "run")
+    for side, tokenizer in (
+        (translator.model.encoder, translator.tokenizers.source),
+        (translator.model.decoder, translator.tokenizers.target),
+    ):
+        for number, token in enumerate(tokenizer.vocabulary):
+            row = side.embedder.embedding.weight[number].tolist()
+            assert row == pytest.approx(rows[token])
