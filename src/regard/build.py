@@ -80,7 +80,7 @@ def build_recurrent(config: RecurrentConfig, num_source: int, num_target: int) -
     reader = RecurrentStack(
         config.cell,
         config.embedding,
-        config.hidden,
+        config.encoder_hidden or config.hidden,
         config.layers,
         dropout=config.dropout,
         bidirectional=config.bidirectional,

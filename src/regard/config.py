@@ -122,6 +122,8 @@ class RecurrentConfig:
     """The recurrent cell."""
     hidden: int = 256
     """Size of the decoder's states, and of the encoder's in each direction."""
+    encoder_hidden: int | None = None
+    """Size of the encoder's states in each direction, where it is another."""
     embedding: int = 256
     """Size of the embeddings."""
     layers: int = 1
@@ -145,7 +147,7 @@ class RecurrentConfig:
     attention: AttentionConfig = field(default_factory=AttentionConfig)
 
     def __post_init__(self) -> None:
-        _check("model", self, 1, "hidden", "embedding", "layers")
+        _check("model", self, 1, "hidden", "encoder_hidden", "embedding", "layers")
         _check_share("model", self, "dropout")
 
     @property

@@ -135,6 +135,15 @@ def test_parts_that_do_not_fit_name_both_sides(changes, words):
         build_recurrent(RecurrentConfig(hidden=7, embedding=5, **changes), 13, 17)
 
 
+def test_an_encoder_may_have_a_size_of_its_own():
+    """With both directions half of the decoder's, so that its end is where the decoder starts."""
+    sizes = dict(hidden=14, encoder_hidden=7, embedding=5, bidirectional=True)
+    model = build_recurrent(RecurrentConfig(bridge="copy", **sizes), 13, 17)
+    (memory,) = model.encode(pad([[4, 5, 6]]))
+    assert memory.keys.shape == (1, 3, 14)
+    assert model.decoder.start((memory,)).hidden.shape == (1, 1, 1, 14)
+
+
 def test_tied_weights_are_one():
     config = RecurrentConfig(hidden=7, embedding=7, tied="all", output="tanh")
     model = build_recurrent(config, 13, 13)
