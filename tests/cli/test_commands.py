@@ -392,3 +392,14 @@ def test_plot_of_a_kind_that_a_model_has_not(capsys, run):
     status, _, err = regard(capsys, "plot", run, "a b", "--kind", "encoder")
     assert status == 1
     assert "has no attention of kind encoder, but cross" in err
+
+
+def test_a_run_is_exported_and_what_cannot_be_is_said_in_a_line(capsys, run, tmp_path):
+    pytest.importorskip("onnx")
+    status, out, _ = regard(capsys, "export", run, "--to", "onnx", "-o", tmp_path / "there")
+    assert status == 0
+    named = out.strip().removeprefix(f"{tmp_path / 'there'}: ").split(", ")
+    assert sorted(path.name for path in (tmp_path / "there").iterdir()) == named
+    status, _, err = regard(capsys, "export", run, "--to", "onnx", "-o", tmp_path / "there")
+    assert (status, err.count("\n")) == (1, 1)
+    assert "holds something already" in err

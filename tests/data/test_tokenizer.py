@@ -9,6 +9,7 @@ import unicodedata
 from pathlib import Path
 
 import pytest
+import tokenizers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -200,6 +201,17 @@ def test_what_is_saved_is_all_that_is_needed(kind: Kind, tmp_path: Path) -> None
     loaded.save(tmp_path / "again.json")
     assert (tmp_path / "again.json").read_bytes() == path.read_bytes()
     assert sorted(each.name for each in tmp_path.iterdir()) == ["again.json", "tokenizer.json"]
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "spacy"])
+def test_the_library_alone_does_the_same_with_what_it_is_given(kind: Kind) -> None:
+    tokenizer = train(kind, size=150 if kind in ("bpe", "unigram") else None)
+    library = tokenizers.Tokenizer.from_str(tokenizer.to_library())
+    for text in (*TEXTS, "  the   tower is\tlow "):
+        ids = tokenizer.encode(text).ids
+        assert library.encode(text).ids == ids
+        if UNKNOWN not in ids:  # where it stands, with or without a space, is said by neither
+            assert library.decode(ids) == tokenizer.decode(ids)
 
 
 @pytest.mark.parametrize("content", ["", "{}", "[1]", '{"settings": {}, "tokenizer": {}}'])

@@ -10,12 +10,13 @@ A page's blocks run in order, in one empty folder and, for Python, in one namesp
 
 After the language may stand `file=NAME` (the block is written there, for the blocks below),
 `needs=data` (real data: `data/` in the folder is what REGARD_DATA points to, and without it the
-page ends there as a skip) or `norun: REASON`. What is not run says so in the page itself, and
-nothing else is left out.
+page ends there as a skip), `needs=export` (the same for that extra) or `norun: REASON`. What is not
+run says so in the page itself, and nothing else is left out.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import re
@@ -36,7 +37,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "toml": tomllib.loads,
 }
 LANGUAGES = {"python", "console", "text", *READERS}
-WORDS = re.compile(r"|needs=data|file=[\w.-]+|norun: \S.{9,}")
+WORDS = re.compile(r"|needs=data|needs=export|file=[\w.-]+|norun: \S.{9,}")
 SECONDS = 120
 PAGES = [
     page for page in pages() if name(page) == "README.md" or page.is_relative_to(ROOT / "docs")
@@ -75,11 +76,18 @@ def link_data(block: Block, folder: Path) -> None:
         (folder / "data").symlink_to(Path(data).resolve())
 
 
+def need_export(block: Block) -> None:
+    if not all(importlib.util.find_spec(name) for name in ("ctranslate2", "onnx", "onnxruntime")):
+        pytest.skip(f"{block.place} and what follows need the extra `export`")
+
+
 def run(block: Block, folder: Path, namespace: dict[str, object]) -> None:
     if block.words.startswith("norun"):
         return
     if block.words == "needs=data":
         link_data(block, folder)
+    if block.words == "needs=export":
+        need_export(block)
     if block.file:
         (folder / block.file).write_text(block.text, encoding="utf-8")
     if block.language in READERS:

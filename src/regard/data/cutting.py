@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 
-from tokenizers import Regex, normalizers, pre_tokenizers
+from tokenizers import Regex, decoders, normalizers, pre_tokenizers
 
 from regard.data.special import SPECIAL
 from regard.errors import UserError
@@ -77,6 +77,18 @@ def to_characters() -> pre_tokenizers.PreTokenizer:
             pre_tokenizers.Metaspace(MARK, "never", split=False),
             pre_tokenizers.Split(Regex("."), "isolated"),
         ]
+    )
+
+
+def to_text(*, spaced: bool) -> decoders.Decoder:
+    """From pieces to the text, for the library's own tokenizers. Pieces stand apart by spaces, or
+    by their marks alone."""
+    apart = [decoders.Replace(*each) for each in _APART.items()]
+    if spaced:
+        # No piece begins with a line end, so that a space is put before every one.
+        return decoders.Sequence([decoders.WordPiece(prefix="\n", cleanup=False), *apart])
+    return decoders.Sequence(
+        [decoders.Replace(MARK, " "), decoders.Fuse(), decoders.Strip(" ", 1, 1), *apart]
     )
 
 

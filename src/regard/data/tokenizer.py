@@ -21,6 +21,7 @@ from regard.data.cutting import (
     normaliser,
     plain,
     to_characters,
+    to_text,
     to_words,
 )
 from regard.data.special import SPECIAL, UNKNOWN
@@ -133,6 +134,14 @@ class Tokenizer:
         }
         with whole(Path(path)) as unfinished:
             unfinished.write_text(json.dumps(saved, ensure_ascii=False, indent=1), encoding="utf8")
+
+    def to_library(self) -> str:
+        """The JSON that `tokenizers.Tokenizer.from_str` reads: text to numbers, and numbers without
+        the special ones to text, by that library alone. spaCy's words it expects to be cut already,
+        and it gives <unk> where a word is known only with, or only without, a space before it."""
+        engine = tokenizers.Tokenizer.from_str(self._engine.to_str())
+        engine.decoder = to_text(spaced=self.settings.kind == "spaces")
+        return engine.to_str(pretty=True)
 
     def __len__(self) -> int:
         return len(self.vocabulary)

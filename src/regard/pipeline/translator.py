@@ -30,7 +30,7 @@ from regard.training.checkpoint import load_weights
 
 SENTENCES_AT_A_TIME = 64
 SCORED_AT_A_TIME = BatchSettings(tokens=4096, sentences=SENTENCES_AT_A_TIME)
-DEFAULT_RATIO = 2.0
+DEFAULT_RATIO, BEYOND_RATIO = 2.0, 10
 
 
 @dataclass(frozen=True)
@@ -194,7 +194,7 @@ class Translator:
         maximum: int | Int[Tensor, "batch"] | None = search.max_length
         if maximum is None:
             ratio = search.max_ratio or DEFAULT_RATIO
-            maximum = (ratio * source.mask.sum(dim=1)).ceil().long() + 10
+            maximum = (ratio * source.mask.sum(dim=1)).ceil().long() + BEYOND_RATIO
         longest = self.experiment.model.longest_sequence
         if longest is not None:
             maximum = torch.as_tensor(maximum).clamp(max=longest)

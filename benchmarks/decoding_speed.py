@@ -1,0 +1,195 @@
+"""How fast trained models write on one core, ours beside those of OpenNMT-py, JoeyNMT, transformers
+and CTranslate2.
+
+    python benchmarks/decoding_speed.py ../shared/data/multi30k
+
+Everybody translates Multi30k's test of 2016 in exactly 15 steps, so that the speed depends on no
+model's taste for long sentences; the weights may then be those that training starts from.
+Contestants take turns on one core; loading a model is not timed. Ours also says what it costs to
+ask for the attention.
+"""
+
+import argparse
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+from peers.corpus import prepare
+from peers.environments import Environment, MissingError
+from peers.running import Answer, Contestant, Place, do, started
+from training_speed import BASELINE, JOEYNMT, MARIAN, OPENNMT, WORK, is_chosen
+
+CTRANSLATE2 = Environment("ctranslate2", torch=False)
+TOKENS = 15
+
+
+@dataclass(frozen=True)
+class Column:
+    """One way of asking."""
+
+    title: str
+    beam: int
+    batch: int
+    attention: bool = False
+
+
+COLUMNS = {
+    "greedy": Column("greedy, batch 64", 1, 64),
+    "beam": Column("beam 5, batch 64", 5, 64),
+    "single": Column("beam 5, one by one", 5, 1),
+}
+LOOKING = {
+    "greedy": Column("greedy, batch 64, with attention", 1, 64, attention=True),
+    "beam": Column("beam 5, batch 64, with attention", 5, 64, attention=True),
+    "single": Column("beam 5, one by one, with attention", 5, 1, attention=True),
+}
+
+ROWS = {
+    "lstm": [
+        Contestant(f"{BASELINE}, LSTM", "run_opennmt", "luong", OPENNMT),
+        Contestant("JoeyNMT 2.3.0, LSTM", "run_joeynmt", "luong", JOEYNMT),
+        Contestant("ours, LSTM", "run_regard", "luong"),
+        Contestant("ours, LSTM, fed", "run_regard", "luong-fed"),
+        Contestant("ours, LSTM, Bahdanau", "run_regard", "bahdanau"),
+    ],
+    "transformer": [
+        Contestant(f"{BASELINE}, Transformer", "run_opennmt", "transformer", OPENNMT),
+        Contestant("JoeyNMT 2.3.0, Transformer", "run_joeynmt", "transformer", JOEYNMT),
+        Contestant("transformers 5.23, Marian", "run_marian", "transformer", MARIAN),
+        Contestant("CTranslate2 4.8.5, float32", "run_ctranslate2", "transformer", CTRANSLATE2),
+        Contestant(
+            "CTranslate2 4.8.5, int8", "run_ctranslate2", "transformer", CTRANSLATE2, "int8"
+        ),
+        Contestant("ours, Transformer", "run_regard", "transformer"),
+    ],
+}
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What one contestant did in every column."""
+
+    name: str
+    columns: dict[str, list[Answer]]
+
+    def speed(self, column: str, clock: str) -> float:
+        """Sentences a second, the median of the turns."""
+        return median(turn["sentences"] / turn[clock] for turn in self.columns[column])
+
+    def facts(self) -> dict[str, dict[str, float]]:
+        return {
+            column: {
+                "sentences/s": self.speed(column, "wall"),
+                "sentences per CPU second": self.speed(column, "cpu"),
+            }
+            for column in self.columns
+        }
+
+
+def measure(row: str, place: Place, options: argparse.Namespace) -> list[Measured]:
+    chosen = [each for each in ROWS[row] if is_chosen(each, options.contestants)]
+    chosen = [each for each in chosen if is_convertible(each, place)]
+    columns = {name: COLUMNS[name] for name in options.columns}
+    looking = {LOOKING[name].title: LOOKING[name] for name in options.columns}
+    found = []
+    with started(chosen, "decode", place) as running:
+        answers: dict[str, dict[str, list[Answer]]] = {}
+        for turn in range(options.turns):
+            for each in running:
+                contestant = each.contestant
+                asked = {COLUMNS[name].title: column for name, column in columns.items()}
+                asked |= looking if contestant.driver == "run_regard" else {}
+                mine = answers.setdefault(contestant.name, {})
+                for title, column in asked.items():
+                    print(f"turn {turn + 1}: {contestant.name}: {title}", file=sys.stderr)
+                    count = options.single if column.batch == 1 else options.sentences
+                    answer = each.ask(
+                        beam=column.beam,
+                        batch=column.batch,
+                        sentences=count,
+                        tokens=TOKENS,
+                        attention=column.attention,
+                    )
+                    check(contestant, answer)
+                    mine.setdefault(title, []).append(answer)
+        found = [Measured(name, columns) for name, columns in answers.items()]
+    return found
+
+
+def check(contestant: Contestant, answer: Answer) -> None:
+    """Nobody may be fast by writing less."""
+    if answer["written"] != TOKENS * answer["sentences"]:
+        print(
+            f"{contestant.name} wrote {answer['written']} tokens, not "
+            f"{TOKENS} for each of {answer['sentences']} sentences",
+            flush=True,
+        )
+
+
+def is_convertible(contestant: Contestant, place: Place) -> bool:
+    """Make CTranslate2's model out of OpenNMT-py's, where it is about to be needed."""
+    if contestant.driver != "run_ctranslate2":
+        return True
+    maker = Contestant("OpenNMT-py for CTranslate2", "run_opennmt", "transformer", OPENNMT)
+    try:
+        do(maker, "convert", place, place.folder(contestant, "decode"))
+    except MissingError as error:
+        print(f"left out: {contestant.name}: {error}", flush=True)
+        return False
+    return True
+
+
+def table(measured: list[Measured], names: list[str]) -> None:
+    """Sentences a second by wall clock, and per CPU second in brackets."""
+    titles = [COLUMNS[name].title for name in names]
+    print(f"\n| sentences/s (per CPU second) | {' | '.join(titles)} |")
+    print("|---|" + "---|" * len(titles))
+    base = {each.name: each for each in measured}
+    for each in measured:
+        rival = base.get(f"{BASELINE}, {'LSTM' if 'LSTM' in each.name else 'Transformer'}")
+        cells = []
+        for title in titles:
+            cell = f"{each.speed(title, 'wall'):,.1f} ({each.speed(title, 'cpu'):,.1f})"
+            if rival is not None:
+                ratio = each.speed(title, "cpu") / rival.speed(title, "cpu")
+                cell += f" {ratio:.2f}x"
+            cells.append(cell)
+        print(f"| {each.name} | {' | '.join(cells)} |")
+    for each in measured:
+        for name in names:
+            plain, looking = COLUMNS[name].title, LOOKING[name].title
+            if looking in each.columns:
+                cost = each.speed(plain, "cpu") / each.speed(looking, "cpu") - 1
+                print(f"{each.name}, {plain}: attention costs {cost:+.0%}", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("data", type=Path, help="folder with Multi30k")
+    parser.add_argument("--only", nargs="+", choices=ROWS, default=list(ROWS), help="rows")
+    parser.add_argument("--columns", nargs="+", choices=COLUMNS, default=list(COLUMNS))
+    parser.add_argument("--contestants", nargs="+", help="only those with one of these words")
+    parser.add_argument("--sentences", type=int, default=1000, help="of those in batches")
+    parser.add_argument("--single", type=int, default=200, help="sentences of those one by one")
+    parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--work", type=Path, default=WORK, help="where environments are made")
+    parser.add_argument("--core", type=int, default=0, help="the core that all run on")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    parser.add_argument("--json", type=Path, help="write all figures here too")
+    options = parser.parse_args()
+    options.work = options.work.resolve()
+    text = prepare(options.data, options.work / "corpus")
+    place = Place(text.folder, options.work, options.device, options.core)
+    figures = {}
+    for row in options.only:
+        measured = measure(row, place, options)
+        table(measured, options.columns)
+        figures[row] = {each.name: each.facts() for each in measured}
+    if options.json:
+        options.json.write_text(json.dumps(figures, indent=1), encoding="utf8")
+
+
+if __name__ == "__main__":
+    main()

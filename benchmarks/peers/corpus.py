@@ -1,0 +1,85 @@
+"""The one text that all contestants are given, and the pieces that all cut it into."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from regard.data.special import SPECIAL
+from regard.data.text import read_pairs
+from regard.data.tokenizer import Tokenizer, TokenizerSettings
+
+PARTS = {"train": "train", "val": "val", "test": "test_2016_flickr"}
+VOCABULARY = 8000
+GENERATED_VOCABULARY, GENERATED_PAIRS = 37_000, 100_000
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """A folder with, of each part, the text (`train.en`) and its pieces (`train.pieces.en`), and
+    every piece in `vocabulary.txt`."""
+
+    folder: Path
+
+
+def prepare(data: Path, folder: Path) -> Corpus:
+    """Read Multi30k (`train`, `val` and `test_2016_flickr`, `.en` and `.de`, also as `.gz`), learn
+    joint subwords from what is trained on, and cut all of it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    done = folder / "vocabulary.txt"
+    if done.exists():
+        return Corpus(folder)
+    read = {part: _read(data, name) for part, name in PARTS.items()}
+    settings = TokenizerSettings("bpe", size=VOCABULARY)
+    sides = {side: [pair[side] for pair in read["train"]] for side in (0, 1)}
+    tokenizer = Tokenizer.train([*sides[0], *sides[1]], settings)
+    for part, pairs in read.items():
+        for side, language in enumerate(("en", "de")):
+            texts = [pair[side] for pair in pairs]
+            pieces = [" ".join(tokenizer.encode(text).pieces) for text in texts]
+            _write(folder / f"{part}.{language}", texts)
+            _write(folder / f"{part}.pieces.{language}", pieces)
+    _write(done, list(tokenizer.vocabulary))
+    return Corpus(folder)
+
+
+def _read(data: Path, name: str) -> list[tuple[str, str]]:
+    paths = [_found(data, f"{name}.{language}") for language in ("en", "de")]
+    return [(pair.source, pair.target) for pair in read_pairs(paths[0], target_path=paths[1]).pairs]
+
+
+def _found(data: Path, name: str) -> Path:
+    for path in (data / name, data / f"{name}.gz"):
+        if path.exists():
+            return path
+    raise SystemExit(f"{data} has neither {name} nor {name}.gz: expected Multi30k's files")
+
+
+def _write(path: Path, lines: list[str]) -> None:
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf8")
+
+
+def generate(folder: Path) -> Corpus:
+    """Pairs for speed alone, of a vocabulary and of lengths like those of WMT 2014 in subwords:
+    37,000 pieces, drawn as Zipf's law has it, and 27 to a sentence."""
+    folder.mkdir(parents=True, exist_ok=True)
+    done = folder / "vocabulary.txt"
+    if done.exists():
+        return Corpus(folder)
+    random = np.random.default_rng(1)
+    words = np.array([f"w{number}" for number in range(GENERATED_VOCABULARY - len(SPECIAL))])
+    shares = 1 / (10 + np.arange(len(words)))
+    for language in ("en", "de"):
+        lengths = np.clip(random.gamma(3.0, 9.0, GENERATED_PAIRS).astype(int), 3, 99)
+        drawn = random.choice(words, size=int(lengths.sum()), p=shares / shares.sum())
+        lines = [" ".join(part) for part in np.split(drawn, np.cumsum(lengths)[:-1])]
+        lines[: len(words) // 90 + 1] = _each_once(words)
+        _write(folder / f"train.{language}", lines)
+        _write(folder / f"train.pieces.{language}", lines)
+    _write(done, [*SPECIAL, *words])
+    return Corpus(folder)
+
+
+def _each_once(words: np.ndarray) -> list[str]:
+    """Lines with every word, so that what is learned of them is the whole vocabulary."""
+    return [" ".join(words[first : first + 90]) for first in range(0, len(words), 90)]

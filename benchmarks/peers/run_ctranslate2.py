@@ -1,0 +1,45 @@
+"""CTranslate2 4.8, which only decodes: what `run_opennmt` converted, in float32 or with weights of
+eight bits."""
+
+from collections.abc import Callable
+from typing import Any
+
+import ctranslate2
+from peers import contestant
+from peers.contestant import Task
+
+
+def decoder(task: Task) -> contestant.Prepare:
+    translator = ctranslate2.Translator(
+        str(task.work / "converted"),
+        device=task.device,
+        compute_type=task.precision,
+        inter_threads=1,
+        intra_threads=1,
+    )
+    every = task.lines("test", "en")
+
+    def prepare(asked: dict[str, Any]) -> Callable[[], int]:
+        sources = every[: asked["sentences"]]
+        parts = [[each] for each in sources] if asked["batch"] == 1 else [sources]
+
+        def decode() -> int:
+            written = 0
+            for part in parts:
+                found = translator.translate_batch(
+                    part,
+                    beam_size=asked["beam"],
+                    max_batch_size=asked["batch"],
+                    min_decoding_length=asked["tokens"],
+                    max_decoding_length=asked["tokens"],
+                )
+                written += sum(len(each.hypotheses[0]) for each in found)
+            return written
+
+        return decode
+
+    return prepare
+
+
+if __name__ == "__main__":
+    contestant.answer_decoding(contestant.Benchmark(), decoder(contestant.task()))

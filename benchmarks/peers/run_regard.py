@@ -1,0 +1,148 @@
+"""Ours. Trains by `regard train`, the command itself, with a stopwatch at its loop; decodes by
+`regard.load`, with the weights it starts from."""
+
+import shutil
+from collections import deque
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import yaml
+from peers import contestant, our_recipes
+from peers.contestant import Counts, Stopwatch, Task
+
+
+class Counted:
+    """Batches that remember what was in each of those that training took."""
+
+    def __init__(self, batches: Any) -> None:
+        self._batches = batches
+        self.taken: deque[Counts] = deque()
+
+    def num_batches(self, number: int) -> int:
+        return self._batches.num_batches(number)
+
+    def fingerprint(self) -> str:
+        return self._batches.fingerprint()
+
+    def epoch(self, number: int, start: int = 0) -> Iterator[Any]:
+        for batch in self._batches.epoch(number, start):
+            sentences = batch.mask.size(0)
+            self.taken.append(
+                Counts(
+                    sentences=sentences,
+                    source=int(batch.source.mask.sum()) - sentences,  # without the end
+                    target=int(batch.mask.sum()),
+                    source_positions=batch.source.mask.numel(),
+                    target_positions=batch.mask.numel(),
+                )
+            )
+            yield batch
+
+
+class Timed:
+    """Calls the stopwatch after every update, in the place of whoever watched."""
+
+    def __init__(self, batches: Counted, stopwatch: Stopwatch) -> None:
+        self._batches = batches
+        self._stopwatch = stopwatch
+
+    def on_update(self, progress: Any) -> None:
+        del progress
+        self._stopwatch(self._batches.taken.popleft())
+
+    def on_train(self, line: Any, progress: Any) -> None: ...
+
+    def on_validation(self, line: Any, validation: Any) -> None: ...
+
+    def on_end(self, line: Any) -> None: ...
+
+
+def train(task: Task, benchmark: contestant.Benchmark) -> None:
+    import torch
+
+    from regard.cli import main
+    from regard.pipeline import training
+
+    loop = training.run_loop
+    wait = torch.cuda.synchronize if task.device == "cuda" else None
+
+    def timed(model: Any, batches: Any, settings: Any, **rest: Any) -> Any:
+        counted = Counted(batches)
+        rest["report"] = Timed(counted, Stopwatch(benchmark, wait))
+        return loop(model, counted, settings, **rest)
+
+    path, run = task.work / "recipe.yaml", task.work / "run"
+    path.write_text(
+        yaml.safe_dump(our_recipes.recipe(task.model, task.batch_tokens, task.corpus)),
+        encoding="utf8",
+    )
+    shutil.rmtree(run, ignore_errors=True)
+    flags = ["--training.precision", task.precision, "--training.device", task.device]
+    with patch.object(training, "run_loop", timed):
+        raise SystemExit(main.run(["train", str(path), "--run", str(run), *flags]))
+
+
+def make_run(task: Task) -> Path:
+    """A run folder with the weights that training starts from."""
+    import torch
+
+    from regard import build, recipes
+    from regard.pipeline import prepare
+    from regard.pipeline.folder import RunFolder
+    from regard.training.checkpoint import save_weights
+
+    path, run = task.work / "recipe.yaml", task.work / "run"
+    path.write_text(
+        yaml.safe_dump(our_recipes.recipe(task.model, task.batch_tokens, task.corpus)),
+        encoding="utf8",
+    )
+    shutil.rmtree(run, ignore_errors=True)
+    run.mkdir()
+    folder, experiment = RunFolder(run), recipes.read(path)
+    torch.manual_seed(experiment.training.seed)
+    pairs = prepare.read(experiment.data, experiment.training.seed).train
+    tokenizers = prepare.train_tokenizers(experiment.data, pairs)
+    tokenizers.save(folder)
+    sizes = len(tokenizers.source), len(tokenizers.target)
+    save_weights(build.build_model(experiment.model, *sizes), folder.model)
+    folder.write(folder.config, recipes.dump(experiment))
+    return run
+
+
+def decoder(task: Task) -> contestant.Prepare:
+    """Texts in and texts out: cutting them is timed too."""
+    import regard
+    from regard.config import SearchConfig
+
+    translator = regard.load(make_run(task))
+    texts = (task.corpus / "test.en").read_text(encoding="utf8").splitlines()
+
+    def prepare(asked: dict[str, Any]) -> Callable[[], int]:
+        search = SearchConfig(
+            beam=asked["beam"], min_length=asked["tokens"], max_length=asked["tokens"]
+        )
+        given = texts[: asked["sentences"]]
+        parts = [[each] for each in given] if asked["batch"] == 1 else [given]
+
+        def decode() -> int:
+            for part in parts:
+                translator.translate(part, search=search, attention=asked.get("attention", False))
+            return asked["tokens"] * len(given)
+
+        return decode
+
+    return prepare
+
+
+def main() -> None:
+    benchmark, task = contestant.Benchmark(), contestant.task()
+    if task.task == "train":
+        train(task, benchmark)
+    else:
+        contestant.answer_decoding(benchmark, decoder(task))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,241 @@
+"""How fast models are trained on one core, ours beside JoeyNMT's, OpenNMT-py's and transformers'.
+
+    python benchmarks/training_speed.py ../shared/data/multi30k
+
+DATA holds Multi30k, English and German. All contestants train on the same joint subwords in batches
+of 4,096 tokens, forwards, backwards and update; they take turns on one core, so that whatever else
+the machine does meets all of them. Beside the wall clock stand each process's own seconds. Peers
+get an environment each under --work; who cannot be installed is named and left out.
+
+    python benchmarks/training_speed.py DATA --dev-loss 3
+
+trains ours alone, in float32 and in bfloat16, for so many epochs and prints the dev losses.
+
+    python benchmarks/training_speed.py DATA --device cuda
+
+adds the paper's base Transformer in bfloat16, on generated text, beside torch's own one compiled,
+with the share of the chip's peak that each reaches.
+"""
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+import yaml
+from peers.corpus import Corpus, generate, prepare
+from peers.environments import Environment
+from peers.our_recipes import recipe
+from peers.running import Answer, Contestant, Place, started
+
+WORK = Path(tempfile.gettempdir()) / "regard-benchmarks"
+OPENNMT, JOEYNMT = Environment("opennmt"), Environment("joeynmt")
+MARIAN = Environment("marian")
+TORCH = "torch's nn.Transformer"
+BASELINE = "OpenNMT-py 3.5.1"
+
+
+@dataclass(frozen=True)
+class Row:
+    title: str
+    contestants: list[Contestant]
+
+
+def peers(model: str) -> list[Contestant]:
+    return [
+        Contestant(BASELINE, "run_opennmt", model, OPENNMT),
+        Contestant("JoeyNMT 2.3.0", "run_joeynmt", model, JOEYNMT),
+    ]
+
+
+def ours(model: str, about: str = "") -> list[Contestant]:
+    return [
+        Contestant(f"ours{about}", "run_regard", model),
+        Contestant(f"ours{about}, bfloat16", "run_regard", model, precision="bfloat16"),
+    ]
+
+
+ROWS = {
+    "luong": Row(
+        "LSTM 256, Luong general",
+        [*peers("luong"), *ours("luong"), *ours("luong-fed", ", fed")],
+    ),
+    "bahdanau": Row("the same, Bahdanau", [*peers("bahdanau"), *ours("bahdanau")]),
+    "transformer": Row(
+        "Transformer 3+3, 256, 1024, 4 heads",
+        [
+            *peers("transformer"),
+            Contestant("transformers 5.23, Marian", "run_marian", "transformer", MARIAN),
+            Contestant(TORCH, "run_torch", "transformer"),
+            *ours("transformer"),
+        ],
+    ),
+    "base": Row(
+        "Transformer 6+6, 512, 2048, 8 heads, bfloat16",
+        [
+            Contestant(
+                f"{TORCH}, bfloat16", "run_torch", "transformer-base", None, "bfloat16", 16_384
+            ),
+            Contestant(
+                "ours, bfloat16", "run_regard", "transformer-base", None, "bfloat16", 16_384
+            ),
+        ],
+    ),
+}
+GENERATED = ("base",)
+"""Rows on generated text, for want of enough real one."""
+
+PEAKS = {"A100": 312e12, "H100": 989e12, "H200": 989e12, "L40S": 362e12, "RTX 4090": 165e12}
+"""Floating-point operations a second in dense bfloat16, as the makers' data sheets give them."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """All that one contestant did in its turns."""
+
+    name: str
+    turns: list[Answer]
+    said: Answer
+    """What it told of itself: the chip, and what a position costs there."""
+
+    def total(self, name: str) -> float:
+        return sum(turn[name] for turn in self.turns)
+
+    def speed(self, clock: str) -> float:
+        """Source tokens a second, the median of the turns."""
+        return median(turn["source"] / turn[clock] for turn in self.turns)
+
+    def padding(self, side: str) -> float:
+        return 1 - self.total(side) / self.total(f"{side}_positions")
+
+    def facts(self) -> dict[str, float]:
+        return {
+            "source tokens/s": self.speed("wall"),
+            "source tokens per CPU second": self.speed("cpu"),
+            "sentences a batch": self.total("sentences") / self.total("updates"),
+            "padding of sources": self.padding("source"),
+            "padding of targets": self.padding("target"),
+            "peak MB": max(turn["peak_mb"] for turn in self.turns),
+        }
+
+
+def measure(row: Row, place: Place, options: argparse.Namespace) -> list[Measured]:
+    """Every contestant warmed up, then so many turns each, one after the other."""
+    chosen = [each for each in row.contestants if is_chosen(each, options.contestants)]
+    with started(chosen, "train", place) as running:
+        for each in running:
+            each.ask(seconds=options.warm_up)
+        for turn in range(options.turns):
+            for each in running:
+                print(f"turn {turn + 1}: {each.contestant.name}", file=sys.stderr, flush=True)
+                each.answers.append(each.ask(seconds=options.seconds / options.turns))
+    return [Measured(each.contestant.name, each.answers, each.facts) for each in running]
+
+
+def is_chosen(contestant: Contestant, words: list[str] | None) -> bool:
+    return words is None or any(word.lower() in contestant.name.lower() for word in words)
+
+
+def table(title: str, measured: list[Measured]) -> None:
+    print(f"\n{title}\n")
+    print(
+        "| | source tokens/s | per CPU second | over OpenNMT-py: wall, CPU | sentences a batch "
+        "| padding: source, target | MB |\n|---|---|---|---|---|---|---|"
+    )
+    base = next((each for each in measured if each.name == BASELINE), None)
+    for each in measured:
+        ratios = [
+            f"{each.speed(clock) / base.speed(clock):.2f}" if base else "-"
+            for clock in ("wall", "cpu")
+        ]
+        print(
+            f"| {each.name} | {each.speed('wall'):,.0f} | {each.speed('cpu'):,.0f} "
+            f"| {', '.join(ratios)} | {each.facts()['sentences a batch']:.0f} "
+            f"| {each.padding('source'):.0%}, {each.padding('target'):.0%} "
+            f"| {each.facts()['peak MB']:,.0f} |",
+            flush=True,
+        )
+
+
+def shares(measured: list[Measured]) -> None:
+    """What each reaches of the chip's peak, where that is known, by the operations that the plain
+    form of the model takes."""
+    told = next((each.said for each in measured if "flops_per_position" in each.said), None)
+    peak = next((peak for chip, peak in PEAKS.items() if told and chip in told["chip"]), None)
+    if told is None or peak is None:
+        return
+    for each in measured:
+        positions = each.total("source_positions") / each.total("wall")
+        used = positions * told["flops_per_position"]
+        print(f"{each.name}: {used / 1e12:.0f} TFLOP/s, {used / peak:.1%} of {told['chip']}'s peak")
+
+
+def dev_losses(names: list[str], corpus: Corpus, options: argparse.Namespace) -> None:
+    """Train ours by the command, once in each precision, and read its log."""
+    for name in names:
+        print(f"\n{ROWS[name].title}: dev loss after each epoch, in nats a token")
+        for contestant in (each for each in ROWS[name].contestants if is_ours(each)):
+            folder = options.work / f"dev-loss-{contestant.model}-{contestant.precision}"
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(parents=True)
+            page = recipe(contestant.model, contestant.batch_tokens, corpus.folder)
+            page["data"] |= {"dev_path": str(corpus.folder / "val.en")}
+            page["data"] |= {"dev_target_path": str(corpus.folder / "val.de"), "dev_size": None}
+            page["training"] |= {"epochs": options.dev_loss, "precision": contestant.precision}
+            path, run = folder / "recipe.yaml", folder / "run"
+            path.write_text(yaml.safe_dump(page), encoding="utf8")
+            command = [sys.executable, "-m", "regard.cli.main", "train", str(path), "--run"]
+            subprocess.run([*command, str(run)], check=True, stdout=subprocess.DEVNULL)
+            lines = (run / "log.jsonl").read_text(encoding="utf8").splitlines()
+            found = [line["loss"] for line in map(json.loads, lines) if line["kind"] == "dev"]
+            print(f"{contestant.name:20}" + "".join(f"{loss:9.4f}" for loss in found), flush=True)
+
+
+def is_ours(contestant: Contestant) -> bool:
+    return contestant.driver == "run_regard"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("data", type=Path, help="folder with Multi30k")
+    parser.add_argument(
+        "--only", nargs="+", choices=ROWS, help="rows; without it those of Multi30k"
+    )
+    parser.add_argument("--contestants", nargs="+", help="only those with one of these words")
+    parser.add_argument("--seconds", type=float, default=60, help="for each contestant")
+    parser.add_argument("--warm-up", type=float, default=15, help="seconds before, not counted")
+    parser.add_argument("--turns", type=int, default=3, help="parts that the seconds are cut into")
+    parser.add_argument("--work", type=Path, default=WORK, help="where environments are made")
+    parser.add_argument("--core", type=int, default=0, help="the core that all run on")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    parser.add_argument("--dev-loss", type=int, metavar="EPOCHS", help="dev losses of ours instead")
+    parser.add_argument("--json", type=Path, help="write all figures here too")
+    options = parser.parse_args()
+    options.work = options.work.resolve()
+    usual = [name for name in ROWS if options.device == "cuda" or name not in GENERATED]
+    names = options.only or usual
+    if options.device == "cpu" and set(names) & set(GENERATED):
+        parser.error("the row base is for a GPU: its batches take tens of gigabytes")
+    text = prepare(options.data, options.work / "corpus")
+    if options.dev_loss:
+        dev_losses([name for name in names if name not in GENERATED], text, options)
+        return
+    figures = {}
+    for name in names:
+        read = generate(options.work / "generated") if name in GENERATED else text
+        place = Place(read.folder, options.work, options.device, options.core)
+        measured = measure(ROWS[name], place, options)
+        table(ROWS[name].title, measured)
+        shares(measured)
+        figures[name] = {each.name: each.facts() for each in measured}
+    if options.json:
+        options.json.write_text(json.dumps(figures, indent=1), encoding="utf8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,203 @@
+"""Transformers as CTranslate2 models: the same weights under that engine's names.
+
+CTranslate2 multiplies queries by one number, has a table of positions or turns queries and keys by
+them, and stores queries, keys and values of self-attention in one matrix, as ours does. So every
+score that is a product goes there; others have no place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from ctranslate2.specs import TransformerSpec
+from ctranslate2.specs.common_spec import Activation
+from ctranslate2.specs.transformer_spec import TransformerDecoderSpec, TransformerEncoderSpec
+from torch import nn
+
+from regard.attention import Attention, General
+from regard.attention.fused_dot import dot_scale
+from regard.attention.multihead import Heads
+from regard.data.special import END, PAD, SPECIAL, START, UNKNOWN
+from regard.errors import UserError
+from regard.layers.positions import Learned, Positions, Rotary
+from regard.layers.residual import PreNorm, Residual
+from regard.models.memory import top_layer
+from regard.models.seq2seq import Seq2Seq
+from regard.models.transformer import TransformerDecoder, TransformerEncoder
+from regard.shapes import Float, Tensor
+
+LONGEST = 2048
+"""Positions that are written where a formula gives any number of them."""
+ACTIVATIONS = {"relu": Activation.RELU, "gelu": Activation.GELU}
+
+
+@dataclass(frozen=True)
+class Vocabularies:
+    """Every piece of both sides in the order of its number, and whether sources end with END."""
+
+    source: Sequence[str]
+    target: Sequence[str]
+    ends_sources: bool
+
+
+def save_transformer(model: Seq2Seq, vocabularies: Vocabularies, folder: Path) -> None:
+    """Write what `ctranslate2.Translator` loads; UserError naming what has no form there."""
+    spec = transformer_spec(model, vocabularies)
+    spec.validate()
+    spec.optimize()
+    spec.save(str(folder))
+
+
+def transformer_spec(model: Seq2Seq, vocabularies: Vocabularies) -> TransformerSpec:
+    """The model with CTranslate2's names; UserError naming what has no form there."""
+    encoder, decoder = model.encoder, model.decoder
+    if not isinstance(encoder, TransformerEncoder) or not isinstance(decoder, TransformerDecoder):
+        raise UserError(
+            "--to ctranslate2 writes Transformers, and this is another model: give --to onnx for a "
+            "recurrent one"
+        )
+    if model.remember is not top_layer:
+        raise UserError(
+            "--to ctranslate2 writes models that look at the top layer, and this looks beside"
+        )
+    spec = TransformerSpec(_encoder(encoder), _decoder(decoder))
+    spec.register_source_vocabulary(list(vocabularies.source))
+    spec.register_target_vocabulary(list(vocabularies.target))
+    # Without an <unk> nothing is unknown: any special token will do.
+    known = SPECIAL[UNKNOWN] in vocabularies.source
+    spec.config.unk_token = SPECIAL[UNKNOWN] if known else SPECIAL[PAD]
+    spec.config.bos_token = spec.config.decoder_start_token = SPECIAL[START]
+    spec.config.eos_token = SPECIAL[END]
+    spec.config.add_source_eos = vocabularies.ends_sources
+    spec.config.layer_norm_epsilon = encoder.layers[0].around_self.norm.eps
+    return spec
+
+
+def _encoder(encoder: TransformerEncoder) -> TransformerEncoderSpec:
+    layers = encoder.layers
+    spec = TransformerEncoderSpec(
+        len(layers),
+        layers[0].self_attention.heads.num_heads,
+        **_common(layers[0].around_self, layers[0].feed_forward, encoder.embedder.positions),
+    )
+    _positions(spec, encoder.embedder.positions, encoder.embedder.embedding.embedding_dim)
+    spec.embeddings[0].weight = _array(encoder.embedder.embedding.weight)
+    for written, layer in zip(spec.layer, layers, strict=True):
+        _self_attention(written.self_attention, layer.self_attention, layer.around_self)
+        _feed_forward(written.ffn, layer.feed_forward, layer.around_feed_forward)
+    _last_norm(spec, encoder.norm)
+    return spec
+
+
+def _decoder(decoder: TransformerDecoder) -> TransformerDecoderSpec:
+    layers = decoder.layers
+    spec = TransformerDecoderSpec(
+        len(layers),
+        layers[0].self_attention.heads.num_heads,
+        **_common(layers[0].around_self, layers[0].feed_forward, decoder.embedder.positions),
+    )
+    _positions(spec, decoder.embedder.positions, decoder.embedder.embedding.embedding_dim)
+    spec.embeddings.weight = _array(decoder.embedder.embedding.weight)
+    for written, layer in zip(spec.layer, layers, strict=True):
+        _self_attention(written.self_attention, layer.self_attention, layer.around_self)
+        _cross_attention(written.attention, layer.cross_attention, layer.around_cross)
+        _feed_forward(written.ffn, layer.feed_forward, layer.around_feed_forward)
+    _last_norm(spec, decoder.norm)
+    _linear(spec.projection, decoder.projection)
+    return spec
+
+
+def _common(residual: Residual, network: Any, positions: Positions) -> dict[str, Any]:
+    rotary = {"rotary_dim": 0, "rotary_interleave": True} if isinstance(positions, Rotary) else {}
+    return {
+        "pre_norm": isinstance(residual, PreNorm),
+        "activation": ACTIVATIONS[network.activation],
+        **rotary,
+    }
+
+
+def _positions(spec: Any, positions: Positions, size: int) -> None:
+    """What is added to embeddings, as a table."""
+    if isinstance(positions, Rotary):
+        return
+    longest = len(positions.table) if isinstance(positions, Learned) else LONGEST
+    with torch.no_grad():
+        table = positions.add(torch.zeros(1, longest, size), range(longest))
+    spec.position_encodings.encodings = _array(table[0])
+
+
+def _self_attention(spec: Any, module: Any, residual: Residual) -> None:
+    weight, bias = module.projection.weight, module.projection.bias
+    queries, (key, key_bias), values = zip(weight.chunk(3), bias.chunk(3), strict=True)
+    keys = _keys(module.heads, key, key_bias)
+    joined = [torch.cat(parts) for parts in zip(queries, keys, values, strict=True)]
+    spec.linear[0].weight, spec.linear[0].bias = map(_array, joined)
+    _linear(spec.linear[1], module.heads.output)
+    _around(spec, module.heads, residual)
+
+
+def _cross_attention(spec: Any, module: Any, residual: Residual) -> None:
+    _linear(spec.linear[0], module.query)
+    keys = _keys(module.heads, module.key.weight, module.key.bias)
+    values = (module.value.weight, module.value.bias)
+    joined = [torch.cat(parts) for parts in zip(keys, values, strict=True)]
+    spec.linear[1].weight, spec.linear[1].bias = map(_array, joined)
+    _linear(spec.linear[2], module.heads.output)
+    _around(spec, module.heads, residual)
+
+
+def _keys(
+    heads: Heads, weight: Float[Tensor, "size input"], bias: Float[Tensor, "size"]
+) -> tuple[Tensor, Tensor]:
+    """The projection to keys, together with what the score itself multiplies them by."""
+    score = heads.attention.score
+    if not isinstance(score, General):
+        return weight, bias
+    parts = weight.unflatten(0, (heads.num_heads, -1)), bias.unflatten(0, (heads.num_heads, -1))
+    return (score.key.weight @ parts[0]).flatten(0, 1), (parts[1] @ score.key.weight.mT).flatten()
+
+
+def _around(spec: Any, heads: Heads, residual: Residual) -> None:
+    spec.queries_scale = np.float32(_scale(heads.attention, heads))
+    _norm(spec.layer_norm, residual.norm)
+
+
+def _scale(attends: Attention, heads: Heads) -> float:
+    scale = dot_scale(
+        attends.score, attends.normaliser, heads.output.in_features // heads.num_heads
+    )
+    if scale is None:
+        raise UserError(
+            f"--to ctranslate2 writes attention by the softmax of a product, but this model's is "
+            f"by {type(attends.normaliser).__name__.lower()} of {type(attends.score).__name__}: "
+            "its kernels have no such form"
+        )
+    return scale
+
+
+def _feed_forward(spec: Any, module: Any, residual: Residual) -> None:
+    _linear(spec.linear_0, module.inner)
+    _linear(spec.linear_1, module.outer)
+    _norm(spec.layer_norm, residual.norm)
+
+
+def _last_norm(spec: Any, norm: nn.Module) -> None:
+    if isinstance(norm, nn.LayerNorm):
+        _norm(spec.layer_norm, norm)
+
+
+def _norm(spec: Any, norm: nn.LayerNorm) -> None:
+    spec.gamma, spec.beta = _array(norm.weight), _array(norm.bias)
+
+
+def _linear(spec: Any, linear: nn.Linear) -> None:
+    spec.weight, spec.bias = _array(linear.weight), _array(linear.bias)
+
+
+def _array(tensor: Tensor) -> np.ndarray:
+    return tensor.detach().float().cpu().contiguous().numpy()

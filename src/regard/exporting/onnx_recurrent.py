@@ -1,0 +1,335 @@
+"""Recurrent models as two ONNX graphs: the encoder with all that is done once a source, and one
+step of the decoder.
+
+    encoder    source, lengths                -> hidden, (cell), (fed), (keys, values)
+    decoder    token, hidden, (cell), (fed),  -> logits, next_hidden, (next_cell), (next_fed),
+               (keys, values, lengths)           (weights)
+
+What stands in brackets is there where the model has it. The graphs are written operator by operator
+from the same equations as `models/recurrent.py`; nothing is traced, so that batches and lengths may
+have any size.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+import onnx
+import torch
+from onnx import TensorProto
+from torch import nn
+
+from regard import attention
+from regard.attention import Attention, Softmax
+from regard.attention.scores import AdditiveScore
+from regard.errors import UserError
+from regard.exporting.graph import Axes, Graph
+from regard.layers.cells import CellKind
+from regard.layers.recurrent import RecurrentStack
+from regard.models.bridge import Bridge, CopyBridge, LinearBridge, ZeroBridge
+from regard.models.feeding import ContextFeeding, Feeding
+from regard.models.memory import top_layer
+from regard.models.output import DeepOutput, LinearOutput, Output, TanhOutput
+from regard.models.recurrent import (
+    BahdanauDecoder,
+    LuongDecoder,
+    PlainDecoder,
+    RecurrentDecoder,
+    RecurrentEncoder,
+)
+from regard.models.seq2seq import Seq2Seq
+from regard.shapes import Float, Tensor
+
+OPERATORS: dict[CellKind, str] = {"elman": "RNN", "gru": "GRU", "lstm": "LSTM"}
+GATES: dict[CellKind, tuple[int, ...]] = {"elman": (0,), "gru": (1, 0, 2), "lstm": (0, 3, 1, 2)}
+"""Where each of ONNX's gates is in torch's weights. ONNX has update, reset, new for the GRU; in,
+out, forget, new for the LSTM."""
+BATCH, SOURCE = "batch", "source"
+LEAST_NORM = 1e-12
+"""What torch divides a shorter vector by."""
+
+
+@dataclass(frozen=True)
+class OnnxModels:
+    """The two graphs of a model."""
+
+    encoder: onnx.ModelProto
+    decoder: onnx.ModelProto
+
+
+def export_recurrent(model: Seq2Seq) -> OnnxModels:
+    """Write both graphs; UserError naming what has no form there."""
+    encoder, decoder = model.encoder, model.decoder
+    if not isinstance(encoder, RecurrentEncoder) or not isinstance(decoder, RecurrentDecoder):
+        raise UserError(
+            "--to onnx writes recurrent models, and this is another: give --to ctranslate2 for a "
+            "Transformer"
+        )
+    if model.remember is not top_layer:
+        raise UserError("--to onnx writes models that look at the top layer, and this looks beside")
+    if not isinstance(decoder, PlainDecoder):
+        _check(decoder.attention)
+    return OnnxModels(_write_encoder(encoder, decoder), _write_step(encoder, decoder))
+
+
+def _check(attends: Attention) -> None:
+    if not isinstance(attends.normaliser, Softmax):
+        raise UserError(
+            "--to onnx writes attention by softmax, but this model's model.attention.normaliser is "
+            f"{type(attends.normaliser).__name__.lower()}, which has no operator there"
+        )
+
+
+def _write_encoder(encoder: RecurrentEncoder, decoder: RecurrentDecoder) -> onnx.ModelProto:
+    graph = Graph("encoder")
+    embedded = graph("Gather", graph.weight(encoder.embedding.weight), "source")
+    states, hidden, cell = _read(graph, encoder.stack, embedded)
+    outputs = _bridge(graph, decoder, hidden, cell)
+    if not isinstance(decoder, PlainDecoder):
+        size, score = encoder.stack.size, decoder.attention.score
+        keys = _prepare(graph, score, states)
+        outputs["keys"] = (keys, (BATCH, SOURCE, _key_size(score, size)))
+        outputs["values"] = (states, (BATCH, SOURCE, size))
+    if isinstance(decoder, LuongDecoder) and decoder.feeding.size:
+        outputs["fed"] = (_zeros(graph, decoder.feeding.size), (BATCH, decoder.feeding.size))
+    inputs = {
+        "source": (TensorProto.INT64, (BATCH, SOURCE)),
+        "lengths": (TensorProto.INT64, (BATCH,)),
+    }
+    return graph.model(inputs, outputs)
+
+
+def _read(graph: Graph, stack: RecurrentStack, embedded: str) -> tuple[str, str, str | None]:
+    """The top layer's states, and every layer's last ones: "batch layer hidden"."""
+    below = graph("Transpose", embedded, perm=[1, 0, 2])
+    lengths = graph("Cast", "lengths", to=TensorProto.INT32)
+    hidden: list[str] = []
+    cell: list[str] = []
+    for layer in _layers(stack):
+        states, *ends = _recur(graph, stack.kind, layer, [below, lengths])
+        # position direction batch hidden -> position batch (direction hidden)
+        beside = graph("Transpose", states, perm=[0, 2, 1, 3])
+        below = graph("Reshape", beside, graph.constant([0, 0, -1]))
+        for end, kept in zip(ends, (hidden, cell), strict=False):
+            flat = graph("Transpose", end, perm=[1, 0, 2])
+            kept.append(graph("Reshape", flat, graph.constant([0, 1, -1])))
+    top = graph("Transpose", below, perm=[1, 0, 2])
+    joined = graph("Concat", *cell, axis=1) if cell else None
+    return top, graph("Concat", *hidden, axis=1), joined
+
+
+def _layers(stack: RecurrentStack) -> list[nn.RNNBase]:
+    return [cast(nn.RNNBase, layer) for layer in stack.layers]
+
+
+def _recur(graph: Graph, kind: CellKind, layer: nn.RNNBase, inputs: list[str]) -> list[str]:
+    """One layer: its states, and its last hidden state and, for an LSTM, cell. `inputs` are the
+    sequence, its lengths and, where it does not start from zero, the first states."""
+    sequence, *rest = inputs
+    weights = [graph.weight(_stacked(kind, layer, name)) for name in ("weight_ih", "weight_hh")]
+    biases = [_stacked(kind, layer, name) for name in ("bias_ih", "bias_hh")]
+    reset = {"linear_before_reset": 1} if kind == "gru" else {}  # torch's is of U h + b
+    return graph.several(
+        OPERATORS[kind],
+        [sequence, *weights, graph.weight(torch.cat(biases, dim=1)), *rest],
+        3 if kind == "lstm" else 2,
+        hidden_size=layer.hidden_size,
+        direction="bidirectional" if layer.bidirectional else "forward",
+        **reset,
+    )
+
+
+def _stacked(
+    kind: CellKind, layer: nn.RNNBase, name: str
+) -> Float[Tensor, "direction gates *size"]:
+    """A layer's weights of this name in ONNX's order of gates, a direction after the other."""
+    found = []
+    for direction in ("", "_reverse") if layer.bidirectional else ("",):
+        parts = getattr(layer, f"{name}_l0{direction}").detach().chunk(len(GATES[kind]))
+        found.append(torch.cat([parts[place] for place in GATES[kind]]))
+    return torch.stack(found)
+
+
+def _bridge(
+    graph: Graph, decoder: RecurrentDecoder, hidden: str, cell: str | None
+) -> dict[str, tuple[str, Axes]]:
+    """The decoder's first state. A decoder has a cell where its encoder has one."""
+    bridge, last = decoder.parts.bridge, {"hidden": hidden, "cell": cell}
+    return {
+        name: (_first(graph, bridge, name, ends), _state_axes(decoder))
+        for name, ends in last.items()
+        if ends is not None
+    }
+
+
+def _first(graph: Graph, bridge: Bridge, name: str, ends: str) -> str:
+    match bridge:
+        case CopyBridge():
+            return ends
+        case LinearBridge():
+            linear = bridge.cell if name == "cell" and bridge.cell else bridge.hidden
+            first = graph("Tanh", graph.flat_linear(graph("Flatten", ends), linear))
+            return graph("Reshape", first, graph.constant([0, *bridge.shape]))
+        case ZeroBridge():
+            return _zeros(graph, *bridge.shape)
+
+
+def _zeros(graph: Graph, *sizes: int) -> str:
+    """So many zeros for each source."""
+    shape = graph("Concat", graph("Shape", "lengths"), graph.constant(sizes), axis=0)
+    return graph("ConstantOfShape", shape)
+
+
+def _prepare(graph: Graph, score: object, states: str) -> str:
+    """What a score makes of keys, once a source."""
+    match score:
+        case attention.General():
+            return graph.product(states, score.key.weight)
+        case attention.Additive():
+            return graph.linear(states, score.key)
+        case attention.SharedAdditive():
+            return graph.linear(states, score.shared)
+        case attention.Concat():
+            keys = graph.product(states, score.joined.weight[:, score.query_size :])
+            return graph("Add", keys, graph.weight(score.joined.bias))
+        case attention.Cosine():
+            return _normalised(graph, states)
+        case attention.Dot() | attention.ScaledDot():
+            return states
+    raise UserError(f"--to onnx has no form of the score {type(score).__name__}")
+
+
+def _key_size(score: object, memory_size: int) -> int:
+    """How many numbers a prepared key has."""
+    match score:
+        case attention.General():
+            return score.key.out_features
+        case attention.Additive() | attention.SharedAdditive() | attention.Concat():
+            return score.vector.numel()
+    return memory_size
+
+
+def _normalised(graph: Graph, vectors: str) -> str:
+    squares = graph("ReduceSum", graph("Mul", vectors, vectors), graph.constant([-1]))
+    norm = graph("Max", graph("Sqrt", squares), graph.constant(LEAST_NORM, np.float32))
+    return graph("Div", vectors, norm)
+
+
+def _write_step(encoder: RecurrentEncoder, decoder: RecurrentDecoder) -> onnx.ModelProto:
+    graph, parts = Graph("decoder"), decoder.parts
+    inputs: dict[str, tuple[int, Axes]] = {"token": (TensorProto.INT64, (BATCH,))}
+    inputs["hidden"] = (TensorProto.FLOAT, _state_axes(decoder))
+    if parts.stack.kind == "lstm":
+        inputs["cell"] = (TensorProto.FLOAT, _state_axes(decoder))
+    embedded = graph("Gather", graph.weight(parts.embedding.weight), "token")
+    context = weights = None
+    match decoder:
+        case BahdanauDecoder():
+            asking = graph("Gather", "hidden", graph.constant(-1), axis=1)
+            context, weights = _attend(graph, decoder.attention, asking)
+            entered = graph("Concat", embedded, context, axis=1)
+            hidden, outputs = _advance(graph, decoder, entered)
+        case LuongDecoder():
+            entered = graph("Concat", embedded, "fed", axis=1) if decoder.feeding.size else embedded
+            hidden, outputs = _advance(graph, decoder, entered)
+            context, weights = _attend(graph, decoder.attention, hidden)
+        case PlainDecoder():
+            hidden, outputs = _advance(graph, decoder, embedded)
+    features = _features(graph, parts.output, hidden, context, embedded)
+    logits = graph.flat_linear(features, parts.projection)
+    outputs = {"logits": (logits, (BATCH, parts.projection.out_features)), **outputs}
+    if isinstance(decoder, LuongDecoder) and decoder.feeding.size:
+        inputs["fed"] = (TensorProto.FLOAT, (BATCH, decoder.feeding.size))
+        outputs["next_fed"] = (_fed(decoder.feeding, context, features), inputs["fed"][1])
+    if not isinstance(decoder, PlainDecoder) and weights is not None:
+        size = encoder.stack.size
+        keys = _key_size(decoder.attention.score, size)
+        inputs["keys"] = (TensorProto.FLOAT, (BATCH, SOURCE, keys))
+        inputs["values"] = (TensorProto.FLOAT, (BATCH, SOURCE, size))
+        inputs["lengths"] = (TensorProto.INT64, (BATCH,))
+        outputs["weights"] = (weights, (BATCH, SOURCE))
+    return graph.model(inputs, outputs)
+
+
+def _state_axes(decoder: RecurrentDecoder) -> Axes:
+    stack = decoder.parts.stack
+    return (BATCH, stack.num_layers, stack.size)
+
+
+def _advance(
+    graph: Graph, decoder: RecurrentDecoder, entered: str
+) -> tuple[str, dict[str, tuple[str, Axes]]]:
+    """One step of every layer: the top one's new state, and the states to go on from."""
+    stack = decoder.parts.stack
+    below, names = entered, ["hidden", "cell"][: 2 if stack.kind == "lstm" else 1]
+    ends: dict[str, list[str]] = {name: [] for name in names}
+    for number, layer in enumerate(_layers(stack)):
+        place = graph.constant([number])
+        starts = [
+            graph("Transpose", graph("Gather", name, place, axis=1), perm=[1, 0, 2])
+            for name in names
+        ]
+        step = [graph.unsqueeze(below, 0), "", *starts]  # "" are the lengths, all of them one
+        _, *found = _recur(graph, stack.kind, layer, step)
+        for name, end in zip(names, found, strict=True):
+            ends[name].append(graph("Transpose", end, perm=[1, 0, 2]))
+        below = graph.squeeze(found[0], 0)
+    outputs = {
+        f"next_{name}": (graph("Concat", *ends[name], axis=1), _state_axes(decoder))
+        for name in names
+    }
+    return below, outputs
+
+
+def _attend(graph: Graph, attends: Attention, queries: str) -> tuple[str, str]:
+    """The context of one query a source, and its weights on the source's positions."""
+    scores = _score(graph, attends.score, queries)
+    temperature = getattr(attends.normaliser, "temperature", 1.0)
+    scores = graph("Div", scores, graph.constant(temperature, np.float32))
+    num_positions = graph("Gather", graph("Shape", "keys"), graph.constant(1))
+    positions = graph("Range", graph.constant(0), num_positions, graph.constant(1))
+    seen = graph("Less", graph.unsqueeze(positions, 0), graph.unsqueeze("lengths", 1))
+    hidden = graph.constant(np.finfo(np.float32).min, np.float32)
+    weights = graph("Softmax", graph("Where", seen, scores, hidden), axis=1)
+    context = graph("MatMul", graph.unsqueeze(weights, 1), "values")
+    return graph.squeeze(context, 1), weights
+
+
+def _score(graph: Graph, score: object, queries: str) -> str:
+    """One number for every source position: "batch source"."""
+    if isinstance(score, AdditiveScore):
+        asking = graph.unsqueeze(graph.product(queries, score.query_weight), 1)
+        summed = graph("Tanh", graph("Add", asking, "keys"))
+        return graph("MatMul", summed, graph.weight(score.vector))
+    if isinstance(score, attention.Cosine):
+        queries = _normalised(graph, queries)
+    dots = graph.squeeze(graph("MatMul", "keys", graph.unsqueeze(queries, 2)), 2)
+    if isinstance(score, attention.ScaledDot):
+        size = graph("Cast", graph("Gather", graph("Shape", queries), graph.constant(1)), to=1)
+        return graph("Div", dots, graph("Sqrt", size))
+    return dots
+
+
+def _features(graph: Graph, output: Output, hidden: str, context: str | None, embedded: str) -> str:
+    contexts = [] if context is None else [context]
+    match output:
+        case DeepOutput():
+            joined = graph("Concat", hidden, embedded, *contexts, axis=1)
+            pairs = graph.flat_linear(joined, output.joined)
+            shape = graph.constant([0, output.feature_size, 2])
+            return graph("ReduceMax", graph("Reshape", pairs, shape), axes=[2], keepdims=0)
+        case TanhOutput():
+            joined = graph("Concat", *contexts, hidden, axis=1)
+            return graph("Tanh", graph.flat_linear(joined, output.joined))
+        case LinearOutput():
+            return graph("Concat", *contexts, hidden, axis=1)
+
+
+def _fed(feeding: Feeding, context: str | None, features: str) -> str:
+    match feeding:
+        case ContextFeeding() if context is not None:
+            return context
+        case _:
+            return features

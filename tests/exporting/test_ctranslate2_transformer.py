@@ -1,0 +1,100 @@
+"""What CTranslate2 makes of a Transformer's weights gives the model's own probabilities."""
+
+import pytest
+import torch
+
+from regard.build import build_model
+from regard.config import AttentionConfig, RecurrentConfig, TransformerConfig
+from regard.data.batch import pair_batch
+from regard.data.special import SPECIAL
+from regard.errors import UserError
+from regard.models.memory import first_and_last
+from regard.search import forced
+
+ctranslate2 = pytest.importorskip("ctranslate2")
+exporting = pytest.importorskip("regard.exporting.ctranslate2_transformer")
+
+SOURCE = exporting.Vocabularies([*SPECIAL, *"abcdefghi"], [*SPECIAL, *"ABCDEFGHIJKLM"], True)
+SOURCES = [[4, 5, 6, 7, 2], [8, 2], [9, 10, 11, 4, 5, 6, 2]]
+TARGETS = [[4, 5, 6, 9, 2], [7, 2], [5, 5, 5, 16, 12, 2]]
+
+MODELS = {
+    "pre": {},
+    "post": dict(norm="post"),
+    "learned": dict(positions="learned", longest=31),
+    "rotary": dict(positions="rotary"),
+    "gelu": dict(activation="gelu"),
+    "fewer layers to write": dict(decoder_layers=1),
+    "tied": dict(tied="output"),
+}
+MODELS |= {
+    name: dict(attention=AttentionConfig(score=name, temperature=0.7))
+    for name in ("dot", "scaled_dot", "general")
+}
+
+
+def build(num_source=13, num_target=17, **changes):
+    torch.manual_seed(5)
+    given = dict(size=20, heads=2, layers=2, feed_forward=29) | changes
+    model = build_model(TransformerConfig(**given), num_source, num_target)
+    for parameter in model.parameters():  # biases that start at zero could be lost unseen
+        torch.nn.init.normal_(parameter, std=0.4)
+    return model.eval()
+
+
+def texts(vocabulary, sentences):
+    """Pieces without the end, which CTranslate2 puts there itself."""
+    return [[vocabulary[number] for number in sentence[:-1]] for sentence in sentences]
+
+
+def log_probabilities(model, vocabularies, folder):
+    """Of every target's tokens, by CTranslate2."""
+    exporting.save_transformer(model, vocabularies, folder)
+    translator = ctranslate2.Translator(str(folder), compute_type="float32", intra_threads=1)
+    sources, targets = texts(vocabularies.source, SOURCES), texts(vocabularies.target, TARGETS)
+    return [each.log_probs for each in translator.score_batch(sources, targets)]
+
+
+@pytest.mark.parametrize("changes", MODELS.values(), ids=MODELS)
+def test_probabilities_are_those_of_the_model(changes, tmp_path):
+    model = build(**changes)
+    batch = pair_batch(SOURCES, TARGETS)
+    ours = forced(
+        model.decoder, model.encode(batch.source), batch.inputs, batch.outputs, batch.mask
+    )
+    found = log_probabilities(model, SOURCE, tmp_path)
+    for row, target, values in zip(ours.log_probabilities, TARGETS, found, strict=True):
+        torch.testing.assert_close(torch.tensor(values), row[: len(target)], rtol=1e-5, atol=1e-5)
+
+
+def test_one_vocabulary_for_both_sides_is_stored_once(tmp_path):
+    pieces = [*SPECIAL, *"abcdefghi"]
+    model = build(13, 13, tied="all")
+    exporting.save_transformer(model, exporting.Vocabularies(pieces, pieces, True), tmp_path)
+    assert (tmp_path / "shared_vocabulary.json").exists()
+    weights = sum(parameter.numel() for parameter in model.parameters())
+    positions = exporting.LONGEST * 20
+    assert (tmp_path / "model.bin").stat().st_size < 4 * (weights + positions) + 10_000
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        (dict(score="additive"), "softmax of Additive"),
+        (dict(score="cosine"), "softmax of Cosine"),
+        (dict(score="scaled_dot", normaliser="sparsemax"), "sparsemax of ScaledDot"),
+    ],
+)
+def test_attention_without_a_form_there_is_named(given, named):
+    model = build(attention=AttentionConfig(size=11, **given))
+    with pytest.raises(UserError, match=named):
+        exporting.transformer_spec(model, SOURCE)
+
+
+def test_other_models_are_refused():
+    with pytest.raises(UserError, match="--to onnx"):
+        exporting.transformer_spec(build_model(RecurrentConfig(), 13, 17), SOURCE)
+    model = build()
+    model.remember = first_and_last
+    with pytest.raises(UserError, match="top layer"):
+        exporting.transformer_spec(model, SOURCE)

@@ -1,0 +1,137 @@
+"""The graphs of recurrent models give the numbers of the models, in onnxruntime."""
+
+import numpy as np
+import pytest
+import torch
+
+from regard.build import build_model
+from regard.config import AttentionConfig, RecurrentConfig, TransformerConfig
+from regard.data.batch import pad
+from regard.errors import UserError
+from regard.models.memory import first_and_last
+
+onnxruntime = pytest.importorskip("onnxruntime")
+export_recurrent = pytest.importorskip("regard.exporting.onnx_recurrent").export_recurrent
+
+SOURCES = [[4, 5, 6, 7, 8, 2], [9, 10, 2], [11, 2]]
+NUM_SOURCE, NUM_TARGET = 13, 17
+
+MODELS = {
+    f"{cell}, {wiring}": dict(cell=cell, wiring=wiring)
+    for cell in ("elman", "gru", "lstm")
+    for wiring in ("bahdanau", "luong", "plain")
+}
+MODELS |= {
+    f"fed by {name}": dict(wiring="luong", feeding=name) for name in ("context", "attentional")
+}
+MODELS |= {f"{name} output": dict(output=name) for name in ("linear", "tanh", "deep")}
+MODELS |= {"deep, plain": dict(output="deep", wiring="plain")}
+MODELS |= {f"{name} bridge": dict(bridge=name) for name in ("copy", "zero")}
+MODELS |= {
+    "layers": dict(layers=3, cell="gru"),
+    "both directions": dict(bidirectional=True, layers=2),
+    "elman both ways": dict(bidirectional=True, cell="elman"),
+    "another size": dict(bidirectional=True, encoder_hidden=5, wiring="bahdanau"),
+    "tied": dict(tied="output", embedding=7),
+}
+SCORES = {
+    name: dict(attention=AttentionConfig(score=name, size=11, temperature=0.5))
+    for name in ("dot", "scaled_dot", "general", "additive", "concat", "shared_additive", "cosine")
+}
+
+
+def build(**changes):
+    torch.manual_seed(3)
+    given = dict(hidden=7, embedding=5, attention=AttentionConfig(size=11)) | changes
+    model = build_model(RecurrentConfig(**given), NUM_SOURCE, NUM_TARGET)
+    for parameter in model.parameters():  # biases that start at zero could be lost unseen
+        torch.nn.init.normal_(parameter, std=0.5)
+    return model.eval()
+
+
+class Session:
+    """A graph in onnxruntime that takes and gives arrays by name."""
+
+    def __init__(self, model):
+        self.session = onnxruntime.InferenceSession(
+            model.SerializeToString(), providers=["CPUExecutionProvider"]
+        )
+        self.inputs = {each.name for each in self.session.get_inputs()}
+        self.outputs = [each.name for each in self.session.get_outputs()]
+
+    def __call__(self, **given):
+        found = self.session.run(None, {name: given[name] for name in self.inputs})
+        return dict(zip(self.outputs, found, strict=True))
+
+
+def encode(session, sources):
+    tokens = pad(sources)
+    lengths = tokens.mask.sum(dim=1).numpy()
+    found = session(source=tokens.ids.numpy(), lengths=lengths)
+    return {**found, "lengths": lengths}
+
+
+def go_on(given, found):
+    return given | {name.removeprefix("next_"): array for name, array in found.items()}
+
+
+def close(array, tensor):
+    np.testing.assert_allclose(array, tensor.detach().numpy(), rtol=1e-4, atol=1e-5)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("changes", [*MODELS.values(), *SCORES.values()], ids=[*MODELS, *SCORES])
+def test_encoder_and_steps_are_those_of_the_model(changes):
+    model = build(**changes)
+    graphs = export_recurrent(model)
+    encoder, decoder = Session(graphs.encoder), Session(graphs.decoder)
+    given = encode(encoder, SOURCES)
+    memories = model.encode(pad(SOURCES))
+    state = model.decoder.start(memories)
+    close(given["hidden"], state.hidden[:, 0])
+    if state.cell is not None:
+        close(given["cell"], state.cell[:, 0])
+    if "values" in given:
+        close(given["values"], memories[0].values)
+        assert given.get("fed", np.zeros((3, 0))).shape == state.fed[:, 0].shape
+    for tokens in ([1, 1, 1], [4, 5, 6], [16, 3, 9]):
+        found = decoder(token=np.array(tokens), **given)
+        output, state = model.decoder.step(torch.tensor(tokens)[:, None], state, need_weights=True)
+        close(found["logits"], model.decoder.project(output.features)[:, 0])
+        close(found["next_hidden"], state.hidden[:, 0])
+        if output.attention:
+            close(found["weights"], output.attention[0].weights[:, 0, 0, 0])
+            assert found["weights"][1, 3:].max() == 0
+        given = go_on(given, found)
+
+
+def test_any_batch_and_any_length_go_through_one_graph():
+    session = Session(export_recurrent(build(bidirectional=True)).encoder)
+    alone = [encode(session, [source]) for source in SOURCES]
+    together = encode(session, SOURCES)
+    for number, source in enumerate(SOURCES):
+        for name in ("keys", "values"):
+            part = together[name][number, : len(source)]
+            np.testing.assert_allclose(part, alone[number][name][0], rtol=1e-5, atol=1e-6)
+
+
+def test_a_weight_that_is_used_twice_is_stored_once():
+    graphs = export_recurrent(build(tied="output", embedding=7))
+    sizes = [list(each.dims) for each in graphs.decoder.graph.initializer]
+    assert sizes.count([NUM_TARGET, 7]) == 1
+
+
+@pytest.mark.parametrize("normaliser", ["sparsemax", "entmax15"])
+def test_what_has_no_operator_is_named(normaliser):
+    with pytest.raises(UserError, match=normaliser):
+        export_recurrent(build(attention=AttentionConfig(normaliser=normaliser)))
+
+
+def test_other_models_are_refused():
+    config = TransformerConfig(size=8, heads=2, layers=1, feed_forward=16)
+    with pytest.raises(UserError, match="--to ctranslate2"):
+        export_recurrent(build_model(config, NUM_SOURCE, NUM_TARGET))
+    model = build()
+    model.remember = first_and_last
+    with pytest.raises(UserError, match="top layer"):
+        export_recurrent(model)
