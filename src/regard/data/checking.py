@@ -11,7 +11,8 @@ from itertools import chain
 
 import numpy as np
 
-from regard.data.text import Corpus, Pair, numbers_of, same_text
+from regard.data.held_out import same_text
+from regard.data.text import Corpus, Pair, numbers_of
 from regard.data.tokenizer import SUBWORDS, Tokenizer, TokenizerSettings
 
 CUTOFFS = (1, 2, 3, 5, 10)
