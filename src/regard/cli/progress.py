@@ -59,10 +59,10 @@ class PreparationView:
         if label != self._label:
             for task in self._bar.task_ids:
                 self._bar.remove_task(task)
-            self._bar.add_task(label, facts="pairs")
+            self._bar.add_task(label, total=total, completed=done, facts="pairs")
             self._label = label
             self._bar.start()
-        self._bar.update(self._bar.task_ids[-1], completed=done, total=total)
+        self._bar.update(self._bar.task_ids[-1], completed=done)
 
     def stop(self) -> None:
         if self._bar.live.is_started:

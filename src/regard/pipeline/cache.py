@@ -15,14 +15,14 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
-
-import tokenizers
 
 from regard import __version__
 from regard.data import encoded
 from regard.data.encoded import DamagedError, EncodedPairs, Encoding
+from regard.errors import UserError
 from regard.files import UnwritableError, make_folder, whole
 
 log = logging.getLogger(__name__)
@@ -37,11 +37,17 @@ NAME = re.compile(r"[0-9a-f]{32}\.")
 
 
 def cache_folder() -> Path:
-    """REGARD_CACHE, else regard in XDG_CACHE_HOME, else ~/.cache/regard."""
+    """REGARD_CACHE, else regard in XDG_CACHE_HOME, else ~/.cache/regard. UserError where there is
+    none of them."""
     if own := os.environ.get("REGARD_CACHE"):
         return Path(own)
     usual = os.environ.get("XDG_CACHE_HOME")
-    return (Path(usual) if usual else Path.home() / ".cache") / "regard"
+    try:
+        return (Path(usual) if usual else Path.home() / ".cache") / "regard"
+    except RuntimeError as error:
+        raise UserError(
+            "there is no home folder to keep encoded pairs in: set REGARD_CACHE to a folder"
+        ) from error
 
 
 @dataclass(frozen=True)
@@ -83,25 +89,30 @@ class Shelf:
             found = Kept(*encoded.read(path))
             _use(path)
             return found
-        if self._keep(path, lambda unfinished: encoded.write(unfinished, make)):
+        error = self._keep(path, lambda unfinished: encoded.write(unfinished, make))
+        if error is None:
             return Kept(*encoded.read(path), made=path)
+        log.warning(
+            "%s: the encoded pairs are held in memory and made anew by the next run. REGARD_CACHE "
+            "can name another folder",
+            error,
+        )
         return Kept(EncodedPairs.joined(make.parts()), make.about())
 
     def _path(self, name: str, facts: object) -> Path:
-        versions = FORMAT, __version__, tokenizers.__version__
+        versions = FORMAT, __version__, version("tokenizers")
         return self.folder / f"{_digest([versions, self.data, facts])[:32]}.{name}"
 
-    def _keep(self, path: Path, write: Callable[[Path], object]) -> bool:
-        """Write a file, and say so where that cannot be."""
+    def _keep(self, path: Path, write: Callable[[Path], object]) -> UnwritableError | None:
+        """Write a file; what stood in the way, if it did."""
         try:
             make_folder(self.folder)
             with whole(path) as unfinished:
                 write(unfinished)
         except UnwritableError as error:
-            log.warning("%s: the next run makes it anew; REGARD_CACHE can name a folder", error)
-            return False
+            return error
         self._tidy()
-        return True
+        return None
 
     def _tidy(self) -> None:
         """Remove what was not used for long, and what a killed process left unfinished."""
@@ -120,7 +131,7 @@ def _use(path: Path) -> None:
 
 
 def _json(content: object) -> str:
-    return json.dumps(content, sort_keys=True)  # all ASCII, as a path may hold what UTF-8 has not
+    return json.dumps(content)  # all ASCII, as a path may hold what UTF-8 has not
 
 
 def _digest(content: object) -> str:
