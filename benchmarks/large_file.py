@@ -5,12 +5,13 @@ first update of a first and of a later run, and target tokens a second.
 
 The pairs are made: words drawn by Zipf's law, each translated by another one. Every run is the
 command `regard train` in a process of its own, is stopped after so many updates, and is watched by
-its log and by /proc, so that it needs Linux. The later runs take turns, so that what else the
-machine does falls on all of them, and the median of their speeds is shown.
+its log and by /proc, so that it needs Linux. Speeds are by time of the processor and the later runs
+take turns, so that what else the machine does falls on none of them alone.
 """
 
 import argparse
 import json
+import math
 import os
 import signal
 import statistics
@@ -19,6 +20,7 @@ import sys
 import tempfile
 import time
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -67,10 +69,12 @@ class Run:
 
     seconds: float
     """From the start of the process to the end of the first update."""
+    processor_seconds: float
+    """The same in time of the processor."""
     peak: float
     """The most resident memory, in MB, pages of files included."""
     speed: float
-    """Target tokens a second, without the first updates."""
+    """Target tokens a second of the processor, without the first updates."""
 
 
 def train(data: Path, run: Path, updates: int) -> Run:
@@ -80,19 +84,35 @@ def train(data: Path, run: Path, updates: int) -> Run:
     process = subprocess.Popen(
         [*command, *OPTIONS], env=environment, stdout=subprocess.DEVNULL, start_new_session=True
     )
-    seconds, peak, lines = None, 0.0, 0
+    seen: list[tuple[int, float, float]] = []  # updates, seconds, those of the processor
+    peak = 0.0
     while process.poll() is None:
         peak = max(peak, resident(process.pid))
-        if lines <= updates:
-            lines = len(train_lines(run))
-            if lines and seconds is None:
-                seconds = time.perf_counter() - began
-            if lines > updates:
-                process.send_signal(signal.SIGINT)
-        time.sleep(0.05 if seconds is None else 0.5)
-    if seconds is None or process.returncode not in (0, 130):
-        raise SystemExit(f"{' '.join(command)} ended with {process.returncode}")
-    return Run(seconds, peak, speed(train_lines(run)))
+        done = len(train_lines(run))
+        if done and done <= updates and (not seen or done > seen[-1][0]):
+            seen.append((done, time.perf_counter() - began, processor_seconds(process.pid)))
+        if done > updates:
+            process.send_signal(signal.SIGINT)
+            process.wait()
+        time.sleep(0.02 if len(seen) < 2 else 0.2)
+    if len(seen) < 3 or process.returncode not in (0, 130):
+        raise SystemExit(f"{' '.join(command)} ended with {process.returncode} after {seen[-1:]}")
+    steady = [each for each in seen if each[0] > min(10, updates // 2)]
+    (first, _, started), (last, _, ended) = steady[0], steady[-1]
+    return Run(
+        seconds=seen[0][1],
+        processor_seconds=seen[0][2],
+        peak=peak,
+        speed=tokens(train_lines(run)[first - 1 : last]) / (ended - started),
+    )
+
+
+def processor_seconds(process: int) -> float:
+    try:
+        fields = Path(f"/proc/{process}/stat").read_text().rsplit(") ", 1)[1].split()
+    except OSError:
+        return math.nan
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def resident(process: int) -> float:
@@ -113,23 +133,23 @@ def train_lines(run: Path) -> list[dict[str, Any]]:
     return [line for line in map(json.loads, complete) if line["kind"] == "train"]
 
 
-def speed(lines: list[dict[str, Any]]) -> float:
-    first = min(10, len(lines) // 2)
-    pairs = list(zip(lines[first:], lines[first + 1 :], strict=False))
-    seconds = [line["seconds"] - before["seconds"] for before, line in pairs]
-    tokens = (
-        line["tokens_per_second"] * took for (_, line), took in zip(pairs, seconds, strict=True)
+def tokens(lines: list[dict[str, Any]]) -> float:
+    """Target tokens of these updates but the first."""
+    return sum(
+        line["tokens_per_second"] * (line["seconds"] - before["seconds"])
+        for before, line in pairwise(lines)
     )
-    return sum(tokens) / sum(seconds)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--pairs", type=int, nargs="+", default=[50_000, 500_000, 5_000_000])
-    parser.add_argument("--updates", type=int, default=200, help="of each run")
+    parser.add_argument("--updates", type=int, default=100, help="of each run")
     parser.add_argument("--rounds", type=int, default=3, help="later runs of each")
     parser.add_argument("--folder", type=Path, help="for files that are removed at the end")
     options = parser.parse_args()
+    # What a shell starts in the background ignores Ctrl-C, and so would the runs.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         files = {count: Path(folder) / f"{count}.tsv" for count in options.pairs}
         first, later = {}, {count: list[Run]() for count in files}
@@ -140,20 +160,21 @@ def main() -> None:
             for count, path in files.items():
                 run = Path(folder) / f"later-{number}-{count}"
                 later[count].append(train(path, run, options.updates))
-        print(
-            "| pairs | file | peak, first run | later | first update, first run | later | speed |"
-        )
-        print("|---|---|---|---|---|---|---|")
+        print("| pairs | file | peak: first run, later | first update: first run, later | speed |")
+        print("|---|---|---|---|---|")
         for count, path in files.items():
             runs = later[count]
             print(
                 f"| {count:,} | {path.stat().st_size / 1e6:,.0f} MB "
-                f"| {first[count].peak:,.0f} MB | {max(run.peak for run in runs):,.0f} MB "
-                f"| {first[count].seconds:,.1f} s "
-                f"| {statistics.median(run.seconds for run in runs):,.1f} s "
+                f"| {first[count].peak:,.0f}, {max(run.peak for run in runs):,.0f} MB "
+                f"| {in_words(first[count])}, {in_words(min(runs, key=lambda run: run.seconds))} "
                 f"| {statistics.median(run.speed for run in runs):,.0f} tokens/s |",
                 flush=True,
             )
+
+
+def in_words(run: Run) -> str:
+    return f"{run.seconds:,.0f} s ({run.processor_seconds:,.0f} s of the processor)"
 
 
 if __name__ == "__main__":
