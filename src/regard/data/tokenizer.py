@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import asdict, dataclass
 from itertools import accumulate
 from pathlib import Path
@@ -321,7 +323,7 @@ def _frequent(texts: Iterable[str], settings: TokenizerSettings) -> list[str]:
         special_tokens=[],
         show_progress=False,
     )
-    engine.train_from_iterator(texts, trainer)
+    _learn(engine, texts, trainer)
     return _in_order(engine)
 
 
@@ -335,7 +337,7 @@ def _bpe(texts: Iterable[str], settings: TokenizerSettings) -> models.Model:
         special_tokens=list(SPECIAL),
         show_progress=False,
     )
-    engine.train_from_iterator(_fitting(texts, size, settings), trainer)
+    _learn(engine, _fitting(texts, size, settings), trainer)
     return engine.model
 
 
@@ -346,10 +348,30 @@ def _unigram(texts: Iterable[str], settings: TokenizerSettings) -> models.Model:
     trainer = trainers.UnigramTrainer(
         vocab_size=size - len(SPECIAL), special_tokens=[], show_progress=False
     )
-    engine.train_from_iterator(_fitting(texts, size, settings), trainer)
+    _learn(engine, _fitting(texts, size, settings), trainer)
     learned = json.loads(engine.to_str())["model"]["vocab"]
     special = [(name, 0.0) for name in SPECIAL]
     return models.Unigram([*special, *map(tuple, learned)], unk_id=UNKNOWN)
+
+
+def _learn(engine: tokenizers.Tokenizer, texts: Iterable[str], trainer: trainers.Trainer) -> None:
+    """The library asks for texts from threads where Ctrl-C is not heard: it is waited for here."""
+    broken_off = threading.Event()
+
+    def unless_broken_off() -> Iterator[str]:
+        for text in texts:
+            if broken_off.is_set():
+                raise KeyboardInterrupt
+            yield text
+
+    with ThreadPoolExecutor(1) as pool:
+        try:
+            learning = pool.submit(engine.train_from_iterator, unless_broken_off(), trainer)
+            while not wait([learning], timeout=0.2).done:
+                pass
+        finally:
+            broken_off.set()
+    learning.result()
 
 
 def _fitting(texts: Iterable[str], size: int, settings: TokenizerSettings) -> Iterator[str]:
