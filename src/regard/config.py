@@ -74,6 +74,8 @@ class DataConfig:
     """The most source and target tokens of a batch, padding included."""
     batch_sentences: int | None = None
     """The most sentences of a batch."""
+    one_source_length: bool = False
+    """Batches of sources of the very same length, without padding; in small data, smaller ones."""
 
     def __post_init__(self) -> None:
         _check("data", self, 0, "dev_size", "test_size")

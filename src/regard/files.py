@@ -15,6 +15,10 @@ MODEL, LOG = "model.safetensors", "log.jsonl"
 """What whoever trains calls the weights and the log in a folder."""
 
 
+class UnwritableError(UserError):
+    """A file or a folder cannot be written or made."""
+
+
 @contextmanager
 def whole(path: Path) -> Iterator[Path]:
     """Where to write a file that takes the place of `path` when the block has ended well.
@@ -22,7 +26,7 @@ def whole(path: Path) -> Iterator[Path]:
     It is then on the disk, not only in memory: who is killed, or loses power, leaves the old file
     or the new one, and where the block fails the old one stays. Of several who write at once the
     last one's file stays, whole. Who may read the old file may read the new one. What is no file
-    (/dev/stdout, a pipe) is written to as it is. UserError where nothing can be written."""
+    (/dev/stdout, a pipe) is written to as it is. UnwritableError where nothing can be written."""
     try:
         if path.exists() and not path.is_file():
             yield path
@@ -32,17 +36,21 @@ def whole(path: Path) -> Iterator[Path]:
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise UserError(f"cannot write {path}: {error.strerror or error}") from error
+        raise UnwritableError(f"cannot write {path}: {error.strerror or error}") from error
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder and those above it; UserError where that cannot be."""
+    """Make a folder and those above it; UnwritableError where that cannot be."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except FileExistsError as error:
-        raise UserError(f"cannot make the folder {path}: there is a file of that name") from error
+        raise UnwritableError(
+            f"cannot make the folder {path}: there is a file of that name"
+        ) from error
     except OSError as error:
-        raise UserError(f"cannot make the folder {path}: {error.strerror or error}") from error
+        raise UnwritableError(
+            f"cannot make the folder {path}: {error.strerror or error}"
+        ) from error
 
 
 @contextmanager

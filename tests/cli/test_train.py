@@ -13,6 +13,7 @@ from rich.console import Console
 from regard import recipes
 from regard.cli import main, progress
 from regard.errors import UserError
+from regard.pipeline import splitting
 from regard.pipeline.folder import RunFolder
 from regard.pipeline.training import train
 from regard.training.schedule import Progress
@@ -276,3 +277,49 @@ def test_an_unknown_family_is_one_line(capsys, here):
     status, out, err = regard(capsys, "mine.tsv", "--model.family", "transfomer")
     assert (status, out, err.count("\n")) == (1, "", 1)
     assert "model.family is transfomer: there are recurrent, transformer" in err
+
+
+def test_a_large_file_is_kept_once_and_said(capsys, here, monkeypatch):
+    monkeypatch.setenv("REGARD_CACHE", str(here / "cache"))
+    monkeypatch.setattr(splitting, "LARGE", 0)
+    path = pairs(here / "data" / "large.tsv")
+    options = (path, *SMALL, "--training.epochs", "1")
+    _, first, _ = regard(capsys, *options)
+    _, second, _ = regard(capsys, *options, "--run", "again")
+    assert f"kept the encoded pairs in {here}/cache/" in first
+    assert "kept the encoded pairs" not in second
+    _, resumed, errors = regard(capsys, *options[:-1], "2", "--resume")
+    assert "kept the encoded pairs" not in resumed
+    assert errors == ""
+
+
+@pytest.mark.parametrize("unwritable", ["file/cache", "file"])
+def test_a_large_file_is_trained_on_where_nothing_can_be_kept(
+    capsys, here, monkeypatch, unwritable
+):
+    (here / "file").write_text("in the way")
+    monkeypatch.setenv("REGARD_CACHE", str(here / unwritable))
+    monkeypatch.setattr(splitting, "LARGE", 0)
+    path = pairs(here / "data" / "large.tsv")
+    status, output, _ = regard(capsys, path, *SMALL, "--training.epochs", "1")
+    assert status == 0
+    assert "kept" not in output
+
+
+def test_a_preparation_shows_what_is_being_done_and_leaves_nothing_on_the_screen(monkeypatch):
+    screen = io.StringIO()
+    monkeypatch.setattr(
+        progress, "Console", lambda **_: Console(file=screen, force_terminal=True, width=80)
+    )
+    with progress.PreparationView() as view:
+        view.stop()
+        assert screen.getvalue() == ""
+        view("reading", 8192, None)
+        view("encoding", 8192, 10_000)
+        view("encoding", 9000, 10_000)
+        view.stop()
+        shown = screen.getvalue()
+        assert "8192/?" in shown
+        assert "9000/10000" in shown
+        assert shown.endswith("\x1b[?25h\r\x1b[1A\x1b[2K")
+    assert screen.getvalue() == shown

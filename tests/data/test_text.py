@@ -21,8 +21,6 @@ from regard.data.text import (
     parse_pairs,
     read_lines,
     read_pairs,
-    same_text,
-    split_held_out,
 )
 from regard.errors import UserError
 
@@ -175,59 +173,6 @@ def test_the_standard_input_is_read_line_by_line(monkeypatch: pytest.MonkeyPatch
     lines = read_lines("-")
     assert next(lines) == "a"
     assert list(lines) == ["b"]
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "same"),
-    [
-        ("Run!", " run!  ", True),
-        ("Straße", "STRASSE", True),
-        ("caf\u00e9", "cafe\u0301", True),
-        ("a b", "a\tb", True),
-        ("a b", "ab", False),
-        ("Run!", "Run", False),
-    ],
-)
-def test_texts_are_the_same_up_to_case_and_form(one: str, other: str, same: bool) -> None:
-    assert (same_text(one) == same_text(other)) is same
-
-
-@st.composite
-def splits(draw: st.DrawFn) -> tuple[tuple[Pair, ...], tuple[int, int], int]:
-    """Pairs with one source of every length of group, so that parts can always be filled."""
-    sources = draw(st.lists(st.sampled_from("aAbBcdefg"), max_size=19)) + list("0123456789")
-    pairs = tuple(Pair(source, str(line), line) for line, source in enumerate(sources, start=1))
-    return pairs, (draw(st.integers(0, 5)), draw(st.integers(0, 5))), draw(st.integers(0, 99))
-
-
-@given(splits())
-@settings(max_examples=60, deadline=None)
-def test_no_source_is_in_two_parts(case: tuple[tuple[Pair, ...], tuple[int, int], int]) -> None:
-    pairs, sizes, seed = case
-    parts = split_held_out(pairs, sizes, seed)
-    assert (len(parts.dev), len(parts.test)) == sizes
-    assert sorted(sum(parts, ()), key=lambda pair: pair.line) == list(pairs)
-    for part in parts:
-        assert [pair.line for pair in part] == sorted(pair.line for pair in part)
-    train, dev, test = ({pair.source.lower() for pair in part} for part in parts)
-    assert len(train | dev | test) == len(train) + len(dev) + len(test)
-    assert split_held_out(pairs, sizes, seed) == parts
-
-
-def test_another_seed_holds_out_others() -> None:
-    pairs = tuple(Pair(f"s{line}", "t", line) for line in range(1, 98))
-    assert split_held_out(pairs, (11, 13), 1).dev != split_held_out(pairs, (11, 13), 2).dev
-
-
-def test_too_few_pairs_or_sources_are_refused() -> None:
-    pairs = tuple(Pair("same", str(line), line) for line in range(1, 8))
-    with pytest.raises(UserError, match="cannot hold out 5 and 3 of 7 pairs"):
-        split_held_out(pairs, (5, 3), 1)
-    with pytest.raises(UserError, match="only 1 different sources"):
-        split_held_out(pairs, (2, 0), 1)
-    with pytest.raises(UserError, match="-1"):
-        split_held_out(pairs, (-1, 0), 1)
-    assert split_held_out(pairs, (7, 0), 1).train == ()
 
 
 def test_many_lines_are_not_all_listed() -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
 import unicodedata
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -373,3 +376,27 @@ def test_a_word_is_known_with_and_without_a_space_before_it(kind: Kind) -> None:
         assert tokenizer.encode_batch([text, "she"])[0] == usual
     assert UNKNOWN in tokenizer.encode("she kissed nobody .").ids
     assert tokenizer.encode("she kissed nobody .").ids.count(UNKNOWN) == 1
+
+
+@pytest.mark.parametrize("kind", ["words", "bpe", "unigram"])
+def test_learning_can_be_interrupted(kind: Kind) -> None:
+    """The library asks for texts in threads that signals do not reach."""
+
+    def many() -> Iterator[str]:
+        for number in range(300_007):
+            if number == 1009:
+                os.kill(os.getpid(), signal.SIGINT)
+            yield f"text {number}"
+
+    with pytest.raises(KeyboardInterrupt):
+        Tokenizer.train(many(), TokenizerSettings(kind=kind))
+
+
+@pytest.mark.parametrize("kind", ["words", "bpe"])
+def test_an_error_among_the_texts_comes_through(kind: Kind) -> None:
+    def failing() -> Iterator[str]:
+        yield "text"
+        raise UserError("a file was changed")
+
+    with pytest.raises(UserError, match="a file was changed"):
+        Tokenizer.train(failing(), TokenizerSettings(kind=kind))

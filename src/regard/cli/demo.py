@@ -45,8 +45,8 @@ def run(arguments: list[str]) -> int:
     experiment = recipes.load(recipes.find("numbers"))
     resume = _clear(folder, experiment)
     say(experiment.about)
-    with watching() as begin:
-        end = train(experiment, options.run, resume=resume, begin=begin)
+    with watching() as (begin, watch):
+        end = train(experiment, options.run, resume=resume, begin=begin, watch=watch)
     if end.interrupted:
         say(f"saved; go on with: {shlex.join(['regard', 'demo', '--run', str(options.run)])}")
         return 130

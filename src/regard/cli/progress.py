@@ -40,6 +40,35 @@ def counting(label: str) -> Iterator[Callable[[int, int | None], None]]:
         yield progress
 
 
+class PreparationView:
+    """Watches data being prepared: a bar for what is being done, once there is something to tell.
+
+    As a context it takes the bar away however the preparation ended."""
+
+    def __init__(self) -> None:
+        self._bar = _bar(Console(stderr=True))
+        self._label = ""
+
+    def __enter__(self) -> PreparationView:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.stop()
+
+    def __call__(self, label: str, done: int, total: int | None) -> None:
+        if label != self._label:
+            for task in self._bar.task_ids:
+                self._bar.remove_task(task)
+            self._bar.add_task(label, total=total, completed=done, facts="pairs")
+            self._label = label
+            self._bar.start()
+        self._bar.update(self._bar.task_ids[-1], completed=done)
+
+    def stop(self) -> None:
+        if self._bar.live.is_started:
+            self._bar.stop()
+
+
 def _bar(console: Console) -> Progress:
     return Progress(
         TextColumn("{task.description}"),

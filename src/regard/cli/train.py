@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import tyro
 
 from regard import recipes
 from regard.cli.output import say, warn
-from regard.cli.progress import TrainingView
+from regard.cli.progress import PreparationView, TrainingView
 from regard.config import DataConfig, Experiment
 from regard.errors import UserError
 from regard.pipeline.folder import RunFolder
@@ -47,8 +47,8 @@ def run(arguments: list[str]) -> int:
     from regard.pipeline.training import train
 
     folder = folder_of(options)
-    with watching() as begin:
-        end = train(options.experiment, folder, resume=options.resume, begin=begin)
+    with watching() as (begin, watch):
+        end = train(options.experiment, folder, resume=options.resume, begin=begin, watch=watch)
     if end.score == 0 and options.experiment.training.metric == "bleu":
         warn(
             "BLEU was 0 at every validation, so that the dev loss alone chose the weights. It is 0 "
@@ -153,18 +153,36 @@ def _is_pairs(name: str) -> bool:
     return Path(name).is_file() and Path(name).suffix not in (".yaml", ".yml")
 
 
+class Watching(NamedTuple):
+    """What training begins with, and who watches before."""
+
+    begin: Callable[[Plan], TrainingView]
+    watch: PreparationView
+
+
 @contextlib.contextmanager
-def watching() -> Iterator[Callable[[Plan], TrainingView]]:
-    """Gives what training begins with; who then watches stops when the block ends, however it
-    does."""
+def watching() -> Iterator[Watching]:
+    """Gives who watches a training; all of them stop when the block ends, however it does."""
     with contextlib.ExitStack() as stack:
-        yield lambda plan: stack.enter_context(_announce(plan))
+        watch = stack.enter_context(PreparationView())
+
+        def begin(plan: Plan) -> TrainingView:
+            watch.stop()
+            return stack.enter_context(_announce(plan))
+
+        yield Watching(begin, watch)
 
 
 def _announce(plan: Plan) -> TrainingView:
     """Say what is about to be trained, and give who watches."""
     for line in plan.left_out:
         say(line)
+    if plan.made is not None:
+        size = plan.made.stat().st_size / 1e6
+        say(
+            f"kept the encoded pairs in {plan.made} ({size:,.0f} MB) for the next run; it can be "
+            "removed at any time"
+        )
     say(
         f"{plan.num_pairs:,} pairs, {plan.num_dev:,} for the dev score; vocabulary "
         f"{plan.num_source:,} and {plan.num_target:,}; {plan.num_parameters:,} parameters; "

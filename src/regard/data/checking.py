@@ -11,12 +11,14 @@ from itertools import chain
 
 import numpy as np
 
-from regard.data.text import Corpus, Pair, numbers_of, same_text
+from regard.data.held_out import same_text
+from regard.data.text import Corpus, Pair, numbers_of
 from regard.data.tokenizer import SUBWORDS, Tokenizer, TokenizerSettings
 
 CUTOFFS = (1, 2, 3, 5, 10)
 PERCENTILES = (1, 25, 50, 75, 99, 100)
 
+TEXTS_AT_A_TIME = 8192
 FEW_PAIRS = 1000
 MANY_UNKNOWN = 0.05
 LONG_WORD = 20
@@ -166,9 +168,13 @@ class _Side:
         subwords = settings.kind in SUBWORDS
         all_kept = settings if subwords else replace(settings, min_count=1, size=None)
         tokenizer = Tokenizer.train(self._texts, all_kept)
-        ids = tokenizer.encode_batch(self._texts)
-        self.lengths = np.array([len(each) for each in ids])
-        self._counts = np.bincount(_flat(ids), minlength=len(tokenizer))
+        self._counts = np.zeros(len(tokenizer), np.int64)
+        lengths = []
+        for first in range(0, len(self._texts), TEXTS_AT_A_TIME):
+            ids = tokenizer.encode_batch(self._texts[first : first + TEXTS_AT_A_TIME])
+            lengths.append(np.array([len(each) for each in ids]))
+            self._counts += np.bincount(_flat(ids), minlength=len(tokenizer))
+        self.lengths = np.concatenate(lengths)
         self._dev = None if dev is None else _flat(tokenizer.encode_batch(self._of(dev)))
 
     def _of(self, corpus: Corpus) -> list[str]:

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import gzip
 import logging
-import random
 import sys
-import unicodedata
 import zlib
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from io import BufferedIOBase
-from itertools import zip_longest
+from itertools import starmap, zip_longest
 from pathlib import Path
 from typing import BinaryIO, Literal, NamedTuple
 
@@ -49,6 +46,42 @@ class Problem:
     text: str
 
 
+@dataclass
+class Places:
+    """Lines by their numbers, of which only the first few are kept."""
+
+    count: int = 0
+    first: list[int] = field(default_factory=list)
+
+    def add(self, line: int) -> None:
+        self.count += 1
+        if self.count <= LINES_SHOWN:
+            self.first.append(line)
+
+    def __str__(self) -> str:
+        shown = ", ".join(map(str, self.first))
+        more = f" and {self.count - LINES_SHOWN} more" if self.count > LINES_SHOWN else ""
+        return f"{'line' if self.count == 1 else 'lines'} {shown}{more}"
+
+
+@dataclass
+class LeftOut:
+    """How many lines were left out of each file, why, and where the first of them stand."""
+
+    places: dict[str, dict[Fault, Places]] = field(default_factory=dict)
+
+    def add(self, problem: Problem) -> None:
+        kinds = self.places.setdefault(problem.path, {})
+        kinds.setdefault(problem.kind, Places()).add(problem.line)
+
+    def has(self, kind: Fault) -> bool:
+        return any(kind in kinds for kinds in self.places.values())
+
+    def summary(self) -> tuple[str, ...]:
+        """A sentence for each file."""
+        return tuple(starmap(_left_out, self.places.items()))
+
+
 @dataclass(frozen=True)
 class Corpus:
     """Pairs in their order, and the lines that were left out."""
@@ -56,20 +89,22 @@ class Corpus:
     pairs: tuple[Pair, ...]
     problems: tuple[Problem, ...] = ()
 
+    def each_line(self) -> Iterator[Pair | Problem]:
+        """The pairs, then the problems."""
+        yield from self.pairs
+        yield from self.problems
+
+    @property
+    def left_out(self) -> LeftOut:
+        """The problems, counted."""
+        left_out = LeftOut()
+        for problem in self.problems:
+            left_out.add(problem)
+        return left_out
+
     def summary(self) -> tuple[str, ...]:
         """A sentence for each file that lines were left out of."""
-        by_path: defaultdict[str, list[Problem]] = defaultdict(list)
-        for problem in self.problems:
-            by_path[problem.path].append(problem)
-        return tuple(_left_out(path, problems) for path, problems in by_path.items())
-
-
-class HeldOut(NamedTuple):
-    """What a corpus was split into."""
-
-    train: tuple[Pair, ...]
-    dev: tuple[Pair, ...]
-    test: tuple[Pair, ...]
+        return self.left_out.summary()
 
 
 def read_pairs(
@@ -84,19 +119,29 @@ def read_pairs(
     """
     if limit is not None and limit < 1:
         raise UserError(f"limit is {limit}: give at least 1, or none to read all pairs")
+    return _collect(each_line(path, target_path), (path, target_path), limit)
+
+
+def each_line(path: str | Path, target_path: str | Path | None = None) -> Iterator[Pair | Problem]:
+    """What `read_pairs` reads, as it comes: a pair or a problem for each line. Nothing is held."""
     with _open(path) as file:
         if target_path is None:
-            return parse_pairs(file, path, limit=limit)
+            for line in _lines(file, path):
+                yield _columns(line, str(path))
+            return
         with _open(target_path) as target_file:
             sides = zip_longest(_lines(file, path), _lines(target_file, target_path))
             paths = str(path), str(target_path)
-            return _collect((_couple(*both, paths) for both in sides), paths, limit)
+            for source, target in sides:
+                if source is None or target is None:
+                    raise UserError(_lengths_differ(paths))
+                yield _couple(source, target, paths)
 
 
 def parse_pairs(lines: Iterable[bytes], path: str | Path, *, limit: int | None = None) -> Corpus:
     """Read pairs from the lines of an open file; `path` is what problems call it."""
     found = (_columns(line, str(path)) for line in _lines(lines, path))
-    return _collect(found, (str(path),), limit)
+    return _collect(found, (path, None), limit)
 
 
 def read_lines(
@@ -116,54 +161,15 @@ def read_lines(
     return _to_the_end(_open(source), str(source), report)  # opened now, so that errors come now
 
 
-def same_text(text: str) -> str:
-    """What two texts share that differ only in case, white space or Unicode normal form."""
-    return unicodedata.normalize("NFC", " ".join(text.split()).casefold())
-
-
-def split_held_out(pairs: Sequence[Pair], sizes: tuple[int, int], seed: int) -> HeldOut:
-    """Hold pairs out for dev and test so that no source is in two parts.
-
-    Sources that are the same by `same_text` stay together with all their targets. The same seed
-    gives the same split; each part keeps the order that came. UserError where the pairs are too
-    few, or share their sources so much that a part cannot be filled.
-    """
-    if min(sizes) < 0 or sum(sizes) > len(pairs):
-        raise UserError(f"cannot hold out {sizes[0]} and {sizes[1]} of {len(pairs)} pairs")
-    parts = hold_out(pairs, sizes, seed)
-    if (len(parts.dev), len(parts.test)) != sizes:
-        num_sources = len({same_text(pair.source) for pair in pairs})
-        raise UserError(
-            f"cannot hold out {sizes[0]} and {sizes[1]} of {len(pairs)} pairs: they have only "
-            f"{num_sources} different sources, and those with one source stay together"
-        )
-    return parts
-
-
-def hold_out(pairs: Sequence[Pair], most: tuple[int, int], seed: int) -> HeldOut:
-    """As `split_held_out`, but dev and test get fewer pairs where they cannot be filled."""
-    groups: defaultdict[str, list[int]] = defaultdict(list)
-    for index, pair in enumerate(pairs):
-        groups[same_text(pair.source)].append(index)
-    shuffled = list(groups.values())
-    random.Random(seed).shuffle(shuffled)
-    part_of, room = [0] * len(pairs), [len(pairs), *most]
-    for group in shuffled:
-        part = next(part for part in (1, 2, 0) if room[part] >= len(group))
-        room[part] -= len(group)
-        for index in group:
-            part_of[index] = part
-    parts: tuple[list[Pair], list[Pair], list[Pair]] = [], [], []
-    for pair, part in zip(pairs, part_of, strict=True):
-        parts[part].append(pair)
-    return HeldOut(*map(tuple, parts))
-
-
 def numbers_of(lines: Sequence[int]) -> str:
     """The first few line numbers in words."""
-    shown = ", ".join(map(str, lines[:LINES_SHOWN]))
-    more = f" and {len(lines) - LINES_SHOWN} more" if len(lines) > LINES_SHOWN else ""
-    return f"{'line' if len(lines) == 1 else 'lines'} {shown}{more}"
+    return str(Places(len(lines), list(lines[:LINES_SHOWN])))
+
+
+def no_pairs(paths: tuple[str | Path, str | Path | None], left_out: LeftOut) -> UserError:
+    """What is wrong with files without a single pair, and what to do."""
+    names = " and ".join(str(path) for path in paths if path is not None)
+    return UserError(f"no pairs in {names}: {'; '.join(_hints(left_out))}")
 
 
 class _Line(NamedTuple):
@@ -219,12 +225,7 @@ def _columns(line: _Line, path: str) -> Pair | Problem:
     return Pair(source, target, line.number)
 
 
-def _couple(
-    source: _Line | None, target: _Line | None, paths: tuple[str, str]
-) -> Pair | Problem | None:
-    """None where one of two files has come to its end."""
-    if source is None or target is None:
-        return None
+def _couple(source: _Line, target: _Line, paths: tuple[str, str]) -> Pair | Problem:
     for line, path in zip((source, target), paths, strict=True):
         if not line.good:
             return Problem(path, line.number, "not UTF-8", line.text)
@@ -236,29 +237,30 @@ def _couple(
 
 
 def _collect(
-    found: Iterable[Pair | Problem | None], paths: tuple[str, ...], limit: int | None
+    found: Iterable[Pair | Problem],
+    paths: tuple[str | Path, str | Path | None],
+    limit: int | None,
 ) -> Corpus:
     pairs: list[Pair] = []
     problems: list[Problem] = []
     for each in found:
-        if isinstance(each, Pair):
-            pairs.append(each)
-        elif isinstance(each, Problem):
+        if isinstance(each, Problem):
             problems.append(each)
-        else:
-            raise UserError(_lengths_differ(paths))
+            continue
+        pairs.append(each)
         if len(pairs) == limit:
             break
+    corpus = Corpus(tuple(pairs), tuple(problems))
     if not pairs:
-        raise UserError(f"no pairs in {' and '.join(paths)}: {'; '.join(_hints(problems))}")
-    return Corpus(tuple(pairs), tuple(problems))
+        raise no_pairs(paths, corpus.left_out)
+    return corpus
 
 
-def _hints(problems: list[Problem]) -> Iterator[str]:
-    yield from Corpus((), tuple(problems)).summary() or ["it is empty"]
-    if any(problem.kind == "one column" for problem in problems):
+def _hints(left_out: LeftOut) -> Iterator[str]:
+    yield from left_out.summary() or ["it is empty"]
+    if left_out.has("one column"):
         yield "put a tab between source and target, or give the targets as a second file"
-    if any(problem.kind == "not UTF-8" for problem in problems):
+    if left_out.has("not UTF-8"):
         yield "save it as UTF-8"
 
 
@@ -270,13 +272,10 @@ def _lengths_differ(paths: tuple[str, ...]) -> str:
     return f"{' and '.join(counts)}: line by line they should be translations of each other"
 
 
-def _left_out(path: str, problems: Sequence[Problem]) -> str:
-    lines_of: defaultdict[Fault, list[int]] = defaultdict(list)
-    for problem in problems:
-        lines_of[problem.kind].append(problem.line)
-    kinds = (f"{len(at)} {MEANINGS[kind]} ({numbers_of(at)})" for kind, at in lines_of.items())
-    lines = "line" if len(problems) == 1 else "lines"
-    return f"left out {len(problems)} {lines} of {path}: {', '.join(kinds)}"
+def _left_out(path: str, kinds: dict[Fault, Places]) -> str:
+    count = sum(at.count for at in kinds.values())
+    reasons = ", ".join(f"{at.count} {MEANINGS[kind]} ({at})" for kind, at in kinds.items())
+    return f"left out {count} {'line' if count == 1 else 'lines'} of {path}: {reasons}"
 
 
 def _to_the_end(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import asdict, dataclass
 from itertools import accumulate
 from pathlib import Path
@@ -113,27 +115,35 @@ class Tokenizer:
     def load(cls, path: str | Path) -> Tokenizer:
         """Read what `save` wrote; UserError where it is something else."""
         try:
-            saved = json.loads(Path(path).read_text(encoding="utf8"))
-            given = saved["settings"]
-            if given["vocabulary"] is not None:
-                given["vocabulary"] = tuple(given["vocabulary"])
-            settings = TokenizerSettings(**given)
-            model = tokenizers.Tokenizer.from_str(json.dumps(saved["tokenizer"])).model
+            return cls.from_json(Path(path).read_text(encoding="utf8"))
         except OSError as error:
             raise UserError(f"cannot read the tokenizer {path}: {error.strerror}") from error
         except Exception as error:  # the library raises nothing narrower
             raise UserError(f"{path} is not a tokenizer that regard wrote: {error!r}") from error
-        return cls(model, settings)
+
+    @classmethod
+    def from_json(cls, text: str) -> Tokenizer:
+        """The tokenizer that `to_json` told of; any exception where it is something else."""
+        saved = json.loads(text)
+        given = saved["settings"]
+        if given["vocabulary"] is not None:
+            given["vocabulary"] = tuple(given["vocabulary"])
+        model = tokenizers.Tokenizer.from_str(json.dumps(saved["tokenizer"])).model
+        return cls(model, TokenizerSettings(**given))
 
     def save(self, path: str | Path) -> None:
         """Write one JSON file, whole or not at all."""
+        with whole(Path(path)) as unfinished:
+            unfinished.write_text(self.to_json(), encoding="utf8")
+
+    def to_json(self) -> str:
+        """All of it as a text, the same for the same tokenizer."""
         saved = {
             "format": FORMAT,
             "settings": asdict(self.settings),
             "tokenizer": json.loads(self._engine.to_str()),
         }
-        with whole(Path(path)) as unfinished:
-            unfinished.write_text(json.dumps(saved, ensure_ascii=False, indent=1), encoding="utf8")
+        return json.dumps(saved, ensure_ascii=False, indent=1)
 
     def to_library(self) -> str:
         """The JSON that `tokenizers.Tokenizer.from_str` reads: text to numbers, and numbers without
@@ -276,9 +286,9 @@ def _words(encoding: tokenizers.Encoding) -> tuple[int, ...]:
 def _model(texts: Iterable[str], settings: TokenizerSettings) -> models.Model:
     match settings.kind:
         case "bpe":
-            return _bpe(list(texts), settings)
+            return _bpe(texts, settings)
         case "unigram":
-            return _unigram(list(texts), settings)
+            return _unigram(texts, settings)
         case _ if settings.vocabulary is None:
             return _listed(_frequent(texts, settings), settings)
         case _:
@@ -322,41 +332,68 @@ def _frequent(texts: Iterable[str], settings: TokenizerSettings) -> list[str]:
         special_tokens=[],
         show_progress=False,
     )
-    engine.train_from_iterator(texts, trainer)
+    _learn(engine, texts, trainer)
     return _in_order(engine)
 
 
-def _bpe(texts: list[str], settings: TokenizerSettings) -> models.Model:
+def _bpe(texts: Iterable[str], settings: TokenizerSettings) -> models.Model:
     """Byte-pair encoding over characters (Sennrich et al. 2016), inside words."""
     engine = _engine(models.BPE(unk_token=SPECIAL[UNKNOWN]), settings)
+    size = settings.size or SUBWORD_SIZE
     trainer = trainers.BpeTrainer(
-        vocab_size=_subword_size(texts, settings),
+        vocab_size=size,
         min_frequency=max(2, settings.min_count),
         special_tokens=list(SPECIAL),
         show_progress=False,
     )
-    engine.train_from_iterator(texts, trainer)
+    _learn(engine, _fitting(texts, size, settings), trainer)
     return engine.model
 
 
-def _unigram(texts: list[str], settings: TokenizerSettings) -> models.Model:
+def _unigram(texts: Iterable[str], settings: TokenizerSettings) -> models.Model:
     """A unigram language model over pieces (Kudo 2018), inside words."""
     engine = _engine(models.Unigram(), settings)
-    size = _subword_size(texts, settings) - len(SPECIAL)
-    trainer = trainers.UnigramTrainer(vocab_size=size, special_tokens=[], show_progress=False)
-    engine.train_from_iterator(texts, trainer)
+    size = settings.size or SUBWORD_SIZE
+    trainer = trainers.UnigramTrainer(
+        vocab_size=size - len(SPECIAL), special_tokens=[], show_progress=False
+    )
+    _learn(engine, _fitting(texts, size, settings), trainer)
     learned = json.loads(engine.to_str())["model"]["vocab"]
     special = [(name, 0.0) for name in SPECIAL]
     return models.Unigram([*special, *map(tuple, learned)], unk_id=UNKNOWN)
 
 
-def _subword_size(texts: list[str], settings: TokenizerSettings) -> int:
-    size = SUBWORD_SIZE if settings.size is None else settings.size
+def _learn(engine: tokenizers.Tokenizer, texts: Iterable[str], trainer: trainers.Trainer) -> None:
+    """The library asks for texts from threads where Ctrl-C is not heard: it is waited for here."""
+    broken_off = threading.Event()
+
+    def unless_broken_off() -> Iterator[str]:
+        for text in texts:
+            if broken_off.is_set():
+                raise KeyboardInterrupt
+            yield text
+
+    with ThreadPoolExecutor(1) as pool:
+        try:
+            learning = pool.submit(engine.train_from_iterator, unless_broken_off(), trainer)
+            while not wait([learning], timeout=0.2).done:
+                pass
+        finally:
+            broken_off.set()
+    learning.result()
+
+
+def _fitting(texts: Iterable[str], size: int, settings: TokenizerSettings) -> Iterator[str]:
+    """The texts as they come; at their end, and before any subword is learned, UserError where
+    `size` is too small for their characters."""
     normal = normaliser(lowercase=settings.lowercase)
-    characters = set(MARK).union(*map(normal.normalize_str, texts)) - {" "}
+    characters = set(MARK)
+    for text in texts:
+        characters.update(normal.normalize_str(text))
+        yield text
+    characters.discard(" ")
     if len(characters) + len(SPECIAL) >= size:
         raise UserError(
             f"a vocabulary of {size} cannot hold the {len(characters)} characters of the texts, "
             f"{len(SPECIAL)} special tokens and a subword: give a larger size"
         )
-    return size

@@ -20,9 +20,11 @@ from torch import nn
 
 from regard.build import build_model
 from regard.config import DataConfig, Experiment
+from regard.data.text import Corpus
 from regard.data.tokenizer import SUBWORD_SIZE, SUBWORDS
 from regard.layers.positions import Learned
-from regard.pipeline import prepare
+from regard.pipeline import prepare, splitting
+from regard.pipeline.splitting import TrainingPairs
 
 LOOKED_UP = (nn.Embedding, Learned)
 """Whose rows are looked up instead of multiplied."""
@@ -98,7 +100,8 @@ def _num_multiplied(side: nn.Module) -> int:
 def _vocabularies(config: DataConfig) -> tuple[int, int, bool]:
     """The sizes of both, and whether they are a guess. Data that is made here tells them."""
     if config.generated is not None or config.vocabulary is not None:
-        pairs = () if config.generated is None else prepare.read(config, seed=1).train
+        nothing = TrainingPairs(Corpus(()), 0, 0, frozenset(), None)
+        pairs = nothing if config.generated is None else splitting.read(config, seed=1).train
         tokenizers = prepare.train_tokenizers(config, pairs)
         return len(tokenizers.source), len(tokenizers.target), False
     kinds = config.tokenizer, config.target_tokenizer or config.tokenizer

@@ -15,15 +15,18 @@ from regard import recipes
 from regard.build import build_model
 from regard.config import Experiment, TrainingConfig
 from regard.data.batching import BatchSettings, PairBatches
+from regard.data.encoded import EncodedPairs
 from regard.data.text import Pair, Problem, read_lines
 from regard.errors import UserError
 from regard.files import make_folder
 from regard.metrics import text as metrics
 from regard.models.seq2seq import Seq2Seq
-from regard.pipeline import prepare
+from regard.pipeline import prepare, splitting
 from regard.pipeline.folder import RunFolder
 from regard.pipeline.prepare import Tokenizers
+from regard.pipeline.splitting import Split
 from regard.pipeline.translator import Translator, check_lengths
+from regard.pipeline.watching import Watch
 from regard.search import ImpossibleError
 from regard.training.checkpoint import Checkpoints, facts_of
 from regard.training.journal import REMEDY
@@ -74,6 +77,8 @@ class Plan:
     precision: Precision
     device: str
     left_out: tuple[str, ...]
+    made: Path | None
+    """The file in the cache that the training pairs were written to, where one was."""
 
 
 def train(
@@ -82,20 +87,24 @@ def train(
     *,
     resume: bool = False,
     begin: Callable[[Plan], Reporter | None] | None = None,
+    watch: Watch | None = None,
 ) -> EndLine:
-    """Train a recipe into a run folder. `begin` is told the plan and gives who watches.
+    """Train a recipe into a run folder. `watch` is told how far the data are prepared, and `begin`
+    the plan; it gives who watches the training.
 
     UserError where the folder holds a run already, or, to resume, none or one of other settings or
     data; where the data or the recipe do not fit. Nothing is written before all of that is known.
     """
     folder = RunFolder(path)
     _check_folder(folder, experiment, resume)
-    split = prepare.read(experiment.data, experiment.training.seed)
+    split = splitting.read(experiment.data, experiment.training.seed, watch)
     if resume:
         tokenizers = Tokenizers.load(folder)
     else:
-        tokenizers = prepare.train_tokenizers(experiment.data, split.train)
-    encoded = prepare.encode(experiment.data, tokenizers, split.train, experiment.training.seed)
+        tokenizers = prepare.train_tokenizers(experiment.data, split.train, watch)
+    encoded = prepare.encode(
+        experiment.data, tokenizers, split.train, experiment.training.seed, watch
+    )
     experiment = _with_max_ratio(experiment, encoded.batches)
     torch.manual_seed(experiment.training.seed)
     model = build_model(experiment.model, len(tokenizers.source), len(tokenizers.target))
@@ -119,6 +128,7 @@ def train(
         precision=precision,
         device=str(device),
         left_out=split.left_out + encoded.left_out,
+        made=encoded.made,
     )
     validate = _validation(experiment, tokenizers, split.dev) if split.dev else None
     _write(folder, experiment, tokenizers, split)
@@ -182,9 +192,7 @@ def _with_max_ratio(experiment: Experiment, batches: PairBatches) -> Experiment:
     return replace(experiment, search=replace(experiment.search, max_ratio=ratio))
 
 
-def _write(
-    folder: RunFolder, experiment: Experiment, tokenizers: Tokenizers, split: prepare.Split
-) -> None:
+def _write(folder: RunFolder, experiment: Experiment, tokenizers: Tokenizers, split: Split) -> None:
     make_folder(folder.path)
     tokenizers.save(folder)
     for path, pairs in ((folder.dev, split.dev), (folder.test, split.test)):
@@ -259,7 +267,8 @@ def _validation(
     targets = prepare.encode_targets(data, tokenizers.target, wanted)
     check_lengths(experiment, texts, sources)
     check_lengths(experiment, wanted, targets)
-    batches = PairBatches(sources, targets, BatchSettings(tokens=4096), experiment.training.seed)
+    pairs = EncodedPairs.of(sources, targets)
+    batches = PairBatches(pairs, BatchSettings(tokens=4096), experiment.training.seed)
 
     greedy = replace(experiment.search, beam=1)
     measure = METRICS[experiment.training.metric]

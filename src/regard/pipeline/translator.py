@@ -15,6 +15,7 @@ from regard.build import build_model
 from regard.config import Experiment, SearchConfig
 from regard.data.batch import END, PAD, START, Tokens, pad
 from regard.data.batching import BatchSettings, PairBatches
+from regard.data.encoded import EncodedPairs
 from regard.errors import UserError
 from regard.models.seq2seq import Seq2Seq
 from regard.pipeline import prepare
@@ -150,12 +151,10 @@ class Translator:
         check_lengths(self.experiment, [text for _, text in pairs], targets)
         results = [Translation(source, target, math.nan) for source, target in pairs]
         filled = [n for n, (text, _) in enumerate(pairs) if text.strip() and targets[n]]
-        batches = PairBatches(
-            [sources[each] for each in filled],
-            [targets[each] for each in filled],
-            SCORED_AT_A_TIME,
-            seed=0,
+        found = EncodedPairs.of(
+            [sources[each] for each in filled], [targets[each] for each in filled]
         )
+        batches = PairBatches(found, SCORED_AT_A_TIME, seed=0)
         for batch in batches.in_order():
             places = [filled[each] for each in batch.indices]
             written = [Written(pairs[each][0], sources[each], targets[each]) for each in places]

@@ -1,0 +1,246 @@
+"""Which pairs are trained on and which are held out. Pairs of large files are not kept in memory,
+but read anew each time."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from regard.config import DataConfig
+from regard.data.checking import Overlap
+from regard.data.generated import generate
+from regard.data.held_out import DEV, TEST, TRAIN, marks_of, parts_of
+from regard.data.pair_files import PairFiles
+from regard.data.text import Corpus, LeftOut, Pair, Places, no_pairs, read_pairs
+from regard.errors import UserError
+from regard.pipeline.cache import Shelf, cache_folder
+from regard.pipeline.watching import Watch, watched
+
+MOST_HELD_OUT = 500
+LARGE = 1 << 25
+"""Bytes of files from which on the pairs are not held, and what is made of them is kept."""
+NEITHER = 3
+"""The part of pairs after the limit that are not needed."""
+
+
+@dataclass(frozen=True)
+class TrainingPairs:
+    """The pairs that are trained on, in their order, as often as they are asked for."""
+
+    source: PairFiles | Corpus
+    num_pairs: int
+    first: int
+    """They are among the first so many pairs of the source."""
+    held_out: frozenset[int]
+    """The places of those among them that are not trained on."""
+    shelf: Shelf | None = None
+    """Where what is made of them is kept."""
+
+    def facts(self) -> object:
+        """Which pairs of the source they are."""
+        return [self.first, sorted(self.held_out)]
+
+    def __len__(self) -> int:
+        return self.num_pairs
+
+    def __iter__(self) -> Iterator[Pair]:
+        return self.watched("reading", None)
+
+    def watched(self, label: str, watch: Watch | None) -> Iterator[Pair]:
+        """The pairs, while `watch` is told how many have come."""
+        pairs = islice(_pairs(self.source), self.first)
+        kept = (pair for place, pair in enumerate(pairs) if place not in self.held_out)
+        return watched(kept, label, self.num_pairs, watch)
+
+
+@dataclass(frozen=True)
+class Split:
+    """Pairs to train on, pairs for the dev score, pairs for the test, and what was left out."""
+
+    train: TrainingPairs
+    dev: tuple[Pair, ...]
+    test: tuple[Pair, ...]
+    left_out: tuple[str, ...]
+
+
+def read(config: DataConfig, seed: int, watch: Watch | None = None) -> Split:
+    """Read or make the pairs and hold some out. No held-out source is trained on."""
+    source = _source(config, seed)
+    dev = None
+    if config.dev_path is not None:
+        dev = read_pairs(config.dev_path, target_path=config.dev_target_path)
+    dealer = _Dealer(config, seed, source, marks_of(dev.pairs if dev else ()), watch)
+    if isinstance(source, Corpus):
+        shelf, dealt = None, dealer.deal()
+    else:
+        shelf = Shelf(cache_folder(), source.digest())
+        dealt = _of_page(
+            shelf.page("split", dealer.facts(), lambda: _page(dealer.deal(), source)), source
+        )
+    train = TrainingPairs(source, dealt.num_train, dealt.first, frozenset(dealt.held_out), shelf)
+    left_out = dealt.left_out.summary()
+    if dev is None:
+        return Split(train, dealt.dev, dealt.test, left_out)
+    warnings = Overlap("dev", len(dev.pairs), dealt.num_shared).warnings()
+    return Split(train, dev.pairs, dealt.test, left_out + dev.summary() + warnings)
+
+
+def _source(config: DataConfig, seed: int) -> PairFiles | Corpus:
+    """Large files are read anew each time. What is no file, a pipe say, can be read only once."""
+    if config.generated is not None:
+        return Corpus(generate(config.generated, config.generated_size, seed))
+    if config.path is None:
+        raise UserError(
+            "this recipe needs data: give --data.path FILE (source, tab, target on each line), "
+            "or --data.path SOURCES --data.target-path TARGETS"
+        )
+    paths = [path for path in (config.path, config.target_path) if path is not None]
+    if all(path.is_file() for path in paths) and sum(p.stat().st_size for p in paths) >= LARGE:
+        return PairFiles.of(config.path, config.target_path)
+    return read_pairs(config.path, target_path=config.target_path)
+
+
+@dataclass(frozen=True)
+class _Dealt:
+    """What is known when all pairs have been looked at once."""
+
+    num_train: int
+    first: int
+    held_out: tuple[int, ...]
+    dev: tuple[Pair, ...]
+    test: tuple[Pair, ...]
+    left_out: LeftOut
+    num_shared: int
+    """Dev pairs of a file of their own whose source is trained on."""
+
+
+@dataclass(frozen=True)
+class _Dealer:
+    """Deals the pairs of a source out. They are known by eight bytes each."""
+
+    config: DataConfig
+    seed: int
+    source: PairFiles | Corpus
+    dev_marks: np.ndarray
+    watch: Watch | None
+
+    def facts(self) -> object:
+        """All that the parts depend on, but for the pairs."""
+        config = self.config
+        dev = config.dev_path and hashlib.sha256(self.dev_marks.tobytes()).hexdigest()
+        return ["split", config.limit, config.dev_size, config.test_size, self.seed, dev]
+
+    def deal(self) -> _Dealt:
+        left_out = LeftOut()
+        pairs = watched(_pairs(self.source, left_out), "reading", None, self.watch)
+        marks = marks_of(pairs)
+        if isinstance(self.source, PairFiles) and not len(marks):
+            raise no_pairs((self.source.path, self.source.target_path), left_out)
+        part_of, first = self._parts(marks)
+        trained = part_of == TRAIN
+        if not trained.any():
+            raise UserError(
+                f"all {len(marks)} pairs are held out, which leaves none to train on: lower "
+                "--data.dev-size or --data.test-size"
+            )
+        held_out = self._taken(np.flatnonzero((part_of == DEV) | (part_of == TEST)))
+        return _Dealt(
+            num_train=int(trained.sum()),
+            first=first,
+            held_out=tuple(np.flatnonzero(~trained[:first]).tolist()),
+            dev=tuple(held_out[place] for place in np.flatnonzero(part_of == DEV).tolist()),
+            test=tuple(held_out[place] for place in np.flatnonzero(part_of == TEST).tolist()),
+            left_out=left_out,
+            num_shared=int(np.isin(self.dev_marks, marks[trained]).sum()),
+        )
+
+    def _parts(self, marks: np.ndarray) -> tuple[np.ndarray, int]:
+        """The part of each pair, and how many there are up to the limit."""
+        limit = self.config.limit
+        limited = limit is not None and limit < len(marks)
+        first = limit if limit is not None and limited else len(marks)
+        part_of = np.full(len(marks), NEITHER, np.uint8)
+        free = np.arange(len(marks))
+        if limited:
+            part_of[:first] = TRAIN
+            free = free[first:][~np.isin(marks[first:], marks[:first])]
+        sizes = self._sizes(len(marks), len(free))
+        near = 2 * sum(sizes) if limited else len(free)
+        parts = self._hold_out(marks[free], sizes, near)
+        self._check_filled(parts, len(free))
+        part_of[free[: len(parts)]] = np.where(parts == TRAIN, NEITHER, parts) if limited else parts
+        return part_of, first
+
+    def _sizes(self, num_pairs: int, num_free: int) -> tuple[int, int]:
+        """The most pairs to hold out for dev and test. Where the dev pairs have a file of their
+        own, those of the test usually have too, so that none are held out unasked."""
+        config = self.config
+        usual = min(num_pairs // 20, num_free // 2, MOST_HELD_OUT)
+        test = config.test_size
+        if config.dev_path is not None:
+            return 0, test or 0
+        dev = usual if config.dev_size is None else config.dev_size
+        return dev, usual if test is None else test
+
+    def _hold_out(self, marks: np.ndarray, sizes: tuple[int, int], near: int) -> np.ndarray:
+        """Out of the first pairs if these suffice: in a file that is sorted by length they are most
+        like those that are trained on."""
+        while True:
+            parts = parts_of(marks[:near], sizes, self.seed)
+            if near >= len(marks) or _held_out(parts) == sizes:
+                return parts
+            near *= 2
+
+    def _check_filled(self, parts: np.ndarray, num_pairs: int) -> None:
+        """UserError where fewer are held out than was asked for; the usual number is only a
+        most."""
+        dev_size = self.config.dev_size if self.config.dev_path is None else None
+        asked = {"dev": dev_size, "test": self.config.test_size}
+        for (name, size), found in zip(asked.items(), _held_out(parts), strict=True):
+            if size is not None and found < size:
+                raise UserError(
+                    f"--data.{name}-size is {size}, but only {found} of {num_pairs} pairs can be "
+                    "held out for it, since pairs with one source stay together: lower "
+                    "--data.dev-size or --data.test-size"
+                )
+
+    def _taken(self, places: np.ndarray) -> dict[int, Pair]:
+        """The pairs at these places."""
+        wanted = frozenset(places.tolist())
+        num_read = max(wanted, default=-1) + 1
+        pairs = islice(_pairs(self.source), num_read)
+        read_again = watched(pairs, "holding out", num_read, self.watch)
+        return {place: pair for place, pair in enumerate(read_again) if place in wanted}
+
+
+def _pairs(source: PairFiles | Corpus, left_out: LeftOut | None = None) -> Iterator[Pair]:
+    for each in source.each_line():
+        if isinstance(each, Pair):
+            yield each
+        elif left_out is not None:
+            left_out.add(each)
+
+
+def _held_out(parts: np.ndarray) -> tuple[int, int]:
+    return int((parts == DEV).sum()), int((parts == TEST).sum())
+
+
+def _page(dealt: _Dealt, source: PairFiles) -> dict[str, Any]:
+    return {"dealt": asdict(dealt), "paths": list(map(str, source.paths))}
+
+
+def _of_page(page: dict[str, Any], source: PairFiles) -> _Dealt:
+    """What was written down, of files that may lie elsewhere now."""
+    dealt, now = page["dealt"], dict(zip(page["paths"], map(str, source.paths), strict=True))
+    places = {
+        now[path]: {kind: Places(**found) for kind, found in kinds.items()}
+        for path, kinds in dealt["left_out"]["places"].items()
+    }
+    parts = {part: tuple(Pair(**pair) for pair in dealt[part]) for part in ("dev", "test")}
+    held_out = tuple(dealt["held_out"])
+    return _Dealt(**{**dealt, **parts, "held_out": held_out, "left_out": LeftOut(places)})
