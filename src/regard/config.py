@@ -295,6 +295,13 @@ class SearchConfig:
     max_ratio: float | None = None
     """The most tokens for each of the source's; without it training sets it to twice what nearly
     all of its pairs need."""
+    early_stopping: bool = True
+    """End a beam once as many texts as it is wide are complete and no other is ahead of them;
+    without it, once nothing can change any more."""
+    unknown_replacement: bool = False
+    """Put in the place of an <unk> what it looked at most in the source."""
+    lexicon: Path | None = None
+    """What to put there instead of the source's own word: pairs of words with a tab between."""
 
     def __post_init__(self) -> None:
         _check("search", self, 0, "coverage_penalty", "min_length")

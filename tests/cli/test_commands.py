@@ -12,6 +12,7 @@ import pytest
 from regard.cli import main
 from regard.cli.progress import TrainingView
 from regard.pipeline.training import train
+from regard.pipeline.translator import Translator
 from regard.training.log import DevLine, Example, Validation
 from tests.pipeline.conftest import small
 
@@ -87,6 +88,27 @@ def test_all_that_translate_can_write(capsys, run, tmp_path):
     assert "[Step 0] " in out
     assert ", attn: [" in out
     assert "Generated: [" in out
+
+
+def test_how_to_search_is_the_runs_own_where_nothing_is_said(capsys, run, tmp_path, monkeypatch):
+    copy = shutil.copytree(run, tmp_path / "copy")
+    page = (copy / "config.yaml").read_text().replace("beam: 1", "beam: 3")
+    (copy / "config.yaml").write_text(page.replace("early_stopping: true", "early_stopping: false"))
+    text, asked = tmp_path / "in.txt", []
+    text.write_text("a b\n")
+
+    def noted(self, texts, *, search, **how):
+        asked.append(search)
+        return translate(self, texts, search=search, **how)
+
+    translate = Translator.translate
+    monkeypatch.setattr(Translator, "translate", noted)
+    regard(capsys, "translate", copy, text)
+    regard(capsys, "translate", copy, text, "--early-stopping", "--unknown-replacement")
+    regard(capsys, "evaluate", "--beam", 2, copy)
+    flags = [(each.beam, each.early_stopping, each.unknown_replacement) for each in asked]
+    assert flags == [(3, False, False), (3, True, True), (2, False, False)]
+    assert all(each.max_ratio is not None for each in asked)
 
 
 def test_lines_with_tabs_are_warned_of_once(capsys, run, tmp_path):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import tyro
 
+from regard.cli.searching import SearchFields, parse
+from regard.config import SearchConfig
 from regard.errors import UserError
 
 
@@ -24,8 +26,7 @@ class Options:
     """The target side, where the pairs are in two files."""
     first: int | None = None
     """Only the first so many pairs."""
-    beam: int | None = None
-    """Hypotheses alive together; without it as the recipe says."""
+    search: SearchFields = field(default_factory=SearchConfig)
     examples: int = 0
     """Print so many examples."""
     lowercase: bool = False
@@ -36,7 +37,7 @@ class Options:
 
 def run(arguments: list[str]) -> None:
     """Score a run and keep the scores and the raw output in its results.json."""
-    options = tyro.cli(Options, args=arguments, prog="regard evaluate")
+    options = parse(Options, arguments, "regard evaluate")
     if options.first is not None and options.first < 1:
         raise UserError(f"--first is {options.first}: expected 1 or more")
     from regard.cli.progress import counting
@@ -57,14 +58,11 @@ def run(arguments: list[str]) -> None:
     corpus = read_pairs(path, target_path=options.target_path)
     for line in corpus.summary():
         print(line)
-    search = translator.experiment.search
-    if options.beam is not None:
-        search = replace(search, beam=options.beam)
     with counting("translating") as progress:
         evaluation = evaluate(
             translator,
             corpus.pairs[: options.first],
-            search,
+            options.search,
             lowercase=options.lowercase,
             tokenized=options.tokenized,
             progress=progress,

@@ -99,7 +99,7 @@ def save(folder: RunFolder, evaluation: Evaluation, data: Path) -> None:
     A file of the run goes by its name, so that the folder can be moved, any other by its path."""
     path, home = data.resolve(), folder.path.resolve()
     name = str(path.relative_to(home) if path.is_relative_to(home) else path)
-    new = json.loads(json.dumps(asdict(evaluation)))
+    new = json.loads(json.dumps(asdict(evaluation), default=str))
     with locked(folder.path):
         page = kept(folder)
         others = [each for each in page.get(name, []) if _how(each) != _how(new)]
