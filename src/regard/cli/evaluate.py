@@ -30,9 +30,10 @@ class Options:
     examples: int = 0
     """Print so many examples."""
     lowercase: bool = False
-    """Score without regard to case."""
+    """Print the scores without regard to case too."""
     tokenized: bool = False
-    """Score texts as they are cut already, without sacrebleu's tokeniser."""
+    """Print BLEU on cut text too: on words between spaces, where the run was trained on text that
+    is cut already, else as sacrebleu's 13a cuts it. Older papers report it with --lowercase."""
 
 
 def run(arguments: list[str]) -> None:

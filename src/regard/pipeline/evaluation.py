@@ -52,6 +52,10 @@ def evaluate(
 ) -> Evaluation:
     """Translate every different source once; each of its targets is a reference.
 
+    Case counts, and BLEU cuts words as sacrebleu's 13a does. With `lowercase` or `tokenized` there
+    are also the scores of lower-cased text, or of text that is cut: at its spaces where the model
+    was given cut text (`tokenizer: spaces`), else by 13a again.
+
     References are normalised as the model's own targets are (white space, Unicode form, and case
     where the recipe lower-cases), since that is all it can write."""
     references: dict[str, list[str]] = defaultdict(list)
@@ -65,12 +69,12 @@ def evaluate(
         texts.extend(each.text for each in found)
         if progress:
             progress(len(texts), len(sources))
-    scores = score_texts(
-        texts,
-        [references[source] for source in sources],
-        lowercase=lowercase,
-        tokenized=tokenized,
-    )
+    right = [references[source] for source in sources]
+    scores = score_texts(texts, right)
+    if lowercase or tokenized:
+        at_spaces = tokenized and translator.tokenizers.target.settings.kind == "spaces"
+        others = score_texts(texts, right, lowercase=lowercase, tokenized=at_spaces)
+        scores += tuple(score for score in others if score not in scores)
     outputs = tuple(
         Output(source, text, tuple(references[source]))
         for source, text in zip(sources, texts, strict=True)
