@@ -64,6 +64,9 @@ class DataConfig:
     """One vocabulary for both sides."""
     vocabulary: tuple[str, ...] | None = None
     """The words of a shared vocabulary, in order, instead of learning them; without <unk>."""
+    tokenizers_path: Path | None = None
+    """Take the tokenizers of this run, whatever else is said of them, instead of learning some:
+    for runs that are to write together, or that go on where this one ended."""
     source_end: bool = True
     """End sources with <eos>."""
     target_end: bool = True

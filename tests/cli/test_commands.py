@@ -355,3 +355,24 @@ def test_resuming_needs_no_flag_twice(capsys, tmp_path):
     status, _, err = regard(capsys, *given, "--resume", "--model.hidden", 9)
     assert status == 1
     assert err.count("\n") == 1
+
+
+def test_every_command_that_runs_a_model_takes_an_ensemble(capsys, run, tmp_path):
+    copy = shutil.copytree(run, tmp_path / "copy")
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text("a b\ta b\n")
+    texts = tmp_path / "in.txt"
+    texts.write_text("a b c\n")
+    for command in (
+        ("translate", copy, texts),
+        ("plot", copy, "a b"),
+        ("score", copy, pairs),
+        ("evaluate", copy, pairs),
+    ):
+        alone = regard(capsys, *command)
+        assert regard(capsys, *command, "--ensemble", run, run) == alone
+        status, _, err = regard(capsys, *command, "--ensemble", tmp_path)
+        assert status == 1
+        assert "is not a run" in err
+    entries = json.loads((copy / "results.json").read_text())[str(pairs.resolve())]
+    assert [len(each["ensemble"]) for each in entries] == [0, 2]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import tyro
@@ -27,6 +27,8 @@ class Options:
     first: int | None = None
     """Only the first so many pairs."""
     search: SearchFields = field(default_factory=SearchConfig)
+    ensemble: tuple[Path, ...] = ()
+    """Runs that write together with this one: the mean of their probabilities is searched."""
     examples: int = 0
     """Print so many examples."""
     lowercase: bool = False
@@ -47,7 +49,7 @@ def run(arguments: list[str]) -> None:
     from regard.pipeline.folder import RunFolder
     from regard.pipeline.translator import Translator
 
-    translator = Translator.load(options.run)
+    translator = Translator.load(options.run, *options.ensemble)
     folder = RunFolder(options.run)
     path = options.data or folder.test
     if options.data is None and not path.exists():
@@ -68,7 +70,8 @@ def run(arguments: list[str]) -> None:
             tokenized=options.tokenized,
             progress=progress,
         )
-    save(folder, evaluation, data=path)
+    together = tuple(str(each.resolve()) for each in options.ensemble)
+    save(folder, replace(evaluation, ensemble=together), data=path)
     print(f"{len(evaluation.outputs)} sources, {evaluation.num_pairs} pairs, {path}")
     for score in evaluation.scores:
         print(f"{score.name:12} {score.value:6.2f}  {score.signature}")

@@ -23,6 +23,8 @@ class Options:
     output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
     """A .png, .svg or .pdf file, or .json or .npz for the numbers; without it the picture is drawn
     in the terminal."""
+    ensemble: tuple[Path, ...] = ()
+    """Runs that write together with this one; a picture shows this one's attention."""
     target: str | None = None
     """Look at this target instead of the model's own."""
 
@@ -37,7 +39,7 @@ def run(arguments: list[str]) -> None:
             raise UserError(f"{text!a} is not UTF-8: give the text in that encoding")
     from regard.pipeline.translator import Translator
 
-    translator = Translator.load(options.run)
+    translator = Translator.load(options.run, *options.ensemble)
     if options.target is None:
         result = translator.translate([options.text])[0]
     else:

@@ -43,6 +43,8 @@ class Options:
     """Write word links here, a line each, as source-target pairs from 0 (Pharaoh format)."""
     trace: Path | None = None
     """Write all that each output looked at here, a JSON object a line."""
+    ensemble: tuple[Path, ...] = ()
+    """Runs that write together with this one: the mean of their probabilities is searched."""
     verbose: bool = False
     """Print each step with its attention."""
 
@@ -54,7 +56,7 @@ def run(arguments: list[str]) -> None:
     from regard.data.text import Problem, numbers_of, read_lines
     from regard.pipeline.translator import Translator
 
-    translator = Translator.load(options.run)
+    translator = Translator.load(options.run, *options.ensemble)
     broken: list[Problem] = []
     lines = _warning_of_tabs(read_lines(options.file, broken.append))
     attention = bool(options.alignments or options.trace or options.verbose)

@@ -39,6 +39,8 @@ class Evaluation:
     tokenized: bool
     scores: tuple[Score, ...]
     outputs: tuple[Output, ...]
+    ensemble: tuple[str, ...] = ()
+    """Other runs that wrote together with this one."""
 
 
 def evaluate(

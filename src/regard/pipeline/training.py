@@ -90,10 +90,7 @@ def train(
     folder = RunFolder(path)
     _check_folder(folder, experiment, resume)
     split = prepare.read(experiment.data, experiment.training.seed)
-    if resume:
-        tokenizers = Tokenizers.load(folder)
-    else:
-        tokenizers = prepare.train_tokenizers(experiment.data, split.train)
+    tokenizers = _tokenizers(experiment, folder if resume else None, split)
     encoded = prepare.encode(experiment.data, tokenizers, split.train, experiment.training.seed)
     experiment = _with_max_ratio(experiment, encoded.batches)
     torch.manual_seed(experiment.training.seed)
@@ -158,6 +155,24 @@ def _check_folder(folder: RunFolder, experiment: Experiment, resume: bool) -> No
                 f"cannot resume {folder.path}: {name} was {was} and is {now.get(name)} now. Put it "
                 "back, or train in a new folder"
             )
+
+
+def _tokenizers(
+    experiment: Experiment, resumed: RunFolder | None, split: prepare.Split
+) -> Tokenizers:
+    """Those of the run that goes on, of the run that is named, or new ones."""
+    path = experiment.data.tokenizers_path
+    if resumed is not None:
+        return Tokenizers.load(resumed)
+    if path is None:
+        return prepare.train_tokenizers(experiment.data, split.train)
+    tokenizers = Tokenizers.load(RunFolder(path))
+    if experiment.model.tied == "all" and not tokenizers.is_shared:
+        raise UserError(
+            f"model.tied all shares the embeddings of both sides, but {path} has a vocabulary for "
+            "each: set model.tied output or none"
+        )
+    return tokenizers
 
 
 def _check_dev(folder: RunFolder, dev: Sequence[Pair]) -> None:

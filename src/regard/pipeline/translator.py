@@ -15,7 +15,9 @@ from regard.build import build_model
 from regard.config import Experiment, SearchConfig
 from regard.data.batch import END, PAD, START, Tokens, pad
 from regard.data.batching import BatchSettings, PairBatches
+from regard.data.tokenizer import Tokenizer
 from regard.errors import UserError
+from regard.models.ensemble import Ensemble, EnsembleDecoder
 from regard.models.recurrent import PlainDecoder
 from regard.models.seq2seq import Seq2Seq
 from regard.pipeline import prepare
@@ -49,7 +51,8 @@ class Translation:
 
     @property
     def attention(self) -> np.ndarray:
-        """The weights on the source as an array with axes layer, head, target and source."""
+        """The weights on the source as an array with axes layer, head, target and source; of
+        several models the first one's (`trace.maps` has all)."""
         if self.trace is None:
             raise ValueError(
                 "there is no attention: the text is blank, or none was asked for, as "
@@ -66,24 +69,48 @@ class _Found:
     lattice: Lattice | None = None
 
 
+@dataclass(frozen=True)
+class Loaded:
+    """One run as it lies in its folder."""
+
+    path: Path
+    experiment: Experiment
+    tokenizers: Tokenizers
+    model: Seq2Seq
+
+    @classmethod
+    def of(cls, path: Path) -> Loaded:
+        """Load a run folder; UserError where it is none."""
+        folder = RunFolder(path)
+        experiment = folder.experiment()
+        tokenizers = Tokenizers.load(folder)
+        model = build_model(experiment.model, len(tokenizers.source), len(tokenizers.target))
+        load_weights(model, folder.model)
+        return cls(path, experiment, tokenizers, model.eval())
+
+
 class Translator:
     """What `regard.load` gives: translates texts and scores given translations."""
 
-    def __init__(self, experiment: Experiment, tokenizers: Tokenizers, model: Seq2Seq) -> None:
+    def __init__(
+        self, experiment: Experiment, tokenizers: Tokenizers, model: Seq2Seq | Ensemble
+    ) -> None:
         self.experiment = experiment
         self.tokenizers = tokenizers
         self.model = model
         self._tracer = Tracer(experiment.data, tokenizers, model)
 
     @classmethod
-    def load(cls, run: str | Path) -> Translator:
-        """Load a run folder; UserError where it is none."""
-        folder = RunFolder(Path(run))
-        experiment = folder.experiment()
-        tokenizers = Tokenizers.load(folder)
-        model = build_model(experiment.model, len(tokenizers.source), len(tokenizers.target))
-        load_weights(model, folder.model)
-        return cls(experiment, tokenizers, model.eval())
+    def load(cls, run: str | Path, *others: str | Path) -> Translator:
+        """Load a run folder, or several runs that are to write together, with the search of the
+        first; UserError where one is none, or where their vocabularies differ."""
+        first, *rest = [Loaded.of(Path(each)) for each in (run, *others)]
+        if not rest:
+            return cls(first.experiment, first.tokenizers, first.model)
+        for other in rest:
+            _check_vocabularies(first, other)
+        together = Ensemble([each.model for each in (first, *rest)])
+        return cls(first.experiment, first.tokenizers, together)
 
     @overload  # of the two that fit a str the first is meant
     def translate(  # type: ignore[overload-overlap]
@@ -145,7 +172,9 @@ class Translator:
                 f"search.lexicon is {search.lexicon}, but nothing is looked up in it: set "
                 "search.unknown_replacement too"
             )
-        if not isinstance(self.model.decoder, PlainDecoder):
+        decoder = self.model.decoder
+        decoders = decoder.members if isinstance(decoder, EnsembleDecoder) else (decoder,)
+        if not all(isinstance(each, PlainDecoder) for each in decoders):
             return
         if search.coverage_penalty:
             raise UserError(
@@ -258,6 +287,34 @@ class Translator:
         return [replace(best, alternatives=tuple(rest)) for best, *rest in ranked]
 
 
-def load(run: str | Path) -> Translator:
-    """The model of a run folder, ready to translate."""
-    return Translator.load(run)
+def load(run: str | Path, *others: str | Path) -> Translator:
+    """The model of a run folder, or the ensemble of several, ready to translate."""
+    return Translator.load(run, *others)
+
+
+def _check_vocabularies(first: Loaded, other: Loaded) -> None:
+    """UserError unless both read and write the same numbers for the same text."""
+    for side in ("source", "target"):
+        ours, theirs = getattr(first.tokenizers, side), getattr(other.tokenizers, side)
+        if ours.vocabulary != theirs.vocabulary:
+            why = f"their {side} vocabularies differ ({_difference(ours, theirs)})"
+        elif ours.settings != theirs.settings:
+            why = f"their {side} tokenizers differ ({ours.settings} and {theirs.settings})"
+        elif getattr(first.experiment.data, f"{side}_end") != getattr(
+            other.experiment.data, f"{side}_end"
+        ):
+            why = f"data.{side}_end is set in one of them alone"
+        else:
+            continue
+        raise UserError(
+            f"{first.path} and {other.path} cannot write together, as {why}: train the second with "
+            f"--data.tokenizers-path {first.path}"
+        )
+
+
+def _difference(ours: Tokenizer, theirs: Tokenizer) -> str:
+    if len(ours) != len(theirs):
+        return f"{len(ours):,} and {len(theirs):,} pieces"
+    pairs = enumerate(zip(ours.vocabulary, theirs.vocabulary, strict=True))
+    number, (one, other) = next(pair for pair in pairs if len(set(pair[1])) > 1)
+    return f"number {number} is {one!r} and {other!r}"

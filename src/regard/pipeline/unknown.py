@@ -70,8 +70,7 @@ class UnknownReplacement:
 def attended(trace: Trace) -> Float[np.ndarray, "target source"]:
     """How much each token looked at each of the source: the mean of the heads of the last layer,
     and, where several models wrote together, of them."""
-    maps = [each.weights[-1].mean(axis=0) for each in trace.attention if each.kind == "cross"]
-    return np.mean(maps, axis=0)
+    return np.mean([each.weights[-1].mean(axis=0) for each in trace.maps("cross")], axis=0)
 
 
 def read_lexicon(path: Path) -> Mapping[str, str]:
