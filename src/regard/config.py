@@ -262,6 +262,9 @@ class TrainingConfig:
     """Stop after so many validations without a better dev score."""
     validate_every: int | None = None
     """Updates between dev scores; without it once an epoch."""
+    average: int | None = None
+    """At the end also try the mean of the weights of the so many best validations; it becomes the
+    model if its dev score is better than the best of them alone."""
     log_every: int = 50
     """Updates (or, with log_by epoch, epochs) between lines of the log."""
     log_by: Literal["update", "epoch"] = "update"
@@ -277,6 +280,7 @@ class TrainingConfig:
     def __post_init__(self) -> None:
         _check("training", self, 0, "warmup", "weight_decay", "seed")
         _check("training", self, 1, "epochs", "patience", "validate_every", "log_every")
+        _check("training", self, 2, "average")
         _check_positive("training", self, "learning_rate", "clip")
         _check_share("training", self, "label_smoothing", "teacher_forcing", "teacher_forcing_end")
 

@@ -376,3 +376,17 @@ def test_every_command_that_runs_a_model_takes_an_ensemble(capsys, run, tmp_path
         assert "is not a run" in err
     entries = json.loads((copy / "results.json").read_text())[str(pairs.resolve())]
     assert [len(each["ensemble"]) for each in entries] == [0, 2]
+
+
+def test_the_mean_of_runs_is_a_run(capsys, run, tmp_path):
+    copy, new = shutil.copytree(run, tmp_path / "copy"), tmp_path / "new"
+    status, out, err = regard(capsys, "average", run, copy, "--run", new)
+    assert (status, err) == (0, "")
+    assert f"regard evaluate {new}" in out
+    assert (
+        regard(capsys, "evaluate", new)[1].splitlines()[1:]
+        == (regard(capsys, "evaluate", run)[1].splitlines()[1:])
+    )
+    status, _, err = regard(capsys, "average", run, copy, "--run", new)
+    assert status == 1
+    assert err.count("\n") == 1

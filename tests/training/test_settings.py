@@ -30,6 +30,7 @@ def test_epochs_in_updates_round_up_in_each():
         (lambda: Optimiser(clip=-1.0), "clip"),
         (lambda: TrainingSettings(accumulate=0), "accumulate"),
         (lambda: TrainingSettings(patience=0), "patience"),
+        (lambda: TrainingSettings(average=1), "average"),
         (lambda: TrainingSettings(seed=-1), "seed"),
     ],
 )

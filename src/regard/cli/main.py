@@ -17,6 +17,7 @@ COMMANDS = {
     "evaluate": "score a run, with signatures",
     "score": "log probability of given targets, with attention",
     "plot": "draw what a translation looked at",
+    "average": "the mean of the weights of several runs, as a run",
     "data": "fetch or generate data",
     "check": "look at data before training",
     "recipes": "list the recipes, or show one",

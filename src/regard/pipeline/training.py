@@ -223,6 +223,7 @@ def settings_of(config: TrainingConfig, precision: Precision) -> TrainingSetting
         if config.validate_every
         else Period(1, "epoch"),
         patience=config.patience,
+        average=config.average,
         log_every=Period(config.log_every, config.log_by),
         seed=config.seed,
     )

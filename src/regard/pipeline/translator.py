@@ -11,17 +11,15 @@ from typing import overload
 import numpy as np
 import torch
 
-from regard.build import build_model
 from regard.config import Experiment, SearchConfig
 from regard.data.batch import END, PAD, START, Tokens, pad
 from regard.data.batching import BatchSettings, PairBatches
-from regard.data.tokenizer import Tokenizer
 from regard.errors import UserError
 from regard.models.ensemble import Ensemble, EnsembleDecoder
 from regard.models.recurrent import PlainDecoder
 from regard.models.seq2seq import Seq2Seq
 from regard.pipeline import prepare
-from regard.pipeline.folder import RunFolder
+from regard.pipeline.loaded import Loaded
 from regard.pipeline.prepare import Tokenizers
 from regard.pipeline.tracing import Tracer, Written
 from regard.pipeline.unknown import UnknownReplacement
@@ -30,7 +28,6 @@ from regard.search import beam as beam_search
 from regard.search import greedy as greedy_search
 from regard.shapes import Int, Tensor
 from regard.trace import Trace
-from regard.training.checkpoint import load_weights
 
 SENTENCES_AT_A_TIME = 64
 SCORED_AT_A_TIME = BatchSettings(tokens=4096, sentences=SENTENCES_AT_A_TIME)
@@ -69,26 +66,6 @@ class _Found:
     lattice: Lattice | None = None
 
 
-@dataclass(frozen=True)
-class Loaded:
-    """One run as it lies in its folder."""
-
-    path: Path
-    experiment: Experiment
-    tokenizers: Tokenizers
-    model: Seq2Seq
-
-    @classmethod
-    def of(cls, path: Path) -> Loaded:
-        """Load a run folder; UserError where it is none."""
-        folder = RunFolder(path)
-        experiment = folder.experiment()
-        tokenizers = Tokenizers.load(folder)
-        model = build_model(experiment.model, len(tokenizers.source), len(tokenizers.target))
-        load_weights(model, folder.model)
-        return cls(path, experiment, tokenizers, model.eval())
-
-
 class Translator:
     """What `regard.load` gives: translates texts and scores given translations."""
 
@@ -108,7 +85,7 @@ class Translator:
         if not rest:
             return cls(first.experiment, first.tokenizers, first.model)
         for other in rest:
-            _check_vocabularies(first, other)
+            first.check_vocabularies(other, "write together")
         together = Ensemble([each.model for each in (first, *rest)])
         return cls(first.experiment, first.tokenizers, together)
 
@@ -290,31 +267,3 @@ class Translator:
 def load(run: str | Path, *others: str | Path) -> Translator:
     """The model of a run folder, or the ensemble of several, ready to translate."""
     return Translator.load(run, *others)
-
-
-def _check_vocabularies(first: Loaded, other: Loaded) -> None:
-    """UserError unless both read and write the same numbers for the same text."""
-    for side in ("source", "target"):
-        ours, theirs = getattr(first.tokenizers, side), getattr(other.tokenizers, side)
-        if ours.vocabulary != theirs.vocabulary:
-            why = f"their {side} vocabularies differ ({_difference(ours, theirs)})"
-        elif ours.settings != theirs.settings:
-            why = f"their {side} tokenizers differ ({ours.settings} and {theirs.settings})"
-        elif getattr(first.experiment.data, f"{side}_end") != getattr(
-            other.experiment.data, f"{side}_end"
-        ):
-            why = f"data.{side}_end is set in one of them alone"
-        else:
-            continue
-        raise UserError(
-            f"{first.path} and {other.path} cannot write together, as {why}: train the second with "
-            f"--data.tokenizers-path {first.path}"
-        )
-
-
-def _difference(ours: Tokenizer, theirs: Tokenizer) -> str:
-    if len(ours) != len(theirs):
-        return f"{len(ours):,} and {len(theirs):,} pieces"
-    pairs = enumerate(zip(ours.vocabulary, theirs.vocabulary, strict=True))
-    number, (one, other) = next(pair for pair in pairs if len(set(pair[1])) > 1)
-    return f"number {number} is {one!r} and {other!r}"
