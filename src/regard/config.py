@@ -9,7 +9,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Annotated, Literal, get_args
+
+import tyro
 
 from regard.errors import UserError
 
@@ -234,6 +236,11 @@ FAMILIES: dict[str, type[ModelConfig]] = {each.family: each for each in get_args
 class TrainingConfig:
     """How the weights are learned."""
 
+    initial_run: Annotated[Path | None, tyro.conf.arg(aliases=["--init-from"])] = None
+    """Begin with the weights of this run: what has the same name and shape, and of embeddings and
+    logits the words that both know."""
+    freeze: Annotated[tuple[str, ...], tyro.conf.arg(aliases=["--freeze"])] = ()
+    """Parts of the model, such as encoder, whose weights stay as they are."""
     epochs: int = 10
     """Times through the data."""
     learning_rate: float = 1e-3

@@ -2,6 +2,7 @@
 
 import io
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -238,3 +239,34 @@ def test_a_log_without_a_line_to_draw_is_no_mistake(capsys, here, monkeypatch):
     status, _, err = regard(capsys, data, *SMALL, *held_out)
     assert (status, err) == (130, "")
     assert not (here / "runs" / "mine" / "curve.png").exists()
+
+
+def test_a_run_begins_with_another_and_says_what_it_took(capsys, here):
+    pairs(here / "mine.tsv")
+    given = ("mine.tsv", *SMALL, "--training.epochs", 1)
+    assert regard(capsys, *given, "--run", "first")[0] == 0
+    pairs(here / "mine.tsv", "x")
+    start = (*given, "--run", "second", "--init-from", "first")
+    status, out, err = regard(capsys, *start, "--freeze", "encoder", "decoder.attention")
+    assert (status, err) == (0, "")
+    assert "begun with first: " in out
+    assert "source words; 0 of " in out
+    assert " target words; fresh: nothing" in out
+    assert " frozen); " in out
+    training = RunFolder(here / "second").experiment().training
+    assert training.initial_run == Path("first")
+    assert training.freeze == ("encoder", "decoder.attention")
+    shutil.rmtree("first")
+    longer = ("--resume", "--training.epochs", 2)
+    status, out, err = regard(capsys, "mine.tsv", "--run", "second", *longer)
+    assert (status, err) == (0, "")
+    assert "begun with" not in out
+    for flags, words in (
+        (("--init-from", "first"), "first is not a run"),
+        (("--freeze", "reader"), "training.freeze is reader, but the model has no such part"),
+    ):
+        status, _, err = regard(capsys, *given, "--run", "third", *flags)
+        assert status == 1
+        assert words in err
+        assert err.count("\n") == 1
+        assert not Path("third").exists()

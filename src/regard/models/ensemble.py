@@ -17,7 +17,6 @@ from typing import Any, cast
 import torch
 from torch import nn
 
-from regard.data.batch import END, pad
 from regard.models.contracts import AttentionBlock, Decoder, DecoderOutput, Memory, State
 from regard.models.seq2seq import Seq2Seq
 from regard.shapes import Float, Int, Tensor
@@ -125,9 +124,9 @@ class Ensemble(nn.Module):
     def __init__(self, members: Sequence[Seq2Seq]) -> None:
         super().__init__()
         self.members = nn.ModuleList(members)
-        self.decoder = EnsembleDecoder(
-            [each.decoder for each in members], [_feature_size(each) for each in members]
-        )
+        decoders = [each.decoder for each in members]
+        sizes = [each.projection.in_features for each in decoders]
+        self.decoder = EnsembleDecoder(decoders, sizes)
 
     def read(
         self, source: Any, *, need_weights: bool = False
@@ -140,13 +139,3 @@ class Ensemble(nn.Module):
 
     def encode(self, source: Any) -> tuple[Memory, ...]:
         return self.read(source)[0]
-
-
-@torch.no_grad()
-def _feature_size(model: Seq2Seq) -> int:
-    """What a decoder does not say by itself is seen in a step."""
-    device = next(model.parameters()).device
-    source = pad([[END]]).to(device)
-    state = model.decoder.start(model.encode(source))
-    output, _ = model.decoder.step(source.ids, state)
-    return output.features.size(-1)

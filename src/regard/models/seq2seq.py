@@ -9,7 +9,14 @@ import torch
 from torch import nn
 
 from regard.data.batch import PairBatch
-from regard.models.contracts import AttentionBlock, Decoder, Encoder, Memory, Penalty
+from regard.models.contracts import (
+    AttentionBlock,
+    Decoder,
+    Encoder,
+    Memory,
+    Penalty,
+    TrainedDecoder,
+)
 from regard.models.memory import Remember
 from regard.shapes import Bool, Float, Int, Tensor
 
@@ -33,7 +40,7 @@ class Seq2SeqOutput:
 class Seq2Seq(nn.Module):
     """source -> encoder -> memories -> decoder -> features where there is a target."""
 
-    def __init__(self, encoder: Encoder, decoder: Decoder, remember: Remember) -> None:
+    def __init__(self, encoder: Encoder, decoder: TrainedDecoder, remember: Remember) -> None:
         super().__init__()
         self.encoder = encoder
         self.decoder = decoder

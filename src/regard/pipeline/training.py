@@ -22,6 +22,7 @@ from regard.metrics import text as metrics
 from regard.models.seq2seq import Seq2Seq
 from regard.pipeline import prepare
 from regard.pipeline.folder import RunFolder
+from regard.pipeline.initial import Beginning, begin_with, freeze
 from regard.pipeline.prepare import Tokenizers
 from regard.pipeline.translator import Translator
 from regard.search import ImpossibleError
@@ -70,9 +71,13 @@ class Plan:
     num_source: int
     num_target: int
     num_parameters: int
+    num_frozen: int
+    """Parameters that stay as they are."""
     precision: Precision
     device: str
     left_out: tuple[str, ...]
+    beginning: Beginning | None = None
+    """What of another run the model began with."""
 
 
 def train(
@@ -95,8 +100,12 @@ def train(
     experiment = _with_max_ratio(experiment, encoded.batches)
     torch.manual_seed(experiment.training.seed)
     model = build_model(experiment.model, len(tokenizers.source), len(tokenizers.target))
+    beginning = None
+    if experiment.training.initial_run is not None and not resume:
+        beginning = begin_with(experiment.training.initial_run, experiment.model, model, tokenizers)
     if experiment.model.vectors is not None:
         set_vectors(model, tokenizers, experiment.model.vectors)
+    freeze(model, experiment.training.freeze)
     device = _device(experiment.training)
     model.to(device)
     precision = _precision(experiment.training, device)
@@ -111,10 +120,12 @@ def train(
         num_dev=len(split.dev),
         num_source=len(tokenizers.source),
         num_target=len(tokenizers.target),
-        num_parameters=sum(parameter.numel() for parameter in model.parameters()),
+        num_parameters=sum(each.numel() for each in model.parameters()),
+        num_frozen=sum(each.numel() for each in model.parameters() if not each.requires_grad),
         precision=precision,
         device=str(device),
         left_out=split.left_out + encoded.left_out,
+        beginning=beginning,
     )
     _write(folder, experiment, tokenizers, split)
     validate = _validation(experiment, tokenizers, split.dev) if split.dev else None

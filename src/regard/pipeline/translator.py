@@ -15,8 +15,7 @@ from regard.config import Experiment, SearchConfig
 from regard.data.batch import END, PAD, START, Tokens, pad
 from regard.data.batching import BatchSettings, PairBatches
 from regard.errors import UserError
-from regard.models.ensemble import Ensemble, EnsembleDecoder
-from regard.models.recurrent import PlainDecoder
+from regard.models.ensemble import Ensemble
 from regard.models.seq2seq import Seq2Seq
 from regard.pipeline import prepare
 from regard.pipeline.loaded import Loaded
@@ -149,9 +148,7 @@ class Translator:
                 f"search.lexicon is {search.lexicon}, but nothing is looked up in it: set "
                 "search.unknown_replacement too"
             )
-        decoder = self.model.decoder
-        decoders = decoder.members if isinstance(decoder, EnsembleDecoder) else (decoder,)
-        if not all(isinstance(each, PlainDecoder) for each in decoders):
+        if self.experiment.model.attends:
             return
         if search.coverage_penalty:
             raise UserError(
