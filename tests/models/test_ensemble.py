@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from regard.build import build_recurrent
-from regard.config import AttentionConfig, RecurrentConfig
+from regard.build import build_model
+from regard.config import AttentionConfig, RecurrentConfig, TransformerConfig
 from regard.data.batch import pad
 from regard.models.contracts import Decoder, State
 from regard.models.ensemble import Ensemble, EnsembleDecoder
@@ -137,15 +137,16 @@ def test_memories_have_to_be_as_many_for_each():
         EnsembleDecoder(decoders, SIZES[:1])
 
 
-def test_models_of_other_sizes_write_together():
+def test_models_of_other_sizes_and_kinds_write_together():
     """Whole sequences equal steps, and both are the mean of what the models say alone."""
     torch.manual_seed(5)
     attention = AttentionConfig(size=3)
     configs = [
         RecurrentConfig(cell="gru", hidden=11, embedding=7, attention=attention),
         RecurrentConfig(wiring="bahdanau", hidden=13, embedding=5, attention=attention),
+        TransformerConfig(size=6, layers=2, heads=3, feed_forward=7, attention=attention),
     ]
-    models = [build_recurrent(config, 17, 19).eval() for config in configs]
+    models = [build_model(config, 17, 19).eval() for config in configs]
     ensemble = Ensemble(models)
     source = pad([[4, 5, 6], [6, 2]])
     inputs = torch.tensor([[1, 4, 5, 6], [1, 6, 6, 4]])
@@ -156,12 +157,12 @@ def test_models_of_other_sizes_write_together():
         model.decoder.project(model.decoder(inputs, model.encode(source)).features).softmax(-1)
         for model in models
     ]
-    torch.testing.assert_close(whole.exp(), (alone[0] + alone[1]) / 2)
+    torch.testing.assert_close(whole.exp(), (alone[0] + alone[1] + alone[2]) / 3)
     state = decoder.start(given)
     for position in range(inputs.size(1)):
         output, state = decoder.step(inputs[:, position : position + 1], state)
         step = decoder.project(output.features)[:, 0]
         torch.testing.assert_close(step, whole[:, position], rtol=1e-4, atol=1e-5)
     memories, attention = ensemble.read(source, need_weights=True)
-    assert len(memories) == 2
-    assert attention == ()
+    assert len(memories) == 3
+    assert [(block.kind, block.weights.shape[1:3]) for block in attention] == [("encoder", (2, 3))]

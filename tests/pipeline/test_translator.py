@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from regard.config import SearchConfig
+from regard.config import SearchConfig, TransformerConfig
 from regard.data.special import UNKNOWN
 from regard.errors import UserError
 from regard.pipeline.training import train
@@ -173,12 +173,21 @@ def test_what_needs_attention_is_refused_without(run, tmp_path):
         translator.translate("a b c", search=replace(usual, unknown_replacement=True))
 
 
-@pytest.fixture
-def lacking(run):
+@pytest.fixture(scope="module")
+def transformer(tmp_path_factory):
+    """A run with several layers and heads."""
+    folder = tmp_path_factory.mktemp("runs") / "transformer"
+    model = TransformerConfig(size=12, layers=2, heads=3, feed_forward=16)
+    train(replace(small(epochs=1), model=model), folder)
+    return folder
+
+
+@pytest.fixture(params=["run", "transformer"])
+def lacking(request):
     """A model that takes <unk> for the likeliest word, wherever it is not sure."""
-    translator = Translator.load(run)
+    translator = Translator.load(request.getfixturevalue(request.param))
     with torch.no_grad():
-        translator.model.decoder.parts.projection.bias[UNKNOWN] += 3
+        translator.model.decoder.projection.bias[UNKNOWN] += 3
     return translator
 
 
@@ -197,14 +206,12 @@ def test_an_unknown_word_becomes_what_it_looked_at(lacking, beam, num_best):
             assert found.trace == plain.trace
             assert (untraced.text, untraced.score) == (found.text, found.score)
             assert untraced.trace is None
-            words = found.source.split()
-            expected = [
-                words[found.attention[0, 0, place, : len(words)].argmax()]
-                if piece == "<unk>"
-                else piece
-                for place, piece in enumerate(found.trace.target.pieces if found.trace else ())
-                if piece != "<eos>"
-            ]
+            words, expected = found.source.split(), []
+            for place, piece in enumerate(found.trace.target.pieces if found.trace else ()):
+                if piece == "<unk>":
+                    seen = sum(head[place] for head in found.attention[-1])
+                    piece = words[seen[: len(words)].argmax()]
+                expected += [piece] * (piece != "<eos>")
             assert found.text == " ".join(expected)
             count += found.text != plain.text
     assert count >= 3 * num_best
