@@ -114,9 +114,9 @@ class Checkpoints:
         return standing.best == last
 
     def is_crowded(self) -> bool:
-        """Whether there are so many weights of validations that it is time to save: only then can
-        be removed what is among the best no more, as a run that is killed goes on from its state,
-        when it may have been."""
+        """Whether so many validations' weights lie there that it is time to save. What is among
+        the best no more can go only then: a run that is killed goes on from its state, and may
+        have needed it there."""
         return self.average is not None and len(self._validations()) > 2 * self.average
 
     def average_into(self, model: nn.Module, standing: Standing) -> tuple[int, ...]:
@@ -150,7 +150,7 @@ class Checkpoints:
             write_tensors(self.state, tensors, {"training": json.dumps(about)})
             needed = {self._validated(number) for number in self._to_average(standing)}
             for path in set(self._validations()) - needed:
-                path.unlink()
+                path.unlink(missing_ok=True)
 
     def check(self, *, resume: bool) -> None:
         """UserError where there is nothing to resume, something in the way of a new run, no place
