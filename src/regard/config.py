@@ -9,7 +9,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Annotated, Literal, get_args
+
+import tyro
 
 from regard.errors import UserError
 
@@ -64,6 +66,9 @@ class DataConfig:
     """One vocabulary for both sides."""
     vocabulary: tuple[str, ...] | None = None
     """The words of a shared vocabulary, in order, instead of learning them; without <unk>."""
+    tokenizers_path: Path | None = None
+    """Take the tokenizers of this run, whatever else is said of them, instead of learning some:
+    for runs that are to write together, or that go on where this one ended."""
     source_end: bool = True
     """End sources with <eos>."""
     target_end: bool = True
@@ -235,6 +240,11 @@ FAMILIES: dict[str, type[ModelConfig]] = {each.family: each for each in get_args
 class TrainingConfig:
     """How the weights are learned."""
 
+    initial_run: Annotated[Path | None, tyro.conf.arg(aliases=["--init-from"])] = None
+    """Begin with the weights of this run: what has the same name and shape, and of embeddings and
+    logits the words that both know."""
+    freeze: Annotated[tuple[str, ...], tyro.conf.arg(aliases=["--freeze"])] = ()
+    """Parts of the model, such as encoder, whose weights stay as they are."""
     epochs: int = 10
     """Times through the data."""
     updates: int | None = None
@@ -271,6 +281,9 @@ class TrainingConfig:
     """Stop after so many validations without a better dev score."""
     validate_every: int | None = None
     """Updates between dev scores; without it once an epoch."""
+    average: int | None = None
+    """At the end also try the mean of the weights of the so many best validations; it becomes the
+    model if its dev score is better than the best of them alone."""
     log_every: int = 50
     """Updates (or, with log_by epoch, epochs) between lines of the log."""
     log_by: Literal["update", "epoch"] = "update"
@@ -294,6 +307,7 @@ class TrainingConfig:
                     f"training.adam_betas is {self.adam_betas}: expected two numbers from 0 to "
                     "below 1"
                 )
+        _check("training", self, 2, "average")
         _check_share("training", self, "label_smoothing", "teacher_forcing", "teacher_forcing_end")
 
 
@@ -314,6 +328,13 @@ class SearchConfig:
     max_ratio: float | None = None
     """The most tokens for each of the source's; without it training sets it to twice what nearly
     all of its pairs need."""
+    early_stopping: bool = True
+    """End a beam once as many texts as it is wide are complete and no other is ahead of them;
+    without it, once nothing can change any more."""
+    unknown_replacement: bool = False
+    """Put in the place of an <unk> what it looked at most in the source."""
+    lexicon: Path | None = None
+    """What to put there instead of the source's own word: pairs of words with a tab between."""
 
     def __post_init__(self) -> None:
         _check("search", self, 0, "coverage_penalty", "min_length")

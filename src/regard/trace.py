@@ -177,12 +177,17 @@ class Trace:
             )
 
     def map(self, kind: MapKind = "cross") -> AttentionMap:
-        """The map of this kind; ValueError where there is none."""
-        for each in self.attention:
-            if each.kind == kind:
-                return each
-        there = ", ".join(each.kind for each in self.attention) or "none at all"
-        raise ValueError(f"this trace has no attention of kind {kind!r}; it has: {there}")
+        """The map of this kind, the first model's where several wrote together; ValueError where
+        there is none."""
+        return self.maps(kind)[0]
+
+    def maps(self, kind: MapKind = "cross") -> tuple[AttentionMap, ...]:
+        """The maps of this kind, one for each model that wrote; ValueError where there is none."""
+        found = tuple(each for each in self.attention if each.kind == kind)
+        if not found:
+            there = ", ".join(each.kind for each in self.attention) or "none at all"
+            raise ValueError(f"this trace has no attention of kind {kind!r}; it has: {there}")
+        return found
 
     def down(self, kind: MapKind) -> Sequence:
         """The sequence that looks, in a map of this kind."""

@@ -15,6 +15,7 @@ from regard.cli import main
 from regard.cli.progress import TrainingView
 from regard.config import TransformerConfig
 from regard.pipeline.training import train
+from regard.pipeline.translator import Translator
 from regard.training.log import DevLine, Example, Validation
 from tests.pipeline.conftest import small
 
@@ -90,6 +91,27 @@ def test_all_that_translate_can_write(capsys, run, tmp_path):
     assert "[Step 0] " in out
     assert ", attn: [" in out
     assert "Generated: [" in out
+
+
+def test_how_to_search_is_the_runs_own_where_nothing_is_said(capsys, run, tmp_path, monkeypatch):
+    copy = shutil.copytree(run, tmp_path / "copy")
+    page = (copy / "config.yaml").read_text().replace("beam: 1", "beam: 3")
+    (copy / "config.yaml").write_text(page.replace("early_stopping: true", "early_stopping: false"))
+    text, asked = tmp_path / "in.txt", []
+    text.write_text("a b\n")
+
+    def noted(self, texts, *, search, **how):
+        asked.append(search)
+        return translate(self, texts, search=search, **how)
+
+    translate = Translator.translate
+    monkeypatch.setattr(Translator, "translate", noted)
+    regard(capsys, "translate", copy, text)
+    regard(capsys, "translate", copy, text, "--early-stopping", "--unknown-replacement")
+    regard(capsys, "evaluate", "--beam", 2, copy)
+    flags = [(each.beam, each.early_stopping, each.unknown_replacement) for each in asked]
+    assert flags == [(3, False, False), (3, True, True), (2, False, False)]
+    assert all(each.max_ratio is not None for each in asked)
 
 
 def test_lines_with_tabs_are_warned_of_once(capsys, run, tmp_path):
@@ -403,3 +425,38 @@ def test_a_run_is_exported_and_what_cannot_be_is_said_in_a_line(capsys, run, tmp
     status, _, err = regard(capsys, "export", run, "--to", "onnx", "-o", tmp_path / "there")
     assert (status, err.count("\n")) == (1, 1)
     assert "holds something already" in err
+
+
+def test_every_command_that_runs_a_model_takes_an_ensemble(capsys, run, tmp_path):
+    copy = shutil.copytree(run, tmp_path / "copy")
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text("a b\ta b\n")
+    texts = tmp_path / "in.txt"
+    texts.write_text("a b c\n")
+    for command in (
+        ("translate", copy, texts),
+        ("plot", copy, "a b"),
+        ("score", copy, pairs),
+        ("evaluate", copy, pairs),
+    ):
+        alone = regard(capsys, *command)
+        assert regard(capsys, *command, "--ensemble", run, run) == alone
+        status, _, err = regard(capsys, *command, "--ensemble", tmp_path)
+        assert status == 1
+        assert "is not a run" in err
+    entries = json.loads((copy / "results.json").read_text())[str(pairs.resolve())]
+    assert [len(each["ensemble"]) for each in entries] == [0, 2]
+
+
+def test_the_mean_of_runs_is_a_run(capsys, run, tmp_path):
+    copy, new = shutil.copytree(run, tmp_path / "copy"), tmp_path / "new"
+    status, out, err = regard(capsys, "average", run, copy, "--run", new)
+    assert (status, err) == (0, "")
+    assert f"regard evaluate {new}" in out
+    assert (
+        regard(capsys, "evaluate", new)[1].splitlines()[1:]
+        == (regard(capsys, "evaluate", run)[1].splitlines()[1:])
+    )
+    status, _, err = regard(capsys, "average", run, copy, "--run", new)
+    assert status == 1
+    assert err.count("\n") == 1

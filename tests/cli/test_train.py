@@ -2,6 +2,7 @@
 
 import io
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -323,3 +324,34 @@ def test_a_preparation_shows_what_is_being_done_and_leaves_nothing_on_the_screen
         assert "9000/10000" in shown
         assert shown.endswith("\x1b[?25h\r\x1b[1A\x1b[2K")
     assert screen.getvalue() == shown
+
+
+def test_a_run_begins_with_another_and_says_what_it_took(capsys, here):
+    pairs(here / "mine.tsv")
+    given = ("mine.tsv", *SMALL, "--training.epochs", 1)
+    assert regard(capsys, *given, "--run", "first")[0] == 0
+    pairs(here / "mine.tsv", "x")
+    start = (*given, "--run", "second", "--init-from", "first")
+    status, out, err = regard(capsys, *start, "--freeze", "encoder", "decoder.attention")
+    assert (status, err) == (0, "")
+    assert "begun with first: " in out
+    assert "source words; 0 of " in out
+    assert " target words; fresh: nothing" in out
+    assert " frozen); " in out
+    training = RunFolder(here / "second").experiment().training
+    assert training.initial_run == Path("first")
+    assert training.freeze == ("encoder", "decoder.attention")
+    shutil.rmtree("first")
+    longer = ("--resume", "--training.epochs", 2)
+    status, out, err = regard(capsys, "mine.tsv", "--run", "second", *longer)
+    assert (status, err) == (0, "")
+    assert "begun with" not in out
+    for flags, words in (
+        (("--init-from", "first"), "first is not a run"),
+        (("--freeze", "reader"), "training.freeze is reader, but the model has no such part"),
+    ):
+        status, _, err = regard(capsys, *given, "--run", "third", *flags)
+        assert status == 1
+        assert words in err
+        assert err.count("\n") == 1
+        assert not Path("third").exists()

@@ -54,3 +54,29 @@ def test_the_attention_is_the_diagonal_that_the_task_has(task, model, tmp_path):
     assert np.mean(diagonal) > 0.6, f"seed {seed}"
     assert np.mean(other) < 0, f"seed {seed}"
     assert np.mean(shares) > 0.5, f"seed {seed}"
+
+
+def test_unknown_words_are_copied_from_where_the_model_looks(tmp_path):
+    """A name that comes once is unknown on both sides; where it stands can only be looked up."""
+    random = np.random.default_rng()
+    seed = int(random.integers(1, 1000))
+    lines = []
+    for number in range(1000):
+        words = list(random.choice([*"abcde"], 3))
+        words.insert(random.integers(4), f"X{number}")
+        lines.append(" ".join(words))
+    data, run = tmp_path / "names.tsv", tmp_path / "names"
+    data.write_text("".join(f"{line}\t{line}\n" for line in lines))
+    regard(
+        *("train", data, "--run", run, "--training.seed", seed, "--training.epochs", "12"),
+        *("--data.tokenizer", "spaces", "--data.min-count", "2", "--data.batch-tokens", "200"),
+        *("--model.hidden", "32", "--model.embedding", "16", "--model.attention.size", "16"),
+        *("--training.learning-rate", "0.01", "--training.metric", "exact_match"),
+    )
+    exact = []
+    for flag in ("--no-unknown-replacement", "--unknown-replacement"):
+        regard("evaluate", run, flag)
+        *_, found = json.loads((run / "results.json").read_text())["test.tsv"]
+        exact += [score["value"] for score in found["scores"] if score["name"] == "exact match"]
+    assert exact[0] == 0
+    assert exact[1] > 50, f"seed {seed}"

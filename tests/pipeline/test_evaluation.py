@@ -4,10 +4,16 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+from sacrebleu.metrics.bleu import BLEU
+
+from regard.config import SearchConfig
 from regard.data.text import Pair
+from regard.data.tokenizer import Tokenizer, TokenizerSettings
 from regard.pipeline.evaluation import evaluate, kept, save
 from regard.pipeline.folder import RunFolder
-from regard.pipeline.translator import Translator
+from regard.pipeline.prepare import Tokenizers
+from regard.pipeline.translator import Translation, Translator
 
 
 def test_any_of_a_sources_targets_is_right(run):
@@ -54,3 +60,46 @@ def test_results_say_how_they_were_found_and_keep_others(run, tmp_path):
     assert [each["num_pairs"] for each in found] == [2, 1, 2, 2]
     assert [each["search"]["beam"] for each in found] == [1, 1, 3, 1]
     assert [each["lowercase"] for each in found] == [False, False, False, True]
+
+
+def scored(cutting, *texts, **how):
+    """What the given texts, word for word, are scored against themselves in capitals."""
+    target = Tokenizer.train(texts, TokenizerSettings(kind=cutting))
+    pairs = [Pair(str(number), text.title(), number) for number, text in enumerate(texts)]
+
+    class Reciting(Translator):
+        def __init__(self):
+            self.tokenizers = Tokenizers(target, target)
+
+        def translate(self, sources, *, search, attention):
+            return [Translation(source, texts[int(source)], 0.0) for source in sources]
+
+    return evaluate(Reciting(), pairs, SearchConfig(), **how).scores
+
+
+def judged(texts, **how):
+    """sacrebleu's own BLEU of the same."""
+    metric = BLEU(force=True, **how)
+    value = metric.corpus_score(list(texts), [[text.title() for text in texts]]).score
+    return pytest.approx(value), str(metric.get_signature())
+
+
+CAPTIONS = ("a man in blue.", "two dogs (brown) run , and 3 more .", "the End")
+
+
+@pytest.mark.parametrize(("cutting", "cut_as"), [("words", "13a"), ("spaces", "none")])
+def test_older_scorings_stand_beside_the_usual_one(cutting, cut_as):
+    usual = scored(cutting, *CAPTIONS)
+    both = scored(cutting, *CAPTIONS, lowercase=True, tokenized=True)
+    assert both[:4] == usual
+    assert [score.name for score in both[4:]] == ["BLEU", "chrF", "TER", "exact match"]
+    assert (both[0].value, both[0].signature) == judged(CAPTIONS, tokenize="13a")
+    older = judged(CAPTIONS, tokenize=cut_as, lowercase=True)
+    assert (both[4].value, both[4].signature) == older
+    assert both[4].value > both[0].value
+
+
+def test_a_scoring_that_is_the_usual_one_is_not_said_twice():
+    assert scored("words", *CAPTIONS, tokenized=True) == scored("words", *CAPTIONS)
+    (bleu,) = scored("spaces", *CAPTIONS, tokenized=True)[4:]
+    assert (bleu.value, bleu.signature) == judged(CAPTIONS, tokenize="none")

@@ -5,11 +5,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
-from regard.config import SearchConfig
+from regard.config import SearchConfig, TransformerConfig
+from regard.data.special import UNKNOWN
 from regard.errors import UserError
 from regard.pipeline.training import train
 from regard.pipeline.translator import Translator
+from regard.search import beam
 from regard.trace import Trace
 from tests.pipeline.conftest import small
 
@@ -158,11 +161,77 @@ def test_greedy_scores_are_on_the_scale_of_a_beams(run):
     assert one.score == pytest.approx(read.score / len(read.trace.steps), abs=1e-5)
 
 
-def test_coverage_without_attention_is_refused(run, tmp_path):
+def test_what_needs_attention_is_refused_without(run, tmp_path):
     plain = small(epochs=1)
     model = replace(plain.model, wiring="plain", feeding="none")
     train(replace(plain, model=model), tmp_path / "plain")
     translator = Translator.load(tmp_path / "plain")
-    search = replace(translator.experiment.search, beam=3, coverage_penalty=0.2)
+    usual = translator.experiment.search
     with pytest.raises(UserError, match="no attention to cover the source with"):
-        translator.translate("a b c", search=search)
+        translator.translate("a b c", search=replace(usual, beam=3, coverage_penalty=0.2))
+    with pytest.raises(UserError, match=r"what an <unk> looked at, but .* no attention"):
+        translator.translate("a b c", search=replace(usual, unknown_replacement=True))
+
+
+@pytest.fixture(scope="module")
+def transformer(tmp_path_factory):
+    """A run with several layers and heads."""
+    folder = tmp_path_factory.mktemp("runs") / "transformer"
+    model = TransformerConfig(size=12, layers=2, heads=3, feed_forward=16)
+    train(replace(small(epochs=1), model=model), folder)
+    return folder
+
+
+@pytest.fixture(params=["run", "transformer"])
+def lacking(request):
+    """A model that takes <unk> for the likeliest word, wherever it is not sure."""
+    translator = Translator.load(request.getfixturevalue(request.param))
+    with torch.no_grad():
+        translator.model.decoder.projection.bias[UNKNOWN] += 3
+    return translator
+
+
+@pytest.mark.parametrize(("beam", "num_best"), [(1, 1), (3, 1), (5, 4)])
+def test_an_unknown_word_becomes_what_it_looked_at(lacking, beam, num_best):
+    usual = SearchConfig(beam=beam, max_length=7)
+    search = replace(usual, unknown_replacement=True)
+    texts = ["a Ω c", "", "x Ψ", "b"]
+    before = lacking.translate(texts, search=usual, num_best=num_best)
+    after = lacking.translate(texts, search=search, num_best=num_best)
+    fast = lacking.translate(texts, search=search, num_best=num_best, attention=False)
+    count = 0
+    for same in zip(before, after, fast, strict=True):
+        ranked = ((each, *each.alternatives) for each in same)
+        for plain, found, untraced in zip(*ranked, strict=True):
+            assert found.trace == plain.trace
+            assert (untraced.text, untraced.score) == (found.text, found.score)
+            assert untraced.trace is None
+            words, expected = found.source.split(), []
+            for place, piece in enumerate(found.trace.target.pieces if found.trace else ()):
+                if piece == "<unk>":
+                    seen = sum(head[place] for head in found.attention[-1])
+                    piece = words[seen[: len(words)].argmax()]
+                expected += [piece] * (piece != "<eos>")
+            assert found.text == " ".join(expected)
+            count += found.text != plain.text
+    assert count >= 3 * num_best
+
+
+def test_a_lexicon_that_nothing_looks_into_is_refused(run, tmp_path):
+    translator = Translator.load(run)
+    with pytest.raises(UserError, match=r"search.lexicon is .* set search.unknown_replacement too"):
+        translator.translate("a", search=SearchConfig(lexicon=tmp_path / "lexicon.tsv"))
+
+
+def test_beams_that_do_not_stop_early_are_asked_for_by_name(run, monkeypatch):
+    seen = []
+
+    def watched(decoder, memories, limits, settings):
+        seen.append(settings.early_stopping)
+        return beam(decoder, memories, limits, settings)
+
+    monkeypatch.setattr("regard.pipeline.translator.beam_search", watched)
+    for early in (True, False):
+        search = SearchConfig(beam=2, early_stopping=early)
+        Translator.load(run).translate("a b", search=search, attention=False)
+    assert seen == [True, False]

@@ -48,6 +48,17 @@ def tiny_model(seed: int = 3, **settings: float) -> TinyModel:
     return TinyModel(**settings)
 
 
+class Tied(nn.Module):
+    """One matrix under two names, and a buffer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(11, 5)
+        self.output = nn.Linear(5, 11)
+        self.output.weight = self.embedding.weight
+        self.register_buffer("mean", torch.randn(3))
+
+
 class TinyBatches:
     """Random batches of 2 to 5 pairs, in another order each epoch."""
 
@@ -98,6 +109,9 @@ class Watcher:
         self.lines.append(line)
 
     def on_validation(self, line, validation) -> None:
+        self.lines.append(line)
+
+    def on_average(self, line, validation) -> None:
         self.lines.append(line)
 
     def on_end(self, line) -> None:

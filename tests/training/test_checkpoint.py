@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import load_file
 from torch import nn
 
 from regard.errors import UserError
@@ -15,23 +14,10 @@ from regard.training.checkpoint import (
     Standing,
     Sums,
     facts_of,
-    load_weights,
-    save_weights,
 )
 from regard.training.schedule import Linear
 from regard.training.settings import Optimiser, TrainingSettings
-from tests.training.fakes import TinyBatches, tiny_model
-
-
-class Tied(nn.Module):
-    """One matrix under two names, and a buffer."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.embedding = nn.Embedding(11, 5)
-        self.output = nn.Linear(5, 11)
-        self.output.weight = self.embedding.weight
-        self.register_buffer("mean", torch.randn(3))
+from tests.training.fakes import Tied, TinyBatches, tiny_model
 
 
 def stepped(model: nn.Module) -> torch.optim.AdamW:
@@ -41,29 +27,6 @@ def stepped(model: nn.Module) -> torch.optim.AdamW:
         weight.grad = torch.randn_like(weight)
     adam.step()
     return adam
-
-
-def test_tied_weights_are_stored_once_and_stay_tied(tmp_path):
-    model, other = Tied(), Tied()
-    save_weights(model, tmp_path / "model.safetensors")
-    assert sorted(load_file(tmp_path / "model.safetensors")) == [
-        "embedding.weight",
-        "mean",
-        "output.bias",
-    ]
-    load_weights(other, tmp_path / "model.safetensors")
-    assert other.output.weight is other.embedding.weight
-    for name, value in model.state_dict().items():
-        assert torch.equal(other.state_dict()[name], value)
-
-
-def test_another_models_weights_are_refused(tmp_path):
-    save_weights(Tied(), tmp_path / "model.safetensors")
-    with pytest.raises(UserError, match=r"another model.*output\.weight"):
-        load_weights(tiny_model(), tmp_path / "model.safetensors")
-    (tmp_path / "model.safetensors").write_bytes(b"not this")
-    with pytest.raises(UserError, match="cannot be read"):
-        load_weights(tiny_model(), tmp_path / "model.safetensors")
 
 
 def test_all_that_was_saved_comes_back(tmp_path):
@@ -105,7 +68,7 @@ def test_a_crash_while_writing_leaves_what_was_there(tmp_path, monkeypatch, brok
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        name = "regard.training.checkpoint.save_file" if "save_file" in broken else broken
+        name = "regard.training.weights.save_file" if "save_file" in broken else broken
         patch.setattr(name, crash)
         with pytest.raises(KeyboardInterrupt):
             checkpoints.save(Standing(update=3), tiny_model(seed=4), adam)

@@ -4,6 +4,7 @@ import json
 import threading
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -52,6 +53,12 @@ def assert_same(ours, theirs):
 def log(folder, *, without=("seconds", "tokens_per_second")):
     lines = map(json.loads, (folder / "log.jsonl").read_text().splitlines())
     return [{key: line[key] for key in line if key not in without} for line in lines]
+
+
+def kept(folder):
+    """The weights that a run has, as bytes by file name."""
+    files = [folder / "model.safetensors", *(folder / "state").glob("validation-*")]
+    return {file.name: file.read_bytes() for file in files}
 
 
 def scripted(*scores):
@@ -115,16 +122,17 @@ def test_accumulated_batches_are_one_large_batch(per):
     torch.testing.assert_close(weights(parts), weights(whole), rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.parametrize("average", [None, 2])
 @pytest.mark.parametrize("breaks", [(3,), (4,), (5,), (1, 2, 7, 11)])
-def test_an_interrupted_run_goes_on_as_the_same_run(tmp_path, breaks):
+def test_an_interrupted_run_goes_on_as_the_same_run(tmp_path, breaks, average):
     """With dropout, teacher forcing, accumulation, a schedule and noisy validation: equal bits."""
-    one_go = tiny_model(dropout=0.5)
-    train(one_go, BATCHES, EVERYTHING, validate=dev_score, folder=tmp_path / "one")
+    one_go, settings = tiny_model(dropout=0.5), replace(EVERYTHING, average=average)
+    train(one_go, BATCHES, settings, validate=dev_score, folder=tmp_path / "one")
     for number, update in enumerate(breaks):
         end = train(
             tiny_model(dropout=0.5),
             BATCHES,
-            EVERYTHING,
+            settings,
             validate=dev_score,
             report=Watcher(interrupt_after=update),
             folder=tmp_path / "broken",
@@ -134,13 +142,12 @@ def test_an_interrupted_run_goes_on_as_the_same_run(tmp_path, breaks):
     torch.rand(5)
     resumed = tiny_model(seed=17, dropout=0.5)
     end = train(
-        resumed, BATCHES, EVERYTHING, validate=dev_score, folder=tmp_path / "broken", resume=True
+        resumed, BATCHES, settings, validate=dev_score, folder=tmp_path / "broken", resume=True
     )
     assert (end.reason, end.update, end.epoch) == ("finished", 12, 3)
     assert_same(weights(resumed), weights(one_go))
     assert log(tmp_path / "broken") == log(tmp_path / "one")
-    models = [tmp_path / name / "model.safetensors" for name in ("one", "broken")]
-    assert models[0].read_bytes() == models[1].read_bytes()
+    assert kept(tmp_path / "one") == kept(tmp_path / "broken")
 
 
 def test_a_finished_run_can_be_made_longer(tmp_path):
@@ -219,6 +226,98 @@ def test_of_equal_scores_the_lower_loss_is_better(tmp_path):
     assert_same(weights(kept), seen[1])
     dev = [line for line in log(tmp_path) if line["kind"] == "dev"]
     assert [line["best"] for line in dev] == [True, True, False, False, False, False]
+
+
+class Judge:
+    """A dev score that ends as it is told to, and the weights that it saw."""
+
+    def __init__(self, *scores):
+        self.rest, self.seen = iter(scores), []
+
+    def __call__(self, model):
+        self.seen.append(weights(model))
+        return Validation(next(self.rest), "scripted")
+
+    def mean(self, *numbers):
+        """In numpy, in float64, of validations counted from one."""
+        each = [self.seen[number - 1] for number in numbers]
+        return {
+            name: torch.from_numpy(
+                np.mean([one[name].numpy().astype(np.float64) for one in each], axis=0)
+            ).float()
+            for name in each[0]
+        }
+
+
+@pytest.mark.parametrize(("score", "is_kept"), [(9.0, True), (4.0, False), (3.0, False)])
+def test_the_mean_of_the_best_is_kept_where_it_is_better(tmp_path, score, is_kept):
+    model, found, watcher = tiny_model(), tiny_model(seed=4), Watcher()
+    judge = Judge(1.0, 4.0, 2.0, 3.0, 0.0, score)
+    settings = TrainingSettings(length=Period(5), validate_every=Period(1), average=3)
+    end = train(model, BATCHES, settings, validate=judge, report=watcher, folder=tmp_path)
+    load_weights(found, tmp_path / "model.safetensors")
+    assert_same(judge.seen[5], judge.mean(2, 3, 4))
+    assert_same(weights(found), judge.mean(2, 3, 4) if is_kept else judge.seen[1])
+    assert_same(weights(model), judge.seen[4])
+    assert end.score == (9.0 if is_kept else 4.0)
+    (line,) = [line for line in log(tmp_path) if line["kind"] == "average"]
+    assert (line["validations"], line["score"], line["best"]) == ([2, 3, 4], score, is_kept)
+    assert [line.kind for line in watcher.lines[-2:]] == ["average", "end"]
+    names = {f"validation-{number}.safetensors" for number in (2, 3, 4)}
+    assert set(kept(tmp_path)) == {"model.safetensors", *names}
+
+
+def test_of_one_validation_there_is_no_mean(tmp_path):
+    settings = TrainingSettings(length=Period(5), validate_every=Period(5), average=3)
+    train(tiny_model(), BATCHES, settings, validate=Judge(1.0), folder=tmp_path)
+    assert [line["kind"] for line in log(tmp_path)] == ["train", "dev", "end"]
+
+
+def test_a_run_that_ended_with_a_mean_goes_on_as_if_it_had_not(tmp_path):
+    """The mean wins after six updates, but training on finds nothing better than the second."""
+    scores, settings = (1.0, 5.0, 2.0, 4.0), TrainingSettings(validate_every=Period(2), average=2)
+    one_go, parts = tiny_model(), tiny_model()
+    validate = Judge(*scores, 0.0)
+    long, short = replace(settings, length=Period(8)), replace(settings, length=Period(6))
+    train(one_go, BATCHES, long, validate=validate, folder=tmp_path / "one")
+    validate = Judge(*scores[:3], 9.0)
+    assert train(parts, BATCHES, short, validate=validate, folder=tmp_path / "two").score == 9.0
+    (best, other), name = (kept(tmp_path / each) for each in ("one", "two")), "model.safetensors"
+    assert best[name] != other[name]
+    validate = Judge(*scores[3:], 0.0)
+    end = train(parts, BATCHES, long, validate=validate, folder=tmp_path / "two", resume=True)
+    assert end.score == 5.0
+    assert kept(tmp_path / "one") == kept(tmp_path / "two")
+    assert log(tmp_path / "one")[-3:] == log(tmp_path / "two")[-3:]
+    again = train(parts, BATCHES, long, validate=Judge(0.0), folder=tmp_path / "two", resume=True)
+    assert again.score == 5.0
+    assert kept(tmp_path / "one") == kept(tmp_path / "two")
+
+
+def test_few_weights_lie_on_the_disk_however_many_are_validated(tmp_path):
+    """Each validation is better than all before it, and nothing else asks for a save."""
+    counts = []
+
+    def validate(model):
+        counts.append(len(list((tmp_path / "state").glob("validation-*"))))
+        return Validation(float(len(counts)), "scripted")
+
+    settings = TrainingSettings(
+        length=Period(30), validate_every=Period(1), average=3, save_seconds=999.0
+    )
+    train(tiny_model(), BATCHES, settings, validate=validate, folder=tmp_path)
+    assert max(counts) == 6
+    names = {f"validation-{number}.safetensors" for number in (28, 29, 30)}
+    assert set(kept(tmp_path)) == {"model.safetensors", *names}
+
+
+def test_what_was_to_be_averaged_and_is_missing_is_named(tmp_path):
+    settings = TrainingSettings(length=Period(3), validate_every=Period(1), average=2)
+    train(tiny_model(), BATCHES, settings, validate=Judge(1.0, 2.0, 3.0, 0.0), folder=tmp_path)
+    (tmp_path / "state" / "validation-3.safetensors").unlink()
+    longer = replace(settings, length=Period(4))
+    with pytest.raises(UserError, match=r"validation-3.safetensors is missing"):
+        train(tiny_model(), BATCHES, longer, folder=tmp_path, validate=Judge(), resume=True)
 
 
 def test_without_dev_scores_the_last_model_is_kept(tmp_path):
@@ -426,11 +525,17 @@ def test_a_second_interrupt_breaks_off(tmp_path):
     [
         (TrainingSettings(patience=2), "patience needs dev scores"),
         (TrainingSettings(optimiser=Optimiser(schedule=Plateau())), "plateau schedule needs dev"),
+        (TrainingSettings(average=2), "average needs dev scores"),
     ],
 )
 def test_what_needs_dev_scores_says_so(settings, said):
     with pytest.raises(UserError, match=said):
         train(tiny_model(), BATCHES, settings)
+
+
+def test_an_average_needs_a_folder():
+    with pytest.raises(UserError, match="average keeps weights in a folder"):
+        train(tiny_model(), BATCHES, TrainingSettings(average=2), validate=dev_score)
 
 
 def test_no_batches_and_senseless_scores_are_refused():

@@ -32,6 +32,7 @@ def test_epochs_in_updates_round_up_in_each():
         (lambda: Optimiser(epsilon=0.0), "epsilon"),
         (lambda: TrainingSettings(accumulate=0), "accumulate"),
         (lambda: TrainingSettings(patience=0), "patience"),
+        (lambda: TrainingSettings(average=1), "average"),
         (lambda: TrainingSettings(seed=-1), "seed"),
     ],
 )

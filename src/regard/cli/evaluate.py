@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import tyro
 
+from regard.cli.searching import SearchFields, parse
+from regard.config import SearchConfig
 from regard.errors import UserError
 
 
@@ -24,19 +26,21 @@ class Options:
     """The target side, where the pairs are in two files."""
     first: int | None = None
     """Only the first so many pairs."""
-    beam: int | None = None
-    """Hypotheses alive together; without it as the recipe says."""
+    search: SearchFields = field(default_factory=SearchConfig)
+    ensemble: tuple[Path, ...] = ()
+    """Runs that write together with this one: the mean of their probabilities is searched."""
     examples: int = 0
     """Print so many examples."""
     lowercase: bool = False
-    """Score without regard to case."""
+    """Print the scores without regard to case too."""
     tokenized: bool = False
-    """Score texts as they are cut already, without sacrebleu's tokeniser."""
+    """Print BLEU on cut text too: on words between spaces, where the run was trained on text that
+    is cut already, else as sacrebleu's 13a cuts it. Older papers report it with --lowercase."""
 
 
 def run(arguments: list[str]) -> None:
     """Score a run and keep the scores and the raw output in its results.json."""
-    options = tyro.cli(Options, args=arguments, prog="regard evaluate")
+    options = parse(Options, arguments, "regard evaluate")
     if options.first is not None and options.first < 1:
         raise UserError(f"--first is {options.first}: expected 1 or more")
     from regard.cli.progress import counting
@@ -45,7 +49,7 @@ def run(arguments: list[str]) -> None:
     from regard.pipeline.folder import RunFolder
     from regard.pipeline.translator import Translator
 
-    translator = Translator.load(options.run)
+    translator = Translator.load(options.run, *options.ensemble)
     folder = RunFolder(options.run)
     path = options.data or folder.test
     if options.data is None and not path.exists():
@@ -57,19 +61,17 @@ def run(arguments: list[str]) -> None:
     corpus = read_pairs(path, target_path=options.target_path)
     for line in corpus.summary():
         print(line)
-    search = translator.experiment.search
-    if options.beam is not None:
-        search = replace(search, beam=options.beam)
     with counting("translating") as progress:
         evaluation = evaluate(
             translator,
             corpus.pairs[: options.first],
-            search,
+            options.search,
             lowercase=options.lowercase,
             tokenized=options.tokenized,
             progress=progress,
         )
-    save(folder, evaluation, data=path)
+    together = tuple(str(each.resolve()) for each in options.ensemble)
+    save(folder, replace(evaluation, ensemble=together), data=path)
     print(f"{len(evaluation.outputs)} sources, {evaluation.num_pairs} pairs, {path}")
     for score in evaluation.scores:
         print(f"{score.name:12} {score.value:6.2f}  {score.signature}")

@@ -18,6 +18,7 @@ COMMANDS = {
     "score": "log probability of given targets, with attention",
     "plot": "draw what a translation looked at",
     "export": "write a run for onnxruntime or CTranslate2",
+    "average": "the mean of the weights of several runs, as a run",
     "data": "fetch or generate data",
     "check": "look at data before training",
     "recipes": "list the recipes, or show one",

@@ -27,6 +27,8 @@ class Options:
     output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
     """A .png, .svg or .pdf file, or .json or .npz for the numbers; without it the picture is drawn
     in the terminal."""
+    ensemble: tuple[Path, ...] = ()
+    """Runs that write together with this one; a picture shows this one's attention."""
     target: str | None = None
     """Look at this target instead of the model's own."""
     kind: Literal["cross", "encoder", "decoder"] = "cross"
@@ -50,7 +52,7 @@ def run(arguments: list[str]) -> None:
             raise UserError(f"{text!a} is not UTF-8: give the text in that encoding")
     from regard.pipeline.translator import Translator
 
-    translator = Translator.load(options.run)
+    translator = Translator.load(options.run, *options.ensemble)
     if options.target is None:
         result = translator.translate([options.text])[0]
     else:
@@ -84,7 +86,7 @@ def _map(trace: Trace, options: Options) -> LabelledMap:
 
 
 def _check_whole(options: Options, output: Path) -> None:
-    usual = Options(options.run, options.text, output, options.target)
+    usual = Options(options.run, options.text, output, options.ensemble, options.target)
     if output.suffix in show.NUMBERS and options != usual:
         raise UserError(
             f"{output} keeps the maps of every kind, layer and head: leave out --kind, --layer, "

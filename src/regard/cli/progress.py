@@ -19,7 +19,7 @@ from rich.progress import (
 from regard.cli.output import say
 
 if TYPE_CHECKING:
-    from regard.training.log import DevLine, EndLine, TrainLine, Validation
+    from regard.training.log import AverageLine, DevLine, EndLine, TrainLine, Validation
     from regard.training.schedule import Progress as TrainingProgress
 
 
@@ -124,6 +124,16 @@ class TrainingView:
                 _short, (example.source, example.output, example.reference)
             )
             self._say(f"    {source}  ->  {output}    ({reference})")
+
+    def on_average(self, line: AverageLine, validation: Validation) -> None:
+        del validation
+        loss = "" if line.loss is None else f", dev loss {line.loss:.3f}"
+        which = ", ".join(map(str, line.validations))
+        better = "better than each: kept" if line.best else "no better than the best of them: left"
+        self._say(
+            f"mean of the weights of validations {which}: {line.metric} {line.score:.2f}{loss}  "
+            f"({better})"
+        )
 
     def on_end(self, line: EndLine) -> None:
         self._stop()

@@ -23,6 +23,8 @@ class Options:
     """Pairs: a file with tabs, or the source side of two files."""
     target_path: Path | None = None
     """The target side, where the pairs are in two files."""
+    ensemble: tuple[Path, ...] = ()
+    """Runs that score together with this one, by the mean of their probabilities."""
     trace: Path | None = None
     """Write each pair's tokens, probabilities and attention here, a JSON object a line."""
     verbose: bool = False
@@ -37,7 +39,7 @@ def run(arguments: list[str]) -> None:
     from regard.data.text import read_pairs
     from regard.pipeline.translator import Translator
 
-    translator = Translator.load(options.run)
+    translator = Translator.load(options.run, *options.ensemble)
     corpus = read_pairs(options.pairs, target_path=options.target_path)
     for line in corpus.summary():
         print(line, file=sys.stderr)

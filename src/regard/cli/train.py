@@ -183,9 +183,12 @@ def _announce(plan: Plan) -> TrainingView:
             f"kept the encoded pairs in {plan.made} ({size:,.0f} MB) for the next run; it can be "
             "removed at any time"
         )
+    if plan.beginning is not None:
+        say(str(plan.beginning))
+    frozen = f" ({plan.num_frozen:,} frozen)" if plan.num_frozen else ""
     say(
         f"{plan.num_pairs:,} pairs, {plan.num_dev:,} for the dev score; vocabulary "
-        f"{plan.num_source:,} and {plan.num_target:,}; {plan.num_parameters:,} parameters; "
+        f"{plan.num_source:,} and {plan.num_target:,}; {plan.num_parameters:,} parameters{frozen}; "
         f"{plan.precision} on {plan.device}; run {plan.folder.path}"
     )
     return TrainingView(lines=plan.num_dev == 0)

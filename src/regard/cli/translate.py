@@ -5,15 +5,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, TextIO
+from typing import TYPE_CHECKING, Annotated, TextIO
 
 import tyro
 
 from regard.cli import show
 from regard.cli.output import warn
+from regard.cli.searching import SearchFields, parse
 from regard.config import SearchConfig
 from regard.errors import UserError
 from regard.files import whole
@@ -26,7 +27,8 @@ LINES_AT_A_TIME = 1024
 
 @dataclass(frozen=True)
 class Options:
-    """Translate a file, or what is typed or piped in. A blank line gives a blank line."""
+    """Translate a file, or what is typed or piped in. A blank line gives a blank line. How to
+    search is as the run's recipe says, where nothing else is said here."""
 
     run: tyro.conf.Positional[Path]
     """The run folder."""
@@ -34,37 +36,29 @@ class Options:
     """Text to translate, one sentence a line; - is the standard input."""
     output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
     """Write the translations here instead of printing them."""
-    beam: int | None = None
-    """Hypotheses alive together; 1 is greedy. Without it, as the recipe says."""
+    search: SearchFields = field(default_factory=SearchConfig)
     nbest: int = 1
     """Print so many for each line, as line number, score and text with tabs between."""
-    length_penalty: float | Literal["average"] | None = None
-    """Divide scores by the length (average) or by ((5 + length) / 6) to this power."""
-    coverage_penalty: float | None = None
-    """Weight of the penalty for words of the source that nothing looked at."""
-    min_length: int | None = None
-    """Tokens before an end is allowed."""
-    max_length: int | None = None
-    """The most tokens."""
     alignments: Path | None = None
     """Write word links here, a line each, as source-target pairs from 0 (Pharaoh format)."""
     trace: Path | None = None
     """Write all that each output looked at here, a JSON object a line."""
+    ensemble: tuple[Path, ...] = ()
+    """Runs that write together with this one: the mean of their probabilities is searched."""
     verbose: bool = False
     """Print each step with its attention."""
 
 
 def run(arguments: list[str]) -> None:
     """Translate lines in their order."""
-    options = tyro.cli(Options, args=arguments, prog="regard translate")
+    options = parse(Options, arguments, "regard translate")
     _check_different(options)
     from regard.data.text import Problem, numbers_of, read_lines
     from regard.pipeline.translator import Translator
 
-    translator = Translator.load(options.run)
+    translator = Translator.load(options.run, *options.ensemble)
     broken: list[Problem] = []
     lines = _warning_of_tabs(read_lines(options.file, broken.append))
-    search = _search(options, translator.experiment.search)
     attention = bool(options.alignments or options.trace or options.verbose)
     typed = options.file == "-" and sys.stdin.isatty()
     with ExitStack() as files:
@@ -73,7 +67,7 @@ def run(arguments: list[str]) -> None:
         number = 0
         for chunk in _chunks(lines, 1 if typed else LINES_AT_A_TIME):
             for translation in translator.translate(
-                chunk, search=search, num_best=options.nbest, attention=attention
+                chunk, search=options.search, num_best=options.nbest, attention=attention
             ):
                 if options.verbose:
                     print(show.steps(translation), file=written)
@@ -95,15 +89,6 @@ def _check_different(options: Options) -> None:
     files = [each.resolve() for each in named if each.is_file() or not each.exists()]
     if len(set(files)) < len(files):
         raise UserError("--output, --alignments and --trace need a file each: two are the same")
-
-
-def _search(options: Options, search: SearchConfig) -> SearchConfig:
-    given = {
-        name: getattr(options, name)
-        for name in ("beam", "length_penalty", "coverage_penalty", "min_length", "max_length")
-        if getattr(options, name) is not None
-    }
-    return replace(search, **given)
 
 
 def _warning_of_tabs(lines: Iterable[str]) -> Iterator[str]:

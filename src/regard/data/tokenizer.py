@@ -179,13 +179,28 @@ class Tokenizer:
         self._check(batch, texts)
         return batch
 
-    def decode(self, ids: Iterable[int]) -> str:
-        """The text of these numbers. Special tokens are left out, but <unk> is shown."""
-        pieces = [self.vocabulary[number] for number in ids if number >= UNKNOWN]
+    @property
+    def cuts_words(self) -> bool:
+        """Whether pieces are whole words, not parts of some."""
+        return self.settings.kind in ("words", "spaces", "spacy")
+
+    def is_unknown(self, number: int) -> bool:
+        """Whether this is the number of <unk>."""
+        return self.settings.unknown and number == UNKNOWN
+
+    def decode(self, ids: Iterable[int], instead: Iterable[str] = ()) -> str:
+        """The text of these numbers. Special tokens are left out, but <unk> is shown: one after
+        the other as the texts given `instead`, as far as there are any."""
+        texts, pieces = iter(instead), []
+        for number in ids:
+            if self.is_unknown(number):
+                text = next(texts, SPECIAL[UNKNOWN])
+                # a word of its own; elsewhere part of one
+                pieces.append(MARK + text if self.settings.kind in ("words", "spacy") else text)
+            elif number >= UNKNOWN:
+                pieces.append(self.vocabulary[number])
         if self.settings.kind == "spaces":
             return plain(" ".join(pieces))
-        if self.settings.kind in ("words", "spacy"):  # a word of its own; elsewhere part of one
-            pieces = [MARK + piece if piece == SPECIAL[UNKNOWN] else piece for piece in pieces]
         return plain("".join(pieces).replace(MARK, " ").strip())
 
     def pieces(self, ids: Iterable[int]) -> tuple[str, ...]:
@@ -199,7 +214,7 @@ class Tokenizer:
         """The word (from 0) that each piece belongs to. A special token is one by itself, but an
         <unk> among smaller pieces counts as a letter."""
         ids = list(ids)
-        if self.settings.kind in ("words", "spaces", "spacy"):
+        if self.cuts_words:
             return tuple(range(len(ids)))
         shown = [self._shown(number) for number in ids]
         lengths = [len(word) for word, _ in at_words().pre_tokenize_str("".join(shown))]
@@ -211,13 +226,20 @@ class Tokenizer:
             place += len(piece)
         return tuple(words)
 
+    def found_in(self, text: str) -> tuple[str, ...]:
+        """What each number of a text stands for as the text itself has it, known or not, without
+        the space before it."""
+        encoding, given = self._encode(text), self._input(text)
+        if isinstance(given, list):
+            return tuple(given[word].removeprefix(MARK) for word in _words(encoding))
+        return tuple(text[slice(*offsets)].strip() for offsets in encoding.offsets)
+
     def _shown(self, number: int) -> str:
         """The piece as text that can be cut to words: a line end, which is in none of them, for a
         special token."""
         if number < UNKNOWN:
             return "\n"
-        unknown = self.settings.unknown and number == UNKNOWN
-        return "x" if unknown else self.vocabulary[number]
+        return "x" if self.is_unknown(number) else self.vocabulary[number]
 
     def _input(self, text: str) -> str | list[str]:
         return self._cut(self._normaliser.normalize_str(text)) if self._cut else text
@@ -231,7 +253,7 @@ class Tokenizer:
         missing = len(self)  # the number of the <unk> that the vocabulary leaves out
         for ids, text in zip(batch, texts, strict=True):
             if missing in ids:
-                piece = self._piece_of(text, ids.index(missing))
+                piece = self.found_in(text)[ids.index(missing)]
                 raise UserError(
                     f"{piece!r} in {text!r} is not among the {missing} pieces of the vocabulary, "
                     "which has no <unk>"
@@ -246,16 +268,10 @@ class Tokenizer:
         ids = list(ids)
         for place, number in enumerate(ids):
             if number == unknown:
-                piece = self._normaliser.normalize_str(self._piece_of(text, place)).strip()
+                piece = self._normaliser.normalize_str(self.found_in(text)[place]).strip()
                 known = (self._numbers.get(form) for form in (piece, MARK + piece))
                 ids[place] = next((found for found in known if found is not None), unknown)
         return ids
-
-    def _piece_of(self, text: str, position: int) -> str:
-        encoding, given = self._encode(text), self._input(text)
-        if isinstance(given, list):
-            return given[_words(encoding)[position]].removeprefix(MARK)
-        return text[slice(*encoding.offsets[position])].strip()
 
 
 def _engine(model: models.Model, settings: TokenizerSettings) -> tokenizers.Tokenizer:

@@ -45,12 +45,13 @@ def word_links(
 def trace_links(
     trace: Trace, kind: MapKind = "cross", threshold: float | None = None
 ) -> list[Link]:
-    """The links between the words of a trace, by the mean over all layers and heads. Links of the
-    starts and ends of sequences are left out."""
+    """The links between the words of a trace, by the mean over all layers and heads, and over the
+    models that wrote together. Links of the starts and ends of sequences are left out."""
     across, down = trace.across(kind), trace.down(kind)
     if across is None:
         raise ValueError(f"links join words, but a map of kind {kind!r} looks at cells")
-    found = links(trace.map(kind).weights.mean(axis=(0, 1)), threshold)
+    weights = np.mean([each.weights.mean(axis=(0, 1)) for each in trace.maps(kind)], axis=0)
+    found = links(weights, threshold)
     kept = [
         (source, target)
         for source, target in found

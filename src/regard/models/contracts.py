@@ -111,10 +111,6 @@ class Decoder(Protocol):
     Reading a whole sequence and stepping through it give the same numbers. Nothing is remembered on
     the module: what the next step needs is in the State."""
 
-    @property
-    def projection(self) -> nn.Linear:
-        """The last layer, from features to logits."""
-
     def __call__(
         self,
         inputs: Int[Tensor, "batch target"],
@@ -138,6 +134,16 @@ class Decoder(Protocol):
     ) -> tuple[DecoderOutput, Any]:
         """Read one token for every hypothesis, going on from a State of this decoder's own `start`
         or `step`. In the output the target axis counts hypotheses."""
+
+
+@runtime_checkable
+class TrainedDecoder(Decoder, Protocol):
+    """A decoder with weights, whose logits are a linear layer of its features: a loss can form them
+    where it likes."""
+
+    @property
+    def projection(self) -> nn.Linear:
+        """The last layer, from features to logits."""
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,14 @@ import torch
 from torch import nn
 
 from regard.data.batch import PairBatch
-from regard.models.contracts import Decoder, Encoder, Memory, Penalty
+from regard.models.contracts import (
+    AttentionBlock,
+    Decoder,
+    Encoder,
+    Memory,
+    Penalty,
+    TrainedDecoder,
+)
 from regard.models.memory import Remember
 from regard.shapes import Bool, Float, Int, Tensor
 
@@ -33,15 +40,22 @@ class Seq2SeqOutput:
 class Seq2Seq(nn.Module):
     """source -> encoder -> memories -> decoder -> features where there is a target."""
 
-    def __init__(self, encoder: Encoder, decoder: Decoder, remember: Remember) -> None:
+    def __init__(self, encoder: Encoder, decoder: TrainedDecoder, remember: Remember) -> None:
         super().__init__()
         self.encoder = encoder
         self.decoder = decoder
         self.remember = remember
 
+    def read(
+        self, source: Any, *, need_weights: bool = False
+    ) -> tuple[tuple[Memory, ...], tuple[AttentionBlock, ...]]:
+        """Read sources into what the decoder may look at, and what the encoder looked at."""
+        encoded = self.encoder(source, need_weights=need_weights)
+        return self.remember(encoded), encoded.attention
+
     def encode(self, source: Any) -> tuple[Memory, ...]:
-        """Read sources into what the decoder may look at."""
-        return self.remember(self.encoder(source))
+        """What the decoder may look at alone."""
+        return self.read(source)[0]
 
     def forward(
         self, batch: PairBatch, forced: Bool[Tensor, "batch target"] | None = None

@@ -39,6 +39,8 @@ class Evaluation:
     tokenized: bool
     scores: tuple[Score, ...]
     outputs: tuple[Output, ...]
+    ensemble: tuple[str, ...] = ()
+    """Other runs that wrote together with this one."""
 
 
 def evaluate(
@@ -51,6 +53,10 @@ def evaluate(
     progress: Callable[[int, int], None] | None = None,
 ) -> Evaluation:
     """Translate every different source once; each of its targets is a reference.
+
+    Case counts, and BLEU cuts words as sacrebleu's 13a does. With `lowercase` or `tokenized` there
+    are also the scores of lower-cased text, or of text that is cut: at its spaces where the model
+    was given cut text (`tokenizer: spaces`), else by 13a again.
 
     References are normalised as the model's own targets are (white space, Unicode form, and case
     where the recipe lower-cases), since that is all it can write."""
@@ -65,12 +71,12 @@ def evaluate(
         texts.extend(each.text for each in found)
         if progress:
             progress(len(texts), len(sources))
-    scores = score_texts(
-        texts,
-        [references[source] for source in sources],
-        lowercase=lowercase,
-        tokenized=tokenized,
-    )
+    right = [references[source] for source in sources]
+    scores = score_texts(texts, right)
+    if lowercase or tokenized:
+        at_spaces = tokenized and translator.tokenizers.target.settings.kind == "spaces"
+        others = score_texts(texts, right, lowercase=lowercase, tokenized=at_spaces)
+        scores += tuple(score for score in others if score not in scores)
     outputs = tuple(
         Output(source, text, tuple(references[source]))
         for source, text in zip(sources, texts, strict=True)
@@ -99,7 +105,7 @@ def save(folder: RunFolder, evaluation: Evaluation, data: Path) -> None:
     A file of the run goes by its name, so that the folder can be moved, any other by its path."""
     path, home = data.resolve(), folder.path.resolve()
     name = str(path.relative_to(home) if path.is_relative_to(home) else path)
-    new = json.loads(json.dumps(asdict(evaluation)))
+    new = json.loads(json.dumps(asdict(evaluation), default=str))
     with locked(folder.path):
         page = kept(folder)
         others = [each for each in page.get(name, []) if _how(each) != _how(new)]

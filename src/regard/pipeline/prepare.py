@@ -30,6 +30,11 @@ class Tokenizers:
     source: Tokenizer
     target: Tokenizer
 
+    @property
+    def is_shared(self) -> bool:
+        """Whether a piece has one number on both sides."""
+        return self.source.vocabulary == self.target.vocabulary
+
     @classmethod
     def load(cls, folder: RunFolder) -> Tokenizers:
         """Read both from a run."""

@@ -18,6 +18,7 @@ from regard.config import DataConfig
 from regard.data.batch import pair_batch
 from regard.data.tokenizer import Tokenizer
 from regard.models.contracts import AttentionBlock, AttentionKind
+from regard.models.ensemble import Ensemble
 from regard.models.seq2seq import Seq2Seq
 from regard.pipeline.prepare import Tokenizers
 from regard.search import Forced, Lattice, forced
@@ -65,7 +66,7 @@ class _Block:
 class Tracer:
     """Reads targets with their sources and writes down what each token looked at."""
 
-    def __init__(self, data: DataConfig, tokenizers: Tokenizers, model: Seq2Seq) -> None:
+    def __init__(self, data: DataConfig, tokenizers: Tokenizers, model: Seq2Seq | Ensemble) -> None:
         self._data = data
         self._tokenizers = tokenizers
         self._model = model
@@ -75,17 +76,17 @@ class Tracer:
         """A trace for each, all in one batch. `attention` False leaves its maps out."""
         batch = pair_batch([each.source for each in written], [each.target for each in written])
         batch = batch.to(next(self._model.parameters()).device)
-        encoded = self._model.encoder(batch.source, need_weights=attention)
+        memories, attended = self._model.read(batch.source, need_weights=attention)
         read = forced(
             self._model.decoder,
-            self._model.remember(encoded),
+            memories,
             batch.inputs,
             batch.outputs,
             batch.mask,
             num_top=TOP,
             need_weights=attention,
         )
-        blocks = [_Block.of(block) for block in encoded.attention + read.attention]
+        blocks = [_Block.of(block) for block in attended + read.attention]
         return [self._trace(each, read, blocks, row) for row, each in enumerate(written)]
 
     def _trace(self, written: Written, read: Forced, blocks: list[_Block], row: int) -> Trace:

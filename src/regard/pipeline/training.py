@@ -23,6 +23,7 @@ from regard.metrics import text as metrics
 from regard.models.seq2seq import Seq2Seq
 from regard.pipeline import prepare, splitting
 from regard.pipeline.folder import RunFolder
+from regard.pipeline.initial import Beginning, begin_with, freeze
 from regard.pipeline.prepare import Tokenizers
 from regard.pipeline.splitting import Split
 from regard.pipeline.translator import Translator, check_lengths
@@ -74,11 +75,15 @@ class Plan:
     num_source: int
     num_target: int
     num_parameters: int
+    num_frozen: int
+    """Parameters that stay as they are."""
     precision: Precision
     device: str
     left_out: tuple[str, ...]
     made: Path | None
     """The file in the cache that the training pairs were written to, where one was."""
+    beginning: Beginning | None = None
+    """What of another run the model began with."""
 
 
 def train(
@@ -98,18 +103,19 @@ def train(
     folder = RunFolder(path)
     _check_folder(folder, experiment, resume)
     split = splitting.read(experiment.data, experiment.training.seed, watch)
-    if resume:
-        tokenizers = Tokenizers.load(folder)
-    else:
-        tokenizers = prepare.train_tokenizers(experiment.data, split.train, watch)
+    tokenizers = _tokenizers(experiment, folder if resume else None, split, watch)
     encoded = prepare.encode(
         experiment.data, tokenizers, split.train, experiment.training.seed, watch
     )
     experiment = _with_max_ratio(experiment, encoded.batches)
     torch.manual_seed(experiment.training.seed)
     model = build_model(experiment.model, len(tokenizers.source), len(tokenizers.target))
+    beginning = None
+    if experiment.training.initial_run is not None and not resume:
+        beginning = begin_with(experiment.training.initial_run, experiment.model, model, tokenizers)
     if experiment.model.vectors is not None:
         set_vectors(model, tokenizers, experiment.model.vectors)
+    freeze(model, experiment.training.freeze)
     device = _device(experiment.training)
     model.to(device)
     precision = _precision(experiment.training, device)
@@ -124,11 +130,13 @@ def train(
         num_dev=len(split.dev),
         num_source=len(tokenizers.source),
         num_target=len(tokenizers.target),
-        num_parameters=sum(parameter.numel() for parameter in model.parameters()),
+        num_parameters=sum(each.numel() for each in model.parameters()),
+        num_frozen=sum(each.numel() for each in model.parameters() if not each.requires_grad),
         precision=precision,
         device=str(device),
         left_out=split.left_out + encoded.left_out,
         made=encoded.made,
+        beginning=beginning,
     )
     validate = _validation(experiment, tokenizers, split.dev) if split.dev else None
     _write(folder, experiment, tokenizers, split)
@@ -169,6 +177,24 @@ def _check_folder(folder: RunFolder, experiment: Experiment, resume: bool) -> No
                 f"cannot resume {folder.path}: {name} was {was} and is {now.get(name)} now. Put it "
                 "back, or train in a new folder"
             )
+
+
+def _tokenizers(
+    experiment: Experiment, resumed: RunFolder | None, split: Split, watch: Watch | None
+) -> Tokenizers:
+    """Those of the run that goes on, of the run that is named, or new ones."""
+    path = experiment.data.tokenizers_path
+    if resumed is not None:
+        return Tokenizers.load(resumed)
+    if path is None:
+        return prepare.train_tokenizers(experiment.data, split.train, watch)
+    tokenizers = Tokenizers.load(RunFolder(path))
+    if experiment.model.tied == "all" and not tokenizers.is_shared:
+        raise UserError(
+            f"model.tied all shares the embeddings of both sides, but {path} has a vocabulary for "
+            "each: set model.tied output or none"
+        )
+    return tokenizers
 
 
 def _check_dev(folder: RunFolder, dev: Sequence[Pair]) -> None:
@@ -223,6 +249,7 @@ def settings_of(config: TrainingConfig, precision: Precision) -> TrainingSetting
         if config.validate_every
         else Period(1, "epoch"),
         patience=config.patience,
+        average=config.average,
         log_every=Period(config.log_every, config.log_by),
         seed=config.seed,
     )

@@ -11,23 +11,23 @@ from typing import overload
 import numpy as np
 import torch
 
-from regard.build import build_model
 from regard.config import Experiment, SearchConfig
 from regard.data.batch import END, PAD, START, Tokens, pad
 from regard.data.batching import BatchSettings, PairBatches
 from regard.data.encoded import EncodedPairs
 from regard.errors import UserError
+from regard.models.ensemble import Ensemble
 from regard.models.seq2seq import Seq2Seq
 from regard.pipeline import prepare
-from regard.pipeline.folder import RunFolder
+from regard.pipeline.loaded import Loaded
 from regard.pipeline.prepare import Tokenizers
 from regard.pipeline.tracing import Tracer, Written
+from regard.pipeline.unknown import UnknownReplacement
 from regard.search import Average, BeamSettings, GoogleLength, Hypothesis, Lattice, Limits
 from regard.search import beam as beam_search
 from regard.search import greedy as greedy_search
 from regard.shapes import Int, Tensor
 from regard.trace import Trace
-from regard.training.checkpoint import load_weights
 
 SENTENCES_AT_A_TIME = 64
 SCORED_AT_A_TIME = BatchSettings(tokens=4096, sentences=SENTENCES_AT_A_TIME)
@@ -48,7 +48,8 @@ class Translation:
 
     @property
     def attention(self) -> np.ndarray:
-        """The weights on the source as an array with axes layer, head, target and source."""
+        """The weights on the source as an array with axes layer, head, target and source; of
+        several models the first one's (`trace.maps` has all)."""
         if self.trace is None:
             raise ValueError(
                 "there is no attention: the text is blank, or none was asked for, as "
@@ -68,21 +69,25 @@ class _Found:
 class Translator:
     """What `regard.load` gives: translates texts and scores given translations."""
 
-    def __init__(self, experiment: Experiment, tokenizers: Tokenizers, model: Seq2Seq) -> None:
+    def __init__(
+        self, experiment: Experiment, tokenizers: Tokenizers, model: Seq2Seq | Ensemble
+    ) -> None:
         self.experiment = experiment
         self.tokenizers = tokenizers
         self.model = model
         self._tracer = Tracer(experiment.data, tokenizers, model)
 
     @classmethod
-    def load(cls, run: str | Path) -> Translator:
-        """Load a run folder; UserError where it is none."""
-        folder = RunFolder(Path(run))
-        experiment = folder.experiment()
-        tokenizers = Tokenizers.load(folder)
-        model = build_model(experiment.model, len(tokenizers.source), len(tokenizers.target))
-        load_weights(model, folder.model)
-        return cls(experiment, tokenizers, model.eval())
+    def load(cls, run: str | Path, *others: str | Path) -> Translator:
+        """Load a run folder, or several runs that are to write together, with the search of the
+        first; UserError where one is none, or where their vocabularies differ."""
+        first, *rest = [Loaded.of(Path(each)) for each in (run, *others)]
+        if not rest:
+            return cls(first.experiment, first.tokenizers, first.model)
+        for other in rest:
+            first.check_vocabularies(other, "write together")
+        together = Ensemble([each.model for each in (first, *rest)])
+        return cls(first.experiment, first.tokenizers, together)
 
     @overload  # of the two that fit a str the first is meant
     def translate(  # type: ignore[overload-overlap]
@@ -121,20 +126,41 @@ class Translator:
         texts = list(text)
         search = search or self.experiment.search
         search = replace(search, beam=max(search.beam, num_best))
-        if search.coverage_penalty and not self.experiment.model.attends:
-            raise UserError(
-                f"search.coverage_penalty is {search.coverage_penalty}, but this model has no "
-                "attention to cover the source with: set it to 0"
-            )
+        self._check(search)
+        replacement = None
+        if search.unknown_replacement:
+            replacement = UnknownReplacement.of(search, self.tokenizers)
         results = [Translation(each, "", 0.0) for each in texts]
         for numbers, ids in self._batches(texts):
             found = self._search(ids, search, num_best)
             sources = [texts[number] for number in numbers]
             for number, result in zip(
-                numbers, self._translations(sources, ids, found, attention), strict=True
+                numbers,
+                self._translations(sources, ids, found, attention, replacement),
+                strict=True,
             ):
                 results[number] = result
         return results
+
+    def _check(self, search: SearchConfig) -> None:
+        """UserError where a search asks for what this model has not, or for half of something."""
+        if search.lexicon is not None and not search.unknown_replacement:
+            raise UserError(
+                f"search.lexicon is {search.lexicon}, but nothing is looked up in it: set "
+                "search.unknown_replacement too"
+            )
+        if self.experiment.model.attends:
+            return
+        if search.coverage_penalty:
+            raise UserError(
+                f"search.coverage_penalty is {search.coverage_penalty}, but this model has no "
+                "attention to cover the source with: set it to 0"
+            )
+        if search.unknown_replacement:
+            raise UserError(
+                "search.unknown_replacement puts in what an <unk> looked at, but this model has no "
+                "attention: leave it out"
+            )
 
     def score(
         self, pairs: Sequence[tuple[str, str]], *, attention: bool = True
@@ -185,7 +211,9 @@ class Translator:
         )
         if search.beam == 1:
             return [_Found([each]) for each in greedy_search(decoder, memories, limits, penalty)]
-        settings = BeamSettings(search.beam, num_best, penalty, search.coverage_penalty)
+        settings = BeamSettings(
+            search.beam, num_best, penalty, search.coverage_penalty, search.early_stopping
+        )
         result = beam_search(decoder, memories, limits, settings)
         return [_Found(found, result.lattice(number)) for number, found in enumerate(result)]
 
@@ -206,25 +234,34 @@ class Translator:
         )
 
     def _translations(
-        self, texts: list[str], ids: list[list[int]], found: list[_Found], attention: bool
+        self,
+        texts: list[str],
+        ids: list[list[int]],
+        found: list[_Found],
+        attention: bool,
+        replacement: UnknownReplacement | None,
     ) -> list[Translation]:
-        """What was found for each text, decoded, and traced where attention was asked for."""
+        """What was found for each text, decoded, and traced where attention was asked for, or
+        where an <unk> needs it."""
         flat = [(row, each) for row in range(len(found)) for each in found[row].hypotheses]
-        traces: list[Trace | None] = [None] * len(flat)
-        if attention:
-            traces = list(
-                self._tracer.read(
-                    [
-                        Written(
-                            texts[row], ids[row], list(each.tokens), each.score, found[row].lattice
-                        )
-                        for row, each in flat
-                    ]
-                )
-            )
+        lacking = {
+            number
+            for number, (_, each) in enumerate(flat)
+            if replacement and replacement.is_needed(each.tokens)
+        }
+        traced = list(range(len(flat))) if attention else sorted(lacking)
+        written = [
+            Written(texts[row], ids[row], list(each.tokens), each.score, found[row].lattice)
+            for row, each in (flat[number] for number in traced)
+        ]
+        traces = dict(zip(traced, self._tracer.read(written), strict=True)) if written else {}
         ranked: list[list[Translation]] = [[] for _ in found]
-        for (row, each), trace in zip(flat, traces, strict=True):
-            text = self.tokenizers.target.decode(each.tokens)
+        for number, (row, each) in enumerate(flat):
+            if replacement and number in lacking:
+                text = replacement.text(each.tokens, traces[number])
+            else:
+                text = self.tokenizers.target.decode(each.tokens)
+            trace = traces[number] if attention else None
             ranked[row].append(Translation(texts[row], text, each.score, trace))
         return [replace(best, alternatives=tuple(rest)) for best, *rest in ranked]
 
@@ -243,6 +280,6 @@ def check_lengths(
             )
 
 
-def load(run: str | Path) -> Translator:
-    """The model of a run folder, ready to translate."""
-    return Translator.load(run)
+def load(run: str | Path, *others: str | Path) -> Translator:
+    """The model of a run folder, or the ensemble of several, ready to translate."""
+    return Translator.load(run, *others)

@@ -74,14 +74,15 @@ class Coverage:
     def extend(
         self, blocks: tuple[AttentionBlock, ...], parents: Int[Tensor, "batch hypothesis"]
     ) -> Coverage:
-        """Add a step's cross attention, the mean of its layers and heads, and go on from these
-        hypotheses."""
+        """Add a step's cross attention, the mean of its layers and heads (and of several decoders),
+        and go on from these hypotheses."""
         cross = [block.weights for block in blocks if block.kind == "cross"]
         if not cross:
             raise ValueError(
                 "a coverage penalty needs cross attention, and this decoder gave none: set it to 0"
             )
-        attended = self.attended + cross[0].mean(dim=(1, 2))
+        mean = torch.stack([weights.mean(dim=(1, 2)) for weights in cross]).mean(dim=0)
+        attended = self.attended + mean
         index = parents[:, :, None].expand(-1, -1, attended.size(2))
         return replace(self, attended=attended.gather(1, index))
 

@@ -7,8 +7,15 @@ The loop is written out in `loop.py`. How a model decodes is none of its busines
 comes from the function that it is given.
 """
 
-from regard.training.checkpoint import load_weights, save_weights
-from regard.training.log import DevLine, EndLine, Example, Reporter, TrainLine, Validation
+from regard.training.log import (
+    AverageLine,
+    DevLine,
+    EndLine,
+    Example,
+    Reporter,
+    TrainLine,
+    Validation,
+)
 from regard.training.loop import Validate, train
 from regard.training.loss import CrossEntropy, mean_word_loss
 from regard.training.precision import Precision, has_fast_bfloat16
@@ -23,8 +30,10 @@ from regard.training.schedule import (
 )
 from regard.training.settings import Batches, Optimiser, Period, TrainingSettings
 from regard.training.teacher_forcing import TeacherForcing
+from regard.training.weights import load_weights, save_weights
 
 __all__ = [
+    "AverageLine",
     "Batches",
     "Constant",
     "Cosine",

@@ -3,6 +3,8 @@
     FOLDER/model.safetensors            the best weights by dev score; without dev scores, the last
     FOLDER/state/training.safetensors   the last weights, Adam's moments and, as JSON in the file's
                                         metadata, the counters and the settings
+    FOLDER/state/validation-7.safetensors   the weights of one of the best validations, where
+                                            these are to be averaged
 
 Every file is written whole and then renamed, so that a process that is killed leaves the old file
 or the new one. All that belongs to one moment is in one file. Nothing is pickled.
@@ -19,12 +21,19 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from regard.errors import UserError
 from regard.files import MODEL, make_folder, whole
 from regard.training.settings import Batches, TrainingSettings
+from regard.training.weights import (
+    mean_weights,
+    read_tensors,
+    save_weights,
+    set_weights,
+    weights_of,
+    write_tensors,
+)
 
 MAY_CHANGE = {"length", "patience", "validate_every", "log_every", "save_seconds"}
 """Settings that may differ when a run is resumed."""
@@ -57,11 +66,21 @@ class Standing:
     sums: Sums = field(default_factory=Sums)
 
     @property
+    def ranked(self) -> list[int]:
+        """The validations, best first: of equal scores the one with the lower loss, of equal losses
+        the first."""
+        ranks = list(map(rank, self.scores, self.losses))
+        return sorted(range(len(ranks)), key=ranks.__getitem__, reverse=True)
+
+    @property
     def best(self) -> int:
-        """Which validation was the best: of equal scores the one with the lower loss, of equal
-        losses the first."""
-        losses = [math.inf if loss is None or math.isnan(loss) else loss for loss in self.losses]
-        return max(range(len(losses)), key=lambda number: (self.scores[number], -losses[number]))
+        """Which validation was the best."""
+        return self.ranked[0]
+
+
+def rank(score: float, loss: float | None) -> tuple[float, float]:
+    """More is better: by the score, and of equal ones by the lower loss."""
+    return score, -math.inf if loss is None or math.isnan(loss) else -loss
 
 
 @dataclass(frozen=True)
@@ -71,6 +90,8 @@ class Checkpoints:
     folder: Path | None
     facts: Mapping[str, str]
     """What has to be the same when the run is resumed, by the names that users know."""
+    average: int | None = None
+    """How many validations' weights are kept, the best ones', for their mean at the end."""
 
     @property
     def state(self) -> Path | None:
@@ -81,20 +102,62 @@ class Checkpoints:
         if self.folder:
             save_weights(model, self.folder / MODEL)
 
+    def keep(self, standing: Standing, model: nn.Module) -> bool:
+        """Keep the weights that were validated last as the model if they are the best so far, which
+        is what comes back, and for an average if they are among those to be averaged."""
+        last = len(standing.scores) - 1
+        if self.folder and last in self._to_average(standing):
+            make_folder(self._validated(last).parent)
+            save_weights(model, self._validated(last))
+        if standing.best == last:
+            self.save_model(model)
+        return standing.best == last
+
+    def is_crowded(self) -> bool:
+        """Whether so many validations' weights lie there that it is time to save. What is among
+        the best no more can go only then: a run that is killed goes on from its state, and may
+        have needed it there."""
+        return self.average is not None and len(self._validations()) > 2 * self.average
+
+    def average_into(self, model: nn.Module, standing: Standing) -> tuple[int, ...]:
+        """Set the model to the mean of the best validations' weights, and say which these were."""
+        numbers = sorted(self._to_average(standing))
+        files = [self._validated(number) for number in numbers]
+        set_weights(model, mean_weights(files), files[0])
+        return tuple(number + 1 for number in numbers)
+
+    def _to_average(self, standing: Standing) -> list[int]:
+        return standing.ranked[: self.average or 0]
+
+    def _validated(self, number: int) -> Path:
+        """Where the weights of a validation are, which people count from one."""
+        if self.folder is None:
+            raise ValueError("weights are kept in a folder only")
+        return self.folder / "state" / f"validation-{number + 1}.safetensors"
+
+    def _validations(self) -> list[Path]:
+        return list((self.folder / "state").glob("validation-*.safetensors")) if self.folder else []
+
     def save(self, standing: Standing, model: nn.Module, adam: torch.optim.Optimizer) -> None:
-        """Keep what resuming from here needs."""
+        """Keep what resuming from here needs, and no weights of validations but the best."""
         if self.state:
-            tensors = {f"weights.{name}": weight for name, weight in _weights(model).items()}
+            tensors = {f"weights.{name}": weight for name, weight in weights_of(model).items()}
             for name, weight in model.named_parameters():
                 for moment, value in adam.state.get(weight, {}).items():
                     tensors[f"{moment}.{name}"] = value
             about = {"standing": asdict(standing), "facts": dict(self.facts)}
             make_folder(self.state.parent)
-            _write(self.state, tensors, {"training": json.dumps(about)})
+            write_tensors(self.state, tensors, {"training": json.dumps(about)})
+            needed = {self._validated(number) for number in self._to_average(standing)}
+            for path in set(self._validations()) - needed:
+                path.unlink(missing_ok=True)
 
     def check(self, *, resume: bool) -> None:
-        """UserError where there is nothing to resume, something in the way of a new run, or where
-        the settings or the data are not those of the run. Changes nothing."""
+        """UserError where there is nothing to resume, something in the way of a new run, no place
+        for what is to be averaged, or where the settings or the data are not those of the run.
+        Changes nothing."""
+        if self.average and self.folder is None:
+            raise UserError("average keeps weights in a folder: give one, or leave average out")
         if resume:
             if self.state is None or not self.state.is_file():
                 raise UserError(f"nothing to resume: there is no {self.state or 'folder'}")
@@ -108,16 +171,32 @@ class Checkpoints:
         UserError where `check` says so, or where the weights are another model's."""
         self.check(resume=resume)
         if resume and self.state:
-            tensors = _read(self.state)
-            _set_weights(model, _with_prefix("weights.", tensors), self.state)
+            tensors = read_tensors(self.state)
+            set_weights(model, _with_prefix("weights.", tensors), self.state)
             _set_moments(model, adam, tensors)
-            standing = _read_about(self.state)["standing"]
-            return Standing(**{**standing, "sums": Sums(**standing["sums"])})
+            about = _read_about(self.state)["standing"]
+            standing = Standing(**{**about, "sums": Sums(**about["sums"])})
+            self._take_back_average(standing)
+            return standing
         if self.folder:
             make_folder(self.folder)
         standing = Standing()
         self.save(standing, model, adam)  # from the first moment there is something to resume
         return standing
+
+    def _take_back_average(self, standing: Standing) -> None:
+        """The average that ended a run which now goes on is the model no more: whoever trained on
+        without the break would have the best validation's weights there."""
+        if self.folder is None or not self.average or not standing.scores:
+            return
+        best = self._validated(standing.best)
+        if not best.is_file():
+            raise UserError(
+                f"cannot resume {self.folder}: {best} is missing, which is to be averaged. Train "
+                "in a new folder"
+            )
+        with whole(self.folder / MODEL) as unfinished:
+            unfinished.write_bytes(best.read_bytes())
 
     def _compare(self, then: Mapping[str, str]) -> None:
         for name in [*then, *self.facts]:
@@ -127,16 +206,6 @@ class Checkpoints:
                     f"cannot resume {self.folder}: {name} was {was} and is {came} now. Put it "
                     f"back, or train in a new folder"
                 )
-
-
-def save_weights(model: nn.Module, path: Path) -> None:
-    """Write a model's weights, tied ones once."""
-    _write(path, _weights(model), {})
-
-
-def load_weights(model: nn.Module, path: Path) -> None:
-    """Set a model's weights to those of a file; UserError where they are another model's."""
-    _set_weights(model, _read(path), path)
 
 
 def facts_of(settings: TrainingSettings, batches: Batches) -> dict[str, str]:
@@ -152,28 +221,6 @@ def facts_of(settings: TrainingSettings, batches: Batches) -> dict[str, str]:
         else:
             facts[setting.name] = repr(value)
     return {**facts, "the fingerprint of the training data": batches.fingerprint()}
-
-
-def _names(model: nn.Module) -> dict[str, str]:
-    """Every name of the state dict with the name that its tensor is stored under: its first."""
-    first: dict[int, str] = {}
-    state = model.state_dict(keep_vars=True)
-    return {name: first.setdefault(id(tensor), name) for name, tensor in state.items()}
-
-
-def _weights(model: nn.Module) -> dict[str, Tensor]:
-    state = model.state_dict()
-    return {name: state[name] for name in _names(model).values()}
-
-
-def _set_weights(model: nn.Module, weights: Mapping[str, Tensor], path: Path) -> None:
-    found = {n: weights[stored] for n, stored in _names(model).items() if stored in weights}
-    unknown = {name: weights[name] for name in weights.keys() - found.keys()}
-    try:
-        model.load_state_dict({**found, **unknown})
-    except RuntimeError as error:
-        why = " ".join(str(error).split())
-        raise UserError(f"{path} holds the weights of another model: {why}") from error
 
 
 def _set_moments(
@@ -195,12 +242,6 @@ def _with_prefix(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor
     return {n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)}
 
 
-def _write(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str]) -> None:
-    dense = {name: tensor.detach().contiguous() for name, tensor in tensors.items()}
-    with whole(path) as unfinished:
-        save_file(dense, unfinished, metadata={"format": "pt", **metadata})
-
-
 def _read_about(path: Path) -> dict[str, Any]:
     """What a file that `Checkpoints.save` wrote says about itself."""
     try:
@@ -209,10 +250,3 @@ def _read_about(path: Path) -> dict[str, Any]:
     except (SafetensorError, OSError, KeyError, json.JSONDecodeError) as error:
         raise UserError(f"{path} is not the state of a training: {error}") from error
     return about
-
-
-def _read(path: Path) -> dict[str, Tensor]:
-    try:
-        return load_file(path)
-    except (SafetensorError, OSError) as error:
-        raise UserError(f"{path} cannot be read as weights: {error}") from error

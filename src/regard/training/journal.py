@@ -13,7 +13,7 @@ import torch
 from regard.errors import UserError
 from regard.shapes import Float, Tensor
 from regard.training.checkpoint import Standing, Sums
-from regard.training.log import DevLine, EndLine, Log, Reporter, TrainLine, Validation
+from regard.training.log import AverageLine, DevLine, EndLine, Log, Reporter, TrainLine, Validation
 from regard.training.schedule import Progress
 
 REMEDY = "Lower the learning rate, warm it up, or clip the gradient"
@@ -40,6 +40,7 @@ class Journal:
         self._standing = standing
         self._unread: list[tuple[Progress, Losses, Float[Tensor, ""]]] = []
         self._rate = 0.0
+        self._score: float | None = None
         self._started = time.perf_counter() - standing.seconds
 
     def update(
@@ -108,13 +109,38 @@ class Journal:
         if self._report:
             self._report.on_validation(line, validation)
 
+    def average_line(
+        self, validation: Validation, validations: tuple[int, ...], best: bool
+    ) -> None:
+        """Say how good the mean of the weights of these validations is."""
+        self.settle()
+        line = AverageLine(
+            update=self._standing.update,
+            epoch=self._epoch,
+            validations=validations,
+            score=validation.score,
+            metric=validation.metric,
+            loss=validation.loss,
+            best=best,
+            seconds=round(self._standing.seconds, 3),
+        )
+        self._score = validation.score if best else self._score
+        self._log.write(line)
+        if self._report:
+            self._report.on_average(line, validation)
+
+    @property
+    def _epoch(self) -> int:
+        """The epoch of the last update."""
+        return self._standing.epoch - (self._standing.batch == 0)
+
     def end_line(self, reason: Literal["finished", "patience", "interrupted"]) -> EndLine:
         """Say why training ended."""
         line = EndLine(
             update=self._standing.update,
-            epoch=self._standing.epoch - (self._standing.batch == 0),
+            epoch=self._epoch,
             reason=reason,
-            score=max(self._standing.scores, default=None),
+            score=max(self._standing.scores, default=None) if self._score is None else self._score,
             seconds=round(self._standing.seconds, 3),
         )
         self._log.write(line)

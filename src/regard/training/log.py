@@ -65,6 +65,23 @@ class DevLine:
 
 
 @dataclass(frozen=True, kw_only=True)
+class AverageLine:
+    """The mean of several validations' weights, validated when training ended."""
+
+    kind: Literal["average"] = "average"
+    update: int
+    epoch: int
+    validations: tuple[int, ...]
+    """Which ones, counted from one."""
+    score: float
+    metric: str
+    loss: float | None
+    best: bool
+    """Whether it is better than the best of them alone, and is the model."""
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
 class EndLine:
     """How training ended; also what `train` returns."""
 
@@ -73,7 +90,7 @@ class EndLine:
     epoch: int
     reason: Literal["finished", "patience", "interrupted"]
     score: float | None
-    """The best dev score."""
+    """The dev score of the weights that are kept: the best."""
     seconds: float
 
     @property
@@ -81,12 +98,12 @@ class EndLine:
         return self.reason == "interrupted"
 
 
-Line = TrainLine | DevLine | EndLine
+Line = TrainLine | DevLine | AverageLine | EndLine
 
 
 @runtime_checkable
 class Reporter(Protocol):
-    """Watches training. All four are called from the loop and hold it up while they run."""
+    """Watches training. All five are called from the loop and hold it up while they run."""
 
     def on_update(self, progress: Progress) -> None:
         """After every update; costs no look at the loss."""
@@ -96,6 +113,9 @@ class Reporter(Protocol):
 
     def on_validation(self, line: DevLine, validation: Validation) -> None:
         """After every validation."""
+
+    def on_average(self, line: AverageLine, validation: Validation) -> None:
+        """Where weights were averaged, before the end."""
 
     def on_end(self, line: EndLine) -> None:
         """Once."""
@@ -114,7 +134,8 @@ class Log:
 
     def begin(self, update: int) -> None:
         """Keep what was said up to this update, so that going on from there says nothing twice.
-        The end of an earlier session, or half a line that a crash left, is dropped."""
+        The end of an earlier session, with its average, or half a line that a crash left, is
+        dropped."""
         if self._path:
             kept = [line for line in _lines(self._path) if _is_before(line, update)]
             with whole(self._path) as path:
@@ -128,6 +149,6 @@ def _lines(path: Path) -> list[str]:
 def _is_before(line: str, update: int) -> bool:
     try:
         said = json.loads(line)
-        return bool(said["kind"] != "end" and said["update"] <= update)
+        return said["kind"] not in ("average", "end") and bool(said["update"] <= update)
     except (json.JSONDecodeError, TypeError, KeyError):
         return False

@@ -25,7 +25,7 @@ from torch import nn
 
 from regard.data.batch import PairBatch
 from regard.errors import UserError
-from regard.training.checkpoint import Checkpoints, Standing, facts_of
+from regard.training.checkpoint import Checkpoints, Standing, facts_of, rank
 from regard.training.journal import REMEDY, Journal, Losses
 from regard.training.log import EndLine, Reporter, Validation
 from regard.training.schedule import Plateau, Progress
@@ -55,7 +55,7 @@ def train(
     check(batches, settings, validates=validate is not None)
     total = settings.length.updates(batches, settings.accumulate)
     adam = settings.optimiser.build(model)
-    checkpoints = Checkpoints(folder, facts_of(settings, batches))
+    checkpoints = Checkpoints(folder, facts_of(settings, batches), settings.average)
     standing = checkpoints.begin(model, adam, resume=resume)
     journal = Journal(folder, report, standing)
     saved = time.perf_counter()
@@ -84,10 +84,10 @@ def train(
                 validation = _validated(validate, model)
                 standing.scores.append(validation.score)
                 standing.losses.append(validation.loss)
-                best = standing.best == len(standing.scores) - 1
-                if best:
-                    checkpoints.save_model(model)
+                best = checkpoints.keep(standing, model)
                 journal.dev_line(progress, validation, best)
+                if checkpoints.is_crowded():
+                    saved = -math.inf  # saved below, which makes room
 
             if time.perf_counter() - saved >= settings.save_seconds:
                 journal.settle()
@@ -100,6 +100,8 @@ def train(
         checkpoints.save(standing, model, adam)
         if not standing.scores:
             checkpoints.save_model(model)
+        if validate and settings.average and len(standing.scores) > 1 and reason != "interrupted":
+            _try_average(validate, model, checkpoints, standing, journal)
     return journal.end_line(reason)
 
 
@@ -201,6 +203,27 @@ def _validated(validate: Validate, model: nn.Module) -> Validation:
     return validation
 
 
+def _try_average(
+    validate: Validate,
+    model: nn.Module,
+    checkpoints: Checkpoints,
+    standing: Standing,
+    journal: Journal,
+) -> None:
+    """Validate the mean of the best validations' weights (Vaswani et al. 2017, section 6.1, took
+    the last ones), and keep it as the model if it is better than each of them. The model is left
+    with the weights that it came with."""
+    last = {name: weight.clone() for name, weight in model.state_dict().items()}
+    validations = checkpoints.average_into(model, standing)
+    validation = _validated(validate, model)
+    best_alone = rank(standing.scores[standing.best], standing.losses[standing.best])
+    best = rank(validation.score, validation.loss) > best_alone
+    if best:
+        checkpoints.save_model(model)
+    model.load_state_dict(last)
+    journal.average_line(validation, validations, best)
+
+
 def _reason_to_end(
     standing: Standing, total: int, settings: TrainingSettings, interrupted: threading.Event
 ) -> Literal["finished", "patience", "interrupted"] | None:
@@ -240,6 +263,8 @@ def check(batches: Batches, settings: TrainingSettings, *, validates: bool) -> N
         raise UserError("no batches to train on: the data holds no pairs")
     if not validates and settings.patience is not None:
         raise UserError("patience needs dev scores: hold out dev data, or leave patience out")
+    if not validates and settings.average is not None:
+        raise UserError("average needs dev scores: hold out dev data, or leave average out")
     if not validates and isinstance(settings.optimiser.schedule, Plateau):
         raise UserError(
             "the plateau schedule needs dev scores: hold out dev data, or choose another"

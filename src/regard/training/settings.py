@@ -124,6 +124,8 @@ class TrainingSettings:
     validate_every: Period = field(default_factory=lambda: Period(1, "epoch"))
     patience: int | None = None
     """Stop after so many validations without a better score."""
+    average: int | None = None
+    """At the end of training also try the mean of the weights of the so many best validations."""
     log_every: Period = field(default_factory=lambda: Period(50))
     save_seconds: float = 60.0
     """Write what resuming needs when so much time has passed: the most that a crash can cost."""
@@ -134,5 +136,7 @@ class TrainingSettings:
             number = getattr(self, name)
             if number is not None and number < 1:
                 raise UserError(f"{name} is {number}: expected at least 1")
+        if self.average is not None and self.average < 2:
+            raise UserError(f"average is {self.average}: expected at least 2 validations")
         if self.seed < 0:
             raise UserError(f"seed is {self.seed}: expected 0 or more")

@@ -1,0 +1,34 @@
+"""`regard average`: one run out of several."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+import tyro
+
+
+@dataclass(frozen=True)
+class Options:
+    """Average the weights of runs of one model and vocabulary that began with the same weights, as
+    by --init-from. (What `training.average` does for the checkpoints of one run.)"""
+
+    runs: tyro.conf.Positional[tuple[Path, ...]]
+    """The run folders, two or more."""
+    run: Path
+    """The new run folder."""
+
+
+def run(arguments: list[str]) -> None:
+    """Write the mean as a run."""
+    options = tyro.cli(Options, args=arguments, prog="regard average")
+    from regard.pipeline.averaging import average
+
+    folder = average(options.runs, options.run)
+    name = shlex.quote(str(folder.path))
+    print(f"{folder.path}: the mean of the weights of {len(options.runs)} runs")
+    if folder.test.exists():
+        print(f"try it: regard evaluate {name}")
+    else:
+        print(f"they share no test pairs; try it: regard evaluate {name} PAIRS")

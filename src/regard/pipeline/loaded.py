@@ -1,0 +1,69 @@
+"""A run as it lies in its folder: what was asked for, the tokenizers, the model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from regard.build import build_model
+from regard.config import Experiment
+from regard.data.tokenizer import Tokenizer
+from regard.errors import UserError
+from regard.models.seq2seq import Seq2Seq
+from regard.pipeline.folder import RunFolder
+from regard.pipeline.prepare import Tokenizers
+from regard.training.weights import load_weights
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """One run, ready to be used."""
+
+    path: Path
+    experiment: Experiment
+    tokenizers: Tokenizers
+    model: Seq2Seq
+
+    @classmethod
+    def of(cls, path: Path) -> Loaded:
+        """Load a run folder; UserError where it is none."""
+        folder = RunFolder(path)
+        experiment = folder.experiment()
+        tokenizers = Tokenizers.load(folder)
+        model = build_model(experiment.model, len(tokenizers.source), len(tokenizers.target))
+        load_weights(model, folder.model)
+        return cls(path, experiment, tokenizers, model.eval())
+
+    def check_vocabularies(self, other: Loaded, purpose: str) -> None:
+        """UserError unless both read and write the same numbers for the same text."""
+        for side in ("source", "target"):
+            ours, theirs = getattr(self.tokenizers, side), getattr(other.tokenizers, side)
+            if ours.vocabulary != theirs.vocabulary:
+                why = f"their {side} vocabularies differ ({_difference(ours, theirs)})"
+            elif _cutting(ours) != _cutting(theirs):
+                why = f"their {side} tokenizers differ ({_cutting(ours)} and {_cutting(theirs)})"
+            elif getattr(self.experiment.data, f"{side}_end") != getattr(
+                other.experiment.data, f"{side}_end"
+            ):
+                why = f"data.{side}_end is set in one of them alone"
+            else:
+                continue
+            raise UserError(
+                f"{self.path} and {other.path} cannot {purpose}, as {why}: train them alike, the "
+                f"second with --data.tokenizers-path {self.path}"
+            )
+
+
+def _cutting(tokenizer: Tokenizer) -> str:
+    """How it comes from a text to pieces."""
+    settings = tokenizer.settings
+    words = [settings.kind, settings.language if settings.kind == "spacy" else ""]
+    return " ".join([*filter(None, words), "lower-cased" if settings.lowercase else "cased"])
+
+
+def _difference(ours: Tokenizer, theirs: Tokenizer) -> str:
+    if len(ours) != len(theirs):
+        return f"{len(ours):,} and {len(theirs):,} pieces"
+    pairs = enumerate(zip(ours.vocabulary, theirs.vocabulary, strict=True))
+    number, (one, other) = next(pair for pair in pairs if len(set(pair[1])) > 1)
+    return f"number {number} is {one!r} and {other!r}"

@@ -1,0 +1,148 @@
+"""Runs that write together, judged by what each says alone."""
+
+import json
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import regard
+from regard.config import SearchConfig
+from regard.data.text import Pair
+from regard.errors import UserError
+from regard.metrics.alignment import trace_links
+from regard.pipeline.evaluation import evaluate, save
+from regard.pipeline.folder import RunFolder
+from regard.pipeline.training import train
+from regard.pipeline.translator import Translator
+from tests.pipeline.conftest import small
+
+TEXTS = ["a b c", "", "z q r s", "b " * 9]
+PAIRS = [("a b c", "x a"), ("z", "q r s"), ("", "a"), ("b c", "c b a z")]
+
+
+@pytest.fixture(scope="module")
+def other(run, tmp_path_factory):
+    """A run of another seed and size with the first one's tokenizers."""
+    folder = tmp_path_factory.mktemp("runs") / "other"
+    experiment = small(seed=5, epochs=1)
+    data = replace(experiment.data, tokenizers_path=run)
+    model = replace(experiment.model, hidden=12, wiring="bahdanau", feeding="none")
+    train(replace(experiment, data=data, model=model), folder)
+    return folder
+
+
+def test_the_tokenizers_of_another_run_are_taken_as_they_are(run, other):
+    for name in ("source.tokenizer.json", "target.tokenizer.json"):
+        assert (other / name).read_bytes() == (run / name).read_bytes()
+
+
+def test_tokenizers_of_no_run_are_refused(tmp_path):
+    experiment = small(epochs=1)
+    data = replace(experiment.data, tokenizers_path=tmp_path / "gone")
+    with pytest.raises(UserError, match=r"cannot read the tokenizer .*gone"):
+        train(replace(experiment, data=data), tmp_path / "run")
+
+
+def test_tying_all_needs_a_vocabulary_for_both_sides(run, tmp_path):
+    experiment = small(epochs=1)
+    model = replace(experiment.model, tied="all", hidden=8, feeding="none")
+    data = replace(experiment.data, tokenizers_path=run, shared_vocabulary=True)
+    different = RunFolder(shutil.copytree(run, tmp_path / "different"))
+    page = json.loads(different.target_tokenizer.read_text())
+    vocabulary = page["tokenizer"]["model"]["vocab"]
+    vocabulary["a"], vocabulary["b"] = vocabulary["b"], vocabulary["a"]
+    different.target_tokenizer.write_text(json.dumps(page))
+    data = replace(data, tokenizers_path=different.path)
+    with pytest.raises(UserError, match=r"model.tied all shares the embeddings"):
+        train(replace(experiment, data=data, model=model), tmp_path / "run")
+
+
+@pytest.mark.parametrize(("beam", "num_best"), [(1, 1), (4, 3)])
+def test_a_run_with_itself_writes_what_it_writes(run, beam, num_best):
+    search = SearchConfig(beam=beam, max_length=9)
+    alone = Translator.load(run).translate(TEXTS, search=search, num_best=num_best)
+    twice = Translator.load(run, run).translate(TEXTS, search=search, num_best=num_best)
+    for one, both in zip(alone, twice, strict=True):
+        ranked = ((each, *each.alternatives) for each in (both, one))
+        for ours, theirs in zip(*ranked, strict=True):
+            assert ours.text == theirs.text
+            assert ours.score == pytest.approx(theirs.score, abs=1e-5)
+            if ours.trace:
+                first, second = ours.trace.maps("cross")
+                assert ours.trace.map("cross") == first
+                np.testing.assert_allclose(first.weights, theirs.attention, atol=1e-6)
+                np.testing.assert_array_equal(second.weights, first.weights)
+
+
+def test_scores_are_the_mean_of_the_probabilities(run, other):
+    members = [Translator.load(each).score(PAIRS) for each in (run, other)]
+    together = regard.load(run, other).score(PAIRS)
+    for both, one, two in zip(together, *members, strict=True):
+        if both.trace is None:
+            assert one.trace is two.trace is None
+            continue
+        steps = [[step.log_probability for step in each.trace.steps] for each in (one, two)]
+        expected = np.log(np.exp(steps).mean(axis=0))
+        np.testing.assert_allclose(
+            [step.log_probability for step in both.trace.steps], expected, atol=1e-5
+        )
+        assert both.score == pytest.approx(expected.sum(), abs=1e-4)
+        maps = [each.weights for each in both.trace.maps("cross")]
+        for found, alone in zip(maps, (one, two), strict=True):
+            np.testing.assert_allclose(found, alone.attention, atol=1e-6)
+
+
+def test_what_was_searched_for_is_as_probable_as_it_was_ranked(run, other):
+    together = Translator.load(run, other)
+    search = SearchConfig(beam=3, length_penalty=0.0, coverage_penalty=0.0, max_length=30)
+    found = [each for each in together.translate(TEXTS, search=search) if each.trace]
+    again = together.score([(each.source, each.text) for each in found])
+    for each, scored in zip(found, again, strict=True):
+        if each.trace.target.pieces[-1] == "<eos>":
+            assert scored.score == pytest.approx(each.score, abs=1e-4)
+
+
+def test_links_go_by_the_mean_of_all(run, other):
+    trace = Translator.load(run, other).translate("a b c d").trace
+    mean = sum(each.weights[0, 0] for each in trace.maps("cross")) / 2
+    expected = {
+        (int(row.argmax()), place)
+        for place, row in enumerate(mean)
+        if trace.target.pieces[place] != "<eos>" and row.argmax() < 4
+    }
+    assert set(trace_links(trace)) == expected
+
+
+def test_other_vocabularies_cannot_write_together(run, other, tmp_path):
+    experiment = small(epochs=1)
+    data = replace(experiment.data, generated_size=60, limit=5, dev_size=2, test_size=2)
+    train(replace(experiment, data=data), tmp_path / "few")
+    with pytest.raises(UserError, match=r"few cannot write together, as their source .*pieces\)"):
+        regard.load(run, tmp_path / "few")
+    copy = RunFolder(shutil.copytree(other, tmp_path / "copy"))
+    page = copy.target_tokenizer.read_text()
+    copy.target_tokenizer.write_text(page.replace('"lowercase": false', '"lowercase": true'))
+    with pytest.raises(UserError, match="their target tokenizers differ"):
+        regard.load(run, copy.path)
+    copy.target_tokenizer.write_text(page)
+    copy.config.write_text(copy.config.read_text().replace("target_end: true", "target_end: false"))
+    with pytest.raises(UserError, match=r"data.target_end is set in one of them alone"):
+        regard.load(run, copy.path)
+    page = json.loads(page)
+    vocabulary = page["tokenizer"]["model"]["vocab"]
+    vocabulary["a"], vocabulary["b"] = vocabulary["b"], vocabulary["a"]
+    copy.target_tokenizer.write_text(json.dumps(page))
+    with pytest.raises(UserError, match=r"target vocab.*number \d+ is '[ab]' and '[ab]'\)"):
+        regard.load(run, copy.path)
+
+
+def test_results_say_who_wrote_together(run, other, tmp_path):
+    folder = RunFolder(shutil.copytree(run, tmp_path / "run"))
+    together, pairs = Translator.load(folder.path, other), [Pair("a b", "a b", 1)]
+    found = evaluate(together, pairs, together.experiment.search)
+    for ensemble in ((), (str(other),), (str(other),)):
+        save(folder, replace(found, ensemble=ensemble), folder.test)
+    entries = json.loads(folder.results.read_text())["test.tsv"]
+    assert [each["ensemble"] for each in entries] == [[], [str(other)]]
