@@ -12,7 +12,12 @@ from torch import nn
 from regard.data.batch import pair_batch
 from regard.errors import UserError
 from regard.models.seq2seq import Seq2SeqOutput
-from regard.training.loss import CrossEntropy, mean_word_loss
+from regard.training.loss import (
+    CrossEntropy,
+    jensen_shannon_divergence,
+    kl_divergence,
+    mean_word_loss,
+)
 from tests.oracles.loss import smoothed_cross_entropy
 from tests.training.fakes import TinyBatches, tiny_model
 
@@ -73,3 +78,50 @@ def test_the_dev_loss_is_per_word_over_all_batches():
 def test_smoothing_out_of_range_is_refused(smoothing):
     with pytest.raises(UserError, match="label_smoothing"):
         CrossEntropy(smoothing)
+
+
+def distributions(seed):
+    """Two, with a word that the first alone rules out and one that both do."""
+    generator = torch.Generator().manual_seed(seed)
+    shares = torch.rand(2, 5, 7, dtype=torch.float64, generator=generator)
+    shares[0, :, 2] = shares[:, :, 4] = 0
+    return shares / shares.sum(dim=-1, keepdim=True)
+
+
+def loop_divergence(p, q):
+    return sum(x * math.log(x / y) for x, y in zip(p.tolist(), q.tolist(), strict=True) if x > 0)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_divergences_are_the_loops(seed):
+    p, q = distributions(seed)
+    kl = [loop_divergence(*row) for row in zip(p, q, strict=True)]
+    torch.testing.assert_close(kl_divergence(p.log(), q.log()), torch.tensor(kl).double())
+    middle = (p + q) / 2
+    expected = [
+        (loop_divergence(x, m) + loop_divergence(y, m)) / 2
+        for x, y, m in zip(p, q, middle, strict=True)
+    ]
+    found = jensen_shannon_divergence(p.log(), q.log())
+    torch.testing.assert_close(found, torch.tensor(expected).double())
+    torch.testing.assert_close(found, jensen_shannon_divergence(q.log(), p.log()))
+    assert (found >= 0).all()
+    assert (found <= math.log(2)).all()
+
+
+def test_divergences_at_their_ends():
+    p, q = torch.tensor([[0.5, 0.5, 0.0, 0.0], [0.0, 0.0, 0.25, 0.75]]).double().log()
+    assert kl_divergence(p, p) == 0
+    assert jensen_shannon_divergence(p, p) == 0
+    assert kl_divergence(p, q) == math.inf
+    assert float(jensen_shannon_divergence(p, q)) == pytest.approx(math.log(2))
+
+
+def test_divergences_have_gradients_where_words_are_impossible():
+    logits = torch.randn(2, 5, dtype=torch.float64, requires_grad=True)
+    mask = torch.tensor([False, True, False, False, False])
+    p, q = logits.masked_fill(mask, -torch.inf).log_softmax(dim=-1)
+    for divergence in (kl_divergence, jensen_shannon_divergence):
+        (gradient,) = torch.autograd.grad(divergence(p, q), logits, retain_graph=True)
+        assert gradient.isfinite().all()
+        assert gradient[:, 1].eq(0).all()

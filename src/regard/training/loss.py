@@ -1,7 +1,9 @@
-"""What is minimised: cross entropy with smoothed labels."""
+"""What is minimised: cross entropy with smoothed labels; and how far apart two distributions are,
+for those who compare models or teach one by another."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
@@ -47,6 +49,37 @@ class CrossEntropy:
     def count(self, batch: PairBatch) -> int:
         """What a batch's sum is divided by: its words or its sentences."""
         return int(batch.mask.sum()) if self.per == "word" else batch.mask.size(0)
+
+
+def kl_divergence(
+    log_p: Float[Tensor, "*batch word"], log_q: Float[Tensor, "*batch word"]
+) -> Float[Tensor, "*batch"]:
+    """sum_v p_v (log p_v - log q_v), in nats, of distributions given by their natural logarithms
+    (Kullback and Leibler 1951): at least 0, and infinite where q rules out what p does not.
+
+    A word of which p is 0 adds nothing, whatever q thinks of it."""
+    return _expected(log_p, log_p - log_q)
+
+
+def jensen_shannon_divergence(
+    log_p: Float[Tensor, "*batch word"], log_q: Float[Tensor, "*batch word"]
+) -> Float[Tensor, "*batch"]:
+    """The mean divergence of p and q from the distribution midway between them, in nats (Lin 1991):
+    the same both ways, 0 for equal distributions and log 2 for those that share no word."""
+    either = (log_p > -torch.inf) | (log_q > -torch.inf)  # where neither is, it has no gradient
+    log_middle = torch.logaddexp(*(torch.where(either, log, 0) for log in (log_p, log_q)))
+    log_middle = log_middle - math.log(2)
+    to_middle = kl_divergence(log_p, log_middle), kl_divergence(log_q, log_middle)
+    return (to_middle[0] + to_middle[1]) / 2
+
+
+def _expected(
+    log_p: Float[Tensor, "*batch word"], values: Float[Tensor, "*batch word"]
+) -> Float[Tensor, "*batch"]:
+    """The mean of the values under p. Those of impossible words are left out before the product, on
+    the way back too: they may be infinite, or none."""
+    possible = log_p > -torch.inf
+    return (log_p.exp() * torch.where(possible, values, 0)).sum(dim=-1)
 
 
 @torch.no_grad()
