@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import overload
 
 import torch
 
 from regard.models.contracts import AttentionBlock, Decoder, Memory
-from regard.search.highest import highest_sums
+from regard.search.candidates import Candidates, best
 from regard.search.history import History, ImpossibleError, Step
 from regard.search.hypothesis import Hypothesis, Lattice
 from regard.search.limits import Limits, Rules
@@ -95,13 +95,14 @@ def beam(
     look = need_weights or living.coverage is not None
     for position in range(rules.longest):
         output, state = decoder.step(living.tokens, state, need_weights=look)
-        allowed = rules.log_probabilities(decoder.project(output.features), position)
-        totals, step = _extend(living, allowed, settings.size)
-        steps.append(replace(step, attention=output.attention) if need_weights else step)
-        living, done = judge(living, totals, step, output.attention, position)
-        going, parents = (~done).nonzero()[:, 0], step.parents
-        if going.size(0) < done.size(0):
+        logits = decoder.project(output.features)
+        found = best(logits, living.totals, rules.closed(position), settings.size)
+        steps.append(_step(living, found, output.attention if need_weights else ()))
+        living, is_going = judge(living, found, output.attention, position)
+        parents = found.parents
+        if not is_going.all():
             judged.append(living)
+            going = is_going.nonzero()[:, 0]
             if going.size(0) == 0:
                 break
             living, state, parents = living.keep(going), state.keep(going), parents[going]
@@ -172,20 +173,8 @@ class _Living:
         )
 
 
-def _extend(
-    living: _Living, log_probabilities: Float[Tensor, "batch parent vocabulary"], size: int
-) -> tuple[Float[Tensor, "batch hypothesis"], Step]:
-    """The most probable continuations of each sentence, with the log probability of the whole."""
-    num_parents, num_tokens = log_probabilities.shape[1:]
-    count = min(size, num_parents * num_tokens)
-    totals, places = highest_sums(living.totals, log_probabilities, count)
-    written = log_probabilities.flatten(1).gather(1, places)
-    return totals, Step(
-        living.sentences,
-        places % num_tokens,
-        places // num_tokens,
-        written.masked_fill(totals == -torch.inf, -torch.inf),
-    )
+def _step(living: _Living, found: Candidates, attention: tuple[AttentionBlock, ...] = ()) -> Step:
+    return Step(living.sentences, found.tokens, found.parents, found.log_probabilities, attention)
 
 
 class _Judge:
@@ -200,41 +189,34 @@ class _Judge:
     def __call__(
         self,
         living: _Living,
-        totals: Float[Tensor, "batch hypothesis"],
-        step: Step,
+        found: Candidates,
         attention: tuple[AttentionBlock, ...],
         position: int,
     ) -> tuple[_Living, Bool[Tensor, "batch"]]:
-        """The beams after this step, and which sentences are done.
+        """The beams after this step, and which sentences go on.
 
         A log probability only falls, but the divisor may grow: the most that a living hypothesis
         can reach is the score of writing nothing but certainties up to the maximum. That is what
         the exact rule asks; early stopping asks for its score as it stands. (A coverage penalty can
         only subtract, so that it is left out of both.)"""
-        size, num_best = self.settings.size, self.settings.num_best
-        ended = (step.tokens == self.end) & (totals > -torch.inf)
-        complete = ended | (living.maximum == position + 1)[:, None]
+        size, num_best, totals = self.settings.size, self.settings.num_best, found.totals
+        ended = (found.tokens == self.end) & (totals > -torch.inf)
+        is_complete = ended | (living.maximum == position + 1)[:, None]
         scores, coverage = totals / self.divisors[position], living.coverage
         if coverage is not None:
-            coverage = coverage.extend(attention, step.parents)
+            coverage = coverage.extend(attention, found.parents)
             scores = scores + self.settings.coverage_penalty * coverage.score()
         places = torch.arange(totals.size(1), device=totals.device) + position * size
-        found = living.complete.add(scores.masked_fill(~complete, -torch.inf), places)
-        totals = totals.masked_fill(complete, -torch.inf)
+        complete = living.complete.add(scores.masked_fill(~is_complete, -torch.inf), places)
+        totals = totals.masked_fill(is_complete, -torch.inf)
         likeliest = totals.amax(dim=1)
         # A comparison is False for what is not a number, too. The worst of `size` is -inf until so
         # many are complete.
-        going = likeliest / self.divisors[living.maximum - 1] > found.scores[:, num_best - 1]
+        going = likeliest / self.divisors[living.maximum - 1] > complete.scores[:, num_best - 1]
         if self.settings.early_stopping:
-            going &= likeliest / self.divisors[position] > found.scores[:, -1]
-        living = replace(
-            living,
-            tokens=step.tokens,
-            totals=totals,
-            complete=found,
-            coverage=coverage,
-        )
-        return living, ~going
+            going &= likeliest / self.divisors[position] > complete.scores[:, -1]
+        sentences, maximum = living.sentences, living.maximum
+        return _Living(sentences, maximum, found.tokens, totals, complete, coverage), going
 
 
 def _read(
