@@ -120,8 +120,8 @@ class _Complete:
     places: Int[Tensor, "batch best"]
 
     @classmethod
-    def none(cls, rules: Rules, size: int) -> _Complete:
-        places = torch.zeros_like(rules.maximum)[:, None].repeat(1, size)
+    def none(cls, like: Int[Tensor, "batch"], size: int) -> _Complete:
+        places = torch.zeros_like(like)[:, None].repeat(1, size)
         return cls(torch.full_like(places, -torch.inf, dtype=torch.float), places)
 
     def add(
@@ -141,13 +141,14 @@ class _Complete:
 @dataclass(frozen=True)
 class _Living:
     """The beams of the sentences that are not done. A hypothesis that ended, and what would
-    continue it, has a total of -inf until better ones have taken its place."""
+    continue it, has a total of -inf until better ones have taken its place. `complete` is None
+    where it is known that nothing is."""
 
     sentences: Int[Tensor, "batch"]
     maximum: Int[Tensor, "batch"]
     tokens: Int[Tensor, "batch hypothesis"]
     totals: Float[Tensor, "batch hypothesis"]
-    complete: _Complete
+    complete: _Complete | None
     coverage: Coverage | None
 
     @classmethod
@@ -158,7 +159,7 @@ class _Living:
             rules.maximum,
             tokens,
             torch.zeros_like(tokens, dtype=torch.float),
-            _Complete.none(rules, settings.size),
+            None,
             Coverage.none(memories[0]) if settings.coverage_penalty else None,
         )
 
@@ -168,7 +169,7 @@ class _Living:
             self.maximum[sentences],
             self.tokens[sentences],
             self.totals[sentences],
-            self.complete.keep(sentences),
+            self.complete.keep(sentences) if self.complete else None,
             self.coverage.keep(sentences) if self.coverage else None,
         )
 
@@ -199,24 +200,40 @@ class _Judge:
         can reach is the score of writing nothing but certainties up to the maximum. That is what
         the exact rule asks; early stopping asks for its score as it stands. (A coverage penalty can
         only subtract, so that it is left out of both.)"""
-        size, num_best, totals = self.settings.size, self.settings.num_best, found.totals
-        ended = (found.tokens == self.end) & (totals > -torch.inf)
-        is_complete = ended | (living.maximum == position + 1)[:, None]
-        scores, coverage = totals / self.divisors[position], living.coverage
+        totals, complete, coverage = found.totals, living.complete, living.coverage
         if coverage is not None:
             coverage = coverage.extend(attention, found.parents)
-            scores = scores + self.settings.coverage_penalty * coverage.score()
-        places = torch.arange(totals.size(1), device=totals.device) + position * size
-        complete = living.complete.add(scores.masked_fill(~is_complete, -torch.inf), places)
-        totals = totals.masked_fill(is_complete, -torch.inf)
-        likeliest = totals.amax(dim=1)
-        # A comparison is False for what is not a number, too. The worst of `size` is -inf until so
-        # many are complete.
-        going = likeliest / self.divisors[living.maximum - 1] > complete.scores[:, num_best - 1]
-        if self.settings.early_stopping:
-            going &= likeliest / self.divisors[position] > complete.scores[:, -1]
+        ended = (found.tokens == self.end) & (totals > -torch.inf)
+        is_complete = ended | (living.maximum == position + 1)[:, None]
+        if not is_complete.is_cpu or is_complete.any():  # a GPU would have to be waited for
+            size = self.settings.size
+            scores = totals / self.divisors[position]
+            if coverage is not None:
+                scores = scores + self.settings.coverage_penalty * coverage.score()
+            places = torch.arange(totals.size(1), device=totals.device) + position * size
+            complete = complete or _Complete.none(living.sentences, size)
+            complete = complete.add(scores.masked_fill(~is_complete, -torch.inf), places)
+            totals = totals.masked_fill(is_complete, -torch.inf)
+        is_going = self._can_rise(totals.amax(dim=1), complete, living.maximum, position)
         sentences, maximum = living.sentences, living.maximum
-        return _Living(sentences, maximum, found.tokens, totals, complete, coverage), going
+        return _Living(sentences, maximum, found.tokens, totals, complete, coverage), is_going
+
+    def _can_rise(
+        self,
+        likeliest: Float[Tensor, "batch"],
+        complete: _Complete | None,
+        maximum: Int[Tensor, "batch"],
+        position: int,
+    ) -> Bool[Tensor, "batch"]:
+        """Where a living hypothesis may still come among the best. A comparison is False for what
+        is not a number, too."""
+        if complete is None:
+            return likeliest > -torch.inf
+        worst = complete.scores[:, self.settings.num_best - 1]
+        can_rise = likeliest / self.divisors[maximum - 1] > worst
+        if self.settings.early_stopping:  # the worst of `size` is -inf until so many are complete
+            can_rise &= likeliest / self.divisors[position] > complete.scores[:, -1]
+        return can_rise
 
 
 def _read(
@@ -227,8 +244,11 @@ def _read(
     if not judged:
         return []
     sentences = torch.cat([living.sentences for living in judged]).tolist()
-    scores = torch.cat([living.complete.scores for living in judged]).tolist()
-    places = torch.cat([living.complete.places for living in judged]).tolist()
+    complete = [
+        living.complete or _Complete.none(living.sentences, settings.size) for living in judged
+    ]
+    scores = torch.cat([each.scores for each in complete]).tolist()
+    places = torch.cat([each.places for each in complete]).tolist()
     last = dict(zip(sentences, zip(scores, places, strict=True), strict=True))
     found: list[list[Hypothesis]] = []
     for sentence in range(len(last)):
