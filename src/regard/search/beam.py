@@ -18,7 +18,7 @@ import torch
 
 from regard.models.contracts import AttentionBlock, Decoder, Memory
 from regard.search.candidates import Candidates, best
-from regard.search.history import History, ImpossibleError, Step
+from regard.search.history import End, History, ImpossibleError, Step
 from regard.search.hypothesis import Hypothesis, Lattice
 from regard.search.limits import Limits, Rules
 from regard.search.penalties import Average, Coverage, LengthPenalty
@@ -250,16 +250,18 @@ def _read(
     scores = torch.cat([each.scores for each in complete]).tolist()
     places = torch.cat([each.places for each in complete]).tolist()
     last = dict(zip(sentences, zip(scores, places, strict=True), strict=True))
-    found: list[list[Hypothesis]] = []
+    ends: list[End] = []
     for sentence in range(len(last)):
         every = list(zip(*last[sentence], strict=True))[: settings.num_best]
-        ranked = [(score, place) for score, place in every if math.isfinite(score)]
+        ranked = [
+            End(sentence, place // settings.size, place % settings.size, score)
+            for score, place in every
+            if math.isfinite(score)
+        ]
         if not ranked:
             raise ImpossibleError(f"sentence {sentence}", "there is no text with a log probability")
-        found.append(
-            [
-                history.hypothesis(sentence, place // settings.size, place % settings.size, score)
-                for score, place in ranked
-            ]
-        )
+        ends += ranked
+    found: list[list[Hypothesis]] = [[] for _ in last]
+    for end, hypothesis in zip(ends, history.hypotheses(ends), strict=True):
+        found[end.sentence].append(hypothesis)
     return found

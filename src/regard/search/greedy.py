@@ -9,7 +9,7 @@ import torch
 
 from regard.models.contracts import Decoder, Memory
 from regard.search.candidates import best
-from regard.search.history import History, Step
+from regard.search.history import End, History, Step
 from regard.search.hypothesis import Hypothesis
 from regard.search.limits import Limits, Rules
 from regard.search.penalties import LengthPenalty, NoPenalty
@@ -78,4 +78,6 @@ def write(
             state, tokens = state.keep(going), tokens[going]
             sentences, maximum = sentences[going], maximum[going]
     history = History(steps, rules.end)
-    return [history.hypothesis(number, history.last(number), 0) for number in range(num_sentences)]
+    return history.hypotheses(
+        [End(number, history.last(number), 0) for number in range(num_sentences)]
+    )
