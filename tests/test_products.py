@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch import nn
 from torch.nn import functional as F
 
-from regard.products import Linear, linear, multiply, outer
+from regard.products import Linear, affine, freeze, linear, multiply, outer
 
 
 @pytest.mark.parametrize("sizes", [(3, 200, 150, 160), (2, 5, 7, 3), (1, 150, 200, 1000)])
@@ -70,3 +71,41 @@ def test_the_layer_is_torchs_with_its_gradients(bias: bool, dtype: torch.dtype):
     ):
         assert mine.dtype == torch.float32
         torch.testing.assert_close(mine, theirs, **exact)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("rows", [1, 5, 64, 131])
+def test_packed_weights_give_the_same_products(dtype: torch.dtype, rows: int):
+    layer = nn.Sequential(Linear(61, 257), nn.Tanh(), Linear(257, 67, bias=False))
+    inputs = torch.randn(rows, 3, 61)
+    frozen = freeze(layer, dtype)
+    expected = layer.double()(inputs.double()).detach()
+    exact = dict(rtol=1e-5, atol=1e-5) if dtype == torch.float32 else dict(rtol=2e-2, atol=2e-2)
+    found = frozen(inputs.to(dtype))
+    assert found.dtype == dtype
+    torch.testing.assert_close(found.double(), expected, **exact)
+
+
+def test_what_is_frozen_is_a_copy_that_learns_no_more():
+    embedding = nn.Embedding(67, 61)
+    projection = Linear(61, 67)
+    projection.weight = embedding.weight  # tied: only what is multiplied by is packed
+    model = nn.ModuleList([embedding, projection, nn.LSTM(61, 31)]).train()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    frozen = freeze(model)
+    assert model.training
+    assert not frozen.training
+    assert all(each.requires_grad for each in model.parameters())
+    assert not any(each.requires_grad for each in frozen.parameters())
+    for name, value in model.state_dict().items():
+        assert torch.equal(value, before[name])
+    inputs, cell = torch.randn(5, 61), frozen[2]
+    torch.testing.assert_close(frozen[0].weight, embedding.weight.detach())
+    expected = F.linear(inputs, model[2].weight_ih_l0, model[2].bias_ih_l0).detach()
+    found = affine(inputs, cell.weight_ih_l0, cell.bias_ih_l0)
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_double_precision_is_frozen_as_it_is():
+    layer, inputs = Linear(61, 257).double(), torch.randn(5, 61).double()
+    assert torch.equal(freeze(layer, torch.double)(inputs), layer(inputs))

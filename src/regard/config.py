@@ -335,6 +335,9 @@ class SearchConfig:
     """Put in the place of an <unk> what it looked at most in the source."""
     lexicon: Path | None = None
     """What to put there instead of the source's own word: pairs of words with a tab between."""
+    precision: Literal["float32", "bfloat16"] = "float32"
+    """Of what the model computes while it searches; bfloat16 is faster where the CPU or GPU has
+    instructions for it. Probabilities are float32 in both."""
 
     def __post_init__(self) -> None:
         _check("search", self, 0, "coverage_penalty", "min_length")

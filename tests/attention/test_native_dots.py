@@ -158,3 +158,26 @@ def test_what_is_no_number_is_not_hidden(instruction_set):
     found = native_dots.attend(queries, keys, values, None, 1.0, 0.0)
     assert found[0, 0, 1].isnan().all()
     assert found[0, 0, [0, 2]].eq(0).all()
+
+
+@settings(
+    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    seed=st.integers(0, 999),
+    target=st.integers(1, 9),
+    source=st.sampled_from([1, 7, 16, 33]),
+    parts=st.tuples(st.sampled_from([1, 16, 23]), st.sampled_from([1, 5, 32])),
+    masked=st.booleans(),
+    dtype=st.sampled_from([torch.float32, torch.bfloat16]),
+)
+def test_few_queries_that_need_no_gradient_find_the_same(
+    instruction_set, seed, target, source, parts, masked, dtype
+):
+    given = problem(seed, (2, 3, target, source, *parts), False)
+    mask = torch.rand(2, 1, target, source) > 0.4 if masked else None
+    rounded = [x.to(dtype) for x in given]
+    found = native_dots.attend(*rounded, mask, 0.3, 0.0)
+    expected = plain(*(x.double() for x in rounded), mask, 0.3)
+    exact = dict(rtol=1e-5, atol=1e-5) if dtype == torch.float32 else dict(rtol=1e-2, atol=1e-2)
+    torch.testing.assert_close(found.double(), expected, **exact)

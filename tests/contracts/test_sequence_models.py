@@ -9,6 +9,7 @@ import torch
 from regard.build import build_model
 from regard.config import AttentionConfig, RecurrentConfig, TransformerConfig
 from regard.data.batch import PAD, START, Tokens, pad
+from regard.products import freeze
 from regard.search import BeamSettings, Limits, NoPenalty, beam, forced, greedy
 
 NUM_SOURCE, NUM_TARGET = 13, 17
@@ -219,3 +220,24 @@ def test_two_may_go_on_from_one_state(model, source):
     again, _ = decoder.step(one, decoder.step(one, state)[1])
     torch.testing.assert_close(again.features, expected.features)
     assert not torch.allclose(decoder.step(one, after_other)[0].features, expected.features)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_a_frozen_model_writes_by_the_same_numbers(model, source, dtype):
+    model = model.float()
+    frozen = freeze(model, dtype)
+    inputs = torch.tensor([[START, 4, 7, 9], [START, 5, 5, 16], [START, 8, 6, 4]])
+    with torch.inference_mode():
+        memories, decoder = frozen.encode(source), frozen.decoder
+        state, logits = decoder.start(memories), []
+        for tokens in inputs.split(1, dim=1):
+            output, state = decoder.step(tokens, state)
+            logits.append(decoder.project(output.features))
+            state = state.select(torch.zeros_like(tokens))
+        stepped = torch.cat(logits, dim=1)
+        whole = decoder.project(decoder(inputs, memories).features)
+        expected = model.decoder.project(model.decoder(inputs, model.encode(source)).features)
+    assert stepped.dtype == dtype
+    exact = dict(rtol=1e-4, atol=1e-5) if dtype == torch.float32 else dict(rtol=0.1, atol=0.1)
+    for found in (stepped, whole):
+        torch.testing.assert_close(found.float(), expected, **exact)

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from regard.search import Limits
+from regard.search.candidates import log_probabilities
 from regard.search.limits import Rules
 from tests.search.fake import memories
 
@@ -29,7 +30,7 @@ def test_maxima_for_another_number_of_sentences_are_refused():
 def test_the_end_is_closed_until_the_minimum_and_the_forbidden_always():
     rules = Rules.of(Limits(start=1, end=2, maximum=7, minimum=3, forbidden=(0, 1)), memories([2]))
     for position in range(5):
-        values = rules.log_probabilities(torch.zeros(1, 5), position)
+        values = log_probabilities(torch.zeros(1, 5), rules.closed(position))
         closed = [0, 1] if position >= 3 else [0, 1, 2]
         assert (values == -torch.inf).nonzero()[:, 1].tolist() == closed
         assert values[0, 3] == pytest.approx(-torch.log(torch.tensor(5.0)))
@@ -38,6 +39,6 @@ def test_the_end_is_closed_until_the_minimum_and_the_forbidden_always():
 def test_small_floats_are_not_added_up_in_small():
     rules = Rules.of(Limits(start=1, end=2, maximum=7), memories([2]))
     logits = torch.randn(1, 997).bfloat16()
-    values = rules.log_probabilities(logits, 0)
+    values = log_probabilities(logits, rules.closed(0))
     assert values.dtype == torch.float32
     assert float(values.exp().sum()) == pytest.approx(1, abs=1e-5)

@@ -129,7 +129,7 @@ class Concat(nn.Module):
     def __init__(self, query_size: int, key_size: int, size: int) -> None:
         super().__init__()
         self.query_size = query_size
-        self.joined = Linear(query_size + key_size, size)
+        self.joined = nn.Linear(query_size + key_size, size)  # its halves are taken, never itself
         self.vector = nn.Parameter(torch.empty(size))
         nn.init.uniform_(self.vector, -(size**-0.5), size**-0.5)
 

@@ -1,10 +1,10 @@
-"""What is written in C++ for CPUs: additive attention, recurrent cells, cross entropy.
+"""What is written in C++ for CPUs: attention, recurrent cells, cross entropy, choosing in search.
 
 The library is compiled when the package is built, where there is a compiler, and loaded by its
 plain C interface; without it everything is as right, and slower. It takes AVX-512, AVX2 or the
 machine's baseline, whichever this CPU has. Who calls a function stands beside the formulas that it
 is held against: `attention/fused_additive/native.py`, `layers/native_cells.py`,
-`training/linear_cross_entropy.py`.
+`training/linear_cross_entropy.py`, `search/candidates.py`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import torch
 
 from regard.shapes import Tensor
 
-INTERFACE = 2
+INTERFACE = 3
 """What the library must say of itself: one that was compiled from other sources is not used."""
 
 _POINTER, _NUMBER, _FLOAT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float
@@ -31,6 +31,7 @@ _FUNCTIONS = {
     "cross_entropy_back": [_POINTER, _FLOAT],
     "attend": [_POINTER, _NUMBER],
     "drop": [_POINTER],
+    "candidates": [_POINTER],
 }
 """Of each function of the interface what it takes; a structure goes by its address."""
 

@@ -1,6 +1,7 @@
 // The kernels, for the instruction set that the compiler is told and under the name KERNELS.
 #include "kernels.hpp"
 
+#include "candidates.hpp"
 #include "dots.hpp"
 #include "dropout.hpp"
 #include "entropy.hpp"
@@ -12,5 +13,5 @@ extern const Kernels KERNELS;
 const Kernels KERNELS{
     LANES, powers, weigh,         differentiate_slice, differentiate_query, through_softmax,
     step,  back,   cross_entropy, cross_entropy_back,  attend,              attend_back,
-    drop,
+    drop,  candidates,
 };

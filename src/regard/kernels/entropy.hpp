@@ -11,12 +11,17 @@
 
 namespace {
 
+struct LogOfSum {
+  double log_sum;  // no number where a logit is none
+  float total;     // of the logits themselves
+};
+
+/// log sum_v e^{x_v}, in two passes; `some` is one of the logits.
 template <typename Number>
-double cross_entropy(const Number* logits, Index words, Index target, float smoothing, float& log_sum) {
-  const float logit = number(logits[target]);
-  Vector highest = same(logit), total{}, powers{};
+LogOfSum log_of_sum(const Number* logits, Index words, float some) {
+  Vector highest = same(some), total{}, powers{};
   over(words, [&](Index v, auto count) {
-    highest = larger(highest, load(logits + v, count, logit));
+    highest = larger(highest, load(logits + v, count, some));
     total += load(logits + v, count);
   });
   float top = highest[0];
@@ -25,10 +30,16 @@ double cross_entropy(const Number* logits, Index words, Index target, float smoo
   over(words, [&](Index v, auto count) {
     powers += power_below(load(logits + v, count, -__builtin_inff()) - top);
   });
-  const double log_of_sum = std::log(double(sum(powers))) + top;  // no number where top is none
-  log_sum = float(log_of_sum);
-  const double even = smoothing ? double(smoothing) / double(words) * sum(total) : 0;  // 0 * -inf
-  return log_of_sum - (1 - double(smoothing)) * logit - even;
+  return {std::log(double(sum(powers))) + top, sum(total)};
+}
+
+template <typename Number>
+double cross_entropy(const Number* logits, Index words, Index target, float smoothing, float& log_sum) {
+  const float logit = number(logits[target]);
+  const LogOfSum found = log_of_sum(logits, words, logit);
+  log_sum = float(found.log_sum);
+  const double even = smoothing ? double(smoothing) / double(words) * found.total : 0;  // 0 * -inf
+  return found.log_sum - (1 - double(smoothing)) * logit - even;
 }
 
 double cross_entropy(const Entropy& given, Index row) {

@@ -25,6 +25,19 @@ struct Dropping {
   float keep;
 };
 
+/// What every hypothesis of some sentences may write, and the best of it. search/candidates.py
+/// must agree.
+struct Candidates {
+  Index sentences, hypotheses, words, count, num_closed, brain, threads;
+  const void* logits;   // sentences x hypotheses x words: float, or Brain as `brain` says
+  const float* totals;  // of each hypothesis
+  const Index* closed;  // words that may not be written
+  float* sums;          // sentences x count, and so are the others; hypotheses x words are as many
+  float* logs;          // log probabilities: -inf where the sum is
+  Index* parents;       // the hypothesis
+  Index* tokens;        // the word
+};
+
 struct Kernels {
   int lanes;  // numbers in its vectors
 
@@ -72,4 +85,9 @@ struct Kernels {
 
   /// Some of the numbers; their noise follows from their places.
   void (*drop)(const Dropping&, Index first, Index end);
+
+  // ----------------------------------------------------------------------------------------- search
+
+  /// The best of one sentence.
+  void (*candidates)(const Candidates&, Index sentence);
 };

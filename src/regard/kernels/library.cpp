@@ -37,7 +37,7 @@ void by_rows(Index rows, Index size, Index threads, const Work& work) {
 const Kernels& in_use() { return *chosen; }
 
 /// Which version of the structures and functions of this interface these are: see kernels/__init__.py.
-EXPORTED int regard_interface() { return 2; }
+EXPORTED int regard_interface() { return 3; }
 
 /// Lanes of the instruction set in use. `lanes` above zero asks for the set with so many: 16, 8, 4.
 EXPORTED int regard_lanes(int lanes) {
@@ -102,6 +102,16 @@ EXPORTED int regard_drop(const Dropping* given) try {
     const Index last = end * lanes;
     chosen->drop(*given, first * lanes, last < given->count ? last : given->count);
   });
+  return 0;
+} catch (const std::bad_alloc&) {
+  return OUT_OF_MEMORY;
+}
+
+EXPORTED int regard_candidates(const Candidates* given) try {
+  by_rows(given->sentences, given->hypotheses * given->words, given->threads,
+          [&](Index first, Index end) {
+            for (Index i = first; i < end; ++i) chosen->candidates(*given, i);
+          });
   return 0;
 } catch (const std::bad_alloc&) {
   return OUT_OF_MEMORY;

@@ -47,7 +47,8 @@ class LinearBridge(nn.Module):
     def _start(
         self, linear: nn.Linear, states: Float[Tensor, "batch layer hidden"]
     ) -> Float[Tensor, "batch layers hiddens"]:
-        return torch.tanh(linear(states.flatten(1))).unflatten(1, self.shape)
+        entered = states.flatten(1).to(linear.weight.dtype)  # cells may be in a larger type
+        return torch.tanh(linear(entered)).unflatten(1, self.shape)
 
 
 class ZeroBridge(nn.Module):

@@ -82,20 +82,29 @@ class RecurrentState:
     attention: Any = None
 
     def select(self, hypotheses: Int[Tensor, "batch hypothesis"]) -> RecurrentState:
-        sentences = torch.arange(hypotheses.size(0), device=hypotheses.device)[:, None]
-        return self._index((sentences, hypotheses))
+        batch, width = self.hidden.shape[:2]
+        sentences = torch.arange(batch, device=hypotheses.device)[:, None]
+        rows = torch.add(hypotheses, sentences, alpha=width).flatten()
+
+        def chosen(values: Tensor) -> Tensor:
+            found = values.flatten(0, 1).index_select(0, rows)
+            return found.view(*hypotheses.shape, *values.shape[2:])
+
+        return RecurrentState(
+            chosen(self.hidden),
+            None if self.cell is None else chosen(self.cell),
+            chosen(self.fed),
+            self.memory,
+            None if self.attention is None else self.attention[sentences, hypotheses],
+        )
 
     def keep(self, sentences: Int[Tensor, "kept"]) -> RecurrentState:
-        memory = None if self.memory is None else self.memory.keep(sentences)
-        return replace(self._index(sentences), memory=memory)
-
-    def _index(self, index: Any) -> RecurrentState:
-        return replace(
-            self,
-            hidden=self.hidden[index],
-            cell=None if self.cell is None else self.cell[index],
-            fed=self.fed[index],
-            attention=None if self.attention is None else self.attention[index],
+        return RecurrentState(
+            self.hidden[sentences],
+            None if self.cell is None else self.cell[sentences],
+            self.fed[sentences],
+            None if self.memory is None else self.memory.keep(sentences),
+            None if self.attention is None else self.attention[sentences],
         )
 
 
@@ -339,6 +348,8 @@ def runs_at_once(decoder: BahdanauDecoder | LuongDecoder) -> bool:
     its context and the state enters the next step."""
     if isinstance(decoder, LuongDecoder) and not isinstance(decoder.feeding, ContextFeeding):
         return False
+    if any(weight.is_mkldnn for weight in decoder.parts.stack.parameters()):
+        return False  # what is packed cannot be taken apart
     return decoder.attention.additive is not None
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import overload
+from typing import Literal, overload
 
 import numpy as np
 import torch
@@ -23,6 +23,7 @@ from regard.pipeline.loaded import Loaded
 from regard.pipeline.prepare import Tokenizers
 from regard.pipeline.tracing import Tracer, Written
 from regard.pipeline.unknown import UnknownReplacement
+from regard.products import freeze
 from regard.search import Average, BeamSettings, GoogleLength, Hypothesis, Lattice, Limits
 from regard.search import beam as beam_search
 from regard.search import greedy as greedy_search
@@ -72,9 +73,11 @@ class Translator:
     def __init__(
         self, experiment: Experiment, tokenizers: Tokenizers, model: Seq2Seq | Ensemble
     ) -> None:
+        """The model's weights are not to change from the first translation on."""
         self.experiment = experiment
         self.tokenizers = tokenizers
         self.model = model
+        self._writers: dict[tuple[str, torch.device], Seq2Seq | Ensemble] = {}
         self._tracer = Tracer(experiment.data, tokenizers, model)
 
     @classmethod
@@ -203,8 +206,9 @@ class Translator:
 
     @torch.inference_mode()
     def _search(self, ids: list[list[int]], search: SearchConfig, num_best: int) -> list[_Found]:
-        source = pad(ids).to(next(self.model.parameters()).device)
-        memories, decoder = self.model.encode(source), self.model.decoder
+        writer = self._writer(search.precision)
+        source = pad(ids).to(next(writer.parameters()).device)
+        memories, decoder = writer.encode(source), writer.decoder
         limits = self._limits(source, search)
         penalty = (
             Average() if search.length_penalty == "average" else GoogleLength(search.length_penalty)
@@ -216,6 +220,16 @@ class Translator:
         )
         result = beam_search(decoder, memories, limits, settings)
         return [_Found(found, result.lattice(number)) for number, found in enumerate(result)]
+
+    def _writer(self, precision: Literal["float32", "bfloat16"]) -> Seq2Seq | Ensemble:
+        """The model as it searches: frozen once for each precision, on a GPU only where that
+        changes the type."""
+        device = next(self.model.parameters()).device
+        if device.type != "cpu" and precision == "float32":
+            return self.model
+        if (precision, device) not in self._writers:
+            self._writers[precision, device] = freeze(self.model, getattr(torch, precision))
+        return self._writers[precision, device]
 
     def _limits(self, source: Tokens, search: SearchConfig) -> Limits:
         maximum: int | Int[Tensor, "batch"] | None = search.max_length

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import overload
 
 import torch
 
 from regard.models.contracts import AttentionBlock, Decoder, Memory
-from regard.search.highest import highest_sums
-from regard.search.history import History, ImpossibleError, Step
+from regard.search.candidates import Candidates, best
+from regard.search.history import End, History, ImpossibleError, Step
 from regard.search.hypothesis import Hypothesis, Lattice
 from regard.search.limits import Limits, Rules
 from regard.search.penalties import Average, Coverage, LengthPenalty
@@ -95,13 +95,14 @@ def beam(
     look = need_weights or living.coverage is not None
     for position in range(rules.longest):
         output, state = decoder.step(living.tokens, state, need_weights=look)
-        allowed = rules.log_probabilities(decoder.project(output.features), position)
-        totals, step = _extend(living, allowed, settings.size)
-        steps.append(replace(step, attention=output.attention) if need_weights else step)
-        living, done = judge(living, totals, step, output.attention, position)
-        going, parents = (~done).nonzero()[:, 0], step.parents
-        if going.size(0) < done.size(0):
+        logits = decoder.project(output.features)
+        found = best(logits, living.totals, rules.closed(position), settings.size)
+        steps.append(_step(living, found, output.attention if need_weights else ()))
+        living, is_going = judge(living, found, output.attention, position)
+        parents = found.parents
+        if not is_going.all():
             judged.append(living)
+            going = is_going.nonzero()[:, 0]
             if going.size(0) == 0:
                 break
             living, state, parents = living.keep(going), state.keep(going), parents[going]
@@ -119,8 +120,8 @@ class _Complete:
     places: Int[Tensor, "batch best"]
 
     @classmethod
-    def none(cls, rules: Rules, size: int) -> _Complete:
-        places = torch.zeros_like(rules.maximum)[:, None].repeat(1, size)
+    def none(cls, like: Int[Tensor, "batch"], size: int) -> _Complete:
+        places = torch.zeros_like(like)[:, None].repeat(1, size)
         return cls(torch.full_like(places, -torch.inf, dtype=torch.float), places)
 
     def add(
@@ -140,13 +141,14 @@ class _Complete:
 @dataclass(frozen=True)
 class _Living:
     """The beams of the sentences that are not done. A hypothesis that ended, and what would
-    continue it, has a total of -inf until better ones have taken its place."""
+    continue it, has a total of -inf until better ones have taken its place. `complete` is None
+    where it is known that nothing is."""
 
     sentences: Int[Tensor, "batch"]
     maximum: Int[Tensor, "batch"]
     tokens: Int[Tensor, "batch hypothesis"]
     totals: Float[Tensor, "batch hypothesis"]
-    complete: _Complete
+    complete: _Complete | None
     coverage: Coverage | None
 
     @classmethod
@@ -157,7 +159,7 @@ class _Living:
             rules.maximum,
             tokens,
             torch.zeros_like(tokens, dtype=torch.float),
-            _Complete.none(rules, settings.size),
+            None,
             Coverage.none(memories[0]) if settings.coverage_penalty else None,
         )
 
@@ -167,25 +169,13 @@ class _Living:
             self.maximum[sentences],
             self.tokens[sentences],
             self.totals[sentences],
-            self.complete.keep(sentences),
+            self.complete.keep(sentences) if self.complete else None,
             self.coverage.keep(sentences) if self.coverage else None,
         )
 
 
-def _extend(
-    living: _Living, log_probabilities: Float[Tensor, "batch parent vocabulary"], size: int
-) -> tuple[Float[Tensor, "batch hypothesis"], Step]:
-    """The most probable continuations of each sentence, with the log probability of the whole."""
-    num_parents, num_tokens = log_probabilities.shape[1:]
-    count = min(size, num_parents * num_tokens)
-    totals, places = highest_sums(living.totals, log_probabilities, count)
-    written = log_probabilities.flatten(1).gather(1, places)
-    return totals, Step(
-        living.sentences,
-        places % num_tokens,
-        places // num_tokens,
-        written.masked_fill(totals == -torch.inf, -torch.inf),
-    )
+def _step(living: _Living, found: Candidates, attention: tuple[AttentionBlock, ...] = ()) -> Step:
+    return Step(living.sentences, found.tokens, found.parents, found.log_probabilities, attention)
 
 
 class _Judge:
@@ -200,41 +190,50 @@ class _Judge:
     def __call__(
         self,
         living: _Living,
-        totals: Float[Tensor, "batch hypothesis"],
-        step: Step,
+        found: Candidates,
         attention: tuple[AttentionBlock, ...],
         position: int,
     ) -> tuple[_Living, Bool[Tensor, "batch"]]:
-        """The beams after this step, and which sentences are done.
+        """The beams after this step, and which sentences go on.
 
         A log probability only falls, but the divisor may grow: the most that a living hypothesis
         can reach is the score of writing nothing but certainties up to the maximum. That is what
         the exact rule asks; early stopping asks for its score as it stands. (A coverage penalty can
         only subtract, so that it is left out of both.)"""
-        size, num_best = self.settings.size, self.settings.num_best
-        ended = (step.tokens == self.end) & (totals > -torch.inf)
-        complete = ended | (living.maximum == position + 1)[:, None]
-        scores, coverage = totals / self.divisors[position], living.coverage
+        totals, complete, coverage = found.totals, living.complete, living.coverage
         if coverage is not None:
-            coverage = coverage.extend(attention, step.parents)
-            scores = scores + self.settings.coverage_penalty * coverage.score()
-        places = torch.arange(totals.size(1), device=totals.device) + position * size
-        found = living.complete.add(scores.masked_fill(~complete, -torch.inf), places)
-        totals = totals.masked_fill(complete, -torch.inf)
-        likeliest = totals.amax(dim=1)
-        # A comparison is False for what is not a number, too. The worst of `size` is -inf until so
-        # many are complete.
-        going = likeliest / self.divisors[living.maximum - 1] > found.scores[:, num_best - 1]
-        if self.settings.early_stopping:
-            going &= likeliest / self.divisors[position] > found.scores[:, -1]
-        living = replace(
-            living,
-            tokens=step.tokens,
-            totals=totals,
-            complete=found,
-            coverage=coverage,
-        )
-        return living, ~going
+            coverage = coverage.extend(attention, found.parents)
+        ended = (found.tokens == self.end) & (totals > -torch.inf)
+        is_complete = ended | (living.maximum == position + 1)[:, None]
+        if not is_complete.is_cpu or is_complete.any():  # a GPU would have to be waited for
+            size = self.settings.size
+            scores = totals / self.divisors[position]
+            if coverage is not None:
+                scores = scores + self.settings.coverage_penalty * coverage.score()
+            places = torch.arange(totals.size(1), device=totals.device) + position * size
+            complete = complete or _Complete.none(living.sentences, size)
+            complete = complete.add(scores.masked_fill(~is_complete, -torch.inf), places)
+            totals = totals.masked_fill(is_complete, -torch.inf)
+        is_going = self._can_rise(totals.amax(dim=1), complete, living.maximum, position)
+        sentences, maximum = living.sentences, living.maximum
+        return _Living(sentences, maximum, found.tokens, totals, complete, coverage), is_going
+
+    def _can_rise(
+        self,
+        likeliest: Float[Tensor, "batch"],
+        complete: _Complete | None,
+        maximum: Int[Tensor, "batch"],
+        position: int,
+    ) -> Bool[Tensor, "batch"]:
+        """Where a living hypothesis may still come among the best. A comparison is False for what
+        is not a number, too."""
+        if complete is None:
+            return likeliest > -torch.inf
+        worst = complete.scores[:, self.settings.num_best - 1]
+        can_rise = likeliest / self.divisors[maximum - 1] > worst
+        if self.settings.early_stopping:  # the worst of `size` is -inf until so many are complete
+            can_rise &= likeliest / self.divisors[position] > complete.scores[:, -1]
+        return can_rise
 
 
 def _read(
@@ -245,19 +244,24 @@ def _read(
     if not judged:
         return []
     sentences = torch.cat([living.sentences for living in judged]).tolist()
-    scores = torch.cat([living.complete.scores for living in judged]).tolist()
-    places = torch.cat([living.complete.places for living in judged]).tolist()
+    complete = [
+        living.complete or _Complete.none(living.sentences, settings.size) for living in judged
+    ]
+    scores = torch.cat([each.scores for each in complete]).tolist()
+    places = torch.cat([each.places for each in complete]).tolist()
     last = dict(zip(sentences, zip(scores, places, strict=True), strict=True))
-    found: list[list[Hypothesis]] = []
+    ends: list[End] = []
     for sentence in range(len(last)):
         every = list(zip(*last[sentence], strict=True))[: settings.num_best]
-        ranked = [(score, place) for score, place in every if math.isfinite(score)]
+        ranked = [
+            End(sentence, place // settings.size, place % settings.size, score)
+            for score, place in every
+            if math.isfinite(score)
+        ]
         if not ranked:
             raise ImpossibleError(f"sentence {sentence}", "there is no text with a log probability")
-        found.append(
-            [
-                history.hypothesis(sentence, place // settings.size, place % settings.size, score)
-                for score, place in ranked
-            ]
-        )
+        ends += ranked
+    found: list[list[Hypothesis]] = [[] for _ in last]
+    for end, hypothesis in zip(ends, history.hypotheses(ends), strict=True):
+        found[end.sentence].append(hypothesis)
     return found

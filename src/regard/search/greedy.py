@@ -8,16 +8,19 @@ from dataclasses import replace
 import torch
 
 from regard.models.contracts import Decoder, Memory
-from regard.search.highest import highest
-from regard.search.history import History, Step
+from regard.search.candidates import best
+from regard.search.history import End, History, Step
 from regard.search.hypothesis import Hypothesis
 from regard.search.limits import Limits, Rules
 from regard.search.penalties import LengthPenalty, NoPenalty
 from regard.shapes import Float, Int, Tensor
 
 NO_PENALTY = NoPenalty()
-Choose = Callable[[Float[Tensor, "batch vocabulary"]], Int[Tensor, "batch 1"]]
-"""From the log probabilities of what may be written next to what is."""
+Choose = Callable[
+    [Float[Tensor, "batch 1 vocabulary"], Int[Tensor, "closed"]],
+    tuple[Int[Tensor, "batch 1"], Float[Tensor, "batch 1"]],
+]
+"""From logits, and what may not be written, to what is, and its log probability."""
 
 
 def greedy(
@@ -41,10 +44,12 @@ def greedy(
 
 
 def most_probable(
-    log_probabilities: Float[Tensor, "batch vocabulary"],
-) -> Int[Tensor, "batch 1"]:
+    logits: Float[Tensor, "batch 1 vocabulary"], closed: Int[Tensor, "closed"]
+) -> tuple[Int[Tensor, "batch 1"], Float[Tensor, "batch 1"]]:
     """Of equals the lowest."""
-    return highest(log_probabilities, 1)[1]
+    totals = logits.new_zeros(len(logits), 1, dtype=torch.float)
+    found = best(logits, totals, closed, 1)
+    return found.tokens, found.log_probabilities
 
 
 @torch.inference_mode()
@@ -63,15 +68,16 @@ def write(
     num_sentences, steps = maximum.size(0), []
     for position in range(rules.longest):
         output, state = decoder.step(tokens, state, need_weights=need_weights)
-        allowed = rules.log_probabilities(decoder.project(output.features)[:, 0], position)
-        tokens = choose(allowed)
-        chosen = allowed.gather(1, tokens)
+        tokens, chosen = choose(decoder.project(output.features), rules.closed(position))
         steps.append(Step(sentences, tokens, torch.zeros_like(tokens), chosen, output.attention))
-        going = ((tokens[:, 0] != rules.end) & (maximum > position + 1)).nonzero()[:, 0]
-        if going.size(0) < sentences.size(0):
+        is_going = (tokens[:, 0] != rules.end) & (maximum > position + 1)
+        if not is_going.all():
+            going = is_going.nonzero()[:, 0]
             if going.size(0) == 0:
                 break
             state, tokens = state.keep(going), tokens[going]
             sentences, maximum = sentences[going], maximum[going]
     history = History(steps, rules.end)
-    return [history.hypothesis(number, history.last(number), 0) for number in range(num_sentences)]
+    return history.hypotheses(
+        [End(number, history.last(number), 0) for number in range(num_sentences)]
+    )

@@ -8,12 +8,12 @@ slot 1  a   <--- dog   +- ran        A text, and its attention, is a walk from r
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Any, Literal, NamedTuple
 
 import torch
-from torch.nn.functional import pad
 
 from regard.models.contracts import AttentionBlock
 from regard.search.hypothesis import Hypothesis, HypothesisAttention, Lattice
@@ -32,6 +32,15 @@ class Step:
     parents: Int[Tensor, "batch hypothesis"]
     log_probabilities: Float[Tensor, "batch hypothesis"]
     attention: tuple[AttentionBlock, ...] = ()
+
+
+class End(NamedTuple):
+    """Where a hypothesis ends. By default its score is its log probability."""
+
+    sentence: int
+    position: int
+    slot: int
+    score: float | None = None
 
 
 class _Place(NamedTuple):
@@ -58,22 +67,29 @@ class History:
             [step.log_probabilities for step in steps]
         )
 
-    def hypothesis(
-        self, sentence: int, position: int, slot: int, score: float | None = None
+    def hypotheses(self, ends: Sequence[End]) -> list[Hypothesis]:
+        """What was written up to each of these ends. ValueError where a log probability is not
+        finite."""
+        paths = [self._walk(end.sentence, end.position, end.slot) for end in ends]
+        for end, path in zip(ends, paths, strict=True):
+            for number, place in enumerate(path):
+                if not math.isfinite(value := place.log_probability):
+                    where = f"sentence {end.sentence}, token {number}"
+                    raise ImpossibleError(where, f"it has {value}")
+        return [
+            self._hypothesis(*found) for found in zip(ends, paths, self._maps(paths), strict=True)
+        ]
+
+    def _hypothesis(
+        self, end: End, path: list[_Place], attention: tuple[HypothesisAttention, ...]
     ) -> Hypothesis:
-        """What was written up to this slot of this step; by default its score is its log
-        probability. ValueError where that is not finite."""
-        path = self._walk(sentence, position, slot)
         log_probabilities = tuple(place.log_probability for place in path)
-        for number, value in enumerate(log_probabilities):
-            if not math.isfinite(value):
-                raise ImpossibleError(f"sentence {sentence}, token {number}", f"it has {value}")
         return Hypothesis(
             tuple(place.token for place in path),
             log_probabilities,
-            sum(log_probabilities) if score is None else score,
+            sum(log_probabilities) if end.score is None else end.score,
             path[-1].token == self._end,
-            self._maps(path),
+            attention,
         )
 
     def last(self, sentence: int) -> int:
@@ -119,29 +135,46 @@ class History:
             slot = path[-1].parent
         return path[::-1]
 
-    def _maps(self, path: list[_Place]) -> tuple[HypothesisAttention, ...]:
-        """The attention of a hypothesis, gathered from the steps that it came through."""
-        return tuple(
-            HypothesisAttention(
-                block.kind,
-                self._map(path, number, "weights"),
-                None if block.scores is None else self._map(path, number, "scores"),
+    def _maps(self, paths: list[list[_Place]]) -> list[tuple[HypothesisAttention, ...]]:
+        """The attention of each hypothesis, gathered from the steps that it came through."""
+        if not paths or not self._attention[0]:
+            return [()] * len(paths)
+        blocks = []
+        for number, block in enumerate(self._attention[0]):
+            weights = self._gathered(paths, number, "weights")
+            scores: list[Tensor] | list[None] = [None] * len(paths)
+            if block.scores is not None:
+                scores = self._gathered(paths, number, "scores")
+            blocks.append(
+                [
+                    HypothesisAttention(block.kind, *each)
+                    for each in zip(weights, scores, strict=True)
+                ]
             )
-            for number, block in enumerate(self._attention[0])
-        )
+        return list(zip(*blocks, strict=True))
 
-    def _map(
-        self, path: list[_Place], number: int, field: Literal["weights", "scores"]
-    ) -> Float[Tensor, "layer head target source"]:
-        """One line a token. A decoder that looks at what it has written sees more at each step,
-        so lines may be shorter than the last: what was not there yet is zero."""
-        blocks = [self._attention[place.position][number] for place in path]
-        lines = [
-            getattr(block, field)[place.row, :, :, place.parent]
-            for block, place in zip(blocks, path, strict=True)
+    def _gathered(
+        self, paths: list[list[_Place]], number: int, field: Literal["weights", "scores"]
+    ) -> list[Float[Tensor, "layer head target source"]]:
+        """One line a token, those of all paths at once. A decoder that looks at what it has written
+        sees more at each step, so lines may be shorter than the last: what was not there yet is
+        zero."""
+        steps = [
+            getattr(blocks[number], field)
+            for blocks in self._attention[: max(len(path) for path in paths)]
         ]
-        width = max(line.size(-1) for line in lines)
-        return torch.stack([pad(line, (0, width - line.size(-1))) for line in lines], dim=2)
+        layers, heads = steps[0].shape[1:3]
+        widths = list(accumulate((step.size(-1) for step in steps), max))
+        lines = steps[0].new_zeros(len(paths), layers, heads, len(steps), widths[-1])
+        for position, step in enumerate(steps):
+            there = [each for each, path in enumerate(paths) if len(path) > position]
+            rows = [paths[each][position].row for each in there]
+            parents = [paths[each][position].parent for each in there]
+            lines[there, :, :, position, : step.size(-1)] = step[rows, :, :, parents]
+        return [
+            lines[each, :, :, : len(path), : widths[len(path) - 1]]
+            for each, path in enumerate(paths)
+        ]
 
 
 class ImpossibleError(ValueError):

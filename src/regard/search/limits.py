@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from regard.models.contracts import Memory
-from regard.shapes import Float, Int, Tensor
+from regard.shapes import Int, Tensor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,12 +69,6 @@ class Rules:
         """What the decoder reads first."""
         return torch.full_like(self.maximum, self.limits.start, dtype=torch.long)[:, None]
 
-    def log_probabilities(
-        self, logits: Float[Tensor, "*batch vocabulary"], position: int
-    ) -> Float[Tensor, "*batch vocabulary"]:
-        """Natural logarithms, at least in float32; -inf for what may not be written at this
-        position. What may be written keeps the probability that the model gives it."""
-        dtype = torch.promote_types(logits.dtype, torch.float32)
-        values = torch.log_softmax(logits, dim=-1, dtype=dtype)
-        closed = self.not_yet if position < self.limits.minimum else self.never
-        return values.index_fill_(-1, closed, -torch.inf) if closed.numel() else values
+    def closed(self, position: int) -> Int[Tensor, "_"]:
+        """What may not be written at this position."""
+        return self.not_yet if position < self.limits.minimum else self.never

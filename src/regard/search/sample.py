@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from regard.models.contracts import Decoder, Memory
+from regard.search.candidates import log_probabilities
 from regard.search.greedy import write
 from regard.search.highest import highest
 from regard.search.hypothesis import Hypothesis
@@ -32,12 +33,14 @@ def sample(
     if top_k is not None and top_k < 1:
         raise ValueError(f"top_k is {top_k}: expected at least 1 token, or None for all")
 
-    def draw(log_probabilities: Float[Tensor, "batch vocabulary"]) -> Int[Tensor, "batch 1"]:
-        if top_k is None:
-            return _draw(log_probabilities / temperature, generator)
-        count = min(top_k, log_probabilities.size(1))
-        values, tokens = highest(log_probabilities, count)
-        return tokens.gather(1, _draw(values / temperature, generator))
+    def draw(
+        logits: Float[Tensor, "batch 1 vocabulary"], closed: Int[Tensor, "closed"]
+    ) -> tuple[Int[Tensor, "batch 1"], Float[Tensor, "batch 1"]]:
+        values, tokens = log_probabilities(logits[:, 0], closed), None
+        if top_k is not None:
+            values, tokens = highest(values, min(top_k, values.size(1)))
+        drawn = _draw(values / temperature, generator)
+        return drawn if tokens is None else tokens.gather(1, drawn), values.gather(1, drawn)
 
     return write(decoder, memories, limits, draw, need_weights=need_weights)
 

@@ -1,0 +1,92 @@
+"""What every hypothesis of a sentence may write next, and the best of it.
+
+    log p_v = x_v - log sum_w e^{x_w}        -inf for what is closed
+    sum     = total + log p_v                of a hypothesis and a token
+
+On a CPU one kernel finds the few best of a sentence (`regard/kernels/candidates.hpp`); `_plain` is
+the formula, for every device and type.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+
+import torch
+
+from regard import kernels
+from regard.search.highest import highest_sums
+from regard.shapes import Float, Int, Tensor
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """The best of each sentence, best first: the log probability of the whole and of the token
+    (-inf where that of the whole is), the token, and which hypothesis it continues."""
+
+    totals: Float[Tensor, "batch candidate"]
+    log_probabilities: Float[Tensor, "batch candidate"]
+    tokens: Int[Tensor, "batch candidate"]
+    parents: Int[Tensor, "batch candidate"]
+
+
+def best(
+    logits: Float[Tensor, "batch hypothesis vocabulary"],
+    totals: Float[Tensor, "batch hypothesis"],
+    closed: Int[Tensor, "_"],
+    count: int,
+) -> Candidates:
+    """The `count` candidates with the highest totals, or all where there are fewer: equal ones by
+    the lower hypothesis, then the lower token. What is not a number comes before all that is."""
+    fits = logits.is_cpu and logits.dtype in (torch.float32, torch.bfloat16)
+    find = _native if fits and totals.dtype == torch.float32 and kernels.available() else _plain
+    return find(logits, totals, closed, min(count, logits.size(1) * logits.size(2)))
+
+
+def log_probabilities(
+    logits: Float[Tensor, "*batch vocabulary"], closed: Int[Tensor, "_"]
+) -> Float[Tensor, "*batch vocabulary"]:
+    """Natural logarithms, at least in float32; -inf for what is closed. What is not keeps the
+    probability that the model gives it."""
+    dtype = torch.promote_types(logits.dtype, torch.float32)
+    values = torch.log_softmax(logits, dim=-1, dtype=dtype)
+    return values.index_fill_(-1, closed, -torch.inf) if closed.numel() else values
+
+
+def _plain(logits: Tensor, totals: Tensor, closed: Tensor, count: int) -> Candidates:
+    values = log_probabilities(logits, closed)
+    sums, places = highest_sums(totals, values, count)
+    written = values.flatten(1).gather(1, places).masked_fill(sums == -torch.inf, -torch.inf)
+    num_tokens = logits.size(2)
+    return Candidates(sums, written, places % num_tokens, places // num_tokens)
+
+
+class _Candidates(ctypes.Structure):
+    """`Candidates` of regard/kernels/kernels.hpp."""
+
+    _fields_ = [
+        *((name, ctypes.c_int64) for name in ("sentences", "hypotheses", "words", "count")),
+        *((name, ctypes.c_int64) for name in ("num_closed", "brain", "threads")),
+        *((name, ctypes.c_void_p) for name in ("logits", "totals", "closed")),
+        *((name, ctypes.c_void_p) for name in ("sums", "logs", "parents", "tokens")),
+    ]
+
+
+def _native(logits: Tensor, totals: Tensor, closed: Tensor, count: int) -> Candidates:
+    logits, totals = logits.contiguous(), totals.contiguous()
+    batch, place = len(logits), kernels.place
+    numbers = torch.empty(2, batch, count)
+    places = torch.empty(2, batch, count, dtype=torch.long)
+    sums, logs = numbers.unbind()
+    parents, tokens = places.unbind()
+    problem = _Candidates(
+        *logits.shape,
+        count,
+        len(closed),
+        logits.dtype == torch.bfloat16,
+        torch.get_num_threads(),
+        *(place(each) for each in (logits, totals, closed, sums, logs, parents, tokens)),
+    )
+    if batch:
+        kernels.call("candidates", problem)
+    return Candidates(sums, logs, tokens, parents)

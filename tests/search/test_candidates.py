@@ -1,0 +1,120 @@
+"""The kernel that chooses against the formula in torch, and both against every sum there is."""
+
+import pytest
+import torch
+from hypothesis import given, settings, strategies
+
+from regard import kernels
+from regard.search import candidates
+from regard.search.candidates import best, log_probabilities
+
+SETS = {"baseline": 4, "AVX2": 8, "AVX512": 16}
+
+
+@pytest.fixture(params=SETS)
+def instruction_set(request):
+    if not kernels.available():
+        pytest.skip("the kernels were not compiled")
+    before, wanted = kernels.lanes(), SETS[request.param]
+    if kernels.lanes(wanted) != wanted:
+        pytest.skip(f"this CPU has no {request.param}")
+    yield
+    kernels.lanes(before)
+
+
+def every_sum(logits, totals, closed):
+    """All of a sentence's sums in float64, one row a sentence."""
+    values = torch.log_softmax(logits.double(), dim=2)
+    values[..., closed] = -torch.inf
+    return (totals.double()[..., None] + values).flatten(1)
+
+
+@pytest.mark.usefixtures("instruction_set")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@settings(max_examples=30, deadline=None)
+@given(
+    seed=strategies.integers(0, 1000),
+    hypotheses=strategies.integers(1, 5),
+    words=strategies.integers(1, 211),
+    count=strategies.integers(1, 23),
+    num_closed=strategies.integers(0, 3),
+)
+def test_it_finds_the_highest_of_all_sums(dtype, seed, hypotheses, words, count, num_closed):
+    generator = torch.Generator().manual_seed(seed)
+    logits = (5 * torch.randn(3, hypotheses, words, generator=generator)).to(dtype)
+    totals = -torch.rand(3, hypotheses, generator=generator)
+    totals[0, 0] = -torch.inf
+    closed = torch.randint(0, words, (num_closed,), generator=generator)
+    sums = every_sum(logits, totals, closed)
+    for find in (best, candidates._plain):
+        found = find(logits, totals, closed, min(count, hypotheses * words))
+        values, _ = sums.sort(dim=1, descending=True)
+        expected = values[:, : found.totals.size(1)]
+        torch.testing.assert_close(found.totals.double(), expected, rtol=1e-5, atol=1e-5)
+        places = found.parents * words + found.tokens
+        assert all(len(set(row)) == len(row) for row in places.tolist())
+        torch.testing.assert_close(sums.gather(1, places), expected, rtol=1e-5, atol=1e-5)
+        of_token = expected - totals.double().gather(1, found.parents)
+        dead = expected == -torch.inf
+        of_token = of_token.masked_fill(dead, -torch.inf)
+        torch.testing.assert_close(found.log_probabilities.double(), of_token, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.usefixtures("instruction_set")
+@settings(max_examples=30, deadline=None)
+@given(
+    seed=strategies.integers(0, 1000),
+    words=strategies.integers(1, 90),
+    count=strategies.integers(1, 7),
+    levels=strategies.integers(1, 5),
+)
+def test_equal_ones_come_by_hypothesis_and_then_by_token(seed, words, count, levels):
+    generator = torch.Generator().manual_seed(seed)
+    row = torch.randint(0, levels, (words,), generator=generator).float()
+    logits, totals = row.expand(2, 3, words), torch.tensor([[-1.0, -1.0, -2.0], [-3.0, -1.0, -3.0]])
+    found = best(logits, totals, torch.tensor([], dtype=torch.long), count)
+    for sentence in range(2):
+        ranked = sorted(
+            (-(float(totals[sentence, parent]) + float(row[token])), parent, token)
+            for parent in range(3)
+            for token in range(words)
+        )[:count]
+        assert found.parents[sentence].tolist() == [parent for _, parent, _ in ranked]
+        assert found.tokens[sentence].tolist() == [token for _, _, token in ranked]
+
+
+@pytest.mark.usefixtures("instruction_set")
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf])
+def test_what_is_no_number_is_not_hidden(bad):
+    logits = torch.randn(2, 3, 67)
+    logits[1, 2, 41] = bad
+    for find in (best, candidates._plain):
+        found = find(logits, torch.zeros(2, 3), torch.tensor([0]), 4)
+        assert found.totals[0].isfinite().all()
+        assert found.totals[1].isnan().all()
+        assert found.parents[1].tolist() == [2] * 4
+        assert found.tokens[1].tolist() == [1, 2, 3, 4]
+
+
+@pytest.mark.usefixtures("instruction_set")
+def test_where_all_is_closed_nothing_is_possible():
+    found = best(torch.zeros(1, 2, 3), torch.zeros(1, 2), torch.arange(3), 4)
+    assert (found.totals == -torch.inf).all()
+    assert (found.log_probabilities == -torch.inf).all()
+
+
+def test_rows_of_another_layout_are_read_as_they_stand():
+    logits, totals = torch.randn(7, 3, 2).mT, torch.randn(2, 7).T
+    closed = torch.tensor([1])
+    found, expected = (find(logits, totals, closed, 2) for find in (best, candidates._plain))
+    assert torch.equal(found.tokens, expected.tokens)
+    assert torch.equal(found.parents, expected.parents)
+    torch.testing.assert_close(found.totals, expected.totals)
+
+
+def test_probabilities_of_what_is_open_do_not_change():
+    logits = torch.randn(2, 5)
+    found = log_probabilities(logits, torch.tensor([3]))
+    expected = torch.log_softmax(logits, dim=1)
+    assert (found[:, 3] == -torch.inf).all()
+    torch.testing.assert_close(found[:, [0, 1, 2, 4]], expected[:, [0, 1, 2, 4]])
