@@ -11,7 +11,7 @@ is most of the time, so `freeze` packs the weights of a model that learns no mor
 from __future__ import annotations
 
 import copy
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import nn
@@ -108,7 +108,7 @@ def freeze(model: AnyModule, dtype: torch.dtype = torch.float32) -> AnyModule:
     frozen = copy.deepcopy(model).eval().requires_grad_(False).to(dtype)
     for module in frozen.modules():
         if isinstance(module, Linear):
-            module.weight = _packed(module.weight)
+            module.weight = _packed(cast(nn.Parameter, module.weight))
         elif isinstance(module, nn.RNNBase):
             for name in dict(module.named_parameters()):
                 if name.startswith("weight"):
