@@ -215,6 +215,9 @@ def test_the_library_alone_does_the_same_with_what_it_is_given(kind: Kind) -> No
         assert library.encode(text).ids == ids
         if UNKNOWN not in ids:  # where it stands, with or without a space, is said by neither
             assert library.decode(ids) == tokenizer.decode(ids)
+    marks = [number for number, piece in enumerate(tokenizer.vocabulary) if piece == "▁"]
+    for nothing in ([], marks, 2 * marks):
+        assert library.decode(nothing) == tokenizer.decode(nothing) == ""
 
 
 @pytest.mark.parametrize("content", ["", "{}", "[1]", '{"settings": {}, "tokenizer": {}}'])

@@ -87,9 +87,9 @@ def to_text(*, spaced: bool) -> decoders.Decoder:
     if spaced:
         # No piece begins with a line end, so that a space is put before every one.
         return decoders.Sequence([decoders.WordPiece(prefix="\n", cleanup=False), *apart])
-    return decoders.Sequence(
-        [decoders.Replace(MARK, " "), decoders.Fuse(), decoders.Strip(" ", 1, 1), *apart]
-    )
+    # decoders.Strip, which would be the word for it, breaks off where there is no text.
+    strip = decoders.Replace(Regex(r"^ +| +$"), "")
+    return decoders.Sequence([decoders.Replace(MARK, " "), decoders.Fuse(), strip, *apart])
 
 
 @cache
