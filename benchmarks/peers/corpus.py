@@ -17,7 +17,7 @@ GENERATED_VOCABULARY, GENERATED_PAIRS = 37_000, 100_000
 @dataclass(frozen=True)
 class Corpus:
     """A folder with, of each part, the text (`train.en`) and its pieces (`train.pieces.en`), and
-    every piece in `vocabulary.txt`."""
+    every piece in `vocabulary.txt`; real text's `tokenizer.json` too."""
 
     folder: Path
 
@@ -26,7 +26,7 @@ def prepare(data: Path, folder: Path) -> Corpus:
     """Read Multi30k (`train`, `val` and `test_2016_flickr`, `.en` and `.de`, also as `.gz`), learn
     joint subwords from what is trained on, and cut all of it."""
     folder.mkdir(parents=True, exist_ok=True)
-    done = folder / "vocabulary.txt"
+    done = folder / "tokenizer.json"
     if done.exists():
         return Corpus(folder)
     read = {part: _read(data, name) for part, name in PARTS.items()}
@@ -39,7 +39,8 @@ def prepare(data: Path, folder: Path) -> Corpus:
             pieces = [" ".join(tokenizer.encode(text).pieces) for text in texts]
             _write(folder / f"{part}.{language}", texts)
             _write(folder / f"{part}.pieces.{language}", pieces)
-    _write(done, list(tokenizer.vocabulary))
+    _write(folder / "vocabulary.txt", list(tokenizer.vocabulary))
+    tokenizer.save(done)
     return Corpus(folder)
 
 

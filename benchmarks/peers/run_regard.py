@@ -59,6 +59,13 @@ class Timed:
     def on_end(self, line: Any) -> None: ...
 
 
+def write_recipe(task: Task) -> Path:
+    page = our_recipes.recipe(task.model, task.batch_tokens, task.corpus)
+    path = task.work / "recipe.yaml"
+    path.write_text(yaml.safe_dump(page), encoding="utf8")
+    return path
+
+
 def train(task: Task, benchmark: contestant.Benchmark) -> None:
     import torch
 
@@ -73,11 +80,7 @@ def train(task: Task, benchmark: contestant.Benchmark) -> None:
         rest["report"] = Timed(counted, Stopwatch(benchmark, wait))
         return loop(model, counted, settings, **rest)
 
-    path, run = task.work / "recipe.yaml", task.work / "run"
-    path.write_text(
-        yaml.safe_dump(our_recipes.recipe(task.model, task.batch_tokens, task.corpus)),
-        encoding="utf8",
-    )
+    path, run = write_recipe(task), task.work / "run"
     shutil.rmtree(run, ignore_errors=True)
     flags = ["--training.precision", task.precision, "--training.device", task.device]
     with patch.object(training, "run_loop", timed):
@@ -89,24 +92,20 @@ def make_run(task: Task) -> Path:
     import torch
 
     from regard import build, recipes
-    from regard.pipeline import prepare
+    from regard.data.tokenizer import Tokenizer
     from regard.pipeline.folder import RunFolder
+    from regard.pipeline.prepare import Tokenizers
     from regard.training.checkpoint import save_weights
 
-    path, run = task.work / "recipe.yaml", task.work / "run"
-    path.write_text(
-        yaml.safe_dump(our_recipes.recipe(task.model, task.batch_tokens, task.corpus)),
-        encoding="utf8",
-    )
+    path, run = write_recipe(task), task.work / "run"
     shutil.rmtree(run, ignore_errors=True)
     run.mkdir()
     folder, experiment = RunFolder(run), recipes.read(path)
+    tokenizer = Tokenizer.load(task.corpus / "tokenizer.json")
+    Tokenizers(tokenizer, tokenizer).save(folder)
     torch.manual_seed(experiment.training.seed)
-    pairs = prepare.read(experiment.data, experiment.training.seed).train
-    tokenizers = prepare.train_tokenizers(experiment.data, pairs)
-    tokenizers.save(folder)
-    sizes = len(tokenizers.source), len(tokenizers.target)
-    save_weights(build.build_model(experiment.model, *sizes), folder.model)
+    model = build.build_model(experiment.model, len(tokenizer), len(tokenizer))
+    save_weights(model, folder.model)
     folder.write(folder.config, recipes.dump(experiment))
     return run
 
