@@ -169,7 +169,7 @@ def test_a_folder_that_cannot_be_made_is_named(capsys, here, output, why):
 
 def test_weights_that_run_away_are_one_line_and_no_model(capsys, here):
     data = pairs(here / "mine.tsv")
-    wild = ("--training.learning-rate", "1e30", "--training.clip", "None")
+    wild = ("--training.learning-rate", "1e38", "--training.clip", "None")
     status, _, err = regard(capsys, data, *SMALL, *wild, "--training.log-every", 1000)
     assert (status, err.count("\n")) == (1, 1)
     assert "Lower the learning rate" in err
