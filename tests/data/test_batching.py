@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import count, pairwise
 from pathlib import Path
 
 import numpy as np
@@ -18,10 +18,10 @@ from regard.data.text import read_pairs
 from regard.errors import UserError
 
 
-def pairs_of(count: int, seed: int = 1) -> tuple[list[list[int]], list[list[int]]]:
+def pairs_of(number: int, seed: int = 1) -> tuple[list[list[int]], list[list[int]]]:
     """Sources that begin with a number of their own; targets of about their length."""
     random = np.random.default_rng(seed)
-    lengths = random.integers(1, 41, size=count)
+    lengths = random.integers(1, 41, size=number)
     sources = [[4 + i, *random.integers(4, 97, n).tolist(), END] for i, n in enumerate(lengths)]
     targets = [
         [*random.integers(4, 89, max(1, n + random.integers(-3, 4))).tolist(), END] for n in lengths
@@ -98,28 +98,40 @@ def test_a_batch_is_what_pair_batch_makes() -> None:
 )
 @settings(max_examples=100, deadline=None)
 def test_the_row_is_cut_as_by_hand(lengths: list[tuple[int, int]], limits: BatchSettings) -> None:
-    """One pair after the other, into a new batch wherever the last one would become too large."""
+    """One pair after the other. A batch that the next would make too large is cut to a round
+    number, from whose rest the next one begins."""
     batches = batches_of([[4] * s for s, _ in lengths], [[4] * t for _, t in lengths], limits)
-    by_hand: list[list[tuple[int, int]]] = [[]]
+    by_hand: list[int] = []
+    batch: list[tuple[int, int]] = []
     for pair in sorted(lengths, reverse=True):
-        rows = [*by_hand[-1], pair]
-        positions = len(rows) * sum(map(max, zip(*rows, strict=True)))
-        too_large = positions > (limits.tokens or 0) or len(rows) > (limits.sentences or len(rows))
-        if too_large and by_hand[-1]:
-            by_hand.append([pair])
-        else:
-            by_hand[-1] = rows
-    assert [len(each.indices) for each in batches.in_order()] == [len(rows) for rows in by_hand]
+        while batch and too_large([*batch, pair], limits):
+            by_hand.append(round_number(len(batch)))
+            batch = batch[by_hand[-1] :]
+        batch.append(pair)
+    assert [len(each.indices) for each in batches.in_order()] == [*by_hand, len(batch)]
 
 
-def test_no_more_pair_would_have_fitted() -> None:
+def too_large(batch: list[tuple[int, int]], limits: BatchSettings) -> bool:
+    positions = len(batch) * sum(map(max, zip(*batch, strict=True)))
+    return positions > (limits.tokens or positions) or len(batch) > (limits.sentences or len(batch))
+
+
+def round_number(size: int) -> int:
+    """Of three binary digits, but no finer than sixteen."""
+    digits = next(digits for digits in range(1, 65) if size < 2**digits)
+    finest = min(16, 2 ** max(0, digits - 3))
+    return size // finest * finest
+
+
+def test_no_round_number_more_would_have_fitted() -> None:
     sources, targets = pairs_of(497)
     limit = 503
     in_order = list(batches_of(sources, targets, BatchSettings(tokens=limit), 7).in_order())
     for this, following in pairwise(in_order):
-        chosen = [*this.indices, following.indices[0]]
+        more = next(n for n in count(len(this.indices) + 1) if n == round_number(n))
+        chosen = [*this.indices, *following.indices[: more - len(this.indices)]]
         width = max(len(sources[i]) for i in chosen) + max(len(targets[i]) for i in chosen)
-        assert width * len(chosen) > limit
+        assert width * more > limit
 
 
 def test_an_epoch_follows_from_seed_and_number_alone() -> None:

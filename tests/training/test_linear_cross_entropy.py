@@ -25,7 +25,7 @@ TARGETS = torch.tensor([0, SIZE - 1, *range(5, 5 + WORDS - 2)])
 def rows(request, monkeypatch):
     if request.param == "few at a time":
         monkeypatch.setattr(module, "LOGITS_AT_A_TIME", 1)
-        monkeypatch.setattr(module, "FEWEST_WORDS", 5)
+        monkeypatch.setattr(module, "WORDS", 5)
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])

@@ -105,29 +105,43 @@ class PairBatches:
         return self._kinds.by_length_give_or_take_one(random)
 
     def _cut(self, row: _Row) -> list[int]:
-        """The sizes of the batches: as many neighbours to each as fit."""
+        """The sizes of the batches: as many neighbours to each as fit, in round numbers. What a
+        round number leaves over begins the next batch."""
         sizes: list[int] = []
         size = widest_source = widest_target = 0  # of the batch that is not full yet
         for source, target, count in row.stretches(self._kinds):
-            widest = max(source, widest_source), max(target, widest_target)
-            may_join = size and not (self._settings.one_source_length and source != widest_source)
-            room = max(0, self._most(*widest) - size) if may_join else 0
-            if count <= room:
-                size, (widest_source, widest_target) = size + count, widest
-                continue
-            if size:
-                sizes.append(size + room)
-            full = max(1, self._most(source, target))
-            num_full, size = divmod(count - room, full)
-            sizes += [full] * num_full
-            widest_source, widest_target = source, target
+            if self._settings.one_source_length and size and source != widest_source:
+                sizes.append(size)
+                size = 0
+            most = self._most(max(source, widest_source), max(target, widest_target))
+            while size > most:
+                sizes.append(_round(size))
+                size -= sizes[-1]
+            if not size:
+                widest_source = widest_target = 0
+            widest_source, widest_target = max(source, widest_source), max(target, widest_target)
+            size += count
+            while size >= (most := self._most(widest_source, widest_target)):
+                sizes.append(most)
+                size -= most
+                if size <= count:
+                    widest_source, widest_target = source, target
         return [*sizes, size] if size else sizes
 
     def _most(self, source: int, target: int) -> int:
         """How many pairs with such longest sides make a batch."""
-        sentences = self._settings.sentences or len(self)
-        tokens = self._settings.tokens
-        return sentences if tokens is None else min(sentences, tokens // (source + target))
+        sentences, tokens = self._settings.sentences or len(self), self._settings.tokens
+        if tokens is None or tokens >= sentences * (source + target):
+            return sentences
+        return _round(max(1, tokens // (source + target)))
+
+
+def _round(size: int) -> int:
+    """The largest multiple of 16 that is not larger; for ever fewer than 64 of 8, 4, 2 and 1.
+
+    oneDNN compiles its kernels anew for every number of rows, and batches times lengths are rows:
+    so there are few of them."""
+    return size - size % min(16, 1 << max(0, size.bit_length() - 3))
 
 
 @dataclass(frozen=True)

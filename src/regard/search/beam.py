@@ -11,16 +11,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import overload
 
 import torch
 
 from regard.models.contracts import AttentionBlock, Decoder, Memory
 from regard.search.candidates import Candidates, best
-from regard.search.history import End, History, ImpossibleError, Step
+from regard.search.history import NOBODY, End, History, ImpossibleError, Step
 from regard.search.hypothesis import Hypothesis, Lattice
-from regard.search.limits import Limits, Rules
+from regard.search.limits import Limits, Rules, going_on
 from regard.search.penalties import Average, Coverage, LengthPenalty
 from regard.shapes import Bool, Float, Int, Tensor
 
@@ -93,6 +93,7 @@ def beam(
     living, state = _Living.start(rules, memories, settings), decoder.start(memories)
     judge = _Judge(rules, settings)
     look = need_weights or living.coverage is not None
+    num_going = living.sentences.size(0)
     for position in range(rules.longest):
         output, state = decoder.step(living.tokens, state, need_weights=look)
         logits = decoder.project(output.features)
@@ -100,12 +101,14 @@ def beam(
         steps.append(_step(living, found, output.attention if need_weights else ()))
         living, is_going = judge(living, found, output.attention, position)
         parents = found.parents
-        if not is_going.all():
+        if (now_going := int(is_going.sum())) < num_going:
             judged.append(living)
-            going = is_going.nonzero()[:, 0]
-            if going.size(0) == 0:
+            if not now_going:
                 break
-            living, state, parents = living.keep(going), state.keep(going), parents[going]
+            living, num_going = living.end(~is_going), now_going
+            rows = going_on(is_going, num_going)
+            if rows is not None:
+                living, state, parents = living.keep(rows), state.keep(rows), parents[rows]
         state = state.select(parents)
     history = History(steps, rules.end)
     return BeamResult(_read(judged, history, settings), history)
@@ -140,9 +143,9 @@ class _Complete:
 
 @dataclass(frozen=True)
 class _Living:
-    """The beams of the sentences that are not done. A hypothesis that ended, and what would
-    continue it, has a total of -inf until better ones have taken its place. `complete` is None
-    where it is known that nothing is."""
+    """The beams of the sentences that are not done, and of some that are and have no number any
+    more. A hypothesis that ended, and what would continue it, has a total of -inf until better ones
+    have taken its place. `complete` is None where it is known that nothing is."""
 
     sentences: Int[Tensor, "batch"]
     maximum: Int[Tensor, "batch"]
@@ -161,6 +164,14 @@ class _Living:
             torch.zeros_like(tokens, dtype=torch.float),
             None,
             Coverage.none(memories[0]) if settings.coverage_penalty else None,
+        )
+
+    def end(self, is_done: Bool[Tensor, "batch"]) -> _Living:
+        """None of these sentences gets another hypothesis."""
+        return replace(
+            self,
+            sentences=self.sentences.masked_fill(is_done, NOBODY),
+            totals=self.totals.masked_fill(is_done[:, None], -torch.inf),
         )
 
     def keep(self, sentences: Int[Tensor, "kept"]) -> _Living:
@@ -239,8 +250,7 @@ class _Judge:
 def _read(
     judged: list[_Living], history: History, settings: BeamSettings
 ) -> list[list[Hypothesis]]:
-    """The hypotheses of each sentence, read out of the steps. A sentence that was judged again
-    later is what it was last."""
+    """The hypotheses of each sentence, as it was judged last."""
     if not judged:
         return []
     sentences = torch.cat([living.sentences for living in judged]).tolist()
@@ -250,6 +260,7 @@ def _read(
     scores = torch.cat([each.scores for each in complete]).tolist()
     places = torch.cat([each.places for each in complete]).tolist()
     last = dict(zip(sentences, zip(scores, places, strict=True), strict=True))
+    last.pop(NOBODY, None)
     ends: list[End] = []
     for sentence in range(len(last)):
         every = list(zip(*last[sentence], strict=True))[: settings.num_best]

@@ -37,7 +37,8 @@ def best(
     count: int,
 ) -> Candidates:
     """The `count` candidates with the highest totals, or all where there are fewer: equal ones by
-    the lower hypothesis, then the lower token. What is not a number comes before all that is."""
+    the lower hypothesis, then the lower token. What is not a number comes before all that is, what
+    is impossible after it, and may come more than once."""
     fits = logits.is_cpu and logits.dtype in (torch.float32, torch.bfloat16)
     find = _native if fits and totals.dtype == torch.float32 and kernels.available() else _plain
     return find(logits, totals, closed, min(count, logits.size(1) * logits.size(2)))

@@ -9,9 +9,9 @@ import torch
 
 from regard.models.contracts import Decoder, Memory
 from regard.search.candidates import best
-from regard.search.history import End, History, Step
+from regard.search.history import NOBODY, End, History, Step
 from regard.search.hypothesis import Hypothesis
-from regard.search.limits import Limits, Rules
+from regard.search.limits import Limits, Rules, going_on
 from regard.search.penalties import LengthPenalty, NoPenalty
 from regard.shapes import Float, Int, Tensor
 
@@ -65,18 +65,21 @@ def write(
     rules = Rules.of(limits, memories)
     maximum, state, tokens = rules.maximum, decoder.start(memories), rules.first()
     sentences = torch.arange(maximum.size(0), device=maximum.device)
-    num_sentences, steps = maximum.size(0), []
+    num_sentences = num_going = maximum.size(0)
+    steps = []
     for position in range(rules.longest):
         output, state = decoder.step(tokens, state, need_weights=need_weights)
         tokens, chosen = choose(decoder.project(output.features), rules.closed(position))
         steps.append(Step(sentences, tokens, torch.zeros_like(tokens), chosen, output.attention))
-        is_going = (tokens[:, 0] != rules.end) & (maximum > position + 1)
-        if not is_going.all():
-            going = is_going.nonzero()[:, 0]
-            if going.size(0) == 0:
+        is_going = (tokens[:, 0] != rules.end) & (maximum > position + 1) & (sentences != NOBODY)
+        if (now_going := int(is_going.sum())) < num_going:
+            if not now_going:
                 break
-            state, tokens = state.keep(going), tokens[going]
-            sentences, maximum = sentences[going], maximum[going]
+            sentences, num_going = sentences.masked_fill(~is_going, NOBODY), now_going
+            rows = going_on(is_going, num_going)
+            if rows is not None:
+                state, tokens = state.keep(rows), tokens[rows]
+                sentences, maximum = sentences[rows], maximum[rows]
     history = History(steps, rules.end)
     return history.hypotheses(
         [End(number, history.last(number), 0) for number in range(num_sentences)]

@@ -20,10 +20,14 @@ from regard.search.hypothesis import Hypothesis, HypothesisAttention, Lattice
 from regard.shapes import Float, Int, Tensor
 
 
+NOBODY = -1
+
+
 @dataclass(frozen=True)
 class Step:
     """What the hypotheses of the sentences that were going on wrote, and which hypothesis of the
-    step before (`parents`) each continues. A dead one's log probability is -inf.
+    step before (`parents`) each continues. A dead one's log probability is -inf. Rows of `NOBODY`
+    are of sentences that were done before.
 
     The attention is the decoder's own: its target axis counts the parents."""
 
@@ -194,7 +198,8 @@ def _rows(steps: list[Step]) -> list[dict[int, int]]:
         if number and step.sentences is steps[number - 1].sentences:
             rows.append(rows[-1])
         else:
-            rows.append({sentence: row for row, sentence in enumerate(step.sentences.tolist())})
+            sentences = enumerate(step.sentences.tolist())
+            rows.append({number: row for row, number in sentences if number != NOBODY})
     return rows
 
 

@@ -7,7 +7,10 @@ from dataclasses import dataclass
 import torch
 
 from regard.models.contracts import Memory
-from regard.shapes import Int, Tensor
+from regard.shapes import Bool, Int, Tensor
+
+ROUND = 8
+"""Of this number or a multiple of it are the sentences that a search goes on with."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,3 +75,12 @@ class Rules:
     def closed(self, position: int) -> Int[Tensor, "_"]:
         """What may not be written at this position."""
         return self.not_yet if position < self.limits.minimum else self.never
+
+
+def going_on(is_going: Bool[Tensor, "batch"], num_going: int) -> Int[Tensor, "kept"] | None:
+    """The rows to go on with: those that do, and of the others so many that there are a multiple of
+    eight, because oneDNN compiles its kernels anew for every number of rows. None: all of them."""
+    kept = -(-num_going // ROUND) * ROUND if num_going > ROUND else num_going
+    if kept >= is_going.size(0):
+        return None
+    return is_going.logical_not().sort(stable=True).indices[:kept]

@@ -15,14 +15,18 @@ from typing import Any
 
 import torch
 from torch.autograd.function import once_differentiable
+from torch.nn import functional as F
 
 from regard import kernels
 from regard.products import linear, outer, working_type
 from regard.shapes import Float, Int, Tensor
 
 LOGITS_AT_A_TIME = 1 << 23
-FEWEST_WORDS = 64
-"""How many logits are formed together, and for how many words at least."""
+"""How many logits are formed together, at most."""
+
+WORDS = 64
+"""They are formed for multiples of so many words, for oneDNN compiles its kernels anew for every
+number of rows: a last part that is smaller is filled up with zeros."""
 
 
 def linear_cross_entropy(
@@ -73,14 +77,18 @@ class _LinearCrossEntropy(torch.autograd.Function):
         precise = torch.promote_types(dtype, torch.float32)
         loss = torch.zeros((), dtype=torch.promote_types(dtype, torch.float64))
         loss = loss.to(features.device)
-        rows = max(FEWEST_WORDS, LOGITS_AT_A_TIME // weight.size(0))
+        rows = max(1, LOGITS_AT_A_TIME // weight.size(0) // WORDS) * WORDS
         for first in range(0, len(features), rows):
             part = slice(first, first + rows)
             words = features[part]
+            num_words = len(words)
+            words = F.pad(words, (0, 0, 0, -num_words % WORDS))
             logits = linear(words, matrix, shift)
-            loss += _entropy(logits, targets[part], smoothing, gradients=any(ctx.needs_input_grad))
+            real = logits[:num_words]
+            loss += _entropy(real, targets[part], smoothing, gradients=any(ctx.needs_input_grad))
+            logits[num_words:] = 0
             if grads[0] is not None:
-                grads[0][part] = linear(logits, matrix.T)
+                grads[0][part] = linear(logits, matrix.T)[:num_words]
             if grads[1] is not None:
                 grads[1] += outer(logits, words)
             if grads[2] is not None:
