@@ -19,7 +19,6 @@ from regard.models.contracts import AttentionBlock
 from regard.search.hypothesis import Hypothesis, HypothesisAttention, Lattice
 from regard.shapes import Float, Int, Tensor
 
-
 NOBODY = -1
 
 
