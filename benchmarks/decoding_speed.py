@@ -19,7 +19,7 @@ from statistics import median
 from peers.corpus import prepare
 from peers.environments import Environment, MissingError
 from peers.running import Answer, Contestant, Place, do, started
-from training_speed import BASELINE, JOEYNMT, MARIAN, OPENNMT, WORK, is_chosen
+from training_speed import BASELINE, JOEYNMT, MARIAN, OPENNMT, WORK, is_chosen, ours
 
 CTRANSLATE2 = Environment("ctranslate2", torch=False)
 TOKENS = 15
@@ -50,9 +50,9 @@ ROWS = {
     "lstm": [
         Contestant(f"{BASELINE}, LSTM", "run_opennmt", "luong", OPENNMT),
         Contestant("JoeyNMT 2.3.0, LSTM", "run_joeynmt", "luong", JOEYNMT),
-        Contestant("ours, LSTM", "run_regard", "luong"),
-        Contestant("ours, LSTM, fed", "run_regard", "luong-fed"),
-        Contestant("ours, LSTM, Bahdanau", "run_regard", "bahdanau"),
+        *ours("luong", ", LSTM"),
+        *ours("luong-fed", ", LSTM, fed"),
+        *ours("bahdanau", ", LSTM, Bahdanau"),
     ],
     "transformer": [
         Contestant(f"{BASELINE}, Transformer", "run_opennmt", "transformer", OPENNMT),
@@ -62,7 +62,7 @@ ROWS = {
         Contestant(
             "CTranslate2 4.8.5, int8", "run_ctranslate2", "transformer", CTRANSLATE2, "int8"
         ),
-        Contestant("ours, Transformer", "run_regard", "transformer"),
+        *ours("transformer", ", Transformer"),
     ],
 }
 

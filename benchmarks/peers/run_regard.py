@@ -120,7 +120,10 @@ def decoder(task: Task) -> contestant.Prepare:
 
     def prepare(asked: dict[str, Any]) -> Callable[[], int]:
         search = SearchConfig(
-            beam=asked["beam"], min_length=asked["tokens"], max_length=asked["tokens"]
+            beam=asked["beam"],
+            min_length=asked["tokens"],
+            max_length=asked["tokens"],
+            precision=task.precision,
         )
         given = texts[: asked["sentences"]]
         parts = [[each] for each in given] if asked["batch"] == 1 else [given]
