@@ -24,11 +24,12 @@ FLAGS = [
     "-fno-trapping-math",
 ]
 
-BASELINE: dict[str, list[str]] = {"BASELINE": []}
-X86 = {
-    "AVX2": ["-mavx2", "-mfma"],
-    "AVX512": ["-mavx512f", "-mfma", "-mprefer-vector-width=512"],
-}
+
+def instruction_sets() -> dict[str, list[str]]:
+    """Those of this machine, by name, with the flags that ask for them."""
+    machine = platform.machine().lower().replace("amd64", "x86_64")
+    lines = (KERNELS / "instruction_sets.txt").read_text(encoding="utf-8").splitlines()
+    return {name: flags for name, of, *flags in map(str.split, lines) if of in ("any", machine)}
 
 
 class BuildLibrary(build_ext):
@@ -41,12 +42,10 @@ class BuildLibrary(build_ext):
             self._build(ext, ["-pthread"])
 
     def _build(self, ext: Extension, threads: list[str]) -> None:
-        on_x86 = platform.machine().lower() in ("x86_64", "amd64")
-        sets = BASELINE | X86 if on_x86 else BASELINE
         objects = []
         for source in ("library.cpp", "additive.cpp"):
             objects += self._compile(source, "shared", threads)
-        for name, flags in sets.items():
+        for name, flags in instruction_sets().items():
             objects += self._compile("block.cpp", name, [*flags, f"-DKERNELS={name}"])
         path = self.get_ext_fullpath(ext.name)
         self.compiler.link_shared_object(objects, path, extra_postargs=threads, target_lang="c++")

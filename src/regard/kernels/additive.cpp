@@ -1,6 +1,7 @@
 // The plain C interface of additive attention: what is the same for every instruction set.
 #include "additive.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -66,6 +67,14 @@ void look(const Problem& problem, Plan& plan, Seen& seen) {
   plan.seen_batch = problem.mask_batch ? problem.source : 0;
 }
 
+/// Zeros for all that is wanted and is not empty itself.
+void of_no_pairs(const Problem& problem, const Gradients& gradients) {
+  const Index rows = problem.batch * problem.size;
+  if (gradients.queries) std::fill_n(gradients.queries, rows * problem.target, 0.0f);
+  if (gradients.keys) std::fill_n(gradients.keys, rows * problem.source, 0.0f);
+  if (gradients.shares) std::fill_n(gradients.shares, rows, 0.0);
+}
+
 }  // namespace
 
 EXPORTED int regard_additive_weigh(const Problem* given, int softmax, float scale, float* weights) try {
@@ -96,6 +105,10 @@ EXPORTED int regard_additive_weigh(const Problem* given, int softmax, float scal
 
 EXPORTED int regard_additive_differentiate(const Problem* given, const Gradients* gradients) try {
   const Problem& problem = *given;
+  if (problem.batch * problem.target * problem.source == 0) {
+    of_no_pairs(problem, *gradients);
+    return 0;
+  }
   Plan plan{};
   Seen seen;
   look(problem, plan, seen);

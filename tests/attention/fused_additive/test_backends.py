@@ -163,6 +163,23 @@ def test_nothing_to_do_is_done(backend: ModuleType, sizes: tuple[int, int, int, 
     assert not context.any()
 
 
+@pytest.fixture
+def fresh_memory_is_no_number() -> Iterator[None]:
+    """Instead of what lay there before, which may be right by chance."""
+    torch.use_deterministic_algorithms(True)  # fills what is allocated
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
+@pytest.mark.usefixtures("fresh_memory_is_no_number")
+@pytest.mark.parametrize("sizes", [(0, 3, 5, 7, 2), (2, 0, 5, 7, 2), (2, 3, 0, 7, 2)])
+def test_nothing_to_do_gives_no_gradient(backend: ModuleType, sizes: tuple[int, ...]):
+    problem = make(sizes)
+    _, _, *gradients = by_backend(backend, problem)
+    for gradient, numbers in zip(gradients, problem.tensors, strict=True):
+        assert torch.equal(gradient, torch.zeros_like(numbers))
+
+
 def test_bfloat16_is_float32_with_its_ends_rounded(backend: ModuleType):
     problem = make((2, 5, 19, 23, 7), mask="uneven").to(torch.bfloat16)
     found = by_backend(backend, problem)

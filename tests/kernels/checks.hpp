@@ -1,0 +1,108 @@
+// What the checks of all kernels share: the interface, numbers of both types, and judging.
+//
+// Arrays end where their numbers do, so that the sanitizers see who goes beyond, and results begin as
+// no numbers, so that whoever forgets one is seen as well.
+#pragma once
+
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <random>
+#include <type_traits>
+#include <vector>
+
+#include "kernels.hpp"
+
+extern "C" {
+int regard_lanes(int);
+int regard_additive_weigh(const Problem*, int, float, float*);
+int regard_additive_differentiate(const Problem*, const Gradients*);
+int regard_additive_through_softmax(const float*, float*, float, Index, Index, Index);
+int regard_cell_step(const CellStep*);
+int regard_cell_back(const CellBack*);
+int regard_cross_entropy(const Entropy*, double*);
+int regard_cross_entropy_back(const Entropy*, float);
+int regard_attend(const Dots*, Index);
+int regard_drop(const Dropping*);
+int regard_candidates(const Candidates*);
+}
+
+using Random = std::mt19937;
+
+// Each tries one kernel with problems of many shapes, and says how many there were.
+int check_additive(Random&);
+int check_candidates(Random&);
+int check_cells(Random&);
+int check_dots(Random&);
+int check_dropout(Random&);
+int check_entropy(Random&);
+
+constexpr Index THREADS = 4;
+
+/// Sizes around those of vectors with 4, 8 and 16 lanes.
+constexpr Index ODD_SIZES[] = {1, 3, 7, 17, 37};
+
+inline double value(double number) { return number; }
+
+inline double value(Brain number) {
+  const std::uint32_t bits = std::uint32_t(number.bits) << 16;
+  float found;
+  std::memcpy(&found, &bits, sizeof found);
+  return found;
+}
+
+template <typename Number>
+constexpr bool IS_BRAIN = std::is_same_v<Number, Brain>;
+
+/// What is left when a number loses the digits that its type has no room for.
+template <typename Number>
+Number shortened(double number) {
+  const float whole = float(number);
+  if constexpr (!IS_BRAIN<Number>) return whole;
+  else {
+    std::uint32_t bits;
+    std::memcpy(&bits, &whole, sizeof bits);
+    return Brain{std::uint16_t(bits >> 16)};
+  }
+}
+
+/// Normal numbers.
+template <typename Number>
+std::vector<Number> drawn(Random& random, Index count, double factor = 1) {
+  std::normal_distribution<double> normal;
+  std::vector<Number> numbers(count);
+  for (Number& number : numbers) number = shortened<Number>(factor * normal(random));
+  return numbers;
+}
+
+/// Room for results.
+template <typename Number>
+std::vector<Number> unknown(Index count) {
+  return std::vector<Number>(count, shortened<Number>(NAN));
+}
+
+inline void must(bool holds, const char* what) {
+  if (holds) return;
+  std::printf("%s\n", what);
+  std::exit(1);
+}
+
+inline void must_run(int status) { must(status == 0, "a kernel had too little memory"); }
+
+/// How far numbers of a type may be from right ones: some roundings.
+template <typename Number>
+constexpr double NEAR = IS_BRAIN<Number> ? 0x1p-8 : 1e-5;
+
+template <typename Number>
+void compare(const char* what, const std::vector<Number>& ours, const std::vector<double>& right,
+             double tolerance = NEAR<Number>) {
+  must(ours.size() == right.size(), what);
+  for (std::size_t i = 0; i < right.size(); ++i) {
+    const double found = value(ours[i]);
+    if (found == right[i] || std::fabs(found - right[i]) <= tolerance * (1 + std::fabs(right[i])))
+      continue;
+    std::printf("%s: number %zu is %g, not %g\n", what, i, found, right[i]);
+    std::exit(1);
+  }
+}
