@@ -19,10 +19,18 @@ SCORES = ("dot", "scaled_dot", "general", "additive", "concat", "shared_additive
 NORMALISERS = ("softmax", "sparsemax", "entmax15")
 
 
+def squared(*choices):
+    """Every pair of choices at least once, in a Latin square: the last follows from the others."""
+    *others, last = choices
+    for places in product(*(range(len(each)) for each in others)):
+        chosen = (each[place] for each, place in zip(others, places, strict=True))
+        yield *chosen, last[sum(places) % len(last)]
+
+
 def variants():
-    """Every wiring, cell, feeding and output; then every score with every normaliser."""
-    for cell, (wiring, feeding), output in product(
-        ("elman", "gru", "lstm"),
+    """Every pair of wiring with feeding, cell and output; of score, normaliser and wiring; of a
+    Transformer's parts. Three of a kind meet in some cases only."""
+    for (wiring, feeding), cell, output in squared(
         [
             ("bahdanau", "none"),
             ("luong", "none"),
@@ -30,23 +38,40 @@ def variants():
             ("luong", "attentional"),
             ("plain", "none"),
         ],
+        ("elman", "gru", "lstm"),
         ("linear", "tanh", "deep"),
     ):
         yield replace(
             SIZES, cell=cell, wiring=wiring, feeding=feeding, output=output, bidirectional=True
         )
-    for score, normaliser, wiring in product(SCORES, NORMALISERS, ("bahdanau", "luong")):
+    for score, normaliser, wiring in squared(SCORES, NORMALISERS, ("bahdanau", "luong")):
         attention = AttentionConfig(score=score, size=11, normaliser=normaliser)
         yield replace(SIZES, wiring=wiring, attention=attention)
     for bridge, layers in product(("copy", "linear", "zero"), (1, 2)):
         yield replace(SIZES, bridge=bridge, layers=layers)
-    for positions, norm, activation in product(
+    for positions, norm, activation in squared(
         ("sinusoidal", "learned", "rotary"), ("pre", "post"), ("relu", "gelu")
     ):
         yield replace(TRANSFORMER, positions=positions, norm=norm, activation=activation)
-    for score, normaliser, positions in product(SCORES, NORMALISERS, ("sinusoidal", "rotary")):
+    for score, normaliser, positions in squared(SCORES, NORMALISERS, ("sinusoidal", "rotary")):
         attention = AttentionConfig(score=score, size=7, normaliser=normaliser, temperature=0.7)
         yield replace(TRANSFORMER, positions=positions, attention=attention)
+
+
+def frozen():
+    """Every wiring and cell, whose weights are packed; a score of each kind; a Transformer."""
+    for (wiring, feeding), cell in zip(
+        [("bahdanau", "none"), ("luong", "attentional"), ("plain", "none")],
+        ("elman", "gru", "lstm"),
+        strict=True,
+    ):
+        yield replace(SIZES, wiring=wiring, feeding=feeding, cell=cell, layers=2, output="deep")
+    for score in ("general", "additive", "cosine"):
+        attention = AttentionConfig(score=score, size=7)
+        yield replace(SIZES, attention=attention, bidirectional=score != "cosine")
+        yield replace(TRANSFORMER, attention=attention, positions="rotary")
+    yield replace(TRANSFORMER, attention=AttentionConfig(score="scaled_dot"), activation="gelu")
+    yield replace(TRANSFORMER, attention=AttentionConfig(score="scaled_dot"), norm="post")
 
 
 def name(config):
@@ -222,6 +247,7 @@ def test_two_may_go_on_from_one_state(model, source):
     assert not torch.allclose(decoder.step(one, after_other)[0].features, expected.features)
 
 
+@pytest.mark.parametrize("model", list(frozen()), ids=name, indirect=True)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_a_frozen_model_writes_by_the_same_numbers(model, source, dtype):
     model = model.float()

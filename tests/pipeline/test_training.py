@@ -2,11 +2,10 @@
 
 import json
 import shutil
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 from safetensors.numpy import load_file
-from torch import nn
 
 from regard import recipes
 from regard.config import TrainingConfig
@@ -14,7 +13,17 @@ from regard.errors import UserError
 from regard.pipeline.folder import RunFolder
 from regard.pipeline.training import settings_of, train
 from regard.pipeline.translator import Translator
-from regard.training import Period
+from regard.training import (
+    Constant,
+    Cosine,
+    CrossEntropy,
+    InverseSquareRoot,
+    Linear,
+    Period,
+    Plateau,
+    TeacherForcing,
+    TrainingSettings,
+)
 from tests.pipeline.conftest import small
 
 
@@ -223,14 +232,82 @@ def test_a_twentieth_is_held_out_where_nothing_is_said(tmp_path, given, expected
     assert len(folder.test.read_text().splitlines()) == 15
 
 
-def test_a_recipe_says_how_adam_steps_and_how_long(tmp_path):
-    config = TrainingConfig(
-        updates=7, accumulate=2, adam_betas=(0.8, 0.98), adam_epsilon=1e-6, schedule="constant"
-    )
-    settings = settings_of(config, "float32")
-    assert settings.length == Period(7)
-    assert settings.accumulate == 2
-    adam = settings.optimiser.build(nn.Linear(2, 3))
-    (group,) = adam.param_groups
-    assert (group["betas"], group["eps"]) == ((0.8, 0.98), 1e-6)
+ELSEWHERE = {"initial_run", "freeze", "metric", "device", "precision"}
+"""Fields of training that are no settings of its loop."""
+
+
+def of_optimiser(settings, **changes):
+    return replace(settings, optimiser=replace(settings.optimiser, **changes))
+
+
+ARRIVES = {
+    "epochs": (7, lambda settings: replace(settings, length=Period(7, "epoch"))),
+    "updates": (7, lambda settings: replace(settings, length=Period(7))),
+    "accumulate": (3, lambda settings: replace(settings, accumulate=3)),
+    "learning_rate": (0.3, lambda settings: of_optimiser(settings, learning_rate=0.3)),
+    "schedule": ("cosine", lambda settings: of_optimiser(settings, schedule=Cosine())),
+    "warmup": (5, lambda settings: of_optimiser(settings, schedule=Constant(5))),
+    "adam_betas": ((0.8, 0.98), lambda settings: of_optimiser(settings, betas=(0.8, 0.98))),
+    "adam_epsilon": (1e-6, lambda settings: of_optimiser(settings, epsilon=1e-6)),
+    "weight_decay": (0.2, lambda settings: of_optimiser(settings, weight_decay=0.2)),
+    "clip": (None, lambda settings: of_optimiser(settings, clip=None)),
+    "label_smoothing": (0.1, lambda settings: replace(settings, loss=CrossEntropy(0.1))),
+    "loss": ("sentence", lambda settings: replace(settings, loss=CrossEntropy(per="sentence"))),
+    "teacher_forcing": (
+        0.5,
+        lambda settings: replace(settings, teacher_forcing=TeacherForcing(0.5)),
+    ),
+    "teacher_forcing_end": (
+        0.3,
+        lambda settings: replace(settings, teacher_forcing=TeacherForcing(1.0, 0.3)),
+    ),
+    "forced_by": (
+        "token",
+        lambda settings: replace(settings, teacher_forcing=TeacherForcing(by="token")),
+    ),
+    "patience": (4, lambda settings: replace(settings, patience=4)),
+    "validate_every": (9, lambda settings: replace(settings, validate_every=Period(9))),
+    "average": (3, lambda settings: replace(settings, average=3)),
+    "log_every": (8, lambda settings: replace(settings, log_every=Period(8))),
+    "log_by": ("epoch", lambda settings: replace(settings, log_every=Period(50, "epoch"))),
+    "seed": (6, lambda settings: replace(settings, seed=6)),
+}
+
+
+def test_a_recipe_that_says_nothing_trains_as_the_loop_does_by_itself():
+    assert settings_of(TrainingConfig(), "float32") == TrainingSettings()
+
+
+@pytest.mark.parametrize("name", sorted({each.name for each in fields(TrainingConfig)} - ELSEWHERE))
+def test_each_field_of_training_arrives_where_it_belongs(name):
+    """And nowhere else."""
+    value, expected = ARRIVES[name]
+    config = TrainingConfig()
+    assert value != getattr(config, name)
+    found = settings_of(replace(config, **{name: value}), "float32")
+    assert found == expected(TrainingSettings())
+
+
+def test_precision_arrives():
+    found = settings_of(TrainingConfig(), "bfloat16")
+    assert found == TrainingSettings(precision="bfloat16")
+
+
+@pytest.mark.parametrize(
+    ("name", "schedule"),
+    [
+        ("constant", Constant(5)),
+        ("cosine", Cosine(5)),
+        ("linear", Linear(5)),
+        ("inverse_square_root", InverseSquareRoot(5)),
+        ("plateau", Plateau(5)),
+    ],
+)
+def test_each_schedule_has_its_name(name, schedule):
+    settings = settings_of(TrainingConfig(schedule=name, warmup=5), "float32")
+    assert settings.optimiser.schedule == schedule
+
+
+def test_a_recipe_may_count_updates(tmp_path):
+    config = TrainingConfig(updates=7, accumulate=2)
     assert train(replace(small(), training=config), tmp_path / "run").update == 7

@@ -3,6 +3,7 @@
 import json
 import threading
 from dataclasses import replace
+from itertools import count
 
 import numpy as np
 import pytest
@@ -368,6 +369,24 @@ def test_logged_losses_are_means_over_words(unit):
         assert line.learning_rate == 1e-30
     first = lines[0]
     assert 0 < sum(words) / first.tokens_per_second <= 1.01 * first.seconds
+
+
+def test_seconds_go_on_after_a_break_and_leave_it_out(tmp_path, monkeypatch):
+    """By a clock that shows a second more at every look, and an hour more after the break."""
+    clock = count()
+    monkeypatch.setattr("time.perf_counter", lambda: float(next(clock)))
+    for interrupt_after, resume in ((5, False), (None, True)):
+        if resume:
+            clock = count(next(clock) + 3600)
+        watcher = Watcher(interrupt_after=interrupt_after)
+        how = dict(report=watcher, validate=dev_score, folder=tmp_path, resume=resume)
+        train(tiny_model(), BATCHES, EVERYTHING, **how)
+    lines = log(tmp_path, without=())
+    seconds = [line["seconds"] for line in lines]
+    assert {line["update"] > 5 for line in lines} == {False, True}
+    assert seconds == sorted(seconds)
+    assert len(set(seconds)) > len(seconds) // 2
+    assert 0 < seconds[0] < seconds[-1] < 3600
 
 
 def test_a_line_about_epochs_is_about_the_last():

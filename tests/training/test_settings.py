@@ -1,6 +1,8 @@
 """Periods, and numbers that make no sense."""
 
 import pytest
+import torch
+from torch import nn
 
 from regard.errors import UserError
 from regard.training.schedule import Progress
@@ -20,6 +22,21 @@ def test_epochs_in_updates_round_up_in_each():
     assert Period(5).updates(TinyBatches(7), accumulate=3) == 5
     assert Period(5, "epoch").updates(TinyBatches(7), accumulate=1) == 35
     assert Period(5, "epoch").updates(TinyBatches(7), accumulate=3) == 15
+
+
+def test_an_optimiser_is_what_it_says():
+    """Adam's own numbers; and without a gradient a weight loses what decay takes of it."""
+    model = nn.Linear(5, 3).double()
+    model.bias.requires_grad_(False)
+    optimiser = Optimiser(0.1, weight_decay=0.3, betas=(0.7, 0.95), epsilon=1e-5)
+    adam = optimiser.build(model)
+    (group,) = adam.param_groups
+    assert (group["betas"], group["eps"]) == ((0.7, 0.95), 1e-5)
+    assert group["params"] == [model.weight]
+    before = model.weight.detach().clone()
+    model.weight.grad = torch.zeros_like(before)
+    optimiser.step(adam, Progress(1, 9))
+    torch.testing.assert_close(model.weight.detach(), before * (1 - 0.1 * 0.3))
 
 
 @pytest.mark.parametrize(

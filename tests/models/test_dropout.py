@@ -1,0 +1,150 @@
+"""Every place that the settings name drops in training, each by itself; afterwards none does."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+
+from regard.build import build_model
+from regard.config import AttentionConfig, RecurrentConfig, TransformerConfig
+from regard.data.batch import START, pad
+
+ATTENTION = AttentionConfig(size=11)
+RECURRENT = RecurrentConfig(hidden=37, embedding=31, layers=2, attention=ATTENTION)
+TRANSFORMER = TransformerConfig(
+    size=28, heads=7, layers=2, feed_forward=31, dropout=0.0, attention=ATTENTION
+)
+SHARE = 0.4
+EMBEDDINGS_AND_LAYERS = (
+    "encoder.dropout",
+    "encoder.stack.dropout",
+    "decoder.parts.dropout",
+    "decoder.parts.stack.dropout",
+)
+WEIGHTS = replace(ATTENTION, dropout=SHARE)
+SUBLAYERS = {"encoder": ("self", "feed_forward"), "decoder": ("self", "cross", "feed_forward")}
+
+
+def in_layers(*names):
+    """The same of all layers of one side."""
+    return tuple(f"{name.format(layer)}" for name in names for layer in (0, 1))
+
+
+def of_heads(side, kind):
+    return f"{side}.layers.{{}}.{kind}_attention.heads.attention.dropout"
+
+
+CASES = {
+    **{
+        f"{wiring}, {feeding}": (
+            replace(RECURRENT, wiring=wiring, feeding=feeding, dropout=SHARE),
+            EMBEDDINGS_AND_LAYERS,
+        )
+        for wiring, feeding in (
+            ("bahdanau", "none"),
+            ("luong", "none"),
+            ("luong", "attentional"),
+            ("plain", "none"),
+        )
+    },
+    **{
+        f"weights, {wiring}": (
+            replace(RECURRENT, wiring=wiring, attention=WEIGHTS),
+            ("decoder.attention.dropout",),
+        )
+        for wiring in ("bahdanau", "luong")
+    },
+    **{
+        f"transformer, {norm}": (
+            replace(TRANSFORMER, norm=norm, dropout=SHARE),
+            (
+                "encoder.embedder.dropout",
+                "decoder.embedder.dropout",
+                *in_layers(
+                    *(
+                        f"{side}.layers.{{}}.around_{kind}.dropout"
+                        for side, kinds in SUBLAYERS.items()
+                        for kind in kinds
+                    )
+                ),
+            ),
+        )
+        for norm in ("pre", "post")
+    },
+    "transformer, units": (
+        replace(TRANSFORMER, activation_dropout=SHARE),
+        in_layers(*(f"{side}.layers.{{}}.feed_forward.dropout" for side in SUBLAYERS)),
+    ),
+    **{
+        f"transformer, weights, {score}": (
+            replace(TRANSFORMER, attention=replace(WEIGHTS, score=score)),
+            in_layers(
+                of_heads("encoder", "self"),
+                of_heads("decoder", "self"),
+                of_heads("decoder", "cross"),
+            ),
+        )
+        for score in ("scaled_dot", "additive")
+    },
+}
+
+
+def dropouts(model):
+    """The dropouts that would do something, by name."""
+    modules = dict(model.named_modules())
+    return {name: each for name, each in modules.items() if isinstance(each, nn.Dropout) and each.p}
+
+
+def features(model, seed):
+    torch.manual_seed(seed)
+    source = pad([[4, 5, 6, 7, 8], [9, 10], [11, 12, 4]])
+    inputs = torch.tensor([[START, 4, 5, 6], [START, 7, 8, 16], [START, 9, 15, 3]])
+    return model.decoder(inputs, model.encode(source)).features
+
+
+@pytest.fixture(params=CASES)
+def case(request):
+    config, names = CASES[request.param]
+    torch.manual_seed(5)
+    return build_model(config, 13, 17), names
+
+
+@pytest.fixture(params=[torch.float32, torch.float64], ids=str)
+def built(request, case):
+    """By the kernels' ways and by torch's."""
+    model, names = case
+    return model.to(request.param), names
+
+
+def test_each_place_drops_in_training_and_none_afterwards(built):
+    model, names = built
+    found = dropouts(model)
+    assert found.keys() == set(names)
+    assert {each.p for each in found.values()} == {SHARE}
+    whole = features(model.eval(), seed=1).detach()
+    assert torch.equal(features(model, seed=2), whole)
+    model.train()
+    for name in names:
+        for other, dropout in found.items():
+            dropout.p = SHARE if other == name else 0.0
+        first, second = features(model, seed=1), features(model, seed=2)
+        assert not torch.allclose(first, whole), name
+        assert not torch.allclose(first, second), name
+        assert torch.equal(features(model, seed=1), first), name
+    for dropout in found.values():
+        dropout.p = 0.0
+    torch.testing.assert_close(features(model, seed=1).detach(), whole)
+
+
+@pytest.mark.parametrize("wiring", ["bahdanau", "luong", "plain"])
+def test_a_recurrent_decoder_drops_of_its_inputs_and_before_the_logits(wiring):
+    """Two places that one module serves."""
+    torch.manual_seed(6)
+    model = build_model(replace(RECURRENT, wiring=wiring), 13, 17).double()
+    whole = features(model, seed=1)
+    model.decoder.parts.dropout.p = SHARE
+    found = features(model, seed=1)
+    kept = found != 0
+    assert kept.double().mean() == pytest.approx(1 - SHARE, abs=0.1)
+    assert not torch.isclose(found * (1 - SHARE), whole)[kept].all()
