@@ -17,6 +17,7 @@ from regard.config import TransformerConfig
 from regard.pipeline.training import train
 from regard.pipeline.translator import Translator
 from regard.training.log import DevLine, Example, Validation
+from tests import needs
 from tests.pipeline.conftest import small
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -417,7 +418,7 @@ def test_plot_of_a_kind_that_a_model_has_not(capsys, run):
 
 
 def test_a_run_is_exported_and_what_cannot_be_is_said_in_a_line(capsys, run, tmp_path):
-    pytest.importorskip("onnx")
+    needs.export("onnx")
     status, out, _ = regard(capsys, "export", run, "--to", "onnx", "-o", tmp_path / "there")
     assert status == 0
     named = out.strip().removeprefix(f"{tmp_path / 'there'}: ").split(", ")

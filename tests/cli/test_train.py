@@ -196,7 +196,7 @@ def test_the_cursor_comes_back_after_an_error(monkeypatch):
 def test_the_hint_after_an_interruption_can_be_pasted(capsys, here, monkeypatch):
     data = pairs(here / "my pairs.tsv")
     monkeypatch.setattr("regard.cli.train.TrainingView", Interrupting)
-    given = (data, "--run", "a run", *SMALL, "--training.log-every", 1)
+    given = (data, "--run", "a run", *SMALL, "--training.epochs", 2, "--training.log-every", 1)
     status, out, _ = regard(capsys, *given)
     assert status == 130
     _, _, command = out.rpartition("go on with: ")

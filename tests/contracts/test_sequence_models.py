@@ -214,19 +214,26 @@ def test_every_search_finds_what_was_looked_at(model, source, expected):
     one = beam(model.decoder, memories, LIMITS, BeamSettings(1, 1, NoPenalty()), need_weights=True)
     assert [each.tokens for each in alone] == [best.tokens for (best,) in one]
     several = beam(model.decoder, memories, LIMITS, BeamSettings(5, 3), need_weights=True)
-    for row, first in enumerate(alone):
-        for hypothesis in (first, *one[row], *several[row]):
-            given = torch.tensor([hypothesis.tokens])
-            inputs = torch.cat([torch.tensor([[START]]), given[:, :-1]], dim=1)
-            (memory,) = model.encode(Tokens(source.ids[row : row + 1], source.mask[row : row + 1]))
-            mask = torch.ones_like(given, dtype=torch.bool)
-            read = forced(model.decoder, (memory,), inputs, given, mask, need_weights=True)
-            torch.testing.assert_close(
-                read.log_probabilities[0], torch.tensor(hypothesis.log_probabilities).double()
-            )
-            assert {each.kind for each in hypothesis.attention} == expected.keys() - {"encoder"}
-            for gathered in hypothesis.attention:
-                torch.testing.assert_close(gathered.weights, maps(read)[gathered.kind][0])
+    found = [
+        (row, each) for row, first in enumerate(alone) for each in (first, *one[row], *several[row])
+    ]
+    written = pad([each.tokens for _, each in found])
+    rows = torch.tensor([row for row, _ in found])
+    inputs = torch.nn.functional.pad(written.ids[:, :-1], (1, 0), value=START)
+    read_again = model.encode(Tokens(source.ids[rows], source.mask[rows]))
+    read = forced(model.decoder, read_again, inputs, written.ids, written.mask, need_weights=True)
+    for place, (_, hypothesis) in enumerate(found):
+        length = len(hypothesis.tokens)
+        torch.testing.assert_close(
+            read.log_probabilities[place, :length],
+            torch.tensor(hypothesis.log_probabilities).double(),
+        )
+        assert {each.kind for each in hypothesis.attention} == expected.keys() - {"encoder"}
+        for gathered in hypothesis.attention:
+            weights = maps(read)[gathered.kind][place, :, :, :length]
+            seen = length if gathered.kind == "decoder" else gathered.weights.size(-1)
+            torch.testing.assert_close(gathered.weights, weights[..., :seen])
+            assert weights[..., seen:].eq(0).all()
 
 
 @torch.no_grad()

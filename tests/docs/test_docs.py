@@ -29,6 +29,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests import needs
 from tests.docs.pages import ROOT, Block, blocks_of, name, pages
 
 READERS: dict[str, Callable[[str], object]] = {
@@ -78,7 +79,7 @@ def link_data(block: Block, folder: Path) -> None:
 
 def need_export(block: Block) -> None:
     if not all(importlib.util.find_spec(name) for name in ("ctranslate2", "onnx", "onnxruntime")):
-        pytest.skip(f"{block.place} and what follows need the extra `export`")
+        pytest.skip(f"{block.place} and what follows: {needs.EXPORT}")
 
 
 def run(block: Block, folder: Path, namespace: dict[str, object]) -> None:

@@ -7,24 +7,27 @@ import sys
 import numpy as np
 import pytest
 
+from regard.cli import main
 from regard.metrics.attention import diagonality, share_on_diagonal
 from regard.trace import Trace
 
 
-def regard(*arguments, text=None):
-    """Run the command as a person would; its output, and an error where it fails."""
-    return subprocess.run(
-        [sys.executable, "-m", "regard.cli.main", *map(str, arguments)],
-        input=text,
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
+def trained(*arguments):
+    """Train as a person would, in a process of its own."""
+    command = [sys.executable, "-m", "regard.cli.main", "train", *map(str, arguments)]
+    subprocess.run(command, capture_output=True, check=True)
+
+
+def regard(*arguments):
+    """Run another command in this process, which has torch at hand."""
+    assert main.run([*map(str, arguments)]) == 0
 
 
 def maps(run, traces):
     """The attention of some sources, without their end tokens."""
-    regard("translate", run, "--trace", traces, text="q a f m z b\nh u c k\nx e d o j t w\n")
+    sources = traces.with_name("sources.txt")
+    sources.write_text("q a f m z b\nh u c k\nx e d o j t w\n")
+    regard("translate", run, sources, "--trace", traces)
     for line in traces.read_text().splitlines():
         yield Trace.from_json(line).map("cross").weights.mean(axis=(0, 1))[:-1, :-1]
 
@@ -37,8 +40,8 @@ TRANSFORMER += ("--model.size", "64", "--model.feed-forward", "128")
 def test_the_attention_is_the_diagonal_that_the_task_has(task, model, tmp_path):
     run = tmp_path / task
     seed = str(np.random.default_rng().integers(1, 1000))
-    regard(
-        *("train", task, "--run", run, "--data.generated-size", "3000", "--training.epochs", "6"),
+    trained(
+        *(task, "--run", run, "--data.generated-size", "3000", "--training.epochs", "6"),
         *("--data.dev-size", "50", "--data.test-size", "100", "--training.seed", seed, *model),
     )
     regard("evaluate", run)
@@ -67,8 +70,8 @@ def test_unknown_words_are_copied_from_where_the_model_looks(tmp_path):
         lines.append(" ".join(words))
     data, run = tmp_path / "names.tsv", tmp_path / "names"
     data.write_text("".join(f"{line}\t{line}\n" for line in lines))
-    regard(
-        *("train", data, "--run", run, "--training.seed", seed, "--training.epochs", "12"),
+    trained(
+        *(data, "--run", run, "--training.seed", seed, "--training.epochs", "12"),
         *("--data.tokenizer", "spaces", "--data.min-count", "2", "--data.batch-tokens", "200"),
         *("--model.hidden", "32", "--model.embedding", "16", "--model.attention.size", "16"),
         *("--training.learning-rate", "0.01", "--training.metric", "exact_match"),

@@ -10,9 +10,10 @@ from regard.data.special import SPECIAL
 from regard.errors import UserError
 from regard.models.memory import first_and_last
 from regard.search import forced
+from tests import needs
 
-ctranslate2 = pytest.importorskip("ctranslate2")
-exporting = pytest.importorskip("regard.exporting.ctranslate2_transformer")
+ctranslate2 = needs.export("ctranslate2")
+exporting = needs.export("regard.exporting.ctranslate2_transformer")
 
 SOURCE = exporting.Vocabularies([*SPECIAL, *"abcdefghi"], [*SPECIAL, *"ABCDEFGHIJKLM"], True)
 SOURCES = [[4, 5, 6, 7, 2], [8, 2], [9, 10, 11, 4, 5, 6, 2]]

@@ -9,9 +9,10 @@ from regard.config import AttentionConfig, RecurrentConfig, TransformerConfig
 from regard.data.batch import pad
 from regard.errors import UserError
 from regard.models.memory import first_and_last
+from tests import needs
 
-onnxruntime = pytest.importorskip("onnxruntime")
-export_recurrent = pytest.importorskip("regard.exporting.onnx_recurrent").export_recurrent
+onnxruntime = needs.export("onnxruntime")
+export_recurrent = needs.export("regard.exporting.onnx_recurrent").export_recurrent
 
 SOURCES = [[4, 5, 6, 7, 8, 2], [9, 10, 2], [11, 2]]
 NUM_SOURCE, NUM_TARGET = 13, 17

@@ -13,6 +13,7 @@ from regard.errors import UserError
 from regard.pipeline import exporting
 from regard.pipeline.training import train
 from regard.pipeline.translator import load
+from tests import needs
 from tests.pipeline.conftest import small
 
 tokenizers = pytest.importorskip("tokenizers")
@@ -46,7 +47,7 @@ def sources_of(run):
 @pytest.mark.parametrize("beam", [1, 5])
 @pytest.mark.parametrize("length_penalty", ["average", 0.0])
 def test_ctranslate2_writes_the_same_texts(transformer, tmp_path, beam, length_penalty):
-    ctranslate2 = pytest.importorskip("ctranslate2")
+    ctranslate2 = needs.export("ctranslate2")
     translator, texts = load(transformer), sources_of(transformer)
     search = SearchConfig(beam=beam, length_penalty=length_penalty, max_length=40)
     ours = translator.translate(texts, search=search, attention=False)
@@ -62,8 +63,8 @@ def test_ctranslate2_writes_the_same_texts(transformer, tmp_path, beam, length_p
 
 
 def test_onnxruntime_writes_the_same_texts(run, tmp_path):
-    onnxruntime = pytest.importorskip("onnxruntime")
-    pytest.importorskip("onnx")
+    onnxruntime = needs.export("onnxruntime")
+    needs.export("onnx")
     exporting.export(run, "onnx", tmp_path / "there")
     about, source, target = read(tmp_path / "there")
     encoder, decoder = (
@@ -98,7 +99,7 @@ def test_onnxruntime_writes_the_same_texts(run, tmp_path):
 
 
 def test_what_is_in_the_way_stays(run, tmp_path):
-    pytest.importorskip("onnx")
+    needs.export("onnx")
     (tmp_path / "mine.txt").write_text("mine")
     with pytest.raises(UserError, match="holds something already"):
         exporting.export(run, "onnx", tmp_path)
@@ -106,7 +107,7 @@ def test_what_is_in_the_way_stays(run, tmp_path):
 
 
 def test_nothing_is_left_of_what_failed(transformer, tmp_path):
-    pytest.importorskip("onnx")
+    needs.export("onnx")
     with pytest.raises(UserError, match="--to ctranslate2"):
         exporting.export(transformer, "onnx", tmp_path / "there")
     assert not any(tmp_path.iterdir())
@@ -122,7 +123,7 @@ def test_a_missing_library_says_what_to_install(run, tmp_path, monkeypatch):
 
 
 def test_a_model_that_never_ends_its_texts_is_refused(tmp_path):
-    pytest.importorskip("ctranslate2")
+    needs.export("ctranslate2")
     experiment = small(epochs=1)
     model = TransformerConfig(size=8, heads=1, layers=1, feed_forward=8)
     data = replace(experiment.data, target_end=False)
@@ -132,7 +133,7 @@ def test_a_model_that_never_ends_its_texts_is_refused(tmp_path):
 
 
 def test_attention_that_has_no_form_there_is_named(tmp_path):
-    pytest.importorskip("ctranslate2")
+    needs.export("ctranslate2")
     model = TransformerConfig(
         size=8, heads=1, layers=1, feed_forward=8, attention=AttentionConfig(size=5)
     )

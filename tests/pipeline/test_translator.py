@@ -96,9 +96,9 @@ PAIRS = [("a b c", "x"), ("z", "q r s"), ("a " * 301, "b " * 211), ("q", "a b"),
 
 @pytest.mark.parametrize("attention", [True, False])
 def test_the_same_score_whatever_is_scored_beside_it(translator, attention):
+    every_alone = [translator.score([pair])[0] for pair in PAIRS]
     together = translator.score(PAIRS * 17, attention=attention)
-    for pair, found in zip(PAIRS * 17, together, strict=True):
-        (alone,) = translator.score([pair])
+    for pair, alone, found in zip(PAIRS * 17, every_alone * 17, together, strict=True):
         assert (found.source, found.text) == pair
         assert found.score == pytest.approx(alone.score, rel=1e-4)
         assert len(found.trace.steps) == len(alone.trace.steps)

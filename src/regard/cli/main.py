@@ -9,6 +9,7 @@ import sys
 from regard import __version__
 from regard.allocator import keep_freed_memory
 from regard.cli.output import drop_output
+from regard.cli.typed import is_text
 from regard.errors import UserError
 
 COMMANDS = {
@@ -72,11 +73,8 @@ def _in_words(error: OSError | UnicodeError) -> str:
     """One line of what the machine refused, where no command knew better."""
     if isinstance(error, UnicodeEncodeError):
         letters = ascii(error.object[error.start : error.end])
-        remedy = (
-            "what was typed has to be UTF-8"
-            if any("\ud800" <= letter <= "\udfff" for letter in error.object)
-            else "set PYTHONIOENCODING=utf8"
-        )
+        typed = not is_text(error.object)
+        remedy = "what was typed has to be UTF-8" if typed else "set PYTHONIOENCODING=utf8"
         return f"cannot write {letters} in {error.encoding}: {remedy}"
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename or 'the output'}: {error.strerror.lower()}"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import tyro
 
 from regard.cli import show
+from regard.cli.typed import is_text
 from regard.errors import UserError
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def run(arguments: list[str]) -> None:
         show.check_picture(options.output)
         _check_whole(options, options.output)
     for text in (options.text, options.target or ""):
-        if any("\ud800" <= letter <= "\udfff" for letter in text):
+        if not is_text(text):
             raise UserError(f"{text!a} is not UTF-8: give the text in that encoding")
     from regard.pipeline.translator import Translator
 
