@@ -2,9 +2,24 @@
 
 import signal
 
+import pytest
 from jaxtyping import install_import_hook
 
 install_import_hook("regard", "beartype.beartype")
 
 # What a shell starts in the background ignores Ctrl-C, and so would the tests of interruption.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(params={"baseline": 4, "AVX2": 8, "AVX-512": 16}.items(), ids=lambda item: item[0])
+def instruction_set(request):
+    """The kernels, by each set of instructions that this CPU has."""
+    from regard import kernels  # after the hook
+
+    if not kernels.available():
+        pytest.skip("the kernels were not compiled")
+    best, (name, wanted) = kernels.lanes(), request.param
+    if kernels.lanes(wanted) != wanted:
+        pytest.skip(f"this CPU has no {name}")
+    yield
+    kernels.lanes(best)

@@ -12,15 +12,6 @@ from regard.attention.masks import CAUSAL, causal
 pytestmark = pytest.mark.skipif(not kernels.available(), reason="the kernels were not compiled")
 
 
-@pytest.fixture(params=["BASELINE", "AVX2", "AVX512"])
-def instruction_set(request):
-    best, wanted = kernels.lanes(), {"BASELINE": 4, "AVX2": 8, "AVX512": 16}[request.param]
-    if kernels.lanes(wanted) != wanted:
-        pytest.skip(f"this CPU has no {request.param}")
-    yield
-    kernels.lanes(best)
-
-
 def plain(queries, keys, values, mask, scale):
     """softmax(scale q k) v, and zeros where nothing is seen."""
     scores = scale * queries @ keys.mT

@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-from regard import kernels
 from regard.layers import cells, native_cells
 from regard.layers.cells import NUM_GATES, NUM_KEPT, CellState, Step, StepBack
 from regard.layers.recurrent import STEPS
@@ -101,17 +100,6 @@ def test_a_row_that_is_no_position_keeps_its_state_and_hands_its_gradient_on(kin
     if cell is not None:
         torch.testing.assert_close(back.cell[1], cell[1])
         torch.testing.assert_close(at.new.cell[1], last.cell[1])
-
-
-@pytest.fixture(params=["BASELINE", "AVX2", "AVX512"])
-def instruction_set(request):
-    if not kernels.available():
-        pytest.skip("the kernels were not compiled")
-    best, wanted = kernels.lanes(), {"BASELINE": 4, "AVX2": 8, "AVX512": 16}[request.param]
-    if kernels.lanes(wanted) != wanted:
-        pytest.skip(f"this CPU has no {request.param}")
-    yield
-    kernels.lanes(best)
 
 
 @pytest.mark.parametrize(("kind", "masked"), WEIGHTED)

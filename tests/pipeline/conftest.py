@@ -35,6 +35,12 @@ def small(**training):
     )
 
 
+def smaller(**training):
+    """The same of fewer pairs, for tests that train several times."""
+    experiment = small(**training)
+    return replace(experiment, data=replace(experiment.data, generated_size=130))
+
+
 @pytest.fixture(scope="session")
 def run(tmp_path_factory):
     """The folder of a trained run."""

@@ -21,7 +21,7 @@ from regard.pipeline.training import train
 from regard.pipeline.translator import Translator
 from regard.training.loss import CrossEntropy
 from regard.training.weights import save_weights
-from tests.pipeline.conftest import small
+from tests.pipeline.conftest import small, smaller
 
 ATTENTION = AttentionConfig(size=3)
 RECURRENT = RecurrentConfig(hidden=7, embedding=7, attention=ATTENTION)
@@ -210,7 +210,7 @@ def test_parts_that_there_are_not_are_refused_by_name():
 
 
 def begun(run, **training):
-    experiment = small(seed=3, **training)
+    experiment = smaller(seed=3, **training)
     data = replace(experiment.data, generated="reverse", tokenizers_path=run)
     return replace(experiment, data=data, training=replace(experiment.training, initial_run=run))
 
@@ -229,11 +229,11 @@ def test_it_goes_on_as_the_same_run_without_the_one_that_it_began_with(run, tmp_
     first = tmp_path / "first"
     shutil.copytree(run, first)
     how = dict(freeze=("encoder.embedding", "decoder.parts"), teacher_forcing=0.5)
-    train(begun(first, epochs=3, **how), tmp_path / "whole")
+    train(begun(first, epochs=2, **how), tmp_path / "whole")
     train(begun(first, epochs=1, **how), tmp_path / "parts")
     shutil.rmtree(first)
     plans = []
-    longer = begun(first, epochs=3, **how)
+    longer = begun(first, epochs=2, **how)
     train(longer, tmp_path / "parts", resume=True, begin=plans.append)
     whole, parts, old = (
         load_file(path / "model.safetensors")
@@ -247,6 +247,6 @@ def test_it_goes_on_as_the_same_run_without_the_one_that_it_began_with(run, tmp_
     frozen = sum(weights.size for name, weights in old.items() if name.startswith(how["freeze"]))
     assert plans[0].num_frozen == frozen
     assert Translator.load(tmp_path / "parts").translate("a b").text is not None
-    other = begun(first, epochs=3, **{**how, "freeze": ("encoder",)})
+    other = begun(first, epochs=2, **{**how, "freeze": ("encoder",)})
     with pytest.raises(UserError, match=r"training.freeze was"):
         train(other, tmp_path / "parts", resume=True)

@@ -24,7 +24,7 @@ from regard.training import (
     TeacherForcing,
     TrainingSettings,
 )
-from tests.pipeline.conftest import small
+from tests.pipeline.conftest import small, smaller
 
 
 def test_a_run_holds_all_that_a_model_needs(run):
@@ -56,9 +56,9 @@ def test_a_moved_run_translates_the_same(run, tmp_path):
 
 def test_resuming_gives_the_weights_of_an_unbroken_run(tmp_path):
     whole, parts = tmp_path / "whole", tmp_path / "parts"
-    train(small(epochs=3, teacher_forcing=0.5), whole)
-    train(small(epochs=1, teacher_forcing=0.5), parts)
-    train(small(epochs=3, teacher_forcing=0.5), parts, resume=True)
+    train(smaller(epochs=2, teacher_forcing=0.5), whole)
+    train(smaller(epochs=1, teacher_forcing=0.5), parts)
+    train(smaller(epochs=2, teacher_forcing=0.5), parts, resume=True)
     expected = load_file(RunFolder(whole).model)
     found = load_file(RunFolder(parts).model)
     assert expected.keys() == found.keys()

@@ -4,22 +4,8 @@ import pytest
 import torch
 from hypothesis import given, settings, strategies
 
-from regard import kernels
 from regard.search import candidates
 from regard.search.candidates import best, log_probabilities
-
-SETS = {"baseline": 4, "AVX2": 8, "AVX512": 16}
-
-
-@pytest.fixture(params=SETS)
-def instruction_set(request):
-    if not kernels.available():
-        pytest.skip("the kernels were not compiled")
-    before, wanted = kernels.lanes(), SETS[request.param]
-    if kernels.lanes(wanted) != wanted:
-        pytest.skip(f"this CPU has no {request.param}")
-    yield
-    kernels.lanes(before)
 
 
 def every_sum(logits, totals, closed):
