@@ -108,7 +108,8 @@ void check(const Case& c, Random& random) {
       through[j] = double(scale) * weights[j] * (grads[j] - whole);
   }
   const Index rows = c.batch * c.target;
-  must_run(regard_additive_through_softmax(weights.data(), grads.data(), scale, rows, c.source, THREADS));
+  must_run(regard_additive_through_softmax(weights.data(), grads.data(), scale, rows, c.source,
+                                           THREADS));
   compare("gradients through softmax", grads, through, ROUNDED);
 }
 

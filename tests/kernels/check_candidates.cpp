@@ -28,8 +28,9 @@ std::vector<double> logs_of(const Case& c, const Number* logits, const std::vect
 
 template <typename Number>
 void check(const Case& c, Random& random) {
-  std::vector<Number> logits = drawn<Number>(random, c.sentences * c.hypotheses * c.words, c.equal ? 0 : 3);
-  std::vector<float> totals = drawn<float>(random, c.sentences * c.hypotheses, c.equal ? 0 : 1);
+  const Index rows = c.sentences * c.hypotheses;
+  std::vector<Number> logits = drawn<Number>(random, rows * c.words, c.equal ? 0 : 3);
+  std::vector<float> totals = drawn<float>(random, rows, c.equal ? 0 : 1);
   if (c.dead)
     for (Index i = 0; i < c.sentences; ++i) totals[i * c.hypotheses] = -INFINITY;
   std::vector<Index> closed(c.num_closed);
@@ -37,9 +38,9 @@ void check(const Case& c, Random& random) {
 
   std::vector<float> sums = unknown<float>(c.sentences * c.count), logs = sums;
   std::vector<Index> parents(sums.size(), -1), tokens(sums.size(), -1);
-  const Candidates candidates{c.sentences, c.hypotheses, c.words, c.count, c.num_closed, IS_BRAIN<Number>,
-                              THREADS, logits.data(), totals.data(), closed.data(), sums.data(),
-                              logs.data(), parents.data(), tokens.data()};
+  const Candidates candidates{c.sentences, c.hypotheses, c.words, c.count, c.num_closed,
+                              IS_BRAIN<Number>, THREADS, logits.data(), totals.data(), closed.data(),
+                              sums.data(), logs.data(), parents.data(), tokens.data()};
   must_run(regard_candidates(&candidates));
 
   std::vector<double> best, of_chosen, log_of_chosen;
@@ -78,7 +79,8 @@ int check_candidates(Random& random) {
   for (Index words : ODD_SIZES)
     for (int options = 0; options < 8; ++options) {
       const bool equal = options & 1, dead = options & 2, closed = options & 4;
-      cases.push_back({3, 5, words, std::min<Index>(7, 5 * words), closed ? (words + 2) / 3 : 0, equal, dead});
+      const Index count = std::min<Index>(7, 5 * words), num_closed = closed ? (words + 2) / 3 : 0;
+      cases.push_back({3, 5, words, count, num_closed, equal, dead});
       cases.push_back({2, 1, words, 1, closed ? words / 3 : 0, equal, false});
     }
   for (const Case& each : cases) check<float>(each, random), check<Brain>(each, random);

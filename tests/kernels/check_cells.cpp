@@ -108,8 +108,9 @@ void check(const Case& c, Random& random) {
   std::vector<Number> of_input = unknown<Number>(c.rows * gates), of_recurrent = of_input;
   const CellBack back{c.kind, c.rows, c.size, IS_BRAIN<Number>, THREADS,
                       c.outside ? above.data() : nullptr, above_row, c.later ? around.data() : nullptr,
-                      passed.data(), grad_cell.data(), arrays.last_hidden.data(), arrays.last_cell.data(),
-                      hidden.data(), cell.data(), kept.data(), c.masked ? mask.data() : nullptr, 2,
+                      passed.data(), grad_cell.data(), arrays.last_hidden.data(),
+                      arrays.last_cell.data(), hidden.data(), cell.data(), kept.data(),
+                      c.masked ? mask.data() : nullptr, 2,
                       of_input.data(), c.kind == GRU ? of_recurrent.data() : of_input.data()};
   must_run(regard_cell_back(&back));
 

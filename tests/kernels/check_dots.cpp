@@ -2,6 +2,8 @@
 // precision. The noise of its weights is what dropout does with ones.
 #include "checks.hpp"
 
+#include <algorithm>
+
 namespace {
 
 enum Sight { ALL, CAUSAL, ONE_MASK, MASKS };  // a mask for every sentence, or for every query as well
@@ -79,7 +81,8 @@ struct Attention {
       : c(c), queries(c.batch, c.heads, c.target, c.size), keys(c.batch, c.heads, c.source, c.size),
         values(c.batch, c.heads, c.source, c.value_size),
         context(c.batch, c.heads, c.target, c.value_size), above(context), grad_queries(queries),
-        grad_keys(keys), grad_values(values), mask(c.batch * (c.sight == MASKS ? c.target : 1) * c.source),
+        grad_keys(keys), grad_values(values),
+        mask(c.batch * (c.sight == MASKS ? c.target : 1) * c.source),
         weights(unknown<float>(c.trained ? c.batch * c.heads * c.target * c.source : 0)) {
     for (auto* each : {&queries, &keys, &values, &above}) each->draw(random);
     for (std::size_t i = 0; i < mask.size(); ++i)  // some see nothing
@@ -128,7 +131,8 @@ void check(const Case& c, Random& random) {
   const std::vector<double> noise = problem.noise();
   std::vector<double> right_weights;
   Right right_context(c.batch, c.heads, c.target, c.value_size);
-  Right right_queries(c.batch, c.heads, c.target, c.size), right_keys(c.batch, c.heads, c.source, c.size);
+  Right right_queries(c.batch, c.heads, c.target, c.size);
+  Right right_keys(c.batch, c.heads, c.source, c.size);
   Right right_values(c.batch, c.heads, c.source, c.value_size);
   for (Index b = 0; b < c.batch; ++b)
     for (Index h = 0; h < c.heads; ++h)
@@ -168,8 +172,8 @@ void check(const Case& c, Random& random) {
   dots.context = above.strided();
   must_run(regard_attend(&dots, 1));
   const double tolerance = 4 * NEAR<Number>;  // sums of some dozen products
-  compare("gradients of queries of dot products", grad_queries.dense(), right_queries.numbers, tolerance);
-  compare("gradients of keys of dot products", grad_keys.dense(), right_keys.numbers, tolerance);
+  compare("gradients of queries", grad_queries.dense(), right_queries.numbers, tolerance);
+  compare("gradients of keys", grad_keys.dense(), right_keys.numbers, tolerance);
   compare("gradients of values", grad_values.dense(), right_values.numbers, tolerance);
   for (auto* each : {&grad_queries, &grad_keys, &grad_values}) each->must_keep_to_its_own();
 }
