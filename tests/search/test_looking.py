@@ -1,14 +1,20 @@
 """Attention gathered along paths, against a loop over every number."""
 
 import math
+from typing import NamedTuple
 
 import pytest
 import torch
 
 from regard.models.contracts import AttentionBlock
-from regard.search.looking import Asked, gather
+from regard.search.looking import gather
 
 LAYERS, HEADS, SOURCE = 2, 3, 5
+
+
+class Asked(NamedTuple):
+    row: int
+    parent: int
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])

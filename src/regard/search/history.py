@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import torch
 
 from regard.search.hypothesis import Hypothesis, HypothesisAttention, Lattice
-from regard.search.looking import Asked, Blocks, gather
+from regard.search.looking import Blocks, gather
 from regard.shapes import Float, Int, Tensor
 
 NOBODY = -1
@@ -77,8 +77,7 @@ class History:
                     raise ImpossibleError(where, f"it has {value}")
         maps: list[tuple[HypothesisAttention, ...]] = [()] * len(paths)
         if looked:
-            asked = [[Asked(each.row, each.parent) for each in path] for path in paths]
-            maps = gather(looked, asked)
+            maps = gather(looked, paths)
         return [self._hypothesis(*found) for found in zip(ends, paths, maps, strict=True)]
 
     def _hypothesis(

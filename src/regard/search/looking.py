@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
 
@@ -15,12 +15,15 @@ from regard.shapes import Float, Int, Tensor
 Blocks = tuple[AttentionBlock, ...]
 
 
-class Asked(NamedTuple):
+@runtime_checkable
+class Asked(Protocol):
     """Which question of a step was a hypothesis's: its sentence's row, and the place there of the
     hypothesis that it continues."""
 
-    row: int
-    parent: int
+    @property
+    def row(self) -> int: ...
+    @property
+    def parent(self) -> int: ...
 
 
 def gather(
@@ -50,7 +53,8 @@ class _Picked(NamedTuple):
         lengths = [len(path) for path in paths]
         counts = [sum(length > step for length in lengths) for step in range(lengths[0])]
         asked = [path[step] for step, count in enumerate(counts) for path in paths[:count]]
-        rows, parents = torch.tensor(asked, device=device).T.contiguous()
+        numbers = [each.row for each in asked], [each.parent for each in asked]
+        rows, parents = torch.tensor(numbers, device=device)
         return cls(lengths, list(zip(rows.split(counts), parents.split(counts), strict=True)))
 
     def maps(self, blocks: Sequence[AttentionBlock]) -> Iterator[HypothesisAttention]:
