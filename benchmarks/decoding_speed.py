@@ -6,7 +6,7 @@ and CTranslate2.
 Everybody translates Multi30k's test of 2016 in exactly 15 steps, so that the speed depends on no
 model's taste for long sentences; the weights may then be those that training starts from.
 Contestants take turns on one core; loading a model is not timed. Ours also says what it costs to
-ask for the attention.
+ask for the attention, and to take it, of every kind, layer and head.
 """
 
 import argparse

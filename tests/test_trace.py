@@ -114,7 +114,7 @@ def test_maps_are_found_by_kind() -> None:
     assert trace.map().weights.shape == (2, 3, 5, 7)
     assert trace.map("encoder").weights.shape == (1, 2, 7, 7)
     bare = Trace(sequence(2), sequence(3), (AttentionMap("cross", weights(1, 1, 3, 2)),))
-    with pytest.raises(ValueError, match="no attention of kind 'decoder'; it has: cross"):
+    with pytest.raises(ValueError, match="no attention of kind 'decoder', only: cross"):
         bare.map("decoder")
 
 

@@ -111,7 +111,8 @@ def make_run(task: Task) -> Path:
 
 
 def decoder(task: Task) -> contestant.Prepare:
-    """Texts in and texts out: cutting them is timed too."""
+    """Texts in and texts out: cutting them is timed too. Attention that is asked for is taken: of
+    every kind, layer and head."""
     import regard
     from regard.config import SearchConfig
 
@@ -125,12 +126,15 @@ def decoder(task: Task) -> contestant.Prepare:
             max_length=asked["tokens"],
             precision=task.precision,
         )
-        given = texts[: asked["sentences"]]
+        given, attention = texts[: asked["sentences"]], asked.get("attention", False)
         parts = [[each] for each in given] if asked["batch"] == 1 else [given]
 
         def decode() -> int:
             for part in parts:
-                translator.translate(part, search=search, attention=asked.get("attention", False))
+                found = translator.translate(part, search=search, attention=attention)
+                looked = sum(len(each.maps) for each in found)
+                if bool(looked) != attention:
+                    raise ValueError(f"attention was {attention}, but {looked} maps came")
             return asked["tokens"] * len(given)
 
         return decode

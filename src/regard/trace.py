@@ -118,6 +118,15 @@ def _same(one: np.ndarray | None, other: np.ndarray | None) -> bool:
     return np.array_equal(one, other)
 
 
+def of_kind(maps: tuple[AttentionMap, ...], kind: MapKind) -> tuple[AttentionMap, ...]:
+    """Those of this kind, in their order; ValueError where there is none."""
+    found = tuple(each for each in maps if each.kind == kind)
+    if not found:
+        there = ", ".join(each.kind for each in maps) or "none at all"
+        raise ValueError(f"there is no attention of kind {kind!r}, only: {there}")
+    return found
+
+
 @dataclass(frozen=True)
 class Step:
     """One token as it was chosen. Probabilities are natural logarithms, entropy is in nats; `top`
@@ -183,11 +192,7 @@ class Trace:
 
     def maps(self, kind: MapKind = "cross") -> tuple[AttentionMap, ...]:
         """The maps of this kind, one for each model that wrote; ValueError where there is none."""
-        found = tuple(each for each in self.attention if each.kind == kind)
-        if not found:
-            there = ", ".join(each.kind for each in self.attention) or "none at all"
-            raise ValueError(f"this trace has no attention of kind {kind!r}; it has: {there}")
-        return found
+        return of_kind(self.attention, kind)
 
     def down(self, kind: MapKind) -> Sequence:
         """The sequence that looks, in a map of this kind."""

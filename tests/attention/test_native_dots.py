@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from regard import kernels
-from regard.attention import native_dots
+from regard.attention import Attention, ScaledDot, Softmax, native_dots
 from regard.attention.masks import CAUSAL, causal
 
 pytestmark = pytest.mark.skipif(not kernels.available(), reason="the kernels were not compiled")
@@ -169,6 +169,29 @@ def test_few_queries_that_need_no_gradient_find_the_same(
     mask = torch.rand(2, 1, target, source) > 0.4 if masked else None
     rounded = [x.to(dtype) for x in given]
     found = native_dots.attend(*rounded, mask, 0.3, 0.0)
-    expected = plain(*(x.double() for x in rounded), mask, 0.3)
+    precise = [x.double() for x in rounded]
+    expected = plain(*precise, mask, 0.3)
     exact = dict(rtol=1e-5, atol=1e-5) if dtype == torch.float32 else dict(rtol=1e-2, atol=1e-2)
     torch.testing.assert_close(found.double(), expected, **exact)
+    context, weights, scores = native_dots.look(*rounded, mask, 0.3)
+    assert torch.equal(context, found)
+    identity = torch.eye(source, dtype=torch.float64).expand(2, 3, -1, -1)
+    exact = dict(rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(weights.double(), plain(*precise[:2], identity, mask, 0.3), **exact)
+    torch.testing.assert_close(scores.double(), 0.3 * precise[0] @ precise[1].mT, **exact)
+
+
+@pytest.mark.parametrize("target", [3, 17])
+@pytest.mark.parametrize("temperature", [1.0, 0.7])
+def test_attention_shows_what_the_kernel_saw(monkeypatch, target, temperature):
+    """Scores are those before temperature and mask, as the formula gives them."""
+    torch.manual_seed(5)
+    queries, keys, values = (torch.randn(2, 3, n, 5) for n in (target, 7, 7))
+    mask = torch.rand(2, 1, target, 7) > 0.4
+    attention = Attention(ScaledDot(), Softmax(temperature))
+    formula = attention(queries, keys, values, mask, need_weights=True)
+    monkeypatch.setattr(attention.score, "forward", None)  # nobody may ask it
+    with torch.inference_mode():
+        shown = attention(queries, keys, values, mask, need_weights=True)
+    for name in ("context", "weights", "scores"):
+        torch.testing.assert_close(getattr(shown, name), getattr(formula, name))

@@ -74,7 +74,7 @@ struct Attention {
   Case c;
   Vectors<Number> queries, keys, values, context, above, grad_queries, grad_keys, grad_values;
   std::vector<std::uint8_t> mask;
-  std::vector<float> weights;
+  std::vector<float> weights, scores;
   Dots dots;
 
   Attention(const Case& c, Random& random)
@@ -83,7 +83,8 @@ struct Attention {
         context(c.batch, c.heads, c.target, c.value_size), above(context), grad_queries(queries),
         grad_keys(keys), grad_values(values),
         mask(c.batch * (c.sight == MASKS ? c.target : 1) * c.source),
-        weights(unknown<float>(c.trained ? c.batch * c.heads * c.target * c.source : 0)) {
+        weights(unknown<float>(c.trained ? c.batch * c.heads * c.target * c.source : 0)),
+        scores(weights) {
     for (auto* each : {&queries, &keys, &values, &above}) each->draw(random);
     for (std::size_t i = 0; i < mask.size(); ++i)  // some see nothing
       mask[i] = i >= std::size_t(c.source) && random() % 3 != 0;
@@ -93,7 +94,8 @@ struct Attention {
             c.sight == CAUSAL, THREADS, queries.strided(), keys.strided(), values.strided(),
             context.strided(), grad_queries.strided(), grad_keys.strided(), grad_values.strided(),
             masked ? mask.data() : nullptr, mask_row ? c.target * mask_row : c.source, mask_row,
-            c.trained ? weights.data() : nullptr, 0x123456789abcdefu, c.keep, 0.7f};
+            c.trained ? weights.data() : nullptr, c.trained ? scores.data() : nullptr,
+            0x123456789abcdefu, c.keep, 0.7f};
   }
 
   bool seen(Index b, Index i, Index j) const {
@@ -127,9 +129,9 @@ template <typename Number>
 void check(const Case& c, Random& random) {
   Attention<Number> problem(c, random);
   auto& [_, queries, keys, values, context, above, grad_queries, grad_keys, grad_values, mask, weights,
-         dots] = problem;
+         shown, dots] = problem;
   const std::vector<double> noise = problem.noise();
-  std::vector<double> right_weights;
+  std::vector<double> right_weights, right_scores;
   Right right_context(c.batch, c.heads, c.target, c.value_size);
   Right right_queries(c.batch, c.heads, c.target, c.size);
   Right right_keys(c.batch, c.heads, c.source, c.size);
@@ -139,10 +141,11 @@ void check(const Case& c, Random& random) {
       for (Index i = 0; i < c.target; ++i) {
         std::vector<double> scores(c.source, -INFINITY), grads(c.source);
         for (Index j = 0; j < c.source; ++j) {
-          if (!problem.seen(b, i, j)) continue;
-          scores[j] = 0;
+          double score = 0;
           for (Index d = 0; d < c.size; ++d)
-            scores[j] += double(dots.scale) * queries(b, h, i, d) * keys(b, h, j, d);
+            score += double(dots.scale) * queries(b, h, i, d) * keys(b, h, j, d);
+          right_scores.push_back(score);
+          if (problem.seen(b, i, j)) scores[j] = score;
         }
         const std::vector<double> row = softmax(scores);
         const double* factors = noise.data() + ((b * c.heads + h) * c.target + i) * c.source;
@@ -169,6 +172,7 @@ void check(const Case& c, Random& random) {
   context.must_keep_to_its_own();
   if (!c.trained) return;
   compare("weights of dot products", weights, right_weights);
+  compare("scores of dot products", shown, right_scores);
   dots.context = above.strided();
   must_run(regard_attend(&dots, 1));
   const double tolerance = 4 * NEAR<Number>;  // sums of some dozen products

@@ -1,6 +1,7 @@
 """Texts in, texts out: as many, in their order, the same whatever stands beside them."""
 
 import math
+import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -81,6 +82,57 @@ def test_scores_of_what_was_found_are_those_of_the_search(translator):
         (scored,) = translator.score([(each.source, each.text)])
         assert scored.score == pytest.approx(each.score, abs=1e-4)
         np.testing.assert_allclose(scored.attention, each.attention, atol=1e-5)
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize(("width", "num_best"), [(1, 1), (3, 2)])
+@pytest.mark.parametrize("family", ["run", "transformer"])
+def test_asking_for_attention_changes_no_text(family, width, num_best, precision, request):
+    """And the weights of a search in bfloat16 are as exact as others."""
+    translator = Translator.load(request.getfixturevalue(family))
+    search = SearchConfig(beam=width, max_length=9, precision=precision)
+    plain = translator.translate(TEXTS, search=search, num_best=num_best, attention=False)
+    looked = translator.translate(TEXTS, search=search, num_best=num_best)
+    for one, other in zip(plain, looked, strict=True):
+        texts = ([each.text, *(rest.text for rest in each.alternatives)] for each in (one, other))
+        assert len({tuple(each) for each in texts}) == 1
+        assert other.score == pytest.approx(one.score, abs=1e-4)
+        assert one.maps == ()
+        for each in other.maps:
+            assert each.weights.dtype == np.float32
+            np.testing.assert_allclose(each.weights.sum(axis=3), 1, atol=1e-5)
+
+
+def test_a_model_reads_again_for_what_is_asked_beyond_the_attention(run, monkeypatch):
+    reads = []
+    translator = Translator.load(run)
+    read = translator._tracer._read
+
+    def watched(written, **how):
+        reads.append([each.text for each in written])
+        return read(written, **how)
+
+    monkeypatch.setattr(translator._tracer, "_read", watched)
+    found = translator.translate(["a b c", "z"], search=SearchConfig(beam=2, max_length=9))
+    for each in found:
+        np.testing.assert_array_equal(each.attention, each.maps[0].weights)
+    assert not reads
+    first, second = (each.trace for each in found)
+    assert reads == [["z", "a b c"]]  # sorted by length, in one batch
+    assert first.attention == found[0].maps
+    assert len(second.lattice.tokens) >= len(second.steps)
+
+
+def test_a_translation_is_copied_without_its_model(translator):
+    found = translator.translate("a b c", search=SearchConfig(beam=3, max_length=9), num_best=2)
+    written = pickle.dumps(found)
+    assert b"torch" not in written
+    for one, other in zip(
+        (found, *found.alternatives),
+        (again := pickle.loads(written), *again.alternatives),
+        strict=True,
+    ):
+        assert (one, one.trace, one.maps) == (other, other.trace, other.maps)
 
 
 def test_a_more_probable_target_scores_higher(translator):
@@ -226,9 +278,9 @@ def test_a_lexicon_that_nothing_looks_into_is_refused(run, tmp_path):
 def test_beams_that_do_not_stop_early_are_asked_for_by_name(run, monkeypatch):
     seen = []
 
-    def watched(decoder, memories, limits, settings):
+    def watched(decoder, memories, limits, settings, **how):
         seen.append(settings.early_stopping)
-        return beam(decoder, memories, limits, settings)
+        return beam(decoder, memories, limits, settings, **how)
 
     monkeypatch.setattr("regard.pipeline.translator.beam_search", watched)
     for early in (True, False):

@@ -34,7 +34,8 @@ def traced(source, text, target, tokens, rows, end=True):
 def replaced(source, text, target, tokens, rows, lexicon=None, **how):
     replacement = UnknownReplacement(Tokenizers(source, target), lexicon or {})
     assert replacement.is_needed(tokens)
-    return replacement.text(tokens, traced(source, text, target, tokens, rows, **how))
+    seen = traced(source, text, target, tokens, rows, **how)
+    return replacement.text(tokens, seen.source, seen.attention)
 
 
 ENGLISH = tokenizer("words", "the cat sat on the mat .")
@@ -92,9 +93,8 @@ def test_attended_is_the_mean_of_the_last_layers_heads_over_all_models():
     first = np.array([[[[1.0, 0.0]], [[1.0, 0.0]]], [[[0.2, 0.8]], [[0.4, 0.6]]]])
     other = np.array([[[[0.9, 0.1]]]])
     own = AttentionMap("decoder", np.ones((1, 1, 1, 1)))
-    source, target = Sequence("a b", ("a", "b"), (0, 1)), Sequence("x", ("x",), (0,))
     maps = (AttentionMap("cross", first), own, AttentionMap("cross", other))
-    np.testing.assert_allclose(attended(Trace(source, target, maps)), [[0.6, 0.4]], rtol=1e-6)
+    np.testing.assert_allclose(attended(maps), [[0.6, 0.4]], rtol=1e-6)
 
 
 def test_a_lexicon_is_read_and_read_anew_where_it_changed(tmp_path):

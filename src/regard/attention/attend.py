@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+import torch
 from torch import nn
 
-from regard.attention.fused_additive import additive_attention
+from regard.attention import native_dots
+from regard.attention.fused_additive import AdditiveKeys, additive_attention, additive_scores
 from regard.attention.fused_dot import dot_scale, fused_dot
 from regard.attention.masks import Causal, formed
 from regard.attention.normalisers import Normaliser, Softmax
@@ -25,9 +27,9 @@ class Attended:
     nothing, so it is the one that came in."""
 
     context: Float[Tensor, "*batch target value"]
-    weights: Float[Tensor, "*batch target source"] | None
-    scores: Float[Tensor, "*batch target source"] | None
-    state: Any
+    weights: Float[Tensor, "*batch target source"] | None = None
+    scores: Float[Tensor, "*batch target source"] | None = None
+    state: Any = None
 
 
 class Attention(nn.Module):
@@ -66,17 +68,54 @@ class Attention(nn.Module):
         need_weights: bool = False,
     ) -> Attended:
         """Attend. The mask broadcasts to "*batch target source", or is CAUSAL. With `need_weights`
-        scores, weights and contexts are formed one after the other and all returned; without, the
-        fastest path runs that is equal to that."""
-        context = None if need_weights else self._fused(queries, prepared, values, mask)
-        if context is not None:
-            return Attended(context, None, None, state)
-        scores = self.score(queries, prepared)
+        scores and weights are returned, at least in float32; without, the fastest path runs that
+        is equal to forming scores, weights and contexts one after the other."""
+        find = self._looked if need_weights else self._fused
+        found = find(queries, prepared, values, mask)
+        if found is not None:
+            return replace(found, state=state)
+        ask = self._precise_scores if need_weights else self.score
+        scores = ask(queries, prepared)
         weights = self.normaliser(scores, formed(mask, scores))
-        context = self.dropout(weights) @ values
+        context = self.dropout(weights) @ values.to(weights.dtype)
+        context = context.to(values.dtype)
         if not need_weights:
-            return Attended(context, None, None, state)
+            return Attended(context, state=state)
         return Attended(context, weights, scores, state)
+
+    def _looked(
+        self,
+        queries: Float[Tensor, "*batch target query"],
+        prepared: Prepared,
+        values: Float[Tensor, "*batch source value"],
+        mask: Mask | None,
+    ) -> Attended | None:
+        """Context, weights and scores by one kernel, where there is one and nobody is learning."""
+        softmax, dots = self.normaliser, self._dots(queries, prepared)
+        if dots is None or not isinstance(prepared, Tensor) or not isinstance(softmax, Softmax):
+            return None
+        if torch.is_grad_enabled() or (self.training and self.dropout.p):
+            return None
+        if not native_dots.suits(queries, prepared, values, mask):
+            return None
+        context, weights, scores = native_dots.look(queries, prepared, values, mask, dots)
+        return Attended(context, weights, scores * softmax.temperature)
+
+    def _precise_scores(
+        self, queries: Float[Tensor, "*batch target query"], prepared: Prepared
+    ) -> Float[Tensor, "*batch target source"]:
+        """At least in float32, as those that a kernel makes weights of."""
+        if self.additive is not None and isinstance(prepared, AdditiveKeys):
+            score, _ = self.additive
+            return additive_scores(score.ask(queries), prepared.projected, score.vector)
+        scores = self.score(queries, prepared)
+        return scores.to(torch.promote_types(scores.dtype, torch.float32))
+
+    def _dots(self, queries: Tensor, prepared: Prepared) -> float | None:
+        """What dot products are multiplied by under the softmax, where attention is just that."""
+        if not isinstance(prepared, Tensor) or queries.size(-1) != prepared.size(-1):
+            return None
+        return dot_scale(self.score, self.normaliser, queries.size(-1))
 
     def _fused(
         self,
@@ -84,7 +123,7 @@ class Attention(nn.Module):
         prepared: Prepared,
         values: Float[Tensor, "*batch source value"],
         mask: Mask | None,
-    ) -> Float[Tensor, "*batch target value"] | None:
+    ) -> Attended | None:
         """The context by one kernel, where there is one for this score and normaliser."""
         dropout = self.dropout.p if self.training else 0.0
         if self.additive is not None:
@@ -94,10 +133,8 @@ class Attention(nn.Module):
             context, _ = additive_attention(
                 asking, prepared, score.vector, values, seen, scale=scale, dropout=dropout
             )
-            return context
-        dots = dot_scale(self.score, self.normaliser, queries.size(-1))
+            return Attended(context)
+        dots = self._dots(queries, prepared)
         if dots is None or not isinstance(prepared, Tensor):
             return None
-        if queries.size(-1) != prepared.size(-1):
-            return None
-        return fused_dot(queries, prepared, values, mask, dots, dropout)
+        return Attended(fused_dot(queries, prepared, values, mask, dots, dropout))

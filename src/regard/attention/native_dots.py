@@ -39,7 +39,7 @@ class _Dots(ctypes.Structure):
         *((name, _Strided) for name in ARRAYS),
         ("mask", ctypes.c_void_p),
         *((name, ctypes.c_int64) for name in ("mask_batch", "mask_row")),
-        ("weights", ctypes.c_void_p),
+        *((name, ctypes.c_void_p) for name in ("weights", "scores")),
         ("seed", ctypes.c_uint64),
         *((name, ctypes.c_float) for name in ("keep", "scale")),
     ]
@@ -69,12 +69,38 @@ def attend(
 ) -> Float[Tensor, "*batch target value"]:
     """softmax(scale q k) v, with zeros for a query that sees nothing. The batch is sentences, or
     sentences and heads; a mask is the same for every head. First derivatives only."""
-    four = [x if x.dim() == 4 else x[:, None] for x in (queries, keys, values)]
-    if isinstance(mask, Tensor):
-        mask = _four_axes(mask, keys.size(-2))
     seed = kernels.new_seed() if dropout else 0
-    context: Tensor = _Attend.apply(*four, _How(mask, scale, 1 - dropout, seed))
+    how = _How(_shown(mask, keys), scale, 1 - dropout, seed)
+    context: Tensor = _Attend.apply(*map(_with_heads, (queries, keys, values)), how)
     return context if queries.dim() == 4 else context[:, 0]
+
+
+def look(
+    queries: Float[Tensor, "*batch target size"],
+    keys: Float[Tensor, "*batch source size"],
+    values: Float[Tensor, "*batch source value"],
+    mask: Bool[Tensor, "*#batch #target #source"] | Causal | None,
+    scale: float,
+) -> tuple[
+    Float[Tensor, "*batch target value"],
+    Float[Tensor, "*batch target source"],
+    Float[Tensor, "*batch target source"],
+]:
+    """The context that `attend` finds, the weights, and `scale q k` whatever the mask: the last two
+    in float32. No gradients."""
+    four = map(_with_heads, (queries, keys, values))
+    given = tuple(_rows(x.detach()) for x in four)
+    room = torch.empty(2, *given[0].shape[:3], keys.size(-2))
+    weights, scores = room.unbind()
+    context = _room(given[0], values.size(-1))
+    if context.numel() or weights.numel():
+        how = _How(_shown(mask, keys), scale, 1.0, 0)
+        problem = how.problem(given, context, weights)
+        problem.scores = scores.data_ptr()
+        kernels.call("attend", problem, 0)
+    if queries.dim() == 4:
+        return context, weights, scores
+    return context[:, 0], weights[:, 0], scores[:, 0]
 
 
 @dataclass(frozen=True)
@@ -137,10 +163,18 @@ class _Attend(torch.autograd.Function):
         return *gradients, None
 
 
-def _four_axes(mask: Tensor, num_keys: int) -> Bool[Tensor, "#batch 1 #target source"]:
+def _with_heads(vectors: Tensor) -> Float[Tensor, "batch head position part"]:
+    return vectors if vectors.dim() == 4 else vectors[:, None]
+
+
+def _shown(
+    mask: Tensor | Causal | None, keys: Tensor
+) -> Bool[Tensor, "#batch 1 #target source"] | Causal | None:
+    if not isinstance(mask, Tensor):
+        return mask
     if mask.dim() < 4:
         mask = mask[None, None] if mask.dim() == 2 else mask[:, None]
-    mask = mask.expand(*mask.shape[:-1], num_keys)
+    mask = mask.expand(*mask.shape[:-1], keys.size(-2))
     return mask if mask.stride(-1) == 1 else mask.contiguous()
 
 

@@ -17,7 +17,7 @@ import torch
 
 from regard.shapes import Tensor
 
-INTERFACE = 3
+INTERFACE = 4
 """What the library must say of itself: one that was compiled from other sources is not used."""
 
 _POINTER, _NUMBER, _FLOAT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float

@@ -114,6 +114,15 @@ void normalise(float* scores, Sight sight, Index count, float scale) {
   for (Index j = 0; j < count; j += LANES) store(scores + j, load(scores + j) * factor);
 }
 
+/// Makes weights of a row of products, and keeps what is wanted of them.
+void weigh_row(const Dots& dots, Index task, Index row, float* products, Index count) {
+  const Index batch = task / dots.heads, place = (task * dots.target + row) * dots.source;
+  if (dots.scores)
+    for (Index j = 0; j < dots.source; ++j) dots.scores[place + j] = products[j] * dots.scale;
+  normalise(products, sight_of(dots, batch, row), count, dots.scale);
+  if (dots.weights) std::memcpy(dots.weights + place, products, sizeof(float) * dots.source);
+}
+
 /// What dropout multiplies a row of weights by: 0, or 1 / keep.
 inline Vector dropped(const Dots& dots, Index task, Index row, Index place) {
   const Index number = (task * dots.target + row) * padded(dots.source) + place;
@@ -147,10 +156,7 @@ void attend(const Dots& dots, Index task, float* room) {
   turn(keys, dots.source, dots.size, turned);
   multiply({queries.numbers, widths.size, 1}, dots.target, dots.size, turned, widths.source, weights);
   for (Index i = 0; i < dots.target; ++i) {
-    normalise(weights.at(i), sight_of(dots, batch, i), widths.source, dots.scale);
-    if (dots.weights)
-      std::memcpy(dots.weights + (task * dots.target + i) * dots.source, weights.at(i),
-                  sizeof(float) * dots.source);
+    weigh_row(dots, task, i, weights.at(i), widths.source);
     if (dots.keep < 1)
       for (Index j = 0; j < widths.source; j += LANES)
         store(weights.at(i) + j, load(weights.at(i) + j) * dropped(dots, task, i, j));
@@ -161,7 +167,7 @@ void attend(const Dots& dots, Index task, float* room) {
 }
 
 /// The context of a few queries from `first` on, as a step of a decoder asks them: keys and values are
-/// read where they lie. What they weigh is nobody else's to see.
+/// read where they lie.
 template <typename Number, int rows>
 void attend_few(const Dots& dots, Index task, Index first, float* room) {
   const Index batch = task / dots.heads, head = task % dots.heads;
@@ -184,8 +190,7 @@ void attend_few(const Dots& dots, Index task, Index first, float* room) {
     });
     for (int i = 0; i < rows; ++i) weights.at(i)[j] = sum(sums[i]);
   }
-  for (int i = 0; i < rows; ++i)
-    normalise(weights.at(i), sight_of(dots, batch, first + i), weights.row, dots.scale);
+  for (int i = 0; i < rows; ++i) weigh_row(dots, task, first + i, weights.at(i), weights.row);
   over(dots.value_size, [&](Index place, auto count) {
     Vector sums[rows] = {};
     for (Index j = 0; j < dots.source; ++j) {
@@ -200,7 +205,7 @@ constexpr Index FEW = 8;  // queries for which turning the keys is not worth it
 
 template <typename Number>
 void attend_each(const Dots& dots, Index task, float* room) {
-  if (dots.target > FEW || dots.weights || dots.keep < 1) return attend<Number>(dots, task, room);
+  if (dots.target > FEW || dots.keep < 1) return attend<Number>(dots, task, room);
   Index i = 0;
   if (i + 8 <= dots.target) attend_few<Number, 8>(dots, task, i, room), i += 8;
   if (i + 4 <= dots.target) attend_few<Number, 4>(dots, task, i, room), i += 4;

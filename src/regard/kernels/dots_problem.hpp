@@ -18,6 +18,7 @@ struct Dots {
   Index mask_batch, mask_row;  // steps of the mask to the next sentence and query; 0: the same
   float* weights;              // batch x head x target x source, before dropout; may be null on the way
                                // there
+  float* scores;               // of the same axes: scale Q K^T, whatever the mask; may be null
   std::uint64_t seed;          // of dropout
   float keep, scale;           // the share of weights that dropout keeps: 1 where there is none
 };

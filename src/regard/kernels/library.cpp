@@ -37,7 +37,7 @@ void by_rows(Index rows, Index size, Index threads, const Work& work) {
 const Kernels& in_use() { return *chosen; }
 
 /// Which version of the structures and functions of this interface these are: see kernels/__init__.py.
-EXPORTED int regard_interface() { return 3; }
+EXPORTED int regard_interface() { return 4; }
 
 /// Lanes of the instruction set in use. `lanes` above zero asks for the set with so many: 16, 8, 4.
 EXPORTED int regard_lanes(int lanes) {

@@ -1,14 +1,18 @@
-"""From sources and targets to traces: one reading of both with the attention asked for.
+"""From sources and targets to what each token looked at.
 
-A search could keep the attention of its steps; reading what it found once more gives the same
-numbers (whole sequences and steps agree), and the distribution at every step with them. So a text
-that was searched for and a text that was given come to their traces by the same way.
+What a search found brings the attention that it was written with. A target that was given is read
+once, with the attention asked for. Whatever else is in a trace (how sure the model was of every
+token and what else it thought of, pieces, words, the beam) is made when somebody asks for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, cached_property, partial
+from itertools import repeat
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,11 +21,12 @@ from regard import trace
 from regard.config import DataConfig
 from regard.data.batch import pair_batch
 from regard.data.tokenizer import Tokenizer
-from regard.models.contracts import AttentionBlock, AttentionKind
+from regard.models.contracts import AttentionBlock
 from regard.models.ensemble import Ensemble
 from regard.models.seq2seq import Seq2Seq
 from regard.pipeline.prepare import Tokenizers
-from regard.search import Forced, Lattice, forced
+from regard.search import Forced, HypothesisAttention, Lattice, forced
+from regard.shapes import Tensor
 from regard.trace import AttentionMap, BeamLattice, Step, Trace
 
 TOP = 5
@@ -30,50 +35,80 @@ TOP = 5
 
 @dataclass(frozen=True)
 class Written:
-    """A source as text and numbers, and a target to look at, with what it was ranked by (None: its
-    log probability) and the beam it came from."""
+    """A source as text and numbers, and a target with what it looked at, what it was ranked by, and
+    the beam that it came from. The attention may be as wide as its batch's padding."""
 
     text: str
     source: list[int]
     target: list[int]
-    score: float | None = None
-    lattice: Lattice | None = None
+    attention: tuple[HypothesisAttention, ...] = ()
+    score: float = math.nan
+    lattice: Callable[[], Lattice] | None = None
 
 
-@dataclass(frozen=True)
-class _Block:
-    """A whole batch's block of attention, on the host."""
+class Looked:
+    """What one output looked at, and its whole trace: each is made when it is asked for.
 
-    kind: AttentionKind
-    weights: np.ndarray
-    scores: np.ndarray | None
+    Copied or pickled it is these alone, without the model."""
 
-    @classmethod
-    def of(cls, block: AttentionBlock) -> _Block:
-        scores = None if block.scores is None else block.scores.float().cpu().numpy()
-        return cls(block.kind, block.weights.float().cpu().numpy(), scores)
+    def __init__(
+        self, tracer: Tracer, written: Written, read: Callable[[], Forced], row: int
+    ) -> None:
+        self._tracer = tracer
+        self._written = written
+        self._read = read
+        self._row = row
 
-    def map(self, row: int, written: Written) -> AttentionMap:
-        """One sentence's part, without its padding."""
-        target, source = len(written.target), len(written.source)
-        down = source if self.kind == "encoder" else target
-        across = {"cross": source, "encoder": source, "decoder": target, "image": None}[self.kind]
-        part = np.s_[row, :, :, :down, :across]
-        scores = None if self.scores is None else self.scores[part]
-        return AttentionMap(self.kind, self.weights[part], scores)
+    def __getstate__(self) -> dict[str, Any]:
+        return {"maps": self.maps, "source": self.source, "trace": self.trace}
+
+    @property
+    def score(self) -> float:
+        return self._written.score
+
+    @cached_property
+    def maps(self) -> tuple[AttentionMap, ...]:
+        """Of every kind, with all layers and heads, each as large as its sequences."""
+        return tuple(_map(each, self._written) for each in self._written.attention)
+
+    @cached_property
+    def source(self) -> trace.Sequence:
+        return self._tracer.source(self._written)
+
+    @cached_property
+    def trace(self) -> Trace:
+        """All there is to know: for how sure the model was of each token it reads what was written,
+        together with what was written beside it, if it has not done so yet."""
+        return self._tracer.trace(self._written, self.maps, self._read(), self._row)
 
 
 class Tracer:
-    """Reads targets with their sources and writes down what each token looked at."""
+    """Writes down what each token looked at, and how sure the model was of it."""
 
     def __init__(self, data: DataConfig, tokenizers: Tokenizers, model: Seq2Seq | Ensemble) -> None:
         self._data = data
         self._tokenizers = tokenizers
         self._model = model
 
+    def found(self, written: Sequence[Written]) -> list[Looked]:
+        """Of targets that a search found, with the attention and the scores that they have."""
+        read = cache(partial(self._read, written, attention=False))
+        return [Looked(self, each, read, row) for row, each in enumerate(written)]
+
+    def read(self, written: Sequence[Written], *, attention: bool = True) -> list[Looked]:
+        """Of given targets, read now, all in one batch: their attention is that of this reading,
+        and their scores are their log probabilities. `attention` False leaves the maps out."""
+        read = self._read(written, attention=attention)
+        seen, scores = by_sentence(read.attention, len(written)), read.scores.tolist()
+        known = [
+            replace(each, attention=maps, score=score)
+            for each, maps, score in zip(written, seen, scores, strict=True)
+        ]
+        return [Looked(self, each, lambda: read, row) for row, each in enumerate(known)]
+
     @torch.inference_mode()
-    def read(self, written: Sequence[Written], *, attention: bool = True) -> list[Trace]:
-        """A trace for each, all in one batch. `attention` False leaves its maps out."""
+    def _read(self, written: Sequence[Written], *, attention: bool) -> Forced:
+        """What the model thinks of them; and what its encoder looked at, before its decoder."""
         batch = pair_batch([each.source for each in written], [each.target for each in written])
         batch = batch.to(next(self._model.parameters()).device)
         memories, attended = self._model.read(batch.source, need_weights=attention)
@@ -86,34 +121,62 @@ class Tracer:
             num_top=TOP,
             need_weights=attention,
         )
-        blocks = [_Block.of(block) for block in attended + read.attention]
-        return [self._trace(each, read, blocks, row) for row, each in enumerate(written)]
+        return replace(read, attention=attended + read.attention)
 
-    def _trace(self, written: Written, read: Forced, blocks: list[_Block], row: int) -> Trace:
-        source, target = self._tokenizers.source, self._tokenizers.target
-        score = float(read.scores[row]) if written.score is None else written.score
+    def source(self, written: Written) -> trace.Sequence:
+        language = self._data.source_language
+        return _sequence(self._tokenizers.source, written.text, written.source, language)
+
+    def trace(
+        self, written: Written, maps: tuple[AttentionMap, ...], read: Forced, row: int
+    ) -> Trace:
+        """Of what stands in this row of a reading."""
+        tokenizer, language = self._tokenizers.target, self._data.target_language
+        text = tokenizer.decode(written.target)
         return Trace(
-            source=_sequence(source, written.text, written.source, self._data.source_language),
-            target=_sequence(
-                target, target.decode(written.target), written.target, self._data.target_language
-            ),
-            attention=tuple(block.map(row, written) for block in blocks),
-            steps=tuple(self._steps(read, row, written.target)),
-            score=score,
-            lattice=None if written.lattice is None else _lattice(written.lattice, target),
+            source=self.source(written),
+            target=_sequence(tokenizer, text, written.target, language),
+            attention=maps,
+            steps=tuple(_steps(read, row, tokenizer, written.target)),
+            score=written.score,
+            lattice=None if written.lattice is None else _lattice(written.lattice(), tokenizer),
         )
 
-    def _steps(self, read: Forced, row: int, target: list[int]) -> list[Step]:
-        pieces = self._tokenizers.target.pieces(target)
-        log_probabilities = read.log_probabilities[row].tolist()
-        entropies = read.entropy[row].tolist()
-        tops = read.top_log_probabilities[row].tolist()
-        steps = []
-        for place, piece in enumerate(pieces):
-            likely = self._tokenizers.target.pieces(read.top_tokens[row, place].tolist())
-            top = tuple(zip(likely, tops[place], strict=True))
-            steps.append(Step(piece, log_probabilities[place], top, entropies[place]))
-        return steps
+
+def by_sentence(
+    blocks: Sequence[AttentionBlock], count: int
+) -> list[tuple[HypothesisAttention, ...]]:
+    """The blocks of so many sentences, each one's apart, off the device."""
+    apart = []
+    for block in blocks:
+        scores = repeat(None, count) if block.scores is None else _rows(block.scores)
+        each = zip(_rows(block.weights), scores, strict=True)
+        apart.append([HypothesisAttention(block.kind, *parts) for parts in each])
+    return list(zip(*apart, strict=True)) if apart else [()] * count
+
+
+def _rows(block: Tensor) -> tuple[Tensor, ...]:
+    return block.float().cpu().unbind()
+
+
+def _map(looked: HypothesisAttention, written: Written) -> AttentionMap:
+    """Without the padding."""
+    target, source = len(written.target), len(written.source)
+    down = source if looked.kind == "encoder" else target
+    across = {"cross": source, "encoder": source, "decoder": target, "image": None}[looked.kind]
+    part = np.s_[:, :, :down, :across]
+    scores = None if looked.scores is None else looked.scores.numpy()[part]
+    return AttentionMap(looked.kind, looked.weights.numpy()[part], scores)
+
+
+def _steps(read: Forced, row: int, tokenizer: Tokenizer, target: list[int]) -> Iterator[Step]:
+    log_probabilities = read.log_probabilities[row].tolist()
+    entropies = read.entropy[row].tolist()
+    tops = read.top_log_probabilities[row].tolist()
+    likeliest = read.top_tokens[row].tolist()
+    for place, piece in enumerate(tokenizer.pieces(target)):
+        top = tuple(zip(tokenizer.pieces(likeliest[place]), tops[place], strict=True))
+        yield Step(piece, log_probabilities[place], top, entropies[place])
 
 
 def _sequence(tokenizer: Tokenizer, text: str, ids: list[int], language: str) -> trace.Sequence:

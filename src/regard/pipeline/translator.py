@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Literal, overload
 
@@ -21,14 +23,22 @@ from regard.models.seq2seq import Seq2Seq
 from regard.pipeline import prepare
 from regard.pipeline.loaded import Loaded
 from regard.pipeline.prepare import Tokenizers
-from regard.pipeline.tracing import Tracer, Written
+from regard.pipeline.tracing import Looked, Tracer, Written, by_sentence
 from regard.pipeline.unknown import UnknownReplacement
 from regard.products import freeze
-from regard.search import Average, BeamSettings, GoogleLength, Hypothesis, Lattice, Limits
+from regard.search import (
+    Average,
+    BeamSettings,
+    GoogleLength,
+    Hypothesis,
+    HypothesisAttention,
+    Lattice,
+    Limits,
+)
 from regard.search import beam as beam_search
 from regard.search import greedy as greedy_search
 from regard.shapes import Int, Tensor
-from regard.trace import Trace
+from regard.trace import AttentionMap, Trace, of_kind
 
 SENTENCES_AT_A_TIME = 64
 SCORED_AT_A_TIME = BatchSettings(tokens=4096, sentences=SENTENCES_AT_A_TIME)
@@ -39,32 +49,46 @@ DEFAULT_RATIO, BEYOND_RATIO = 2.0, 10
 class Translation:
     """One output: its text, its score, and, where it was asked for, what it looked at.
 
-    `score` is what it was ranked by; `alternatives` are the next best, best first."""
+    `score` is what it was ranked by; `alternatives` are the next best, best first. Two with the
+    same texts and scores are equal."""
 
     source: str
     text: str
     score: float
-    trace: Trace | None = None
     alternatives: tuple[Translation, ...] = ()
+    looked: Looked | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def trace(self) -> Trace | None:
+        """All there is to know of it, made when it is first asked for; None for a blank text, or
+        where no attention was asked for."""
+        return None if self.looked is None else self.looked.trace
+
+    @property
+    def maps(self) -> tuple[AttentionMap, ...]:
+        """Who looked at what, of every kind, with all layers and heads; of several models one after
+        the other. None for a blank text, or where no attention was asked for."""
+        return () if self.looked is None else self.looked.maps
 
     @property
     def attention(self) -> np.ndarray:
         """The weights on the source as an array with axes layer, head, target and source; of
-        several models the first one's (`trace.maps` has all)."""
-        if self.trace is None:
+        several models the first one's (`maps` has all)."""
+        if self.looked is None:
             raise ValueError(
                 "there is no attention: the text is blank, or none was asked for, as "
                 "translate(..., attention=True) does"
             )
-        return self.trace.map("cross").weights
+        return of_kind(self.maps, "cross")[0].weights
 
 
 @dataclass(frozen=True)
 class _Found:
-    """What a search found for one source, best first."""
+    """What a search found for one source, best first, and what its encoder looked at."""
 
     hypotheses: list[Hypothesis]
-    lattice: Lattice | None = None
+    encoder: tuple[HypothesisAttention, ...]
+    lattice: Callable[[], Lattice] | None = None
 
 
 class Translator:
@@ -135,7 +159,7 @@ class Translator:
             replacement = UnknownReplacement.of(search, self.tokenizers)
         results = [Translation(each, "", 0.0) for each in texts]
         for numbers, ids in self._batches(texts):
-            found = self._search(ids, search, num_best)
+            found = self._search(ids, search, num_best, attention or replacement is not None)
             sources = [texts[number] for number in numbers]
             for number, result in zip(
                 numbers,
@@ -187,9 +211,9 @@ class Translator:
         for batch in batches.in_order():
             places = [filled[each] for each in batch.indices]
             written = [Written(pairs[each][0], sources[each], targets[each]) for each in places]
-            traces = self._tracer.read(written, attention=attention)
-            for place, trace in zip(places, traces, strict=True):
-                results[place] = replace(results[place], score=trace.score, trace=trace)
+            read = self._tracer.read(written, attention=attention)
+            for place, looked in zip(places, read, strict=True):
+                results[place] = replace(results[place], score=looked.score, looked=looked)
         return results
 
     def _batches(self, texts: Sequence[str]) -> Iterator[tuple[list[int], list[list[int]]]]:
@@ -205,21 +229,28 @@ class Translator:
             yield [filled[place] for place in places], [ids[place] for place in places]
 
     @torch.inference_mode()
-    def _search(self, ids: list[list[int]], search: SearchConfig, num_best: int) -> list[_Found]:
+    def _search(
+        self, ids: list[list[int]], search: SearchConfig, num_best: int, attention: bool
+    ) -> list[_Found]:
         writer = self._writer(search.precision)
         source = pad(ids).to(next(writer.parameters()).device)
-        memories, decoder = writer.encode(source), writer.decoder
+        (memories, blocks), decoder = writer.read(source, need_weights=attention), writer.decoder
+        encoder = by_sentence(blocks, len(ids))
         limits = self._limits(source, search)
         penalty = (
             Average() if search.length_penalty == "average" else GoogleLength(search.length_penalty)
         )
         if search.beam == 1:
-            return [_Found([each]) for each in greedy_search(decoder, memories, limits, penalty)]
+            best = greedy_search(decoder, memories, limits, penalty, need_weights=attention)
+            return [_Found([each], seen) for each, seen in zip(best, encoder, strict=True)]
         settings = BeamSettings(
             search.beam, num_best, penalty, search.coverage_penalty, search.early_stopping
         )
-        result = beam_search(decoder, memories, limits, settings)
-        return [_Found(found, result.lattice(number)) for number, found in enumerate(result)]
+        result = beam_search(decoder, memories, limits, settings, need_weights=attention)
+        return [
+            _Found(found, encoder[number], partial(result.lattice, number))
+            for number, found in enumerate(result)
+        ]
 
     def _writer(self, precision: Literal["float32", "bfloat16"]) -> Seq2Seq | Ensemble:
         """The model as it searches: frozen once for each precision, on a GPU only where that
@@ -255,29 +286,30 @@ class Translator:
         attention: bool,
         replacement: UnknownReplacement | None,
     ) -> list[Translation]:
-        """What was found for each text, decoded, and traced where attention was asked for, or
-        where an <unk> needs it."""
-        flat = [(row, each) for row in range(len(found)) for each in found[row].hypotheses]
-        lacking = {
-            number
-            for number, (_, each) in enumerate(flat)
-            if replacement and replacement.is_needed(each.tokens)
-        }
-        traced = list(range(len(flat))) if attention else sorted(lacking)
+        """What was found for each text, decoded, with what it looked at, where that is wanted."""
         written = [
-            Written(texts[row], ids[row], list(each.tokens), each.score, found[row].lattice)
-            for row, each in (flat[number] for number in traced)
+            Written(
+                text,
+                source,
+                list(each.tokens),
+                result.encoder + each.attention,
+                each.score,
+                result.lattice,
+            )
+            for text, source, result in zip(texts, ids, found, strict=True)
+            for each in result.hypotheses
         ]
-        traces = dict(zip(traced, self._tracer.read(written), strict=True)) if written else {}
-        ranked: list[list[Translation]] = [[] for _ in found]
-        for number, (row, each) in enumerate(flat):
-            if replacement and number in lacking:
-                text = replacement.text(each.tokens, traces[number])
+        flat = []
+        for each, looked in zip(written, self._tracer.found(written), strict=True):
+            if replacement and replacement.is_needed(each.target):
+                text = replacement.text(each.target, looked.source, looked.maps)
             else:
-                text = self.tokenizers.target.decode(each.tokens)
-            trace = traces[number] if attention else None
-            ranked[row].append(Translation(texts[row], text, each.score, trace))
-        return [replace(best, alternatives=tuple(rest)) for best, *rest in ranked]
+                text = self.tokenizers.target.decode(each.target)
+            seen = looked if attention else None
+            flat.append(Translation(each.text, text, each.score, looked=seen))
+        rest = iter(flat)
+        ranked = [list(islice(rest, len(result.hypotheses))) for result in found]
+        return [replace(best, alternatives=tuple(others)) for best, *others in ranked]
 
 
 def check_lengths(

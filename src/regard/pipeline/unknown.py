@@ -16,11 +16,12 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float
 
+from regard import trace
 from regard.config import SearchConfig
 from regard.data.text import read_pairs
 from regard.errors import UserError
 from regard.pipeline.prepare import Tokenizers
-from regard.trace import Trace
+from regard.trace import AttentionMap
 
 
 @dataclass(frozen=True)
@@ -40,11 +41,13 @@ class UnknownReplacement:
     def is_needed(self, tokens: Sequence[int]) -> bool:
         return any(map(self.tokenizers.target.is_unknown, tokens))
 
-    def text(self, tokens: Sequence[int], trace: Trace) -> str:
-        """The text of these tokens, whose trace this is."""
+    def text(
+        self, tokens: Sequence[int], read: trace.Sequence, maps: tuple[AttentionMap, ...]
+    ) -> str:
+        """The text of these tokens, which looked so at the source that was read."""
         target = self.tokenizers.target
-        source = self._source(trace)
-        most = attended(trace)[:, : len(source)].argmax(axis=1)  # the end is nothing to write
+        source = self._source(read)
+        most = attended(maps)[:, : len(source)].argmax(axis=1)  # the end is nothing to write
         instead = [
             target.normalise(self._look_up(source[place]))
             for token, place in zip(tokens, most, strict=True)
@@ -55,22 +58,22 @@ class UnknownReplacement:
     def _look_up(self, word: str) -> str:
         return self.lexicon.get(word) or self.lexicon.get(word.lower(), word)
 
-    def _source(self, trace: Trace) -> list[str]:
+    def _source(self, read: trace.Sequence) -> list[str]:
         """What each piece of the source brings: itself, or the whole word that it is of."""
-        found = self.tokenizers.source.found_in(trace.source.text)
+        found = self.tokenizers.source.found_in(read.text)
         if not self.tokenizers.target.cuts_words:
             return list(found)
         brought = []
-        for _, group in groupby(zip(trace.source.words, found, strict=False), lambda each: each[0]):
+        for _, group in groupby(zip(read.words, found, strict=False), lambda each: each[0]):
             parts = [part for _, part in group]
             brought += ["".join(parts)] * len(parts)
         return brought
 
 
-def attended(trace: Trace) -> Float[np.ndarray, "target source"]:
+def attended(maps: tuple[AttentionMap, ...]) -> Float[np.ndarray, "target source"]:
     """How much each token looked at each of the source: the mean of the heads of the last layer,
     and, where several models wrote together, of them."""
-    return np.mean([each.weights[-1].mean(axis=0) for each in trace.maps("cross")], axis=0)
+    return np.mean([each.weights[-1].mean(axis=0) for each in trace.of_kind(maps, "cross")], axis=0)
 
 
 def read_lexicon(path: Path) -> Mapping[str, str]:

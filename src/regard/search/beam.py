@@ -21,6 +21,7 @@ from regard.search.candidates import Candidates, best
 from regard.search.history import NOBODY, End, History, ImpossibleError, Step
 from regard.search.hypothesis import Hypothesis, Lattice
 from regard.search.limits import Limits, Rules, going_on
+from regard.search.looking import Blocks
 from regard.search.penalties import Average, Coverage, LengthPenalty
 from regard.shapes import Bool, Float, Int, Tensor
 
@@ -89,6 +90,7 @@ def beam(
     ranked complete hypotheses the one that was complete first."""
     rules = Rules.of(limits, memories)
     steps: list[Step] = []
+    looked: list[Blocks] = []
     judged: list[_Living] = []
     living, state = _Living.start(rules, memories, settings), decoder.start(memories)
     judge = _Judge(rules, settings)
@@ -98,7 +100,9 @@ def beam(
         output, state = decoder.step(living.tokens, state, need_weights=look)
         logits = decoder.project(output.features)
         found = best(logits, living.totals, rules.closed(position), settings.size)
-        steps.append(_step(living, found, output.attention if need_weights else ()))
+        steps.append(Step(living.sentences, found.tokens, found.parents, found.log_probabilities))
+        if need_weights:
+            looked.append(output.attention)
         living, is_going = judge(living, found, output.attention, position)
         parents = found.parents
         if (now_going := int(is_going.sum())) < num_going:
@@ -111,7 +115,7 @@ def beam(
                 living, state, parents = living.keep(rows), state.keep(rows), parents[rows]
         state = state.select(parents)
     history = History(steps, rules.end)
-    return BeamResult(_read(judged, history, settings), history)
+    return BeamResult(_read(judged, history, settings, looked), history)
 
 
 @dataclass(frozen=True)
@@ -185,10 +189,6 @@ class _Living:
         )
 
 
-def _step(living: _Living, found: Candidates, attention: tuple[AttentionBlock, ...] = ()) -> Step:
-    return Step(living.sentences, found.tokens, found.parents, found.log_probabilities, attention)
-
-
 class _Judge:
     """Tells the complete hypotheses from the living ones, and when a sentence is done."""
 
@@ -248,7 +248,7 @@ class _Judge:
 
 
 def _read(
-    judged: list[_Living], history: History, settings: BeamSettings
+    judged: list[_Living], history: History, settings: BeamSettings, looked: list[Blocks]
 ) -> list[list[Hypothesis]]:
     """The hypotheses of each sentence, as it was judged last."""
     if not judged:
@@ -273,6 +273,6 @@ def _read(
             raise ImpossibleError(f"sentence {sentence}", "there is no text with a log probability")
         ends += ranked
     found: list[list[Hypothesis]] = [[] for _ in last]
-    for end, hypothesis in zip(ends, history.hypotheses(ends), strict=True):
+    for end, hypothesis in zip(ends, history.hypotheses(ends, looked), strict=True):
         found[end.sentence].append(hypothesis)
     return found

@@ -66,11 +66,12 @@ def write(
     maximum, state, tokens = rules.maximum, decoder.start(memories), rules.first()
     sentences = torch.arange(maximum.size(0), device=maximum.device)
     num_sentences = num_going = maximum.size(0)
-    steps = []
+    steps, looked = [], []
     for position in range(rules.longest):
         output, state = decoder.step(tokens, state, need_weights=need_weights)
         tokens, chosen = choose(decoder.project(output.features), rules.closed(position))
-        steps.append(Step(sentences, tokens, torch.zeros_like(tokens), chosen, output.attention))
+        steps.append(Step(sentences, tokens, torch.zeros_like(tokens), chosen))
+        looked.append(output.attention)
         is_going = (tokens[:, 0] != rules.end) & (maximum > position + 1) & (sentences != NOBODY)
         if (now_going := int(is_going.sum())) < num_going:
             if not now_going:
@@ -82,5 +83,5 @@ def write(
                 sentences, maximum = sentences[rows], maximum[rows]
     history = History(steps, rules.end)
     return history.hypotheses(
-        [End(number, history.last(number), 0) for number in range(num_sentences)]
+        [End(number, history.last(number), 0) for number in range(num_sentences)], looked
     )

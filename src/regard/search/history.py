@@ -11,12 +11,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
-from regard.models.contracts import AttentionBlock
 from regard.search.hypothesis import Hypothesis, HypothesisAttention, Lattice
+from regard.search.looking import Blocks, gather
 from regard.shapes import Float, Int, Tensor
 
 NOBODY = -1
@@ -26,15 +26,12 @@ NOBODY = -1
 class Step:
     """What the hypotheses of the sentences that were going on wrote, and which hypothesis of the
     step before (`parents`) each continues. A dead one's log probability is -inf. Rows of `NOBODY`
-    are of sentences that were done before.
-
-    The attention is the decoder's own: its target axis counts the parents."""
+    are of sentences that were done before."""
 
     sentences: Int[Tensor, "batch"]
     tokens: Int[Tensor, "batch hypothesis"]
     parents: Int[Tensor, "batch hypothesis"]
     log_probabilities: Float[Tensor, "batch hypothesis"]
-    attention: tuple[AttentionBlock, ...] = ()
 
 
 class End(NamedTuple):
@@ -60,7 +57,6 @@ class History:
     """All steps of a search, off the device in one go."""
 
     def __init__(self, steps: list[Step], end: int) -> None:
-        self._attention = [step.attention for step in steps]
         self._end = end
         self._rows = _rows(steps)
         self._widths = [step.tokens.size(1) for step in steps]
@@ -70,18 +66,19 @@ class History:
             [step.log_probabilities for step in steps]
         )
 
-    def hypotheses(self, ends: Sequence[End]) -> list[Hypothesis]:
-        """What was written up to each of these ends. ValueError where a log probability is not
-        finite."""
+    def hypotheses(self, ends: Sequence[End], looked: Sequence[Blocks] = ()) -> list[Hypothesis]:
+        """What was written up to each of these ends, with its part of what the decoder looked at in
+        each step. ValueError where a log probability is not finite."""
         paths = [self._walk(end.sentence, end.position, end.slot) for end in ends]
         for end, path in zip(ends, paths, strict=True):
             for number, place in enumerate(path):
                 if not math.isfinite(value := place.log_probability):
                     where = f"sentence {end.sentence}, token {number}"
                     raise ImpossibleError(where, f"it has {value}")
-        return [
-            self._hypothesis(*found) for found in zip(ends, paths, self._maps(paths), strict=True)
-        ]
+        maps: list[tuple[HypothesisAttention, ...]] = [()] * len(paths)
+        if looked:
+            maps = gather(looked, paths)
+        return [self._hypothesis(*found) for found in zip(ends, paths, maps, strict=True)]
 
     def _hypothesis(
         self, end: End, path: list[_Place], attention: tuple[HypothesisAttention, ...]
@@ -137,47 +134,6 @@ class History:
             path.append(self._place(sentence, step, slot))
             slot = path[-1].parent
         return path[::-1]
-
-    def _maps(self, paths: list[list[_Place]]) -> list[tuple[HypothesisAttention, ...]]:
-        """The attention of each hypothesis, gathered from the steps that it came through."""
-        if not paths or not self._attention[0]:
-            return [()] * len(paths)
-        blocks = []
-        for number, block in enumerate(self._attention[0]):
-            weights = self._gathered(paths, number, "weights")
-            scores: list[Tensor] | list[None] = [None] * len(paths)
-            if block.scores is not None:
-                scores = self._gathered(paths, number, "scores")
-            blocks.append(
-                [
-                    HypothesisAttention(block.kind, *each)
-                    for each in zip(weights, scores, strict=True)
-                ]
-            )
-        return list(zip(*blocks, strict=True))
-
-    def _gathered(
-        self, paths: list[list[_Place]], number: int, field: Literal["weights", "scores"]
-    ) -> list[Float[Tensor, "layer head target source"]]:
-        """One line a token, those of all paths at once. A decoder that looks at what it has written
-        sees more at each step, so lines may be shorter than the last: what was not there yet is
-        zero."""
-        steps = [
-            getattr(blocks[number], field)
-            for blocks in self._attention[: max(len(path) for path in paths)]
-        ]
-        layers, heads = steps[0].shape[1:3]
-        widths = list(accumulate((step.size(-1) for step in steps), max))
-        lines = steps[0].new_zeros(len(paths), layers, heads, len(steps), widths[-1])
-        for position, step in enumerate(steps):
-            there = [each for each, path in enumerate(paths) if len(path) > position]
-            rows = [paths[each][position].row for each in there]
-            parents = [paths[each][position].parent for each in there]
-            lines[there, :, :, position, : step.size(-1)] = step[rows, :, :, parents]
-        return [
-            lines[each, :, :, : len(path), : widths[len(path) - 1]]
-            for each, path in enumerate(paths)
-        ]
 
 
 class ImpossibleError(ValueError):
