@@ -49,17 +49,30 @@ def sources_of(run):
 def test_ctranslate2_writes_the_same_texts(transformer, tmp_path, beam, length_penalty):
     ctranslate2 = needs.export("ctranslate2")
     translator, texts = load(transformer), sources_of(transformer)
-    search = SearchConfig(beam=beam, length_penalty=length_penalty, max_length=40)
+    search = SearchConfig(
+        beam=beam, length_penalty=length_penalty, max_length=40, early_stopping=False
+    )
     ours = translator.translate(texts, search=search, attention=False)
     exporting.export(transformer, "ctranslate2", tmp_path / "there")
     about, source, target = read(tmp_path / "there")
-    about["search"] |= {"beam_size": beam, "length_penalty": 0 if length_penalty == 0 else 1}
+    assert about["search"]["patience"] == 2
+    penalty = 0 if length_penalty == 0 else 1
+    about["search"] |= {"beam_size": beam, "length_penalty": penalty, "patience": 40}
     theirs = ctranslate2.Translator(str(tmp_path / "there"), compute_type="float32")
     pieces = [each.tokens for each in source.encode_batch(texts)]
-    found = theirs.translate_batch(pieces, max_decoding_length=40, **about["search"])
+    found = theirs.translate_batch(
+        pieces, max_decoding_length=40, return_scores=True, **about["search"]
+    )
     written = [[target.token_to_id(piece) for piece in each.hypotheses[0]] for each in found]
     assert len({each.text for each in ours}) > 50
-    assert [target.decode(ids) for ids in written] == [each.text for each in ours]
+    others = [
+        abs(here.score - there.scores[0])
+        for here, ids, there in zip(ours, written, found, strict=True)
+        if target.decode(ids) != here.text
+    ]
+    # What is never written has no share of the probability there, which can part equals.
+    assert len(others) <= 2
+    assert max(others, default=0) < 1e-3
 
 
 def test_onnxruntime_writes_the_same_texts(run, tmp_path):

@@ -59,9 +59,8 @@ def plain_beam(decoder, memories, limits, settings, rank):
                 if token not in limits.forbidden and not early:
                     candidates.append(((*text, token), [*values, value]))
         candidates.sort(key=lambda candidate: -sum(candidate[1]))
-        kept = candidates[: settings.size]
-        over = [c for c in kept if c[0][-1] == limits.end]
-        living = [c for c in kept if c[0][-1] != limits.end]
+        over = [c for c in candidates[: settings.size] if c[0][-1] == limits.end]
+        living = [c for c in candidates if c[0][-1] != limits.end][: settings.size]
         complete = complete + over
         ranks = sorted((rank(*c) for c in complete), reverse=True)
         beaten = len(ranks) >= settings.size and all(

@@ -107,7 +107,7 @@ def _search(search: SearchConfig) -> dict[str, Any]:
     return {
         "beam_size": search.beam,
         "length_penalty": 0 if search.length_penalty == 0 else 1,
-        "patience": 2,
+        "patience": 2 if search.early_stopping else 4,
         "min_decoding_length": search.min_length,
         "suppress_sequences": [[SPECIAL[PAD]], [SPECIAL[START]]],
     }

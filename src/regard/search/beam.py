@@ -1,10 +1,10 @@
 """The few best hypotheses of every sentence, extended together.
 
-At each step every living hypothesis is extended by every token, and of all these candidates of a
-sentence the `size` most probable are kept. Those among them that wrote the end are complete and
-leave the beam (Sutskever et al. 2014); the others live on. Candidates of one step are equally long,
-so this pruning goes by the plain sum of log probabilities. Complete hypotheses differ in length:
-the penalties decide among them, and only there.
+At each step every living hypothesis is extended by every token. Of all these candidates of a
+sentence those are complete that wrote the end and are among the `size` most probable; the `size`
+most probable of the others live on, so that the beam stays as wide as it was. Candidates of one
+step are equally long: this pruning goes by the plain sum of log probabilities. Complete hypotheses
+differ in length: the penalties decide among them, and only there.
 """
 
 from __future__ import annotations
@@ -99,12 +99,13 @@ def beam(
     for position in range(rules.longest):
         output, state = decoder.step(living.tokens, state, need_weights=look)
         logits = decoder.project(output.features)
-        found = best(logits, living.totals, rules.closed(position), settings.size)
+        candidates = best(logits, living.totals, rules.closed(position), 2 * settings.size)
+        found = _in_places(candidates, rules.end, settings.size)
         steps.append(Step(living.sentences, found.tokens, found.parents, found.log_probabilities))
         if need_weights:
             looked.append(output.attention)
         living, is_going = judge(living, found, output.attention, position)
-        parents = found.parents
+        parents = found.parents[:, : settings.size]
         if (now_going := int(is_going.sum())) < num_going:
             judged.append(living)
             if not now_going:
@@ -118,10 +119,22 @@ def beam(
     return BeamResult(_read(judged, history, settings, looked), history)
 
 
+def _in_places(candidates: Candidates, end: int, size: int) -> Candidates:
+    """What is kept: in the first `size` places the best that live on, which the next step extends,
+    and, where any ended, in as many more those that did. Places that nobody takes are dead."""
+    ended = (candidates.tokens == end) & (candidates.totals > -torch.inf)
+    over = ended[:, :size]
+    if over.is_cpu and not over.any():  # a GPU would have to be waited for
+        return candidates[:, :size]
+    order = ended.sort(dim=1, stable=True).indices[:, :size]
+    living, complete = candidates.at(order), candidates[:, :size]
+    return living.only(~ended.gather(1, order)).beside(complete.only(over))
+
+
 @dataclass(frozen=True)
 class _Complete:
     """The `size` best complete hypotheses of each sentence, best first; the score is -inf where
-    there are not so many yet. A place says where one ended: step * size + slot."""
+    there are not so many yet. A place says where one ended: step * 2 size + slot."""
 
     scores: Float[Tensor, "batch best"]
     places: Int[Tensor, "batch best"]
@@ -148,8 +161,8 @@ class _Complete:
 @dataclass(frozen=True)
 class _Living:
     """The beams of the sentences that are not done, and of some that are and have no number any
-    more. A hypothesis that ended, and what would continue it, has a total of -inf until better ones
-    have taken its place. `complete` is None where it is known that nothing is."""
+    more. The total of a dead hypothesis is -inf. `complete` is None where it is known that nothing
+    is."""
 
     sentences: Int[Tensor, "batch"]
     maximum: Int[Tensor, "batch"]
@@ -212,22 +225,31 @@ class _Judge:
         the exact rule asks; early stopping asks for its score as it stands. (A coverage penalty can
         only subtract, so that it is left out of both.)"""
         totals, complete, coverage = found.totals, living.complete, living.coverage
+        size = self.settings.size
         if coverage is not None:
             coverage = coverage.extend(attention, found.parents)
         ended = (found.tokens == self.end) & (totals > -torch.inf)
         is_complete = ended | (living.maximum == position + 1)[:, None]
         if not is_complete.is_cpu or is_complete.any():  # a GPU would have to be waited for
-            size = self.settings.size
             scores = totals / self.divisors[position]
             if coverage is not None:
                 scores = scores + self.settings.coverage_penalty * coverage.score()
-            places = torch.arange(totals.size(1), device=totals.device) + position * size
+            places = torch.arange(totals.size(1), device=totals.device) + position * 2 * size
             complete = complete or _Complete.none(living.sentences, size)
-            complete = complete.add(scores.masked_fill(~is_complete, -torch.inf), places)
+            scores = scores.masked_fill(~is_complete, -torch.inf)
+            # What ended comes before what is cut off, for those that are equally good.
+            complete = complete.add(scores.roll(-size, dims=1), places.roll(-size))
             totals = totals.masked_fill(is_complete, -torch.inf)
+        totals = totals[:, :size]
         is_going = self._can_rise(totals.amax(dim=1), complete, living.maximum, position)
-        sentences, maximum = living.sentences, living.maximum
-        return _Living(sentences, maximum, found.tokens, totals, complete, coverage), is_going
+        extended = replace(
+            living,
+            tokens=found.tokens[:, :size],
+            totals=totals,
+            complete=complete,
+            coverage=coverage.first(size) if coverage else None,
+        )
+        return extended, is_going
 
     def _can_rise(
         self,
@@ -265,7 +287,7 @@ def _read(
     for sentence in range(len(last)):
         every = list(zip(*last[sentence], strict=True))[: settings.num_best]
         ranked = [
-            End(sentence, place // settings.size, place % settings.size, score)
+            End(sentence, place // (2 * settings.size), place % (2 * settings.size), score)
             for score, place in every
             if math.isfinite(score)
         ]

@@ -10,13 +10,15 @@ the formula, for every device and type.
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
 from regard import kernels
 from regard.search.highest import highest_sums
-from regard.shapes import Float, Int, Tensor
+from regard.shapes import Bool, Float, Int, Tensor
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,30 @@ class Candidates:
     log_probabilities: Float[Tensor, "batch candidate"]
     tokens: Int[Tensor, "batch candidate"]
     parents: Int[Tensor, "batch candidate"]
+
+    def __getitem__(self, index: Any) -> Candidates:
+        return self._each(lambda numbers: numbers[index])
+
+    def at(self, places: Int[Tensor, "batch chosen"]) -> Candidates:
+        """Those at these places of each sentence."""
+        return self._each(lambda numbers: numbers.gather(1, places))
+
+    def only(self, living: Bool[Tensor, "batch candidate"]) -> Candidates:
+        """The others are dead: impossible, with their logarithms."""
+        numbers = self.totals, self.log_probabilities
+        totals, logs = (each.masked_fill(~living, -torch.inf) for each in numbers)
+        return Candidates(totals, logs, self.tokens, self.parents)
+
+    def beside(self, others: Candidates) -> Candidates:
+        """These, then those, of every sentence."""
+        pairs = zip(self._columns(), others._columns(), strict=True)
+        return Candidates(*(torch.cat(pair, dim=1) for pair in pairs))
+
+    def _each(self, change: Callable[[Tensor], Tensor]) -> Candidates:
+        return Candidates(*map(change, self._columns()))
+
+    def _columns(self) -> tuple[Tensor, ...]:
+        return self.totals, self.log_probabilities, self.tokens, self.parents
 
 
 def best(

@@ -89,6 +89,10 @@ class Coverage:
     def keep(self, sentences: Int[Tensor, "kept"]) -> Coverage:
         return Coverage(self.attended[sentences], self.mask[sentences])
 
+    def first(self, count: int) -> Coverage:
+        """Of the first so many hypotheses of each sentence."""
+        return replace(self, attended=self.attended[:, :count])
+
     def score(self) -> Float[Tensor, "batch hypothesis"]:
         """The sum over the source of log(min(attention, 1)): 0 where all was read, else less."""
         logarithms = self.attended.clamp(LEAST_ATTENTION, 1).log()
