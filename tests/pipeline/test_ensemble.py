@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import regard
-from regard.config import SearchConfig
+from regard.config import SearchConfig, TransformerConfig
 from regard.data.text import Pair
 from regard.errors import UserError
 from regard.metrics.alignment import trace_links
@@ -146,3 +146,17 @@ def test_results_say_who_wrote_together(run, other, tmp_path):
         save(folder, replace(found, ensemble=ensemble), folder.test)
     entries = json.loads(folder.results.read_text())["test.tsv"]
     assert [each["ensemble"] for each in entries] == [[], [str(other)]]
+
+
+def test_nothing_is_longer_than_each_of_them_can_read_and_write(run, tmp_path):
+    experiment = small(epochs=1)
+    data = replace(experiment.data, tokenizers_path=run, max_length=12)
+    model = TransformerConfig(size=8, layers=1, heads=2, feed_forward=8)
+    for name, positions in (("long", model), ("short", replace(model, positions="learned"))):
+        chosen = replace(positions, longest=12)
+        train(replace(experiment, data=data, model=chosen), tmp_path / name)
+    together = regard.load(tmp_path / "long", tmp_path / "short")
+    found = together.translate("a b c", search=SearchConfig(max_length=40, min_length=39))
+    assert len(found.trace.steps) == 12
+    with pytest.raises(UserError, match=r"learned positions for 12"):
+        together.translate("a " * 20)

@@ -133,6 +133,7 @@ def test_a_translation_is_copied_without_its_model(translator):
         strict=True,
     ):
         assert (one, one.trace, one.maps) == (other, other.trace, other.maps)
+        assert one.looked.score == other.looked.score
 
 
 def test_a_more_probable_target_scores_higher(translator):

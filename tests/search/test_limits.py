@@ -1,12 +1,14 @@
 """Limits that cannot be are refused; log probabilities are at least float32."""
 
+import sys
+
 import pytest
 import torch
 
-from regard.search import Limits
+from regard.search import Average, BeamSettings, Limits, NoPenalty, beam, greedy, limits
 from regard.search.candidates import log_probabilities
 from regard.search.limits import Rules
-from tests.search.fake import memories
+from tests.search.fake import END, START, FakeDecoder, memories
 
 
 @pytest.mark.parametrize(
@@ -42,3 +44,26 @@ def test_small_floats_are_not_added_up_in_small():
     values = log_probabilities(logits, rules.closed(0))
     assert values.dtype == torch.float32
     assert float(values.exp().sum()) == pytest.approx(1, abs=1e-5)
+
+
+@pytest.mark.parametrize("penalty", [Average(), NoPenalty()])
+def test_a_search_that_seldom_asks_who_goes_on_finds_the_same(penalty, monkeypatch):
+    """As on a GPU, which is asked at every eighth step."""
+    decoder, given = FakeDecoder(11, seed=5), memories([4, 2, 3, 5, 1, 2, 3, 4, 2, 1, 3, 2])
+    maxima = torch.arange(1, 13) % 7 + 1
+    asked = Limits(start=START, end=END, maximum=maxima, forbidden=(0, START))
+
+    def search():
+        found = beam(decoder, given, asked, BeamSettings(3, 2, penalty))
+        lattices = [found.lattice(row).tokens.tolist() for row in range(12)]
+        return [*found], lattices, greedy(decoder, given, asked)
+
+    usual = search()
+    seldom = limits.PATIENCE
+    for module in ("beam", "greedy"):
+        monkeypatch.setattr(
+            sys.modules[f"regard.search.{module}"],
+            "count_going",
+            lambda going, position: int(going.sum()) if (position + 1) % seldom == 0 else None,
+        )
+    assert search() == usual

@@ -58,13 +58,11 @@ class Looked:
         self._written = written
         self._read = read
         self._row = row
+        self.score = written.score
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"maps": self.maps, "source": self.source, "trace": self.trace}
-
-    @property
-    def score(self) -> float:
-        return self._written.score
+        kept = {"maps": self.maps, "source": self.source, "trace": self.trace}
+        return {**kept, "score": self.score}
 
     @cached_property
     def maps(self) -> tuple[AttentionMap, ...]:

@@ -292,8 +292,8 @@ def _validation(
     sources = prepare.encode_sources(data, tokenizers.source, texts)
     wanted = [pair.target for pair in dev]
     targets = prepare.encode_targets(data, tokenizers.target, wanted)
-    check_lengths(experiment, texts, sources)
-    check_lengths(experiment, wanted, targets)
+    check_lengths([experiment.model], texts, sources)
+    check_lengths([experiment.model], wanted, targets)
     pairs = EncodedPairs.of(sources, targets)
     batches = PairBatches(pairs, BatchSettings(tokens=4096), experiment.training.seed)
 

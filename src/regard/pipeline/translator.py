@@ -13,7 +13,7 @@ from typing import Literal, overload
 import numpy as np
 import torch
 
-from regard.config import Experiment, SearchConfig
+from regard.config import Experiment, ModelConfig, SearchConfig
 from regard.data.batch import END, PAD, START, Tokens, pad
 from regard.data.batching import BatchSettings, PairBatches
 from regard.data.encoded import EncodedPairs
@@ -37,7 +37,6 @@ from regard.search import (
 )
 from regard.search import beam as beam_search
 from regard.search import greedy as greedy_search
-from regard.shapes import Int, Tensor
 from regard.trace import AttentionMap, Trace, of_kind
 
 SENTENCES_AT_A_TIME = 64
@@ -95,12 +94,18 @@ class Translator:
     """What `regard.load` gives: translates texts and scores given translations."""
 
     def __init__(
-        self, experiment: Experiment, tokenizers: Tokenizers, model: Seq2Seq | Ensemble
+        self,
+        experiment: Experiment,
+        tokenizers: Tokenizers,
+        model: Seq2Seq | Ensemble,
+        others: Sequence[ModelConfig] = (),
     ) -> None:
-        """The model's weights are not to change from the first translation on."""
+        """`others` are an ensemble's members beside the experiment's own model. The weights are not
+        to change from the first translation on."""
         self.experiment = experiment
         self.tokenizers = tokenizers
         self.model = model
+        self._members = [experiment.model, *others]
         self._writers: dict[tuple[str, torch.device], Seq2Seq | Ensemble] = {}
         self._tracer = Tracer(experiment.data, tokenizers, model)
 
@@ -114,7 +119,8 @@ class Translator:
         for other in rest:
             first.check_vocabularies(other, "write together")
         together = Ensemble([each.model for each in (first, *rest)])
-        return cls(first.experiment, first.tokenizers, together)
+        models = [each.experiment.model for each in rest]
+        return cls(first.experiment, first.tokenizers, together, models)
 
     @overload  # of the two that fit a str the first is meant
     def translate(  # type: ignore[overload-overlap]
@@ -176,7 +182,7 @@ class Translator:
                 f"search.lexicon is {search.lexicon}, but nothing is looked up in it: set "
                 "search.unknown_replacement too"
             )
-        if self.experiment.model.attends:
+        if any(each.attends for each in self._members):
             return
         if search.coverage_penalty:
             raise UserError(
@@ -200,8 +206,8 @@ class Translator:
         data = self.experiment.data
         sources = prepare.encode_sources(data, self.tokenizers.source, [s for s, _ in pairs])
         targets = prepare.encode_targets(data, self.tokenizers.target, [t for _, t in pairs])
-        check_lengths(self.experiment, [text for text, _ in pairs], sources)
-        check_lengths(self.experiment, [text for _, text in pairs], targets)
+        check_lengths(self._members, [text for text, _ in pairs], sources)
+        check_lengths(self._members, [text for _, text in pairs], targets)
         results = [Translation(source, target, math.nan) for source, target in pairs]
         filled = [n for n, (text, _) in enumerate(pairs) if text.strip() and targets[n]]
         found = EncodedPairs.of(
@@ -222,7 +228,7 @@ class Translator:
         ids = prepare.encode_sources(
             self.experiment.data, self.tokenizers.source, [texts[number] for number in filled]
         )
-        check_lengths(self.experiment, [texts[number] for number in filled], ids)
+        check_lengths(self._members, [texts[number] for number in filled], ids)
         order = sorted(range(len(filled)), key=lambda place: len(ids[place]))
         for first in range(0, len(order), SENTENCES_AT_A_TIME):
             places = order[first : first + SENTENCES_AT_A_TIME]
@@ -263,13 +269,15 @@ class Translator:
         return self._writers[precision, device]
 
     def _limits(self, source: Tokens, search: SearchConfig) -> Limits:
-        maximum: int | Int[Tensor, "batch"] | None = search.max_length
-        if maximum is None:
+        lengths = source.mask.sum(dim=1)
+        if search.max_length is None:
             ratio = search.max_ratio or DEFAULT_RATIO
-            maximum = (ratio * source.mask.sum(dim=1)).ceil().long() + BEYOND_RATIO
-        longest = self.experiment.model.longest_sequence
+            maximum = (ratio * lengths).ceil().long() + BEYOND_RATIO
+        else:
+            maximum = torch.full_like(lengths, search.max_length)
+        longest = longest_sequence(self._members)
         if longest is not None:
-            maximum = torch.as_tensor(maximum).clamp(max=longest)
+            maximum = maximum.clamp(max=longest)
         return Limits(
             start=START,
             end=END if self.experiment.data.target_end else None,
@@ -312,11 +320,17 @@ class Translator:
         return [replace(best, alternatives=tuple(others)) for best, *others in ranked]
 
 
+def longest_sequence(models: Iterable[ModelConfig]) -> int | None:
+    """The longest that all of these models can read and write; None where there is no end."""
+    known = (each.longest_sequence for each in models)
+    return min((each for each in known if each is not None), default=None)
+
+
 def check_lengths(
-    experiment: Experiment, texts: Sequence[str], ids: Sequence[Sequence[int]]
+    models: Sequence[ModelConfig], texts: Sequence[str], ids: Sequence[Sequence[int]]
 ) -> None:
-    """UserError for the first text that is longer than the model can read."""
-    longest = experiment.model.longest_sequence
+    """UserError for the first text that is longer than these models can read."""
+    longest = longest_sequence(models)
     for text, tokens in zip(texts, ids, strict=True):
         if longest is not None and len(tokens) > longest:
             raise UserError(

@@ -20,7 +20,7 @@ from regard.models.contracts import AttentionBlock, Decoder, Memory
 from regard.search.candidates import Candidates, best
 from regard.search.history import NOBODY, End, History, ImpossibleError, Step
 from regard.search.hypothesis import Hypothesis, Lattice
-from regard.search.limits import Limits, Rules, going_on
+from regard.search.limits import Limits, Rules, count_going, going_on
 from regard.search.looking import Blocks
 from regard.search.penalties import Average, Coverage, LengthPenalty
 from regard.shapes import Bool, Float, Int, Tensor
@@ -106,11 +106,14 @@ def beam(
             looked.append(output.attention)
         living, is_going = judge(living, found, output.attention, position)
         parents = found.parents[:, : settings.size]
-        if (now_going := int(is_going.sum())) < num_going:
+        now_going = count_going(is_going, position)
+        if now_going is None or now_going < num_going:
             judged.append(living)
-            if not now_going:
-                break
-            living, num_going = living.end(~is_going), now_going
+            living = living.end(~is_going)
+        if now_going == 0:
+            break
+        if now_going is not None and now_going < num_going:
+            num_going = now_going
             rows = going_on(is_going, num_going)
             if rows is not None:
                 living, state, parents = living.keep(rows), state.keep(rows), parents[rows]

@@ -11,7 +11,7 @@ from regard.models.contracts import Decoder, Memory
 from regard.search.candidates import best
 from regard.search.history import NOBODY, End, History, Step
 from regard.search.hypothesis import Hypothesis
-from regard.search.limits import Limits, Rules, going_on
+from regard.search.limits import Limits, Rules, count_going, going_on
 from regard.search.penalties import LengthPenalty, NoPenalty
 from regard.shapes import Float, Int, Tensor
 
@@ -73,10 +73,13 @@ def write(
         steps.append(Step(sentences, tokens, torch.zeros_like(tokens), chosen))
         looked.append(output.attention)
         is_going = (tokens[:, 0] != rules.end) & (maximum > position + 1) & (sentences != NOBODY)
-        if (now_going := int(is_going.sum())) < num_going:
-            if not now_going:
-                break
-            sentences, num_going = sentences.masked_fill(~is_going, NOBODY), now_going
+        now_going = count_going(is_going, position)
+        if now_going == 0:
+            break
+        if now_going is None or now_going < num_going:
+            sentences = sentences.masked_fill(~is_going, NOBODY)
+        if now_going is not None and now_going < num_going:
+            num_going = now_going
             rows = going_on(is_going, num_going)
             if rows is not None:
                 state, tokens = state.keep(rows), tokens[rows]

@@ -12,6 +12,9 @@ from regard.shapes import Bool, Int, Tensor
 ROUND = 8
 """Of this number or a multiple of it are the sentences that a search goes on with."""
 
+PATIENCE = 8
+"""Steps after which a GPU is asked how many sentences go on."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
@@ -84,3 +87,11 @@ def going_on(is_going: Bool[Tensor, "batch"], num_going: int) -> Int[Tensor, "ke
     if kept >= is_going.size(0):
         return None
     return is_going.logical_not().sort(stable=True).indices[:kept]
+
+
+def count_going(is_going: Bool[Tensor, "batch"], position: int) -> int | None:
+    """How many sentences go on after this step; None where that is not asked now, because a GPU
+    would have to be waited for."""
+    if is_going.is_cpu or position % PATIENCE == PATIENCE - 1:
+        return int(is_going.sum())
+    return None
