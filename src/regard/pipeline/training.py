@@ -23,7 +23,7 @@ from regard.metrics import text as metrics
 from regard.models.seq2seq import Seq2Seq
 from regard.pipeline import prepare, splitting
 from regard.pipeline.folder import RunFolder
-from regard.pipeline.initial import Beginning, begin_with, freeze
+from regard.pipeline.initial import Beginning, begin_with, keep_fixed
 from regard.pipeline.prepare import Tokenizers
 from regard.pipeline.splitting import Split
 from regard.pipeline.translator import Translator, check_lengths
@@ -115,7 +115,7 @@ def train(
         beginning = begin_with(experiment.training.initial_run, experiment.model, model, tokenizers)
     if experiment.model.vectors is not None:
         set_vectors(model, tokenizers, experiment.model.vectors)
-    freeze(model, experiment.training.freeze)
+    keep_fixed(model, experiment.training.freeze)
     device = _device(experiment.training)
     model.to(device)
     precision = _precision(experiment.training, device)
