@@ -22,7 +22,7 @@ from torch import nn
 from regard.build import build_model
 from regard.config import DataConfig, Experiment
 from regard.data.text import Corpus
-from regard.data.tokenizer import SUBWORD_SIZE, SUBWORDS
+from regard.data.tokenizer_settings import SUBWORD_SIZE, SUBWORDS
 from regard.layers.positions import Learned
 from regard.pipeline import prepare, splitting
 from regard.pipeline.splitting import TrainingPairs
