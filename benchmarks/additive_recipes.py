@@ -1,7 +1,7 @@
 """What fused additive attention is worth to a whole training: target tokens a second of recipes
 that use it, by the plain formula, in tiles and by the kernel.
 
-    python benchmarks/additive_recipes.py ../shared/data
+    python benchmarks/additive_recipes.py DATA
 
 DATA holds tatoeba/deu.txt and multi30k/{train,val}.{en,de}.gz.
 """

@@ -1,12 +1,12 @@
 """How fast trained models write on one core, ours beside those of OpenNMT-py, JoeyNMT, transformers
 and CTranslate2.
 
-    python benchmarks/decoding_speed.py ../shared/data/multi30k
+    python benchmarks/decoding_speed.py DATA
 
-Everybody translates Multi30k's test of 2016 in exactly 15 steps, so that the speed depends on no
-model's taste for long sentences; the weights may then be those that training starts from.
-Contestants take turns on one core; loading a model is not timed. Ours also says what it costs to
-ask for the attention, and to take it, of every kind, layer and head.
+DATA holds Multi30k, English and German. Everybody translates its test of 2016 in exactly 15 steps,
+so that the speed depends on no model's taste for long sentences; the weights may then be those that
+training starts from. Contestants take turns on one core; loading a model is not timed. Ours also
+says what it costs to ask for the attention, and to take it, of every kind, layer and head.
 """
 
 import argparse

@@ -4,9 +4,9 @@ This is what `tatoeba-luong` is measured against: the same model (LSTM of 256, o
 state asks, score v . tanh(W (q + k)), linear output over context and state), the same 10,000 pairs,
 Adam at 0.001, teacher forcing for half of the sentences, ten epochs, and a batch of one in plain
 PyTorch. It prints each epoch's time and, at the end, how many of the training sources it gives back
-exactly (any German side that the file has for the source counts).
+exactly (any German side that the file has for the source counts). DATA holds tatoeba/deu.txt.
 
-    OMP_NUM_THREADS=1 python benchmarks/tatoeba_loop_of_one.py ../shared/data/tatoeba/deu.txt
+    OMP_NUM_THREADS=1 python benchmarks/tatoeba_loop_of_one.py DATA/tatoeba/deu.txt
 """
 
 import argparse

@@ -1,6 +1,6 @@
 """How fast models are trained on one core, ours beside JoeyNMT's, OpenNMT-py's and transformers'.
 
-    python benchmarks/training_speed.py ../shared/data/multi30k
+    python benchmarks/training_speed.py DATA
 
 DATA holds Multi30k, English and German. All contestants train on the same joint subwords in batches
 of 4,096 tokens, forwards, backwards and update; they take turns on one core, so that whatever else

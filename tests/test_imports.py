@@ -22,6 +22,10 @@ OWNERS = {
     "sacrebleu": ("metrics",),
     "tokenizers": ("data",),
     "spacy": ("data",),
+    "onnx": ("exporting",),
+    "onnxruntime": ("exporting",),
+    "ctranslate2": ("exporting",),
+    "triton": ("attention/fused_additive/triton_kernels.py",),
 }
 """The folders and files of the package that may import a library. Whoever else needs what it does
 calls its owner."""
@@ -96,7 +100,7 @@ except SystemExit as end:
 
 
 def test_help_needs_neither_torch_nor_what_draws_and_scores() -> None:
-    heavy = {"torch", "matplotlib", "sacrebleu", "tokenizers", "spacy", "safetensors", "PIL"}
+    heavy = {"torch", "safetensors", *OWNERS} - {"rich"}
     assert loaded_by(HELP) & heavy == set()
 
 

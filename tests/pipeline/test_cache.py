@@ -16,7 +16,7 @@ PAIRS = EncodedPairs.of([[5, 6, 7], [9]], [[8], [10, 11]])
 
 
 class Counted:
-    """An encoding that counts how often it is asked, and may break off."""
+    """A source of pairs that counts how often it is asked, and may break off."""
 
     vocabulary = 13
 
@@ -59,9 +59,9 @@ def test_where_there_is_no_home_it_has_to_be_said(monkeypatch):
 
 
 def test_pairs_are_encoded_once(shelf):
-    encoding = Counted()
-    first, second = shelf.pairs("facts", encoding), shelf.pairs("facts", encoding)
-    assert encoding.asked == 1
+    source = Counted()
+    first, second = shelf.pairs("facts", source), shelf.pairs("facts", source)
+    assert source.asked == 1
     assert (first.about, second.about) == ("asked 1", "asked 1")
     assert first.pairs.digest == second.pairs.digest == PAIRS.digest
     assert first.made is not None
@@ -89,15 +89,15 @@ def test_other_facts_and_other_data_are_not_mixed(shelf):
 @pytest.mark.parametrize("damage", [b"", b"{}", b"[]", b"null", b'{"sha256": "x", "content": 1}'])
 def test_what_is_damaged_is_made_anew(shelf, damage):
     shelf.page("name", "facts", lambda: "page")
-    encoding = Counted()
-    made = shelf.pairs("facts", encoding).made
+    source = Counted()
+    made = shelf.pairs("facts", source).made
     for path in shelf.folder.iterdir():
         path.write_bytes(damage)
     assert shelf.page("name", "facts", lambda: "anew") == "anew"
     assert shelf.page("name", "facts", lambda: "again") == "anew"
-    assert shelf.pairs("facts", encoding).made == made
-    assert shelf.pairs("facts", encoding).pairs.digest == PAIRS.digest
-    assert encoding.asked == 2
+    assert shelf.pairs("facts", source).made == made
+    assert shelf.pairs("facts", source).pairs.digest == PAIRS.digest
+    assert source.asked == 2
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), ValueError("no")])
@@ -119,7 +119,7 @@ def test_what_cannot_be_kept_is_held_and_said(tmp_path, caplog):
 
 
 def test_a_full_disk_is_met_by_memory(shelf, monkeypatch, caplog):
-    def write(path, encoding):
+    def write(path, source):
         path.write_bytes(b"half")
         raise OSError(28, "No space left on device")
 

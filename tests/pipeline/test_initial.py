@@ -15,7 +15,7 @@ from regard.data.batch import pair_batch
 from regard.data.tokenizer import Tokenizer, TokenizerSettings
 from regard.errors import UserError
 from regard.pipeline.folder import RunFolder
-from regard.pipeline.initial import begin_with, freeze, vocabulary_sides
+from regard.pipeline.initial import begin_with, keep_fixed, vocabulary_sides
 from regard.pipeline.prepare import Tokenizers
 from regard.pipeline.training import train
 from regard.pipeline.translator import Translator
@@ -174,7 +174,7 @@ def gradients(config, parts):
     """Of a model's loss, with these parts frozen."""
     torch.manual_seed(3)
     model = build_model(config, 11, 13).train()
-    freeze(model, parts)
+    keep_fixed(model, parts)
     torch.manual_seed(4)
     CrossEntropy(0.1)(model(pair_batch([[4, 5, 6], [7, 2]], [[8, 9, 2], [12, 2]]))).backward()
     return {name: each.grad for name, each in model.named_parameters()}
@@ -196,7 +196,7 @@ def test_frozen_parts_get_no_gradient_and_the_others_the_same(config):
 
 def test_a_tied_weight_is_frozen_by_either_name():
     model = build_model(replace(RECURRENT, tied="output"), 11, 13)
-    freeze(model, ["decoder.parts.projection"])
+    keep_fixed(model, ["decoder.parts.projection"])
     assert not model.decoder.parts.embedding.weight.requires_grad
 
 
@@ -204,9 +204,9 @@ def test_parts_that_there_are_not_are_refused_by_name():
     model = build_model(RECURRENT, 11, 13)
     named = r"training.freeze is enc, .* there are: decoder, decoder.attention, decoder.parts, enco"
     with pytest.raises(UserError, match=named):
-        freeze(model, ["encoder", "enc"])
+        keep_fixed(model, ["encoder", "enc"])
     with pytest.raises(UserError, match="leaves nothing to train"):
-        freeze(build_model(RECURRENT, 11, 13), ["encoder", "decoder"])
+        keep_fixed(build_model(RECURRENT, 11, 13), ["encoder", "decoder"])
 
 
 def begun(run, **training):

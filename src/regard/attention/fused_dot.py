@@ -1,4 +1,5 @@
-"""Dot products with softmax by torch's own kernels, which need not form the weights."""
+"""Dot products with softmax by kernels, which need not form the weights: on a CPU and up to
+`native_dots.LONGEST` positions by ours, elsewhere by torch's own."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ def fused_dot(
 ) -> Float[Tensor, "*batch target value"]:
     """softmax(scale q k) v. A query that sees nothing gets a zero context.
 
-    The kernel leaves such rows undefined in some of its versions, so they are shown everything
+    Torch's kernel leaves such rows undefined in some of its versions, so they are shown everything
     and emptied afterwards, as the plain formula does."""
     if native_dots.suits(queries, prepared, values, mask):
         return native_dots.attend(queries, prepared, values, mask, scale, dropout)

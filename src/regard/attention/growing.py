@@ -46,8 +46,9 @@ class Growing:
         return rows if self.length == rows.size(2) else rows[:, :, : self.length]
 
     def append(self, more: Float[Tensor, "batch head source part"]) -> Growing:
-        """These after those. Where a gradient is wanted nothing is written in place, and what was
-        made in inference mode is not written to outside of it, which torch forbids."""
+        """These after those, of the same batch, heads and part. Where a gradient is wanted nothing
+        is written in place, and what was made in inference mode is not written to outside of it,
+        which torch forbids."""
         rows = self._storage.rows
         wanted = torch.is_grad_enabled() and (more.requires_grad or rows.requires_grad)
         if wanted or rows.is_inference() > torch.is_inference_mode_enabled():
@@ -85,6 +86,8 @@ class GrowingHeads:
         return PreparedHeads(AdditiveKeys(keys, *powers) if self._are_additive else keys, values)
 
     def append(self, more: PreparedHeads) -> GrowingHeads:
+        """Keys "batch head source part" and values "batch head source value" after those there are,
+        of which all but `source` has to be the same. Powers are kept if all that came had some."""
         are_additive = isinstance(more.keys, AdditiveKeys)
         if isinstance(more.keys, AdditiveKeys):
             given = (more.keys.projected, more.values, more.keys.powers)

@@ -10,6 +10,7 @@ from torch import nn
 
 from regard.attention.attend import Attention, Mask
 from regard.attention.scores import Prepared
+from regard.first_weights import glorot_uniform
 from regard.products import Linear
 from regard.shapes import Float, Tensor
 
@@ -64,11 +65,12 @@ class Heads(nn.Module):
         self.num_heads = num_heads
         self.attention = attention
         self.output = Linear(size, size)
-        start(self.output)
+        glorot_uniform(self.output)
 
     def split(
         self, vectors: Float[Tensor, "*batch position size"]
     ) -> Float[Tensor, "*batch head position part"]:
+        """A part of every vector for each head, `part` being size / num_heads."""
         return vectors.unflatten(-1, (self.num_heads, -1)).transpose(-3, -2)
 
     def prepare(
@@ -124,7 +126,7 @@ class MultiHeadAttention(nn.Module):
         self.value = Linear(value_size, size)
         self.heads = Heads(size, num_heads, attention)
         for linear in (self.query, self.key, self.value):
-            start(linear)
+            glorot_uniform(linear)
 
     def prepare(
         self,
@@ -159,7 +161,7 @@ class MultiHeadSelfAttention(nn.Module):
         super().__init__()
         self.projection = Linear(size, 3 * size)
         self.heads = Heads(size, num_heads, attention)
-        start(self.projection, 3)
+        glorot_uniform(self.projection, 3)
 
     def project(
         self, states: Float[Tensor, "*batch position size"], turn: Turn | None = None
@@ -181,11 +183,3 @@ class MultiHeadSelfAttention(nn.Module):
         """Every position looks at all that the mask shows it."""
         asking = self.project(states, turn)
         return self.heads(asking.queries, asking.prepared, mask, need_weights=need_weights)
-
-
-def start(linear: nn.Linear, num_parts: int = 1) -> None:
-    """Glorot and Bengio's uniform first weights (2010, eq. 16), for each of the matrices that are
-    stacked in it, and no bias."""
-    for part in linear.weight.chunk(num_parts):
-        nn.init.xavier_uniform_(part)
-    nn.init.zeros_(linear.bias)

@@ -13,7 +13,8 @@ import numpy as np
 
 from regard.data.held_out import same_text
 from regard.data.text import Corpus, Pair, numbers_of
-from regard.data.tokenizer import SUBWORDS, Tokenizer, TokenizerSettings
+from regard.data.tokenizer import Tokenizer
+from regard.data.tokenizer_settings import SUBWORDS, TokenizerSettings
 
 CUTOFFS = (1, 2, 3, 5, 10)
 PERCENTILES = (1, 25, 50, 75, 99, 100)

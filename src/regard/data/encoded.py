@@ -101,7 +101,7 @@ class EncodedPairs:
 
 
 @runtime_checkable
-class Encoding(Protocol):
+class PairSource(Protocol):
     """Pairs that are encoded while they are written."""
 
     @property
@@ -115,13 +115,13 @@ class Encoding(Protocol):
         """At most some lines about the pairs, known when the last of them have come."""
 
 
-def write(path: Path, encoding: Encoding) -> None:
+def write(path: Path, pairs: PairSource) -> None:
     """Write all pairs to one file, with the text about them."""
-    kind = "U16" if encoding.vocabulary <= 1 << 16 else "I32"
+    kind = "U16" if pairs.vocabulary <= 1 << 16 else "I32"
     told, sources, targets = _Digest(), [np.empty(0, "<i4")], [np.empty(0, "<i4")]
     with path.open("wb") as file:
         file.write(bytes(HEAD))
-        for part in encoding.parts():
+        for part in pairs.parts():
             told.add(part.numbers)
             file.write(part.numbers.astype(TYPES[kind]).tobytes())
             sources.append(part.source_lengths)
@@ -129,7 +129,7 @@ def write(path: Path, encoding: Encoding) -> None:
         lengths = [np.concatenate(side, dtype="<i4") for side in (sources, targets)]
         for side in lengths:
             file.write(side.tobytes())
-        about = encoding.about()
+        about = pairs.about()
         file.seek(0)
         file.write(_head(kind, lengths, {"about": about, "sha256": _seal(told, lengths, about)}))
 

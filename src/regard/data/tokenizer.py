@@ -3,76 +3,31 @@
 from __future__ import annotations
 
 import json
-import sys
-import threading
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import accumulate
 from pathlib import Path
-from typing import Literal
 
 import tokenizers
-from tokenizers import models, trainers
+from tokenizers import models
 
 from regard.data.cutting import (
     MARK,
-    at_spaces,
     at_words,
     by_spacy,
     normaliser,
     plain,
-    to_characters,
     to_text,
-    to_words,
 )
+from regard.data.learning import engine_of, in_order, learned
 from regard.data.special import SPECIAL, UNKNOWN
+from regard.data.tokenizer_settings import Kind, TokenizerSettings
 from regard.errors import UserError
 from regard.files import whole
 
-Kind = Literal["words", "spaces", "characters", "bpe", "unigram", "spacy"]
-SUBWORDS: tuple[Kind, ...] = ("bpe", "unigram")
-SUBWORD_SIZE = 8000
+__all__ = ["Encoding", "Kind", "Tokenizer", "TokenizerSettings"]
+
 FORMAT = 1
-
-
-@dataclass(frozen=True)
-class TokenizerSettings:
-    """How text is cut and which pieces are known."""
-
-    kind: Kind = "words"
-    """`words` (runs of letters and digits, other symbols one by one), `spaces` (text that is cut
-    already), `characters`, `bpe` and `unigram` (subwords), `spacy` (its rules for `language`)."""
-    language: str = "en"
-    """The language code that spaCy goes by."""
-    lowercase: bool = False
-    """Lower-case all text."""
-    min_count: int = 1
-    """Pieces that occur less often are unknown. BPE joins pairs that occur as often, and at least
-    twice; unigram subwords do not count."""
-    size: int | None = None
-    """The largest vocabulary, special tokens included; None keeps every word, and 8000 subwords."""
-    vocabulary: tuple[str, ...] | None = None
-    """The pieces in their order, special tokens left out, instead of learning them: as
-    `Tokenizer.vocabulary` shows them, with ▁ except for `spaces`. Not for subwords."""
-    unknown: bool = True
-    """Whether there is an <unk>. Without it an unknown piece is a UserError. Subwords need it."""
-
-    def __post_init__(self) -> None:
-        if self.min_count < 1:
-            raise UserError(f"min_count is {self.min_count}: expected at least 1")
-        if self.size is not None and self.size <= len(SPECIAL):
-            raise UserError(f"size is {self.size}: expected more than the special tokens")
-        if self.kind in SUBWORDS and not (self.vocabulary is None and self.unknown):
-            raise UserError(
-                f"{self.kind} learns its own vocabulary, with an <unk>: take words, spaces, "
-                "characters or spacy where the vocabulary is given"
-            )
-
-    @property
-    def special(self) -> tuple[str, ...]:
-        """The special tokens in front of the vocabulary."""
-        return SPECIAL if self.unknown else SPECIAL[:UNKNOWN]
 
 
 @dataclass(frozen=True)
@@ -93,10 +48,10 @@ class Tokenizer:
 
     def __init__(self, model: models.Model, settings: TokenizerSettings) -> None:
         self.settings = settings
-        self._engine = _engine(model, settings)
+        self._engine = engine_of(model, settings)
         self._normaliser = normaliser(lowercase=settings.lowercase)
         self._cut = by_spacy(settings.language) if settings.kind == "spacy" else None
-        pieces = _in_order(self._engine)
+        pieces = in_order(self._engine)
         self.vocabulary: tuple[str, ...] = tuple(pieces if settings.unknown else pieces[:-1])
         """Every piece in the order of its number, special tokens first."""
         self._numbers = {piece: number for number, piece in enumerate(self.vocabulary)}
@@ -109,7 +64,7 @@ class Tokenizer:
         chance. UserError where `size` is too small for the characters of subwords, or where a given
         vocabulary is not a list of different pieces.
         """
-        return cls(_model(texts, settings), settings)
+        return cls(learned(texts, settings), settings)
 
     @classmethod
     def load(cls, path: str | Path) -> Tokenizer:
@@ -274,142 +229,5 @@ class Tokenizer:
         return ids
 
 
-def _engine(model: models.Model, settings: TokenizerSettings) -> tokenizers.Tokenizer:
-    """The library's tokenizer. For spaCy it is given words, normalised and cut."""
-    engine = tokenizers.Tokenizer(model)
-    if settings.kind == "spacy":
-        return engine
-    engine.normalizer = normaliser(lowercase=settings.lowercase)
-    match settings.kind:
-        case "spaces":
-            engine.pre_tokenizer = at_spaces()
-        case "characters":
-            engine.pre_tokenizer = to_words(first_marked=False)
-        case _:
-            engine.pre_tokenizer = to_words()
-    return engine
-
-
-def _in_order(engine: tokenizers.Tokenizer) -> list[str]:
-    numbers = engine.get_vocab()
-    return sorted(numbers, key=numbers.__getitem__)
-
-
 def _words(encoding: tokenizers.Encoding) -> tuple[int, ...]:
     return tuple(word for word in encoding.word_ids if word is not None)
-
-
-def _model(texts: Iterable[str], settings: TokenizerSettings) -> models.Model:
-    match settings.kind:
-        case "bpe":
-            return _bpe(texts, settings)
-        case "unigram":
-            return _unigram(texts, settings)
-        case _ if settings.vocabulary is None:
-            return _listed(_frequent(texts, settings), settings)
-        case _:
-            return _listed(_given(settings.vocabulary, settings), settings)
-
-
-def _listed(pieces: Sequence[str], settings: TokenizerSettings) -> models.Model:
-    """Words, or characters (subwords of which no two are ever joined), in this order."""
-    numbers = {piece: number for number, piece in enumerate([*settings.special, *pieces])}
-    unknown = SPECIAL[UNKNOWN]
-    numbers.setdefault(unknown, len(numbers))  # where it is left out, past the end
-    if settings.kind == "characters":
-        return models.BPE(numbers, [], unk_token=unknown)
-    return models.WordLevel(numbers, unk_token=unknown)
-
-
-def _given(pieces: Sequence[str], settings: TokenizerSettings) -> list[str]:
-    if settings.kind == "spaces":  # the other kinds' pieces have marks, which are not text
-        normal = normaliser(lowercase=settings.lowercase)
-        pieces = [piece if piece in SPECIAL else normal.normalize_str(piece) for piece in pieces]
-    seen = set(SPECIAL)
-    for piece in pieces:
-        if piece in seen:
-            why = "it is put in front by itself" if piece in SPECIAL else "it is there twice"
-            raise UserError(f"leave {piece!r} out of the vocabulary: {why}")
-        seen.add(piece)
-    return list(pieces)
-
-
-def _frequent(texts: Iterable[str], settings: TokenizerSettings) -> list[str]:
-    """The pieces that occur often enough, the most frequent first, equals by their letters."""
-    engine = _engine(models.WordLevel(), settings)
-    if settings.kind == "characters":
-        engine.pre_tokenizer = to_characters()
-    if settings.kind == "spacy":
-        cut, normal = by_spacy(settings.language), normaliser(lowercase=settings.lowercase)
-        texts = (word for text in texts for word in cut(normal.normalize_str(text)))
-    trainer = trainers.WordLevelTrainer(
-        vocab_size=sys.maxsize if settings.size is None else settings.size - len(settings.special),
-        min_frequency=settings.min_count,
-        special_tokens=[],
-        show_progress=False,
-    )
-    _learn(engine, texts, trainer)
-    return _in_order(engine)
-
-
-def _bpe(texts: Iterable[str], settings: TokenizerSettings) -> models.Model:
-    """Byte-pair encoding over characters (Sennrich et al. 2016), inside words."""
-    engine = _engine(models.BPE(unk_token=SPECIAL[UNKNOWN]), settings)
-    size = settings.size or SUBWORD_SIZE
-    trainer = trainers.BpeTrainer(
-        vocab_size=size,
-        min_frequency=max(2, settings.min_count),
-        special_tokens=list(SPECIAL),
-        show_progress=False,
-    )
-    _learn(engine, _fitting(texts, size, settings), trainer)
-    return engine.model
-
-
-def _unigram(texts: Iterable[str], settings: TokenizerSettings) -> models.Model:
-    """A unigram language model over pieces (Kudo 2018), inside words."""
-    engine = _engine(models.Unigram(), settings)
-    size = settings.size or SUBWORD_SIZE
-    trainer = trainers.UnigramTrainer(
-        vocab_size=size - len(SPECIAL), special_tokens=[], show_progress=False
-    )
-    _learn(engine, _fitting(texts, size, settings), trainer)
-    learned = json.loads(engine.to_str())["model"]["vocab"]
-    special = [(name, 0.0) for name in SPECIAL]
-    return models.Unigram([*special, *map(tuple, learned)], unk_id=UNKNOWN)
-
-
-def _learn(engine: tokenizers.Tokenizer, texts: Iterable[str], trainer: trainers.Trainer) -> None:
-    """The library asks for texts from threads where Ctrl-C is not heard: it is waited for here."""
-    broken_off = threading.Event()
-
-    def unless_broken_off() -> Iterator[str]:
-        for text in texts:
-            if broken_off.is_set():
-                raise KeyboardInterrupt
-            yield text
-
-    with ThreadPoolExecutor(1) as pool:
-        try:
-            learning = pool.submit(engine.train_from_iterator, unless_broken_off(), trainer)
-            while not wait([learning], timeout=0.2).done:
-                pass
-        finally:
-            broken_off.set()
-    learning.result()
-
-
-def _fitting(texts: Iterable[str], size: int, settings: TokenizerSettings) -> Iterator[str]:
-    """The texts as they come; at their end, and before any subword is learned, UserError where
-    `size` is too small for their characters."""
-    normal = normaliser(lowercase=settings.lowercase)
-    characters = set(MARK)
-    for text in texts:
-        characters.update(normal.normalize_str(text))
-        yield text
-    characters.discard(" ")
-    if len(characters) + len(SPECIAL) >= size:
-        raise UserError(
-            f"a vocabulary of {size} cannot hold the {len(characters)} characters of the texts, "
-            f"{len(SPECIAL)} special tokens and a subword: give a larger size"
-        )

@@ -63,7 +63,8 @@ def transformer_spec(model: Seq2Seq, vocabularies: Vocabularies) -> TransformerS
         )
     if model.remember is not top_layer:
         raise UserError(
-            "--to ctranslate2 writes models that look at the top layer, and this looks beside"
+            "this model's decoder looks at other encoder layers than the top one, which --to "
+            "ctranslate2 cannot express: train it with the top layer"
         )
     spec = TransformerSpec(_encoder(encoder), _decoder(decoder))
     spec.register_source_vocabulary(list(vocabularies.source))

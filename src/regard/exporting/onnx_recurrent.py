@@ -68,7 +68,10 @@ def export_recurrent(model: Seq2Seq) -> OnnxModels:
             "Transformer"
         )
     if model.remember is not top_layer:
-        raise UserError("--to onnx writes models that look at the top layer, and this looks beside")
+        raise UserError(
+            "this model's decoder looks at other encoder layers than the top one, which --to onnx "
+            "cannot express: train it with the top layer"
+        )
     if not isinstance(decoder, PlainDecoder):
         _check(decoder.attention)
     return OnnxModels(_write_encoder(encoder, decoder), _write_step(encoder, decoder))

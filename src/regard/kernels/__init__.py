@@ -1,10 +1,9 @@
-"""What is written in C++ for CPUs: attention, recurrent cells, cross entropy, choosing in search.
+"""What is written in C++ for CPUs, because every step of it in torch would go through memory.
 
 The library is compiled when the package is built, where there is a compiler, and loaded by its
 plain C interface; without it everything is as right, and slower. It takes AVX-512, AVX2 or the
-machine's baseline, whichever this CPU has. Who calls a function stands beside the formulas that it
-is held against: `attention/fused_additive/native.py`, `layers/native_cells.py`,
-`training/linear_cross_entropy.py`, `search/candidates.py`.
+machine's baseline, whichever this CPU has. There is a header for each kind of kernel. Who calls one
+by `call` stands beside the formulas in torch that it is held against.
 """
 
 from __future__ import annotations

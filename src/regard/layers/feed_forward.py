@@ -8,6 +8,7 @@ from typing import Literal
 from torch import nn
 from torch.nn import functional as F
 
+from regard.first_weights import glorot_uniform
 from regard.layers.dropout import Dropout
 from regard.products import Linear
 from regard.shapes import Float, Tensor
@@ -32,8 +33,7 @@ class FeedForward(nn.Module):
         self.activation = activation
         self.dropout = Dropout(dropout)
         for linear in (self.inner, self.outer):
-            nn.init.xavier_uniform_(linear.weight)
-            nn.init.zeros_(linear.bias)
+            glorot_uniform(linear)
 
     def forward(
         self, states: Float[Tensor, "*batch position size"]

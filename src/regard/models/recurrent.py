@@ -129,12 +129,14 @@ class DecoderParts(nn.Module):
         self.projection = Linear(output.feature_size, embedding.num_embeddings)
 
     def embed(self, tokens: Int[Tensor, "batch target"]) -> Float[Tensor, "batch target embedding"]:
+        """With dropout, while training. In a step the target axis counts hypotheses."""
         return self.dropout(self.embedding(tokens))
 
     def start(
         self, memory: Memory, prepared: PreparedMemory | None, fed: int = 0
     ) -> RecurrentState:
-        """The bridged summary as the state of one hypothesis a sentence, with nothing fed yet."""
+        """The bridged summary as the state of one hypothesis a sentence, whose `fed` numbers are
+        zero. ValueError where the memory has no summary."""
         first = self.bridge(summary(memory))
         hidden = first.hidden[:, None]
         cell = first.cell[:, None] if self.stack.kind == "lstm" else None
@@ -143,7 +145,8 @@ class DecoderParts(nn.Module):
     def advance(
         self, inputs: Float[Tensor, "batch hypothesis input"], state: RecurrentState
     ) -> tuple[Float[Tensor, "batch hypothesis hidden"], RecurrentState]:
-        """One step of the recurrent layers for every hypothesis."""
+        """One step of the recurrent layers for every hypothesis: the highest layer's new state, and
+        the state with that of all layers and all else as it came."""
         axes = inputs.shape[:2]
         cell = None if state.cell is None else state.cell.flatten(0, 1)
         read = self.stack.step(inputs.flatten(0, 1), state.hidden.flatten(0, 1), cell)
@@ -154,7 +157,8 @@ class DecoderParts(nn.Module):
     def read(
         self, inputs: Float[Tensor, "batch target input"], state: RecurrentState
     ) -> Float[Tensor, "batch target hidden"]:
-        """All steps of the recurrent layers in one call."""
+        """All steps of the recurrent layers in one call, from a state of one hypothesis a sentence
+        (`start`'s): the highest layer's states."""
         cell = None if state.cell is None else state.cell[:, 0]
         return self.stack(inputs, state.hidden[:, 0], cell).layers[-1]
 
@@ -164,6 +168,8 @@ class DecoderParts(nn.Module):
         context: Float[Tensor, "batch target value"],
         embedded: Float[Tensor, "batch target embedding"],
     ) -> Float[Tensor, "batch target feature"]:
+        """What `projection` makes logits of. A decoder that looks at nothing gives a context of no
+        numbers."""
         return self.dropout(self.output(hidden, context, embedded))
 
 

@@ -21,7 +21,7 @@ from typing import Any
 
 from regard import __version__
 from regard.data import encoded
-from regard.data.encoded import DamagedError, EncodedPairs, Encoding
+from regard.data.encoded import DamagedError, EncodedPairs, PairSource
 from regard.errors import UserError
 from regard.files import UnwritableError, make_folder, whole
 
@@ -81,7 +81,7 @@ class Shelf:
         self._keep(path, lambda unfinished: unfinished.write_text(text, encoding="utf8"))
         return content
 
-    def pairs(self, facts: object, make: Encoding) -> Kept:
+    def pairs(self, facts: object, source: PairSource) -> Kept:
         """The pairs that were kept for the same facts, or else those that are encoded now. Where
         nothing can be kept they are held in memory."""
         path = self._path("pairs.safetensors", facts)
@@ -89,7 +89,7 @@ class Shelf:
             found = Kept(*encoded.read(path))
             _use(path)
             return found
-        error = self._keep(path, lambda unfinished: encoded.write(unfinished, make))
+        error = self._keep(path, lambda unfinished: encoded.write(unfinished, source))
         if error is None:
             return Kept(*encoded.read(path), made=path)
         log.warning(
@@ -97,7 +97,7 @@ class Shelf:
             "can name another folder",
             error,
         )
-        return Kept(EncodedPairs.joined(make.parts()), make.about())
+        return Kept(EncodedPairs.joined(source.parts()), source.about())
 
     def _path(self, name: str, facts: object) -> Path:
         versions = FORMAT, __version__, version("tokenizers")

@@ -7,7 +7,8 @@ target token. Looking an embedding up costs nothing; padding costs as much as wo
 what grows with the length of a sentence, attention's own products (1 to 4 % at 30 tokens), and what
 is small: biases, norms, activations, Adam.
 
-Nothing is read or allocated: models are built without their numbers.
+Models are built without their numbers, and no file of pairs is read. Pairs that a recipe generates
+are made, and their tokenizers trained, since nothing else tells how many words there are.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from torch import nn
 from regard.build import build_model
 from regard.config import DataConfig, Experiment
 from regard.data.text import Corpus
-from regard.data.tokenizer import SUBWORD_SIZE, SUBWORDS
+from regard.data.tokenizer_settings import SUBWORD_SIZE, SUBWORDS
 from regard.layers.positions import Learned
 from regard.pipeline import prepare, splitting
 from regard.pipeline.splitting import TrainingPairs

@@ -119,7 +119,7 @@ def vocabulary_sides(config: ModelConfig, tokenizers: Tokenizers) -> Mapping[str
     return found
 
 
-def freeze(model: nn.Module, parts: Sequence[str]) -> None:
+def keep_fixed(model: nn.Module, parts: Sequence[str]) -> None:
     """Let no gradient change the weights whose names begin with these parts. UserError for a part
     that there is not, and where nothing is left to train. Dropout stays as it is."""
     named = dict(model.named_parameters(remove_duplicate=False))

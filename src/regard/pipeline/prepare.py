@@ -120,7 +120,7 @@ def encode_targets(
 
 
 @dataclass(frozen=True)
-class Encoded:
+class EncodedTraining:
     """Training batches, and a sentence about pairs that were too long, if there were any."""
 
     batches: PairBatches
@@ -135,13 +135,13 @@ def encode(
     pairs: TrainingPairs,
     seed: int,
     watch: Watch | None = None,
-) -> Encoded:
+) -> EncodedTraining:
     """Turn training pairs to batches, leaving out and naming those that are too long."""
-    encoding = _Encoding(config, tokenizers, pairs, watch)
+    source = _TrainingSource(config, tokenizers, pairs, watch)
     if pairs.shelf is None:
-        kept = Kept(EncodedPairs.joined(encoding.parts()), encoding.about())
+        kept = Kept(EncodedPairs.joined(source.parts()), source.about())
     else:
-        kept = pairs.shelf.pairs(encoding.facts(), encoding)
+        kept = pairs.shelf.pairs(source.facts(), source)
     if not len(kept.pairs):
         raise UserError(
             f"all {len(pairs)} pairs are longer than {config.max_length} tokens: raise "
@@ -152,12 +152,12 @@ def encode(
     left_out = (
         f"left out {too_long.count} pairs longer than {config.max_length} tokens ({too_long})"
     )
-    return Encoded(
+    return EncodedTraining(
         PairBatches(kept.pairs, settings, seed), (left_out,) if too_long.count else (), kept.made
     )
 
 
-class _Encoding:
+class _TrainingSource:
     """Training pairs as numbers, some at a time."""
 
     def __init__(

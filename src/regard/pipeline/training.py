@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -16,17 +15,18 @@ from regard.build import build_model
 from regard.config import Experiment, TrainingConfig
 from regard.data.batching import BatchSettings, PairBatches
 from regard.data.encoded import EncodedPairs
-from regard.data.text import Pair, Problem, read_lines
+from regard.data.text import Pair
 from regard.errors import UserError
 from regard.files import make_folder
 from regard.metrics import text as metrics
 from regard.models.seq2seq import Seq2Seq
 from regard.pipeline import prepare, splitting
 from regard.pipeline.folder import RunFolder
-from regard.pipeline.initial import Beginning, begin_with, freeze
+from regard.pipeline.initial import Beginning, begin_with, keep_fixed
 from regard.pipeline.prepare import Tokenizers
 from regard.pipeline.splitting import Split
 from regard.pipeline.translator import Translator, check_lengths
+from regard.pipeline.vectors import set_vectors
 from regard.pipeline.watching import Watch
 from regard.search import ImpossibleError
 from regard.training.checkpoint import Checkpoints, facts_of
@@ -115,7 +115,7 @@ def train(
         beginning = begin_with(experiment.training.initial_run, experiment.model, model, tokenizers)
     if experiment.model.vectors is not None:
         set_vectors(model, tokenizers, experiment.model.vectors)
-    freeze(model, experiment.training.freeze)
+    keep_fixed(model, experiment.training.freeze)
     device = _device(experiment.training)
     model.to(device)
     precision = _precision(experiment.training, device)
@@ -320,39 +320,3 @@ def _validation(
         return Validation(score.value, score.name, loss, examples)
 
     return validate
-
-
-def set_vectors(model: Seq2Seq, tokenizers: Tokenizers, path: Path) -> None:
-    """Fix both sides' embeddings to the vectors of a text file: a token and its numbers a line."""
-    vectors = _read_vectors(path)
-    sides = (model.encoder, tokenizers.source), (model.decoder, tokenizers.target)
-    for side, tokenizer in sides:
-        modules = cast(nn.Module, side).modules()
-        (embedding,) = (each for each in modules if isinstance(each, nn.Embedding))
-        for number, token in enumerate(tokenizer.vocabulary):
-            if token not in vectors:
-                raise UserError(f"{path} has no vector for {token!r}, which the vocabulary has")
-            if len(vectors[token]) != embedding.embedding_dim:
-                raise UserError(
-                    f"{path}: {token!r} has {len(vectors[token])} numbers, but embeddings have "
-                    f"{embedding.embedding_dim}"
-                )
-            embedding.weight.data[number] = torch.tensor(vectors[token])
-        embedding.weight.requires_grad_(False)
-
-
-def _read_vectors(path: Path) -> dict[str, list[float]]:
-    vectors = {}
-    for number, line in enumerate(read_lines(path, _refuse), 1):
-        token, *values = re.split(r"[ \t]+", line.strip(" \t"))  # other white space may be a token
-        try:
-            vectors[token] = [float(value) for value in values]
-        except ValueError as error:
-            raise UserError(
-                f"{path}, line {number}: expected a token and its numbers, but {line!r} came"
-            ) from error
-    return vectors
-
-
-def _refuse(problem: Problem) -> None:
-    raise UserError(f"{problem.path}, line {problem.line} is not UTF-8: save it as UTF-8")

@@ -11,6 +11,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 
+from regard import kernels
 from regard.attention.fused_additive import native, tiled
 from tests.attention.fused_additive.problems import (
     MASKS,
@@ -30,13 +31,13 @@ def backend(request: pytest.FixtureRequest) -> Iterator[ModuleType]:
     if request.param == "tiled":
         yield tiled
         return
-    if not native.available():
+    if not kernels.available():
         pytest.skip("the kernels were not compiled")
-    best = native.lanes()
-    if native.lanes(LANES[request.param]) != LANES[request.param]:
+    best = kernels.lanes()
+    if kernels.lanes(LANES[request.param]) != LANES[request.param]:
         pytest.skip(f"this machine has no {request.param}")
     yield native
-    native.lanes(best)
+    kernels.lanes(best)
 
 
 @settings(

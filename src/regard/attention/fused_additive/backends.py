@@ -8,22 +8,11 @@ from types import ModuleType
 
 import torch
 
-from regard.attention.fused_additive import tiled
+from regard import kernels
+from regard.attention.fused_additive import native, tiled
 from regard.shapes import Tensor
 
-
-@cache
-def _loaded(name: str) -> ModuleType | None:
-    try:
-        backend = import_module(f"regard.attention.fused_additive.{name}")
-    except ModuleNotFoundError:
-        return None
-    return backend if backend.available() else None
-
-
-NATIVE = _loaded("native")
-
-
+NATIVE: ModuleType | None = native if kernels.available() else None
 NATIVE_TYPES = (torch.float32, torch.bfloat16)
 
 
@@ -34,5 +23,14 @@ def choose(queries: Tensor, values: Tensor | None = None) -> ModuleType:
     if values is not None and values.dtype not in NATIVE_TYPES:
         return tiled
     if queries.is_cuda:
-        return _loaded("triton_kernels") or tiled
+        return _triton() or tiled
     return (NATIVE if queries.is_cpu else None) or tiled
+
+
+@cache
+def _triton() -> ModuleType | None:
+    try:
+        backend = import_module("regard.attention.fused_additive.triton_kernels")
+    except ModuleNotFoundError:
+        return None
+    return backend if backend.available() else None

@@ -1,9 +1,4 @@
-"""Additive attention in C++, for CPUs: the functions of `tiled`, by the kernels of `kernels/`.
-
-The library is compiled when the package is built, where there is a compiler, and loaded by its
-plain C interface; without it everything is as right, and slower. It takes AVX-512, AVX2 or the
-machine's baseline, whichever this CPU has.
-"""
+"""Additive attention in C++, for CPUs: the functions of `tiled`, by `regard.kernels`."""
 
 from __future__ import annotations
 
@@ -18,7 +13,6 @@ from regard.shapes import Bool, Float, Tensor
 
 __all__ = [
     "attend",
-    "available",
     "differentiate",
     "differentiate_keys",
     "differentiate_queries",
@@ -46,14 +40,6 @@ class _Places(ctypes.Structure):
     """`Gradients` of regard/kernels/additive.hpp."""
 
     _fields_ = [(name, ctypes.c_void_p) for name in ("scores", "queries", "keys", "shares")]
-
-
-def available() -> bool:
-    """Whether the library was compiled, from these sources."""
-    return kernels.available()
-
-
-lanes = kernels.lanes
 
 
 def attend(
