@@ -287,3 +287,21 @@ def test_a_mask_of_numbers_is_not_taken_for_one_of_truths():
     given = [torch.randn(2, 3, 5) for _ in range(3)]
     assert native_dots.suits(*given, torch.ones(3, 3, dtype=torch.bool))
     assert not native_dots.suits(*given, torch.zeros(3, 3))
+
+
+@pytest.mark.parametrize("learns", [True, False])
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode, torch.enable_grad])
+def test_weights_are_kept_for_those_who_learn_alone(monkeypatch, mode, learns):
+    kept, call = [], kernels.call
+    monkeypatch.setattr(
+        kernels,
+        "call",
+        lambda name, problem, back: (
+            kept.append(problem.weights is not None),
+            call(name, problem, back),
+        ),
+    )
+    given = [torch.randn(2, 3, 5, requires_grad=learns) for _ in range(3)]
+    with mode():
+        native_dots.attend(*given, None, 1.0, 0.0)
+    assert kept == [learns and mode is torch.enable_grad]

@@ -89,7 +89,8 @@ def attend(
     sentences and heads; a mask is the same for every head. First derivatives only."""
     seed = kernels.new_seed() if dropout else 0
     how = _How(_shown(mask, queries, keys), scale, 1 - dropout, seed)
-    context: Tensor = _Attend.apply(*map(_with_heads, (queries, keys, values)), how)
+    four = map(_with_heads, (queries, keys, values))
+    context: Tensor = _Attend.apply(*four, how, torch.is_grad_enabled())
     return context if queries.dim() == 4 else context[:, 0]
 
 
@@ -152,13 +153,16 @@ class _How:
 
 
 class _Attend(torch.autograd.Function):
-    """`attend` of sentences and heads."""
+    """`attend` of sentences and heads. Whether anything `learns` is known outside alone: here
+    gradients are always off, and `needs_input_grad` does not tell."""
 
     @staticmethod
-    def forward(ctx: Any, queries: Tensor, keys: Tensor, values: Tensor, how: _How) -> Tensor:
+    def forward(
+        ctx: Any, queries: Tensor, keys: Tensor, values: Tensor, how: _How, learns: bool
+    ) -> Tensor:
         given = tuple(_rows(x) for x in (queries, keys, values))
         weights = None
-        if any(ctx.needs_input_grad):
+        if learns and any(ctx.needs_input_grad):
             weights = torch.empty(*queries.shape[:3], keys.size(2))
         context = _room(queries, values.size(3))
         if context.numel():
@@ -178,7 +182,7 @@ class _Attend(torch.autograd.Function):
             setattr(problem, name, _strided(array))
         if above.numel():
             kernels.call("attend", problem, 1)
-        return *gradients, None
+        return *gradients, None, None
 
 
 def _with_heads(vectors: Tensor) -> Float[Tensor, "batch head position part"]:
