@@ -114,6 +114,19 @@ def test_dropout_keeps_its_share_and_the_way_back_drops_the_same(instruction_set
     assert not torch.equal(native_dots.attend(queries, keys, values, mask, 1.0, 0.3), weights)
 
 
+@pytest.mark.parametrize("source", [1, 5, 16, 17, 23])
+def test_one_seed_gives_one_noise_whatever_computes_it(source):
+    queries, keys = torch.zeros(2, 3, 7, 4), torch.zeros(2, 3, source, 4)
+    values = torch.eye(source).expand(2, 3, -1, -1)  # what is found are the weights
+    best, found = kernels.lanes(), []
+    for lanes in (4, 8, 16):
+        if kernels.lanes(lanes) == lanes:
+            torch.manual_seed(3)
+            found.append(native_dots.attend(queries, keys, values, None, 1.0, 0.3) > 0)
+    kernels.lanes(best)
+    assert all(torch.equal(found[0], each) for each in found)
+
+
 def test_the_gradient_through_dropout_is_that_of_its_mask():
     torch.manual_seed(2)
     given = [torch.randn(2, 3, 7, 5, requires_grad=True) for _ in range(3)]
