@@ -18,6 +18,7 @@ LONGEST = 256
 """Positions on either side from which torch's kernel is as fast."""
 
 
+@kernels.structure("Strided")
 class _Strided(ctypes.Structure):
     """`Strided` of regard/kernels/dots_problem.hpp."""
 
@@ -30,6 +31,7 @@ class _Strided(ctypes.Structure):
 ARRAYS = ("queries", "keys", "values", "context", "grad_queries", "grad_keys", "grad_values")
 
 
+@kernels.structure("Dots")
 class _Dots(ctypes.Structure):
     """`Dots` of regard/kernels/dots_problem.hpp."""
 

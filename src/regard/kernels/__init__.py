@@ -9,8 +9,9 @@ by `call` stands beside the formulas in torch that it is held against.
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -24,6 +25,7 @@ _FUNCTIONS = {
     "additive_weigh": [_POINTER, ctypes.c_int, _FLOAT, _POINTER],
     "additive_differentiate": [_POINTER, _POINTER],
     "additive_through_softmax": [_POINTER, _POINTER, _FLOAT, _NUMBER, _NUMBER, _NUMBER],
+    "size": [ctypes.c_char_p],
     "cell_step": [_POINTER],
     "cell_back": [_POINTER],
     "cross_entropy": [_POINTER, _POINTER],
@@ -35,15 +37,18 @@ _FUNCTIONS = {
 """Of each function of the interface what it takes; a structure goes by its address."""
 
 
+AnyStructure = TypeVar("AnyStructure", bound=type[ctypes.Structure])
+
+
 def _load() -> ctypes.CDLL | None:
     try:
         library = ctypes.CDLL(str(Path(__file__).parent / "libkernels.so"))
         if library.regard_interface() != INTERFACE:
             return None
+        for name, takes in _FUNCTIONS.items():
+            getattr(library, f"regard_{name}").argtypes = takes
     except (OSError, AttributeError):
         return None
-    for name, takes in _FUNCTIONS.items():
-        getattr(library, f"regard_{name}").argtypes = takes
     return library
 
 
@@ -53,6 +58,19 @@ _LIBRARY = _load()
 def available() -> bool:
     """Whether the library was compiled, from these sources."""
     return _LIBRARY is not None
+
+
+def structure(name: str) -> Callable[[AnyStructure], AnyStructure]:
+    """Says which structure of the library's sources a class is. Where the library has another size
+    for it, it was compiled from other sources, and is not used."""
+
+    def compared(own: AnyStructure) -> AnyStructure:
+        global _LIBRARY
+        if _LIBRARY is not None and _LIBRARY.regard_size(name.encode()) != ctypes.sizeof(own):
+            _LIBRARY = None
+        return own
+
+    return compared
 
 
 def lanes(wanted: int = 0) -> int:

@@ -27,6 +27,7 @@ class Dropout(nn.Dropout):
         return dropped
 
 
+@kernels.structure("Dropping")
 class _Dropping(ctypes.Structure):
     """`Dropping` of regard/kernels/kernels.hpp."""
 

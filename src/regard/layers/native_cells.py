@@ -17,6 +17,7 @@ from regard.shapes import Tensor
 KINDS: dict[CellKind, int] = {"elman": 0, "gru": 1, "lstm": 2}
 
 
+@kernels.structure("CellStep")
 class _Step(ctypes.Structure):
     """`CellStep` of regard/kernels/cells.hpp."""
 
@@ -30,6 +31,7 @@ class _Step(ctypes.Structure):
     ]
 
 
+@kernels.structure("CellBack")
 class _Back(ctypes.Structure):
     """`CellBack` of regard/kernels/cells.hpp."""
 

@@ -131,6 +131,7 @@ def _plain(logits: Tensor, targets: Tensor, smoothing: float, gradients: bool) -
     return losses.double().sum()
 
 
+@kernels.structure("Entropy")
 class _Entropy(ctypes.Structure):
     """`Entropy` of regard/kernels/kernels.hpp."""
 
