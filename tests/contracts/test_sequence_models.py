@@ -6,6 +6,7 @@ from itertools import product
 import pytest
 import torch
 
+from regard import kernels
 from regard.build import build_model
 from regard.config import AttentionConfig, RecurrentConfig, TransformerConfig
 from regard.data.batch import PAD, START, Tokens, pad
@@ -256,8 +257,11 @@ def test_two_may_go_on_from_one_state(model, source):
 
 @pytest.mark.parametrize("model", list(frozen()), ids=name, indirect=True)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-def test_a_frozen_model_writes_by_the_same_numbers(model, source, dtype):
+@pytest.mark.parametrize("built", [True, False], ids=["kernels", "formulas"])
+def test_a_frozen_model_writes_by_the_same_numbers(monkeypatch, model, source, dtype, built):
     model = model.float()
+    if not built:
+        monkeypatch.setattr(kernels, "_LIBRARY", None)
     frozen = freeze(model, dtype)
     inputs = torch.tensor([[START, 4, 7, 9], [START, 5, 5, 16], [START, 8, 6, 4]])
     with torch.inference_mode():

@@ -49,12 +49,8 @@ class _Dots(ctypes.Structure):
 
 def suits(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | Causal | None) -> bool:
     """Whether this is for these: nothing but a mask is broadcast here."""
-    given = queries, keys, values
     return (
-        kernels.available()
-        and not torch.compiler.is_compiling()
-        and all(x.is_cpu for x in given)
-        and {x.dtype for x in given} in ({torch.float32}, {torch.bfloat16})
+        kernels.suit(queries, keys, values)
         and queries.dim() in (3, 4)
         and all(x.shape[:-2] == queries.shape[:-2] for x in (keys, values))
         and queries.size(-1) == keys.size(-1)

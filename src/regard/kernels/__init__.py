@@ -9,13 +9,17 @@ by `call` stands beside the formulas in torch that it is held against.
 from __future__ import annotations
 
 import ctypes
+import logging
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
 
 from regard.shapes import Tensor
+
+log = logging.getLogger(__name__)
 
 INTERFACE = 4
 """What the library must say of itself: one that was compiled from other sources is not used."""
@@ -58,6 +62,32 @@ _LIBRARY = _load()
 def available() -> bool:
     """Whether the library was compiled, from these sources."""
     return _LIBRARY is not None
+
+
+def suit(*tensors: Tensor) -> bool:
+    """Whether a kernel can run for these: on a CPU, all float32 or all bfloat16, and not while
+    torch compiles. Where it could, but the library is not there, that is said once."""
+    if torch.compiler.is_compiling() or not all(x.is_cpu for x in tensors):
+        return False
+    if {x.dtype for x in tensors} not in ({torch.float32}, {torch.bfloat16}):
+        return False
+    return usable()
+
+
+def usable() -> bool:
+    """As `available`, for who is about to call: where it is not there, that is said once."""
+    if _LIBRARY is None and not torch.compiler.is_compiling():
+        _say_missing()
+    return _LIBRARY is not None
+
+
+@cache
+def _say_missing() -> None:
+    log.warning(
+        "the kernels in C++ are not there, or were compiled from other sources: on CPUs Regard is "
+        "as right without them, and slower. With a C++ compiler on this machine (GCC or Clang), "
+        "install it again"
+    )
 
 
 def structure(name: str) -> Callable[[AnyStructure], AnyStructure]:

@@ -49,8 +49,7 @@ class _Back(ctypes.Structure):
 
 def choose(like: Tensor) -> ModuleType:
     """The module with `step` and `back` for numbers like these."""
-    fits = like.is_cpu and like.dtype in (torch.float32, torch.bfloat16)
-    return sys.modules[__name__] if fits and kernels.available() else cells
+    return sys.modules[__name__] if kernels.suit(like) else cells
 
 
 def step(kind: CellKind, at: Step) -> None:

@@ -113,8 +113,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
 
 def _entropy(logits: Tensor, targets: Tensor, smoothing: float, *, gradients: bool) -> Tensor:
     """The sum of the losses; the logits become their gradients where those are wanted."""
-    fits = logits.is_cpu and logits.dtype in (torch.float32, torch.bfloat16)
-    find = _native if fits and kernels.available() else _plain
+    find = _native if kernels.suit(logits) else _plain
     return find(logits, targets, smoothing, gradients)
 
 
