@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from regard.products import Linear, affine, freeze, linear, multiply, outer
+from regard.products import Linear, affine, freeze, linear, multiply, outer, working_type
 
 
 @pytest.mark.parametrize("sizes", [(3, 200, 150, 160), (2, 5, 7, 3), (1, 150, 200, 1000)])
@@ -71,6 +71,30 @@ def test_the_layer_is_torchs_with_its_gradients(bias: bool, dtype: torch.dtype):
     ):
         assert mine.dtype == torch.float32
         torch.testing.assert_close(mine, theirs, **exact)
+
+
+@pytest.mark.parametrize("autocast", [False, True])
+def test_a_large_vector_needs_no_batch(autocast: bool):
+    layer, vector = Linear(1024, 1030), torch.randn(1024, requires_grad=True)
+    with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+        found, expected = layer(vector), F.linear(vector, layer.weight, layer.bias)
+    exact = dict(rtol=0.03, atol=0.03) if autocast else dict(rtol=1e-5, atol=1e-4)
+    torch.testing.assert_close(found, expected, **exact)
+    wanted, above = [vector, *layer.parameters()], torch.randn(1030).to(found.dtype)
+    theirs = torch.autograd.grad(expected, wanted, above)
+    for mine, other in zip(torch.autograd.grad(found, wanted, above), theirs, strict=True):
+        torch.testing.assert_close(mine, other, **exact)
+
+
+@pytest.mark.parametrize("sizes", [(3, 5, 7), (64, 256, 768)])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
+def test_under_autocast_the_type_is_that_of_torch(sizes: tuple[int, ...], dtype: torch.dtype):
+    rows, inner, columns = sizes
+    layer, inputs = Linear(inner, columns).to(dtype), torch.randn(rows, inner).to(dtype)
+    with torch.autocast("cpu", torch.bfloat16):
+        expected = F.linear(inputs, layer.weight, layer.bias)
+        assert working_type(inputs) == expected.dtype
+        torch.testing.assert_close(layer(inputs), expected, rtol=0.03, atol=0.03)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

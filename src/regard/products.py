@@ -56,14 +56,16 @@ def affine(
     if _is_small(inputs, weight) or not _suits(inputs.device, dtype):
         return F.linear(inputs, weight, bias)
     shift = None if bias is None else bias.to(dtype)
-    found: Tensor = _Affine.apply(inputs.flatten(0, -2).to(dtype), weight.to(dtype), shift)
+    rows = inputs.reshape(-1, inputs.size(-1))
+    found: Tensor = _Affine.apply(rows.to(dtype), weight.to(dtype), shift)
     return found.view(*inputs.shape[:-1], -1)
 
 
 def working_type(like: Tensor) -> torch.dtype:
-    """The type that products of numbers like these are taken in: autocast's where it is on."""
-    device = like.device.type
-    if like.dtype.is_floating_point and torch.is_autocast_enabled(device):
+    """The type that products of numbers like these are taken in: autocast's where it is on, but
+    double precision stays, as torch has it."""
+    device, casts = like.device.type, like.dtype.is_floating_point and like.dtype != torch.float64
+    if casts and torch.is_autocast_enabled(device):
         return torch.get_autocast_dtype(device)
     return like.dtype
 

@@ -1,5 +1,8 @@
 """Attention by dot products in C++ against the plain formula in float64."""
 
+from types import SimpleNamespace
+
+import jaxtyping
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
@@ -7,6 +10,7 @@ from hypothesis import strategies as st
 
 from regard import kernels
 from regard.attention import Attention, ScaledDot, Softmax, native_dots
+from regard.attention.fused_dot import fused_dot
 from regard.attention.masks import CAUSAL, causal
 
 pytestmark = pytest.mark.skipif(not kernels.available(), reason="the kernels were not compiled")
@@ -110,6 +114,19 @@ def test_dropout_keeps_its_share_and_the_way_back_drops_the_same(instruction_set
     assert not torch.equal(native_dots.attend(queries, keys, values, mask, 1.0, 0.3), weights)
 
 
+@pytest.mark.parametrize("source", [1, 5, 16, 17, 23])
+def test_one_seed_gives_one_noise_whatever_computes_it(source):
+    queries, keys = torch.zeros(2, 3, 7, 4), torch.zeros(2, 3, source, 4)
+    values = torch.eye(source).expand(2, 3, -1, -1)  # what is found are the weights
+    best, found = kernels.lanes(), []
+    for lanes in (4, 8, 16):
+        if kernels.lanes(lanes) == lanes:
+            torch.manual_seed(3)
+            found.append(native_dots.attend(queries, keys, values, None, 1.0, 0.3) > 0)
+    kernels.lanes(best)
+    assert all(torch.equal(found[0], each) for each in found)
+
+
 def test_the_gradient_through_dropout_is_that_of_its_mask():
     torch.manual_seed(2)
     given = [torch.randn(2, 3, 7, 5, requires_grad=True) for _ in range(3)]
@@ -195,3 +212,109 @@ def test_attention_shows_what_the_kernel_saw(monkeypatch, target, temperature):
         shown = attention(queries, keys, values, mask, need_weights=True)
     for name in ("context", "weights", "scores"):
         torch.testing.assert_close(getattr(shown, name), getattr(formula, name))
+
+
+@pytest.fixture
+def unchecked():
+    """Without the types of shapes: what comes from outside is not held to them."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
+
+
+FITTING = SimpleNamespace(queries=(3, 5, 7, 11), keys=(3, 5, 13, 11), values=(3, 5, 13, 17))
+MASKS = [
+    *[(7, 13), (1, 13), (7, 1), (3, 1, 7, 13), (1, 1, 7, 13), (3, 1, 1, 13), (3, 1, 7, 1)],
+    *[(2, 1, 7, 13), (3, 1, 6, 13), (3, 1, 7, 12), (6, 13), (7, 12), (3, 5, 7, 13), (1, 5, 1, 13)],
+    *[(3, 7, 13), (5, 7, 13), (1, 7, 13), (2, 7, 13), (13,), (2, 3, 1, 7, 13)],
+]
+MISFITS = [
+    *[dict(keys=(1, 5, 13, 11)), dict(values=(1, 5, 13, 17)), dict(queries=(1, 5, 7, 11))],
+    *[dict(keys=(2, 5, 13, 11)), dict(values=(2, 5, 13, 17)), dict(queries=(2, 5, 7, 11))],
+    *[dict(keys=(3, 1, 13, 11)), dict(values=(3, 1, 13, 17)), dict(keys=(3, 2, 13, 11))],
+    *[dict(values=(3, 5, 12, 17)), dict(values=(3, 5, 14, 17)), dict(values=(3, 5, 1, 17))],
+    *[dict(keys=(3, 5, 13, 10)), dict(keys=(5, 13, 11)), dict(values=(5, 13, 17))],
+    *[dict(queries=(3, 5, 7, 11), keys=(13, 11), values=(13, 17))],
+]
+
+
+def outcome(attend, mask=None, queries=FITTING.queries, keys=FITTING.keys, values=FITTING.values):
+    """The context, or None where these cannot attend."""
+    torch.manual_seed(6)
+    given = [torch.randn(shape) for shape in (queries, keys, values)]
+    try:
+        return attend(*given, mask)
+    except (RuntimeError, ValueError):
+        return None
+
+
+def by_formula(queries, keys, values, mask):
+    return Attention(ScaledDot())(queries, keys, values, mask, need_weights=True).context
+
+
+def fused(queries, keys, values, mask):
+    return fused_dot(queries, keys, values, mask, queries.size(-1) ** -0.5, 0.0)
+
+
+def must_agree(mask=None, **shapes):
+    expected, found = outcome(by_formula, mask, **shapes), outcome(fused, mask, **shapes)
+    assert (expected is None) == (found is None)
+    if expected is not None:
+        torch.testing.assert_close(found, expected)
+    with torch.inference_mode():
+        seen = outcome(by_formula, mask, **shapes)
+    assert (seen is None) == (expected is None)
+    if seen is not None:
+        torch.testing.assert_close(seen, expected)
+
+
+@pytest.mark.parametrize("shapes", MISFITS, ids=str)
+@pytest.mark.parametrize("axes", [3, 4])
+def test_shapes_that_differ_mean_what_they_mean_in_the_formula(unchecked, shapes, axes):
+    if axes == 3:  # without heads
+        shapes = {**vars(FITTING), **shapes}
+        shapes = {name: (*shape[:-3], *shape[-2:]) for name, shape in shapes.items()}
+    must_agree(**shapes)
+
+
+@pytest.mark.parametrize("shape", MASKS, ids=str)
+@pytest.mark.parametrize("axes", [3, 4])
+@pytest.mark.parametrize("batch", [3, 5])
+def test_masks_of_every_shape_mean_what_they_mean_in_the_formula(unchecked, shape, axes, batch):
+    """Heads may be as many as sentences: a mask of three axes is then one of heads."""
+    torch.manual_seed(7)
+    mask = torch.rand(shape) > 0.4
+    shapes = {name: (batch, *sizes[4 - axes + 1 :]) for name, sizes in vars(FITTING).items()}
+    if 2 <= mask.dim() <= axes:
+        must_agree(mask, **shapes)
+    else:  # no mask of such queries
+        assert not native_dots.suits(*map(torch.empty, shapes.values()), mask)
+
+
+@pytest.mark.parametrize("target", [1, 7, 13])
+def test_a_causal_mask_of_other_lengths_is_that_of_the_formula(unchecked, target):
+    must_agree(CAUSAL, queries=(3, 5, target, 11))
+
+
+def test_a_mask_of_numbers_is_not_taken_for_one_of_truths():
+    given = [torch.randn(2, 3, 5) for _ in range(3)]
+    assert native_dots.suits(*given, torch.ones(3, 3, dtype=torch.bool))
+    assert not native_dots.suits(*given, torch.zeros(3, 3))
+
+
+@pytest.mark.parametrize("learns", [True, False])
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode, torch.enable_grad])
+def test_weights_are_kept_for_those_who_learn_alone(monkeypatch, mode, learns):
+    kept, call = [], kernels.call
+    monkeypatch.setattr(
+        kernels,
+        "call",
+        lambda name, problem, back: (
+            kept.append(problem.weights is not None),
+            call(name, problem, back),
+        ),
+    )
+    given = [torch.randn(2, 3, 5, requires_grad=learns) for _ in range(3)]
+    with mode():
+        native_dots.attend(*given, None, 1.0, 0.0)
+    assert kept == [learns and mode is torch.enable_grad]

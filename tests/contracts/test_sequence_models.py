@@ -6,6 +6,7 @@ from itertools import product
 import pytest
 import torch
 
+from regard import kernels
 from regard.build import build_model
 from regard.config import AttentionConfig, RecurrentConfig, TransformerConfig
 from regard.data.batch import PAD, START, Tokens, pad
@@ -59,7 +60,8 @@ def variants():
 
 
 def frozen():
-    """Every wiring and cell, whose weights are packed; a score of each kind; a Transformer."""
+    """Every wiring and cell, whose weights are packed; a score of each kind; a Transformer. Enough
+    for the kernels too."""
     for (wiring, feeding), cell in zip(
         [("bahdanau", "none"), ("luong", "attentional"), ("plain", "none")],
         ("elman", "gru", "lstm"),
@@ -82,16 +84,26 @@ def name(config):
     return "-".join((*parts, config.attention.score, config.attention.normaliser))
 
 
-@pytest.fixture(params=list(variants()), ids=name)
+def by_kernels(configs):
+    """Some in float32, for which the kernels are."""
+    return [pytest.param((each, torch.float32), id=f"float32-{name(each)}") for each in configs]
+
+
+def by_formulas(configs):
+    return [pytest.param((each, torch.float64), id=name(each)) for each in configs]
+
+
+@pytest.fixture(params=by_formulas(variants()) + by_kernels(frozen()))
 def model(request):
+    config, precision = request.param
     torch.manual_seed(3)
-    return build_model(request.param, NUM_SOURCE, NUM_TARGET).double().eval()
+    return build_model(config, NUM_SOURCE, NUM_TARGET).to(precision).eval()
 
 
 @pytest.fixture
 def expected(request):
     """Kinds of attention with their layers and heads."""
-    config = request.node.callspec.params["model"]
+    config, _ = request.node.callspec.params["model"]
     if isinstance(config, TransformerConfig):
         return {"encoder": (2, 7), "decoder": (2, 7), "cross": (2, 7)}
     return {"cross": (1, 1)} if config.attends else {}
@@ -226,7 +238,7 @@ def test_every_search_finds_what_was_looked_at(model, source, expected):
         length = len(hypothesis.tokens)
         torch.testing.assert_close(
             read.log_probabilities[place, :length],
-            torch.tensor(hypothesis.log_probabilities).double(),
+            torch.tensor(hypothesis.log_probabilities, dtype=read.log_probabilities.dtype),
         )
         assert {each.kind for each in hypothesis.attention} == expected.keys() - {"encoder"}
         for gathered in hypothesis.attention:
@@ -254,10 +266,12 @@ def test_two_may_go_on_from_one_state(model, source):
     assert not torch.allclose(decoder.step(one, after_other)[0].features, expected.features)
 
 
-@pytest.mark.parametrize("model", list(frozen()), ids=name, indirect=True)
+@pytest.mark.parametrize("model", by_kernels(frozen()), indirect=True)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-def test_a_frozen_model_writes_by_the_same_numbers(model, source, dtype):
-    model = model.float()
+@pytest.mark.parametrize("built", [True, False], ids=["kernels", "formulas"])
+def test_a_frozen_model_writes_by_the_same_numbers(monkeypatch, model, source, dtype, built):
+    if not built:
+        monkeypatch.setattr(kernels, "_LIBRARY", None)
     frozen = freeze(model, dtype)
     inputs = torch.tensor([[START, 4, 7, 9], [START, 5, 5, 16], [START, 8, 6, 4]])
     with torch.inference_mode():

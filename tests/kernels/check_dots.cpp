@@ -103,9 +103,10 @@ struct Attention {
     return !dots.mask || mask[b * dots.mask_batch + i * dots.mask_row + j];
   }
 
-  /// What dropout multiplies each weight by; rows of weights are whole vectors to it.
+  /// What dropout multiplies each weight by; rows of weights are whole vectors of every
+  /// instruction set to it.
   std::vector<double> noise() const {
-    const Index lanes = regard_lanes(0), row = (c.source + lanes - 1) / lanes * lanes;
+    const Index row = (c.source + MOST_LANES - 1) / MOST_LANES * MOST_LANES;
     const std::vector<float> ones(c.batch * c.heads * c.target * row, 1);
     std::vector<float> found = ones;
     const Dropping dropping{Index(ones.size()), 0, 1, ones.data(), found.data(), dots.seed, c.keep};

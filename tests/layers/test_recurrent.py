@@ -1,12 +1,14 @@
 """The stack against torch's own multi-layer modules with the same weights."""
 
 import copy
+from types import SimpleNamespace
 
 import pytest
 import torch
 from torch import nn
 
 from regard import kernels
+from regard.layers import scan
 from regard.layers.recurrent import RecurrentStack
 
 KINDS = {"elman": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}
@@ -142,3 +144,15 @@ def test_a_mask_with_holes_or_without_anything_is_refused(row):
     ours, _ = twins("gru", bidirectional=False)
     with pytest.raises(ValueError, match="pad at the end"):
         ours.read(torch.randn(2, 3, 5).double(), torch.tensor([[True] * 3, row]))
+
+
+@pytest.mark.parametrize("kind", ["gru", "lstm"])
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode, torch.enable_grad])
+def test_every_step_is_kept_for_those_who_learn_alone(monkeypatch, kind, mode):
+    layer = scan.Layer(kind, torch.randn(4 * 7, 7, requires_grad=True), torch.randn(4 * 7))
+    places, first = set(), scan.CellState(torch.zeros(3, 7), torch.zeros(3, 7))
+    cells = SimpleNamespace(step=lambda kind, at: places.add(at.kept.data_ptr()))
+    monkeypatch.setattr(scan, "choose", lambda like: cells)
+    with mode():
+        scan.scan(layer, torch.randn(11, 3, 4 * 7), first)
+    assert len(places) == (11 if mode is torch.enable_grad else 1)

@@ -11,7 +11,7 @@ from torch import nn
 from regard.attention import CAUSAL, GrowingHeads
 from regard.build import build_model
 from regard.config import AttentionConfig, TransformerConfig
-from regard.data.batch import PAD, START, pad, pair_batch
+from regard.data.batch import START, pad, pair_batch
 from regard.errors import UserError
 from regard.layers.residual import PostNorm, PreNorm
 from regard.models.transformer import Sight
@@ -133,6 +133,19 @@ def test_a_decoder_layer_is_that_of_torch(model, source, need_weights):
         memory_key_padding_mask=~source.mask,
     )
     same(found.states, expected)
+    if not need_weights:
+        assert found.own.weights is None
+        assert found.cross.weights is None
+        return
+    theirs, read = decoder_layer(layer), layer.around_self.before(states)
+    down = nn.Transformer.generate_square_subsequent_mask(7, dtype=torch.double)
+    after, weights = theirs.self_attn(read, read, read, attn_mask=down, average_attn_weights=False)
+    same(found.own.weights, weights)
+    read = layer.around_cross.before(layer.around_self.after(states, after))
+    _, weights = theirs.multihead_attn(
+        read, memory, memory, key_padding_mask=~source.mask, average_attn_weights=False
+    )
+    same(found.cross.weights, weights)
 
 
 @pytest.mark.filterwarnings("ignore:enable_nested_tensor")
@@ -257,4 +270,3 @@ def test_all_weights_learn(score, positions):
     assert losses[-1] < 0.6 * losses[0]
     still = [name for name, w in model.named_parameters() if torch.equal(w, before[name])]
     assert still == []
-    assert PAD == 0

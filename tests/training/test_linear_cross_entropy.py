@@ -100,3 +100,19 @@ def test_no_words_at_all():
     found = linear_cross_entropy(features[:0], weight, bias, TARGETS[:0])
     assert found == 0
     assert torch.autograd.grad(found, weight)[0].eq(0).all()
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_who_does_not_learn_forms_the_logits_alone(monkeypatch, mode):
+    given, products = problem(torch.float32), []
+    for name in ("linear", "outer"):
+        product = getattr(module, name)
+        monkeypatch.setattr(
+            module, name, lambda *x, product=product: (products.append(1), product(*x))[1]
+        )
+    found = linear_cross_entropy(*given, TARGETS)
+    assert len(products) == 3  # logits, and gradients of features and of the weight
+    products.clear()
+    with mode():
+        assert linear_cross_entropy(*given, TARGETS) == found
+    assert len(products) == 1

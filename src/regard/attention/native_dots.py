@@ -18,6 +18,7 @@ LONGEST = 256
 """Positions on either side from which torch's kernel is as fast."""
 
 
+@kernels.structure("Strided")
 class _Strided(ctypes.Structure):
     """`Strided` of regard/kernels/dots_problem.hpp."""
 
@@ -30,6 +31,7 @@ class _Strided(ctypes.Structure):
 ARRAYS = ("queries", "keys", "values", "context", "grad_queries", "grad_keys", "grad_values")
 
 
+@kernels.structure("Dots")
 class _Dots(ctypes.Structure):
     """`Dots` of regard/kernels/dots_problem.hpp."""
 
@@ -46,17 +48,31 @@ class _Dots(ctypes.Structure):
 
 
 def suits(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | Causal | None) -> bool:
-    """Whether this is for these."""
-    types = {queries.dtype, keys.dtype, values.dtype}
+    """Whether this is for these: nothing but a mask is broadcast here."""
     return (
-        kernels.available()
-        and queries.is_cpu
-        and types in ({torch.float32}, {torch.bfloat16})
+        kernels.suit(queries, keys, values)
         and queries.dim() in (3, 4)
+        and all(x.shape[:-2] == queries.shape[:-2] for x in (keys, values))
+        and queries.size(-1) == keys.size(-1)
+        and keys.size(-2) == values.size(-2)
         and max(queries.size(-2), keys.size(-2)) <= LONGEST
-        and not torch.compiler.is_compiling()
-        and (not isinstance(mask, Tensor) or mask.dim() < 4 or mask.size(1) == 1)
+        and _can_show(mask, queries, keys)
     )
+
+
+def _can_show(mask: Tensor | Causal | None, queries: Tensor, keys: Tensor) -> bool:
+    """Whether a mask broadcasts to all queries and keys, and is the same for every head."""
+    target, source = queries.size(-2), keys.size(-2)
+    if isinstance(mask, Causal):
+        return target == source
+    if mask is None:
+        return True
+    heads = (1,) if queries.dim() == 4 else ()
+    wanted = (queries.size(0), *heads, target, source)
+    if mask.dtype != torch.bool or not mask.is_cpu or not 2 <= mask.dim() <= len(wanted):
+        return False
+    axes = zip(reversed(mask.shape), reversed(wanted), strict=False)
+    return all(size in (1, most) for size, most in axes)
 
 
 def attend(
@@ -70,8 +86,9 @@ def attend(
     """softmax(scale q k) v, with zeros for a query that sees nothing. The batch is sentences, or
     sentences and heads; a mask is the same for every head. First derivatives only."""
     seed = kernels.new_seed() if dropout else 0
-    how = _How(_shown(mask, keys), scale, 1 - dropout, seed)
-    context: Tensor = _Attend.apply(*map(_with_heads, (queries, keys, values)), how)
+    how = _How(_shown(mask, queries, keys), scale, 1 - dropout, seed)
+    four = map(_with_heads, (queries, keys, values))
+    context: Tensor = _Attend.apply(*four, how, torch.is_grad_enabled())
     return context if queries.dim() == 4 else context[:, 0]
 
 
@@ -94,7 +111,7 @@ def look(
     weights, scores = room.unbind()
     context = _room(given[0], values.size(-1))
     if context.numel() or weights.numel():
-        how = _How(_shown(mask, keys), scale, 1.0, 0)
+        how = _How(_shown(mask, queries, keys), scale, 1.0, 0)
         problem = how.problem(given, context, weights)
         problem.scores = scores.data_ptr()
         kernels.call("attend", problem, 0)
@@ -134,13 +151,16 @@ class _How:
 
 
 class _Attend(torch.autograd.Function):
-    """`attend` of sentences and heads."""
+    """`attend` of sentences and heads. Whether anything `learns` is known outside alone: here
+    gradients are always off, and `needs_input_grad` does not tell."""
 
     @staticmethod
-    def forward(ctx: Any, queries: Tensor, keys: Tensor, values: Tensor, how: _How) -> Tensor:
+    def forward(
+        ctx: Any, queries: Tensor, keys: Tensor, values: Tensor, how: _How, learns: bool
+    ) -> Tensor:
         given = tuple(_rows(x) for x in (queries, keys, values))
         weights = None
-        if any(ctx.needs_input_grad):
+        if learns and any(ctx.needs_input_grad):
             weights = torch.empty(*queries.shape[:3], keys.size(2))
         context = _room(queries, values.size(3))
         if context.numel():
@@ -160,7 +180,7 @@ class _Attend(torch.autograd.Function):
             setattr(problem, name, _strided(array))
         if above.numel():
             kernels.call("attend", problem, 1)
-        return *gradients, None
+        return *gradients, None, None
 
 
 def _with_heads(vectors: Tensor) -> Float[Tensor, "batch head position part"]:
@@ -168,12 +188,14 @@ def _with_heads(vectors: Tensor) -> Float[Tensor, "batch head position part"]:
 
 
 def _shown(
-    mask: Tensor | Causal | None, keys: Tensor
+    mask: Tensor | Causal | None, queries: Tensor, keys: Tensor
 ) -> Bool[Tensor, "#batch 1 #target source"] | Causal | None:
+    """With an axis for sentences and one for heads, as broadcasting puts them before a mask."""
     if not isinstance(mask, Tensor):
         return mask
-    if mask.dim() < 4:
-        mask = mask[None, None] if mask.dim() == 2 else mask[:, None]
+    if queries.dim() == 3:
+        mask = mask.unsqueeze(-3)
+    mask = mask[(None,) * (4 - mask.dim())]
     mask = mask.expand(*mask.shape[:-1], keys.size(-2))
     return mask if mask.stride(-1) == 1 else mask.contiguous()
 

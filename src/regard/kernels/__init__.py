@@ -9,12 +9,17 @@ by `call` stands beside the formulas in torch that it is held against.
 from __future__ import annotations
 
 import ctypes
+import logging
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
 from regard.shapes import Tensor
+
+log = logging.getLogger(__name__)
 
 INTERFACE = 4
 """What the library must say of itself: one that was compiled from other sources is not used."""
@@ -24,6 +29,7 @@ _FUNCTIONS = {
     "additive_weigh": [_POINTER, ctypes.c_int, _FLOAT, _POINTER],
     "additive_differentiate": [_POINTER, _POINTER],
     "additive_through_softmax": [_POINTER, _POINTER, _FLOAT, _NUMBER, _NUMBER, _NUMBER],
+    "size": [ctypes.c_char_p],
     "cell_step": [_POINTER],
     "cell_back": [_POINTER],
     "cross_entropy": [_POINTER, _POINTER],
@@ -35,15 +41,18 @@ _FUNCTIONS = {
 """Of each function of the interface what it takes; a structure goes by its address."""
 
 
+AnyStructure = TypeVar("AnyStructure", bound=type[ctypes.Structure])
+
+
 def _load() -> ctypes.CDLL | None:
     try:
         library = ctypes.CDLL(str(Path(__file__).parent / "libkernels.so"))
         if library.regard_interface() != INTERFACE:
             return None
+        for name, takes in _FUNCTIONS.items():
+            getattr(library, f"regard_{name}").argtypes = takes
     except (OSError, AttributeError):
         return None
-    for name, takes in _FUNCTIONS.items():
-        getattr(library, f"regard_{name}").argtypes = takes
     return library
 
 
@@ -53,6 +62,45 @@ _LIBRARY = _load()
 def available() -> bool:
     """Whether the library was compiled, from these sources."""
     return _LIBRARY is not None
+
+
+def suit(*tensors: Tensor) -> bool:
+    """Whether a kernel can run for these: on a CPU, all float32 or all bfloat16, and not while
+    torch compiles. Where it could, but the library is not there, that is said once."""
+    if torch.compiler.is_compiling() or not all(x.is_cpu for x in tensors):
+        return False
+    if {x.dtype for x in tensors} not in ({torch.float32}, {torch.bfloat16}):
+        return False
+    return usable()
+
+
+def usable() -> bool:
+    """As `available`, for who is about to call: where it is not there, that is said once."""
+    if _LIBRARY is None and not torch.compiler.is_compiling():
+        _say_missing()
+    return _LIBRARY is not None
+
+
+@cache
+def _say_missing() -> None:
+    log.warning(
+        "the kernels in C++ are not there, or were compiled from other sources: on CPUs Regard is "
+        "as right without them, and slower. With a C++ compiler on this machine (GCC or Clang), "
+        "install it again"
+    )
+
+
+def structure(name: str) -> Callable[[AnyStructure], AnyStructure]:
+    """Says which structure of the library's sources a class is. Where the library has another size
+    for it, it was compiled from other sources, and is not used."""
+
+    def compared(own: AnyStructure) -> AnyStructure:
+        global _LIBRARY
+        if _LIBRARY is not None and _LIBRARY.regard_size(name.encode()) != ctypes.sizeof(own):
+            _LIBRARY = None
+        return own
+
+    return compared
 
 
 def lanes(wanted: int = 0) -> int:

@@ -12,7 +12,7 @@
 
 namespace {
 
-inline Index padded(Index count) { return (count + LANES - 1) / LANES * LANES; }
+inline Index padded(Index count, Index lanes = LANES) { return (count + lanes - 1) / lanes * lanes; }
 
 /// A matrix of some rows of whole vectors, so that no row needs an end of its own.
 struct Rows {
@@ -123,9 +123,10 @@ void weigh_row(const Dots& dots, Index task, Index row, float* products, Index c
   if (dots.weights) std::memcpy(dots.weights + place, products, sizeof(float) * dots.source);
 }
 
-/// What dropout multiplies a row of weights by: 0, or 1 / keep.
+/// What dropout multiplies a row of weights by: 0, or 1 / keep. Its place, and so its noise, is the same
+/// for every instruction set.
 inline Vector dropped(const Dots& dots, Index task, Index row, Index place) {
-  const Index number = (task * dots.target + row) * padded(dots.source) + place;
+  const Index number = (task * dots.target + row) * padded(dots.source, MOST_LANES) + place;
   return kept_lanes(dots.seed, number, dots.keep);
 }
 

@@ -24,9 +24,8 @@ struct Dots {
 };
 
 inline Index room_of(const Dots& dots) {
-  constexpr Index most = 16;  // lanes
-  const Index size = dots.size + most, value_size = dots.value_size + most;
-  const Index source = dots.source + most, larger = size > value_size ? size : value_size;
+  const Index size = dots.size + MOST_LANES, value_size = dots.value_size + MOST_LANES;
+  const Index source = dots.source + MOST_LANES, larger = size > value_size ? size : value_size;
   return (2 * dots.target + dots.source) * size + (dots.source + dots.target) * value_size +
          larger * source + 2 * dots.target * source;
 }

@@ -1,4 +1,6 @@
-// Which instruction set is in use, and the plain C interface of all but additive attention.
+// How large the structures are, which instruction set is in use, and the plain C interface of all but additive attention.
+#include <string_view>
+
 #include "kernels.hpp"
 #include "threads.hpp"
 
@@ -38,6 +40,21 @@ const Kernels& in_use() { return *chosen; }
 
 /// Which version of the structures and functions of this interface these are: see kernels/__init__.py.
 EXPORTED int regard_interface() { return 4; }
+
+/// Bytes of a structure, by its name; 0 where there is none of it.
+EXPORTED Index regard_size(const char* name) {
+  constexpr struct {
+    std::string_view name;
+    Index size;
+  } structures[] = {
+      {"Problem", sizeof(Problem)},   {"Gradients", sizeof(Gradients)}, {"CellStep", sizeof(CellStep)},
+      {"CellBack", sizeof(CellBack)}, {"Entropy", sizeof(Entropy)},     {"Strided", sizeof(Strided)},
+      {"Dots", sizeof(Dots)},         {"Dropping", sizeof(Dropping)},   {"Candidates", sizeof(Candidates)},
+  };
+  for (const auto& each : structures)
+    if (each.name == name) return each.size;
+  return 0;
+}
 
 /// Lanes of the instruction set in use. `lanes` above zero asks for the set with so many: 16, 8, 4.
 EXPORTED int regard_lanes(int lanes) {
@@ -97,7 +114,7 @@ EXPORTED int regard_attend(const Dots* dots, Index back) try {
 }
 
 EXPORTED int regard_drop(const Dropping* given) try {
-  constexpr Index lanes = 16;  // whole vectors of every instruction set to a task
+  constexpr Index lanes = MOST_LANES;  // whole vectors of every instruction set to a task
   by_rows((given->count + lanes - 1) / lanes, lanes, given->threads, [&](Index first, Index end) {
     const Index last = end * lanes;
     chosen->drop(*given, first * lanes, last < given->count ? last : given->count);

@@ -5,6 +5,8 @@
 
 using Index = std::int64_t;
 
+constexpr Index MOST_LANES = 16;  // of any instruction set
+
 /// A bfloat16: the upper half of a float.
 struct Brain {
   std::uint16_t bits;

@@ -20,13 +20,13 @@ class Dropout(nn.Dropout):
     def forward(self, numbers: Float[Tensor, "*batch"]) -> Float[Tensor, "*batch"]:
         if not self.training or self.p == 0:
             return numbers
-        fits = numbers.is_cpu and numbers.dtype in (torch.float32, torch.bfloat16)
-        if not fits or self.p >= 1 or not kernels.available() or torch.compiler.is_compiling():
+        if self.p >= 1 or not kernels.suit(numbers):
             return super().forward(numbers)
         dropped: Tensor = _Drop.apply(numbers, 1 - self.p, kernels.new_seed())
         return dropped
 
 
+@kernels.structure("Dropping")
 class _Dropping(ctypes.Structure):
     """`Dropping` of regard/kernels/kernels.hpp."""
 

@@ -17,6 +17,7 @@ from regard.shapes import Tensor
 KINDS: dict[CellKind, int] = {"elman": 0, "gru": 1, "lstm": 2}
 
 
+@kernels.structure("CellStep")
 class _Step(ctypes.Structure):
     """`CellStep` of regard/kernels/cells.hpp."""
 
@@ -30,6 +31,7 @@ class _Step(ctypes.Structure):
     ]
 
 
+@kernels.structure("CellBack")
 class _Back(ctypes.Structure):
     """`CellBack` of regard/kernels/cells.hpp."""
 
@@ -47,8 +49,7 @@ class _Back(ctypes.Structure):
 
 def choose(like: Tensor) -> ModuleType:
     """The module with `step` and `back` for numbers like these."""
-    fits = like.is_cpu and like.dtype in (torch.float32, torch.bfloat16)
-    return sys.modules[__name__] if fits and kernels.available() else cells
+    return sys.modules[__name__] if kernels.suit(like) else cells
 
 
 def step(kind: CellKind, at: Step) -> None:

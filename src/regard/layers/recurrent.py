@@ -76,7 +76,7 @@ class RecurrentStack(nn.Module):
         cell: Float[Tensor, "batch layer hidden"] | None = None,
     ) -> RecurrentOutput:
         """Go on from a state, forwards, with no padding: how decoders read."""
-        run = self._scan_on if _scans(inputs) else self._torch_on
+        run = self._scan_on if self._scans(inputs) else self._torch_on
         layers: list[Tensor] = []
         ends = []
         for number, layer in enumerate(self.layers):
@@ -94,7 +94,7 @@ class RecurrentStack(nn.Module):
         cell: Float[Tensor, "batch layer hidden"] | None = None,
     ) -> RecurrentOutput:
         """One step from a state: `forward` for a single position."""
-        if not _scans(inputs):
+        if not self._scans(inputs):
             step = self._torch_step
         elif torch.is_grad_enabled():
             return self(inputs[:, None], hidden, cell)
@@ -118,7 +118,7 @@ class RecurrentStack(nn.Module):
         Padding is never seen by the backward direction, and gives zero states. ValueError where
         padding comes before what is real, or a sequence is nothing but padding."""
         lengths = None if mask.all() else _lengths(mask)
-        run = self._scan_all if _scans(inputs) else self._torch_all
+        run = self._scan_all if self._scans(inputs) else self._torch_all
         layers: list[Tensor] = []
         ends = []
         for layer in self.layers:
@@ -127,6 +127,11 @@ class RecurrentStack(nn.Module):
             layers.append(states)
             ends.append(end)
         return _output(layers, ends)
+
+    def _scans(self, inputs: Tensor) -> bool:
+        """Whether `scan` runs: where its kernels do, and for weights that are packed for its
+        products, which torch's layers do not take."""
+        return kernels.suit(inputs) or step_weights(self.layers[0])[0].is_mkldnn
 
     def _scan_on(
         self, layer: nn.Module, inputs: Tensor, first: CellState
@@ -212,11 +217,6 @@ def step_weights(layer: nn.Module, *, backwards: bool = False) -> list[Tensor]:
         getattr(layer, f"{name}_l0{suffix}")
         for name in ("weight_ih", "bias_ih", "weight_hh", "bias_hh")
     ]
-
-
-def _scans(inputs: Tensor) -> bool:
-    fits = inputs.is_cpu and inputs.dtype in (torch.float32, torch.bfloat16)
-    return fits and kernels.available()
 
 
 def _output(layers: list[Tensor], ends: list[CellState]) -> RecurrentOutput:

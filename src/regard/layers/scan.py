@@ -57,7 +57,8 @@ def scan(
         first.hidden.to(dtype),
         None if first.cell is None else first.cell.to(_of_cells(dtype)),
     )
-    return Scanned(*_Scan.apply(*given, _Path(layer.kind, layer.backwards, mask)))
+    path = _Path(layer.kind, layer.backwards, mask, torch.is_grad_enabled())
+    return Scanned(*_Scan.apply(*given, path))
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,8 @@ class _Path:
     kind: CellKind
     backwards: bool
     mask: Tensor | None
+    learns: bool
+    """Known outside of `_Scan` alone, where `needs_input_grad` holds without gradients too."""
 
 
 def _of_cells(dtype: torch.dtype) -> torch.dtype:
@@ -131,7 +134,7 @@ class _Scan(torch.autograd.Function):
         length, num_rows, _ = of_input.shape
         kind, mask = path.kind, path.mask
         moments = _Moments(length, CellState(hidden, cell), backwards=path.backwards)
-        needed = length if any(ctx.needs_input_grad) else 1
+        needed = length if path.learns and any(ctx.needs_input_grad) else 1
         kept = of_input.new_empty(needed, num_rows, NUM_KEPT[kind] * hidden.size(1))
         cells = choose(of_input)
         for position, last, new in moments:

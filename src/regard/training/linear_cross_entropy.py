@@ -48,14 +48,16 @@ def linear_cross_entropy(
             f"{int(targets.max())} came"
         )
     dtype = working_type(features)
+    learns = torch.is_grad_enabled()
     found: Tensor = _LinearCrossEntropy.apply(
-        features.to(dtype), weight, bias, targets.contiguous(), smoothing
+        features.to(dtype), weight, bias, targets.contiguous(), smoothing, learns
     )
     return found
 
 
 class _LinearCrossEntropy(torch.autograd.Function):
-    """The gradients are taken on the way there, while the logits are at hand."""
+    """The gradients are taken on the way there, while the logits are at hand, if anything `learns`:
+    `needs_input_grad` holds where gradients are off too."""
 
     @staticmethod
     def forward(
@@ -65,9 +67,11 @@ class _LinearCrossEntropy(torch.autograd.Function):
         bias: Tensor | None,
         targets: Tensor,
         smoothing: float,
+        learns: bool,
     ) -> Tensor:
         dtype = features.dtype
-        of_features, of_weight, of_bias = ctx.needs_input_grad[:3]
+        wanted = [learns and needed for needed in ctx.needs_input_grad[:3]]
+        of_features, of_weight, of_bias = wanted
         grads: list[Tensor | None] = [
             torch.empty_like(features) if of_features else None,
             torch.zeros_like(weight) if of_weight else None,
@@ -85,7 +89,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
             words = F.pad(words, (0, 0, 0, -num_words % WORDS))
             logits = linear(words, matrix, shift)
             real = logits[:num_words]
-            loss += _entropy(real, targets[part], smoothing, gradients=any(ctx.needs_input_grad))
+            loss += _entropy(real, targets[part], smoothing, gradients=any(wanted))
             logits[num_words:] = 0
             if grads[0] is not None:
                 grads[0][part] = linear(logits, matrix.T)[:num_words]
@@ -103,13 +107,13 @@ class _LinearCrossEntropy(torch.autograd.Function):
             *(None if g is None else g * above.to(g.dtype) for g in ctx.saved_tensors),
             None,
             None,
+            None,
         )
 
 
 def _entropy(logits: Tensor, targets: Tensor, smoothing: float, *, gradients: bool) -> Tensor:
     """The sum of the losses; the logits become their gradients where those are wanted."""
-    fits = logits.is_cpu and logits.dtype in (torch.float32, torch.bfloat16)
-    find = _native if fits and kernels.available() else _plain
+    find = _native if kernels.suit(logits) else _plain
     return find(logits, targets, smoothing, gradients)
 
 
@@ -126,6 +130,7 @@ def _plain(logits: Tensor, targets: Tensor, smoothing: float, gradients: bool) -
     return losses.double().sum()
 
 
+@kernels.structure("Entropy")
 class _Entropy(ctypes.Structure):
     """`Entropy` of regard/kernels/kernels.hpp."""
 

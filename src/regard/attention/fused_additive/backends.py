@@ -24,7 +24,7 @@ def choose(queries: Tensor, values: Tensor | None = None) -> ModuleType:
         return tiled
     if queries.is_cuda:
         return _triton() or tiled
-    return (NATIVE if queries.is_cpu else None) or tiled
+    return NATIVE or tiled if queries.is_cpu and kernels.usable() else tiled
 
 
 @cache

@@ -26,6 +26,7 @@ CHUNK_SIZE = 1 << 20
 """Scores whose gradients are held at a time, if a sentence has no more."""
 
 
+@kernels.structure("Problem")
 class _Problem(ctypes.Structure):
     """`Problem` of regard/kernels/additive.hpp."""
 
@@ -36,6 +37,7 @@ class _Problem(ctypes.Structure):
     ]
 
 
+@kernels.structure("Gradients")
 class _Places(ctypes.Structure):
     """`Gradients` of regard/kernels/additive.hpp."""
 

@@ -1,0 +1,95 @@
+"""The library of kernels: which one is taken, and what is said where there is none."""
+
+import ctypes
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from regard import kernels
+from regard.attention import Additive, Attention, Dot
+from regard.layers.dropout import Dropout
+from regard.layers.recurrent import RecurrentStack
+from regard.training.linear_cross_entropy import linear_cross_entropy
+
+
+@pytest.fixture
+def not_built(monkeypatch, caplog):
+    """As where there was no compiler; gives what is said."""
+    monkeypatch.setattr(kernels, "_LIBRARY", None)
+    kernels._say_missing.cache_clear()
+    yield caplog
+    kernels._say_missing.cache_clear()
+
+
+def attend(score):
+    queries, keys = torch.randn(2, 3, 5), torch.randn(2, 7, 5)
+    attention = Attention(score)
+    return attention(queries, attention.prepare(keys), keys).context
+
+
+USES = {
+    "dots": lambda: attend(Dot()),
+    "additive": lambda: attend(Additive(5, 5, 11)),
+    "cells": lambda: RecurrentStack("gru", 5, 7, 1).read(
+        torch.randn(2, 3, 5), torch.ones(2, 3, dtype=torch.bool)
+    ),
+    "dropout": lambda: Dropout(0.3)(torch.randn(2, 3)),
+    "loss": lambda: linear_cross_entropy(
+        torch.randn(2, 3), torch.randn(5, 3), None, torch.tensor([1, 4])
+    ),
+}
+
+
+@pytest.mark.parametrize("use", USES.values(), ids=USES)
+def test_where_they_were_not_built_it_is_said_once_with_a_remedy(not_built, use):
+    use()
+    (said,) = not_built.messages
+    assert "slower" in said
+    assert "C++ compiler" in said
+    use()
+    assert len(not_built.messages) == 1
+
+
+def test_nothing_is_said_where_no_kernel_would_run(not_built):
+    assert not kernels.available()
+    assert not kernels.suit(torch.ones(3, dtype=torch.float64))
+    assert not kernels.suit(torch.ones(3), torch.ones(3, dtype=torch.bfloat16))
+    assert not kernels.suit(torch.ones(3, device="meta"))
+    Dropout(0.3).eval()(torch.ones(3))
+    assert not_built.messages == []
+
+
+def test_the_command_line_shows_it_in_one_line(tmp_path):
+    """Nothing there sets logging up, so that Python itself writes warnings to stderr."""
+    code = (
+        "import sys; from regard import kernels; from regard.cli import main;"
+        "kernels._LIBRARY = None; sys.exit(main.run(sys.argv[1:]))"
+    )
+    sizes = ("--data.generated-size", "300", "--training.updates", "2", "--model.hidden", "8")
+    done = subprocess.run(
+        [sys.executable, "-c", code, "train", "copy", *sizes],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "REGARD_CACHE": str(tmp_path / "cache")},
+        timeout=120,
+    )
+    assert done.returncode == 0
+    (said,) = [line for line in done.stderr.splitlines() if "kernels" in line]
+    assert "C++ compiler" in said
+
+
+@pytest.mark.skipif(not kernels.available(), reason="the kernels were not compiled")
+@pytest.mark.parametrize(("name", "size"), [("Strided", 32), ("Strided", 40), ("Unknown", 32)])
+def test_a_library_with_other_structures_is_not_used(monkeypatch, name, size):
+    monkeypatch.setattr(kernels, "_LIBRARY", kernels._LIBRARY)  # to be put back
+
+    @kernels.structure(name)
+    class Own(ctypes.Structure):
+        _fields_ = (("bytes", ctypes.c_char * size),)
+
+    assert ctypes.sizeof(Own) == size
+    assert kernels.available() == ((name, size) == ("Strided", 32))
