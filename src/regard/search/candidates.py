@@ -65,8 +65,7 @@ def best(
     """The `count` candidates with the highest totals, or all where there are fewer: equal ones by
     the lower hypothesis, then the lower token. What is not a number comes before all that is, what
     is impossible after it, and may come more than once."""
-    fits = logits.is_cpu and logits.dtype in (torch.float32, torch.bfloat16)
-    find = _native if fits and totals.dtype == torch.float32 and kernels.available() else _plain
+    find = _native if totals.dtype == torch.float32 and kernels.suit(logits) else _plain
     return find(logits, totals, closed, min(count, logits.size(1) * logits.size(2)))
 
 
@@ -88,6 +87,7 @@ def _plain(logits: Tensor, totals: Tensor, closed: Tensor, count: int) -> Candid
     return Candidates(sums, written, places % num_tokens, places // num_tokens)
 
 
+@kernels.structure("Candidates")
 class _Candidates(ctypes.Structure):
     """`Candidates` of regard/kernels/kernels.hpp."""
 
