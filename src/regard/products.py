@@ -51,7 +51,7 @@ def affine(
 ) -> Float[Tensor, "*batch column"]:
     """`linear` of vectors in any batch, with gradients, in the type that autocast asks for."""
     if weight.is_mkldnn:
-        return LINEAR(inputs, weight, bias, "none", [], "")
+        return _one_call(inputs, weight, bias)
     dtype = working_type(inputs)
     if _is_small(inputs, weight) or not _suits(inputs.device, dtype):
         return F.linear(inputs, weight, bias)
@@ -98,10 +98,10 @@ def linear(
 ) -> Float[Tensor, "row column"]:
     """inputs @ weight.T + bias, without gradients."""
     if weight.is_mkldnn:
-        return LINEAR(inputs, weight, bias, "none", [], "")
+        return _one_call(inputs, weight, bias)
     if _is_small(inputs, weight) or not _suits(inputs.device, inputs.dtype):
         return F.linear(inputs, weight, bias)
-    return LINEAR(inputs, _dense(weight), bias, "none", [], "")
+    return _one_call(inputs, _dense(weight), bias)
 
 
 def freeze(model: AnyModule, dtype: torch.dtype = torch.float32) -> AnyModule:
@@ -150,8 +150,14 @@ def multiply(
     for found, rows, matrix in zip(product, left, right.mT, strict=True):
         columns = _dense(matrix)
         for place, part in zip(found.chunk(parts), rows.chunk(parts), strict=True):
-            place.copy_(LINEAR(part, columns, None, "none", [], ""))
+            place.copy_(_one_call(part, columns))
     return product
+
+
+def _one_call(inputs: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """oneDNN's product, with nothing done to it afterwards."""
+    found: Tensor = LINEAR(inputs, weight, bias, "none", [], "")
+    return found
 
 
 def _dense(matrix: Tensor) -> Tensor:

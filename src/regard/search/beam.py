@@ -112,9 +112,8 @@ def beam(
             living = living.end(~is_going)
         if now_going == 0:
             break
-        if now_going is not None and now_going < num_going:
-            num_going = now_going
-            rows = going_on(is_going, num_going)
+        if now_going is not None:
+            num_going, rows = now_going, going_on(is_going, now_going)
             if rows is not None:
                 living, state, parents = living.keep(rows), state.keep(rows), parents[rows]
         state = state.select(parents)

@@ -78,9 +78,8 @@ def write(
             break
         if now_going is None or now_going < num_going:
             sentences = sentences.masked_fill(~is_going, NOBODY)
-        if now_going is not None and now_going < num_going:
-            num_going = now_going
-            rows = going_on(is_going, num_going)
+        if now_going is not None:
+            num_going, rows = now_going, going_on(is_going, now_going)
             if rows is not None:
                 state, tokens = state.keep(rows), tokens[rows]
                 sentences, maximum = sentences[rows], maximum[rows]
