@@ -104,7 +104,7 @@ def make_run(task: Task) -> Path:
     tokenizer = Tokenizer.load(task.corpus / "tokenizer.json")
     Tokenizers(tokenizer, tokenizer).save(folder)
     torch.manual_seed(experiment.training.seed)
-    model = build.build_model(experiment.model, len(tokenizer), len(tokenizer))
+    model = build.build_translation(experiment.model, len(tokenizer), len(tokenizer))
     save_weights(model, folder.model)
     folder.write(folder.config, recipes.dump(experiment))
     return run

@@ -16,11 +16,15 @@ if TYPE_CHECKING:
     from regard import attention
     from regard.allocator import keep_freed_memory
     from regard.errors import UserError
-    from regard.pipeline.translator import Translation, Translator, load
+    from regard.pipeline.classifier import Answer, Classifier
+    from regard.pipeline.loading import load
+    from regard.pipeline.translator import Translation, Translator
     from regard.trace import Trace
 
 __version__ = "0.1.0"
 __all__ = [
+    "Answer",
+    "Classifier",
     "Trace",
     "Translation",
     "Translator",
@@ -31,12 +35,14 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Answer": "regard.pipeline.classifier",
+    "Classifier": "regard.pipeline.classifier",
     "Trace": "regard.trace",
     "Translation": "regard.pipeline.translator",
     "Translator": "regard.pipeline.translator",
     "UserError": "regard.errors",
     "keep_freed_memory": "regard.allocator",
-    "load": "regard.pipeline.translator",
+    "load": "regard.pipeline.loading",
 }
 
 

@@ -45,7 +45,7 @@ UNREADABLE = (
 )
 
 Weights = Float[np.ndarray, "layer head target source"]
-MapKind = Literal["cross", "encoder", "decoder", "image"]
+MapKind = Literal["cross", "encoder", "decoder", "image", "memory"]
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,8 @@ class Sequence:
 @dataclass(frozen=True, eq=False)
 class AttentionMap:
     """Who looked at what, of one kind: `cross` (target at source), `encoder` and `decoder` (at
-    themselves), `image` (target at cells). Any floats come in, float32 is kept.
+    themselves), `image` (target at cells), `memory` (target at vectors that are of no source). Any
+    floats come in, float32 is kept.
 
     `scores` are what the weights were made of; -inf where a position was masked."""
 
@@ -199,7 +200,8 @@ class Trace:
         return self.source if kind == "encoder" else self.target
 
     def across(self, kind: MapKind) -> Sequence | None:
-        """The sequence that is looked at, in a map of this kind; None for the cells of a picture.
+        """The sequence that is looked at, in a map of this kind; None for the cells of a
+        picture, and for vectors.
 
         A decoder that writes a piece looks at those before it: at a start (of no word, -1), then at
         the target without its last piece."""
@@ -211,7 +213,7 @@ class Trace:
                 if self.target.pieces:
                     pieces, words = (START_PIECE, *pieces), (-1, *words)
                 return Sequence(self.target.text, pieces, words, self.target.language)
-            case "image":
+            case "image" | "memory":
                 return None
 
     def _check(self, each: AttentionMap) -> None:

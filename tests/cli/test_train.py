@@ -14,7 +14,7 @@ from rich.console import Console
 from regard import recipes
 from regard.cli import main, progress
 from regard.errors import UserError
-from regard.pipeline import splitting
+from regard.pipeline import sources
 from regard.pipeline.folder import RunFolder
 from regard.pipeline.training import train
 from regard.training.schedule import Progress
@@ -282,7 +282,7 @@ def test_an_unknown_family_is_one_line(capsys, here):
 
 def test_a_large_file_is_kept_once_and_said(capsys, here, monkeypatch):
     monkeypatch.setenv("REGARD_CACHE", str(here / "cache"))
-    monkeypatch.setattr(splitting, "LARGE", 0)
+    monkeypatch.setattr(sources, "LARGE", 0)
     path = pairs(here / "data" / "large.tsv")
     options = (path, *SMALL, "--training.epochs", "1")
     _, first, _ = regard(capsys, *options)
@@ -300,7 +300,7 @@ def test_a_large_file_is_trained_on_where_nothing_can_be_kept(
 ):
     (here / "file").write_text("in the way")
     monkeypatch.setenv("REGARD_CACHE", str(here / unwritable))
-    monkeypatch.setattr(splitting, "LARGE", 0)
+    monkeypatch.setattr(sources, "LARGE", 0)
     path = pairs(here / "data" / "large.tsv")
     status, output, _ = regard(capsys, path, *SMALL, "--training.epochs", "1")
     assert status == 0
@@ -332,7 +332,7 @@ def test_a_run_begins_with_another_and_says_what_it_took(capsys, here):
     assert regard(capsys, *given, "--run", "first")[0] == 0
     pairs(here / "mine.tsv", "x")
     start = (*given, "--run", "second", "--init-from", "first")
-    status, out, err = regard(capsys, *start, "--freeze", "encoder", "decoder.attention")
+    status, out, err = regard(capsys, *start, "--freeze", "encoder", "decoder.look")
     assert (status, err) == (0, "")
     assert "begun with first: " in out
     assert "source words; 0 of " in out
@@ -340,7 +340,7 @@ def test_a_run_begins_with_another_and_says_what_it_took(capsys, here):
     assert " frozen); " in out
     training = RunFolder(here / "second").experiment().training
     assert training.initial_run == Path("first")
-    assert training.freeze == ("encoder", "decoder.attention")
+    assert training.freeze == ("encoder", "decoder.look")
     shutil.rmtree("first")
     longer = ("--resume", "--training.epochs", 2)
     status, out, err = regard(capsys, "mine.tsv", "--run", "second", *longer)

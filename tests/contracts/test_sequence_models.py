@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from regard import kernels
-from regard.build import build_model
+from regard.attention import Predictive
+from regard.build import build_translation
 from regard.config import AttentionConfig, RecurrentConfig, TransformerConfig
 from regard.data.batch import PAD, START, Tokens, pad
 from regard.products import freeze
@@ -17,6 +18,7 @@ NUM_SOURCE, NUM_TARGET = 13, 17
 SIZES = RecurrentConfig(hidden=7, embedding=5, attention=AttentionConfig(size=11))
 TRANSFORMER = TransformerConfig(size=14, heads=7, layers=2, feed_forward=11, longest=29)
 SCORES = ("dot", "scaled_dot", "general", "additive", "concat", "shared_additive", "cosine")
+QUERIES = ("state", "first_layer", "input", "last_two", "same_place", "learned")
 NORMALISERS = ("softmax", "sparsemax", "entmax15")
 
 
@@ -50,6 +52,7 @@ def variants():
         yield replace(SIZES, wiring=wiring, attention=attention)
     for bridge, layers in product(("copy", "linear", "zero"), (1, 2)):
         yield replace(SIZES, bridge=bridge, layers=layers)
+    yield from looks()
     for positions, norm, activation in squared(
         ("sinusoidal", "learned", "rotary"), ("pre", "post"), ("relu", "gelu")
     ):
@@ -57,6 +60,29 @@ def variants():
     for score, normaliser, positions in squared(SCORES, NORMALISERS, ("sinusoidal", "rotary")):
         attention = AttentionConfig(score=score, size=7, normaliser=normaliser, temperature=0.7)
         yield replace(TRANSFORMER, positions=positions, attention=attention)
+
+
+def looks():
+    """Every choice of query, key, value and scope, with both wirings and whatever else they may
+    meet: two layers, feeding, and several memories at once."""
+    wirings = [dict(wiring="bahdanau"), dict(wiring="luong")]
+    wirings += [dict(wiring="luong", feeding="attentional", layers=2)]
+    choices = [dict(query=each) for each in QUERIES]
+    choices += [dict(keys="embedding", values="top"), dict(keys="all", values="embedding")]
+    choices += [dict(neighbours=1), dict(key_positions=True, keys="embedding")]
+    choices += [dict(memory_vectors=3), dict(external_shape=(4, 6)), dict(looks_at_written=True)]
+    choices += [dict(memory_vectors=3, external_shape=(4, 6), looks_at_written=True)]
+    attentions = [dict(scope=scope, window=2) for scope in ("local_m", "local_p")]
+    attentions += [dict(score=score) for score in ("coverage", "location")]
+    attentions += [dict(scope="local_p", window=3, score="general", normaliser="sparsemax")]
+    choices += [
+        dict(attention=AttentionConfig(**{"score": "additive", "size": 11, **each}))
+        for each in attentions
+    ]
+    for number, choice in enumerate(choices):
+        for place in {number % 3, (number + 1) % 3}:
+            score = AttentionConfig(score="general" if number % 2 else "additive", size=11)
+            yield replace(SIZES, **{"attention": score, **wirings[place], **choice})
 
 
 def frozen():
@@ -81,7 +107,12 @@ def name(config):
         parts = ("transformer", config.positions, config.norm, config.activation)
         return "-".join((*parts, config.attention.score, config.attention.normaliser))
     parts = (config.wiring, config.cell, config.feeding, config.output, config.bridge)
-    return "-".join((*parts, config.attention.score, config.attention.normaliser))
+    attention = config.attention
+    looks = (config.query, config.keys, config.values, f"around{config.neighbours}")
+    looks += (f"vectors{config.memory_vectors}", "external" if config.external_shape else "")
+    looks += ("placed" * config.key_positions, "written" * config.looks_at_written)
+    looks += (attention.scope,)
+    return "-".join((*parts, attention.score, attention.normaliser, *filter(None, looks)))
 
 
 def by_kernels(configs):
@@ -97,16 +128,22 @@ def by_formulas(configs):
 def model(request):
     config, precision = request.param
     torch.manual_seed(3)
-    return build_model(config, NUM_SOURCE, NUM_TARGET).to(precision).eval()
+    return build_translation(config, NUM_SOURCE, NUM_TARGET).to(precision).eval()
 
 
 @pytest.fixture
 def expected(request):
-    """Kinds of attention with their layers and heads."""
+    """Kinds of attention, counted, with their layers and heads."""
     config, _ = request.node.callspec.params["model"]
     if isinstance(config, TransformerConfig):
-        return {"encoder": (2, 7), "decoder": (2, 7), "cross": (2, 7)}
-    return {"cross": (1, 1)} if config.attends else {}
+        return {"encoder 0": (2, 7), "decoder 0": (2, 7), "cross 0": (2, 7)}
+    kinds = ["cross"] * config.attends
+    vectors = bool(config.memory_vectors) + (config.external_shape is not None)
+    kinds += [f"memory {number}" for number in range(vectors)]
+    return {
+        kind if " " in kind else f"{kind} 0": (1, 1)
+        for kind in kinds + ["decoder"] * config.looks_at_written
+    }
 
 
 @pytest.fixture
@@ -119,9 +156,25 @@ def inputs():
     return torch.tensor([[START, 4, 5, 6], [START, 7, 8, 16], [START, 9, 15, 3]])
 
 
+def counted(blocks):
+    """By their kinds, of which there may be several."""
+    found = {}
+    for block in blocks:
+        same = sum(name.startswith(block.kind) for name in found)
+        found[f"{block.kind} {same}"] = block
+    return found
+
+
 def maps(output):
     """The weights of each kind."""
-    return {block.kind: block.weights for block in output.attention}
+    return {kind: block.weights for kind, block in counted(output.attention).items()}
+
+
+def is_less_than_one(model):
+    """Whether the paper's weights do not sum to one."""
+    look = getattr(model.decoder, "look", None)
+    attention = getattr(look, "attention", None)
+    return isinstance(getattr(attention, "centre", None), Predictive)
 
 
 @torch.no_grad()
@@ -135,7 +188,7 @@ def test_stepping_equals_reading(model, source, inputs):
         torch.testing.assert_close(step.features[:, 0], whole.features[:, position])
         for kind, found in maps(step).items():
             line = maps(whole)[kind][:, :, :, position]
-            if kind == "decoder":
+            if kind == "decoder 0":
                 assert found.size(4) == position + 1
                 line = line[..., : position + 1]
             torch.testing.assert_close(found[:, :, :, 0], line)
@@ -145,23 +198,32 @@ def test_stepping_equals_reading(model, source, inputs):
 @torch.no_grad()
 def test_asking_for_weights_changes_nothing(model, source, inputs, expected):
     encoded = model.encoder(source, need_weights=True)
-    (memory,), (plain,) = model.remember(encoded), model.encode(source)
-    torch.testing.assert_close(memory.values[source.mask], plain.values[source.mask])
-    asked = model.decoder(inputs, (memory,), need_weights=True)
-    plain = model.decoder(inputs, (plain,))
+    memories, others = model.remember(encoded), model.encode(source)
+    for memory, plain in zip(memories, others, strict=True):
+        torch.testing.assert_close(memory.values[memory.mask], plain.values[plain.mask])
+    asked = model.decoder(inputs, memories, need_weights=True)
+    plain = model.decoder(inputs, others)
     torch.testing.assert_close(asked.features, plain.features)
     assert plain.attention == ()
     blocks = encoded.attention + asked.attention
-    assert sorted(block.kind for block in blocks) == sorted(expected)
-    for block in blocks:
-        target, seen = {"cross": (4, 5), "encoder": (5, 5), "decoder": (4, 4)}[block.kind]
-        assert block.weights.shape == (3, *expected[block.kind], target, seen)
+    assert sorted(counted(blocks)) == sorted(expected)
+    for name, block in counted(blocks).items():
+        target, seen = {"cross": (4, 5), "encoder": (5, 5), "decoder": (4, 4)}.get(
+            block.kind, (4, block.weights.size(-1))
+        )
+        assert block.weights.shape == (3, *expected[name], target, seen)
         assert block.scores.shape == block.weights.shape
         sums = block.weights.sum(dim=-1)
-        torch.testing.assert_close(sums, torch.ones_like(sums))
+        if is_less_than_one(model) and block.kind == "cross":
+            assert sums.max() <= 1 + 1e-6
+            assert sums.min() > 0
+        else:
+            torch.testing.assert_close(sums, torch.ones_like(sums))
         shown = source.mask[:, None, None, None]
         if block.kind == "decoder":
             shown = torch.ones(4, 4).tril().bool()
+        if block.kind == "memory":
+            shown = torch.ones(seen, dtype=torch.bool)
         assert block.weights[~shown.expand_as(block.weights)].eq(0).all()
 
 
@@ -179,7 +241,7 @@ def test_batched_equals_one_by_one_and_padding_changes_nothing(model, source, in
             single = model.decoder(inputs[row : row + 1], model.encode(given), need_weights=True)
             torch.testing.assert_close(single.features[0], together.features[row])
             for kind, found in maps(single).items():
-                seen = 4 if kind == "decoder" else length
+                seen = {"cross": length, "encoder": length}.get(kind.split()[0])
                 torch.testing.assert_close(
                     found[0, ..., :seen], maps(together)[kind][row, ..., :seen]
                 )
@@ -213,7 +275,7 @@ def test_two_calls_give_the_same_answer_and_leave_nothing_behind(model, source, 
     after = model.state_dict()
     assert before.keys() == after.keys()
     assert all(torch.equal(before[key], after[key]) for key in before)
-    assert not [name for name, _ in model.named_buffers()]
+    assert {name for name, _ in model.named_buffers()} <= {"remember.vectors"}
 
 
 LIMITS = Limits(start=START, end=2, maximum=torch.tensor([7, 5, 3]), forbidden=(PAD, START))
@@ -240,9 +302,10 @@ def test_every_search_finds_what_was_looked_at(model, source, expected):
             read.log_probabilities[place, :length],
             torch.tensor(hypothesis.log_probabilities, dtype=read.log_probabilities.dtype),
         )
-        assert {each.kind for each in hypothesis.attention} == expected.keys() - {"encoder"}
-        for gathered in hypothesis.attention:
-            weights = maps(read)[gathered.kind][place, :, :, :length]
+        attention = counted(hypothesis.attention)
+        assert attention.keys() == expected.keys() - {"encoder 0"}
+        for kind, gathered in attention.items():
+            weights = maps(read)[kind][place, :, :, :length]
             seen = length if gathered.kind == "decoder" else gathered.weights.size(-1)
             torch.testing.assert_close(gathered.weights, weights[..., :seen])
             assert weights[..., seen:].eq(0).all()

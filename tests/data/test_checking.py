@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from regard.data.checking import CheckSettings, Overlap, Report, check
-from regard.data.text import Corpus, Pair, Problem, read_pairs
+from regard.data.lines import Problem
+from regard.data.text import Corpus, Pair, read_pairs
 from regard.data.tokenizer import Kind, TokenizerSettings
 
 

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from regard.data.lines import Problem
 from regard.data.pair_files import PairFiles
-from regard.data.text import Pair, Problem
+from regard.data.text import Pair
 from regard.errors import UserError
 
 

@@ -13,15 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.data.text import (
-    Corpus,
-    Pair,
-    Problem,
-    numbers_of,
-    parse_pairs,
-    read_lines,
-    read_pairs,
-)
+from regard.data.lines import Problem, numbers_of, read_lines
+from regard.data.text import Corpus, Pair, parse_pairs, read_pairs
 from regard.errors import UserError
 
 ALL_FAULTS = (

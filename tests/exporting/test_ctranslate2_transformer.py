@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from regard.build import build_model
+from regard.build import build_translation
 from regard.config import AttentionConfig, RecurrentConfig, TransformerConfig
 from regard.data.batch import pair_batch
 from regard.data.special import SPECIAL
@@ -37,7 +37,7 @@ MODELS |= {
 def build(num_source=13, num_target=17, **changes):
     torch.manual_seed(5)
     given = dict(size=20, heads=2, layers=2, feed_forward=29) | changes
-    model = build_model(TransformerConfig(**given), num_source, num_target)
+    model = build_translation(TransformerConfig(**given), num_source, num_target)
     for parameter in model.parameters():  # biases that start at zero could be lost unseen
         torch.nn.init.normal_(parameter, std=0.4)
     return model.eval()
@@ -94,7 +94,7 @@ def test_attention_without_a_form_there_is_named(given, named):
 
 def test_other_models_are_refused():
     with pytest.raises(UserError, match="--to onnx"):
-        exporting.transformer_spec(build_model(RecurrentConfig(), 13, 17), SOURCE)
+        exporting.transformer_spec(build_translation(RecurrentConfig(), 13, 17), SOURCE)
     model = build()
     model.remember = first_and_last
     with pytest.raises(UserError, match="top layer"):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from regard.build import build_model
+from regard.build import build_translation
 from regard.config import AttentionConfig, RecurrentConfig, TransformerConfig
 from regard.data.batch import pad
 from regard.errors import UserError
@@ -44,7 +44,7 @@ SCORES = {
 def build(**changes):
     torch.manual_seed(3)
     given = dict(hidden=7, embedding=5, attention=AttentionConfig(size=11)) | changes
-    model = build_model(RecurrentConfig(**given), NUM_SOURCE, NUM_TARGET)
+    model = build_translation(RecurrentConfig(**given), NUM_SOURCE, NUM_TARGET)
     for parameter in model.parameters():  # biases that start at zero could be lost unseen
         torch.nn.init.normal_(parameter, std=0.5)
     return model.eval()
@@ -131,7 +131,7 @@ def test_what_has_no_operator_is_named(normaliser):
 def test_other_models_are_refused():
     config = TransformerConfig(size=8, heads=2, layers=1, feed_forward=16)
     with pytest.raises(UserError, match="--to ctranslate2"):
-        export_recurrent(build_model(config, NUM_SOURCE, NUM_TARGET))
+        export_recurrent(build_translation(config, NUM_SOURCE, NUM_TARGET))
     model = build()
     model.remember = first_and_last
     with pytest.raises(UserError, match="top layer"):

@@ -6,7 +6,7 @@ import math
 import pytest
 import torch
 
-from regard.build import build_model
+from regard.build import build_translation
 from regard.config import AttentionConfig, RecurrentConfig
 from regard.data.batch import pad
 from regard.models.bridge import CopyBridge, LinearBridge, ZeroBridge
@@ -79,7 +79,7 @@ def test_the_settings_name_how_a_decoder_starts(bridge, cell):
         bridge=bridge,
         attention=AttentionConfig(size=11),
     )
-    model = build_model(config, 13, 17).double().eval()
+    model = build_translation(config, 13, 17).double().eval()
     memories = model.encode(pad([[4, 5, 6, 7, 8], [9, 10], [11, 12, 4]]))
     ended, state = memories[0].summary, model.decoder.start(memories)
     expected = {

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from regard.build import build_model
+from regard.build import build_translation
 from regard.config import AttentionConfig, RecurrentConfig, TransformerConfig
 from regard.data.batch import START, pad
 
@@ -46,7 +46,7 @@ CASES = {
     **{
         f"weights, {wiring}": (
             replace(RECURRENT, wiring=wiring, attention=WEIGHTS),
-            ("decoder.attention.dropout",),
+            ("decoder.look.attention.dropout",),
         )
         for wiring in ("bahdanau", "luong")
     },
@@ -100,7 +100,7 @@ def features(model, seed):
 def case(request):
     config, names = CASES[request.param]
     torch.manual_seed(5)
-    return build_model(config, 13, 17), names
+    return build_translation(config, 13, 17), names
 
 
 @pytest.fixture(params=[torch.float32, torch.float64], ids=str)
@@ -133,7 +133,7 @@ def test_each_place_drops_in_training_and_none_afterwards(built):
 def test_a_recurrent_decoder_drops_of_its_inputs_and_before_the_logits(wiring):
     """Two places that one module serves."""
     torch.manual_seed(6)
-    model = build_model(replace(RECURRENT, wiring=wiring), 13, 17).double()
+    model = build_translation(replace(RECURRENT, wiring=wiring), 13, 17).double()
     whole = features(model, seed=1)
     model.decoder.parts.dropout.p = SHARE
     found = features(model, seed=1)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from regard.build import build_model
+from regard.build import build_translation
 from regard.config import AttentionConfig, RecurrentConfig, TransformerConfig
 from regard.data.batch import pad
 from regard.models.contracts import Decoder, State
@@ -146,7 +146,7 @@ def test_models_of_other_sizes_and_kinds_write_together():
         RecurrentConfig(wiring="bahdanau", hidden=13, embedding=5, attention=attention),
         TransformerConfig(size=6, layers=2, heads=3, feed_forward=7, attention=attention),
     ]
-    models = [build_model(config, 17, 19).eval() for config in configs]
+    models = [build_translation(config, 17, 19).eval() for config in configs]
     ensemble = Ensemble(models)
     source = pad([[4, 5, 6], [6, 2]])
     inputs = torch.tensor([[1, 4, 5, 6], [1, 6, 6, 4]])

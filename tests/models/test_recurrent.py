@@ -47,7 +47,7 @@ def test_bahdanau_attends_then_updates():
     output = decoder(inputs, (memory,), need_weights=True)
     state = memory.summary.hidden[0, 0]
     for position, token in enumerate(inputs[0]):
-        context, weights = additive(decoder.attention, state, memory.keys[0])
+        context, weights = additive(decoder.look.attention, state, memory.keys[0])
         embedded = decoder.parts.embedding.weight[token]
         state = elman(decoder.parts.stack.layers[0], torch.cat([embedded, context]), state)
         features = torch.cat([context, state])
@@ -69,7 +69,7 @@ def test_luong_updates_then_attends(feeding):
     for position, token in enumerate(inputs[0]):
         inputs_now = torch.cat([decoder.parts.embedding.weight[token], fed])
         state = elman(decoder.parts.stack.layers[0], inputs_now, state)
-        context, weights = additive(decoder.attention, state, memory.keys[0])
+        context, weights = additive(decoder.look.attention, state, memory.keys[0])
         attentional = torch.tanh(decoder.parts.output.joined.weight @ torch.cat([context, state]))
         torch.testing.assert_close(output.features[0, position], attentional)
         torch.testing.assert_close(output.attention[0].weights[0, 0, 0, position], weights)

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from regard.attention import CAUSAL, GrowingHeads
-from regard.build import build_model
+from regard.build import build_translation
 from regard.config import AttentionConfig, TransformerConfig
 from regard.data.batch import START, pad, pair_batch
 from regard.errors import UserError
@@ -26,7 +26,7 @@ VARIANTS = [(norm, activation) for norm in ("pre", "post") for activation in ("r
 def model(request):
     norm, activation = request.param
     torch.manual_seed(5)
-    model = build_model(replace(CONFIG, norm=norm, activation=activation), 13, 17)
+    model = build_translation(replace(CONFIG, norm=norm, activation=activation), 13, 17)
     for weight in model.parameters():  # biases and norms that could not be left out unseen
         nn.init.normal_(weight, std=0.5)
     return model.double().eval()
@@ -183,7 +183,7 @@ def test_every_layer_is_encoded_the_last_after_the_norm(model, source):
 
 
 def test_embeddings_are_scaled_and_placed():
-    model = build_model(replace(CONFIG, positions="rotary", dropout=0.0), 13, 17)
+    model = build_translation(replace(CONFIG, positions="rotary", dropout=0.0), 13, 17)
     found = model.decoder.embedder(torch.tensor([[4, 5]]), range(2))
     same(found[0], SIZE**0.5 * model.decoder.embedder.embedding.weight[4:6])
 
@@ -191,7 +191,9 @@ def test_embeddings_are_scaled_and_placed():
 def test_first_weights():
     """Glorot's bound holds for each of the stacked matrices, and embeddings come out of their
     scaling with numbers of size one."""
-    model = build_model(TransformerConfig(size=64, heads=4, feed_forward=96, tied="all"), 997, 997)
+    model = build_translation(
+        TransformerConfig(size=64, heads=4, feed_forward=96, tied="all"), 997, 997
+    )
     for name, weight in model.named_parameters():
         if weight.dim() == 2 and "embedding" not in name:
             columns = 64 if "self_attention.projection" in name else weight.size(0)
@@ -214,29 +216,29 @@ def test_a_sublayer_is_dropped_before_it_is_added(around):
 
 
 def test_the_sum_of_embeddings_and_positions_is_dropped():
-    model = build_model(replace(CONFIG, dropout=1.0), 13, 17).train()
+    model = build_translation(replace(CONFIG, dropout=1.0), 13, 17).train()
     assert not model.encoder.embedder(torch.tensor([[4, 5]]), range(2)).any()
 
 
 def test_tied_weights_are_one():
-    model = build_model(replace(CONFIG, tied="all"), 13, 13)
+    model = build_translation(replace(CONFIG, tied="all"), 13, 13)
     assert model.decoder.projection.weight is model.encoder.embedder.embedding.weight
-    model = build_model(replace(CONFIG, tied="output"), 13, 17)
+    model = build_translation(replace(CONFIG, tied="output"), 13, 17)
     assert model.decoder.projection.weight is model.decoder.embedder.embedding.weight
     assert model.decoder.projection.weight is not model.encoder.embedder.embedding.weight
     with pytest.raises(UserError, match="one vocabulary for both sides"):
-        build_model(replace(CONFIG, tied="all"), 13, 17)
+        build_translation(replace(CONFIG, tied="all"), 13, 17)
 
 
 def test_two_memories_are_refused():
-    model = build_model(CONFIG, 13, 17)
+    model = build_translation(CONFIG, 13, 17)
     with pytest.raises(ValueError, match="one memory, but 2"):
         model.decoder.start(model.encode(pad([[4, 5]])) * 2)
 
 
 @torch.no_grad()
 def test_a_source_that_is_all_padding_gives_no_nan():
-    model = build_model(CONFIG, 13, 17).eval()
+    model = build_translation(CONFIG, 13, 17).eval()
     source = pad([[4, 5], [6, 7]])
     hidden = replace(source, mask=source.mask & torch.tensor([[True], [False]]))
     for need_weights in (False, True):
@@ -255,7 +257,9 @@ def test_all_weights_learn(score, positions):
     """A few steps on one batch bring its loss down, and every parameter moves."""
     attention = AttentionConfig(score=score, size=7)
     torch.manual_seed(2)
-    model = build_model(replace(CONFIG, positions=positions, attention=attention), 13, 17).train()
+    model = build_translation(
+        replace(CONFIG, positions=positions, attention=attention), 13, 17
+    ).train()
     batch = pair_batch([[4, 5, 6, 2], [7, 2]], [[5, 4, 2], [8, 9, 10, 2]])
     before = {name: weight.clone() for name, weight in model.named_parameters()}
     adam = torch.optim.Adam(model.parameters(), lr=0.01)

@@ -7,7 +7,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from regard import recipes
-from regard.build import build_model
+from regard.build import build_translation
 from regard.config import DataConfig, Experiment, RecurrentConfig, TrainingConfig, TransformerConfig
 from regard.data.batch import pair_batch
 from regard.pipeline.cost import ASSUMED, cost_of
@@ -35,7 +35,7 @@ def test_flops_are_those_that_torch_counts(tied, positions):
     config = TransformerConfig(
         size=16, layers=2, decoder_layers=3, feed_forward=24, tied=tied, positions=positions
     )
-    model = build_model(config, 101, 101)
+    model = build_translation(config, 101, 101)
     tokens = [[4, 5, 6, 7, 8, 9, 2]] * 3
     batch = pair_batch(tokens, tokens)
     with FlopCounterMode(display=False) as counter:

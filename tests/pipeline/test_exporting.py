@@ -11,8 +11,8 @@ from regard.config import AttentionConfig, SearchConfig, TransformerConfig
 from regard.data.text import read_pairs
 from regard.errors import UserError
 from regard.pipeline import exporting
+from regard.pipeline.loading import load
 from regard.pipeline.training import train
-from regard.pipeline.translator import load
 from tests import needs
 from tests.pipeline.conftest import small
 

@@ -9,7 +9,7 @@ import torch
 from safetensors.numpy import load_file
 
 from regard import recipes
-from regard.build import build_model
+from regard.build import build_translation
 from regard.config import AttentionConfig, RecurrentConfig, TransformerConfig
 from regard.data.batch import pair_batch
 from regard.data.tokenizer import Tokenizer, TokenizerSettings
@@ -40,7 +40,7 @@ def saved(path, experiment, tokenizers, seed=1):
     path.mkdir()
     tokenizers.save(folder)
     torch.manual_seed(seed)
-    model = build_model(experiment.model, len(tokenizers.source), len(tokenizers.target))
+    model = build_translation(experiment.model, len(tokenizers.source), len(tokenizers.target))
     save_weights(model, folder.model)
     folder.write(folder.config, recipes.dump(experiment))
     return model.state_dict()
@@ -56,7 +56,7 @@ OURS = Tokenizers(words("e", "new", "b"), words("z", "w", "v", "u", "x", "t"))
 def test_words_keep_their_rows_and_all_else_its_weights(tmp_path, config, tied):
     config = replace(config, tied=tied)
     theirs = saved(tmp_path / "run", replace(small(), model=config), THEIRS)
-    model = build_model(config, len(OURS.source), len(OURS.target))
+    model = build_translation(config, len(OURS.source), len(OURS.target))
     fresh = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     begun = begin_with(tmp_path / "run", config, model, OURS)
     found = model.state_dict()
@@ -96,7 +96,7 @@ def test_tied_and_untied_models_begin_with_each_other(tmp_path, before, after):
         given,
     )
     config = replace(RECURRENT, tied=after)
-    model = build_model(config, len(other), len(other))
+    model = build_translation(config, len(other), len(other))
     begun = begin_with(tmp_path / "run", config, model, Tokenizers(other, other))
     assert begun.fresh == ()
     assert [each.side for each in begun.words] == (
@@ -116,7 +116,7 @@ def test_each_side_is_matched_with_its_own_also_where_ours_are_the_same(tmp_path
     """A piece has one number on both sides here, and two there."""
     theirs = saved(tmp_path / "run", replace(small(), model=RECURRENT), THEIRS_MIXED)
     same = words("a", "b", "c")
-    model = build_model(RECURRENT, len(same), len(same))
+    model = build_translation(RECURRENT, len(same), len(same))
     begun = begin_with(tmp_path / "run", RECURRENT, model, Tokenizers(same, same))
     for name, other in (
         ("encoder.embedding.weight", THEIRS_MIXED.source),
@@ -130,7 +130,7 @@ def test_each_side_is_matched_with_its_own_also_where_ours_are_the_same(tmp_path
 def test_other_shapes_stay_fresh_and_are_named(tmp_path):
     theirs = saved(tmp_path / "run", replace(small(), model=RECURRENT), THEIRS)
     config = replace(RECURRENT, hidden=9, output="linear")
-    model = build_model(config, len(OURS.source), len(OURS.target))
+    model = build_translation(config, len(OURS.source), len(OURS.target))
     fresh = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     begun = begin_with(tmp_path / "run", config, model, OURS)
     assert "encoder.stack.layers.0.weight_hh_l0" in begun.fresh
@@ -163,7 +163,7 @@ def test_where_nothing_is_in_common_it_is_said(tmp_path):
     saved(tmp_path / "run", replace(small(), model=RECURRENT), THEIRS)
     strangers = Tokenizers(words("q"), words("r"))
     other = replace(RECURRENT, cell="gru", hidden=9, attention=replace(ATTENTION, score="general"))
-    model = build_model(other, len(strangers.source), len(strangers.target))
+    model = build_translation(other, len(strangers.source), len(strangers.target))
     with pytest.raises(UserError, match=r"nothing in .*run that this model could begin with"):
         begin_with(tmp_path / "run", other, model, strangers)
     with pytest.raises(UserError, match="is not a run"):
@@ -173,7 +173,7 @@ def test_where_nothing_is_in_common_it_is_said(tmp_path):
 def gradients(config, parts):
     """Of a model's loss, with these parts frozen."""
     torch.manual_seed(3)
-    model = build_model(config, 11, 13).train()
+    model = build_translation(config, 11, 13).train()
     keep_fixed(model, parts)
     torch.manual_seed(4)
     CrossEntropy(0.1)(model(pair_batch([[4, 5, 6], [7, 2]], [[8, 9, 2], [12, 2]]))).backward()
@@ -195,18 +195,18 @@ def test_frozen_parts_get_no_gradient_and_the_others_the_same(config):
 
 
 def test_a_tied_weight_is_frozen_by_either_name():
-    model = build_model(replace(RECURRENT, tied="output"), 11, 13)
+    model = build_translation(replace(RECURRENT, tied="output"), 11, 13)
     keep_fixed(model, ["decoder.parts.projection"])
     assert not model.decoder.parts.embedding.weight.requires_grad
 
 
 def test_parts_that_there_are_not_are_refused_by_name():
-    model = build_model(RECURRENT, 11, 13)
-    named = r"training.freeze is enc, .* there are: decoder, decoder.attention, decoder.parts, enco"
+    model = build_translation(RECURRENT, 11, 13)
+    named = r"training.freeze is enc, .* there are: decoder, decoder.look, decoder.parts, enco"
     with pytest.raises(UserError, match=named):
         keep_fixed(model, ["encoder", "enc"])
     with pytest.raises(UserError, match="leaves nothing to train"):
-        keep_fixed(build_model(RECURRENT, 11, 13), ["encoder", "decoder"])
+        keep_fixed(build_translation(RECURRENT, 11, 13), ["encoder", "decoder"])
 
 
 def begun(run, **training):

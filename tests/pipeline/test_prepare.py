@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from regard.config import DataConfig
 from regard.data import encoded
 from regard.errors import UserError
-from regard.pipeline import prepare, splitting
+from regard.pipeline import prepare, sources, splitting
 from regard.pipeline.prepare import Tokenizers
 from tests.data.test_encoded import same
 
@@ -23,7 +23,7 @@ def own_cache(monkeypatch, tmp_path):
 
 @pytest.fixture
 def every_file_is_large(monkeypatch):
-    monkeypatch.setattr(splitting, "LARGE", 0)
+    monkeypatch.setattr(sources, "LARGE", 0)
 
 
 def written(path, lines):
@@ -82,9 +82,9 @@ def test_a_large_file_is_prepared_as_a_small_one(monkeypatch, tmp_path, lines, c
     config = replace(config, path=written(tmp_path / "pairs.tsv", lines))
     if own:
         config = replace(config, dev_path=written(tmp_path / "dev.tsv", [b"a\tb", b"no tab"]))
-    monkeypatch.setattr(splitting, "LARGE", 1 << 25)
+    monkeypatch.setattr(sources, "LARGE", 1 << 25)
     expected = told(config, seed)
-    monkeypatch.setattr(splitting, "LARGE", 0)
+    monkeypatch.setattr(sources, "LARGE", 0)
     assert told(config, seed) == expected
     assert told(config, seed) == expected
 
@@ -96,7 +96,7 @@ def test_two_large_files_are_prepared_as_two_small_ones(monkeypatch, tmp_path):
     )
     expected = told(config, 1)
     assert "left out 11 lines" in expected[3][0]
-    monkeypatch.setattr(splitting, "LARGE", 0)
+    monkeypatch.setattr(sources, "LARGE", 0)
     assert told(config, 1) == expected
     for name in ("path", "target_path"):
         moved = getattr(config, name).rename(tmp_path / f"moved-{name}")

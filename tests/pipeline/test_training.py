@@ -10,6 +10,7 @@ from safetensors.numpy import load_file
 from regard import recipes
 from regard.config import TrainingConfig
 from regard.errors import UserError
+from regard.pipeline import translation
 from regard.pipeline.folder import RunFolder
 from regard.pipeline.training import settings_of, train
 from regard.pipeline.translator import Translator
@@ -201,12 +202,20 @@ def test_a_twentieth_is_held_out_where_nothing_is_said(tmp_path, given, expected
     assert len(folder.test.read_text().splitlines()) == 15
 
 
+def settings(config, precision):
+    return settings_of(config, translation.objective_of(config), precision)
+
+
 ELSEWHERE = {"initial_run", "freeze", "metric", "device", "precision"}
 """Fields of training that are no settings of its loop."""
 
 
 def of_optimiser(settings, **changes):
     return replace(settings, optimiser=replace(settings.optimiser, **changes))
+
+
+def of_objective(settings, **changes):
+    return replace(settings, objective=replace(settings.objective, **changes))
 
 
 ARRIVES = {
@@ -220,19 +229,22 @@ ARRIVES = {
     "adam_epsilon": (1e-6, lambda settings: of_optimiser(settings, epsilon=1e-6)),
     "weight_decay": (0.2, lambda settings: of_optimiser(settings, weight_decay=0.2)),
     "clip": (None, lambda settings: of_optimiser(settings, clip=None)),
-    "label_smoothing": (0.1, lambda settings: replace(settings, loss=CrossEntropy(0.1))),
-    "loss": ("sentence", lambda settings: replace(settings, loss=CrossEntropy(per="sentence"))),
+    "label_smoothing": (0.1, lambda settings: of_objective(settings, loss=CrossEntropy(0.1))),
+    "loss": (
+        "sentence",
+        lambda settings: of_objective(settings, loss=CrossEntropy(per="sentence")),
+    ),
     "teacher_forcing": (
         0.5,
-        lambda settings: replace(settings, teacher_forcing=TeacherForcing(0.5)),
+        lambda settings: of_objective(settings, teacher_forcing=TeacherForcing(0.5)),
     ),
     "teacher_forcing_end": (
         0.3,
-        lambda settings: replace(settings, teacher_forcing=TeacherForcing(1.0, 0.3)),
+        lambda settings: of_objective(settings, teacher_forcing=TeacherForcing(1.0, 0.3)),
     ),
     "forced_by": (
         "token",
-        lambda settings: replace(settings, teacher_forcing=TeacherForcing(by="token")),
+        lambda settings: of_objective(settings, teacher_forcing=TeacherForcing(by="token")),
     ),
     "patience": (4, lambda settings: replace(settings, patience=4)),
     "validate_every": (9, lambda settings: replace(settings, validate_every=Period(9))),
@@ -244,7 +256,7 @@ ARRIVES = {
 
 
 def test_a_recipe_that_says_nothing_trains_as_the_loop_does_by_itself():
-    assert settings_of(TrainingConfig(), "float32") == TrainingSettings()
+    assert settings(TrainingConfig(), "float32") == TrainingSettings()
 
 
 @pytest.mark.parametrize("name", sorted({each.name for each in fields(TrainingConfig)} - ELSEWHERE))
@@ -253,12 +265,12 @@ def test_each_field_of_training_arrives_where_it_belongs(name):
     value, expected = ARRIVES[name]
     config = TrainingConfig()
     assert value != getattr(config, name)
-    found = settings_of(replace(config, **{name: value}), "float32")
+    found = settings(replace(config, **{name: value}), "float32")
     assert found == expected(TrainingSettings())
 
 
 def test_precision_arrives():
-    found = settings_of(TrainingConfig(), "bfloat16")
+    found = settings(TrainingConfig(), "bfloat16")
     assert found == TrainingSettings(precision="bfloat16")
 
 
@@ -273,8 +285,8 @@ def test_precision_arrives():
     ],
 )
 def test_each_schedule_has_its_name(name, schedule):
-    settings = settings_of(TrainingConfig(schedule=name, warmup=5), "float32")
-    assert settings.optimiser.schedule == schedule
+    found = settings(TrainingConfig(schedule=name, warmup=5), "float32")
+    assert found.optimiser.schedule == schedule
 
 
 def test_a_recipe_may_count_updates(tmp_path):

@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard import recipes
-from regard.build import build_model
+from regard.build import build_classifier, build_translation
 from regard.config import (
     AttentionConfig,
+    ClassifierConfig,
     DataConfig,
     Experiment,
     RecurrentConfig,
@@ -25,8 +26,13 @@ def test_every_recipe_is_a_model_and_says_what_it_is(name):
     experiment = recipes.load(recipes.find(name))
     assert experiment.name == name
     assert len(experiment.about) > 20
+    data, config = experiment.data, experiment.model
     with torch.device("meta"):
-        model = build_model(experiment.model, 13, 13)
+        if isinstance(config, ClassifierConfig):
+            sizes = {"text": (13, 0), "items": (13, 1), "series": (0, 2)}[data.source]
+            model = build_classifier(config, *sizes, num_outputs=1)
+        else:
+            model = build_translation(config, 13, 13)
     assert sum(weight.numel() for weight in model.parameters()) > 0
 
 

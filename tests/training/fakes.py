@@ -13,7 +13,7 @@ from regard.data.batch import UNKNOWN, PairBatch, pair_batch
 from regard.models.contracts import Penalty
 from regard.models.seq2seq import Seq2SeqOutput
 from regard.training.log import Validation
-from regard.training.loss import mean_word_loss
+from regard.training.objective import NextToken, mean_loss
 
 NUM_WORDS = 13
 
@@ -89,7 +89,7 @@ class TinyBatches:
 def dev_score(model: nn.Module) -> Validation:
     """The loss on other data, negated; it also draws noise, which training must not notice."""
     torch.rand(11)
-    loss = mean_word_loss(model, TinyBatches(3, seed=99).epoch(1))
+    loss = mean_loss(NextToken(), model, TinyBatches(3, seed=99).epoch(1))
     return Validation(-loss, "negative loss", loss)
 
 

@@ -16,6 +16,7 @@ from regard.training import (
     Constant,
     CrossEntropy,
     Linear,
+    NextToken,
     Optimiser,
     Period,
     Plateau,
@@ -31,8 +32,7 @@ BATCHES = TinyBatches(7)
 EVERYTHING = TrainingSettings(
     length=Period(3, "epoch"),
     optimiser=Optimiser(0.01, Linear(5), weight_decay=0.1, clip=0.5),
-    loss=CrossEntropy(0.1),
-    teacher_forcing=TeacherForcing(0.9, 0.3, by="token"),
+    objective=NextToken(CrossEntropy(0.1), TeacherForcing(0.9, 0.3, by="token")),
     accumulate=2,
     validate_every=Period(5),
     log_every=Period(3),
@@ -87,7 +87,7 @@ def test_training_is_the_plain_loop(per):
     settings = TrainingSettings(
         length=Period(2, "epoch"),
         optimiser=Optimiser(0.01, clip=0.5),
-        loss=CrossEntropy(0.1, per),
+        objective=NextToken(CrossEntropy(0.1, per)),
     )
     assert train(model, BATCHES, settings).update == 14
     torch.testing.assert_close(weights(model), weights(plain), rtol=1e-9, atol=1e-12)
@@ -116,7 +116,9 @@ def test_accumulated_batches_are_one_large_batch(per):
                     side += [row[real].tolist() for row, real in zip(ids, mask, strict=True)]
             return iter([pair_batch(sources, targets)][start:])
 
-    settings = TrainingSettings(length=Period(3, "epoch"), loss=CrossEntropy(0.1, per))
+    settings = TrainingSettings(
+        length=Period(3, "epoch"), objective=NextToken(CrossEntropy(0.1, per))
+    )
     whole, parts = tiny_model().double(), tiny_model().double()
     train(whole, Joined(), settings)
     train(parts, BATCHES, replace(settings, accumulate=7))
@@ -153,7 +155,9 @@ def test_an_interrupted_run_goes_on_as_the_same_run(tmp_path, breaks, average):
 
 def test_a_finished_run_can_be_made_longer(tmp_path):
     settings = replace(
-        EVERYTHING, optimiser=Optimiser(0.01, Constant(3)), teacher_forcing=TeacherForcing(0.5)
+        EVERYTHING,
+        optimiser=Optimiser(0.01, Constant(3)),
+        objective=NextToken(teacher_forcing=TeacherForcing(0.5)),
     )
     one_go, longer = tiny_model(dropout=0.5), tiny_model(dropout=0.5)
     train(one_go, BATCHES, settings)

@@ -16,10 +16,8 @@ from regard.training.loss import (
     CrossEntropy,
     jensen_shannon_divergence,
     kl_divergence,
-    mean_word_loss,
 )
 from tests.oracles.loss import smoothed_cross_entropy
-from tests.training.fakes import TinyBatches, tiny_model
 
 
 def output(logits: torch.Tensor, targets: torch.Tensor) -> Seq2SeqOutput:
@@ -63,15 +61,6 @@ def test_what_the_sum_is_divided_by():
     batch = pair_batch([[4], [5, 6], [7]], [[4, 5, 6], [7], [8, 9]])
     assert CrossEntropy(per="word").count(batch) == 6
     assert CrossEntropy(per="sentence").count(batch) == 3
-
-
-def test_the_dev_loss_is_per_word_over_all_batches():
-    model, batches = tiny_model(), list(TinyBatches(3).epoch(1))
-    total = sum(CrossEntropy()(model(batch)).item() for batch in batches)
-    words = sum(int(batch.mask.sum()) for batch in batches)
-    assert mean_word_loss(model, batches) == pytest.approx(total / words)
-    with pytest.raises(ValueError, match="no words"):
-        mean_word_loss(model, [])
 
 
 @pytest.mark.parametrize("smoothing", [-0.1, 1.0, math.nan])

@@ -7,9 +7,10 @@
 Pure: it knows no recurrent layer, no text and no training.
 """
 
-from regard.attention.attend import Attended, Attention, Mask
+from regard.attention.attend import Attended, Attends, Attention, Mask
 from regard.attention.fused_additive import AdditiveKeys, additive_attention, additive_scores
 from regard.attention.growing import GrowingHeads
+from regard.attention.local import Centre, LocalAttention, Monotonic, Predictive
 from regard.attention.masks import CAUSAL, Causal, causal, hiding, padding, window
 from regard.attention.multihead import (
     AttendedHeads,
@@ -19,6 +20,7 @@ from regard.attention.multihead import (
     Turn,
 )
 from regard.attention.normalisers import Entmax15, Normaliser, Softmax, Sparsemax
+from regard.attention.remembering import Coverage, Location, RememberingAttention
 from regard.attention.scores import (
     Additive,
     Concat,
@@ -37,20 +39,28 @@ __all__ = [
     "AdditiveKeys",
     "Attended",
     "AttendedHeads",
+    "Attends",
     "Attention",
     "Causal",
+    "Centre",
     "Concat",
     "Cosine",
+    "Coverage",
     "Dot",
     "Entmax15",
     "General",
     "GrowingHeads",
+    "LocalAttention",
+    "Location",
     "Mask",
+    "Monotonic",
     "MultiHeadAttention",
     "MultiHeadSelfAttention",
     "Normaliser",
+    "Predictive",
     "Prepared",
     "PreparedHeads",
+    "RememberingAttention",
     "ScaledDot",
     "Score",
     "SharedAdditive",

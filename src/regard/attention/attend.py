@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import nn
@@ -32,6 +32,41 @@ class Attended:
     state: Any = None
 
 
+@runtime_checkable
+class Attends(Protocol):
+    """What every kind of attention is, this one, a local one or one that remembers."""
+
+    @property
+    def remembers(self) -> bool:
+        """Whether a step needs to know of the one before."""
+
+    @property
+    def additive(self) -> tuple[AdditiveScore, float] | None:
+        """The score and what it is multiplied by, where weights are the softmax of an additive
+        score of what comes in and nothing else; None where they are not."""
+
+    def prepare(self, keys: Float[Tensor, "*batch source key"]) -> Prepared:
+        """What the score needs of the keys, once a source."""
+
+    def start(self, mask: Bool[Tensor, "batch source"]) -> Any:
+        """What is remembered before the first step, of one hypothesis a sentence; None for
+        nothing."""
+
+    def positions(self, queries: Float[Tensor, "batch target query"]) -> Any:
+        """The state of a whole target, whose positions are all asked at once."""
+
+    def __call__(
+        self,
+        queries: Float[Tensor, "*batch target query"],
+        prepared: Any,
+        values: Float[Tensor, "*batch source value"],
+        mask: Any = None,
+        state: Any = None,
+        *,
+        need_weights: bool = False,
+    ) -> Attended: ...
+
+
 class Attention(nn.Module):
     """context_i = sum over j of weight_ij value_j, with weights_i = normalise(score(q_i, k_j)).
 
@@ -44,6 +79,14 @@ class Attention(nn.Module):
         self.score = score
         self.normaliser = Softmax() if normaliser is None else normaliser
         self.dropout = nn.Dropout(dropout)
+
+    remembers = False
+
+    def start(self, mask: Bool[Tensor, "batch source"]) -> None:
+        """What is remembered before the first step: nothing."""
+
+    def positions(self, queries: Tensor) -> None:
+        """What a target that is read whole is told of its positions: nothing."""
 
     @property
     def additive(self) -> tuple[AdditiveScore, float] | None:

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import tyro
 
+from regard.cli import show
 from regard.cli.searching import SearchFields, parse
 from regard.config import SearchConfig
 from regard.errors import UserError
+
+if TYPE_CHECKING:
+    from regard.pipeline.classifier import Classifier
+    from regard.pipeline.folder import RunFolder
+    from regard.pipeline.translator import Translator
 
 
 @dataclass(frozen=True)
@@ -43,14 +50,12 @@ def run(arguments: list[str]) -> None:
     options = parse(Options, arguments, "regard evaluate")
     if options.first is not None and options.first < 1:
         raise UserError(f"--first is {options.first}: expected 1 or more")
-    from regard.cli.progress import counting
-    from regard.data.text import read_pairs
-    from regard.pipeline.evaluation import evaluate, kept, save
+    from regard.pipeline.evaluation import kept
     from regard.pipeline.folder import RunFolder
+    from regard.pipeline.loading import load
     from regard.pipeline.translator import Translator
 
-    translator = Translator.load(options.run, *options.ensemble)
-    folder = RunFolder(options.run)
+    model, folder = load(options.run, *options.ensemble), RunFolder(options.run)
     path = options.data or folder.test
     if options.data is None and not path.exists():
         raise UserError(
@@ -58,6 +63,17 @@ def run(arguments: list[str]) -> None:
             f"{options.run} PAIRS`"
         )
     kept(folder)  # what cannot be added to is said now, not after all the work
+    if isinstance(model, Translator):
+        _translate(model, folder, path, options)
+    else:
+        _answer(model, folder, path, options)
+
+
+def _translate(translator: Translator, folder: RunFolder, path: Path, options: Options) -> None:
+    from regard.cli.progress import counting
+    from regard.data.text import read_pairs
+    from regard.pipeline.evaluation import evaluate, save
+
     corpus = read_pairs(path, target_path=options.target_path)
     for line in corpus.summary():
         print(line)
@@ -78,3 +94,30 @@ def run(arguments: list[str]) -> None:
     for output in evaluation.outputs[: options.examples]:
         print(f"\nSource:    {output.source}\nPredicted: {output.text}")
         print("\n".join(f"Actual:    {reference}" for reference in output.references))
+
+
+def _answer(classifier: Classifier, folder: RunFolder, path: Path, options: Options) -> None:
+    from regard.cli.progress import counting
+    from regard.data.answers import Labels
+    from regard.data.labelled import Columns, read_labelled
+    from regard.data.text import read_pairs
+    from regard.pipeline.evaluation import evaluate_answers, save
+
+    data = classifier.data
+    columns = Columns(data.text_column, data.label_column)
+    own = path == folder.test  # regard wrote it, without names above
+    corpus = read_pairs(path) if own else read_labelled(path, columns)
+    for line in corpus.summary():
+        print(line)
+    with counting("answering") as progress:
+        found = evaluate_answers(classifier, corpus.pairs[: options.first], progress=progress)
+    save(folder, found, data=path)
+    print(f"{found.num_pairs} examples, {path}")
+    for score in found.scores:
+        print(f"{score.name:12} {score.value:8.4g}  {score.signature}")
+    answers = classifier.reading.answers
+    if isinstance(answers, Labels):
+        show.confusion(found.confusion(answers.names))
+    for output in found.outputs[: options.examples]:
+        print(f"\nSource:    {output.source}\nAnswered:  {output.text}")
+        print(f"Actual:    {output.references[0]}")

@@ -13,6 +13,7 @@ from regard.cli.typed import is_text
 from regard.errors import UserError
 
 if TYPE_CHECKING:
+    from regard.pipeline.classifier import Classifier
     from regard.trace import Trace
     from regard.viewing.labels import LabelledMap
 
@@ -51,9 +52,14 @@ def run(arguments: list[str]) -> None:
     for text in (options.text, options.target or ""):
         if not is_text(text):
             raise UserError(f"{text!a} is not UTF-8: give the text in that encoding")
+    from regard.pipeline.loading import load
     from regard.pipeline.translator import Translator
 
-    translator = Translator.load(options.run, *options.ensemble)
+    model = load(options.run, *options.ensemble)
+    if not isinstance(model, Translator):
+        _plot_answer(model, options)
+        return
+    translator = model
     if options.target is None:
         result = translator.translate([options.text])[0]
     else:
@@ -61,18 +67,49 @@ def run(arguments: list[str]) -> None:
     if result.trace is None:
         raise UserError("the text is blank: give something to translate")
     print(result.text)
-    kinds = [each.kind for each in result.trace.attention]
+    _check_kind(options, result.trace)
+    if options.output is not None and options.output.suffix in show.NUMBERS:
+        result.trace.save(options.output)
+    else:
+        _draw(result.trace, options)
+    if options.output is not None:
+        print(options.output)
+
+
+def _check_kind(options: Options, trace: Trace) -> None:
+    kinds = [each.kind for each in trace.attention]
     if options.kind not in kinds:
         there = f"has no attention of kind {options.kind}, but {', '.join(kinds)}"
         without = "is a model without attention: there is nothing to draw"
         raise UserError(f"{options.run} {there if kinds else without}")
+
+
+def _draw(trace: Trace, options: Options) -> None:
+    """A map, in the terminal or as a picture."""
     if options.output is None:
-        show.attention_map(_map(result.trace, options))
-    elif options.output.suffix in show.NUMBERS:
-        result.trace.save(options.output)
-        print(options.output)
+        show.attention_map(_map(trace, options))
     else:
-        show.save_picture(_map(result.trace, options), options.output)
+        show.save_picture(_map(trace, options), options.output)
+
+
+def _plot_answer(classifier: Classifier, options: Options) -> None:
+    """A sentence, tinted by what its answer took of it; or a map of the encoder's."""
+    answer = classifier.classify(options.text)
+    if answer.trace is None:
+        raise UserError("the text is blank: give something to answer")
+    if options.target is not None:
+        raise UserError("--target is for runs that write texts: leave it out")
+    print(answer.text)
+    _check_kind(options, answer.trace)
+    if options.output is not None and options.output.suffix in show.NUMBERS:
+        answer.trace.save(options.output)
+    elif options.kind != "cross":
+        _draw(answer.trace, options)
+    elif options.output is None:
+        show.tinted(answer.trace)
+    else:
+        show.save_sentence(answer.trace, options.output)
+    if options.output is not None:
         print(options.output)
 
 

@@ -14,6 +14,7 @@ from regard.cli.output import warn
 from regard.viewing import picture
 
 if TYPE_CHECKING:
+    from regard.metrics.answers import Confusion
     from regard.pipeline.translator import Translation
     from regard.trace import Trace
     from regard.viewing.labels import LabelledMap
@@ -38,9 +39,13 @@ def steps(translation: Translation) -> str:
 
 def links(translation: Translation) -> str:
     """Word links in Pharaoh format; nothing where a blank line was translated."""
-    from regard.metrics.alignment import pharaoh, trace_links
+    from regard.metrics.alignment import map_links, pharaoh
+    from regard.trace import of_kind
 
-    return "" if translation.trace is None else pharaoh(trace_links(translation.trace))
+    looked = translation.looked
+    if looked is None:
+        return ""
+    return pharaoh(map_links(of_kind(looked.maps, "cross"), looked.source, looked.target))
 
 
 def attention_map(what: Trace | LabelledMap) -> None:
@@ -50,6 +55,30 @@ def attention_map(what: Trace | LabelledMap) -> None:
     console = Console()
     cell = terminal.painted if console.color_system else terminal.shaded
     console.print(terminal.draw(what, width=console.width, cell=cell))
+
+
+def tinted(trace: Trace) -> None:
+    """Print a source whose pieces are tinted by what the answer took of them."""
+    from regard.viewing import sentence
+
+    console = Console()
+    coloured = console.color_system is not None
+    console.print(sentence.text(sentence.Tinted.of(trace), coloured=coloured), soft_wrap=True)
+
+
+def confusion(found: Confusion) -> None:
+    """Print a table of what was right (down) and what was answered (across), with each label's
+    precision, recall and F1."""
+    from rich.table import Table
+
+    table = Table(title="right, down; answered, across", box=None, title_justify="left")
+    table.add_column("")
+    for label in [*found.labels, "precision", "recall", "F1"]:
+        table.add_column(label, justify="right")
+    shares = zip(found.precisions, found.recalls, found.f1, strict=True)
+    for label, counts, values in zip(found.labels, found.counts, shares, strict=True):
+        table.add_row(label, *map(str, counts), *(f"{100 * value:.1f}" for value in values))
+    Console().print(table)
 
 
 def check_picture(path: Path) -> None:
@@ -64,6 +93,14 @@ def save_picture(what: Trace | LabelledMap, path: Path) -> None:
 
     with saying_warnings():
         heatmap.save(what, path)
+
+
+def save_sentence(trace: Trace, path: Path) -> None:
+    """Write a picture of a sentence that is tinted by what its answer took of it."""
+    from regard.viewing import sentence
+
+    with saying_warnings():
+        sentence.save(sentence.Tinted.of(trace), path)
 
 
 @contextmanager

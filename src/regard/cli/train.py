@@ -61,7 +61,8 @@ def run(arguments: list[str]) -> int:
         _draw_curve(folder)
         return 130
     run = shlex.quote(str(folder))
-    say(f'try it: regard translate {run}    regard plot {run} "some text"')
+    verb = options.experiment.data.task
+    say(f'try it: regard {verb} {run}    regard plot {run} "some text"')
     _draw_curve(folder)
     return 0
 
@@ -79,7 +80,7 @@ def parse(arguments: list[str]) -> Options:
             f"{arguments[0]} came before the recipe: name the recipe or file of pairs first, as in "
             "`regard train RECIPE --training.epochs 5`"
         )
-    experiment = _of_family(_experiment(arguments[0]), arguments)
+    experiment = _of_sections(_experiment(arguments[0]), arguments)
     default = Options(recipe=arguments[0], experiment=experiment)
     options = _cli(arguments, default)
     if not options.resume:
@@ -93,15 +94,20 @@ def _cli(arguments: list[str], default: Options) -> Options:
     return tyro.cli(PARSER, args=arguments, prog=PROG, default=default)
 
 
-def _of_family(experiment: Experiment, arguments: list[str]) -> Experiment:
-    """The experiment with the defaults of the family that is named, which has to be known before
-    the other fields can be parsed."""
-    flag = "--model.family"
+def _of_sections(experiment: Experiment, arguments: list[str]) -> Experiment:
+    """The experiment with the usual values of the task and the family that are named, which have
+    to be known before the other fields can be parsed."""
     words = [word for each in arguments for word in each.split("=", 1)]
-    named = [after for word, after in pairwise(words) if word == flag]
-    if not named or named[-1] == experiment.model.family:
+    flags = ("--data.task", "--model.family")
+    named = {flag[2:]: after for flag, after in pairwise(words) if flag in flags}
+    now = {"data.task": experiment.data.task, "model.family": experiment.model.family}
+    changed = {name: value for name, value in named.items() if now[name] != value}
+    if not changed:
         return experiment
-    return replace(experiment, model=recipes.family(named[-1], "")())
+    usual = recipes.default(changed, "")
+    if usual.data.task == experiment.data.task:
+        return replace(experiment, model=usual.model)
+    return replace(experiment, data=usual.data, model=usual.model)
 
 
 def _resumed(options: Options, named: Experiment) -> Experiment:
@@ -187,8 +193,8 @@ def _announce(plan: Plan) -> TrainingView:
         say(str(plan.beginning))
     frozen = f" ({plan.num_frozen:,} frozen)" if plan.num_frozen else ""
     say(
-        f"{plan.num_pairs:,} pairs, {plan.num_dev:,} for the dev score; vocabulary "
-        f"{plan.num_source:,} and {plan.num_target:,}; {plan.num_parameters:,} parameters{frozen}; "
+        f"{plan.num_pairs:,} pairs, {plan.num_dev:,} for the dev score; {plan.vocabularies}; "
+        f"{plan.num_parameters:,} parameters{frozen}; "
         f"{plan.precision} on {plan.device}; run {plan.folder.path}"
     )
     return TrainingView(lines=plan.num_dev == 0)

@@ -53,7 +53,7 @@ def run(arguments: list[str]) -> None:
     """Translate lines in their order."""
     options = parse(Options, arguments, "regard translate")
     _check_different(options)
-    from regard.data.text import Problem, numbers_of, read_lines
+    from regard.data.lines import Problem, numbers_of, read_lines
     from regard.pipeline.translator import Translator
 
     translator = Translator.load(options.run, *options.ensemble)

@@ -8,9 +8,21 @@ from dataclasses import dataclass
 import torch
 
 from regard.data.special import END, PAD, START, UNKNOWN
-from regard.shapes import Bool, Int, Tensor
+from regard.shapes import Bool, Float, Int, Tensor
 
-__all__ = ["END", "PAD", "START", "UNKNOWN", "PairBatch", "Tokens", "pad", "pair_batch"]
+__all__ = [
+    "END",
+    "PAD",
+    "START",
+    "UNKNOWN",
+    "AnswerBatch",
+    "Items",
+    "Numbers",
+    "PairBatch",
+    "Tokens",
+    "pad",
+    "pair_batch",
+]
 
 
 @dataclass(frozen=True)
@@ -20,8 +32,55 @@ class Tokens:
     ids: Int[Tensor, "batch position"]
     mask: Bool[Tensor, "batch position"]
 
+    @property
+    def inputs(self) -> Int[Tensor, "batch position"]:
+        """What an encoder's first layer takes."""
+        return self.ids
+
     def to(self, device: torch.device | str) -> Tokens:
         return Tokens(self.ids.to(device), self.mask.to(device))
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """Series of numbers, some for each position, zero where they are padded."""
+
+    values: Float[Tensor, "batch position feature"]
+    mask: Bool[Tensor, "batch position"]
+
+    @property
+    def inputs(self) -> Float[Tensor, "batch position feature"]:
+        """What an encoder's first layer takes."""
+        return self.values
+
+    def to(self, device: torch.device | str) -> Numbers:
+        return Numbers(self.values.to(device), self.mask.to(device))
+
+
+@dataclass(frozen=True)
+class Items:
+    """Names with numbers of their own, such as products with prices."""
+
+    names: Tokens
+    values: Float[Tensor, "batch position feature"]
+
+    @property
+    def mask(self) -> Bool[Tensor, "batch position"]:
+        return self.names.mask
+
+    def to(self, device: torch.device | str) -> Items:
+        return Items(self.names.to(device), self.values.to(device))
+
+
+@dataclass(frozen=True)
+class AnswerBatch:
+    """Sources with one answer each: the number of a class, or numbers to come near to."""
+
+    source: Tokens | Numbers | Items
+    answers: Int[Tensor, "batch"] | Float[Tensor, "batch output"]
+
+    def to(self, device: torch.device | str) -> AnswerBatch:
+        return AnswerBatch(self.source.to(device), self.answers.to(device))
 
 
 @dataclass(frozen=True)

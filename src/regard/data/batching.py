@@ -10,11 +10,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from regard.data.batch import PairBatch
-from regard.data.encoded import EncodedPairs
 from regard.errors import UserError
 
 
@@ -38,12 +37,32 @@ class BatchSettings:
                 raise UserError(f"a batch of {size} {name}: expected at least 1")
 
 
+@runtime_checkable
+class Countable(Protocol):
+    """What batches are dealt out of: pairs of which the lengths are known."""
+
+    @property
+    def source_lengths(self) -> np.ndarray: ...
+
+    @property
+    def target_lengths(self) -> np.ndarray: ...
+
+    @property
+    def digest(self) -> str:
+        """The same for the same pairs, and for no others."""
+
+    def __len__(self) -> int: ...
+
+    def batch(self, indices: np.ndarray) -> Any:
+        """These pairs, padded."""
+
+
 @dataclass(frozen=True)
 class IndexedBatch:
     """A batch with the places that its pairs had in what was given."""
 
     indices: np.ndarray
-    batch: PairBatch
+    batch: Any
 
 
 class PairBatches:
@@ -54,7 +73,7 @@ class PairBatches:
     whom is drawn anew in each epoch, as is the order of the batches.
     """
 
-    def __init__(self, pairs: EncodedPairs, settings: BatchSettings, seed: int) -> None:
+    def __init__(self, pairs: Countable, settings: BatchSettings, seed: int) -> None:
         self._pairs = pairs
         self._settings = settings
         self._seed = seed
@@ -78,7 +97,7 @@ class PairBatches:
         told = repr((self._settings, self._seed, self._pairs.digest))
         return hashlib.sha256(told.encode()).hexdigest()[:16]
 
-    def epoch(self, number: int, start: int = 0) -> Iterator[PairBatch]:
+    def epoch(self, number: int, start: int = 0) -> Iterator[Any]:
         """Every pair once, leaving out the first `start` batches."""
         random = self._random(number)
         row = self._row(random)
@@ -170,7 +189,7 @@ class _Kinds:
     of_pair: np.ndarray
 
     @classmethod
-    def of(cls, pairs: EncodedPairs) -> _Kinds:
+    def of(cls, pairs: Countable) -> _Kinds:
         both = pairs.source_lengths.astype(np.uint64) << 32 | pairs.target_lengths.astype(np.uint64)
         kinds, of_pair, counts = np.unique(both, return_inverse=True, return_counts=True)
         sources, targets = (kinds >> 32).astype(np.int64), (kinds & 0xFFFFFFFF).astype(np.int64)

@@ -12,7 +12,8 @@ from itertools import chain
 import numpy as np
 
 from regard.data.held_out import same_text
-from regard.data.text import Corpus, Pair, numbers_of
+from regard.data.lines import numbers_of
+from regard.data.text import Corpus, Pair
 from regard.data.tokenizer import Tokenizer
 from regard.data.tokenizer_settings import SUBWORDS, TokenizerSettings
 

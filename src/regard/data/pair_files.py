@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from regard.data.text import Pair, Problem, each_line
+from regard.data.lines import Problem
+from regard.data.text import Pair, each_line
 from regard.errors import UserError
 
 

@@ -1,30 +1,14 @@
-"""Reading texts: pairs to learn from and lines to translate, with every lost line named."""
+"""Reading pairs to learn from, with every lost line named."""
 
 from __future__ import annotations
 
-import gzip
-import logging
-import sys
-import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from io import BufferedIOBase
-from itertools import starmap, zip_longest
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
-from typing import BinaryIO, Literal, NamedTuple
 
+from regard.data.lines import LeftOut, Line, Problem, decoded, open_bytes
 from regard.errors import UserError
-
-log = logging.getLogger(__name__)
-
-Fault = Literal["blank", "one column", "not UTF-8"]
-
-MEANINGS: dict[Fault, str] = {
-    "blank": "with a blank side",
-    "one column": "without a tab",
-    "not UTF-8": "not UTF-8",
-}
-LINES_SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,52 +18,6 @@ class Pair:
     source: str
     target: str
     line: int
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """A line that could not be used as it stands, and what of it could be read."""
-
-    path: str
-    line: int
-    kind: Fault
-    text: str
-
-
-@dataclass
-class Places:
-    """Lines by their numbers, of which only the first few are kept."""
-
-    count: int = 0
-    first: list[int] = field(default_factory=list)
-
-    def add(self, line: int) -> None:
-        self.count += 1
-        if self.count <= LINES_SHOWN:
-            self.first.append(line)
-
-    def __str__(self) -> str:
-        shown = ", ".join(map(str, self.first))
-        more = f" and {self.count - LINES_SHOWN} more" if self.count > LINES_SHOWN else ""
-        return f"{'line' if self.count == 1 else 'lines'} {shown}{more}"
-
-
-@dataclass
-class LeftOut:
-    """How many lines were left out of each file, why, and where the first of them stand."""
-
-    places: dict[str, dict[Fault, Places]] = field(default_factory=dict)
-
-    def add(self, problem: Problem) -> None:
-        kinds = self.places.setdefault(problem.path, {})
-        kinds.setdefault(problem.kind, Places()).add(problem.line)
-
-    def has(self, kind: Fault) -> bool:
-        return any(kind in kinds for kinds in self.places.values())
-
-    def summary(self) -> tuple[str, ...]:
-        """A sentence for each file."""
-        return tuple(starmap(_left_out, self.places.items()))
 
 
 @dataclass(frozen=True)
@@ -124,13 +62,13 @@ def read_pairs(
 
 def each_line(path: str | Path, target_path: str | Path | None = None) -> Iterator[Pair | Problem]:
     """What `read_pairs` reads, as it comes: a pair or a problem for each line. Nothing is held."""
-    with _open(path) as file:
+    with open_bytes(path) as file:
         if target_path is None:
-            for line in _lines(file, path):
+            for line in decoded(file, path):
                 yield _columns(line, str(path))
             return
-        with _open(target_path) as target_file:
-            sides = zip_longest(_lines(file, path), _lines(target_file, target_path))
+        with open_bytes(target_path) as target_file:
+            sides = zip_longest(decoded(file, path), decoded(target_file, target_path))
             paths = str(path), str(target_path)
             for source, target in sides:
                 if source is None or target is None:
@@ -140,30 +78,8 @@ def each_line(path: str | Path, target_path: str | Path | None = None) -> Iterat
 
 def parse_pairs(lines: Iterable[bytes], path: str | Path, *, limit: int | None = None) -> Corpus:
     """Read pairs from the lines of an open file; `path` is what problems call it."""
-    found = (_columns(line, str(path)) for line in _lines(lines, path))
+    found = (_columns(line, str(path)) for line in decoded(lines, path))
     return _collect(found, (path, None), limit)
-
-
-def read_lines(
-    source: str | Path | BinaryIO | BufferedIOBase, report: Callable[[Problem], None] | None = None
-) -> Iterator[str]:
-    """Give every line of a file ("-" is the standard input) or binary stream, as it comes.
-
-    Blank lines are kept, so that there are as many answers as lines. Bytes that are not UTF-8 are
-    replaced by U+FFFD and the line is reported: to `report`, or to the log as a warning.
-    UserError where the file cannot be read.
-    """
-    report = report or _warn
-    if not isinstance(source, str | Path):
-        return _replacing(source, str(getattr(source, "name", "input")), report)
-    if str(source) == "-":
-        return _replacing(sys.stdin.buffer, "standard input", report)
-    return _to_the_end(_open(source), str(source), report)  # opened now, so that errors come now
-
-
-def numbers_of(lines: Sequence[int]) -> str:
-    """The first few line numbers in words."""
-    return str(Places(len(lines), list(lines[:LINES_SHOWN])))
 
 
 def no_pairs(paths: tuple[str | Path, str | Path | None], left_out: LeftOut) -> UserError:
@@ -172,48 +88,7 @@ def no_pairs(paths: tuple[str | Path, str | Path | None], left_out: LeftOut) -> 
     return UserError(f"no pairs in {names}: {'; '.join(_hints(left_out))}")
 
 
-class _Line(NamedTuple):
-    """A line without its end; `good` says whether it is UTF-8."""
-
-    number: int
-    text: str
-    good: bool
-
-
-def _open(path: str | Path) -> BufferedIOBase:
-    path = Path(path)
-    try:
-        file = path.open("rb")
-        if file.peek(2)[:2] != b"\x1f\x8b":
-            return file
-        file.close()
-        return gzip.open(path, "rb")
-    except OSError as error:
-        raise UserError(f"cannot read {path}: {(error.strerror or str(error)).lower()}") from error
-
-
-def _lines(file: Iterable[bytes], path: str | Path) -> Iterator[_Line]:
-    number = 0
-    try:
-        for number, line in enumerate(file, start=1):
-            if number == 1:
-                if line.startswith((b"\xff\xfe", b"\xfe\xff")):
-                    raise UserError(f"{path} is UTF-16: save it as UTF-8")
-                line = line.removeprefix(b"\xef\xbb\xbf")
-            yield _decoded(number, line)
-    except (OSError, EOFError, zlib.error) as error:
-        raise UserError(f"cannot read {path} after line {number}: {error}") from error
-
-
-def _decoded(number: int, line: bytes) -> _Line:
-    line = line.removesuffix(b"\n").removesuffix(b"\r")
-    try:
-        return _Line(number, line.decode("utf8"), good=True)
-    except UnicodeDecodeError:
-        return _Line(number, line.decode("utf8", errors="replace"), good=False)
-
-
-def _columns(line: _Line, path: str) -> Pair | Problem:
+def _columns(line: Line, path: str) -> Pair | Problem:
     columns = line.text.split("\t")
     if not line.good:
         return Problem(path, line.number, "not UTF-8", line.text)
@@ -225,7 +100,7 @@ def _columns(line: _Line, path: str) -> Pair | Problem:
     return Pair(source, target, line.number)
 
 
-def _couple(source: _Line, target: _Line, paths: tuple[str, str]) -> Pair | Problem:
+def _couple(source: Line, target: Line, paths: tuple[str, str]) -> Pair | Problem:
     for line, path in zip((source, target), paths, strict=True):
         if not line.good:
             return Problem(path, line.number, "not UTF-8", line.text)
@@ -267,34 +142,6 @@ def _hints(left_out: LeftOut) -> Iterator[str]:
 def _lengths_differ(paths: tuple[str, ...]) -> str:
     counts = []
     for path in paths:
-        with _open(path) as file:
-            counts.append(f"{path} has {sum(1 for _ in _lines(file, path))} lines")
+        with open_bytes(path) as file:
+            counts.append(f"{path} has {sum(1 for _ in decoded(file, path))} lines")
     return f"{' and '.join(counts)}: line by line they should be translations of each other"
-
-
-def _left_out(path: str, kinds: dict[Fault, Places]) -> str:
-    count = sum(at.count for at in kinds.values())
-    reasons = ", ".join(f"{at.count} {MEANINGS[kind]} ({at})" for kind, at in kinds.items())
-    return f"left out {count} {'line' if count == 1 else 'lines'} of {path}: {reasons}"
-
-
-def _to_the_end(
-    file: BufferedIOBase, path: str, report: Callable[[Problem], None]
-) -> Iterator[str]:
-    with file:
-        yield from _replacing(file, path, report)
-
-
-def _replacing(
-    file: Iterable[bytes], path: str, report: Callable[[Problem], None]
-) -> Iterator[str]:
-    for line in _lines(file, path):
-        if not line.good:
-            report(Problem(path, line.number, "not UTF-8", line.text))
-        yield line.text
-
-
-def _warn(problem: Problem) -> None:
-    log.warning(
-        "%s, line %d is not UTF-8: what could not be read became U+FFFD", problem.path, problem.line
-    )

@@ -86,7 +86,7 @@ def _encoder(encoder: TransformerEncoder) -> TransformerEncoderSpec:
         layers[0].self_attention.heads.num_heads,
         **_common(layers[0].around_self, layers[0].feed_forward, encoder.embedder.positions),
     )
-    _positions(spec, encoder.embedder.positions, encoder.embedder.embedding.embedding_dim)
+    _positions(spec, encoder.embedder.positions, encoder.embedder.embedding.weight.size(1))
     spec.embeddings[0].weight = _array(encoder.embedder.embedding.weight)
     for written, layer in zip(spec.layer, layers, strict=True):
         _self_attention(written.self_attention, layer.self_attention, layer.around_self)
@@ -102,7 +102,7 @@ def _decoder(decoder: TransformerDecoder) -> TransformerDecoderSpec:
         layers[0].self_attention.heads.num_heads,
         **_common(layers[0].around_self, layers[0].feed_forward, decoder.embedder.positions),
     )
-    _positions(spec, decoder.embedder.positions, decoder.embedder.embedding.embedding_dim)
+    _positions(spec, decoder.embedder.positions, decoder.embedder.embedding.weight.size(1))
     spec.embeddings.weight = _array(decoder.embedder.embedding.weight)
     for written, layer in zip(spec.layer, layers, strict=True):
         _self_attention(written.self_attention, layer.self_attention, layer.around_self)

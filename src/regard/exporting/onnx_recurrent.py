@@ -30,8 +30,10 @@ from regard.layers.cells import CellKind
 from regard.layers.recurrent import RecurrentStack
 from regard.models.bridge import Bridge, CopyBridge, LinearBridge, ZeroBridge
 from regard.models.feeding import ContextFeeding, Feeding
+from regard.models.look import MemoryLook
 from regard.models.memory import top_layer
 from regard.models.output import DeepOutput, LinearOutput, Output, TanhOutput
+from regard.models.queries import StateQuery
 from regard.models.recurrent import (
     BahdanauDecoder,
     LuongDecoder,
@@ -73,16 +75,31 @@ def export_recurrent(model: Seq2Seq) -> OnnxModels:
             "cannot express: train it with the top layer"
         )
     if not isinstance(decoder, PlainDecoder):
-        _check(decoder.attention)
+        _attention(decoder)
     return OnnxModels(_write_encoder(encoder, decoder), _write_step(encoder, decoder))
 
 
-def _check(attends: Attention) -> None:
+def _attention(decoder: BahdanauDecoder | LuongDecoder) -> Attention:
+    """By softmax, of the highest state at one memory; UserError for anything else, which has no
+    operator there."""
+    look = decoder.look
+    if not isinstance(look, MemoryLook) or not isinstance(look.attention, Attention):
+        raise UserError(
+            "--to onnx writes a look at the whole of one memory, but this model's is "
+            f"{type(getattr(look, 'attention', look)).__name__}: it has no form there"
+        )
+    if not isinstance(look.query, StateQuery) or look.query.layer != -1:
+        raise UserError(
+            "--to onnx writes queries that are the decoder's state, but this model's model.query "
+            "is another"
+        )
+    attends = look.attention
     if not isinstance(attends.normaliser, Softmax):
         raise UserError(
             "--to onnx writes attention by softmax, but this model's model.attention.normaliser is "
             f"{type(attends.normaliser).__name__.lower()}, which has no operator there"
         )
+    return attends
 
 
 def _write_encoder(encoder: RecurrentEncoder, decoder: RecurrentDecoder) -> onnx.ModelProto:
@@ -91,7 +108,7 @@ def _write_encoder(encoder: RecurrentEncoder, decoder: RecurrentDecoder) -> onnx
     states, hidden, cell = _read(graph, encoder.stack, embedded)
     outputs = _bridge(graph, decoder, hidden, cell)
     if not isinstance(decoder, PlainDecoder):
-        size, score = encoder.stack.size, decoder.attention.score
+        size, score = encoder.stack.size, _attention(decoder).score
         keys = _prepare(graph, score, states)
         outputs["keys"] = (keys, (BATCH, SOURCE, _key_size(score, size)))
         outputs["values"] = (states, (BATCH, SOURCE, size))
@@ -231,13 +248,13 @@ def _write_step(encoder: RecurrentEncoder, decoder: RecurrentDecoder) -> onnx.Mo
     match decoder:
         case BahdanauDecoder():
             asking = graph("Gather", "hidden", graph.constant(-1), axis=1)
-            context, weights = _attend(graph, decoder.attention, asking)
+            context, weights = _attend(graph, _attention(decoder), asking)
             entered = graph("Concat", embedded, context, axis=1)
             hidden, outputs = _advance(graph, decoder, entered)
         case LuongDecoder():
             entered = graph("Concat", embedded, "fed", axis=1) if decoder.feeding.size else embedded
             hidden, outputs = _advance(graph, decoder, entered)
-            context, weights = _attend(graph, decoder.attention, hidden)
+            context, weights = _attend(graph, _attention(decoder), hidden)
         case PlainDecoder():
             hidden, outputs = _advance(graph, decoder, embedded)
     features = _features(graph, parts.output, hidden, context, embedded)
@@ -248,7 +265,7 @@ def _write_step(encoder: RecurrentEncoder, decoder: RecurrentDecoder) -> onnx.Mo
         outputs["next_fed"] = (_fed(decoder.feeding, context, features), inputs["fed"][1])
     if not isinstance(decoder, PlainDecoder) and weights is not None:
         size = encoder.stack.size
-        keys = _key_size(decoder.attention.score, size)
+        keys = _key_size(_attention(decoder).score, size)
         inputs["keys"] = (TensorProto.FLOAT, (BATCH, SOURCE, keys))
         inputs["values"] = (TensorProto.FLOAT, (BATCH, SOURCE, size))
         inputs["lengths"] = (TensorProto.INT64, (BATCH,))

@@ -59,7 +59,7 @@ def exact_match(
 ) -> Score:
     """The percentage of hypotheses that are one of their references. How words are spaced is
     overlooked."""
-    _check(hypotheses, references)
+    check(hypotheses, references)
 
     def normal(text: str) -> str:
         return " ".join(text.lower().split() if lowercase else text.split())
@@ -91,7 +91,7 @@ def score_texts(
 
 
 def _score(name: str, metric: Metric, hypotheses: Sequence[str], references: References) -> Score:
-    _check(hypotheses, references)
+    check(hypotheses, references)
     most = max(map(len, references))
     # sacrebleu wants the first reference of every hypothesis, then every second one, and so on.
     streams: list[list[Any]] = [
@@ -102,7 +102,8 @@ def _score(name: str, metric: Metric, hypotheses: Sequence[str], references: Ref
     return Score(name, value, str(metric.get_signature()))
 
 
-def _check(hypotheses: Sequence[str], references: References) -> None:
+def check(hypotheses: Sequence[str], references: References) -> None:
+    """ValueError unless there are hypotheses, and one or more references for each."""
     if not hypotheses:
         raise ValueError("hypotheses must hold at least one text, got none")
     if len(hypotheses) != len(references):

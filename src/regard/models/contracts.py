@@ -19,13 +19,14 @@ from torch import nn
 
 from regard.shapes import Bool, Float, Int, Tensor
 
-AttentionKind = Literal["cross", "encoder", "decoder", "image"]
+AttentionKind = Literal["cross", "encoder", "decoder", "image", "memory"]
 
 
 @dataclass(frozen=True)
 class AttentionBlock:
     """Who looked at what, of one kind: `cross` (target at source), `encoder` and `decoder`
-    (at themselves), `image` (words at cells). Heads and layers are never averaged here."""
+    (at themselves), `image` (words at cells), `memory` (target at vectors that are of no source).
+    Heads and layers are never averaged here."""
 
     kind: AttentionKind
     weights: Float[Tensor, "batch layer head target source"]

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
+from regard.attention import Prepared
 from regard.models.contracts import Encoded, Memory, Summary
+from regard.shapes import Bool, Float, Int, Tensor
 
 Remember = Callable[[Encoded], tuple[Memory, ...]]
 """From all that an encoder computed to what is looked at: several memories for a decoder that looks
@@ -23,6 +26,20 @@ def first_and_last(encoded: Encoded) -> tuple[Memory]:
     return (Memory(encoded.layers[0], encoded.layers[-1], encoded.mask, encoded.summary),)
 
 
+@dataclass(frozen=True)
+class PreparedMemory:
+    """What a recurrent decoder looks at, its keys projected once: one a sentence."""
+
+    prepared: Prepared
+    values: Float[Tensor, "batch source value"]
+    mask: Bool[Tensor, "batch 1 source"]
+
+    def keep(self, sentences: Int[Tensor, "kept"]) -> PreparedMemory:
+        return PreparedMemory(
+            self.prepared[sentences], self.values[sentences], self.mask[sentences]
+        )
+
+
 def only(memories: tuple[Memory, ...]) -> Memory:
     """The memory of who looks at one; ValueError where another number came."""
     if len(memories) != 1:
@@ -31,10 +48,10 @@ def only(memories: tuple[Memory, ...]) -> Memory:
 
 
 def summary(memory: Memory) -> Summary:
-    """Where a recurrent decoder starts; ValueError where the encoder made none."""
+    """What the encoder made of the whole source; ValueError where it made nothing."""
     if memory.summary is None:
         raise ValueError(
-            "this decoder starts from a summary of the source, and its encoder gives none: use "
-            "another encoder or bridge"
+            "a summary of the source is needed, and this encoder gives none: use another encoder, "
+            "or another bridge or pool"
         )
     return memory.summary

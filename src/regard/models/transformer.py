@@ -44,7 +44,7 @@ from regard.attention import (
     hiding,
     padding,
 )
-from regard.data.batch import Tokens
+from regard.data.batch import Numbers, Tokens
 from regard.layers.dropout import Dropout
 from regard.layers.feed_forward import FeedForward
 from regard.layers.positions import Positions
@@ -62,20 +62,25 @@ from regard.shapes import Bool, Float, Int, Tensor
 
 
 class Embedder(nn.Module):
-    """Tokens at their positions (section 3.4, 3.5). Embeddings of size 1 / sqrt(size) are scaled up
-    to that of positions, so that one matrix can be embeddings and output."""
+    """Tokens, or numbers, at their positions (section 3.4, 3.5). Embeddings of size 1 / sqrt(size)
+    are scaled up to that of positions, so that one matrix can be embeddings and output."""
 
-    def __init__(self, embedding: nn.Embedding, positions: Positions, dropout: float) -> None:
+    def __init__(
+        self, embedding: nn.Embedding | nn.Linear, positions: Positions, dropout: float
+    ) -> None:
         super().__init__()
         self.embedding = embedding
         self.positions = positions
         self.dropout = Dropout(dropout)
 
     def forward(
-        self, tokens: Int[Tensor, "batch position"], at: range
+        self,
+        inputs: Int[Tensor, "batch position"] | Float[Tensor, "batch position _"],
+        at: range,
     ) -> Float[Tensor, "batch position size"]:
-        embedded = math.sqrt(self.embedding.embedding_dim) * self.embedding(tokens)
-        return self.dropout(self.positions.add(embedded, at))
+        embedded = self.embedding(inputs)
+        scaled = math.sqrt(embedded.size(-1)) * embedded
+        return self.dropout(self.positions.add(scaled, at))
 
     def turn(self, at: range) -> Turn:
         """What these positions do to queries and keys."""
@@ -120,12 +125,12 @@ class TransformerEncoder(nn.Module):
         self.layers = cast(Sequence[EncoderLayer], nn.ModuleList(layers))
         self.norm = norm
 
-    def forward(self, source: Tokens, *, need_weights: bool = False) -> Encoded:
+    def forward(self, source: Tokens | Numbers, *, need_weights: bool = False) -> Encoded:
         """The embeddings and every layer's states, the last of them after the norm."""
-        at = range(source.ids.size(1))
+        at = range(source.inputs.size(1))
         mask = hiding(source.mask)
         seen, turn = None if mask is None else padding(mask), self.embedder.turn(at)
-        states = [self.embedder(source.ids, at)]
+        states = [self.embedder(source.inputs, at)]
         looked = []
         for layer in self.layers:
             above, attended = layer(states[-1], seen, turn, need_weights=need_weights)
@@ -246,6 +251,8 @@ class TransformerDecoder(nn.Module):
         self.layers = cast(Sequence[DecoderLayer], nn.ModuleList(layers))
         self.norm = norm
         embedding = embedder.embedding
+        if not isinstance(embedding, nn.Embedding):
+            raise TypeError("a decoder reads tokens: expected an embedding of them")
         self.projection = Linear(embedding.embedding_dim, embedding.num_embeddings)
         nn.init.normal_(self.projection.weight, std=embedding.embedding_dim**-0.5)
         nn.init.zeros_(self.projection.bias)

@@ -14,23 +14,33 @@ are made, and their tokenizers trained, since nothing else tells how many words 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import cast
+from typing import Any
 
 import torch
 from torch import nn
 
-from regard.build import build_model
-from regard.config import DataConfig, Experiment
+from regard.build import build_classifier, build_translation
+from regard.config import (
+    AnswerDataConfig,
+    ClassifierConfig,
+    DataConfig,
+    Experiment,
+    WriterConfig,
+)
 from regard.data.text import Corpus
 from regard.data.tokenizer_settings import SUBWORD_SIZE, SUBWORDS
+from regard.errors import UserError
 from regard.layers.positions import Learned
 from regard.pipeline import prepare, splitting
+from regard.pipeline.reading import Reading
 from regard.pipeline.splitting import TrainingPairs
 
 LOOKED_UP = (nn.Embedding, Learned)
 """Whose rows are looked up instead of multiplied."""
 ASSUMED = 8000
 """Words of a vocabulary that nothing is known of before the data is read."""
+ASSUMED_LABELS = 2
+"""The same of labels."""
 
 
 @dataclass(frozen=True)
@@ -68,22 +78,45 @@ class Cost:
 
 def cost_of(experiment: Experiment) -> Cost:
     """The cost of a recipe. UserError where its model cannot be built."""
-    num_source, num_target, is_assumed = _vocabularies(experiment.data)
-    with torch.device("meta"):
-        model = build_model(experiment.model, num_source, num_target)
-    data, batch_tokens = experiment.data, None
+    data, config = experiment.data, experiment.model
+    if isinstance(data, AnswerDataConfig) and isinstance(config, ClassifierConfig):
+        found = _answers(data)
+        with torch.device("meta"):
+            model: nn.Module = build_classifier(
+                config, found.num_source, found.num_features, found.num_target
+            )
+        sides: tuple[Any, Any] = model.encoder, model.readout
+    elif isinstance(data, DataConfig) and isinstance(config, WriterConfig):
+        found = _vocabularies(data)
+        with torch.device("meta"):
+            model = build_translation(config, found.num_source, found.num_target)
+        sides = model.encoder, model.decoder
+    else:
+        raise UserError(f"model.family {config.family} is no model for data.task {data.task}")
+    batch_tokens = None
     if data.batch_tokens is not None and data.batch_sentences is None:
         batch_tokens = data.batch_tokens * experiment.training.accumulate
+    source_token, target_token = (6 * _num_multiplied(side) for side in sides)
     return Cost(
-        num_source=num_source,
-        num_target=num_target,
-        is_assumed=is_assumed,
+        num_source=found.num_source,
+        num_target=found.num_target,
+        is_assumed=found.is_assumed,
         num_parameters=sum(weight.numel() for weight in model.parameters()),
-        source_token=6 * _num_multiplied(cast(nn.Module, model.encoder)),
-        target_token=6 * _num_multiplied(cast(nn.Module, model.decoder)),
+        source_token=source_token,
+        target_token=target_token,
         batch_tokens=batch_tokens,
         num_updates=experiment.training.updates,
     )
+
+
+@dataclass(frozen=True)
+class _Sizes:
+    """Of both vocabularies (of the answers, of what is read), and whether they are a guess."""
+
+    num_source: int
+    num_target: int
+    is_assumed: bool
+    num_features: int = 0
 
 
 def _num_multiplied(side: nn.Module) -> int:
@@ -98,15 +131,32 @@ def _num_multiplied(side: nn.Module) -> int:
     )
 
 
-def _vocabularies(config: DataConfig) -> tuple[int, int, bool]:
-    """The sizes of both, and whether they are a guess. Data that is made here tells them."""
+def _answers(config: AnswerDataConfig) -> _Sizes:
+    """Data that is made here tells them."""
+    if config.generated is not None:
+        reading = Reading.of(config, list(splitting.read(config, seed=1).train))
+        features = reading.reader.features
+        return _Sizes(reading.num_source, reading.answers.size, False, features)
+    num_words = config.vocabulary_size or ASSUMED
+    outputs = ASSUMED_LABELS if config.answer == "label" else 1
+    match config.source:
+        case "text":
+            return _Sizes(num_words, outputs, True)
+        case "items":
+            return _Sizes(num_words, outputs, True, 1)
+        case "series":
+            return _Sizes(0, outputs, True, 1)
+
+
+def _vocabularies(config: DataConfig) -> _Sizes:
+    """Data that is made here tells them."""
     if config.generated is not None or config.vocabulary is not None:
         nothing = TrainingPairs(Corpus(()), 0, 0, frozenset(), None)
         pairs = nothing if config.generated is None else splitting.read(config, seed=1).train
         tokenizers = prepare.train_tokenizers(config, pairs)
-        return len(tokenizers.source), len(tokenizers.target), False
+        return _Sizes(len(tokenizers.source), len(tokenizers.target), False)
     kinds = config.tokenizer, config.target_tokenizer or config.tokenizer
     known = [kind in SUBWORDS for kind in kinds]
     usual = [SUBWORD_SIZE if is_subwords else ASSUMED for is_subwords in known]
     source, target = (config.vocabulary_size or size for size in usual)
-    return source, target, not all(known)
+    return _Sizes(source, target, not all(known))

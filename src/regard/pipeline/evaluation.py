@@ -10,14 +10,19 @@ from pathlib import Path
 from typing import Any
 
 from regard.config import SearchConfig
+from regard.data.answers import Labels
 from regard.data.text import Pair
 from regard.errors import UserError
 from regard.files import locked
+from regard.metrics import answers
+from regard.metrics.answers import Confusion
 from regard.metrics.text import Score, score_texts
+from regard.pipeline.classifier import Classifier
 from regard.pipeline.folder import RunFolder
 from regard.pipeline.translator import Translator
 
 SOURCES_AT_A_TIME = 512
+NUMBER_SCORES = (answers.r2, answers.mean_error, answers.root_mean_square_error)
 
 
 @dataclass(frozen=True)
@@ -84,6 +89,48 @@ def evaluate(
     return Evaluation(len(pairs), search, lowercase, tokenized, scores, outputs)
 
 
+@dataclass(frozen=True)
+class AnswerEvaluation:
+    """Scores of labels or numbers, and all that was answered."""
+
+    num_pairs: int
+    scores: tuple[Score, ...]
+    outputs: tuple[Output, ...]
+
+    def confusion(self, labels: Sequence[str]) -> Confusion:
+        """How often each of these labels was given each."""
+        texts = [each.text for each in self.outputs]
+        return Confusion.of(texts, [each.references[0] for each in self.outputs], labels)
+
+
+def evaluate_answers(
+    classifier: Classifier,
+    pairs: Sequence[Pair],
+    *,
+    progress: Callable[[int, int], None] | None = None,
+) -> AnswerEvaluation:
+    """Answer every source and compare: accuracy and macro F1 of labels; R2, the mean error and its
+    root mean square of numbers. UserError for a target that the run cannot give."""
+    classifier.reading.answers.encode(pairs)  # which says what is no answer of this run
+    texts: list[str] = []
+    for first in range(0, len(pairs), SOURCES_AT_A_TIME):
+        part = [pair.source for pair in pairs[first : first + SOURCES_AT_A_TIME]]
+        texts.extend(each.text for each in classifier.classify(part, attention=False))
+        if progress:
+            progress(len(texts), len(pairs))
+    wanted = [pair.target for pair in pairs]
+    is_labels = isinstance(classifier.reading.answers, Labels)
+    measures = (answers.accuracy, answers.macro_f1) if is_labels else NUMBER_SCORES
+    return AnswerEvaluation(
+        len(pairs),
+        tuple(measure(texts, wanted) for measure in measures),
+        tuple(
+            Output(pair.source, text, (pair.target,))
+            for pair, text in zip(pairs, texts, strict=True)
+        ),
+    )
+
+
 def kept(folder: RunFolder) -> dict[str, list[dict[str, Any]]]:
     """What a run's results.json holds: for each file of pairs what was found on it. UserError where
     it is no such file."""
@@ -98,7 +145,7 @@ def kept(folder: RunFolder) -> dict[str, list[dict[str, Any]]]:
     return page
 
 
-def save(folder: RunFolder, evaluation: Evaluation, data: Path) -> None:
+def save(folder: RunFolder, evaluation: Evaluation | AnswerEvaluation, data: Path) -> None:
     """Keep an evaluation in the run's results.json, the raw output beside its scores. Others stay
     there, but for an earlier one of as many pairs of this file with the same search and flags.
 

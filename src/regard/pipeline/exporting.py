@@ -15,7 +15,7 @@ from regard.data.batch import END, PAD, START
 from regard.data.special import SPECIAL
 from regard.errors import UserError
 from regard.files import make_folder
-from regard.pipeline.translator import BEYOND_RATIO, DEFAULT_RATIO, Translator, load
+from regard.pipeline.translator import BEYOND_RATIO, DEFAULT_RATIO, Translator
 
 Engine = Literal["onnx", "ctranslate2"]
 WRITERS = {"onnx": "onnx_recurrent", "ctranslate2": "ctranslate2_transformer"}
@@ -32,7 +32,7 @@ def export(run: Path, engine: Engine, folder: Path) -> tuple[str, ...]:
             f"{folder} holds something already: remove it, or name another folder with -o"
         )
     writer = _writer(engine)
-    translator = load(run)
+    translator = Translator.load(run)
     make_folder(folder.parent)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".export") as unfinished:
         whole = Path(unfinished) / "export"
@@ -66,7 +66,7 @@ def _write_model(writer: Any, engine: Engine, translator: Translator, folder: Pa
             (folder / "encoder.onnx").write_bytes(graphs.encoder.SerializeToString())
             (folder / "decoder.onnx").write_bytes(graphs.decoder.SerializeToString())
         case "ctranslate2":
-            data, sides = translator.experiment.data, _sides(translator)
+            data, sides = translator.data, _sides(translator)
             if not data.target_end:
                 raise UserError(
                     "--to ctranslate2 writes models that end their texts, but this one was trained "
@@ -84,7 +84,7 @@ def _sides(translator: Translator) -> dict[str, Any]:
 def _about(translator: Translator, engine: Engine) -> dict[str, Any]:
     """What whoever runs the files has to know. Where there is no `max_length`, a text has at most
     `max_ratio` tokens for each of its source, rounded up, and `beyond_ratio` more."""
-    data, search = translator.experiment.data, translator.experiment.search
+    data, search = translator.data, translator.experiment.search
     about = {
         "engine": engine,
         "model": translator.experiment.name,

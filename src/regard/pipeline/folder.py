@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from regard import recipes
 from regard.config import Experiment
+from regard.data.text import Pair
 from regard.errors import UserError
 from regard.files import LOG, MODEL, whole
 
@@ -42,6 +44,10 @@ class RunFolder:
         return self.path / "results.json"
 
     @property
+    def answers(self) -> Path:
+        return self.path / "answers.json"
+
+    @property
     def dev(self) -> Path:
         return self.path / "dev.tsv"
 
@@ -65,6 +71,7 @@ class RunFolder:
             self.model,
             self.source_tokenizer,
             self.target_tokenizer,
+            self.answers,
             self.log,
             self.results,
             self.dev,
@@ -84,3 +91,8 @@ class RunFolder:
         """Write a file of the run whole or not at all."""
         with whole(path) as unfinished:
             unfinished.write_text(text, encoding="utf8")
+
+
+def as_lines(pairs: Iterable[Pair]) -> str:
+    """As the files of a run's pairs have them."""
+    return "".join(f"{pair.source}\t{pair.target}\n" for pair in pairs)

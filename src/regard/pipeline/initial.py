@@ -16,8 +16,8 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from regard.build import build_model
-from regard.config import ModelConfig
+from regard.build import build_translation
+from regard.config import WriterConfig
 from regard.data.special import SPECIAL
 from regard.data.tokenizer import Tokenizer
 from regard.errors import UserError
@@ -66,14 +66,14 @@ class Beginning:
 
 
 def begin_with(
-    run: Path, config: ModelConfig, model: nn.Module, tokenizers: Tokenizers
+    run: Path, config: WriterConfig, model: nn.Module, tokenizers: Tokenizers
 ) -> Beginning:
     """Set what of a model another run has to that run's weights. UserError where it is no run, or
     has nothing of this model."""
     other = Loaded.of(run)
     theirs = other.model.state_dict()
     sides = vocabulary_sides(config, tokenizers)
-    their_sides = vocabulary_sides(other.experiment.model, other.tokenizers)
+    their_sides = vocabulary_sides(other.config, other.tokenizers)
     words: dict[Side, Words] = {}
     copied: list[str] = []
     by_words: list[str] = []
@@ -105,7 +105,7 @@ def begin_with(
     return Beginning(run, tuple(copied), tuple(by_words), tuple(fresh), counts)
 
 
-def vocabulary_sides(config: ModelConfig, tokenizers: Tokenizers) -> Mapping[str, Side]:
+def vocabulary_sides(config: WriterConfig, tokenizers: Tokenizers) -> Mapping[str, Side]:
     """Which weights have a row for every word of a vocabulary, whatever model that is: those whose
     size changes with it. Nothing is computed on the meta device."""
     sizes = [len(getattr(tokenizers, side)) for side in SIDES]
@@ -138,9 +138,9 @@ def keep_fixed(model: nn.Module, parts: Sequence[str]) -> None:
         )
 
 
-def _shapes(config: ModelConfig, sizes: Sequence[int]) -> dict[str, torch.Size]:
+def _shapes(config: WriterConfig, sizes: Sequence[int]) -> dict[str, torch.Size]:
     with torch.device("meta"):
-        state = build_model(config, *sizes).state_dict()
+        state = build_translation(config, *sizes).state_dict()
     return {name: tensor.shape for name, tensor in state.items()}
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from regard.build import build_model
-from regard.config import Experiment
+from regard.build import build_translation
+from regard.config import DataConfig, Experiment, WriterConfig
 from regard.data.tokenizer import Tokenizer
 from regard.errors import UserError
 from regard.models.seq2seq import Seq2Seq
@@ -21,6 +21,8 @@ class Loaded:
 
     path: Path
     experiment: Experiment
+    data: DataConfig
+    config: WriterConfig
     tokenizers: Tokenizers
     model: Seq2Seq
 
@@ -29,10 +31,15 @@ class Loaded:
         """Load a run folder; UserError where it is none."""
         folder = RunFolder(path)
         experiment = folder.experiment()
+        data, config = experiment.data, experiment.model
+        if not isinstance(data, DataConfig) or not isinstance(config, WriterConfig):
+            raise UserError(
+                f"{path} is a run that was trained to {data.task}: use `regard {data.task} {path}`"
+            )
         tokenizers = Tokenizers.load(folder)
-        model = build_model(experiment.model, len(tokenizers.source), len(tokenizers.target))
+        model = build_translation(config, len(tokenizers.source), len(tokenizers.target))
         load_weights(model, folder.model)
-        return cls(path, experiment, tokenizers, model.eval())
+        return cls(path, experiment, data, config, tokenizers, model.eval())
 
     def check_vocabularies(self, other: Loaded, purpose: str) -> None:
         """UserError unless both read and write the same numbers for the same text."""
@@ -42,9 +49,7 @@ class Loaded:
                 why = f"their {side} vocabularies differ ({_difference(ours, theirs)})"
             elif _cutting(ours) != _cutting(theirs):
                 why = f"their {side} tokenizers differ ({_cutting(ours)} and {_cutting(theirs)})"
-            elif getattr(self.experiment.data, f"{side}_end") != getattr(
-                other.experiment.data, f"{side}_end"
-            ):
+            elif getattr(self.data, f"{side}_end") != getattr(other.data, f"{side}_end"):
                 why = f"data.{side}_end is set in one of them alone"
             else:
                 continue

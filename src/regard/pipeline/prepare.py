@@ -12,7 +12,7 @@ from regard.config import DataConfig
 from regard.data.batch import END
 from regard.data.batching import BatchSettings, PairBatches
 from regard.data.encoded import EncodedPairs
-from regard.data.text import Places
+from regard.data.lines import Places
 from regard.data.tokenizer import Tokenizer, TokenizerSettings
 from regard.errors import UserError
 from regard.pipeline.cache import Kept

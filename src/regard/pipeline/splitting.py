@@ -11,19 +11,18 @@ from typing import Any
 
 import numpy as np
 
-from regard.config import DataConfig
+from regard.config import Data
 from regard.data.checking import Overlap
-from regard.data.generated import generate
 from regard.data.held_out import DEV, TEST, TRAIN, marks_of, parts_of
+from regard.data.lines import LeftOut, Places
 from regard.data.pair_files import PairFiles
-from regard.data.text import Corpus, LeftOut, Pair, Places, no_pairs, read_pairs
+from regard.data.text import Corpus, Pair, no_pairs
 from regard.errors import UserError
 from regard.pipeline.cache import Shelf, cache_folder
+from regard.pipeline.sources import Sources, find
 from regard.pipeline.watching import Watch, watched
 
 MOST_HELD_OUT = 500
-LARGE = 1 << 25
-"""Bytes of files from which on the pairs are not held, and what is made of them is kept."""
 NEITHER = 3
 """The part of pairs after the limit that are not needed."""
 
@@ -68,13 +67,11 @@ class Split:
     left_out: tuple[str, ...]
 
 
-def read(config: DataConfig, seed: int, watch: Watch | None = None) -> Split:
+def read(config: Data, seed: int, watch: Watch | None = None) -> Split:
     """Read or make the pairs and hold some out. No held-out source is trained on."""
-    source = _source(config, seed)
-    dev = None
-    if config.dev_path is not None:
-        dev = read_pairs(config.dev_path, target_path=config.dev_target_path)
-    dealer = _Dealer(config, seed, source, marks_of(dev.pairs if dev else ()), watch)
+    sources = find(config, seed)
+    source, dev, test = sources.train, sources.dev, sources.test
+    dealer = _Dealer(config, seed, sources, marks_of(dev.pairs if dev else ()), watch)
     if isinstance(source, Corpus):
         shelf, dealt = None, dealer.deal()
     else:
@@ -84,25 +81,16 @@ def read(config: DataConfig, seed: int, watch: Watch | None = None) -> Split:
         )
     train = TrainingPairs(source, dealt.num_train, dealt.first, frozenset(dealt.held_out), shelf)
     left_out = dealt.left_out.summary()
-    if dev is None:
-        return Split(train, dealt.dev, dealt.test, left_out)
-    warnings = Overlap("dev", len(dev.pairs), dealt.num_shared).warnings()
-    return Split(train, dev.pairs, dealt.test, left_out + dev.summary() + warnings)
-
-
-def _source(config: DataConfig, seed: int) -> PairFiles | Corpus:
-    """Large files are read anew each time. What is no file, a pipe say, can be read only once."""
-    if config.generated is not None:
-        return Corpus(generate(config.generated, config.generated_size, seed))
-    if config.path is None:
-        raise UserError(
-            "this recipe needs data: give --data.path FILE (source, tab, target on each line), "
-            "or --data.path SOURCES --data.target-path TARGETS"
-        )
-    paths = [path for path in (config.path, config.target_path) if path is not None]
-    if all(path.is_file() for path in paths) and sum(p.stat().st_size for p in paths) >= LARGE:
-        return PairFiles.of(config.path, config.target_path)
-    return read_pairs(config.path, target_path=config.target_path)
+    for given in (dev, test):
+        left_out += given.summary() if given else ()
+    if dev is not None:
+        left_out += Overlap("dev", len(dev.pairs), dealt.num_shared).warnings()
+    return Split(
+        train,
+        dev.pairs if dev else dealt.dev,
+        test.pairs if test else dealt.test,
+        left_out,
+    )
 
 
 @dataclass(frozen=True)
@@ -123,16 +111,20 @@ class _Dealt:
 class _Dealer:
     """Deals the pairs of a source out. They are known by eight bytes each."""
 
-    config: DataConfig
+    config: Data
     seed: int
-    source: PairFiles | Corpus
+    sources: Sources
     dev_marks: np.ndarray
     watch: Watch | None
+
+    @property
+    def source(self) -> PairFiles | Corpus:
+        return self.sources.train
 
     def facts(self) -> object:
         """All that the parts depend on, but for the pairs."""
         config = self.config
-        dev = config.dev_path and hashlib.sha256(self.dev_marks.tobytes()).hexdigest()
+        dev = self.sources.dev and hashlib.sha256(self.dev_marks.tobytes()).hexdigest()
         return ["split", config.limit, config.dev_size, config.test_size, self.seed, dev]
 
     def deal(self) -> _Dealt:
@@ -181,11 +173,11 @@ class _Dealer:
         own, those of the test usually have too, so that none are held out unasked."""
         config = self.config
         usual = min(num_pairs // 20, num_free // 2, MOST_HELD_OUT)
-        test = config.test_size
-        if config.dev_path is not None:
-            return 0, test or 0
-        dev = usual if config.dev_size is None else config.dev_size
-        return dev, usual if test is None else test
+        has_dev, has_test = self.sources.dev is not None, self.sources.test is not None
+        dev = 0 if has_dev else usual if config.dev_size is None else config.dev_size
+        if has_test:
+            return dev, 0
+        return dev, (0 if has_dev else usual) if config.test_size is None else config.test_size
 
     def _hold_out(self, marks: np.ndarray, sizes: tuple[int, int], near: int) -> np.ndarray:
         """Out of the first pairs if these suffice: in a file that is sorted by length they are most
@@ -199,8 +191,11 @@ class _Dealer:
     def _check_filled(self, parts: np.ndarray, num_pairs: int) -> None:
         """UserError where fewer are held out than was asked for; the usual number is only a
         most."""
-        dev_size = self.config.dev_size if self.config.dev_path is None else None
-        asked = {"dev": dev_size, "test": self.config.test_size}
+        config, sources = self.config, self.sources
+        asked = {
+            "dev": config.dev_size if sources.dev is None else None,
+            "test": config.test_size if sources.test is None else None,
+        }
         for (name, size), found in zip(asked.items(), _held_out(parts), strict=True):
             if size is not None and found < size:
                 raise UserError(

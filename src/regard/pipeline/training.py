@@ -2,39 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
 
 import torch
-from torch import nn
 
 from regard import recipes
-from regard.build import build_model
-from regard.config import Experiment, TrainingConfig
-from regard.data.batching import BatchSettings, PairBatches
-from regard.data.encoded import EncodedPairs
-from regard.data.text import Pair
+from regard.config import AnswerDataConfig, DataConfig, Experiment, TrainingConfig
 from regard.errors import UserError
 from regard.files import make_folder
-from regard.metrics import text as metrics
-from regard.models.seq2seq import Seq2Seq
-from regard.pipeline import prepare, splitting
-from regard.pipeline.folder import RunFolder
-from regard.pipeline.initial import Beginning, begin_with, keep_fixed
-from regard.pipeline.prepare import Tokenizers
+from regard.pipeline import classification, resuming, splitting, translation
+from regard.pipeline.folder import RunFolder, as_lines
+from regard.pipeline.initial import Beginning, keep_fixed
+from regard.pipeline.prepared import Prepared
 from regard.pipeline.splitting import Split
-from regard.pipeline.translator import Translator, check_lengths
-from regard.pipeline.vectors import set_vectors
 from regard.pipeline.watching import Watch
-from regard.search import ImpossibleError
 from regard.training.checkpoint import Checkpoints, facts_of
-from regard.training.journal import REMEDY
-from regard.training.log import EndLine, Example, Reporter, Validation
+from regard.training.log import EndLine, Reporter
 from regard.training.loop import check
 from regard.training.loop import train as run_loop
-from regard.training.loss import CrossEntropy, mean_word_loss
+from regard.training.objective import Objective
 from regard.training.precision import Precision, has_fast_bfloat16
 from regard.training.schedule import (
     Constant,
@@ -45,24 +33,6 @@ from regard.training.schedule import (
     Schedule,
 )
 from regard.training.settings import Optimiser, Period, TrainingSettings
-from regard.training.teacher_forcing import TeacherForcing
-
-NUM_EXAMPLES = 3
-NEARLY_ALL = 0.999
-MAY_CHANGE = (
-    "name",
-    "about",
-    "search.",
-    "training.epochs",
-    "training.updates",
-    "training.patience",
-    "training.validate_every",
-    "training.log_",
-    "training.device",
-)
-"""How fields begin that may change when a run is resumed. Where the pairs lie may change too: it is
-their content that is compared."""
-METRICS = {"bleu": metrics.bleu, "chrf": metrics.chrf, "exact_match": metrics.exact_match}
 
 
 @dataclass(frozen=True)
@@ -72,8 +42,8 @@ class Plan:
     folder: RunFolder
     num_pairs: int
     num_dev: int
-    num_source: int
-    num_target: int
+    vocabularies: str
+    """What there is on both sides, in words."""
     num_parameters: int
     num_frozen: int
     """Parameters that stay as they are."""
@@ -101,133 +71,67 @@ def train(
     data; where the data or the recipe do not fit. Nothing is written before all of that is known.
     """
     folder = RunFolder(path)
-    _check_folder(folder, experiment, resume)
+    resuming.check_folder(folder, experiment, resume=resume)
     split = splitting.read(experiment.data, experiment.training.seed, watch)
-    tokenizers = _tokenizers(experiment, folder if resume else None, split, watch)
-    encoded = prepare.encode(
-        experiment.data, tokenizers, split.train, experiment.training.seed, watch
-    )
-    experiment = _with_max_ratio(experiment, encoded.batches)
-    torch.manual_seed(experiment.training.seed)
-    model = build_model(experiment.model, len(tokenizers.source), len(tokenizers.target))
-    beginning = None
-    if experiment.training.initial_run is not None and not resume:
-        beginning = begin_with(experiment.training.initial_run, experiment.model, model, tokenizers)
-    if experiment.model.vectors is not None:
-        set_vectors(model, tokenizers, experiment.model.vectors)
+    ready = prepare_task(experiment, split, folder if resume else None, watch)
+    model, batches = ready.model, ready.batches
     keep_fixed(model, experiment.training.freeze)
     device = _device(experiment.training)
     model.to(device)
     precision = _precision(experiment.training, device)
-    settings = settings_of(experiment.training, precision)
-    check(encoded.batches, settings, validates=bool(split.dev))
-    Checkpoints(path, facts_of(settings, encoded.batches)).check(resume=resume)
+    settings = settings_of(experiment.training, ready.objective, precision)
+    check(batches, settings, validates=ready.validate is not None)
+    Checkpoints(path, facts_of(settings, batches)).check(resume=resume)
     if resume:
-        _check_dev(folder, split.dev)
+        resuming.check_dev(folder, split.dev)
     plan = Plan(
         folder=folder,
-        num_pairs=len(encoded.batches),
+        num_pairs=ready.num_pairs,
         num_dev=len(split.dev),
-        num_source=len(tokenizers.source),
-        num_target=len(tokenizers.target),
+        vocabularies=ready.vocabularies,
         num_parameters=sum(each.numel() for each in model.parameters()),
         num_frozen=sum(each.numel() for each in model.parameters() if not each.requires_grad),
         precision=precision,
         device=str(device),
-        left_out=split.left_out + encoded.left_out,
-        made=encoded.made,
-        beginning=beginning,
+        left_out=split.left_out + ready.left_out,
+        made=ready.made,
+        beginning=ready.beginning,
     )
-    validate = _validation(experiment, tokenizers, split.dev) if split.dev else None
-    _write(folder, experiment, tokenizers, split)
+    _write(folder, ready, split)
     return run_loop(
         model,
-        encoded.batches,
+        batches,
         settings,
-        validate=validate,
+        validate=ready.validate,
         report=begin(plan) if begin else None,
         folder=path,
         resume=resume,
     )
 
 
-def _check_folder(folder: RunFolder, experiment: Experiment, resume: bool) -> None:
-    """A folder with neither weights nor state holds no run: one was never begun in it."""
-    if not (folder.model.exists() or folder.state.exists()):
-        if resume:
-            raise UserError(
-                f"{folder.path} holds no run to resume: leave out --resume to begin one"
-            )
-        in_the_way = [path.name for path in folder.files if path.exists()]
-        if in_the_way:
-            raise UserError(
-                f"{folder.path} holds no run, but {', '.join(in_the_way)}, which training would "
-                "write over: move that away, or name another folder with --run"
-            )
-        return
-    if not resume:
-        raise UserError(
-            f"{folder.path} holds a run already: go on with it by --resume, or name another "
-            "folder with --run"
-        )
-    now = dict(recipes.flat(asdict(experiment)))
-    for name, was in recipes.flat(asdict(folder.experiment())):
-        if now.get(name) != was and not (name.startswith(MAY_CHANGE) or name.endswith("path")):
-            raise UserError(
-                f"cannot resume {folder.path}: {name} was {was} and is {now.get(name)} now. Put it "
-                "back, or train in a new folder"
-            )
+def prepare_task(
+    experiment: Experiment, split: Split, resumed: RunFolder | None, watch: Watch | None
+) -> Prepared:
+    """What the task of these data makes of them. Weights follow from the seed."""
+    match experiment.data:
+        case DataConfig():
+            return translation.prepare(experiment, experiment.data, split, resumed, watch)
+        case AnswerDataConfig():
+            return classification.prepare(experiment, experiment.data, split, resumed)
 
 
-def _tokenizers(
-    experiment: Experiment, resumed: RunFolder | None, split: Split, watch: Watch | None
-) -> Tokenizers:
-    """Those of the run that goes on, of the run that is named, or new ones."""
-    path = experiment.data.tokenizers_path
-    if resumed is not None:
-        return Tokenizers.load(resumed)
-    if path is None:
-        return prepare.train_tokenizers(experiment.data, split.train, watch)
-    tokenizers = Tokenizers.load(RunFolder(path))
-    if experiment.model.tied == "all" and not tokenizers.is_shared:
-        raise UserError(
-            f"model.tied all shares the embeddings of both sides, but {path} has a vocabulary for "
-            "each: set model.tied output or none"
-        )
-    return tokenizers
-
-
-def _check_dev(folder: RunFolder, dev: Sequence[Pair]) -> None:
-    """Scores on other pairs say nothing about which weights are the best."""
-    known = folder.dev.read_bytes() if folder.dev.exists() else b""
-    if known != _lines(dev).encode():
-        raise UserError(
-            f"cannot resume {folder.path}: the pairs for the dev score are not those of its "
-            f"{folder.dev.name}. Put them back, or train in a new folder"
-        )
-
-
-def _lines(pairs: Sequence[Pair]) -> str:
-    return "".join(f"{pair.source}\t{pair.target}\n" for pair in pairs)
-
-
-def _with_max_ratio(experiment: Experiment, batches: PairBatches) -> Experiment:
-    if experiment.search.max_ratio is not None:
-        return experiment
-    ratio = round(2 * batches.length_ratio(NEARLY_ALL), 2)
-    return replace(experiment, search=replace(experiment.search, max_ratio=ratio))
-
-
-def _write(folder: RunFolder, experiment: Experiment, tokenizers: Tokenizers, split: Split) -> None:
+def _write(folder: RunFolder, ready: Prepared, split: Split) -> None:
     make_folder(folder.path)
-    tokenizers.save(folder)
+    ready.save_vocabularies(folder)
     for path, pairs in ((folder.dev, split.dev), (folder.test, split.test)):
         if pairs:
-            folder.write(path, _lines(pairs))
-    folder.write(folder.config, recipes.dump(experiment))
+            folder.write(path, as_lines(pairs))
+    folder.write(folder.config, recipes.dump(ready.experiment))
 
 
-def settings_of(config: TrainingConfig, precision: Precision) -> TrainingSettings:
+def settings_of(
+    config: TrainingConfig, objective: Objective, precision: Precision
+) -> TrainingSettings:
     """The training stage's own records from a recipe's."""
     return TrainingSettings(
         length=Period(config.updates) if config.updates else Period(config.epochs, "epoch"),
@@ -239,10 +143,7 @@ def settings_of(config: TrainingConfig, precision: Precision) -> TrainingSetting
             config.adam_betas,
             config.adam_epsilon,
         ),
-        loss=CrossEntropy(config.label_smoothing, config.loss),
-        teacher_forcing=TeacherForcing(
-            config.teacher_forcing, config.teacher_forcing_end, config.forced_by
-        ),
+        objective=objective,
         precision=precision,
         accumulate=config.accumulate,
         validate_every=Period(config.validate_every)
@@ -281,42 +182,3 @@ def _precision(config: TrainingConfig, device: torch.device) -> Precision:
     if config.precision == "auto":
         return "bfloat16" if has_fast_bfloat16(device) else "float32"
     return config.precision
-
-
-def _validation(
-    experiment: Experiment, tokenizers: Tokenizers, dev: Sequence[Pair]
-) -> Callable[[nn.Module], Validation]:
-    """The dev score: what the model writes freely, and its loss on the true targets."""
-    data = experiment.data
-    texts = [pair.source for pair in dev]
-    sources = prepare.encode_sources(data, tokenizers.source, texts)
-    wanted = [pair.target for pair in dev]
-    targets = prepare.encode_targets(data, tokenizers.target, wanted)
-    check_lengths([experiment.model], texts, sources)
-    check_lengths([experiment.model], wanted, targets)
-    pairs = EncodedPairs.of(sources, targets)
-    batches = PairBatches(pairs, BatchSettings(tokens=4096), experiment.training.seed)
-
-    greedy = replace(experiment.search, beam=1)
-    measure = METRICS[experiment.training.metric]
-
-    def validate(model: nn.Module) -> Validation:
-        translator = Translator(experiment, tokenizers, cast(Seq2Seq, model))
-        try:
-            found = translator.translate(texts, search=greedy, attention=False)
-        except ImpossibleError as error:
-            raise UserError(
-                "what the model writes for the dev pairs has a probability that is not a number, "
-                f"so training stopped and these weights are not kept. {REMEDY}"
-            ) from error
-        outputs = [each.text for each in found]
-        references = [[tokenizers.target.normalise(each)] for each in wanted]
-        score = measure(outputs, references)
-        loss = mean_word_loss(model, (each.batch for each in batches.in_order()))
-        examples = tuple(
-            Example(pair.source, pair.target, output)
-            for pair, output in zip(dev[:NUM_EXAMPLES], outputs, strict=False)
-        )
-        return Validation(score.value, score.name, loss, examples)
-
-    return validate

@@ -13,7 +13,7 @@ from typing import Literal, overload
 import numpy as np
 import torch
 
-from regard.config import Experiment, ModelConfig, SearchConfig
+from regard.config import DataConfig, Experiment, SearchConfig, WriterConfig
 from regard.data.batch import END, PAD, START, Tokens, pad
 from regard.data.batching import BatchSettings, PairBatches
 from regard.data.encoded import EncodedPairs
@@ -98,16 +98,20 @@ class Translator:
         experiment: Experiment,
         tokenizers: Tokenizers,
         model: Seq2Seq | Ensemble,
-        others: Sequence[ModelConfig] = (),
+        others: Sequence[WriterConfig] = (),
     ) -> None:
         """`others` are an ensemble's members beside the experiment's own model. The weights are not
         to change from the first translation on."""
+        data, config = experiment.data, experiment.model
+        if not isinstance(data, DataConfig) or not isinstance(config, WriterConfig):
+            raise UserError(f"a model that is trained to {data.task} translates nothing")
         self.experiment = experiment
+        self.data = data
         self.tokenizers = tokenizers
         self.model = model
-        self._members = [experiment.model, *others]
+        self._members = [config, *others]
         self._writers: dict[tuple[str, torch.device], Seq2Seq | Ensemble] = {}
-        self._tracer = Tracer(experiment.data, tokenizers, model)
+        self._tracer = Tracer(self.data, tokenizers, model)
 
     @classmethod
     def load(cls, run: str | Path, *others: str | Path) -> Translator:
@@ -119,7 +123,7 @@ class Translator:
         for other in rest:
             first.check_vocabularies(other, "write together")
         together = Ensemble([each.model for each in (first, *rest)])
-        models = [each.experiment.model for each in rest]
+        models = [each.config for each in rest]
         return cls(first.experiment, first.tokenizers, together, models)
 
     @overload  # of the two that fit a str the first is meant
@@ -203,7 +207,7 @@ class Translator:
         Worked on in batches of like lengths. `attention` False leaves the maps out of the traces,
         which is faster and lets texts be far longer. Where the source is blank, or no token of the
         target is left to look up, there is no trace, and the score is NaN."""
-        data = self.experiment.data
+        data = self.data
         sources = prepare.encode_sources(data, self.tokenizers.source, [s for s, _ in pairs])
         targets = prepare.encode_targets(data, self.tokenizers.target, [t for _, t in pairs])
         check_lengths(self._members, [text for text, _ in pairs], sources)
@@ -226,7 +230,7 @@ class Translator:
         """Sources that are not blank in batches of like lengths, with their places."""
         filled = [number for number, text in enumerate(texts) if text.strip()]
         ids = prepare.encode_sources(
-            self.experiment.data, self.tokenizers.source, [texts[number] for number in filled]
+            self.data, self.tokenizers.source, [texts[number] for number in filled]
         )
         check_lengths(self._members, [texts[number] for number in filled], ids)
         order = sorted(range(len(filled)), key=lambda place: len(ids[place]))
@@ -280,7 +284,7 @@ class Translator:
             maximum = maximum.clamp(max=longest)
         return Limits(
             start=START,
-            end=END if self.experiment.data.target_end else None,
+            end=END if self.data.target_end else None,
             maximum=maximum,
             minimum=search.min_length,
             forbidden=(PAD, START),
@@ -320,14 +324,14 @@ class Translator:
         return [replace(best, alternatives=tuple(others)) for best, *others in ranked]
 
 
-def longest_sequence(models: Iterable[ModelConfig]) -> int | None:
+def longest_sequence(models: Iterable[WriterConfig]) -> int | None:
     """The longest that all of these models can read and write; None where there is no end."""
     known = (each.longest_sequence for each in models)
     return min((each for each in known if each is not None), default=None)
 
 
 def check_lengths(
-    models: Sequence[ModelConfig], texts: Sequence[str], ids: Sequence[Sequence[int]]
+    models: Sequence[WriterConfig], texts: Sequence[str], ids: Sequence[Sequence[int]]
 ) -> None:
     """UserError for the first text that is longer than these models can read."""
     longest = longest_sequence(models)
@@ -338,8 +342,3 @@ def check_lengths(
                 f"for {longest}: cut it into shorter texts, or train with a larger model.longest "
                 "or other model.positions"
             )
-
-
-def load(run: str | Path, *others: str | Path) -> Translator:
-    """The model of a run folder, or the ensemble of several, ready to translate."""
-    return Translator.load(run, *others)

@@ -1,18 +1,23 @@
-"""Embeddings that are given as a text file, and stay as they are."""
+"""Embeddings that are given as a text file: those of a whole vocabulary, which stay as they are,
+and those of as many words as there are, to begin with."""
 
 from __future__ import annotations
 
 import re
+from collections import defaultdict
+from collections.abc import Iterator, Set
 from pathlib import Path
 from typing import cast
 
 import torch
 from torch import nn
 
-from regard.data.text import Problem, read_lines
+from regard.data.lines import Problem, read_lines
+from regard.data.special import SPECIAL
 from regard.errors import UserError
 from regard.models.seq2seq import Seq2Seq
 from regard.pipeline.prepare import Tokenizers
+from regard.pipeline.reading import Reader, SeriesReader
 
 
 def set_vectors(model: Seq2Seq, tokenizers: Tokenizers, path: Path) -> None:
@@ -32,6 +37,50 @@ def set_vectors(model: Seq2Seq, tokenizers: Tokenizers, path: Path) -> None:
                 )
             embedding.weight.data[number] = torch.tensor(vectors[token])
         embedding.weight.requires_grad_(False)
+
+
+def begin_with_vectors(model: nn.Module, reader: Reader, path: Path) -> tuple[int, int]:
+    """Set the embeddings of those words that a GloVe or word2vec text file has (as they are
+    written, or else in lower case): how many these are, and of how many. UserError where there are
+    none, or where they have another size."""
+    if isinstance(reader, SeriesReader):
+        raise UserError(f"model.vectors is {path}, but series of numbers have no words")
+    (embedding,) = (each for each in model.modules() if isinstance(each, nn.Embedding))
+    wanted: defaultdict[str, list[int]] = defaultdict(list)
+    for number, piece in enumerate(reader.tokenizer.vocabulary):
+        word = reader.tokenizer.pieces([number])[0]
+        for form in {word, word.lower()}:
+            if piece not in SPECIAL:
+                wanted[form].append(number)
+    known: set[int] = set()
+    for word, values in _listed(path, set(wanted)):
+        if len(values) != embedding.embedding_dim:
+            raise UserError(
+                f"{path}: {word!r} has {len(values)} numbers, but model.embedding is "
+                f"{embedding.embedding_dim}: set it to {len(values)}"
+            )
+        for number in wanted[word]:
+            exact = reader.tokenizer.pieces([number])[0] == word
+            if exact or number not in known:
+                embedding.weight.data[number] = torch.tensor(values)
+                known.add(number)
+    if not known:
+        raise UserError(f"{path} has none of the words of the data: expected GloVe or word2vec")
+    return len(known), len(reader.tokenizer) - len(SPECIAL)
+
+
+def _listed(path: Path, wanted: Set[str]) -> Iterator[tuple[str, list[float]]]:
+    """Those that are wanted. word2vec has how many there are in its first line."""
+    for number, line in enumerate(read_lines(path, lambda _: None), 1):
+        word, _, rest = line.rstrip(" ").partition(" ")
+        if word in wanted and not (number == 1 and rest.isdecimal()):
+            try:
+                yield word, [float(value) for value in rest.split(" ")]
+            except ValueError as error:
+                raise UserError(
+                    f"{path}, line {number}: expected a word and its numbers, but {line[:60]!r} "
+                    "came"
+                ) from error
 
 
 def _read_vectors(path: Path) -> dict[str, list[float]]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import difflib
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, fields, is_dataclass, replace
 from pathlib import Path
 from types import NoneType
@@ -19,7 +19,13 @@ from typing import Any, get_args, get_type_hints
 import tyro
 import yaml
 
-from regard.config import FAMILIES, Experiment, ModelConfig, RecurrentConfig
+from regard.config import (
+    FAMILIES,
+    FITTING,
+    TASKS,
+    Experiment,
+    RecurrentConfig,
+)
 from regard.errors import UserError
 
 FOLDER = Path(__file__).parent
@@ -64,10 +70,10 @@ def read(path: Path) -> Experiment:
         raise UserError(f"{path}: this is not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(page, dict):
         raise UserError(f"{path}: a recipe is a page of `field: value` lines")
-    default = Experiment(name=path.stem, model=_family(page, path)())
-    _check_names(page, default, path, "")
-    default = _take_texts(page, default, f"{path}: ")
-    return parse(list(_flags(page)), default, path)
+    usual = replace(default(_named(page), f"{path}: "), name=path.stem)
+    _check_names(page, usual, path, "")
+    usual = _take_texts(page, usual, f"{path}: ")
+    return parse(list(_flags(page)), usual, path)
 
 
 def parse(flags: list[str], default: Experiment, path: Path) -> Experiment:
@@ -126,18 +132,28 @@ def _one_by_one(flags: list[str]) -> list[list[str]]:
     return single
 
 
-def _family(page: dict[str, Any], path: Path) -> type[ModelConfig]:
-    """Which model section the page has: its fields are those that may stand there."""
-    model = page.get("model")
-    name = model.get("family", RecurrentConfig.family) if isinstance(model, dict) else None
-    return RecurrentConfig if name is None else family(str(name), f"{path}: ")
+def default(named: Mapping[str, str], place: str) -> Experiment:
+    """An experiment of the task and the family that are named, as data.task and model.family, with
+    its usual values. Where one is named alone the other is what fits it. UserError for an unknown
+    name."""
+    for field, known in (("data.task", TASKS), ("model.family", FAMILIES)):
+        if field in named and named[field] not in known:
+            raise UserError(f"{place}{field} is {named[field]}: there are {', '.join(known)}")
+    family = named.get("model.family")
+    task = named.get("data.task") or next(
+        task for task, families in FITTING.items() if (family or RecurrentConfig.family) in families
+    )
+    return Experiment(data=TASKS[task](), model=FAMILIES[family or FITTING[task][0]]())
 
 
-def family(name: str, place: str) -> type[ModelConfig]:
-    """The model section of a family; UserError for an unknown one."""
-    if name not in FAMILIES:
-        raise UserError(f"{place}model.family is {name}: there are {', '.join(FAMILIES)}")
-    return FAMILIES[name]
+def _named(page: dict[str, Any]) -> dict[str, str]:
+    """Which sections a page says that it has."""
+    found = {}
+    for section, field in (("data", "task"), ("model", "family")):
+        held = page.get(section)
+        if isinstance(held, dict) and field in held:
+            found[f"{section}.{field}"] = str(held[field])
+    return found
 
 
 def _check_names(page: dict[str, Any], record: Any, path: Path, prefix: str) -> None:

@@ -17,7 +17,8 @@ from regard.training.log import (
     Validation,
 )
 from regard.training.loop import Validate, train
-from regard.training.loss import CrossEntropy, mean_word_loss
+from regard.training.loss import CrossEntropy
+from regard.training.objective import Loss, NextToken, Objective, mean_loss
 from regard.training.precision import Precision, has_fast_bfloat16
 from regard.training.schedule import (
     Constant,
@@ -43,6 +44,9 @@ __all__ = [
     "Example",
     "InverseSquareRoot",
     "Linear",
+    "Loss",
+    "NextToken",
+    "Objective",
     "Optimiser",
     "Period",
     "Plateau",
@@ -57,7 +61,7 @@ __all__ = [
     "Validation",
     "has_fast_bfloat16",
     "load_weights",
-    "mean_word_loss",
+    "mean_loss",
     "save_weights",
     "train",
 ]

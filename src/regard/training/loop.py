@@ -17,13 +17,12 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from types import FrameType
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from torch import nn
 
-from regard.data.batch import PairBatch
 from regard.errors import UserError
 from regard.training.checkpoint import Checkpoints, Standing, facts_of, rank
 from regard.training.journal import REMEDY, Journal, Losses
@@ -44,7 +43,7 @@ def train(
     folder: Path | None = None,
     resume: bool = False,
 ) -> EndLine:
-    """Train a `Seq2Seq` where its weights lie, and leave it with the last weights; the best are in
+    """Train a model where its weights lie, and leave it with the last weights; the best are in
     the folder's model.safetensors.
 
     With `resume` the run in the folder goes on as if it had never stopped: the same batches, the
@@ -112,7 +111,7 @@ class Step:
     epoch: int
     first: int
     """How many batches of the epoch come before these."""
-    batches: list[PairBatch]
+    batches: list[Any]
     ends_epoch: bool
 
 
@@ -129,27 +128,25 @@ def training_steps(batches: Batches, epoch: int, first: int, accumulate: int) ->
 
 
 def forward_and_backward(
-    model: nn.Module, batches: list[PairBatch], settings: TrainingSettings, progress: Progress
+    model: nn.Module, batches: list[Any], settings: TrainingSettings, progress: Progress
 ) -> Losses:
     """The gradients of one update, added up over its batches as if they were one large batch."""
     device = next(model.parameters()).device
     generator = _seed(settings.seed, progress.update, device)
-    counts = [settings.loss.count(batch) for batch in batches]
-    words = sum(int(batch.mask.sum()) for batch in batches)
+    objective = settings.objective
+    counts = [objective.count(batch) for batch in batches]
+    words = sum(objective.size(batch) for batch in batches)
     names: tuple[str, ...] = ()
     sums = []
     for batch, count in zip(batches, counts, strict=True):
-        here = batch.to(device)
-        forced = settings.teacher_forcing.mask(here.inputs, progress, generator)
         with torch.autocast(device.type, torch.bfloat16, settings.precision == "bfloat16"):
-            output = model(here, forced)
-            loss = settings.loss(output)
+            loss = objective(model, batch.to(device), progress, generator)
         # A penalty is a mean over its batch: it weighs as much as the batch does.
-        penalties = [penalty.value.float() * count for penalty in output.penalties]
-        parts = torch.stack([loss, *penalties])
+        penalties = [penalty.value.float() * count for penalty in loss.penalties]
+        parts = torch.stack([loss.sum, *penalties])
         (parts.sum() / sum(counts)).backward()
         sums.append(parts.detach())
-        names = tuple(penalty.name for penalty in output.penalties)
+        names = tuple(penalty.name for penalty in loss.penalties)
     return Losses(torch.stack(sums).sum(dim=0), names, sum(counts), words)
 
 

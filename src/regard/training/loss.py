@@ -4,12 +4,10 @@ for those who compare models or teach one by another."""
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
 import torch
-from torch import nn
 
 from regard.data.batch import PairBatch
 from regard.errors import UserError
@@ -80,17 +78,3 @@ def _expected(
     the way back too: they may be infinite, or none."""
     possible = log_p > -torch.inf
     return (log_p.exp() * torch.where(possible, values, 0)).sum(dim=-1)
-
-
-@torch.no_grad()
-def mean_word_loss(model: nn.Module, batches: Iterable[PairBatch]) -> float:
-    """The mean cross entropy of a word, in nats, every input being the true one: a dev loss."""
-    device = next(model.parameters()).device
-    loss = CrossEntropy()
-    total, words = 0.0, 0
-    for batch in batches:
-        total += float(loss(model(batch.to(device))))
-        words += loss.count(batch)
-    if words == 0:
-        raise ValueError("batches hold no words: expected at least one to take a mean")
-    return total / words

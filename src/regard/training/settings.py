@@ -5,24 +5,23 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import torch
 from torch import nn
 
-from regard.data.batch import PairBatch
 from regard.errors import UserError
-from regard.training.loss import CrossEntropy
+from regard.training.objective import NextToken, Objective
 from regard.training.precision import Precision
 from regard.training.schedule import Constant, Progress, Schedule
-from regard.training.teacher_forcing import TeacherForcing
 
 
 @runtime_checkable
 class Batches(Protocol):
-    """Training data. An epoch has the same batches in the same order whenever it is asked for."""
+    """Training data. An epoch has the same batches in the same order whenever it is asked for. What
+    a batch holds is between the data and the objective; `to` takes it to a device."""
 
-    def epoch(self, number: int, start: int = 0) -> Iterator[PairBatch]:
+    def epoch(self, number: int, start: int = 0) -> Iterator[Any]:
         """The batches of an epoch, leaving out the first `start`. Epochs count from one."""
 
     def num_batches(self, number: int) -> int:
@@ -115,8 +114,7 @@ class TrainingSettings:
 
     length: Period = field(default_factory=lambda: Period(10, "epoch"))
     optimiser: Optimiser = field(default_factory=Optimiser)
-    loss: CrossEntropy = field(default_factory=CrossEntropy)
-    teacher_forcing: TeacherForcing = field(default_factory=TeacherForcing)
+    objective: Objective = field(default_factory=NextToken)
     precision: Precision = "float32"
     """Of the computation; the weights are float32 in either case."""
     accumulate: int = 1

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Literal
 
-from regard.data.generated import numbers, sequences
+from regard.data.generated import baskets, marked, numbers, sequences
 from regard.data.text import Pair
 
 Name = Literal["numbers", "copy", "reverse", "sort"]
+AnsweredName = Literal["drinks", "series"]
+"""Sources with one answer each."""
 
 
-def generate(name: Name, count: int, seed: int) -> tuple[Pair, ...]:
+def generate(name: Name | AnsweredName, count: int, seed: int) -> tuple[Pair, ...]:
     """Make so many different pairs of this name, with each module's own defaults."""
     match name:
         case "numbers":
@@ -21,3 +23,7 @@ def generate(name: Name, count: int, seed: int) -> tuple[Pair, ...]:
             return sequences.reverse(count, seed)
         case "sort":
             return sequences.sort(count, seed)
+        case "drinks":
+            return baskets.baskets(count, seed)
+        case "series":
+            return marked.marked(count, seed)

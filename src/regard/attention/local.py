@@ -1,0 +1,158 @@
+"""Local attention: every query sees a window of the source (Luong et al. 2015, section 3.2).
+
+    local-m    p_t = t                                      the window goes along with the target
+    local-p    p_t = S sigmoid(v . tanh(W q_t))             the query says where it is
+               weights times exp(-(s - p_t)^2 / (2 (D/2)^2))
+
+The window goes from p_t - D to p_t + D; S is the source's length. Weights of local-m sum to one
+over what is seen, those of local-p to less, as in the paper. Past the source's end local-m stays at
+its last place.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+from torch import nn
+
+from regard.attention.attend import Attended
+from regard.attention.normalisers import Normaliser, Softmax
+from regard.attention.scores import Prepared, Score
+from regard.products import Linear
+from regard.shapes import Bool, Float, Int, Tensor
+
+
+@dataclass(frozen=True)
+class Window:
+    """Where queries look, and what their weights are multiplied by, if by anything."""
+
+    middle: Float[Tensor, "batch target 1"]
+    near: Float[Tensor, "batch target source"] | None = None
+
+
+@runtime_checkable
+class Centre(Protocol):
+    """Says where windows are."""
+
+    counts: bool
+    """Whether it goes by how many steps there were."""
+
+    def __call__(
+        self,
+        queries: Float[Tensor, "batch target query"],
+        lengths: Int[Tensor, "batch 1"],
+        numbers: Int[Tensor, "batch target"] | None,
+        source: Int[Tensor, "source"],
+    ) -> Window: ...
+
+
+class Monotonic(nn.Module):
+    """local-m: the window of target position t is around source position t."""
+
+    counts = True
+
+    def forward(
+        self,
+        queries: Float[Tensor, "batch target query"],
+        lengths: Int[Tensor, "batch 1"],
+        numbers: Int[Tensor, "batch target"] | None,
+        source: Int[Tensor, "source"],
+    ) -> Window:
+        del source
+        if numbers is None:
+            raise ValueError("local-m goes by the numbers of the target's positions: none came")
+        return Window(numbers.minimum(lengths - 1)[..., None].float())
+
+
+class Predictive(nn.Module):
+    """local-p: the query says where the window is, and what is farther away counts less."""
+
+    counts = False
+
+    def __init__(self, query_size: int, size: int, width: int) -> None:
+        super().__init__()
+        self.width = width
+        self.hidden = Linear(query_size, size, bias=False)
+        self.vector = Linear(size, 1, bias=False)
+
+    def forward(
+        self,
+        queries: Float[Tensor, "batch target query"],
+        lengths: Int[Tensor, "batch 1"],
+        numbers: Int[Tensor, "batch target"] | None,
+        source: Int[Tensor, "source"],
+    ) -> Window:
+        del numbers
+        found = self.vector(torch.tanh(self.hidden(queries)))
+        share = torch.sigmoid(found.to(torch.promote_types(found.dtype, torch.float32)))
+        middle = lengths[..., None] * share
+        return Window(middle, torch.exp(-((source - middle) ** 2) / (2 * (self.width / 2) ** 2)))
+
+
+class LocalAttention(nn.Module):
+    """A score over a window of the source. Called as `Attention` is; its state is the number of
+    each target position, where the window goes by it."""
+
+    remembers = False
+    additive = None
+
+    def __init__(
+        self,
+        score: Score,
+        centre: Centre,
+        width: int,
+        normaliser: Normaliser | None = None,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        if width < 1:
+            raise ValueError(f"width is {width}: expected 1 or more to each side")
+        self.score = score
+        self.centre = centre
+        self.width = width
+        self.normaliser = Softmax() if normaliser is None else normaliser
+        self.dropout = nn.Dropout(dropout)
+
+    def prepare(self, keys: Float[Tensor, "*batch source key"]) -> Prepared:
+        """What the score needs of the keys, once a source."""
+        return self.score.prepare(keys)
+
+    def start(self, mask: Bool[Tensor, "batch source"]) -> Int[Tensor, "batch 1"] | None:
+        """The number of the first target position, for one hypothesis a sentence."""
+        if not self.centre.counts:
+            return None
+        return torch.zeros(len(mask), 1, dtype=torch.long, device=mask.device)
+
+    def positions(self, queries: Float[Tensor, "batch target query"]) -> Tensor | None:
+        """The numbers of all positions of a target that is read whole."""
+        if not self.centre.counts:
+            return None
+        batch, target = queries.shape[:2]
+        return torch.arange(target, device=queries.device).expand(batch, target)
+
+    def forward(
+        self,
+        queries: Float[Tensor, "batch target query"],
+        prepared: Any,
+        values: Float[Tensor, "batch source value"],
+        mask: Bool[Tensor, "batch 1 source"],
+        state: Int[Tensor, "batch target"] | None = None,
+        *,
+        need_weights: bool = False,
+    ) -> Attended:
+        """Attend. Scores are those before the mask and the window."""
+        source = torch.arange(values.size(-2), device=values.device)
+        window = self.centre(queries, mask.sum(dim=-1), state, source)
+        scores = self.score(queries, prepared)
+        scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
+        seen = mask & ((source - window.middle).abs() <= self.width)
+        weights = self.normaliser(scores, seen)
+        if window.near is not None:
+            weights = weights * window.near.to(weights.dtype)
+        context = (self.dropout(weights) @ values.to(weights.dtype)).to(values.dtype)
+        after = None if state is None else state + 1
+        if not need_weights:
+            return Attended(context, state=after)
+        return Attended(context, weights, scores, after)

@@ -1,0 +1,88 @@
+"""`regard classify`: sources in, as many answers out."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import tyro
+
+from regard.cli import show
+from regard.cli.output import warn
+from regard.files import whole
+
+if TYPE_CHECKING:
+    from regard.pipeline.classifier import Answer
+
+LINES_AT_A_TIME = 512
+
+
+@dataclass(frozen=True)
+class Options:
+    """Answer every line of a file: with its label, or with its number. A blank line gets a blank
+    answer."""
+
+    run: tyro.conf.Positional[Path]
+    """The run folder."""
+    file: tyro.conf.Positional[str] = "-"
+    """The sources, a line each; - is the standard input."""
+    output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
+    """Where to write; without it to the terminal."""
+    probabilities: bool = False
+    """Print every label with its probability behind the answer, the likeliest first."""
+    tint: bool = False
+    """Print the source too, each piece in the shade of what the answer took of it."""
+    trace: Path | None = None
+    """Write a trace of every answer to this file, one JSON object a line."""
+
+
+def run(arguments: list[str]) -> None:
+    """Answer lines in their order."""
+    options = tyro.cli(Options, args=arguments, prog="regard classify")
+    from regard.data.lines import Problem, numbers_of, read_lines
+    from regard.pipeline.classifier import Classifier
+
+    classifier = Classifier.load(options.run)
+    broken: list[Problem] = []
+    lines = read_lines(options.file, broken.append)
+    typed = options.file == "-" and sys.stdin.isatty()
+    with ExitStack() as files:
+        written = sys.stdout
+        if options.output is not None:
+            unfinished = files.enter_context(whole(options.output))
+            written = files.enter_context(unfinished.open("w", encoding="utf8"))
+        traces = None
+        if options.trace is not None:
+            unfinished = files.enter_context(whole(options.trace))
+            traces = files.enter_context(unfinished.open("w", encoding="utf8"))
+        for chunk in _chunks(lines, 1 if typed else LINES_AT_A_TIME):
+            attention = options.tint or traces is not None
+            for answer in classifier.classify(chunk, attention=attention):
+                print(_line(answer, options.probabilities), file=written, flush=typed)
+                if options.tint and answer.trace is not None:
+                    show.tinted(answer.trace)
+                if traces:
+                    print(answer.trace.to_json() if answer.trace else "{}", file=traces)
+    if broken:
+        warn(
+            f"{len(broken)} of the lines of {broken[0].path} are not UTF-8 "
+            f"({numbers_of([each.line for each in broken])}): what could not be read became \ufffd"
+        )
+
+
+def _line(answer: Answer, probabilities: bool) -> str:
+    if not probabilities:
+        return answer.text
+    shares = [f"{label} {share:.4f}" for label, share in answer.probabilities]
+    return "\t".join([answer.text, *shares])
+
+
+def _chunks(lines: Iterable[str], size: int) -> Iterator[list[str]]:
+    rest = iter(lines)
+    while chunk := list(islice(rest, size)):
+        yield chunk

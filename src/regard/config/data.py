@@ -1,0 +1,152 @@
+"""Where data come from and how they become numbers: a record for each task."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, get_args
+
+from regard.config.checks import check_least
+from regard.errors import UserError
+
+
+@dataclass(frozen=True)
+class DataConfig:
+    """Where the pairs come from and how text becomes numbers."""
+
+    task: Literal["translate"] = "translate"
+    """What the fields below are for."""
+    path: Path | None = None
+    """Pairs: a file with a tab between source and target, or the source side of two files."""
+    target_path: Path | None = None
+    """The target side, where the pairs are in two files."""
+    generated: Literal["numbers", "copy", "reverse", "sort"] | None = None
+    """Make the pairs instead of reading them: number words, or sequences of letters."""
+    generated_size: int = 10_000
+    """How many pairs to make."""
+    dev_path: Path | None = None
+    """Pairs for the dev score; without it `dev_size` pairs are held out of the data. Those whose
+    source is trained on too are warned of."""
+    dev_target_path: Path | None = None
+    """The target side of the dev pairs, where they are in two files."""
+    limit: int | None = None
+    """Train on the first so many pairs; held-out pairs are then taken from those after them."""
+    dev_size: int | None = None
+    """Held-out pairs for the dev score; without it a twentieth of the pairs, at most 500, and fewer
+    where sources are shared by too many pairs. No held-out source is ever trained on."""
+    test_size: int | None = None
+    """Held-out pairs kept for `regard evaluate`; without it as many as would be for the dev score,
+    or none where `dev_path` is given."""
+    tokenizer: Literal["words", "spaces", "characters", "bpe", "unigram", "spacy"] = "words"
+    """How text is cut: `words` (Unicode), `spaces` (text that is cut already), `characters`,
+    `bpe` and `unigram` (subwords), `spacy` (needs the extra of that name)."""
+    target_tokenizer: Literal["words", "spaces", "characters", "bpe", "unigram", "spacy"] | None = (
+        None
+    )
+    """The same for the target, where it is another."""
+    source_language: str = "en"
+    """The source's language code: for spaCy, and for the views."""
+    target_language: str = "de"
+    """The target's language code."""
+    lowercase: bool = False
+    """Lower-case both sides."""
+    min_count: int = 1
+    """Words that occur less often in training become <unk>."""
+    vocabulary_size: int | None = None
+    """The largest vocabulary a side; subwords need one and take 8,000 where none is given."""
+    shared_vocabulary: bool = False
+    """One vocabulary for both sides."""
+    vocabulary: tuple[str, ...] | None = None
+    """The words of a shared vocabulary, in order, instead of learning them; without <unk>."""
+    tokenizers_path: Path | None = None
+    """Take the tokenizers of this run, whatever else is said of them, instead of learning some:
+    for runs that are to write together, or that go on where this one ended."""
+    source_end: bool = True
+    """End sources with <eos>."""
+    target_end: bool = True
+    """End targets with <eos>, which is how a decoder learns to stop."""
+    max_length: int = 200
+    """Pairs with a longer side (in tokens) are left out of training, and counted."""
+    batch_tokens: int | None = 2048
+    """The most source and target tokens of a batch, padding included."""
+    batch_sentences: int | None = None
+    """The most sentences of a batch."""
+    one_source_length: bool = False
+    """Batches of sources of the very same length, without padding; in small data, smaller ones."""
+
+    def __post_init__(self) -> None:
+        check_least("data", self, 0, "dev_size", "test_size")
+        check_least("data", self, 1, "generated_size", "limit", "min_count", "vocabulary_size")
+        check_least("data", self, 1, "max_length", "batch_tokens", "batch_sentences")
+        one = self.shared_vocabulary or self.vocabulary is not None
+        if one and self.target_tokenizer not in (None, self.tokenizer):
+            raise UserError(
+                f"data.target_tokenizer is {self.target_tokenizer}, but a vocabulary that both "
+                f"sides share is cut by one tokenizer, {self.tokenizer}: leave it out, or give "
+                "each side a vocabulary of its own"
+            )
+
+
+@dataclass(frozen=True)
+class AnswerDataConfig:
+    """Where the examples come from and how they become numbers: sources with one answer each."""
+
+    task: Literal["classify"] = "classify"
+    """What the fields below are for."""
+    path: Path | None = None
+    """Examples: a file (text, tab, label; .csv; or the label first, as TREC has it), a folder with
+    a folder for each label, or one with files whose names say train, dev and test."""
+    generated: Literal["drinks", "series"] | None = None
+    """Make the examples instead of reading them: baskets whose drinks have a mean price, or series
+    with one value marked."""
+    generated_size: int = 10_000
+    """How many examples to make."""
+    dev_path: Path | None = None
+    """Examples for the dev score; without it `dev_size` are held out of the data."""
+    test_path: Path | None = None
+    """Examples kept for `regard evaluate`."""
+    text_column: str | None = None
+    """The column of a table that holds the texts, where it has an unusual name."""
+    label_column: str | None = None
+    """The same for the labels or numbers."""
+    limit: int | None = None
+    """Train on the first so many examples; held-out ones are then taken from those after them."""
+    dev_size: int | None = None
+    """Held-out examples for the dev score; without it a twentieth of all, at most 500."""
+    test_size: int | None = None
+    """Held-out examples kept for `regard evaluate`; without it as many as for the dev score, or
+    none where the data have some for it."""
+    source: Literal["text", "items", "series"] = "text"
+    """What a source is: a text, items with numbers ("cola 1.20; bread 0.80"), or a series of
+    numbers ("0.1 0.5 0.2", or with features "0.1,0 0.5,1")."""
+    answer: Literal["label", "number"] = "label"
+    """What is asked for: one of several labels, or a number or several."""
+    standardise: bool = True
+    """Numbers are learned as distances from their mean, in standard deviations."""
+    tokenizer: Literal["words", "spaces", "characters", "bpe", "unigram", "spacy"] = "words"
+    """How text is cut: `words` (Unicode), `spaces` (text that is cut already), `characters`,
+    `bpe` and `unigram` (subwords), `spacy` (needs the extra of that name)."""
+    source_language: str = "en"
+    """The texts' language code: for spaCy, and for the views."""
+    lowercase: bool = False
+    """Lower-case the texts."""
+    min_count: int = 1
+    """Words that occur less often in training become <unk>."""
+    vocabulary_size: int | None = None
+    """The largest vocabulary; subwords need one and take 8,000 where none is given."""
+    max_length: int = 400
+    """Sources that are longer (in tokens) are cut off, and counted."""
+    batch_tokens: int | None = 2048
+    """The most positions of a batch, padding included."""
+    batch_sentences: int | None = 64
+    """The most examples of a batch."""
+
+    def __post_init__(self) -> None:
+        check_least("data", self, 0, "dev_size", "test_size")
+        check_least("data", self, 1, "generated_size", "limit", "min_count", "vocabulary_size")
+        check_least("data", self, 1, "max_length", "batch_tokens", "batch_sentences")
+
+
+Data = DataConfig | AnswerDataConfig
+TASKS: dict[str, type[Data]] = {each.task: each for each in get_args(Data)}
+"""The data section that each task has."""

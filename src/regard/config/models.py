@@ -1,0 +1,262 @@
+"""What models are made of: a record for each family."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, get_args
+
+from regard.config.checks import check_least, check_positive, check_share
+from regard.errors import UserError
+
+ScoreName = Literal[
+    "dot",
+    "scaled_dot",
+    "general",
+    "additive",
+    "concat",
+    "shared_additive",
+    "cosine",
+    "coverage",
+    "location",
+]
+Layers = Literal["top", "embedding", "all"]
+
+
+@dataclass(frozen=True)
+class AttentionConfig:
+    """How a question is scored against keys and how scores become weights."""
+
+    score: ScoreName = "additive"
+    """dot, scaled_dot, general (q W k), additive (Bahdanau), concat (Luong), shared_additive
+    (one matrix for query plus key), cosine; and, for recurrent decoders, additive with what was
+    taken of each key so far (coverage, Tu et al.) or with where attention was (location, Chorowski
+    et al.)."""
+    size: int = 256
+    """Units of the additive, concat and shared scores."""
+    scope: Literal["global", "local_m", "local_p"] = "global"
+    """What a recurrent decoder sees of the source: all, a window that goes along with the target,
+    or one that the query places (Luong et al. 2015)."""
+    window: int = 10
+    """How far a window reaches to each side."""
+    normaliser: Literal["softmax", "sparsemax", "entmax15"] = "softmax"
+    """How scores become weights."""
+    temperature: float = 1.0
+    """Scores are divided by this before they are normalised."""
+    dropout: float = 0.0
+    """Share of the weights dropped in training."""
+
+    def __post_init__(self) -> None:
+        check_least("model.attention", self, 1, "size", "window")
+        check_share("model.attention", self, "dropout")
+        check_positive("model.attention", self, "temperature")
+
+
+@dataclass(frozen=True)
+class RecurrentConfig:
+    """A recurrent encoder and a recurrent decoder."""
+
+    family: Literal["recurrent"] = "recurrent"
+    """Which models the fields below are of."""
+    wiring: Literal["bahdanau", "luong", "plain"] = "luong"
+    """Who asks: the previous state (bahdanau), the new state (luong), nobody (plain)."""
+    cell: Literal["elman", "gru", "lstm"] = "lstm"
+    """The recurrent cell."""
+    hidden: int = 256
+    """Size of the decoder's states, and of the encoder's in each direction."""
+    encoder_hidden: int | None = None
+    """Size of the encoder's states in each direction, where it is another."""
+    embedding: int = 256
+    """Size of the embeddings."""
+    layers: int = 1
+    """Layers of the encoder and of the decoder."""
+    bidirectional: bool = False
+    """Read the source in both directions."""
+    bridge: Literal["copy", "linear", "zero"] = "linear"
+    """From the encoder's last states to the decoder's first: as they are, through a linear layer
+    and tanh, or not at all."""
+    output: Literal["linear", "tanh", "deep"] = "tanh"
+    """Before the logits: nothing, Luong's tanh layer, Bahdanau's maxout layer."""
+    feeding: Literal["none", "context", "attentional"] = "none"
+    """What of a step enters the next (luong only)."""
+    query: Literal["state", "first_layer", "input", "last_two", "same_place", "learned"] = "state"
+    """What asks: the highest layer's state, the lowest one's, the token that is read, the state
+    beside the one before it, the source at the place where the target is, or one learned
+    question."""
+    keys: Literal["top", "embedding", "all"] = "top"
+    """What is asked: the encoder's highest layer, its embeddings, or all layers side by side."""
+    values: Literal["top", "embedding", "all"] = "top"
+    """What is mixed by the answers."""
+    neighbours: int = 0
+    """Every key and value has so many time steps to each side beside it."""
+    key_positions: bool = False
+    """Add waves to the keys that tell where each stands (Vaswani et al. 2017, section 3.5)."""
+    memory_vectors: int = 0
+    """So many learned vectors can be looked at beside the source."""
+    external: Path | None = None
+    """Vectors of a file can be looked at beside the source: .npy, or text with a row on a line."""
+    external_shape: tuple[int, int] | None = None
+    """How many they are, and of how many numbers; training sets it."""
+    looks_at_written: bool = False
+    """Look at the decoder's own earlier states too."""
+    dropout: float = 0.0
+    """Dropout of embeddings, between layers and before the logits."""
+    tied: Literal["none", "output", "all"] = "none"
+    """Share the target embeddings with the output, or source, target and output (which needs a
+    shared vocabulary)."""
+    vectors: Path | None = None
+    """Fixed embeddings: a text file with a token and its numbers on each line."""
+    attention: AttentionConfig = field(default_factory=AttentionConfig)
+
+    def __post_init__(self) -> None:
+        check_least("model", self, 1, "hidden", "encoder_hidden", "embedding", "layers")
+        check_least("model", self, 0, "neighbours", "memory_vectors")
+        check_share("model", self, "dropout")
+        self._check_plain()
+
+    def _check_plain(self) -> None:
+        """UserError where a model that looks at nothing is told how to look."""
+        usual = {"query": "state", "keys": "top", "values": "top", "neighbours": 0}
+        usual |= {"key_positions": False, "memory_vectors": 0, "looks_at_written": False}
+        for name, value in usual.items():
+            if self.wiring == "plain" and getattr(self, name) != value:
+                raise UserError(
+                    f"model.{name} is {getattr(self, name)}, but model.wiring plain looks at "
+                    "nothing: take bahdanau or luong, or leave it out"
+                )
+
+    @property
+    def attends(self) -> bool:
+        """Whether outputs look at the source."""
+        return self.wiring != "plain"
+
+    @property
+    def longest_sequence(self) -> int | None:
+        """The most tokens of a source or a target, where a model can read but so many."""
+        return None
+
+
+@dataclass(frozen=True)
+class TransformerConfig:
+    """Encoder and decoder of attention alone (Vaswani et al. 2017)."""
+
+    family: Literal["transformer"] = "transformer"
+    """Which models the fields below are of."""
+    size: int = 256
+    """Numbers in an embedding and in every layer's states."""
+    layers: int = 3
+    """Layers of the encoder, and of the decoder too unless `decoder_layers` says otherwise."""
+    decoder_layers: int | None = None
+    """The decoder's layers, where they are not as many: fewer of them write faster."""
+    heads: int = 4
+    """Attentions beside each other, each on its share of the size."""
+    feed_forward: int = 1024
+    """Units of the network after attention."""
+    activation: Literal["relu", "gelu"] = "relu"
+    """Of these units."""
+    positions: Literal["sinusoidal", "learned", "rotary"] = "sinusoidal"
+    """Waves (the paper's) or learned vectors, added to embeddings, or queries and keys turned."""
+    longest: int = 512
+    """The longest sequence, in tokens, where positions are learned."""
+    norm: Literal["pre", "post"] = "pre"
+    """Layer norm before each sublayer, which is easier to train, or after its sum (the paper's)."""
+    dropout: float = 0.1
+    """Dropout of the embedded input and of every sublayer's output."""
+    activation_dropout: float = 0.0
+    """Dropout of the units of the feed-forward network."""
+    tied: Literal["none", "output", "all"] = "none"
+    """Share the target embeddings with the output, or source, target and output (which needs a
+    shared vocabulary)."""
+    vectors: Path | None = None
+    """Fixed embeddings: a text file with a token and its numbers on each line."""
+    attention: AttentionConfig = field(
+        default_factory=lambda: AttentionConfig(score="scaled_dot", size=64)
+    )
+
+    def __post_init__(self) -> None:
+        check_least("model", self, 1, "size", "layers", "decoder_layers", "heads", "feed_forward")
+        check_least("model", self, 1, "longest")
+        check_share("model", self, "dropout", "activation_dropout")
+        if self.size % self.heads:
+            raise UserError(
+                f"model.heads is {self.heads}: expected a number that divides model.size, which is "
+                f"{self.size}"
+            )
+        if self.positions == "rotary" and self.size // self.heads % 2:
+            raise UserError(
+                f"model.positions rotary turns pairs of numbers, but each of the {self.heads} "
+                f"heads has {self.size // self.heads}: change model.heads or model.size"
+            )
+
+    @property
+    def attends(self) -> bool:
+        """Whether outputs look at the source."""
+        return True
+
+    @property
+    def longest_sequence(self) -> int | None:
+        """The most tokens of a source or a target, where a model can read but so many."""
+        return self.longest if self.positions == "learned" else None
+
+
+@dataclass(frozen=True)
+class ClassifierConfig:
+    """One answer for a whole source: an encoder, a pool that makes one vector of it, a layer."""
+
+    family: Literal["classifier"] = "classifier"
+    """Which models the fields below are of."""
+    encoder: Literal["recurrent", "transformer", "embedding"] = "recurrent"
+    """Who reads: recurrent layers, a Transformer's, or nobody (a bag of words, or items)."""
+    pool: Literal["attention", "last", "mean"] = "attention"
+    """How one vector is made: by attention, of the last state alone, of all positions alike."""
+    query: Literal["learned", "last"] = "learned"
+    """Who asks: one learned question for all sources, or the last state."""
+    output: Literal["linear", "none"] = "linear"
+    """From the vector to the answer: a linear layer, or the vector is the answer."""
+    embedding: int = 128
+    """Size of the embeddings, and of a Transformer's states."""
+    cell: Literal["elman", "gru", "lstm"] = "lstm"
+    """The recurrent cell."""
+    hidden: int = 128
+    """Size of the recurrent states, in each direction."""
+    layers: int = 1
+    """Layers of the encoder."""
+    bidirectional: bool = True
+    """Read the source in both directions (recurrent only)."""
+    heads: int = 4
+    """Attentions beside each other (transformer only)."""
+    feed_forward: int = 512
+    """Units of the network after attention (transformer only)."""
+    positions: Literal["sinusoidal", "learned", "rotary"] = "sinusoidal"
+    """How a Transformer knows the order of a source."""
+    longest: int = 512
+    """The longest source, in tokens, where positions are learned."""
+    dropout: float = 0.3
+    """Dropout of embeddings, inside the encoder and of the pooled vector."""
+    vectors: Path | None = None
+    """Embeddings to begin with: a GloVe or word2vec text file. Words that it has not keep their
+    own; `training.freeze encoder.embedding` keeps all as they are."""
+    attention: AttentionConfig = field(default_factory=lambda: AttentionConfig(size=128))
+
+    def __post_init__(self) -> None:
+        check_least("model", self, 1, "embedding", "hidden", "layers", "heads", "feed_forward")
+        check_least("model", self, 1, "longest")
+        check_share("model", self, "dropout")
+
+    @property
+    def attends(self) -> bool:
+        """Whether answers look at the source."""
+        return self.pool == "attention"
+
+    @property
+    def longest_sequence(self) -> int | None:
+        """The most tokens of a source, where a model can read but so many."""
+        learned = self.encoder == "transformer" and self.positions == "learned"
+        return self.longest if learned else None
+
+
+WriterConfig = RecurrentConfig | TransformerConfig
+"""Models that write texts."""
+ModelConfig = RecurrentConfig | TransformerConfig | ClassifierConfig
+FAMILIES: dict[str, type[ModelConfig]] = {each.family: each for each in get_args(ModelConfig)}
+"""The model section that each family has; its defaults are where a recipe says nothing."""

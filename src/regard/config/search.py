@@ -1,0 +1,51 @@
+"""How text is decoded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from regard.config.checks import check_least, check_positive
+from regard.errors import UserError
+
+
+@dataclass(frozen=True)
+class SearchConfig:
+    """How text is decoded."""
+
+    beam: int = 1
+    """Hypotheses alive together; 1 is greedy."""
+    length_penalty: float | Literal["average"] = "average"
+    """Scores are divided by the length (average) or by Wu et al.'s ((5 + length) / 6) ** alpha."""
+    coverage_penalty: float = 0.0
+    """Weight of Wu et al.'s coverage penalty."""
+    min_length: int = 0
+    """Tokens before an end is allowed."""
+    max_length: int | None = None
+    """The most tokens; without it the source's times max_ratio, and ten more."""
+    max_ratio: float | None = None
+    """The most tokens for each of the source's; without it training sets it to twice what nearly
+    all of its pairs need."""
+    early_stopping: bool = True
+    """End a beam once as many texts as it is wide are complete and no other is ahead of them;
+    without it, once nothing can change any more."""
+    unknown_replacement: bool = False
+    """Put in the place of an <unk> what it looked at most in the source."""
+    lexicon: Path | None = None
+    """What to put there instead of the source's own word: pairs of words with a tab between."""
+    precision: Literal["float32", "bfloat16"] = "float32"
+    """Of what the model computes while it searches; bfloat16 is faster where the CPU or GPU has
+    instructions for it. Probabilities are float32 in both."""
+
+    def __post_init__(self) -> None:
+        check_least("search", self, 0, "coverage_penalty", "min_length")
+        check_least("search", self, 1, "beam", "max_length")
+        check_positive("search", self, "max_ratio")
+        if self.length_penalty != "average":
+            check_least("search", self, 0, "length_penalty")
+        if self.max_length is not None and self.min_length > self.max_length:
+            raise UserError(
+                f"search.min_length is {self.min_length}: expected no more than search.max_length, "
+                f"which is {self.max_length}"
+            )

@@ -1,0 +1,132 @@
+"""The task of classification: a source in, one answer out, a label or numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import cast
+
+import torch
+from torch import nn
+
+from regard.build import build_classifier
+from regard.config import AnswerDataConfig, ClassifierConfig, Experiment, TrainingConfig
+from regard.data.answered import EncodedAnswers
+from regard.data.answers import Labels
+from regard.data.batching import BatchSettings, PairBatches
+from regard.data.text import Pair
+from regard.errors import UserError
+from regard.metrics import answers as metrics
+from regard.models.readout import ReadoutModel
+from regard.pipeline.classifier import Classifier
+from regard.pipeline.folder import RunFolder
+from regard.pipeline.prepared import NUM_EXAMPLES, Prepared
+from regard.pipeline.reading import Reading
+from regard.pipeline.splitting import Split
+from regard.pipeline.vectors import begin_with_vectors
+from regard.training.log import Example, Validation
+from regard.training.objective import ClassObjective, NumberObjective, Objective, mean_loss
+
+LABEL_METRICS = {"accuracy": metrics.accuracy, "macro_f1": metrics.macro_f1}
+SENTENCES_AT_A_TIME = BatchSettings(tokens=8192, sentences=256)
+
+
+def prepare(
+    experiment: Experiment, data: AnswerDataConfig, split: Split, resumed: RunFolder | None
+) -> Prepared:
+    """Vocabularies, batches and a model for them. UserError where they do not fit each other."""
+    config, model_config = experiment.training, experiment.model
+    if not isinstance(model_config, ClassifierConfig):
+        raise UserError(f"model.family {model_config.family} answers no whole sources")
+    _check(config)
+    pairs = list(split.train)
+    reading = Reading.load(resumed, data) if resumed else Reading.of(data, pairs)
+    encoded = _encoded(reading, pairs)
+    settings = BatchSettings(data.batch_tokens, data.batch_sentences)
+    torch.manual_seed(config.seed)
+    model = build_classifier(
+        model_config, reading.num_source, reading.reader.features, reading.answers.size
+    )
+    if model_config.vectors is not None and resumed is None:
+        begin_with_vectors(model, reading.reader, model_config.vectors)
+    return Prepared(
+        experiment,
+        model,
+        PairBatches(encoded, settings, config.seed),
+        _objective(reading, config.label_smoothing),
+        _validation(experiment, reading, split.dev) if split.dev else None,
+        len(encoded),
+        _vocabularies(reading),
+        reading.save,
+    )
+
+
+def _vocabularies(reading: Reading) -> str:
+    words = f"vocabulary {reading.num_source:,}" if reading.num_source else "numbers"
+    size = reading.answers.size
+    if isinstance(reading.answers, Labels):
+        return f"{words}, {size:,} labels"
+    return f"{words}, {size} {'number' if size == 1 else 'numbers'} to answer"
+
+
+def _check(config: TrainingConfig) -> None:
+    """UserError for what is about writing texts."""
+    for name, usual in (("teacher_forcing", 1.0), ("teacher_forcing_end", None), ("loss", "word")):
+        if getattr(config, name) != usual:
+            raise UserError(
+                f"training.{name} is {getattr(config, name)}, but answers are not written token by "
+                "token: leave it out"
+            )
+    if config.initial_run is not None:
+        raise UserError(
+            f"--init-from is {config.initial_run}, but classifiers begin with new weights, or with "
+            "model.vectors: leave it out"
+        )
+
+
+def _encoded(reading: Reading, pairs: Sequence[Pair]) -> EncodedAnswers:
+    sources = reading.reader.encode([pair.source for pair in pairs])
+    return EncodedAnswers(sources, reading.answers.encode(pairs))
+
+
+def _objective(reading: Reading, label_smoothing: float = 0.0) -> Objective:
+    if isinstance(reading.answers, Labels):
+        return ClassObjective(label_smoothing)
+    return NumberObjective()
+
+
+def _validation(
+    experiment: Experiment, reading: Reading, dev: Sequence[Pair]
+) -> Callable[[nn.Module], Validation]:
+    """The dev score: how many answers are right, or how near they come."""
+    texts, wanted = [pair.source for pair in dev], [pair.target for pair in dev]
+    batches = PairBatches(_encoded(reading, dev), SENTENCES_AT_A_TIME, experiment.training.seed)
+    measure = _measure(experiment.training, reading)
+
+    def validate(model: nn.Module) -> Validation:
+        classifier = Classifier(experiment, reading, cast(ReadoutModel, model))
+        outputs = [each.text for each in classifier.classify(texts, attention=False)]
+        score = measure(outputs, wanted)
+        loss = mean_loss(_objective(reading), model, (each.batch for each in batches.in_order()))
+        examples = tuple(
+            Example(pair.source, pair.target, output)
+            for pair, output in zip(dev[:NUM_EXAMPLES], outputs, strict=False)
+        )
+        return Validation(score.value, score.name, loss, examples)
+
+    return validate
+
+
+def _measure(config: TrainingConfig, reading: Reading) -> metrics.Measure:
+    """Accuracy or R2 unless another is asked for; UserError for one that does not fit."""
+    if not isinstance(reading.answers, Labels):
+        known, usual = {"r2": metrics.r2}, "r2"
+    else:
+        known, usual = LABEL_METRICS, "accuracy"
+    metric = config.metric or usual
+    if metric not in known:
+        kind = "labels" if isinstance(reading.answers, Labels) else "numbers"
+        raise UserError(
+            f"training.metric is {metric}, which does not score {kind}: expected "
+            f"{' or '.join(known)}"
+        )
+    return known[metric]

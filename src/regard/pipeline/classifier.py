@@ -1,0 +1,207 @@
+"""A trained classifier: a source in, an answer out, with how sure it is and what it looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import overload
+
+import numpy as np
+import torch
+
+from regard import trace
+from regard.build import build_classifier
+from regard.config import AnswerDataConfig, ClassifierConfig, Experiment
+from regard.data.answered import EncodedSource, pad_sources
+from regard.data.answers import Labels
+from regard.errors import UserError
+from regard.models.contracts import AttentionBlock
+from regard.models.readout import ReadoutModel
+from regard.pipeline.folder import RunFolder
+from regard.pipeline.reading import Reading
+from regard.shapes import Float, Tensor
+from regard.trace import AttentionMap, Step, Trace, of_kind
+from regard.training.weights import load_weights
+
+SOURCES_AT_A_TIME = 64
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One output: the label, or the numbers, as text.
+
+    `probabilities` has every label's, the likeliest first; numbers have none. Two with the same
+    texts and probabilities are equal."""
+
+    source: str
+    text: str
+    probabilities: tuple[tuple[str, float], ...] = ()
+    looked: Looked | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def probability(self) -> float:
+        """How sure the model is of its label; NaN for numbers and for a blank source."""
+        return self.probabilities[0][1] if self.probabilities else float("nan")
+
+    @property
+    def trace(self) -> Trace | None:
+        """All there is to know of it; None for a blank source, or where no attention was asked
+        for."""
+        return None if self.looked is None else self.looked.trace
+
+    @property
+    def attention(self) -> np.ndarray:
+        """How much the answer took of each piece of the source: axes layer, head, target and
+        source, with one target. ValueError where nothing attends, or none was asked for."""
+        if self.looked is None:
+            raise ValueError(
+                "there is no attention: the source is blank, or none was asked for, as "
+                "classify(..., attention=True) does"
+            )
+        return of_kind(self.looked.maps, "cross")[0].weights
+
+
+class Looked:
+    """What one answer looked at, and its trace, which is made when it is asked for."""
+
+    def __init__(
+        self, reading: Reading, source: str, text: str, blocks: tuple[AttentionBlock, ...], row: int
+    ) -> None:
+        self._reading = reading
+        self._source = source
+        self._text = text
+        self._blocks = blocks
+        self._row = row
+        self.probabilities: tuple[tuple[str, float], ...] = ()
+
+    @cached_property
+    def source(self) -> trace.Sequence:
+        return self._reading.reader.sequence(self._source)
+
+    @cached_property
+    def target(self) -> trace.Sequence:
+        """The answer is one piece."""
+        return trace.Sequence(self._text, (self._text,), (0,))
+
+    @cached_property
+    def maps(self) -> tuple[AttentionMap, ...]:
+        """Of every kind, with all layers and heads, without padding."""
+        return tuple(_map(block, self._row, len(self.source.pieces)) for block in self._blocks)
+
+    @cached_property
+    def trace(self) -> Trace:
+        steps: tuple[Step, ...] = ()
+        score = 0.0
+        if self.probabilities:
+            logs = tuple((name, float(np.log(share))) for name, share in self.probabilities)
+            entropy = -sum(share * np.log(share) for _, share in self.probabilities if share)
+            steps, score = (Step(self._text, logs[0][1], logs[:5], float(entropy)),), logs[0][1]
+        return Trace(self.source, self.target, self.maps, steps, score)
+
+
+class Classifier:
+    """What `regard.load` gives for a run that labels texts, or gives numbers for them."""
+
+    def __init__(self, experiment: Experiment, reading: Reading, model: ReadoutModel) -> None:
+        if not isinstance(experiment.data, AnswerDataConfig):
+            raise UserError(f"a model that is trained to {experiment.data.task} answers nothing")
+        self.experiment = experiment
+        self.data = experiment.data
+        self.reading = reading
+        self.model = model
+
+    @classmethod
+    def load(cls, run: str | Path) -> Classifier:
+        """Load a run folder; UserError where it is none, or one that writes texts."""
+        folder = RunFolder(Path(run))
+        experiment = folder.experiment()
+        data, config = experiment.data, experiment.model
+        if not isinstance(data, AnswerDataConfig) or not isinstance(config, ClassifierConfig):
+            raise UserError(f"{run} is no classifier: its task is to {data.task}")
+        reading = Reading.load(folder, data)
+        model = build_classifier(
+            config, reading.num_source, reading.reader.features, reading.answers.size
+        )
+        load_weights(model, folder.model)
+        return cls(experiment, reading, model.eval())
+
+    @overload  # of the two that fit a str the first is meant
+    def classify(  # type: ignore[overload-overlap]
+        self, source: str, *, attention: bool = True
+    ) -> Answer: ...
+    @overload
+    def classify(self, source: Iterable[str], *, attention: bool = True) -> list[Answer]: ...
+    def classify(
+        self, source: str | Iterable[str], *, attention: bool = True
+    ) -> Answer | list[Answer]:
+        """Answer for one source or for many, in their order; a blank one gets a blank answer.
+
+        They are worked on in batches of like lengths. `attention` False is faster."""
+        if isinstance(source, str):
+            return self.classify([source], attention=attention)[0]
+        texts = list(source)
+        results = [Answer(text, "") for text in texts]
+        filled = [number for number, text in enumerate(texts) if text.strip()]
+        encoded = self.reading.reader.encode([texts[number] for number in filled])
+        order = sorted(range(len(filled)), key=lambda place: len(encoded[place]))
+        for first in range(0, len(order), SOURCES_AT_A_TIME):
+            places = order[first : first + SOURCES_AT_A_TIME]
+            numbers = [filled[place] for place in places]
+            found = self._answer(
+                [texts[number] for number in numbers],
+                [encoded[place] for place in places],
+                attention,
+            )
+            for number, answer in zip(numbers, found, strict=True):
+                results[number] = answer
+        return results
+
+    @torch.inference_mode()
+    def _answer(
+        self, texts: Sequence[str], sources: Sequence[EncodedSource], attention: bool
+    ) -> list[Answer]:
+        device = next(self.model.parameters()).device
+        output = self.model(pad_sources(sources).to(device), need_weights=attention)
+        values = output.values.float().cpu()
+        answers, ranked = self.reading.answers.decode(values), self._ranked(values)
+        blocks = tuple(
+            AttentionBlock(
+                block.kind,
+                block.weights.cpu(),
+                None if block.scores is None else block.scores.cpu(),
+            )
+            for block in output.attention
+        )
+        found = []
+        for row, (text, answer, shares) in enumerate(zip(texts, answers, ranked, strict=True)):
+            looked = Looked(self.reading, text, answer, blocks, row) if attention else None
+            if looked is not None:
+                looked.probabilities = shares
+            found.append(Answer(text, answer, shares, looked))
+        return found
+
+    def _ranked(self, values: Float[Tensor, "batch output"]) -> list[tuple[tuple[str, float], ...]]:
+        """Every label with its probability, the likeliest first."""
+        if not isinstance(self.reading.answers, Labels):
+            return [()] * len(values)
+        names = self.reading.answers.names
+        shares, order = values.softmax(dim=-1).sort(dim=-1, descending=True, stable=True)
+        return [
+            tuple((names[place], share) for place, share in zip(*both, strict=True))
+            for both in zip(order.tolist(), shares.tolist(), strict=True)
+        ]
+
+
+def _off_device(block: AttentionBlock) -> AttentionBlock:
+    scores = None if block.scores is None else block.scores.float().cpu()
+    return AttentionBlock(block.kind, block.weights.float().cpu(), scores)
+
+
+def _map(block: AttentionBlock, row: int, length: int) -> AttentionMap:
+    """One source's, without the padding."""
+    down = length if block.kind == "encoder" else 1
+    part = np.s_[:, :, :down, :length]
+    scores = None if block.scores is None else block.scores[row].numpy()[part]
+    return AttentionMap(block.kind, block.weights[row].numpy()[part], scores)

@@ -1,0 +1,166 @@
+"""How the sources of one-answer tasks become numbers, and what of them a trace shows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from regard import trace
+from regard.config import AnswerDataConfig
+from regard.data import answers as answering
+from regard.data.answered import EncodedSource
+from regard.data.answers import Answers, Labels, Scale
+from regard.data.series import NamedSeries, Series, parse_items, parse_series
+from regard.data.text import Pair
+from regard.data.tokenizer import Tokenizer, TokenizerSettings
+from regard.data.tokenizer_settings import Kind
+from regard.errors import UserError
+from regard.pipeline.folder import RunFolder
+
+
+@dataclass(frozen=True)
+class TextReader:
+    """Texts, cut to tokens. What is longer than `longest` tokens is cut off."""
+
+    tokenizer: Tokenizer
+    language: str
+    longest: int
+    features = 0
+
+    def encode(self, texts: Sequence[str]) -> list[EncodedSource]:
+        """ValueError where a text is blank."""
+        found = self.tokenizer.encode_batch(texts)
+        return [EncodedSource(ids[: self.longest]) for ids in found]
+
+    def sequence(self, text: str) -> trace.Sequence:
+        """What a model sees of a text."""
+        found = self.tokenizer.encode(text)
+        part = slice(self.longest)
+        return trace.Sequence(text, found.pieces[part], found.words[part], self.language)
+
+
+@dataclass(frozen=True)
+class ItemReader:
+    """Items with numbers: a whole name is one token."""
+
+    tokenizer: Tokenizer
+    language: str
+    features: int
+
+    def encode(self, texts: Sequence[str]) -> list[EncodedSource]:
+        """UserError for a text that is no items."""
+        found = [parse_items(text, self.features) for text in texts]
+        ids = self.tokenizer.encode_batch([as_tokens(each) for each in found])
+        return [
+            EncodedSource(numbers, each.series.values)
+            for numbers, each in zip(ids, found, strict=True)
+        ]
+
+    def sequence(self, text: str) -> trace.Sequence:
+        """Every item is a word."""
+        return _series(text, parse_items(text, self.features).series, self.language)
+
+
+@dataclass(frozen=True)
+class SeriesReader:
+    """Numbers alone, so many at each position."""
+
+    language: str
+    features: int
+
+    def encode(self, texts: Sequence[str]) -> list[EncodedSource]:
+        """UserError for a text that is no series."""
+        return [EncodedSource(None, parse_series(text, self.features).values) for text in texts]
+
+    def sequence(self, text: str) -> trace.Sequence:
+        """Every position is a word."""
+        return _series(text, parse_series(text, self.features), self.language)
+
+
+Reader = TextReader | ItemReader | SeriesReader
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How sources and answers become numbers and come back."""
+
+    reader: Reader
+    answers: Answers
+
+    @classmethod
+    def of(cls, config: AnswerDataConfig, pairs: Sequence[Pair]) -> Reading:
+        """Learned from the examples to train on. UserError where these are not what the recipe
+        says."""
+        if config.answer == "label":
+            answers: Answers = Labels.of(pairs)
+        else:
+            answers = Scale.of(pairs, standardised=config.standardise)
+        return cls(_learned(config, [pair.source for pair in pairs]), answers)
+
+    @classmethod
+    def load(cls, folder: RunFolder, config: AnswerDataConfig) -> Reading:
+        """Read what `save` wrote; UserError where it is something else."""
+        try:
+            page = json.loads(folder.answers.read_text(encoding="utf8"))
+            answers = answering.from_page(page["answers"])
+            features = int(page["features"])
+        except OSError as error:
+            raise UserError(f"cannot read {folder.answers}: {error.strerror}") from error
+        except (ValueError, LookupError, TypeError) as error:
+            raise UserError(
+                f"{folder.answers} is not what regard wrote there: {error!r}"
+            ) from error
+        if config.source == "series":
+            return cls(SeriesReader(config.source_language, features), answers)
+        return cls(_reader(config, Tokenizer.load(folder.source_tokenizer), features), answers)
+
+    def save(self, folder: RunFolder) -> None:
+        """Write it into a run."""
+        if not isinstance(self.reader, SeriesReader):
+            self.reader.tokenizer.save(folder.source_tokenizer)
+        page = {"answers": answering.to_page(self.answers), "features": self.reader.features}
+        folder.write(folder.answers, json.dumps(page, ensure_ascii=False, indent=1))
+
+    @property
+    def num_source(self) -> int:
+        """How many tokens there are; 0 where sources are numbers alone."""
+        return 0 if isinstance(self.reader, SeriesReader) else len(self.reader.tokenizer)
+
+
+def as_tokens(items: NamedSeries) -> str:
+    """The names with a space between them and none inside."""
+    return " ".join("_".join(name.split()) for name in items.names)
+
+
+def _learned(config: AnswerDataConfig, texts: Sequence[str]) -> Reader:
+    match config.source:
+        case "series":
+            features = parse_series(texts[0]).values.shape[1]
+            return SeriesReader(config.source_language, features)
+        case "items":
+            features = parse_items(texts[0]).series.values.shape[1]
+            names = [as_tokens(parse_items(text, features)) for text in texts]
+            return _reader(config, Tokenizer.train(names, _settings(config, "spaces")), features)
+        case "text":
+            return _reader(config, Tokenizer.train(texts, _settings(config, config.tokenizer)), 0)
+
+
+def _reader(config: AnswerDataConfig, tokenizer: Tokenizer, features: int) -> Reader:
+    if config.source == "items":
+        return ItemReader(tokenizer, config.source_language, features)
+    return TextReader(tokenizer, config.source_language, config.max_length)
+
+
+def _settings(config: AnswerDataConfig, kind: Kind) -> TokenizerSettings:
+    return TokenizerSettings(
+        kind=kind,
+        language=config.source_language,
+        lowercase=config.lowercase,
+        min_count=config.min_count,
+        size=config.vocabulary_size,
+    )
+
+
+def _series(text: str, series: Series, language: str) -> trace.Sequence:
+    return trace.Sequence(text, series.pieces, tuple(range(len(series.pieces))), language)

@@ -1,0 +1,80 @@
+"""Where a task's pairs come from: files in the forms that its data have, or rules that make
+them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from regard.config import AnswerDataConfig, Data, DataConfig
+from regard.data.generated import generate
+from regard.data.labelled import Columns, parts_of, read_labelled
+from regard.data.pair_files import PairFiles
+from regard.data.text import Corpus, read_pairs
+from regard.errors import UserError
+
+LARGE = 1 << 25
+"""Bytes of files from which on the pairs are not held, and what is made of them is kept."""
+
+
+@dataclass(frozen=True)
+class Sources:
+    """The pairs that are trained on, or dealt out, and those that are for dev and test alone."""
+
+    train: PairFiles | Corpus
+    dev: Corpus | None = None
+    test: Corpus | None = None
+
+
+def find(config: Data, seed: int) -> Sources:
+    """UserError where there are none, or files cannot be read."""
+    match config:
+        case DataConfig():
+            return _translations(config, seed)
+        case AnswerDataConfig():
+            return _answers(config, seed)
+
+
+def _translations(config: DataConfig, seed: int) -> Sources:
+    """Large files are read anew each time. What is no file, a pipe say, can be read only once."""
+    dev = None
+    if config.generated is not None:
+        train: PairFiles | Corpus = Corpus(generate(config.generated, config.generated_size, seed))
+    elif config.path is None:
+        raise UserError(
+            "this recipe needs data: give --data.path FILE (source, tab, target on each line), "
+            "or --data.path SOURCES --data.target-path TARGETS"
+        )
+    else:
+        paths = [path for path in (config.path, config.target_path) if path is not None]
+        is_large = sum(path.stat().st_size for path in paths if path.is_file()) >= LARGE
+        if is_large and all(path.is_file() for path in paths):
+            train = PairFiles.of(config.path, config.target_path)
+        else:
+            train = read_pairs(config.path, target_path=config.target_path)
+    if config.dev_path is not None:
+        dev = read_pairs(config.dev_path, target_path=config.dev_target_path)
+    return Sources(train, dev)
+
+
+def _answers(config: AnswerDataConfig, seed: int) -> Sources:
+    """A folder may say by its names which files are for dev and test."""
+    columns = Columns(config.text_column, config.label_column)
+
+    def read(path: Path | None) -> Corpus | None:
+        return None if path is None else read_labelled(path, columns)
+
+    if config.generated is not None:
+        train = Corpus(generate(config.generated, config.generated_size, seed))
+        return Sources(train, read(config.dev_path), read(config.test_path))
+    if config.path is None:
+        raise UserError(
+            "this recipe needs data: give --data.path FILE (text, tab, label on each line; .csv; "
+            "or the label first), or a folder with a folder for each label"
+        )
+    parts = parts_of(config.path)
+    return Sources(
+        read_labelled(parts["train"], columns),
+        read(config.dev_path or parts.get("dev")),
+        read(config.test_path or parts.get("test")),
+    )

@@ -1,0 +1,158 @@
+"""The task of translation: text in, text out, written token by token."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import cast
+
+import torch
+from torch import nn
+
+from regard.build import build_translation
+from regard.config import DataConfig, Experiment, TrainingConfig, WriterConfig
+from regard.data.batching import BatchSettings, PairBatches
+from regard.data.encoded import EncodedPairs
+from regard.data.text import Pair
+from regard.errors import UserError
+from regard.metrics import text as metrics
+from regard.models.seq2seq import Seq2Seq
+from regard.pipeline import prepare as preparing
+from regard.pipeline.folder import RunFolder
+from regard.pipeline.initial import begin_with
+from regard.pipeline.prepare import Tokenizers
+from regard.pipeline.prepared import NUM_EXAMPLES, Prepared
+from regard.pipeline.splitting import Split
+from regard.pipeline.translator import Translator, check_lengths
+from regard.pipeline.vectors import set_vectors
+from regard.pipeline.watching import Watch
+from regard.search import ImpossibleError
+from regard.training.journal import REMEDY
+from regard.training.log import Example, Validation
+from regard.training.loss import CrossEntropy
+from regard.training.objective import NextToken, mean_loss
+from regard.training.teacher_forcing import TeacherForcing
+
+NEARLY_ALL = 0.999
+METRICS = {"bleu": metrics.bleu, "chrf": metrics.chrf, "exact_match": metrics.exact_match}
+
+
+def prepare(
+    experiment: Experiment,
+    data: DataConfig,
+    split: Split,
+    resumed: RunFolder | None,
+    watch: Watch | None,
+) -> Prepared:
+    """Tokenizers, batches and a model for them. UserError where they do not fit each other."""
+    config, model_config = experiment.training, experiment.model
+    if not isinstance(model_config, WriterConfig):
+        raise UserError(f"model.family {model_config.family} writes no texts")
+    tokenizers = _tokenizers(data, model_config.tied, resumed, split, watch)
+    encoded = preparing.encode(data, tokenizers, split.train, config.seed, watch)
+    experiment = _with_max_ratio(experiment, encoded.batches)
+    torch.manual_seed(config.seed)
+    model = build_translation(model_config, len(tokenizers.source), len(tokenizers.target))
+    beginning = None
+    if config.initial_run is not None and resumed is None:
+        beginning = begin_with(config.initial_run, model_config, model, tokenizers)
+    if model_config.vectors is not None:
+        set_vectors(model, tokenizers, model_config.vectors)
+    return Prepared(
+        experiment,
+        model,
+        encoded.batches,
+        objective_of(config),
+        _validation(experiment, data, model_config, tokenizers, split.dev) if split.dev else None,
+        len(encoded.batches),
+        f"vocabulary {len(tokenizers.source):,} and {len(tokenizers.target):,}",
+        tokenizers.save,
+        encoded.left_out,
+        encoded.made,
+        beginning,
+    )
+
+
+def _tokenizers(
+    data: DataConfig, tied: str, resumed: RunFolder | None, split: Split, watch: Watch | None
+) -> Tokenizers:
+    """Those of the run that goes on, of the run that is named, or new ones."""
+    path = data.tokenizers_path
+    if resumed is not None:
+        return Tokenizers.load(resumed)
+    if path is None:
+        return preparing.train_tokenizers(data, split.train, watch)
+    tokenizers = Tokenizers.load(RunFolder(path))
+    if tied == "all" and not tokenizers.is_shared:
+        raise UserError(
+            f"model.tied all shares the embeddings of both sides, but {path} has a vocabulary for "
+            "each: set model.tied output or none"
+        )
+    return tokenizers
+
+
+def _with_max_ratio(experiment: Experiment, batches: PairBatches) -> Experiment:
+    if experiment.search.max_ratio is not None:
+        return experiment
+    ratio = round(2 * batches.length_ratio(NEARLY_ALL), 2)
+    return replace(experiment, search=replace(experiment.search, max_ratio=ratio))
+
+
+def objective_of(config: TrainingConfig) -> NextToken:
+    """What a model that writes is trained towards."""
+    return NextToken(
+        CrossEntropy(config.label_smoothing, config.loss),
+        TeacherForcing(config.teacher_forcing, config.teacher_forcing_end, config.forced_by),
+    )
+
+
+def _validation(
+    experiment: Experiment,
+    data: DataConfig,
+    model_config: WriterConfig,
+    tokenizers: Tokenizers,
+    dev: Sequence[Pair],
+) -> Callable[[nn.Module], Validation]:
+    """The dev score: what the model writes freely, and its loss on the true targets."""
+    texts = [pair.source for pair in dev]
+    sources = preparing.encode_sources(data, tokenizers.source, texts)
+    wanted = [pair.target for pair in dev]
+    targets = preparing.encode_targets(data, tokenizers.target, wanted)
+    check_lengths([model_config], texts, sources)
+    check_lengths([model_config], wanted, targets)
+    pairs = EncodedPairs.of(sources, targets)
+    batches = PairBatches(pairs, BatchSettings(tokens=4096), experiment.training.seed)
+
+    greedy = replace(experiment.search, beam=1)
+    measure = METRICS[_metric(experiment.training)]
+
+    def validate(model: nn.Module) -> Validation:
+        translator = Translator(experiment, tokenizers, cast(Seq2Seq, model))
+        try:
+            found = translator.translate(texts, search=greedy, attention=False)
+        except ImpossibleError as error:
+            raise UserError(
+                "what the model writes for the dev pairs has a probability that is not a number, "
+                f"so training stopped and these weights are not kept. {REMEDY}"
+            ) from error
+        outputs = [each.text for each in found]
+        references = [[tokenizers.target.normalise(each)] for each in wanted]
+        score = measure(outputs, references)
+        loss = mean_loss(NextToken(), model, (each.batch for each in batches.in_order()))
+        examples = tuple(
+            Example(pair.source, pair.target, output)
+            for pair, output in zip(dev[:NUM_EXAMPLES], outputs, strict=False)
+        )
+        return Validation(score.value, score.name, loss, examples)
+
+    return validate
+
+
+def _metric(config: TrainingConfig) -> str:
+    """chrF unless another is asked for; UserError for one that scores no texts."""
+    metric = config.metric or "chrf"
+    if metric not in METRICS:
+        raise UserError(
+            f"training.metric is {metric}, which scores no texts: expected {', '.join(METRICS)}"
+        )
+    return metric

@@ -1,0 +1,102 @@
+"""Local attention against the paper's formulas in plain loops, in float64."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from regard.attention import General, LocalAttention, Monotonic, Predictive
+
+BATCH, TARGET, SOURCE, SIZE, WIDTH = 2, 6, 9, 4, 2
+LENGTHS = (9, 5)
+
+
+def drawn(*shape):
+    return torch.randn(*shape, dtype=torch.float64)
+
+
+@pytest.fixture
+def inputs():
+    torch.manual_seed(5)
+    mask = torch.arange(SOURCE) < torch.tensor(LENGTHS)[:, None]
+    return drawn(BATCH, TARGET, SIZE), drawn(BATCH, SOURCE, SIZE), mask[:, None]
+
+
+def expected(attention, queries, keys, row, step):
+    """Weights of one query, as Luong et al. 2015 have them in section 3.2."""
+    length, centre = LENGTHS[row], attention.centre
+    query = queries[row, step]
+    if isinstance(centre, Monotonic):
+        middle = float(min(step, length - 1))
+    else:
+        hidden = torch.tanh(centre.hidden.weight @ query)
+        middle = length / (1 + math.exp(-float((centre.vector.weight[0] @ hidden).detach())))
+    scores = {
+        place: float((query @ attention.score.key.weight @ keys[row, place]).detach())
+        for place in range(length)
+        if abs(place - middle) <= WIDTH
+    }
+    total = sum(math.exp(score) for score in scores.values())
+    weights = [0.0] * SOURCE
+    for place, score in scores.items():
+        weights[place] = math.exp(score) / total
+        if isinstance(centre, Predictive):
+            weights[place] *= math.exp(-((place - middle) ** 2) / (2 * (WIDTH / 2) ** 2))
+    return weights
+
+
+@pytest.mark.parametrize("centre", [Monotonic(), Predictive(SIZE, 3, WIDTH)], ids=["m", "p"])
+def test_weights_are_the_papers(inputs, centre):
+    queries, keys, mask = inputs
+    attention = LocalAttention(General(SIZE, SIZE), centre, WIDTH).double()
+    found = attention(
+        queries,
+        attention.prepare(keys),
+        keys,
+        mask,
+        attention.positions(queries),
+        need_weights=True,
+    )
+    wanted = torch.tensor(
+        [
+            [expected(attention, queries, keys, row, step) for step in range(TARGET)]
+            for row in range(BATCH)
+        ],
+        dtype=torch.float64,
+    )
+    torch.testing.assert_close(found.weights.detach(), wanted)
+    torch.testing.assert_close(found.context.detach(), wanted @ keys)
+
+
+def test_steps_go_on_where_the_last_one_was(inputs):
+    queries, keys, mask = inputs
+    attention = LocalAttention(General(SIZE, SIZE), Monotonic(), WIDTH).double()
+    prepared = attention.prepare(keys)
+    whole = attention(queries, prepared, keys, mask, attention.positions(queries)).context
+    state = attention.start(mask[:, 0])
+    for step in range(TARGET):
+        found = attention(queries[:, step : step + 1], prepared, keys, mask, state)
+        torch.testing.assert_close(found.context[:, 0], whole[:, step])
+        state = found.state
+
+
+def test_every_weight_of_what_is_predicted_has_a_gradient(inputs):
+    queries, keys, mask = inputs
+    attention = LocalAttention(General(SIZE, SIZE), Predictive(SIZE, 3, WIDTH), WIDTH).double()
+    attention(queries, attention.prepare(keys), keys, mask).context.sum().backward()
+    assert all(weight.grad.abs().sum() > 0 for weight in attention.parameters())
+
+
+def test_a_window_reaches_somewhere():
+    with pytest.raises(ValueError, match="width is 0"):
+        LocalAttention(General(SIZE, SIZE), Monotonic(), 0)
+    attention = LocalAttention(General(SIZE, SIZE), Monotonic(), 1)
+    with pytest.raises(ValueError, match="none came"):
+        attention(
+            torch.ones(1, 1, 4),
+            torch.ones(1, 2, 4),
+            torch.ones(1, 2, 4),
+            torch.ones(1, 1, 2).bool(),
+        )

@@ -1,0 +1,78 @@
+"""Coverage and location against their formulas in plain loops, in float64."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from regard.attention import Coverage, Location, RememberingAttention
+
+SOURCE, SIZE, STEPS = 7, 5, 4
+LENGTHS = (7, 4)
+
+
+def past(score, before, place):
+    """What is added for one key, given the weights of the steps before."""
+    if isinstance(score, Coverage):
+        return score.taken.weight[:, 0] * sum(float(weights[place]) for weights in before)
+    found = torch.zeros(score.seen.out_features, dtype=torch.float64)
+    reach = score.filters.padding[0]
+    for shift in range(-reach, reach + 1):
+        if before and 0 <= place + shift < SOURCE:
+            weight = float(before[-1][place + shift])
+            found += score.seen.weight @ score.filters.weight[:, 0, shift + reach] * weight
+    return found
+
+
+@pytest.mark.parametrize("kind", [Coverage, Location])
+def test_every_step_knows_of_those_before(kind):
+    torch.manual_seed(2)
+    attention = RememberingAttention(kind(SIZE, SIZE, 6)).double()
+    score = attention.score
+    queries = torch.randn(2, STEPS, SIZE, dtype=torch.float64)
+    keys = torch.randn(2, SOURCE, SIZE, dtype=torch.float64)
+    mask = torch.arange(SOURCE) < torch.tensor(LENGTHS)[:, None]
+    prepared, state = attention.prepare(keys), attention.start(mask)
+    before = [[], []]
+    for step in range(STEPS):
+        asked = queries[:, step : step + 1]
+        found = attention(asked, prepared, keys, mask[:, None], state, need_weights=True)
+        plain = attention(asked, prepared, keys, mask[:, None], state)
+        torch.testing.assert_close(plain.context, found.context)
+        for row, length in enumerate(LENGTHS):
+            scores = [
+                score.vector
+                @ torch.tanh(
+                    score.query.weight @ queries[row, step]
+                    + score.key.weight @ keys[row, place]
+                    + score.key.bias
+                    + past(score, before[row], place)
+                )
+                for place in range(length)
+            ]
+            weights = torch.zeros(SOURCE, dtype=torch.float64)
+            weights[:length] = torch.stack(scores).softmax(dim=0).detach()
+            torch.testing.assert_close(found.weights[row, 0].detach(), weights)
+            torch.testing.assert_close(found.context[row, 0].detach(), weights @ keys[row])
+            before[row].append(weights)
+        state = found.state
+    if kind is Coverage:
+        torch.testing.assert_close(state.sum(dim=-1), torch.full_like(state[..., 0], STEPS))
+
+
+def test_what_is_remembered_is_learned_from():
+    attention = RememberingAttention(Location(SIZE, SIZE, 6, filters=3, width=2))
+    keys, mask = torch.randn(1, SOURCE, SIZE), torch.ones(1, SOURCE, dtype=torch.bool)
+    state = attention.start(mask)
+    for _ in range(2):
+        found = attention(
+            torch.randn(1, 1, SIZE), attention.prepare(keys), keys, mask[:, None], state
+        )
+        state = found.state
+    found.context.sum().backward()
+    assert all(weight.grad.abs().sum() > 0 for weight in attention.parameters())
+
+
+def test_no_target_is_read_whole():
+    with pytest.raises(ValueError, match="cannot read a target whole"):
+        RememberingAttention(Coverage(SIZE, SIZE, 6)).positions(torch.ones(1, 2, SIZE))

@@ -1,0 +1,153 @@
+"""Labels and numbers for whole sources, trained small, and what they looked at."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import regard
+from regard import recipes
+from regard.config import AnswerDataConfig, ClassifierConfig, Experiment, TrainingConfig
+from regard.data.generated.baskets import DRINKS, baskets
+from regard.errors import UserError
+from regard.pipeline.classifier import Classifier
+from regard.pipeline.evaluation import evaluate_answers
+from regard.pipeline.training import train
+
+
+def recipe(name, **training):
+    experiment = recipes.load(recipes.find(name))
+    return replace(experiment, training=replace(experiment.training, **training))
+
+
+@pytest.fixture(scope="module")
+def questions(tmp_path_factory):
+    """Who, where and how many, told apart by one word."""
+    path = tmp_path_factory.mktemp("questions") / "train.tsv"
+    words = ("who", "person"), ("where", "place"), ("many", "number")
+    beside = ["so", "well", "now", "and", "but", "then"]
+    lines = [
+        f"{noise} {word} {noise[::-1]} it{n}{word} ?\t{label}"
+        for n, noise in enumerate(beside * 4)
+        for word, label in words
+    ]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def small(path, **model):
+    return Experiment(
+        name="questions",
+        data=AnswerDataConfig(path=path, dev_size=8, test_size=8, min_count=2),
+        model=ClassifierConfig(embedding=16, hidden=8, dropout=0.0, **model),
+        training=TrainingConfig(epochs=12, learning_rate=0.02, device="cpu"),
+    )
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        dict(),
+        dict(query="last"),
+        dict(pool="last", cell="gru"),
+        dict(pool="mean", cell="elman", bidirectional=False),
+        dict(encoder="transformer", heads=2, feed_forward=32),
+        dict(encoder="embedding", pool="mean"),
+    ],
+)
+def test_labels_are_learned(questions, tmp_path, model):
+    train(small(questions, **model), tmp_path / "run")
+    classifier = regard.load(tmp_path / "run")
+    assert isinstance(classifier, Classifier)
+    answers = classifier.classify(["so where os it1 ?", "", "well many llew"])
+    assert [each.text for each in answers] == ["place", "", "number"]
+    best, *others = answers[0].probabilities
+    assert best == ("place", answers[0].probability)
+    assert sum(share for _, share in [best, *others]) == pytest.approx(1)
+    kinds = [each.kind for each in answers[0].trace.attention]
+    assert ("cross" in kinds) == (model.get("pool", "attention") == "attention")
+    assert ("encoder" in kinds) == (model.get("encoder") == "transformer")
+    assert answers[1].trace is None
+
+
+def test_an_answer_looks_at_the_word_that_decides(questions, tmp_path):
+    train(small(questions), tmp_path / "run")
+    answer = regard.load(tmp_path / "run").classify("and who dna it9 ?")
+    assert answer.trace.source.pieces == ("and", "who", "dna", "<unk>", "?")
+    assert answer.trace.target.pieces == ("person",)
+    weights = answer.attention
+    assert weights.shape == (1, 1, 1, 5)
+    assert weights.sum() == pytest.approx(1, abs=1e-5)
+    np.testing.assert_array_equal(answer.trace.map().weights, weights)
+
+
+def test_alone_is_as_in_a_batch(questions, tmp_path):
+    train(small(questions), tmp_path / "run")
+    classifier = regard.load(tmp_path / "run")
+    texts = ["who", "so where os it1 ? and then some more of it", "well many llew"]
+    together = classifier.classify(texts)
+    for text, answer in zip(texts, together, strict=True):
+        alone = classifier.classify(text)
+        assert alone.text == answer.text
+        np.testing.assert_allclose(alone.attention, answer.attention, atol=1e-6)
+        assert alone.probability == pytest.approx(answer.probability, rel=1e-5)
+
+
+def test_resumed_is_the_same_run(questions, tmp_path):
+    def weights(run):
+        return (run / "model.safetensors").read_bytes()
+
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    experiment = small(questions)
+    train(experiment, whole)
+    train(replace(experiment, training=replace(experiment.training, epochs=5)), parts)
+    train(experiment, parts, resume=True)
+    assert weights(whole) == weights(parts)
+
+
+def test_the_drinks_are_looked_at_evenly_and_nothing_else(tmp_path):
+    """The catalogue that explains attention: keys are names, values are prices."""
+    train(recipe("drinks"), tmp_path / "run")
+    classifier = regard.load(tmp_path / "run")
+    unseen = baskets(200, seed=77)
+    found = evaluate_answers(classifier, unseen)
+    errors = {score.name: score.value for score in found.scores}
+    assert errors["mean error"] < 0.01
+    for pair, answer in zip(unseen, classifier.classify([p.source for p in unseen]), strict=True):
+        names = [piece.rsplit(" ", 1)[0] for piece in answer.trace.source.pieces]
+        drinks = np.array([name in DRINKS for name in names])
+        np.testing.assert_allclose(answer.attention[0, 0, 0], drinks / drinks.sum(), atol=0.01)
+        assert float(answer.text) == pytest.approx(float(pair.target), abs=0.05)
+
+
+def test_a_marked_value_is_recalled(tmp_path):
+    experiment = recipe("series", epochs=8)
+    train(replace(experiment, data=replace(experiment.data, generated_size=4000)), tmp_path / "run")
+    answer = regard.load(tmp_path / "run").classify("0.10,0 -0.70,0 0.40,1 0.90,0 -0.20,0")
+    assert float(answer.text) == pytest.approx(0.4, abs=0.05)
+    results = json.loads((tmp_path / "run" / "log.jsonl").read_text().splitlines()[-1])
+    assert results["score"] > 95
+
+
+def test_what_does_not_fit_is_said(questions, tmp_path):
+    for changes, said in (
+        (dict(encoder="transformer", pool="last"), "model.pool last needs .* model.encoder is"),
+        (dict(encoder="embedding", query="last"), "model.query last needs"),
+        (dict(output="none"), "model.output none gives what was pooled"),
+    ):
+        with pytest.raises(UserError, match=said):
+            train(small(questions, **changes), tmp_path / "run")
+    for changes, said in (
+        (dict(metric="bleu"), "training.metric is bleu, which does not score labels"),
+        (dict(teacher_forcing=0.5), "training.teacher_forcing is 0.5"),
+    ):
+        experiment = small(questions)
+        experiment = replace(experiment, training=replace(experiment.training, **changes))
+        with pytest.raises(UserError, match=said):
+            train(experiment, tmp_path / "run")
+    with pytest.raises(UserError, match=r"model.family recurrent is no model for data.task class"):
+        Experiment(data=AnswerDataConfig())
+    assert not (tmp_path / "run").exists()

@@ -1,0 +1,54 @@
+"""What wrong answers cost."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from regard.data.batch import AnswerBatch, Numbers
+from regard.models.contracts import ReadoutOutput
+from regard.training import Progress, mean_loss
+from regard.training.objective import ClassObjective, NumberObjective
+
+VALUES = torch.tensor([[1.0, -1.0], [0.5, 2.0], [0.0, 0.0]])
+
+
+class Given(nn.Module):
+    """Answers what it is told to."""
+
+    def __init__(self):
+        super().__init__()
+        self.values = nn.Parameter(VALUES)
+
+    def forward(self, source):
+        return ReadoutOutput(self.values[: len(source.mask)])
+
+
+def batch(answers):
+    mask = torch.ones(len(answers), 1, dtype=torch.bool)
+    return AnswerBatch(Numbers(torch.zeros(len(answers), 1, 1), mask), torch.tensor(answers))
+
+
+def cost(objective, answers):
+    loss = objective(Given(), batch(answers), Progress(1, 1), torch.Generator())
+    assert loss.penalties == ()
+    return loss.sum.item()
+
+
+def test_classes_cost_their_cross_entropy():
+    shares = VALUES.double().softmax(dim=1)
+    right = -(shares[0, 0].log() + shares[1, 0].log() + shares[2, 1].log())
+    assert cost(ClassObjective(), [0, 0, 1]) == pytest.approx(float(right))
+    smooth = 0.9 * right - 0.05 * shares.log().sum()
+    assert cost(ClassObjective(0.1), [0, 0, 1]) == pytest.approx(float(smooth))
+
+
+def test_numbers_cost_their_squared_distance():
+    assert cost(NumberObjective(), [[1.0, 1.0], [0.5, 2.0]]) == pytest.approx(4 / 2)
+
+
+def test_the_mean_is_over_answers():
+    batches = [batch([[1.0, 1.0], [0.5, 2.0]]), batch([[1.0, -1.0]])]
+    assert NumberObjective().count(batches[0]) == NumberObjective().size(batches[0]) == 2
+    assert mean_loss(NumberObjective(), Given(), batches) == pytest.approx(2 / 3)
