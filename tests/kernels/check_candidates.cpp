@@ -39,7 +39,7 @@ void check(const Case& c, Random& random) {
   std::vector<float> sums = unknown<float>(c.sentences * c.count), logs = sums;
   std::vector<Index> parents(sums.size(), -1), tokens(sums.size(), -1);
   const Candidates candidates{c.sentences, c.hypotheses, c.words, c.count, c.num_closed,
-                              IS_BRAIN<Number>, THREADS, logits.data(), totals.data(), closed.data(),
+                              IS_BFLOAT16<Number>, THREADS, logits.data(), totals.data(), closed.data(),
                               sums.data(), logs.data(), parents.data(), tokens.data()};
   must_run(regard_candidates(&candidates));
 
@@ -83,6 +83,6 @@ int check_candidates(Random& random) {
       cases.push_back({3, 5, words, count, num_closed, equal, dead});
       cases.push_back({2, 1, words, 1, closed ? words / 3 : 0, equal, false});
     }
-  for (const Case& each : cases) check<float>(each, random), check<Brain>(each, random);
+  for (const Case& each : cases) check<float>(each, random), check<BFloat16>(each, random);
   return 2 * int(cases.size());
 }

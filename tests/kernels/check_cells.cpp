@@ -83,7 +83,7 @@ void check(const Case& c, Random& random) {
 
   std::vector<Number> hidden = unknown<Number>(numbers), kept = unknown<Number>(KEPT[c.kind] * numbers);
   std::vector<float> cell = unknown<float>(cells);
-  const CellStep step{c.kind, c.rows, c.size, IS_BRAIN<Number>, THREADS, arrays.of_input.data(),
+  const CellStep step{c.kind, c.rows, c.size, IS_BFLOAT16<Number>, THREADS, arrays.of_input.data(),
                       arrays.input_row, arrays.recurrent.data(), arrays.last_hidden.data(),
                       arrays.last_cell.data(), c.masked ? mask.data() : nullptr, 2, hidden.data(),
                       cell.data(), kept.data()};
@@ -106,7 +106,7 @@ void check(const Case& c, Random& random) {
   const std::vector<float> cell_before = drawn<float>(random, cells);
   std::vector<float> passed = passed_before, grad_cell = cell_before;
   std::vector<Number> of_input = unknown<Number>(c.rows * gates), of_recurrent = of_input;
-  const CellBack back{c.kind, c.rows, c.size, IS_BRAIN<Number>, THREADS,
+  const CellBack back{c.kind, c.rows, c.size, IS_BFLOAT16<Number>, THREADS,
                       c.outside ? above.data() : nullptr, above_row, c.later ? around.data() : nullptr,
                       passed.data(), grad_cell.data(), arrays.last_hidden.data(),
                       arrays.last_cell.data(), hidden.data(), cell.data(), kept.data(),
@@ -133,7 +133,7 @@ void check(const Case& c, Random& random) {
     if (cells) right_grad_cell[i] = given(CELL, whole.cell);
   }
   // gradients are many times what was kept, and that has lost digits
-  const double tolerance = IS_BRAIN<Number> ? 0x1p-4 : 2e-5;
+  const double tolerance = IS_BFLOAT16<Number> ? 0x1p-4 : 2e-5;
   compare("gradients of what the input gives", of_input, right_input, tolerance);
   if (c.kind == GRU) compare("gradients of what comes around", of_recurrent, right_recurrent, tolerance);
   compare("gradients that pass", passed, right_passed, tolerance);
@@ -153,6 +153,6 @@ int check_cells(Random& random) {
     cases.push_back({kind, 67, 1031, true, true, true});  // large enough for threads
     cases.push_back({kind, 0, 5, true, true, true});
   }
-  for (const Case& each : cases) check<float>(each, random), check<Brain>(each, random);
+  for (const Case& each : cases) check<float>(each, random), check<BFloat16>(each, random);
   return 2 * int(cases.size());
 }

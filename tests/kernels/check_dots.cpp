@@ -90,7 +90,7 @@ struct Attention {
       mask[i] = i >= std::size_t(c.source) && random() % 3 != 0;
     const bool masked = c.sight == ONE_MASK || c.sight == MASKS;
     const Index mask_row = c.sight == MASKS ? c.source : 0;
-    dots = {c.batch, c.heads, c.target, c.source, c.size, c.value_size, IS_BRAIN<Number>,
+    dots = {c.batch, c.heads, c.target, c.source, c.size, c.value_size, IS_BFLOAT16<Number>,
             c.sight == CAUSAL, THREADS, queries.strided(), keys.strided(), values.strided(),
             context.strided(), grad_queries.strided(), grad_keys.strided(), grad_values.strided(),
             masked ? mask.data() : nullptr, mask_row ? c.target * mask_row : c.source, mask_row,
@@ -201,6 +201,6 @@ int check_dots(Random& random) {
     cases.push_back({0, 3, 5, 7, 3, 7, sight, 1, true});
     cases.push_back({2, 3, 5, 0, 3, 7, sight, 1, false});
   }
-  for (const Case& each : cases) check<float>(each, random), check<Brain>(each, random);
+  for (const Case& each : cases) check<float>(each, random), check<BFloat16>(each, random);
   return 2 * int(cases.size());
 }

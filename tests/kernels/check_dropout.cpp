@@ -28,7 +28,7 @@ void check(Index count, float keep, Random& random) {
   }
   for (Index threads : {Index(1), THREADS}) {
     std::vector<Number> to = unknown<Number>(count);
-    const Dropping dropping{count, IS_BRAIN<Number>, threads, from.data(), to.data(), seed, keep};
+    const Dropping dropping{count, IS_BFLOAT16<Number>, threads, from.data(), to.data(), seed, keep};
     must_run(regard_drop(&dropping));
     compare("what is not dropped", to, right);
   }
@@ -42,7 +42,7 @@ int check_dropout(Random& random) {
   int problems = 0;
   for (float keep : {0.1f, 0.5f, 0.9f})
     for (Index count : {Index(0), Index(1), Index(15), Index(37), Index(100003)}) {
-      check<float>(count, keep, random), check<Brain>(count, keep, random);
+      check<float>(count, keep, random), check<BFloat16>(count, keep, random);
       problems += 2;
     }
   return problems;

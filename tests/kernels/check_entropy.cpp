@@ -38,7 +38,7 @@ void check(const Case& c, Random& random) {
   std::vector<double> found(c.rows, NAN);
   std::vector<Number> apart = unknown<Number>(c.in_place ? 0 : logits.size());
   std::vector<Number>& given = c.in_place ? logits : apart;
-  const Entropy entropy{c.rows, c.words, IS_BRAIN<Number>, THREADS, logits.data(), targets.data(),
+  const Entropy entropy{c.rows, c.words, IS_BFLOAT16<Number>, THREADS, logits.data(), targets.data(),
                         log_sums.data(), given.data(), c.smoothing};
   must_run(regard_cross_entropy(&entropy, found.data()));
   compare("logs of sums", log_sums, sums);
@@ -56,6 +56,6 @@ int check_entropy(Random& random) {
       const bool hidden = options & 1, in_place = options & 2;
       cases.push_back({3, words, hidden ? 0 : 0.1f, hidden, in_place});
     }
-  for (const Case& each : cases) check<float>(each, random), check<Brain>(each, random);
+  for (const Case& each : cases) check<float>(each, random), check<BFloat16>(each, random);
   return 2 * int(cases.size());
 }

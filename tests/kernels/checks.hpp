@@ -45,7 +45,7 @@ constexpr Index ODD_SIZES[] = {1, 3, 7, 17, 37};
 
 inline double value(double number) { return number; }
 
-inline double value(Brain number) {
+inline double value(BFloat16 number) {
   const std::uint32_t bits = std::uint32_t(number.bits) << 16;
   float found;
   std::memcpy(&found, &bits, sizeof found);
@@ -53,17 +53,17 @@ inline double value(Brain number) {
 }
 
 template <typename Number>
-constexpr bool IS_BRAIN = std::is_same_v<Number, Brain>;
+constexpr bool IS_BFLOAT16 = std::is_same_v<Number, BFloat16>;
 
 /// What is left when a number loses the digits that its type has no room for.
 template <typename Number>
 Number shortened(double number) {
   const float whole = float(number);
-  if constexpr (!IS_BRAIN<Number>) return whole;
+  if constexpr (!IS_BFLOAT16<Number>) return whole;
   else {
     std::uint32_t bits;
     std::memcpy(&bits, &whole, sizeof bits);
-    return Brain{std::uint16_t(bits >> 16)};
+    return BFloat16{std::uint16_t(bits >> 16)};
   }
 }
 
@@ -92,7 +92,7 @@ inline void must_run(int status) { must(status == 0, "a kernel had too little me
 
 /// How far numbers of a type may be from right ones: some roundings.
 template <typename Number>
-constexpr double NEAR = IS_BRAIN<Number> ? 0x1p-8 : 1e-5;
+constexpr double NEAR = IS_BFLOAT16<Number> ? 0x1p-8 : 1e-5;
 
 template <typename Number>
 void compare(const char* what, const std::vector<Number>& ours, const std::vector<double>& right,

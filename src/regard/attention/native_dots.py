@@ -37,7 +37,7 @@ class _Dots(ctypes.Structure):
 
     _fields_ = [
         *((name, ctypes.c_int64) for name in ("batch", "heads", "target", "source", "size")),
-        *((name, ctypes.c_int64) for name in ("value_size", "brain", "causal", "threads")),
+        *((name, ctypes.c_int64) for name in ("value_size", "is_bfloat16", "causal", "threads")),
         *((name, _Strided) for name in ARRAYS),
         ("mask", ctypes.c_void_p),
         *((name, ctypes.c_int64) for name in ("mask_batch", "mask_row")),

@@ -74,7 +74,7 @@ void find(const Candidates& given, Index sentence) {
 }
 
 void candidates(const Candidates& given, Index sentence) {
-  given.brain ? find<Brain>(given, sentence) : find<float>(given, sentence);
+  given.is_bfloat16 ? find<BFloat16>(given, sentence) : find<float>(given, sentence);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // One step of a recurrent layer and the way back through it, beside the products with matrices.
-// `Number` is float or Brain, as `brain` says; cells are always float. layers/native_cells.py must agree
+// `Number` is float or BFloat16, as `is_bfloat16` says; cells are always float. layers/native_cells.py must agree
 // on both structures.
 #pragma once
 
@@ -10,7 +10,7 @@ enum CellKind : Index { ELMAN, GRU, LSTM };
 /// What a step starts from and where its results go. Rows without a mask of their own are real; those
 /// whose mask is 0 keep their state. All is dense but for rows that are said to be so far apart.
 struct CellStep {
-  Index kind, rows, size, brain, threads;
+  Index kind, rows, size, is_bfloat16, threads;
   const void* of_input;  // W x + b: rows x gates
   Index of_input_row;
   const void* recurrent;  // U h + c: rows x gates
@@ -25,7 +25,7 @@ struct CellStep {
 
 /// From the gradient of a step's state to those of what it was made of.
 struct CellBack {
-  Index kind, rows, size, brain, threads;
+  Index kind, rows, size, is_bfloat16, threads;
   const void* above;  // the gradient that comes from outside of the layer, or null
   Index above_row;
   const void* around;  // what came through the later step's gates, or null

@@ -3,7 +3,7 @@
 //   weights = softmax(scale Q K^T)     context = drop(weights) V
 //
 // A sentence's head is one task, whose numbers stay in the cache from its first product to its last.
-// `Number` is float or Brain, as `brain` says; inside all is float.
+// `Number` is float or BFloat16, as `is_bfloat16` says; inside all is float.
 #pragma once
 
 #include "dots_problem.hpp"
@@ -215,7 +215,7 @@ void attend_each(const Dots& dots, Index task, float* room) {
 }
 
 void attend(const Dots& dots, Index task, float* room) {
-  dots.brain ? attend_each<Brain>(dots, task, room) : attend_each<float>(dots, task, room);
+  dots.is_bfloat16 ? attend_each<BFloat16>(dots, task, room) : attend_each<float>(dots, task, room);
 }
 
 template <typename Number>
@@ -262,7 +262,7 @@ void attend_back(const Dots& dots, Index task, float* room) {
 }
 
 void attend_back(const Dots& dots, Index task, float* room) {
-  dots.brain ? attend_back<Brain>(dots, task, room) : attend_back<float>(dots, task, room);
+  dots.is_bfloat16 ? attend_back<BFloat16>(dots, task, room) : attend_back<float>(dots, task, room);
 }
 
 }  // namespace

@@ -10,7 +10,7 @@ struct Strided {
 };
 
 struct Dots {
-  Index batch, heads, target, source, size, value_size, brain, causal, threads;
+  Index batch, heads, target, source, size, value_size, is_bfloat16, causal, threads;
   Strided queries, keys, values;
   Strided context;  // what is found; on the way back its gradient, which came from above
   Strided grad_queries, grad_keys, grad_values;

@@ -14,8 +14,8 @@ void drop(const Number* from, Number* to, Index first, Index end, std::uint64_t 
 }
 
 void drop(const Dropping& given, Index first, Index end) {
-  if (given.brain)
-    drop(static_cast<const Brain*>(given.from), static_cast<Brain*>(given.to), first, end,
+  if (given.is_bfloat16)
+    drop(static_cast<const BFloat16*>(given.from), static_cast<BFloat16*>(given.to), first, end,
          given.seed, given.keep);
   else
     drop(static_cast<const float*>(given.from), static_cast<float*>(given.to), first, end,

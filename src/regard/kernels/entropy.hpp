@@ -44,10 +44,10 @@ double cross_entropy(const Number* logits, Index words, Index target, float smoo
 
 double cross_entropy(const Entropy& given, Index row) {
   const Index words = given.words, target = given.targets[row];
-  if (!given.brain)
+  if (!given.is_bfloat16)
     return cross_entropy(static_cast<const float*>(given.logits) + row * words, words, target,
                          given.smoothing, given.log_sums[row]);
-  return cross_entropy(static_cast<const Brain*>(given.logits) + row * words, words, target,
+  return cross_entropy(static_cast<const BFloat16*>(given.logits) + row * words, words, target,
                        given.smoothing, given.log_sums[row]);
 }
 
@@ -67,7 +67,7 @@ void cross_entropy_back(const Entropy& given, Index row, float above) {
 }
 
 void cross_entropy_back(const Entropy& given, Index row, float above) {
-  given.brain ? cross_entropy_back<Brain>(given, row, above)
+  given.is_bfloat16 ? cross_entropy_back<BFloat16>(given, row, above)
               : cross_entropy_back<float>(given, row, above);
 }
 

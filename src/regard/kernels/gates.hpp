@@ -121,7 +121,7 @@ void step(const CellStep& step, Index first, Index end) {
 }
 
 void step(const CellStep& given, Index first, Index end) {
-  given.brain ? step<Brain>(given, first, end) : step<float>(given, first, end);
+  given.is_bfloat16 ? step<BFloat16>(given, first, end) : step<float>(given, first, end);
 }
 
 // ------------------------------------------------------------------------------------ the way back
@@ -239,7 +239,7 @@ void back(const CellBack& back, Index first, Index end) {
 }
 
 void back(const CellBack& given, Index first, Index end) {
-  given.brain ? back<Brain>(given, first, end) : back<float>(given, first, end);
+  given.is_bfloat16 ? back<BFloat16>(given, first, end) : back<float>(given, first, end);
 }
 
 }  // namespace

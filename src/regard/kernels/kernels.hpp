@@ -8,8 +8,8 @@
 /// Rows of logits, one for each word to write. training/linear_cross_entropy.py
 /// must agree.
 struct Entropy {
-  Index rows, words, brain, threads;
-  const void* logits;    // rows x words: float, or Brain as `brain` says
+  Index rows, words, is_bfloat16, threads;
+  const void* logits;    // rows x words: float, or BFloat16 as `is_bfloat16` says
   const Index* targets;  // the word that each row should have written
   float* log_sums;       // of each row: written on the way there, read on the way back
   void* grads;           // rows x words; may be the logits' own place
@@ -18,7 +18,7 @@ struct Entropy {
 
 /// Numbers, and where those that dropout keeps go. layers/dropout.py must agree.
 struct Dropping {
-  Index count, brain, threads;
+  Index count, is_bfloat16, threads;
   const void* from;
   void* to;
   std::uint64_t seed;
@@ -28,8 +28,8 @@ struct Dropping {
 /// What every hypothesis of some sentences may write, and the best of it. search/candidates.py
 /// must agree.
 struct Candidates {
-  Index sentences, hypotheses, words, count, num_closed, brain, threads;
-  const void* logits;   // sentences x hypotheses x words: float, or Brain as `brain` says
+  Index sentences, hypotheses, words, count, num_closed, is_bfloat16, threads;
+  const void* logits;   // sentences x hypotheses x words: float, or BFloat16 as `is_bfloat16` says
   const float* totals;  // of each hypothesis
   const Index* closed;  // words that may not be written
   float* sums;          // sentences x count, and so are the others; hypotheses x words are as many

@@ -8,6 +8,6 @@ using Index = std::int64_t;
 constexpr Index MOST_LANES = 16;  // of any instruction set
 
 /// A bfloat16: the upper half of a float.
-struct Brain {
+struct BFloat16 {
   std::uint16_t bits;
 };

@@ -68,25 +68,25 @@ inline Halves narrow(Vector vector) {
   return __builtin_convertvector(vector == vector ? rounded : not_a_number, Halves);
 }
 
-inline Vector load(const Brain* from) {
+inline Vector load(const BFloat16* from) {
   Halves halves;
   std::memcpy(&halves, from, sizeof halves);
   return widen(halves);
 }
 
-inline Vector load(const Brain* from, int count, float rest = 0) {
+inline Vector load(const BFloat16* from, int count, float rest = 0) {
   Halves halves = narrow(same(rest));
-  std::memcpy(&halves, from, sizeof(Brain) * count);
+  std::memcpy(&halves, from, sizeof(BFloat16) * count);
   return widen(halves);
 }
 
-inline void store(Brain* to, Vector vector, int count) {
+inline void store(BFloat16* to, Vector vector, int count) {
   const Halves halves = narrow(vector);
-  std::memcpy(to, &halves, sizeof(Brain) * count);
+  std::memcpy(to, &halves, sizeof(BFloat16) * count);
 }
 
 inline float number(float from) { return from; }
-inline float number(Brain from) { return load(&from, 1)[0]; }
+inline float number(BFloat16 from) { return load(&from, 1)[0]; }
 
 template <typename Number>
 inline Number as_number(float from) {

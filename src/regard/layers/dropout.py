@@ -31,7 +31,7 @@ class _Dropping(ctypes.Structure):
     """`Dropping` of regard/kernels/kernels.hpp."""
 
     _fields_ = [
-        *((name, ctypes.c_int64) for name in ("count", "brain", "threads")),
+        *((name, ctypes.c_int64) for name in ("count", "is_bfloat16", "threads")),
         *((name, ctypes.c_void_p) for name in ("numbers", "to")),
         ("seed", ctypes.c_uint64),
         ("keep", ctypes.c_float),

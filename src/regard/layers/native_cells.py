@@ -22,7 +22,7 @@ class _Step(ctypes.Structure):
     """`CellStep` of regard/kernels/cells.hpp."""
 
     _fields_ = [
-        *((name, ctypes.c_int64) for name in ("kind", "rows", "size", "brain", "threads")),
+        *((name, ctypes.c_int64) for name in ("kind", "rows", "size", "is_bfloat16", "threads")),
         ("of_input", ctypes.c_void_p),
         ("of_input_row", ctypes.c_int64),
         *((name, ctypes.c_void_p) for name in ("recurrent", "last_hidden", "last_cell", "mask")),
@@ -36,7 +36,7 @@ class _Back(ctypes.Structure):
     """`CellBack` of regard/kernels/cells.hpp."""
 
     _fields_ = [
-        *((name, ctypes.c_int64) for name in ("kind", "rows", "size", "brain", "threads")),
+        *((name, ctypes.c_int64) for name in ("kind", "rows", "size", "is_bfloat16", "threads")),
         ("above", ctypes.c_void_p),
         ("above_row", ctypes.c_int64),
         *((name, ctypes.c_void_p) for name in ("around", "passed", "grad_cell")),
@@ -87,5 +87,5 @@ def back(kind: CellKind, at: StepBack) -> None:
 
 
 def _sizes(kind: CellKind, hidden: Tensor) -> tuple[int, ...]:
-    brain = hidden.dtype == torch.bfloat16
-    return KINDS[kind], *hidden.shape, brain, torch.get_num_threads()
+    is_bfloat16 = hidden.dtype == torch.bfloat16
+    return KINDS[kind], *hidden.shape, is_bfloat16, torch.get_num_threads()

@@ -93,7 +93,7 @@ class _Candidates(ctypes.Structure):
 
     _fields_ = [
         *((name, ctypes.c_int64) for name in ("sentences", "hypotheses", "words", "count")),
-        *((name, ctypes.c_int64) for name in ("num_closed", "brain", "threads")),
+        *((name, ctypes.c_int64) for name in ("num_closed", "is_bfloat16", "threads")),
         *((name, ctypes.c_void_p) for name in ("logits", "totals", "closed")),
         *((name, ctypes.c_void_p) for name in ("sums", "logs", "parents", "tokens")),
     ]

@@ -135,7 +135,7 @@ class _Entropy(ctypes.Structure):
     """`Entropy` of regard/kernels/kernels.hpp."""
 
     _fields_ = [
-        *((name, ctypes.c_int64) for name in ("rows", "words", "brain", "threads")),
+        *((name, ctypes.c_int64) for name in ("rows", "words", "is_bfloat16", "threads")),
         *((name, ctypes.c_void_p) for name in ("logits", "targets", "log_sums", "grads")),
         ("smoothing", ctypes.c_float),
     ]
