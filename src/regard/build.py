@@ -18,6 +18,7 @@ from regard.models.bridge import Bridge, CopyBridge, LinearBridge, ZeroBridge
 from regard.models.feeding import AttentionalFeeding, ContextFeeding, Feeding, NoFeeding
 from regard.models.memory import top_layer
 from regard.models.output import DeepOutput, LinearOutput, Output, TanhOutput
+from regard.models.recurrent_parts import DecoderParts
 from regard.models.seq2seq import Seq2Seq
 
 
@@ -126,7 +127,7 @@ def _build_recurrent_decoder(
             f"{config.wiring}: set model.feeding none"
         )
 
-    def parts(beside: int) -> recurrent.DecoderParts:
+    def parts(beside: int) -> DecoderParts:
         """With a stack that takes so many numbers beside the embedded token."""
         stack = RecurrentStack(
             config.cell,
@@ -135,7 +136,7 @@ def _build_recurrent_decoder(
             config.layers,
             dropout=config.dropout,
         )
-        return recurrent.DecoderParts(embedding, stack, bridge, output, dropout=config.dropout)
+        return DecoderParts(embedding, stack, bridge, output, dropout=config.dropout)
 
     if config.wiring == "plain":
         return recurrent.PlainDecoder(parts(0))
