@@ -38,9 +38,13 @@ def steps(translation: Translation) -> str:
 
 def links(translation: Translation) -> str:
     """Word links in Pharaoh format; nothing where a blank line was translated."""
-    from regard.metrics.alignment import pharaoh, trace_links
+    from regard.metrics.alignment import map_links, pharaoh
+    from regard.trace import of_kind
 
-    return "" if translation.trace is None else pharaoh(trace_links(translation.trace))
+    looked = translation.looked
+    if looked is None:
+        return ""
+    return pharaoh(map_links(of_kind(looked.maps, "cross"), looked.source, looked.target))
 
 
 def attention_map(what: Trace | LabelledMap) -> None:

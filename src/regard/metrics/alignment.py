@@ -10,8 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
+from regard import trace
 from regard.errors import UserError
-from regard.trace import END_PIECE, START_PIECE, MapKind, Trace
+from regard.trace import END_PIECE, START_PIECE, AttentionMap, MapKind, Trace
 
 Link = tuple[int, int]
 """The number of a source position and of a target position, from 0."""
@@ -42,15 +43,15 @@ def word_links(
     return sorted({(source_words[source], target_words[target]) for source, target in links})
 
 
-def trace_links(
-    trace: Trace, kind: MapKind = "cross", threshold: float | None = None
+def map_links(
+    maps: Sequence[AttentionMap],
+    across: trace.Sequence,
+    down: trace.Sequence,
+    threshold: float | None = None,
 ) -> list[Link]:
-    """The links between the words of a trace, by the mean over all layers and heads, and over the
-    models that wrote together. Links of the starts and ends of sequences are left out."""
-    across, down = trace.across(kind), trace.down(kind)
-    if across is None:
-        raise ValueError(f"links join words, but a map of kind {kind!r} looks at cells")
-    weights = np.mean([each.weights.mean(axis=(0, 1)) for each in trace.maps(kind)], axis=0)
+    """The links between the words of two sequences, by the mean over all layers and heads of these
+    maps, one of each model that wrote together. Links of starts and ends are left out."""
+    weights = np.mean([each.weights.mean(axis=(0, 1)) for each in maps], axis=0)
     found = links(weights, threshold)
     kept = [
         (source, target)
@@ -58,6 +59,16 @@ def trace_links(
         if not {START_PIECE, END_PIECE} & {across.pieces[source], down.pieces[target]}
     ]
     return word_links(kept, across.words, down.words)
+
+
+def trace_links(
+    trace: Trace, kind: MapKind = "cross", threshold: float | None = None
+) -> list[Link]:
+    """The links between the words of a trace, as `map_links` finds them."""
+    across = trace.across(kind)
+    if across is None:
+        raise ValueError(f"links join words, but a map of kind {kind!r} looks at cells")
+    return map_links(trace.maps(kind), across, trace.down(kind), threshold)
 
 
 def pharaoh(links: Iterable[Link]) -> str:

@@ -61,8 +61,8 @@ class Looked:
         self.score = written.score
 
     def __getstate__(self) -> dict[str, Any]:
-        kept = {"maps": self.maps, "source": self.source, "trace": self.trace}
-        return {**kept, "score": self.score}
+        kept = ("maps", "source", "target", "trace", "score")
+        return {name: getattr(self, name) for name in kept}
 
     @cached_property
     def maps(self) -> tuple[AttentionMap, ...]:
@@ -74,10 +74,22 @@ class Looked:
         return self._tracer.source(self._written)
 
     @cached_property
+    def target(self) -> trace.Sequence:
+        return self._tracer.target(self._written)
+
+    @cached_property
     def trace(self) -> Trace:
         """All there is to know: for how sure the model was of each token it reads what was written,
         together with what was written beside it, if it has not done so yet."""
-        return self._tracer.trace(self._written, self.maps, self._read(), self._row)
+        lattice = self._written.lattice
+        return Trace(
+            source=self.source,
+            target=self.target,
+            attention=self.maps,
+            steps=self._tracer.steps(self._written, self._read(), self._row),
+            score=self.score,
+            lattice=None if lattice is None else self._tracer.lattice(lattice()),
+        )
 
 
 class Tracer:
@@ -125,20 +137,16 @@ class Tracer:
         language = self._data.source_language
         return _sequence(self._tokenizers.source, written.text, written.source, language)
 
-    def trace(
-        self, written: Written, maps: tuple[AttentionMap, ...], read: Forced, row: int
-    ) -> Trace:
-        """Of what stands in this row of a reading."""
+    def target(self, written: Written) -> trace.Sequence:
         tokenizer, language = self._tokenizers.target, self._data.target_language
-        text = tokenizer.decode(written.target)
-        return Trace(
-            source=self.source(written),
-            target=_sequence(tokenizer, text, written.target, language),
-            attention=maps,
-            steps=tuple(_steps(read, row, tokenizer, written.target)),
-            score=written.score,
-            lattice=None if written.lattice is None else _lattice(written.lattice(), tokenizer),
-        )
+        return _sequence(tokenizer, tokenizer.decode(written.target), written.target, language)
+
+    def steps(self, written: Written, read: Forced, row: int) -> tuple[Step, ...]:
+        """Of what stands in this row of a reading."""
+        return tuple(_steps(read, row, self._tokenizers.target, written.target))
+
+    def lattice(self, lattice: Lattice) -> BeamLattice:
+        return _lattice(lattice, self._tokenizers.target)
 
 
 def by_sentence(
