@@ -27,24 +27,27 @@ import os
 import platform
 import random
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from regard import kernels
 from regard.attention import Additive, Attention, causal, window
-from regard.attention.fused_additive import additive_attention, backends, prepare
+from regard.attention.fused_additive import additive_attention, backends, prepare, tiled
 from regard.layers.recurrent import RecurrentStack
 from regard.models.bridge import ZeroBridge
 from regard.models.contracts import Memory, Summary
 from regard.models.output import LinearOutput
-from regard.models.recurrent import BahdanauDecoder, DecoderParts, PlainDecoder
+from regard.models.recurrent import BahdanauDecoder, PlainDecoder
+from regard.models.recurrent_parts import DecoderParts
 from regard.viewing.colours import hexadecimal
 from regard.viewing.picture import FRAME, GRID, INK, QUIET, empty_figure, write
 
@@ -124,7 +127,7 @@ ATTEND: dict[str, Callable[..., Tensor]] = {PLAIN: plain, TILED: ours, KERNEL: o
 
 
 def ways_of_ours() -> list[str]:
-    return [TILED] if backends.NATIVE is None else [TILED, KERNEL]
+    return [TILED, KERNEL] if kernels.available() else [TILED]
 
 
 def ours_among(figures: Figures) -> list[str]:
@@ -132,16 +135,9 @@ def ours_among(figures: Figures) -> list[str]:
     return [way for way in (TILED, KERNEL) if way in figures]
 
 
-@contextmanager
-def computed_by(way: str) -> Iterator[None]:
+def computed_by(way: str) -> AbstractContextManager[Any]:
     """Without the kernel, where tiles are to be measured."""
-    native = backends.NATIVE
-    if way == TILED:
-        backends.NATIVE = None
-    try:
-        yield
-    finally:
-        backends.NATIVE = native
+    return patch.object(backends, "native", tiled) if way == TILED else nullcontext()
 
 
 def forward(way: str, inputs: Inputs, mask: Tensor | None = None) -> Tensor:

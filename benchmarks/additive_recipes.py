@@ -9,8 +9,7 @@ DATA holds tatoeba/deu.txt and multi30k/{train,val}.{en,de}.gz.
 import argparse
 import json
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,29 +21,29 @@ from torch import nn
 
 from regard import recipes
 from regard.attention.attend import Attention
-from regard.attention.fused_additive import backends
+from regard.attention.fused_additive import backends, tiled
+from regard.build import build_model
 from regard.pipeline import training
 
 WAYS = ("plain", "tiled", "kernel")
 
 
 def build_plainly(*arguments: Any) -> nn.Module:
-    model = training_build(*arguments)
+    model = build_model(*arguments)
     for module in model.modules():
         if isinstance(module, Attention):
             module.score = PlainScore(module.score)
     return model
 
 
-training_build = training.build_recurrent
-
-
-@contextmanager
-def computed_by(way: str) -> Iterator[None]:
-    native = backends.NATIVE if way == "kernel" else None
-    build = build_plainly if way == "plain" else training_build
-    with patch.object(backends, "NATIVE", native), patch.object(training, "build_recurrent", build):
-        yield
+def computed_by(way: str) -> AbstractContextManager[Any]:
+    match way:
+        case "plain":
+            return patch.object(training, "build_model", build_plainly)
+        case "tiled":
+            return patch.object(backends, "native", tiled)
+        case _:
+            return nullcontext()
 
 
 def tokens_per_second(name: str, data: dict[str, Any], options: argparse.Namespace) -> float:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from regard import recipes
 from regard.config import Experiment
+from regard.data.text import Pair
 from regard.errors import UserError
 from regard.files import LOG, MODEL, whole
 
@@ -84,3 +86,8 @@ class RunFolder:
         """Write a file of the run whole or not at all."""
         with whole(path) as unfinished:
             unfinished.write_text(text, encoding="utf8")
+
+
+def as_lines(pairs: Iterable[Pair]) -> str:
+    """As the files of a run's pairs have them."""
+    return "".join(f"{pair.source}\t{pair.target}\n" for pair in pairs)

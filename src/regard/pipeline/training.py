@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
@@ -20,8 +20,8 @@ from regard.errors import UserError
 from regard.files import make_folder
 from regard.metrics import text as metrics
 from regard.models.seq2seq import Seq2Seq
-from regard.pipeline import prepare, splitting
-from regard.pipeline.folder import RunFolder
+from regard.pipeline import prepare, resuming, splitting
+from regard.pipeline.folder import RunFolder, as_lines
 from regard.pipeline.initial import Beginning, begin_with, keep_fixed
 from regard.pipeline.prepare import Tokenizers
 from regard.pipeline.splitting import Split
@@ -49,19 +49,6 @@ from regard.training.teacher_forcing import TeacherForcing
 
 NUM_EXAMPLES = 3
 NEARLY_ALL = 0.999
-MAY_CHANGE = (
-    "name",
-    "about",
-    "search.",
-    "training.epochs",
-    "training.updates",
-    "training.patience",
-    "training.validate_every",
-    "training.log_",
-    "training.device",
-)
-"""How fields begin that may change when a run is resumed. Where the pairs lie may change too: it is
-their content that is compared."""
 METRICS = {"bleu": metrics.bleu, "chrf": metrics.chrf, "exact_match": metrics.exact_match}
 
 
@@ -101,7 +88,7 @@ def train(
     data; where the data or the recipe do not fit. Nothing is written before all of that is known.
     """
     folder = RunFolder(path)
-    _check_folder(folder, experiment, resume)
+    resuming.check_folder(folder, experiment, resume=resume)
     split = splitting.read(experiment.data, experiment.training.seed, watch)
     tokenizers = _tokenizers(experiment, folder if resume else None, split, watch)
     encoded = prepare.encode(
@@ -123,7 +110,7 @@ def train(
     check(encoded.batches, settings, validates=bool(split.dev))
     Checkpoints(path, facts_of(settings, encoded.batches)).check(resume=resume)
     if resume:
-        _check_dev(folder, split.dev)
+        resuming.check_dev(folder, split.dev)
     plan = Plan(
         folder=folder,
         num_pairs=len(encoded.batches),
@@ -151,34 +138,6 @@ def train(
     )
 
 
-def _check_folder(folder: RunFolder, experiment: Experiment, resume: bool) -> None:
-    """A folder with neither weights nor state holds no run: one was never begun in it."""
-    if not (folder.model.exists() or folder.state.exists()):
-        if resume:
-            raise UserError(
-                f"{folder.path} holds no run to resume: leave out --resume to begin one"
-            )
-        in_the_way = [path.name for path in folder.files if path.exists()]
-        if in_the_way:
-            raise UserError(
-                f"{folder.path} holds no run, but {', '.join(in_the_way)}, which training would "
-                "write over: move that away, or name another folder with --run"
-            )
-        return
-    if not resume:
-        raise UserError(
-            f"{folder.path} holds a run already: go on with it by --resume, or name another "
-            "folder with --run"
-        )
-    now = dict(recipes.flat(asdict(experiment)))
-    for name, was in recipes.flat(asdict(folder.experiment())):
-        if now.get(name) != was and not (name.startswith(MAY_CHANGE) or name.endswith("path")):
-            raise UserError(
-                f"cannot resume {folder.path}: {name} was {was} and is {now.get(name)} now. Put it "
-                "back, or train in a new folder"
-            )
-
-
 def _tokenizers(
     experiment: Experiment, resumed: RunFolder | None, split: Split, watch: Watch | None
 ) -> Tokenizers:
@@ -197,20 +156,6 @@ def _tokenizers(
     return tokenizers
 
 
-def _check_dev(folder: RunFolder, dev: Sequence[Pair]) -> None:
-    """Scores on other pairs say nothing about which weights are the best."""
-    known = folder.dev.read_bytes() if folder.dev.exists() else b""
-    if known != _lines(dev).encode():
-        raise UserError(
-            f"cannot resume {folder.path}: the pairs for the dev score are not those of its "
-            f"{folder.dev.name}. Put them back, or train in a new folder"
-        )
-
-
-def _lines(pairs: Sequence[Pair]) -> str:
-    return "".join(f"{pair.source}\t{pair.target}\n" for pair in pairs)
-
-
 def _with_max_ratio(experiment: Experiment, batches: PairBatches) -> Experiment:
     if experiment.search.max_ratio is not None:
         return experiment
@@ -223,7 +168,7 @@ def _write(folder: RunFolder, experiment: Experiment, tokenizers: Tokenizers, sp
     tokenizers.save(folder)
     for path, pairs in ((folder.dev, split.dev), (folder.test, split.test)):
         if pairs:
-            folder.write(path, _lines(pairs))
+            folder.write(path, as_lines(pairs))
     folder.write(folder.config, recipes.dump(experiment))
 
 

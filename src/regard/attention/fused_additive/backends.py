@@ -12,7 +12,6 @@ from regard import kernels
 from regard.attention.fused_additive import native, tiled
 from regard.shapes import Tensor
 
-NATIVE: ModuleType | None = native if kernels.available() else None
 NATIVE_TYPES = (torch.float32, torch.bfloat16)
 
 
@@ -24,7 +23,7 @@ def choose(queries: Tensor, values: Tensor | None = None) -> ModuleType:
         return tiled
     if queries.is_cuda:
         return _triton() or tiled
-    return NATIVE or tiled if queries.is_cpu and kernels.usable() else tiled
+    return native if queries.is_cpu and kernels.usable() else tiled
 
 
 @cache
