@@ -1,10 +1,19 @@
 from dataclasses import replace
 
+import numpy as np
 import pytest
+import torch
 
+import regard
+from regard.build import build_classifier
+from regard.config import AnswerDataConfig, ClassifierConfig
+from regard.data.text import Pair
 from regard.errors import UserError
+from regard.pipeline.reading import Reading
 from regard.pipeline.training import train
 from regard.pipeline.translator import Translator
+from regard.pipeline.vectors import begin_with_vectors, read_external
+from tests.pipeline.conftest import small
 
 
 def test_the_toys_vectors_are_fixed(toy, tmp_path):
@@ -36,3 +45,54 @@ def test_vectors_are_read_line_by_line_as_texts_are(toy, tmp_path):
         train(toy, tmp_path / "b")
     with pytest.raises(UserError, match=r"cannot read .*gone.vec"):
         train(replace(toy, model=replace(toy.model, vectors=tmp_path / "gone.vec")), tmp_path / "b")
+
+
+def test_vectors_of_ones_own_can_be_looked_at(tmp_path):
+    table = np.arange(12, dtype=np.float32).reshape(3, 4)
+    np.save(tmp_path / "own.npy", table)
+    np.savetxt(tmp_path / "own.txt", table)
+    for name in ("own.npy", "own.txt"):
+        experiment = small(epochs=1)
+        path = tmp_path / name
+        experiment = replace(experiment, model=replace(experiment.model, external=path))
+        train(experiment, tmp_path / f"run {name}")
+        path.unlink()  # a run has all that it needs
+        model = regard.load(tmp_path / f"run {name}")
+        assert model.experiment.model.external_shape == (3, 4)
+        assert torch.equal(model.model.remember.vectors, torch.from_numpy(table))
+        kinds = [each.kind for each in model.translate("a b").maps]
+        assert kinds == ["cross", "memory"]
+        assert model.translate("a b").maps[1].weights.shape[3] == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "said"), [("1 2\n3\n", "cannot read vectors"), ("1 nan\n", "rows of finite numbers")]
+)
+def test_what_is_no_table_is_refused(tmp_path, text, said):
+    path = tmp_path / "own.txt"
+    path.write_text(text)
+    with pytest.raises(UserError, match=said):
+        read_external(path)
+
+
+def test_words_that_a_file_has_begin_with_its_vectors(tmp_path):
+    pairs = [Pair("The cat sat", "x", 1), Pair("a dog", "y", 2)]
+    reading = Reading.of(AnswerDataConfig(), pairs)
+    model = build_classifier(ClassifierConfig(embedding=2), reading.num_source, 0, 2)
+    before = model.encoder.embedding.weight.detach().clone()
+    path = tmp_path / "glove.txt"
+    path.write_text("3 2\nthe 1 2\ncat 3 4\nCat 9 9\nunseen 5 6\n")
+    assert begin_with_vectors(model, reading.reader, path) == (2, 5)
+    after = dict(
+        zip(reading.reader.tokenizer.vocabulary, model.encoder.embedding.weight, strict=True)
+    )
+    assert after["▁The"].tolist() == [1, 2]
+    assert after["▁cat"].tolist() == [3, 4]
+    number = reading.reader.tokenizer.vocabulary.index("▁dog")
+    assert torch.equal(after["▁dog"], before[number])
+    path.write_text("the 1 2 3\n")
+    with pytest.raises(UserError, match=r"'the' has 3 numbers, but model\.embedding is 2"):
+        begin_with_vectors(model, reading.reader, path)
+    path.write_text("nothing 1 2\n")
+    with pytest.raises(UserError, match="has none of the words"):
+        begin_with_vectors(model, reading.reader, path)

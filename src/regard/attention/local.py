@@ -60,7 +60,7 @@ class Monotonic(nn.Module):
         numbers: Int[Tensor, "batch target"] | None,
         source: Int[Tensor, "source"],
     ) -> Window:
-        del source
+        del queries, source
         if numbers is None:
             raise ValueError("local-m goes by the numbers of the target's positions: none came")
         return Window(numbers.minimum(lengths - 1)[..., None].float())

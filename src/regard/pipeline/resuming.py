@@ -14,6 +14,7 @@ from regard.pipeline.folder import RunFolder, as_lines
 MAY_CHANGE = (
     "name",
     "about",
+    "model.external_shape",
     "search.",
     "training.epochs",
     "training.updates",

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from regard.build import build_translation
-from regard.config import DataConfig, Experiment, TrainingConfig, WriterConfig
+from regard.config import DataConfig, Experiment, RecurrentConfig, TrainingConfig, WriterConfig
 from regard.data.batching import BatchSettings, PairBatches
 from regard.data.encoded import EncodedPairs
 from regard.data.text import Pair
@@ -24,7 +24,7 @@ from regard.pipeline.prepare import Tokenizers
 from regard.pipeline.prepared import NUM_EXAMPLES, Prepared
 from regard.pipeline.splitting import Split
 from regard.pipeline.translator import Translator, check_lengths
-from regard.pipeline.vectors import set_vectors
+from regard.pipeline.vectors import read_external, set_external, set_vectors
 from regard.pipeline.watching import Watch
 from regard.search import ImpossibleError
 from regard.training.journal import REMEDY
@@ -51,11 +51,18 @@ def prepare(
     tokenizers = _tokenizers(data, model_config.tied, resumed, split, watch)
     encoded = preparing.encode(data, tokenizers, split.train, config.seed, watch)
     experiment = _with_max_ratio(experiment, encoded.batches)
+    external = None
+    if isinstance(model_config, RecurrentConfig) and model_config.external is not None:
+        external = read_external(model_config.external)
+        model_config = replace(model_config, external_shape=(external.size(0), external.size(1)))
+        experiment = replace(experiment, model=model_config)
     torch.manual_seed(config.seed)
     model = build_translation(model_config, len(tokenizers.source), len(tokenizers.target))
     beginning = None
     if config.initial_run is not None and resumed is None:
         beginning = begin_with(config.initial_run, model_config, model, tokenizers)
+    if external is not None:
+        set_external(model, external)
     if model_config.vectors is not None:
         set_vectors(model, tokenizers, model_config.vectors)
     return Prepared(

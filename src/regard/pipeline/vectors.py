@@ -9,15 +9,18 @@ from collections.abc import Iterator, Set
 from pathlib import Path
 from typing import cast
 
+import numpy as np
 import torch
 from torch import nn
 
 from regard.data.lines import Problem, read_lines
 from regard.data.special import SPECIAL
 from regard.errors import UserError
+from regard.models.picks import Beside
 from regard.models.seq2seq import Seq2Seq
 from regard.pipeline.prepare import Tokenizers
 from regard.pipeline.reading import Reader, SeriesReader
+from regard.shapes import Float, Tensor
 
 
 def set_vectors(model: Seq2Seq, tokenizers: Tokenizers, path: Path) -> None:
@@ -81,6 +84,31 @@ def _listed(path: Path, wanted: Set[str]) -> Iterator[tuple[str, list[float]]]:
                     f"{path}, line {number}: expected a word and its numbers, but {line[:60]!r} "
                     "came"
                 ) from error
+
+
+def read_external(path: Path) -> Float[Tensor, "vector number"]:
+    """Vectors of a .npy file, or of a text file with a row on each line. UserError where they are
+    not a table of finite numbers."""
+    try:
+        if path.suffix == ".npy":
+            table = np.load(path, allow_pickle=False)
+        else:
+            table = np.loadtxt(path, dtype=np.float32, ndmin=2)
+    except (OSError, ValueError) as error:
+        raise UserError(f"cannot read vectors from {path} (model.external): {error}") from error
+    table = np.asarray(table, dtype=np.float32)
+    if table.ndim != 2 or not table.size or not np.isfinite(table).all():
+        raise UserError(
+            f"{path} (model.external) has the shape {table.shape}: expected rows of finite numbers"
+        )
+    return torch.from_numpy(table)
+
+
+def set_external(model: Seq2Seq, vectors: Float[Tensor, "vector number"]) -> None:
+    """Give a model that was built for so many vectors these."""
+    if not isinstance(model.remember, Beside):
+        raise ValueError("this model looks at no vectors beside its source")
+    model.remember.vectors.copy_(vectors)
 
 
 def _read_vectors(path: Path) -> dict[str, list[float]]:

@@ -1,0 +1,125 @@
+"""Labels and numbers from the command line."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+
+import pytest
+
+from tests.cli.test_commands import regard
+
+WORDS = ("who", "person"), ("where", "place"), ("many", "number")
+TEST = [("who dat ?", "person"), ("say where", "place"), ("so many", "number"), ("who", "place")]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """A folder whose files say by their names what they are for."""
+    folder = tmp_path_factory.mktemp("data")
+    beside = ["so", "well", "now", "and", "but", "then"]
+    lines = [
+        f"{label} {noise} {word} it{n}{word} ?"
+        for n, noise in enumerate(beside * 4)
+        for word, label in WORDS
+    ]
+    (folder / "train.txt").write_text("\n".join(lines))
+    (folder / "test.csv").write_text(
+        "label,text\n" + "".join(f"{label},{text}\n" for text, label in TEST)
+    )
+    return folder
+
+
+@pytest.fixture(scope="module")
+def run(data, tmp_path_factory):
+    from regard.cli import main
+
+    folder = tmp_path_factory.mktemp("runs") / "questions"
+    options = ["--data.task", "classify", "--data.path", str(data), "--data.dev-size", "6"]
+    options += ["--model.embedding", "16", "--model.hidden", "8", "--model.dropout", "0"]
+    options += ["--training.epochs", "12", "--training.learning-rate", "0.02"]
+    recipe = folder.parent / "questions.yaml"
+    recipe.write_text("about: Questions by what they ask for.\ndata: {task: classify}\n")
+    assert main.run(["train", str(recipe), *options, "--run", str(folder)]) == 0
+    return folder
+
+
+def test_training_says_what_there_is_and_what_comes_next(run, data, capsys):
+    again = run.parent / "again"
+    recipe = run.parent / "questions.yaml"
+    status, out, _ = regard(
+        capsys, "train", recipe, "--data.path", data, "--run", again, "--training.epochs", 1
+    )
+    assert status == 0
+    assert "69 pairs, 3 for the dev score; vocabulary" in out
+    assert "3 labels" in out
+    assert f"regard classify {again}" in out
+
+
+def test_every_line_gets_its_label(run, capsys, monkeypatch):
+    given = io.TextIOWrapper(io.BytesIO(b"who is it\n\nso where\n"))
+    monkeypatch.setattr(sys, "stdin", given)
+    assert regard(capsys, "classify", run)[:2] == (0, "person\n\nplace\n")
+
+
+def test_probabilities_tints_and_traces(run, tmp_path, capsys):
+    lines, traces = tmp_path / "lines", tmp_path / "traces"
+    lines.write_text("who is it\n")
+    status, out, _ = regard(
+        capsys, "classify", run, lines, "--probabilities", "--tint", "--trace", traces
+    )
+    first, tinted = out.splitlines()
+    label, *shares = first.split("\t")
+    assert (status, label) == (0, "person")
+    assert sum(float(share.split(" ")[-1]) for share in shares) == pytest.approx(1, abs=1e-3)
+    assert shares[0].startswith("person 0.")
+    assert tinted.startswith("who[")
+    page = json.loads(traces.read_text())
+    assert page["target"]["pieces"] == ["person"]
+
+
+def test_evaluation_counts_what_is_right(run, data, capsys):
+    status, out, _ = regard(capsys, "evaluate", run)
+    assert status == 0
+    assert "accuracy" in out
+    assert "75" in out
+    assert "macro F1" in out
+    for line, counts in (("person", "1"), ("place", "1"), ("number", "1")):
+        assert any(each.split()[:1] == [line] and counts in each for each in out.splitlines())
+    again = regard(capsys, "evaluate", run, data / "test.csv", "--first", 3, "--examples", 1)
+    assert "100" in again[1]
+    assert "Answered:  person" in again[1]
+    results = json.loads((run / "results.json").read_text())
+    assert set(results) == {"test.tsv", str(data / "test.csv")}
+
+
+def test_a_sentence_is_drawn(run, tmp_path, capsys):
+    path = tmp_path / "sentence.svg"
+    status, out, _ = regard(capsys, "plot", run, "who is it", "-o", path)
+    assert (status, out) == (0, f"person\n{path}\n")
+    assert "who" in path.read_text()
+    assert "who[" in regard(capsys, "plot", run, "who is it")[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("translate", "RUN"), "was trained to classify: use `regard classify"),
+        (("score", "RUN", "PAIRS"), "was trained to classify"),
+        (("export", "RUN", "--to", "onnx"), "was trained to classify"),
+        (("plot", "RUN", "who", "--kind", "decoder"), "has no attention of kind decoder"),
+        (("plot", "RUN", "who", "--target", "x"), "--target is for runs that write texts"),
+        (("plot", "RUN", " "), "the text is blank"),
+        (("evaluate", "RUN", "PAIRS"), "line 1: the label 'b' is not one that was trained on"),
+    ],
+)
+def test_what_does_not_fit_is_said(run, tmp_path, capsys, arguments, said):
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text("a\tb\n")
+    if "export" in arguments:
+        pytest.importorskip("onnx")
+    given = [{"RUN": run, "PAIRS": pairs}.get(each, each) for each in arguments]
+    status, _, err = regard(capsys, *given)
+    assert status == 1
+    assert said in err

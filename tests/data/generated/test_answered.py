@@ -1,0 +1,39 @@
+"""Baskets and marked series: every answer can be worked out from its source."""
+
+from __future__ import annotations
+
+import pytest
+
+from regard.data.generated import generate
+from regard.data.generated.baskets import DRINKS, OTHERS
+from regard.data.series import parse_items, parse_series
+from regard.errors import UserError
+
+
+def test_the_answer_to_a_basket_is_the_mean_price_of_its_drinks():
+    for pair in generate("drinks", 300, seed=1):
+        found = parse_items(pair.source, features=1)
+        assert set(found.names) <= {*DRINKS, *OTHERS}
+        prices = zip(found.names, found.series.values[:, 0].tolist(), strict=True)
+        drinks = [price for name, price in prices if name in DRINKS]
+        assert len(drinks) < len(found.names)
+        assert float(pair.target) == pytest.approx(sum(drinks) / len(drinks), abs=1e-4)
+
+
+def test_the_answer_to_a_series_is_the_marked_value():
+    places = set()
+    for pair in generate("series", 300, seed=1):
+        values = parse_series(pair.source).values
+        (place,) = [n for n, mark in enumerate(values[:, 1].tolist()) if mark]
+        places.add(place)
+        assert float(pair.target) == pytest.approx(values[place, 0])
+    assert len(places) > 15
+
+
+@pytest.mark.parametrize("name", ["drinks", "series"])
+def test_the_same_seed_gives_the_same_and_all_differ(name):
+    one, again, other = (generate(name, 50, seed) for seed in (1, 1, 2))
+    assert one == again != other
+    assert len({pair.source for pair in one}) == 50
+    with pytest.raises(UserError, match="expected 1 or more"):
+        generate(name, 0, 1)

@@ -1,0 +1,76 @@
+"""A sentence that is tinted by what an answer took of it."""
+
+from __future__ import annotations
+
+import io
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from regard.trace import AttentionMap, Sequence, Trace
+from regard.viewing.colours import hexadecimal, ink
+from regard.viewing.sentence import LINE, WIDTH, Tinted, draw, save, text
+
+PIECES = ("who", "is", "she", "$")
+WEIGHTS = np.array([0.62, 0.0, 0.3, 0.08])
+TINTED = Tinted(PIECES, WEIGHTS, "person")
+
+
+def trace(*maps):
+    source = Sequence("who is she $", PIECES, (0, 1, 2, 3))
+    target = Sequence("person", ("person",), (0,))
+    return Trace(source, target, tuple(AttentionMap("cross", each) for each in maps))
+
+
+def test_of_several_heads_and_models_the_mean_is_shown():
+    first = np.stack([WEIGHTS, WEIGHTS[::-1]])[None, :, None]
+    tinted = Tinted.of(trace(first, WEIGHTS[None, None, None]))
+    np.testing.assert_allclose(tinted.weights, ((WEIGHTS + WEIGHTS[::-1]) / 2 + WEIGHTS) / 2)
+    assert (tinted.pieces, tinted.answer) == (PIECES, "person")
+    with pytest.raises(ValueError, match="position is 1, but there are 1"):
+        Tinted.of(trace(first), position=1)
+
+
+def test_without_colours_the_heaviest_have_per_cents():
+    assert text(TINTED, coloured=False).plain == "who[62%] is she[30%] $[8%]"
+
+
+def test_colours_are_those_of_every_picture():
+    found = text(TINTED, coloured=True)
+    assert found.plain == "who is she $"
+    styles = [str(span.style) for span in found.spans]
+    assert styles == [f"{ink(each)} on {hexadecimal(each)}" for each in WEIGHTS]
+    Console(width=9, file=io.StringIO()).print(found)
+
+
+def boxes(figure):
+    return [(patch.get_x(), patch.get_y(), patch.get_width()) for patch in figure.axes[0].patches]
+
+
+def test_boxes_stand_in_lines_and_never_on_each_other():
+    many = Tinted(PIECES * 12, np.tile(WEIGHTS, 12), "person")
+    figure = draw(many)
+    found = boxes(figure)
+    lines = sorted({round(y, 3) for _, y, _ in found})
+    assert len(lines) > 1
+    assert np.allclose(np.diff(lines), LINE)
+    for line in lines:
+        row = sorted((x, width) for x, y, width in found if round(y, 3) == line)
+        for (x, width), (following, _) in pairwise(row):
+            assert x + width < following
+        assert row[-1][0] + row[-1][1] <= WIDTH
+    labels = [each.get_text() for each in figure.axes[0].texts]
+    assert labels[:4] == list(PIECES)
+    assert "→ person" in labels
+
+
+@pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
+def test_files_are_written(tmp_path, suffix):
+    path = tmp_path / f"sentence.{suffix}"
+    save(TINTED, path)
+    first = path.read_bytes()
+    save(TINTED, path)
+    assert path.read_bytes() == first
+    assert len(first) > 1000
