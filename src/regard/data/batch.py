@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from regard.data.special import END, PAD, START, UNKNOWN
-from regard.shapes import Bool, Float, Int, Tensor
+from regard.shapes import Bool, Float, Int, Tensor, UInt8
 
 __all__ = [
     "END",
@@ -16,9 +16,11 @@ __all__ = [
     "START",
     "UNKNOWN",
     "AnswerBatch",
+    "Cells",
     "Items",
     "Numbers",
     "PairBatch",
+    "Pictures",
     "Tokens",
     "pad",
     "pair_batch",
@@ -73,6 +75,26 @@ class Items:
 
 
 @dataclass(frozen=True)
+class Pictures:
+    """Pictures of one size, red, green and blue from 0 to 255."""
+
+    values: UInt8[Tensor, "batch channel height width"]
+
+    def to(self, device: torch.device | str) -> Pictures:
+        return Pictures(self.values.to(device))
+
+
+@dataclass(frozen=True)
+class Cells:
+    """What a backbone made of pictures: a grid's cells, row after row."""
+
+    values: Float[Tensor, "batch cell feature"]
+
+    def to(self, device: torch.device | str) -> Cells:
+        return Cells(self.values.to(device))
+
+
+@dataclass(frozen=True)
 class AnswerBatch:
     """Sources with one answer each: the number of a class, or numbers to come near to."""
 
@@ -91,7 +113,7 @@ class PairBatch:
     the same words one step later. Both have the target's mask.
     """
 
-    source: Tokens
+    source: Tokens | Pictures | Cells
     inputs: Int[Tensor, "batch target"]
     outputs: Int[Tensor, "batch target"]
     mask: Bool[Tensor, "batch target"]

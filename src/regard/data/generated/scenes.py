@@ -1,0 +1,237 @@
+"""Scenes of one to three shapes, drawn as pictures and told in five ways. What a caption says can
+be checked against the scene itself, and where it has to look is known.
+
+    large red circle top left; small blue square centre          a scene as text
+    a large red circle at the top left and a small blue ...      what is said of it
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from regard.data.text import Pair
+from regard.errors import UserError
+from regard.shapes import UInt8
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+KINDS = ("circle", "square", "triangle")
+COLOURS = {
+    "red": (214, 39, 40),
+    "green": (44, 160, 44),
+    "blue": (31, 90, 200),
+    "yellow": (235, 200, 20),
+    "purple": (140, 60, 170),
+    "white": (245, 245, 245),
+}
+SIZES = {"small": 0.15, "large": 0.27}
+"""Shares of the picture's side."""
+PLACES = {
+    "top left": (0, 0),
+    "top": (0, 1),
+    "top right": (0, 2),
+    "left": (1, 0),
+    "centre": (1, 1),
+    "right": (1, 2),
+    "bottom left": (2, 0),
+    "bottom": (2, 1),
+    "bottom right": (2, 2),
+}
+"""Rows and columns of a picture of three by three."""
+MOST_SHAPES = 3
+NUM_WORDINGS = 5
+FINER = 4
+"""Pictures are drawn so many times as large, so that edges are smooth."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """One thing in a scene."""
+
+    size: str
+    colour: str
+    kind: str
+    place: str
+
+    def __str__(self) -> str:
+        return f"{self.size} {self.colour} {self.kind} {self.place}"
+
+    @property
+    def box(self) -> tuple[float, float, float, float]:
+        """Left, top, right and bottom, in shares of the picture's side."""
+        row, column = PLACES[self.place]
+        half = SIZES[self.size] / 2
+        x, y = (column + 0.5) / 3, (row + 0.5) / 3
+        return x - half, y - half, x + half, y + half
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Shapes in the order in which they are read: from the top left to the bottom right."""
+
+    shapes: tuple[Shape, ...]
+
+    def __str__(self) -> str:
+        return "; ".join(map(str, self.shapes))
+
+    @classmethod
+    def of(cls, text: str) -> Scene:
+        """What `str` wrote; UserError for anything else."""
+        shapes = []
+        for part in text.split(";"):
+            words = part.split()
+            size, colour, kind, *place = [*words, "", "", ""]
+            shape = Shape(size, colour, kind, " ".join(place).strip())
+            if not _is_known(shape):
+                raise UserError(
+                    f"{part.strip()!r} is no shape of a scene: expected such as 'large red circle "
+                    "top left'"
+                )
+            shapes.append(shape)
+        return cls(tuple(shapes))
+
+
+def _is_known(shape: Shape) -> bool:
+    return (
+        shape.size in SIZES
+        and shape.colour in COLOURS
+        and shape.kind in KINDS
+        and shape.place in PLACES
+    )
+
+
+def scenes(count: int, seed: int = 1) -> tuple[Scene, ...]:
+    """Different ones."""
+    if count < 1:
+        raise UserError(f"{count} scenes were asked for: expected 1 or more")
+    drawing = random.Random(seed)
+    found: dict[Scene, None] = {}
+    while len(found) < count:
+        number = drawing.randint(1, MOST_SHAPES)
+        places = sorted(drawing.sample(list(PLACES), number), key=list(PLACES).index)
+        shapes = [
+            Shape(
+                drawing.choice(list(SIZES)),
+                drawing.choice(list(COLOURS)),
+                drawing.choice(KINDS),
+                place,
+            )
+            for place in places
+        ]
+        found.setdefault(Scene(tuple(shapes)))
+    return tuple(found)
+
+
+def captioned(count: int, seed: int = 1) -> tuple[Pair, ...]:
+    """So many scenes as text, each with five captions."""
+    drawn = scenes(count, seed)
+    told = [(scene, caption) for scene in drawn for caption in captions(scene)]
+    return tuple(Pair(str(scene), caption, line) for line, (scene, caption) in enumerate(told, 1))
+
+
+def captions(scene: Scene) -> tuple[str, ...]:
+    """The same scene in every wording."""
+    return tuple(_tell(scene, wording) for wording in range(NUM_WORDINGS))
+
+
+def _tell(scene: Scene, wording: int) -> str:
+    shapes = scene.shapes
+    match wording:
+        case 0:
+            return " and ".join(f"a {_named(each)} {_at(each)}" for each in shapes)
+        case 1:
+            told = [f"a {_named(each)} {_at(each)}" for each in shapes]
+            return f"there is {_listed(told)}"
+        case 2:
+            return " , ".join(f"{_at(each)} there is a {_named(each)}" for each in shapes)
+        case 3:
+            told = [f"a {_named(each)} {_at(each)}" for each in shapes]
+            return f"the picture shows {_listed(told)}"
+        case _:
+            return " and ".join(
+                f"one {each.colour} {each.kind} , {each.size} , {_at(each)}" for each in shapes
+            )
+
+
+def _named(shape: Shape) -> str:
+    return f"{shape.size} {shape.colour} {shape.kind}"
+
+
+def _at(shape: Shape) -> str:
+    match shape.place:
+        case "centre":
+            return "in the centre"
+        case "left" | "right":
+            return f"on the {shape.place}"
+        case _:
+            return f"at the {shape.place}"
+
+
+def _listed(told: Sequence[str]) -> str:
+    return told[0] if len(told) == 1 else f"{' , '.join(told[:-1])} and {told[-1]}"
+
+
+_PLACE = rf"(?:in|on|at) the (?P<place>{'|'.join(sorted(PLACES, key=len, reverse=True))})\b"
+_NAMED = rf"(?P<size>{'|'.join(SIZES)}) (?P<colour>{'|'.join(COLOURS)}) (?P<kind>{'|'.join(KINDS)})"
+_CLAIMS = (
+    re.compile(rf"a {_NAMED} {_PLACE}"),
+    re.compile(rf"{_PLACE} there is a {_NAMED}"),
+    re.compile(
+        rf"one (?P<colour>{'|'.join(COLOURS)}) (?P<kind>{'|'.join(KINDS)}) , "
+        rf"(?P<size>{'|'.join(SIZES)}) , {_PLACE}"
+    ),
+)
+_BETWEEN = re.compile(r"(?:there is|the picture shows|and|,|\s)*")
+
+
+def claims(caption: str) -> tuple[Shape, ...] | None:
+    """The shapes that a caption speaks of; None where it says something in no known wording."""
+    best: tuple[Shape, ...] | None = None
+    for pattern in _CLAIMS:
+        found = [Shape(**match.groupdict()) for match in pattern.finditer(caption)]
+        rest = pattern.sub(" ", caption)
+        if found and _BETWEEN.fullmatch(rest):
+            best = tuple(found)
+    return best
+
+
+def is_true(caption: str, scene: Scene) -> bool:
+    """Whether all that a caption says is so, and it says something of every shape once."""
+    said = claims(caption)
+    return said is not None and sorted(map(str, said)) == sorted(map(str, scene.shapes))
+
+
+def draw(scene: Scene, size: int = 64, seed: int | None = None) -> Image:
+    """The scene as a square picture on a ground of grey that varies with the scene."""
+    from PIL import Image, ImageDraw
+
+    drawing = random.Random(str(scene) if seed is None else seed)
+    ground = drawing.randint(60, 110)
+    fine = size * FINER
+    picture = Image.new("RGB", (fine, fine), (ground, ground, ground))
+    pen = ImageDraw.Draw(picture)
+    for shape in scene.shapes:
+        left, top, right, bottom = (share * fine for share in shape.box)
+        colour = COLOURS[shape.colour]
+        match shape.kind:
+            case "circle":
+                pen.ellipse((left, top, right, bottom), fill=colour)
+            case "square":
+                pen.rectangle((left, top, right, bottom), fill=colour)
+            case _:
+                pen.polygon([(left, bottom), (right, bottom), ((left + right) / 2, top)], colour)
+    small = picture.resize((size, size), Image.Resampling.LANCZOS)
+    noise = np.random.default_rng(drawing.getrandbits(32)).normal(0, 4, (size, size, 3))
+    return Image.fromarray(np.clip(np.asarray(small) + noise, 0, 255).astype(np.uint8))
+
+
+def pixels(scene: Scene, size: int = 64) -> UInt8[np.ndarray, "channel height width"]:
+    """The picture as numbers."""
+    return np.ascontiguousarray(np.asarray(draw(scene, size)).transpose(2, 0, 1))

@@ -1,0 +1,57 @@
+"""Pictures as numbers: of any size and mode, each as a square of one size.
+
+A picture is turned as its EXIF data say, put on white where it is transparent, given three colours
+and stretched to a square, so that a cell of the square is a cell of the picture. What cannot be
+read is named.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from regard.data.generated import scenes
+from regard.errors import UserError
+from regard.shapes import UInt8
+
+
+class PictureError(UserError):
+    """A file that is no picture, or not a whole one."""
+
+
+def read_picture(source: str, size: int) -> UInt8[np.ndarray, "channel height width"]:
+    """Red, green and blue from 0 to 255; PictureError names a file that cannot be read."""
+    from PIL import Image, ImageOps, UnidentifiedImageError
+
+    try:
+        with Image.open(source) as opened:
+            picture = ImageOps.exif_transpose(opened)
+            if picture.mode in ("RGBA", "LA", "PA") or "transparency" in picture.info:
+                picture = picture.convert("RGBA")
+                ground = Image.new("RGBA", picture.size, (255, 255, 255, 255))
+                picture = Image.alpha_composite(ground, picture)
+            picture = picture.convert("RGB").resize((size, size), Image.Resampling.BICUBIC)
+    except (
+        OSError,
+        UnidentifiedImageError,
+        Image.DecompressionBombError,
+        SyntaxError,
+        ValueError,
+    ) as error:
+        why = getattr(error, "strerror", None) or " ".join(str(error).split())
+        raise PictureError(f"cannot read the picture {source}: {why}") from error
+    return np.ascontiguousarray(np.asarray(picture).transpose(2, 0, 1))
+
+
+def draw_scene(source: str, size: int) -> UInt8[np.ndarray, "channel height width"]:
+    """A generated scene, which is told as text; PictureError for anything else."""
+    try:
+        return scenes.pixels(scenes.Scene.of(source), size)
+    except UserError as error:
+        raise PictureError(str(error)) from error
+
+
+def is_file(source: str) -> bool:
+    """Whether a source is a file's name and not a scene."""
+    return Path(source).is_file()

@@ -1,0 +1,90 @@
+"""Scores of captions, against their formulas counted by hand."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from itertools import combinations
+
+import pytest
+
+from regard.metrics.captions import bleu, cider_d, rouge_l, score_captions, words
+
+HYPOTHESES = ["A dog runs.", "two cats", "the red car is here"]
+REFERENCES = [
+    ["a dog runs fast", "the dog is running"],
+    ["two cats sleep", "cats"],
+    ["a red car", "the red car is parked here"],
+]
+
+
+def test_words_are_lower_cased_and_without_punctuation():
+    assert words("A dog's  Ball, 2 (big)!") == ["a", "dog's", "ball", "2", "big"]
+
+
+def test_bleu_is_that_of_its_order():
+    """Modified precisions and the brevity penalty of Papineni et al. 2002, counted out."""
+
+    def grams(text, size):
+        found = words(text)
+        return Counter(tuple(found[n : n + size]) for n in range(len(found) - size + 1))
+
+    for order in (1, 2):
+        logs = 0.0
+        for size in range(1, order + 1):
+            right = total = 0
+            for hypothesis, several in zip(HYPOTHESES, REFERENCES, strict=True):
+                ours = grams(hypothesis, size)
+                most = Counter()
+                for each in several:
+                    most |= grams(each, size)
+                right += sum((ours & most).values())
+                total += sum(ours.values())
+            logs += math.log(right / total) / order
+        length = sum(len(words(each)) for each in HYPOTHESES)
+        nearest = 4 + 1 + 6  # of equally near ones the shorter
+        brevity = min(0.0, 1 - nearest / length)
+        assert bleu(HYPOTHESES, REFERENCES, order).value == pytest.approx(
+            100 * math.exp(logs + brevity)
+        )
+
+
+def longest_common(one, other):
+    """By trying every subsequence."""
+    for size in range(len(one), 0, -1):
+        wanted = set(combinations(one, size))
+        if wanted & set(combinations(other, size)):
+            return size
+    return 0
+
+
+def test_rouge_l_takes_the_best_precision_and_recall():
+    expected = 0.0
+    for hypothesis, several in zip(HYPOTHESES, REFERENCES, strict=True):
+        ours = words(hypothesis)
+        common = [longest_common(ours, words(each)) for each in several]
+        precision = max(count / len(ours) for count in common)
+        recall = max(count / len(words(each)) for count, each in zip(common, several, strict=True))
+        expected += (1 + 1.44) * precision * recall / (recall + 1.44 * precision)
+    assert rouge_l(HYPOTHESES, REFERENCES).value == pytest.approx(100 * expected / 3)
+
+
+def test_cider_d_by_hand():
+    """Two pictures, one reference each, of one word: all else than unigrams is zero."""
+    value = cider_d(["dog dog", "cat"], [["dog"], ["cat"]]).value
+    telling = math.log(2)
+    clipped = min(2 * telling, telling) * telling / (2 * telling * telling)
+    first = clipped * math.exp(-1 / (2 * 36)) / 4
+    assert value == pytest.approx(1000 * (first + 1 / 4) / 2)
+
+
+def test_a_perfect_caption_scores_ten_a_piece_and_words_of_every_picture_tell_nothing():
+    texts = ["one two three four five", "six seven eight nine ten"]
+    assert cider_d(texts, [[each] for each in texts]).value == pytest.approx(1000)
+    same = ["one two three four five"] * 2
+    assert cider_d(same, [[each] for each in same]).value == 0
+
+
+def test_all_of_them_are_given():
+    names = [score.name for score in score_captions(HYPOTHESES, REFERENCES)]
+    assert names == ["BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4", "ROUGE-L", "CIDEr-D"]
