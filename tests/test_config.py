@@ -1,5 +1,6 @@
 """What no experiment can mean is refused with the name of its field."""
 
+import itertools
 import math
 from dataclasses import fields, is_dataclass
 
@@ -7,7 +8,13 @@ import pytest
 
 from regard.config import (
     FAMILIES,
+    FITTING,
+    TASKS,
+    AnswerDataConfig,
     AttentionConfig,
+    CaptionDataConfig,
+    CaptionerConfig,
+    ClassifierConfig,
     DataConfig,
     Experiment,
     RecurrentConfig,
@@ -19,8 +26,12 @@ from regard.errors import UserError
 
 SECTIONS = [
     ("data", DataConfig),
+    ("data", AnswerDataConfig),
+    ("data", CaptionDataConfig),
     ("model", RecurrentConfig),
     ("model", TransformerConfig),
+    ("model", ClassifierConfig),
+    ("model", CaptionerConfig),
     ("model.attention", AttentionConfig),
     ("training", TrainingConfig),
     ("search", SearchConfig),
@@ -87,10 +98,24 @@ def test_every_section_is_looked_at():
     sections = {field.name for field in fields(Experiment) if is_dataclass(field.default_factory)}
     assert sections == {name.split(".")[0] for name, _ in SECTIONS}
     assert {record for name, record in SECTIONS if name == "model"} == set(FAMILIES.values())
+    assert {record for name, record in SECTIONS if name == "data"} == set(TASKS.values())
 
 
-def test_families_are_found_by_their_name():
-    assert {"recurrent": RecurrentConfig, "transformer": TransformerConfig} == FAMILIES
+def test_every_family_is_found_by_its_name_and_fits_one_task():
+    assert {name: record.family for name, record in FAMILIES.items()} == {n: n for n in FAMILIES}
+    assert {name: record.task for name, record in TASKS.items()} == {n: n for n in TASKS}
+    assert sorted(sum(FITTING.values(), ())) == sorted(FAMILIES)
+    assert FITTING.keys() == TASKS.keys()
+
+
+@pytest.mark.parametrize(("task", "family"), list(itertools.product(TASKS, FAMILIES)))
+def test_data_and_models_fit_or_are_named(task, family):
+    sections = dict(data=TASKS[task](), model=FAMILIES[family]())
+    if family in FITTING[task]:
+        Experiment(**sections)
+        return
+    with pytest.raises(UserError, match=rf"model.family {family} is no model for data.task {task}"):
+        Experiment(**sections)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "regard"
 OWNERS = {
     "matplotlib": ("viewing",),
-    "rich": ("cli", "viewing/terminal.py"),
+    "rich": ("cli", "viewing/terminal.py", "viewing/sentence.py"),
     "PIL": ("data", "viewing"),
     "starlette": ("serving",),
     "uvicorn": ("serving",),
@@ -32,6 +32,7 @@ calls its owner."""
 
 PUBLIC: dict[str, list[str]] = {
     "regard": [
+        *("Answer", "Captioner", "Classifier"),
         *("Trace", "Translation", "Translator", "UserError"),
         *("attention", "keep_freed_memory", "load"),
     ]

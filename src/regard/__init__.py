@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from regard import attention
     from regard.allocator import keep_freed_memory
     from regard.errors import UserError
+    from regard.pipeline.captioner import Captioner
     from regard.pipeline.classifier import Answer, Classifier
     from regard.pipeline.loading import load
     from regard.pipeline.translator import Translation, Translator
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = [
     "Answer",
+    "Captioner",
     "Classifier",
     "Trace",
     "Translation",
@@ -36,6 +38,7 @@ __all__ = [
 
 _HOMES = {
     "Answer": "regard.pipeline.classifier",
+    "Captioner": "regard.pipeline.captioner",
     "Classifier": "regard.pipeline.classifier",
     "Trace": "regard.trace",
     "Translation": "regard.pipeline.translator",

@@ -12,7 +12,7 @@ from regard.config import AttentionConfig, RecurrentConfig
 from regard.data.batch import START, pad
 from regard.models import attending_loop
 from regard.models.attending_loop import Loop, run
-from regard.models.recurrent_loops import can_read_at_once, read_stepwise
+from regard.models.recurrent_loops import read_stepwise
 
 SOURCE = [[4, 5, 6, 7, 8], [9, 10], [11, 12, 4]]
 INPUTS = torch.tensor([[START, 4, 5, 6], [START, 7, 8, 16], [START, 9, 15, 3]])
@@ -54,7 +54,7 @@ def test_is_the_loop_step_by_step_with_every_gradient(cell, layers, wiring, feed
     attention = replace(SIZES.attention, score=score)
     model = make(cell=cell, layers=layers, wiring=wiring, feeding=feeding, attention=attention)
     model = model.double().eval()
-    assert can_read_at_once(model.decoder.parts, model.decoder.look)
+    assert model.decoder.reads_at_once
     torch.testing.assert_close(at_once(model), stepwise(model), rtol=1e-9, atol=1e-12)
 
 
@@ -72,8 +72,7 @@ def test_what_it_does_not_cover_goes_step_by_step():
         dict(wiring="luong", feeding="attentional", output="tanh"),
         dict(wiring="luong", feeding="none"),
     ):
-        decoder = make(**{"wiring": "bahdanau", **changes}).decoder
-        assert not can_read_at_once(decoder.parts, decoder.look) or decoder.feeding.size == 0
+        assert not make(**{"wiring": "bahdanau", **changes}).decoder.reads_at_once
     model = make(wiring="bahdanau").double()
     output = model.decoder(INPUTS, model.encode(pad(SOURCE)), need_weights=True)
     assert output.attention

@@ -8,9 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard import recipes
-from regard.build import build_classifier, build_translation
+from regard.build import (
+    PictureShape,
+    build_captioner,
+    build_classifier,
+    build_translation,
+)
 from regard.config import (
     AttentionConfig,
+    CaptionerConfig,
     ClassifierConfig,
     DataConfig,
     Experiment,
@@ -31,6 +37,8 @@ def test_every_recipe_is_a_model_and_says_what_it_is(name):
         if isinstance(config, ClassifierConfig):
             sizes = {"text": (13, 0), "items": (13, 1), "series": (0, 2)}[data.source]
             model = build_classifier(config, *sizes, num_outputs=1)
+        elif isinstance(config, CaptionerConfig):
+            model = build_captioner(config, PictureShape(data.picture_size), 13)
         else:
             model = build_translation(config, 13, 13)
     assert sum(weight.numel() for weight in model.parameters()) > 0

@@ -10,6 +10,7 @@ Pure: it knows no recurrent layer, no text and no training.
 from regard.attention.attend import Attended, Attends, Attention, Mask
 from regard.attention.fused_additive import AdditiveKeys, additive_attention, additive_scores
 from regard.attention.growing import GrowingHeads
+from regard.attention.hard import HardAttention
 from regard.attention.local import Centre, LocalAttention, Monotonic, Predictive
 from regard.attention.masks import CAUSAL, Causal, causal, hiding, padding, window
 from regard.attention.multihead import (
@@ -50,6 +51,7 @@ __all__ = [
     "Entmax15",
     "General",
     "GrowingHeads",
+    "HardAttention",
     "LocalAttention",
     "Location",
     "Mask",

@@ -14,7 +14,7 @@ from regard.attention.fused_dot import dot_scale, fused_dot
 from regard.attention.masks import Causal, formed
 from regard.attention.normalisers import Normaliser, Softmax
 from regard.attention.scores import AdditiveScore, Prepared, Score
-from regard.shapes import Bool, Float, Tensor
+from regard.shapes import Bool, Float, Int, Tensor
 
 Mask = Bool[Tensor, "*#batch #target #source"] | Causal
 """True where a query may look at a key; or the name of such a mask."""
@@ -30,6 +30,8 @@ class Attended:
     weights: Float[Tensor, "*batch target source"] | None = None
     scores: Float[Tensor, "*batch target source"] | None = None
     state: Any = None
+    drawn: Int[Tensor, "*batch target"] | None = None
+    """Where hard attention looked; -1 where it took the expected context instead."""
 
 
 @runtime_checkable

@@ -13,17 +13,19 @@ from regard.files import make_folder, whole
 
 @dataclass(frozen=True)
 class Options:
-    """Fetch Tatoeba's English-German pairs, or make pairs: number words, or letters to copy,
-    reverse or sort."""
+    """Fetch Tatoeba's English-German pairs, or make data: number words; letters to copy, reverse
+    or sort; baskets with drinks; series with a mark; or pictures of shapes with captions."""
 
-    name: tyro.conf.Positional[Literal["tatoeba", "numbers", "copy", "reverse", "sort"]]
+    name: tyro.conf.Positional[
+        Literal["tatoeba", "numbers", "copy", "reverse", "sort", "drinks", "series", "shapes"]
+    ]
     """What to get."""
     output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
-    """Where to write it; without it data/NAME.tsv."""
+    """Where to write it; without it data/NAME.tsv, and for shapes the folder data/shapes."""
     from_: Annotated[Path | None, tyro.conf.arg(name="from")] = None
     """tatoeba: a .txt or .zip that is here already, instead of a download."""
     size: int = 10_000
-    """Generated data: how many pairs."""
+    """Generated data: how many pairs, or pictures."""
     seed: int = 1
     """Generated data: of the random choice."""
 
@@ -31,6 +33,9 @@ class Options:
 def run(arguments: list[str]) -> None:
     """Write one file of pairs and say where."""
     options = tyro.cli(Options, args=arguments, prog="regard data")
+    if options.name == "shapes":
+        _shapes(options.output or Path("data") / "shapes", options)
+        return
     output = options.output or Path("data") / f"{options.name}.tsv"
     make_folder(output.parent)
     if options.name == "tatoeba":
@@ -51,3 +56,25 @@ def run(arguments: list[str]) -> None:
             path.write_text(text, encoding="utf8")
         count = len(pairs)
     print(f"{output}: {count} pairs")
+
+
+def _shapes(folder: Path, options: Options) -> None:
+    """Pictures, captions.csv with five captions for each, and scenes.tsv, which tells what is in
+    them."""
+    from regard.cli.progress import counting
+    from regard.data.generated.scenes import captions, draw, scenes
+
+    make_folder(folder)
+    drawn = scenes(options.size, options.seed)
+    names = [f"{number:06d}.png" for number in range(1, len(drawn) + 1)]
+    with counting("drawing") as progress:
+        for number, (name, scene) in enumerate(zip(names, drawn, strict=True), start=1):
+            draw(scene).save(folder / name)
+            progress(number, len(drawn))
+    both = list(zip(names, drawn, strict=True))
+    rows = [f'{name},"{caption}"' for name, scene in both for caption in captions(scene)]
+    with whole(folder / "scenes.tsv") as path:
+        path.write_text("".join(f"{name}\t{scene}\n" for name, scene in both), encoding="utf8")
+    with whole(folder / "captions.csv") as path:
+        path.write_text("\n".join(["file,caption", *rows]) + "\n", encoding="utf8")
+    print(f"{folder / 'captions.csv'}: {len(drawn)} pictures, {len(rows)} captions")

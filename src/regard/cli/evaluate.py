@@ -14,6 +14,7 @@ from regard.config import SearchConfig
 from regard.errors import UserError
 
 if TYPE_CHECKING:
+    from regard.pipeline.captioner import Captioner
     from regard.pipeline.classifier import Classifier
     from regard.pipeline.folder import RunFolder
     from regard.pipeline.translator import Translator
@@ -50,6 +51,7 @@ def run(arguments: list[str]) -> None:
     options = parse(Options, arguments, "regard evaluate")
     if options.first is not None and options.first < 1:
         raise UserError(f"--first is {options.first}: expected 1 or more")
+    from regard.pipeline.classifier import Classifier
     from regard.pipeline.evaluation import kept
     from regard.pipeline.folder import RunFolder
     from regard.pipeline.loading import load
@@ -65,8 +67,10 @@ def run(arguments: list[str]) -> None:
     kept(folder)  # what cannot be added to is said now, not after all the work
     if isinstance(model, Translator):
         _translate(model, folder, path, options)
-    else:
+    elif isinstance(model, Classifier):
         _answer(model, folder, path, options)
+    else:
+        _caption(model, folder, path, options)
 
 
 def _translate(translator: Translator, folder: RunFolder, path: Path, options: Options) -> None:
@@ -121,3 +125,27 @@ def _answer(classifier: Classifier, folder: RunFolder, path: Path, options: Opti
     for output in found.outputs[: options.examples]:
         print(f"\nSource:    {output.source}\nAnswered:  {output.text}")
         print(f"Actual:    {output.references[0]}")
+
+
+def _caption(captioner: Captioner, folder: RunFolder, path: Path, options: Options) -> None:
+    from regard.cli.progress import counting
+    from regard.data.captions import read_captions
+    from regard.data.text import read_pairs
+    from regard.pipeline.evaluation import evaluate_captions, save
+
+    data = captioner.data
+    own = path == folder.test  # regard wrote it: names of pictures, or scenes, and captions
+    pairs = read_pairs(path).pairs if own else read_captions(path, data.pictures).train
+    with counting("captioning") as progress:
+        found = evaluate_captions(
+            captioner, pairs[: options.first], options.search, progress=progress
+        )
+    save(folder, found, data=path)
+    print(f"{len(found.outputs)} pictures, {found.num_pairs} captions, {path}")
+    for line in found.left_out:
+        print(line)
+    for score in found.scores:
+        print(f"{score.name:12} {score.value:6.2f}  {score.signature}")
+    for output in found.outputs[: options.examples]:
+        print(f"\nPicture:   {output.source}\nCaption:   {output.text}")
+        print("\n".join(f"Actual:    {reference}" for reference in output.references))

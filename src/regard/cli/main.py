@@ -16,6 +16,7 @@ COMMANDS = {
     "train": "train a recipe, or a file of pairs",
     "translate": "lines in, as many lines out",
     "classify": "lines in, a label or a number for each",
+    "caption": "pictures in, a caption for each",
     "evaluate": "score a run, with signatures",
     "score": "log probability of given targets, with attention",
     "plot": "draw what a translation looked at",

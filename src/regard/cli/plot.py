@@ -13,6 +13,7 @@ from regard.cli.typed import is_text
 from regard.errors import UserError
 
 if TYPE_CHECKING:
+    from regard.pipeline.captioner import Captioner
     from regard.pipeline.classifier import Classifier
     from regard.trace import Trace
     from regard.viewing.labels import LabelledMap
@@ -52,10 +53,14 @@ def run(arguments: list[str]) -> None:
     for text in (options.text, options.target or ""):
         if not is_text(text):
             raise UserError(f"{text!a} is not UTF-8: give the text in that encoding")
+    from regard.pipeline.captioner import Captioner
     from regard.pipeline.loading import load
     from regard.pipeline.translator import Translator
 
     model = load(options.run, *options.ensemble)
+    if isinstance(model, Captioner):
+        _plot_caption(model, options)
+        return
     if not isinstance(model, Translator):
         _plot_answer(model, options)
         return
@@ -111,6 +116,22 @@ def _plot_answer(classifier: Classifier, options: Options) -> None:
         show.save_sentence(answer.trace, options.output)
     if options.output is not None:
         print(options.output)
+
+
+def _plot_caption(captioner: Captioner, options: Options) -> None:
+    """A picture for every word, with what the word looked at."""
+    if options.target is not None:
+        raise UserError("--target is for runs that translate: leave it out")
+    found = captioner.caption(options.text)
+    trace = found.trace
+    if trace is None or options.output is None:
+        raise UserError("a caption's attention is drawn on its picture: name a file with -o")
+    print(found.text)
+    if options.output.suffix in show.NUMBERS:
+        trace.save(options.output)
+    else:
+        show.save_overlay(trace, captioner.sources.read(options.text), options.output)
+    print(options.output)
 
 
 def _map(trace: Trace, options: Options) -> LabelledMap:

@@ -14,6 +14,8 @@ from regard.cli.output import warn
 from regard.viewing import picture
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from regard.metrics.answers import Confusion
     from regard.pipeline.translator import Translation
     from regard.trace import Trace
@@ -101,6 +103,14 @@ def save_sentence(trace: Trace, path: Path) -> None:
 
     with saying_warnings():
         sentence.save(sentence.Tinted.of(trace), path)
+
+
+def save_overlay(trace: Trace, picture: np.ndarray, path: Path) -> None:
+    """Write a picture of what each word of a caption looked at."""
+    from regard.viewing import overlay
+
+    with saying_warnings():
+        overlay.save(trace, picture, path)
 
 
 @contextmanager

@@ -4,11 +4,12 @@ A recipe is a YAML page of these fields; the command line overrides any of them.
 line, `build` and `pipeline` know these records: every other module takes plain arguments.
 """
 
-from regard.config.data import TASKS, AnswerDataConfig, Data, DataConfig
+from regard.config.data import TASKS, AnswerDataConfig, CaptionDataConfig, Data, DataConfig
 from regard.config.experiment import FITTING, Experiment
 from regard.config.models import (
     FAMILIES,
     AttentionConfig,
+    CaptionerConfig,
     ClassifierConfig,
     ModelConfig,
     RecurrentConfig,
@@ -24,6 +25,8 @@ __all__ = [
     "TASKS",
     "AnswerDataConfig",
     "AttentionConfig",
+    "CaptionDataConfig",
+    "CaptionerConfig",
     "ClassifierConfig",
     "Data",
     "DataConfig",

@@ -147,6 +147,61 @@ class AnswerDataConfig:
         check_least("data", self, 1, "max_length", "batch_tokens", "batch_sentences")
 
 
-Data = DataConfig | AnswerDataConfig
+@dataclass(frozen=True)
+class CaptionDataConfig:
+    """Where pictures and captions come from and how they become numbers."""
+
+    task: Literal["caption"] = "caption"
+    """What the fields below are for."""
+    path: Path | None = None
+    """Captions: .csv (file, caption), Flickr8k's token.txt, Karpathy's JSON, or COCO's."""
+    pictures: Path | None = None
+    """The folder that the names of pictures are of; without it that of the captions."""
+    train_list: Path | None = None
+    """A file that names the pictures to train on, a line each; without it all that no other list
+    names."""
+    dev_list: Path | None = None
+    """The same for the dev score."""
+    test_list: Path | None = None
+    """The same for `regard evaluate`."""
+    generated: Literal["shapes"] | None = None
+    """Draw scenes of shapes with captions instead of reading pictures."""
+    generated_size: int = 5000
+    """How many scenes to draw."""
+    limit: int | None = None
+    """Train on the first so many captions; held-out ones are then taken from those after them."""
+    dev_size: int | None = None
+    """Held-out captions for the dev score; without it a twentieth, at most 500. All captions of a
+    picture stay together."""
+    test_size: int | None = None
+    """Held-out captions kept for `regard evaluate`; without it as many as for the dev score."""
+    picture_size: int = 64
+    """Pictures are stretched to squares of so many dots a side."""
+    backbone: str | None = None
+    """Make cells of pictures beforehand by this pretrained model, a folder or a name on the
+    Hugging Face hub (needs the extra `vision`); they are kept and made once."""
+    tokenizer: Literal["words", "spaces", "characters", "bpe", "unigram", "spacy"] = "words"
+    """How captions are cut."""
+    language: str = "en"
+    """The captions' language code."""
+    lowercase: bool = True
+    """Lower-case captions."""
+    min_count: int = 1
+    """Words that occur less often in training become <unk>."""
+    vocabulary_size: int | None = None
+    """The largest vocabulary; subwords need one and take 8,000 where none is given."""
+    max_length: int = 60
+    """Captions with more tokens are left out of training, and counted."""
+    batch_sentences: int = 64
+    """Captions of a batch."""
+
+    def __post_init__(self) -> None:
+        check_least("data", self, 0, "dev_size", "test_size")
+        check_least("data", self, 1, "generated_size", "limit", "min_count", "vocabulary_size")
+        check_least("data", self, 1, "max_length", "batch_sentences")
+        check_least("data", self, 8, "picture_size")
+
+
+Data = DataConfig | AnswerDataConfig | CaptionDataConfig
 TASKS: dict[str, type[Data]] = {each.task: each for each in get_args(Data)}
 """The data section that each task has."""

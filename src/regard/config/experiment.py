@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from regard.config.data import AnswerDataConfig, Data, DataConfig
+from regard.config.data import AnswerDataConfig, CaptionDataConfig, Data, DataConfig
 from regard.config.models import (
+    CaptionerConfig,
     ClassifierConfig,
     ModelConfig,
     RecurrentConfig,
@@ -15,7 +16,11 @@ from regard.config.search import SearchConfig
 from regard.config.training import TrainingConfig
 from regard.errors import UserError
 
-FITTING = {"translate": ("recurrent", "transformer"), "classify": ("classifier",)}
+FITTING = {
+    "translate": ("recurrent", "transformer"),
+    "classify": ("classifier",),
+    "caption": ("captioner",),
+}
 """The families of models for each task, the usual one first."""
 
 
@@ -60,6 +65,13 @@ def _check_task(data: Data, model: ModelConfig) -> None:
                 raise UserError(
                     f"data.source items have no order, so that model.encoder {model.encoder} "
                     "cannot read them: set model.encoder embedding"
+                )
+        case CaptionDataConfig(), CaptionerConfig():
+            side, halved = data.picture_size, 2 ** len(model.channels)
+            if data.backbone is None and side % halved:
+                raise UserError(
+                    f"data.picture_size is {side}, but {len(model.channels)} blocks "
+                    f"(model.channels) halve a side as often: expected a multiple of {halved}"
                 )
         case _:
             raise UserError(

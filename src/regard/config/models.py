@@ -255,8 +255,66 @@ class ClassifierConfig:
         return self.longest if learned else None
 
 
+@dataclass(frozen=True)
+class CaptionerConfig:
+    """Writes captions: cells of a picture, and a decoder that looks at them (Xu et al. 2015)."""
+
+    family: Literal["captioner"] = "captioner"
+    """Which models the fields below are of."""
+    channels: tuple[int, ...] = (32, 64, 128)
+    """Of each convolutional block; every block halves the picture's sides. Unused with a
+    backbone."""
+    decoder: Literal["recurrent", "transformer"] = "recurrent"
+    """Who writes: an LSTM that asks before each word, or a Transformer's decoder."""
+    size: int = 256
+    """Numbers in a state, and in a Transformer's layers."""
+    embedding: int = 128
+    """Size of the words' embeddings (recurrent)."""
+    looks: Literal["soft", "hard"] = "soft"
+    """The mean of all cells by their weights, or one cell that is drawn (recurrent)."""
+    gate: bool = True
+    """Multiply the context by a number that the state says (recurrent)."""
+    doubly_stochastic: float = 1.0
+    """Weight of the penalty for cells that are not looked at about once; 0 is none (recurrent)."""
+    reward: float = 1.0
+    """Weight of the reward that hard attention learns by."""
+    entropy: float = 0.002
+    """Weight of the entropy that keeps hard attention from settling too soon."""
+    layers: int = 2
+    """Layers (transformer)."""
+    heads: int = 4
+    """Attentions beside each other (transformer)."""
+    feed_forward: int = 512
+    """Units of the network after attention (transformer)."""
+    dropout: float = 0.1
+    """Dropout of cells, embeddings and before the logits."""
+    attention: AttentionConfig = field(default_factory=lambda: AttentionConfig(size=128))
+
+    def __post_init__(self) -> None:
+        check_least("model", self, 1, "size", "embedding", "layers", "heads", "feed_forward")
+        check_least("model", self, 0, "doubly_stochastic", "reward", "entropy")
+        check_share("model", self, "dropout")
+        if not self.channels or min(self.channels) < 1:
+            raise UserError(f"model.channels is {self.channels}: expected one number or more")
+        if self.looks == "hard" and self.decoder != "recurrent":
+            raise UserError(
+                "model.looks hard draws one cell for a recurrent decoder, but model.decoder is "
+                f"{self.decoder}: change either"
+            )
+
+    @property
+    def attends(self) -> bool:
+        """Whether captions look at the picture."""
+        return True
+
+    @property
+    def longest_sequence(self) -> int | None:
+        """There is no longest caption."""
+        return None
+
+
 WriterConfig = RecurrentConfig | TransformerConfig
 """Models that write texts."""
-ModelConfig = RecurrentConfig | TransformerConfig | ClassifierConfig
+ModelConfig = RecurrentConfig | TransformerConfig | ClassifierConfig | CaptionerConfig
 FAMILIES: dict[str, type[ModelConfig]] = {each.family: each for each in get_args(ModelConfig)}
 """The model section that each family has; its defaults are where a recipe says nothing."""

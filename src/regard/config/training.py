@@ -64,10 +64,13 @@ class TrainingConfig:
     """Updates (or, with log_by epoch, epochs) between lines of the log."""
     log_by: Literal["update", "epoch"] = "update"
     """What log_every counts."""
-    metric: Literal["bleu", "chrf", "exact_match", "accuracy", "macro_f1", "r2"] | None = None
+    metric: Literal["bleu", "chrf", "exact_match", "accuracy", "macro_f1", "r2", "cider"] | None = (
+        None
+    )
     """The dev score, always by decoding freely; of equal ones the lower dev loss is better. Without
-    one chrF for texts, accuracy for labels, and R2 (the share of the variance that is explained,
-    in per cent) for numbers. BLEU is 0 where targets have fewer than four words."""
+    one chrF for texts, CIDEr-D for captions, accuracy for labels, and for numbers R2 (the share of
+    the variance that is explained, in per cent). BLEU is 0 where targets have fewer than four
+    words."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """`auto` takes a GPU where there is one."""
     seed: int = 1

@@ -24,6 +24,7 @@ __all__ = [
     "Tokens",
     "pad",
     "pair_batch",
+    "with_targets",
 ]
 
 
@@ -140,6 +141,11 @@ def pad(sequences: Sequence[Sequence[int]]) -> Tokens:
 
 def pair_batch(sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> PairBatch:
     """Make a batch of encoded pairs; the targets hold what is to be written, END included."""
+    return with_targets(pad(sources), targets)
+
+
+def with_targets(source: Tokens | Pictures | Cells, targets: Sequence[Sequence[int]]) -> PairBatch:
+    """A batch of sources that are padded already, with their targets."""
     outputs = pad(targets)
     inputs = torch.cat([torch.full_like(outputs.ids[:, :1], START), outputs.ids[:, :-1]], dim=1)
-    return PairBatch(pad(sources), inputs, outputs.ids, outputs.mask)
+    return PairBatch(source, inputs, outputs.ids, outputs.mask)

@@ -31,6 +31,8 @@ class AttentionBlock:
     kind: AttentionKind
     weights: Float[Tensor, "batch layer head target source"]
     scores: Float[Tensor, "batch layer head target source"] | None = None
+    drawn: Int[Tensor, "batch layer head target"] | None = None
+    """Where hard attention looked; -1 where it took the expected context instead."""
 
 
 @dataclass(frozen=True)

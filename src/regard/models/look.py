@@ -22,6 +22,7 @@ from regard.attention.masks import padding
 from regard.models.contracts import AttentionBlock, AttentionKind, Memory
 from regard.models.memory import PreparedMemory
 from regard.models.queries import Asking, Query
+from regard.products import Linear
 from regard.shapes import Float, Int, Tensor
 
 
@@ -76,7 +77,8 @@ def begin(look: Look, memories: Sequence[Memory]) -> LookState | None:
     takes."""
     wanted = max(look.num_memories, 1)  # even who looks at none starts from the summary of one
     if len(memories) != wanted:
-        raise ValueError(f"expected to look at {wanted} memories, but {len(memories)} came")
+        number = "one memory" if wanted == 1 else f"{wanted} memories"
+        raise ValueError(f"expected to look at {number}, but {len(memories)} came")
     return look.start(memories[: look.num_memories])
 
 
@@ -226,6 +228,34 @@ class ManyStates:
         return ManyStates(tuple(each and each.keep(sentences) for each in self.states))
 
 
+class GatedLook(nn.Module):
+    """A look whose context is multiplied by a number that the decoder's state says: how much the
+    next word is to come of what is seen (Xu et al. 2015, section 4.2.1)."""
+
+    def __init__(self, look: Look, state_size: int) -> None:
+        super().__init__()
+        self.look = look
+        self.gate = Linear(state_size, 1)
+
+    @property
+    def remembers(self) -> bool:
+        return self.look.remembers
+
+    @property
+    def num_memories(self) -> int:
+        return self.look.num_memories
+
+    def start(self, memories: Sequence[Memory]) -> LookState | None:
+        return self.look.start(memories)
+
+    def forward(
+        self, asking: Asking, state: Any, *, need_weights: bool = False, whole: bool = False
+    ) -> Looked:
+        looked = self.look(asking, state, need_weights=need_weights, whole=whole)
+        share = torch.sigmoid(self.gate(asking.layers[-1]))
+        return replace(looked, context=share * looked.context)
+
+
 class ManyLooks(nn.Module):
     """Several looks, each at its own memory; contexts stand side by side, in their order."""
 
@@ -267,4 +297,5 @@ def _blocks(kind: AttentionKind, attended: Attended) -> tuple[AttentionBlock, ..
     if attended.weights is None or attended.scores is None:
         return ()
     weights, scores = attended.weights[:, None, None], attended.scores[:, None, None]
-    return (AttentionBlock(kind, weights, scores),)
+    drawn = None if attended.drawn is None else attended.drawn[:, None, None]
+    return (AttentionBlock(kind, weights, scores, drawn),)

@@ -68,9 +68,14 @@ class BahdanauDecoder(nn.Module):
         need_weights: bool = False,
     ) -> DecoderOutput:
         state = self.start(memories)
-        if not need_weights and can_read_at_once(self.parts, self.look):
+        if self.reads_at_once and not need_weights:
             return read_at_once(self.parts, self.look, inputs, state, asks_first=True)
         return read_stepwise(self, inputs, state, need_weights)
+
+    @property
+    def reads_at_once(self) -> bool:
+        """Whether a whole target is read by one operator, as long as no weights are asked for."""
+        return can_read_at_once(self.parts, self.look)
 
     @property
     def projection(self) -> nn.Linear:
@@ -119,8 +124,7 @@ class LuongDecoder(nn.Module):
         need_weights: bool = False,
     ) -> DecoderOutput:
         state = self.start(memories)
-        feeds_context = isinstance(self.feeding, ContextFeeding)
-        if feeds_context and not need_weights and can_read_at_once(self.parts, self.look):
+        if self.reads_at_once and not need_weights:
             return read_at_once(self.parts, self.look, inputs, state, asks_first=False)
         if self.feeding.size or self.look.remembers:
             return read_stepwise(self, inputs, state, need_weights)
@@ -130,6 +134,11 @@ class LuongDecoder(nn.Module):
         looked = self.look(asking, state.look, need_weights=need_weights, whole=True)
         features = self.parts.features(layers[-1], looked.context, embedded)
         return DecoderOutput(features, looked.attention)
+
+    @property
+    def reads_at_once(self) -> bool:
+        """Whether a whole target is read by one operator, as long as no weights are asked for."""
+        return isinstance(self.feeding, ContextFeeding) and can_read_at_once(self.parts, self.look)
 
     @property
     def projection(self) -> nn.Linear:

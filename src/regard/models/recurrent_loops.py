@@ -38,7 +38,9 @@ def _join(steps: list[DecoderOutput]) -> tuple[AttentionBlock, ...]:
         weights = _along([block.weights for block in blocks], 0.0)
         scores = [block.scores for block in blocks if block.scores is not None]
         before = _along(scores, -torch.inf) if scores else None
-        joined.append(AttentionBlock(blocks[0].kind, weights, before))
+        places = [block.drawn for block in blocks if block.drawn is not None]
+        drawn = torch.cat(places, dim=3) if places else None
+        joined.append(AttentionBlock(blocks[0].kind, weights, before, drawn))
     return tuple(joined)
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import nn
@@ -18,6 +19,7 @@ from regard.models.contracts import (
     TrainedDecoder,
 )
 from regard.models.memory import Remember
+from regard.models.penalties import LookPenalty
 from regard.shapes import Bool, Float, Int, Tensor
 
 
@@ -40,11 +42,21 @@ class Seq2SeqOutput:
 class Seq2Seq(nn.Module):
     """source -> encoder -> memories -> decoder -> features where there is a target."""
 
-    def __init__(self, encoder: Encoder, decoder: TrainedDecoder, remember: Remember) -> None:
+    def __init__(
+        self,
+        encoder: Encoder,
+        decoder: TrainedDecoder,
+        remember: Remember,
+        penalties: Sequence[LookPenalty] = (),
+    ) -> None:
+        """`penalties` are terms for how the decoder looked, while it learns."""
         super().__init__()
         self.encoder = encoder
         self.decoder = decoder
         self.remember = remember
+        self.penalties = cast(
+            Sequence[LookPenalty], nn.ModuleList(cast(Sequence[nn.Module], penalties))
+        )
 
     def read(
         self, source: Any, *, need_weights: bool = False
@@ -66,12 +78,15 @@ class Seq2Seq(nn.Module):
         inputs = batch.inputs
         if forced is not None:
             inputs = predicted_inputs(self.decoder, memories, inputs, forced)
-        output = self.decoder(inputs, memories)
+        looks = self.training and len(self.penalties) > 0
+        output = self.decoder(inputs, memories, need_weights=looks)
+        projection = self.decoder.projection
+        terms = [each(output, batch, projection) for each in self.penalties] if looks else []
         return Seq2SeqOutput(
             output.features[batch.mask],
             batch.outputs[batch.mask],
-            self.decoder.projection,
-            output.penalties,
+            projection,
+            (*output.penalties, *terms),
         )
 
 

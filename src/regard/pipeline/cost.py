@@ -18,20 +18,29 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
 
-from regard.build import build_classifier, build_translation
+from regard.build import (
+    PictureShape,
+    build_captioner,
+    build_classifier,
+    build_translation,
+)
 from regard.config import (
     AnswerDataConfig,
+    CaptionDataConfig,
+    CaptionerConfig,
     ClassifierConfig,
     DataConfig,
     Experiment,
     WriterConfig,
 )
+from regard.data.batch import Pictures
 from regard.data.text import Corpus
 from regard.data.tokenizer_settings import SUBWORD_SIZE, SUBWORDS
 from regard.errors import UserError
 from regard.layers.positions import Learned
-from regard.pipeline import prepare, splitting
+from regard.pipeline import captioning, prepare, splitting
 from regard.pipeline.reading import Reading
 from regard.pipeline.splitting import TrainingPairs
 
@@ -91,6 +100,8 @@ def cost_of(experiment: Experiment) -> Cost:
         with torch.device("meta"):
             model = build_translation(config, found.num_source, found.num_target)
         sides = model.encoder, model.decoder
+    elif isinstance(data, CaptionDataConfig) and isinstance(config, CaptionerConfig):
+        return _caption_cost(experiment, data, config)
     else:
         raise UserError(f"model.family {config.family} is no model for data.task {data.task}")
     batch_tokens = None
@@ -105,6 +116,31 @@ def cost_of(experiment: Experiment) -> Cost:
         source_token=source_token,
         target_token=target_token,
         batch_tokens=batch_tokens,
+        num_updates=experiment.training.updates,
+    )
+
+
+def _caption_cost(experiment: Experiment, data: CaptionDataConfig, config: CaptionerConfig) -> Cost:
+    """A source token is a cell of a picture: its share of the convolutions, three times forwards,
+    since the way back costs two."""
+    num_words, is_assumed = data.vocabulary_size or ASSUMED, True
+    if data.generated is not None:
+        pairs = splitting.read(data, seed=1).train
+        num_words, is_assumed = len(captioning.tokenizer_of(data, None, list(pairs))), False
+    with torch.device("meta"):
+        model = build_captioner(config, PictureShape(data.picture_size), num_words)
+        picture = torch.zeros(1, 3, data.picture_size, data.picture_size, dtype=torch.uint8)
+        with FlopCounterMode(display=False) as counter:
+            cells = model.encoder(Pictures(picture)).mask.size(1)
+    decoder: Any = model.decoder
+    return Cost(
+        num_source=cells,
+        num_target=num_words,
+        is_assumed=is_assumed,
+        num_parameters=sum(weight.numel() for weight in model.parameters()),
+        source_token=3 * counter.get_total_flops() // cells,
+        target_token=6 * _num_multiplied(decoder),
+        batch_tokens=None,
         num_updates=experiment.training.updates,
     )
 

@@ -11,12 +11,15 @@ from typing import Any
 
 from regard.config import SearchConfig
 from regard.data.answers import Labels
+from regard.data.generated.scenes import Scene, is_true
 from regard.data.text import Pair
 from regard.errors import UserError
 from regard.files import locked
 from regard.metrics import answers
 from regard.metrics.answers import Confusion
-from regard.metrics.text import Score, score_texts
+from regard.metrics.captions import score_captions
+from regard.metrics.text import Score, bleu, chrf, score_texts
+from regard.pipeline.captioner import PICTURES_AT_A_TIME, Captioner
 from regard.pipeline.classifier import Classifier
 from regard.pipeline.folder import RunFolder
 from regard.pipeline.translator import Translator
@@ -131,6 +134,56 @@ def evaluate_answers(
     )
 
 
+@dataclass(frozen=True)
+class CaptionEvaluation:
+    """Scores of captions, and all that was written."""
+
+    num_pairs: int
+    search: SearchConfig
+    scores: tuple[Score, ...]
+    outputs: tuple[Output, ...]
+    left_out: tuple[str, ...] = ()
+    """What is said of pictures that could not be read."""
+
+
+def evaluate_captions(
+    captioner: Captioner,
+    pairs: Sequence[Pair],
+    search: SearchConfig,
+    *,
+    progress: Callable[[int, int], None] | None = None,
+) -> CaptionEvaluation:
+    """Caption every different picture once; all of its captions are references. For scenes that
+    were drawn also the share of captions that are true of them. UserError where no picture can be
+    read."""
+    references: dict[str, list[str]] = defaultdict(list)
+    for pair in pairs:
+        references[pair.source].append(captioner.tokenizer.normalise(pair.target))
+    gallery, left_out = captioner.sources.gallery(references)
+    names = list(gallery.names)
+    texts: list[str] = []
+    for first in range(0, len(names), PICTURES_AT_A_TIME):
+        part = names[first : first + PICTURES_AT_A_TIME]
+        found = captioner.caption(part, search=search, attention=False)
+        texts.extend(each.text for each in found)
+        if progress:
+            progress(len(texts), len(names))
+    right = [references[name] for name in names]
+    scores = (*score_captions(texts, right), bleu(texts, right), chrf(texts, right))
+    if captioner.sources.scenes:
+        scores += (_truth(texts, names),)
+    outputs = tuple(
+        Output(name, text, tuple(references[name])) for name, text in zip(names, texts, strict=True)
+    )
+    return CaptionEvaluation(len(pairs), search, scores, outputs, left_out)
+
+
+def _truth(texts: Sequence[str], names: Sequence[str]) -> Score:
+    """The percentage of captions that are true of their scenes."""
+    true = sum(is_true(text, Scene.of(name)) for text, name in zip(texts, names, strict=True))
+    return Score("true", 100 * true / len(texts), f"scenes:{len(texts)}")
+
+
 def kept(folder: RunFolder) -> dict[str, list[dict[str, Any]]]:
     """What a run's results.json holds: for each file of pairs what was found on it. UserError where
     it is no such file."""
@@ -145,7 +198,9 @@ def kept(folder: RunFolder) -> dict[str, list[dict[str, Any]]]:
     return page
 
 
-def save(folder: RunFolder, evaluation: Evaluation | AnswerEvaluation, data: Path) -> None:
+def save(
+    folder: RunFolder, evaluation: Evaluation | AnswerEvaluation | CaptionEvaluation, data: Path
+) -> None:
     """Keep an evaluation in the run's results.json, the raw output beside its scores. Others stay
     there, but for an earlier one of as many pairs of this file with the same search and flags.
 

@@ -6,7 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from regard.config import AnswerDataConfig, Data, DataConfig
+from regard.config import AnswerDataConfig, CaptionDataConfig, Data, DataConfig
+from regard.data.captions import read_captions
 from regard.data.generated import generate
 from regard.data.labelled import Columns, parts_of, read_labelled
 from regard.data.pair_files import PairFiles
@@ -33,6 +34,8 @@ def find(config: Data, seed: int) -> Sources:
             return _translations(config, seed)
         case AnswerDataConfig():
             return _answers(config, seed)
+        case CaptionDataConfig():
+            return _captions(config, seed)
 
 
 def _translations(config: DataConfig, seed: int) -> Sources:
@@ -78,3 +81,18 @@ def _answers(config: AnswerDataConfig, seed: int) -> Sources:
         read(config.dev_path or parts.get("dev")),
         read(config.test_path or parts.get("test")),
     )
+
+
+def _captions(config: CaptionDataConfig, seed: int) -> Sources:
+    """Data may say themselves which pictures are for dev and test."""
+    if config.generated is not None:
+        return Sources(Corpus(generate(config.generated, config.generated_size, seed)))
+    if config.path is None:
+        raise UserError(
+            "this recipe needs data: give --data.path FILE, a .csv of pictures and captions, "
+            "Flickr8k's token.txt, Karpathy's JSON or COCO's"
+        )
+    lists = {"train": config.train_list, "dev": config.dev_list, "test": config.test_list}
+    parts = read_captions(config.path, config.pictures, lists).parts
+    dev, test = (Corpus(parts[part]) if parts.get(part) else None for part in ("dev", "test"))
+    return Sources(Corpus(parts["train"]), dev, test)

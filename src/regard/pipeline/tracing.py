@@ -12,19 +12,17 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from itertools import repeat
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
 
 from regard import trace
-from regard.config import DataConfig
-from regard.data.batch import pair_batch
+from regard.data.batch import Tokens, pad, with_targets
 from regard.data.tokenizer import Tokenizer
 from regard.models.contracts import AttentionBlock
 from regard.models.ensemble import Ensemble
 from regard.models.seq2seq import Seq2Seq
-from regard.pipeline.prepare import Tokenizers
 from regard.search import Forced, HypothesisAttention, Lattice, forced
 from regard.shapes import Tensor
 from regard.trace import AttentionMap, BeamLattice, Step, Trace
@@ -33,13 +31,39 @@ TOP = 5
 """Alternatives kept for every token."""
 
 
+@runtime_checkable
+class SourceReader(Protocol):
+    """How sources become what an encoder reads, and what of them a trace shows."""
+
+    def sequence(self, text: str, content: Any) -> trace.Sequence:
+        """What a model sees of a source; of a picture its name alone."""
+
+    def pad(self, contents: Sequence[Any]) -> Any:
+        """Several of them as one batch, with `to`."""
+
+
+@dataclass(frozen=True)
+class TextSources:
+    """Texts as token numbers."""
+
+    tokenizer: Tokenizer
+    language: str
+
+    def sequence(self, text: str, content: list[int]) -> trace.Sequence:
+        return _sequence(self.tokenizer, text, content, self.language)
+
+    def pad(self, contents: Sequence[list[int]]) -> Tokens:
+        return pad(contents)
+
+
 @dataclass(frozen=True)
 class Written:
-    """A source as text and numbers, and a target with what it looked at, what it was ranked by, and
-    the beam that it came from. The attention may be as wide as its batch's padding."""
+    """A source as text and as what its encoder reads, and a target with what it looked at, what it
+    was ranked by, and the beam that it came from. The attention may be as wide as its batch's
+    padding."""
 
     text: str
-    source: list[int]
+    source: Any
     target: list[int]
     attention: tuple[HypothesisAttention, ...] = ()
     score: float = math.nan
@@ -95,9 +119,17 @@ class Looked:
 class Tracer:
     """Writes down what each token looked at, and how sure the model was of it."""
 
-    def __init__(self, data: DataConfig, tokenizers: Tokenizers, model: Seq2Seq | Ensemble) -> None:
-        self._data = data
-        self._tokenizers = tokenizers
+    def __init__(
+        self,
+        sources: SourceReader,
+        tokenizer: Tokenizer,
+        language: str,
+        model: Seq2Seq | Ensemble,
+    ) -> None:
+        """The tokenizer and the language are the targets'."""
+        self._sources = sources
+        self._tokenizer = tokenizer
+        self._language = language
         self._model = model
 
     def found(self, written: Sequence[Written]) -> list[Looked]:
@@ -119,7 +151,8 @@ class Tracer:
     @torch.inference_mode()
     def _read(self, written: Sequence[Written], *, attention: bool) -> Forced:
         """What the model thinks of them; and what its encoder looked at, before its decoder."""
-        batch = pair_batch([each.source for each in written], [each.target for each in written])
+        source = self._sources.pad([each.source for each in written])
+        batch = with_targets(source, [each.target for each in written])
         batch = batch.to(next(self._model.parameters()).device)
         memories, attended = self._model.read(batch.source, need_weights=attention)
         read = forced(
@@ -134,19 +167,18 @@ class Tracer:
         return replace(read, attention=attended + read.attention)
 
     def source(self, written: Written) -> trace.Sequence:
-        language = self._data.source_language
-        return _sequence(self._tokenizers.source, written.text, written.source, language)
+        return self._sources.sequence(written.text, written.source)
 
     def target(self, written: Written) -> trace.Sequence:
-        tokenizer, language = self._tokenizers.target, self._data.target_language
-        return _sequence(tokenizer, tokenizer.decode(written.target), written.target, language)
+        text = self._tokenizer.decode(written.target)
+        return _sequence(self._tokenizer, text, written.target, self._language)
 
     def steps(self, written: Written, read: Forced, row: int) -> tuple[Step, ...]:
         """Of what stands in this row of a reading."""
-        return tuple(_steps(read, row, self._tokenizers.target, written.target))
+        return tuple(_steps(read, row, self._tokenizer, written.target))
 
     def lattice(self, lattice: Lattice) -> BeamLattice:
-        return _lattice(lattice, self._tokenizers.target)
+        return _lattice(lattice, self._tokenizer)
 
 
 def by_sentence(
@@ -167,9 +199,10 @@ def _rows(block: Tensor) -> tuple[Tensor, ...]:
 
 def _map(looked: HypothesisAttention, written: Written) -> AttentionMap:
     """Without the padding."""
-    target, source = len(written.target), len(written.source)
+    target = len(written.target)
+    source = len(written.source) if looked.kind in ("cross", "encoder") else None
     down = source if looked.kind == "encoder" else target
-    across = {"cross": source, "encoder": source, "decoder": target}.get(looked.kind)
+    across = target if looked.kind == "decoder" else source
     part = np.s_[:, :, :down, :across]
     scores = None if looked.scores is None else looked.scores.numpy()[part]
     return AttentionMap(looked.kind, looked.weights.numpy()[part], scores)

@@ -9,10 +9,16 @@ from pathlib import Path
 import torch
 
 from regard import recipes
-from regard.config import AnswerDataConfig, DataConfig, Experiment, TrainingConfig
+from regard.config import (
+    AnswerDataConfig,
+    CaptionDataConfig,
+    DataConfig,
+    Experiment,
+    TrainingConfig,
+)
 from regard.errors import UserError
 from regard.files import make_folder
-from regard.pipeline import classification, resuming, splitting, translation
+from regard.pipeline import captioning, classification, resuming, splitting, translation
 from regard.pipeline.folder import RunFolder, as_lines
 from regard.pipeline.initial import Beginning, keep_fixed
 from regard.pipeline.prepared import Prepared
@@ -118,6 +124,8 @@ def prepare_task(
             return translation.prepare(experiment, experiment.data, split, resumed, watch)
         case AnswerDataConfig():
             return classification.prepare(experiment, experiment.data, split, resumed)
+        case CaptionDataConfig():
+            return captioning.prepare(experiment, experiment.data, split, resumed, watch)
 
 
 def _write(folder: RunFolder, ready: Prepared, split: Split) -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Literal, overload
+from typing import overload
 
 import numpy as np
 import torch
@@ -23,20 +22,10 @@ from regard.models.seq2seq import Seq2Seq
 from regard.pipeline import prepare
 from regard.pipeline.loaded import Loaded
 from regard.pipeline.prepare import Tokenizers
-from regard.pipeline.tracing import Looked, Tracer, Written, by_sentence
+from regard.pipeline.searching import Found, Searcher
+from regard.pipeline.tracing import Looked, TextSources, Tracer, Written
 from regard.pipeline.unknown import UnknownReplacement
-from regard.products import freeze
-from regard.search import (
-    Average,
-    BeamSettings,
-    GoogleLength,
-    Hypothesis,
-    HypothesisAttention,
-    Lattice,
-    Limits,
-)
-from regard.search import beam as beam_search
-from regard.search import greedy as greedy_search
+from regard.search import Limits
 from regard.trace import AttentionMap, Trace, of_kind
 
 SENTENCES_AT_A_TIME = 64
@@ -81,15 +70,6 @@ class Translation:
         return of_kind(self.maps, "cross")[0].weights
 
 
-@dataclass(frozen=True)
-class _Found:
-    """What a search found for one source, best first, and what its encoder looked at."""
-
-    hypotheses: list[Hypothesis]
-    encoder: tuple[HypothesisAttention, ...]
-    lattice: Callable[[], Lattice] | None = None
-
-
 class Translator:
     """What `regard.load` gives: translates texts and scores given translations."""
 
@@ -110,8 +90,9 @@ class Translator:
         self.tokenizers = tokenizers
         self.model = model
         self._members = [config, *others]
-        self._writers: dict[tuple[str, torch.device], Seq2Seq | Ensemble] = {}
-        self._tracer = Tracer(self.data, tokenizers, model)
+        self._searcher = Searcher(model)
+        sources = TextSources(tokenizers.source, data.source_language)
+        self._tracer = Tracer(sources, tokenizers.target, data.target_language, model)
 
     @classmethod
     def load(cls, run: str | Path, *others: str | Path) -> Translator:
@@ -169,7 +150,10 @@ class Translator:
             replacement = UnknownReplacement.of(search, self.tokenizers)
         results = [Translation(each, "", 0.0) for each in texts]
         for numbers, ids in self._batches(texts):
-            found = self._search(ids, search, num_best, attention or replacement is not None)
+            source = pad(ids)
+            limits = self._limits(source, search)
+            looks = attention or replacement is not None
+            found = self._searcher.search(source, limits, search, num_best, attention=looks)
             sources = [texts[number] for number in numbers]
             for number, result in zip(
                 numbers,
@@ -238,40 +222,6 @@ class Translator:
             places = order[first : first + SENTENCES_AT_A_TIME]
             yield [filled[place] for place in places], [ids[place] for place in places]
 
-    @torch.inference_mode()
-    def _search(
-        self, ids: list[list[int]], search: SearchConfig, num_best: int, attention: bool
-    ) -> list[_Found]:
-        writer = self._writer(search.precision)
-        source = pad(ids).to(next(writer.parameters()).device)
-        (memories, blocks), decoder = writer.read(source, need_weights=attention), writer.decoder
-        encoder = by_sentence(blocks, len(ids))
-        limits = self._limits(source, search)
-        penalty = (
-            Average() if search.length_penalty == "average" else GoogleLength(search.length_penalty)
-        )
-        if search.beam == 1:
-            best = greedy_search(decoder, memories, limits, penalty, need_weights=attention)
-            return [_Found([each], seen) for each, seen in zip(best, encoder, strict=True)]
-        settings = BeamSettings(
-            search.beam, num_best, penalty, search.coverage_penalty, search.early_stopping
-        )
-        result = beam_search(decoder, memories, limits, settings, need_weights=attention)
-        return [
-            _Found(found, encoder[number], partial(result.lattice, number))
-            for number, found in enumerate(result)
-        ]
-
-    def _writer(self, precision: Literal["float32", "bfloat16"]) -> Seq2Seq | Ensemble:
-        """The model as it searches: frozen once for each precision, on a GPU only where that
-        changes the type."""
-        device = next(self.model.parameters()).device
-        if device.type != "cpu" and precision == "float32":
-            return self.model
-        if (precision, device) not in self._writers:
-            self._writers[precision, device] = freeze(self.model, getattr(torch, precision))
-        return self._writers[precision, device]
-
     def _limits(self, source: Tokens, search: SearchConfig) -> Limits:
         lengths = source.mask.sum(dim=1)
         if search.max_length is None:
@@ -294,7 +244,7 @@ class Translator:
         self,
         texts: list[str],
         ids: list[list[int]],
-        found: list[_Found],
+        found: list[Found],
         attention: bool,
         replacement: UnknownReplacement | None,
     ) -> list[Translation]:

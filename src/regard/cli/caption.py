@@ -1,0 +1,72 @@
+"""`regard caption`: pictures in, a caption for each."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from regard.cli.output import warn
+from regard.cli.searching import SearchFields, parse
+from regard.config import SearchConfig
+from regard.errors import UserError
+from regard.files import whole
+
+
+@dataclass(frozen=True)
+class Options:
+    """Write a caption for every picture, with its name before it. Pictures that cannot be read are
+    named and left out."""
+
+    run: tyro.conf.Positional[Path]
+    """The run folder."""
+    pictures: tyro.conf.Positional[tuple[str, ...]]
+    """Files of pictures; for a run on drawn scenes also scenes as text."""
+    search: SearchFields = field(default_factory=SearchConfig)
+    nbest: int = 1
+    """How many captions for each picture, best first."""
+    output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
+    """Write to this file instead of the terminal."""
+    trace: Path | None = None
+    """Write a trace of every caption to this file, one JSON object a line."""
+
+
+def run(arguments: list[str]) -> int:
+    """Caption pictures in their order; 1 where some could not be read."""
+    options = parse(Options, arguments, "regard caption")
+    if not options.pictures:
+        raise UserError("no pictures were named: give at least one file")
+    from regard.data.pictures import PictureError
+    from regard.pipeline.captioner import Captioner
+
+    captioner = Captioner.load(options.run)
+    broken = 0
+    with ExitStack() as files:
+        written = traces = None
+        if options.output is not None:
+            unfinished = files.enter_context(whole(options.output))
+            written = files.enter_context(unfinished.open("w", encoding="utf8"))
+        if options.trace is not None:
+            unfinished = files.enter_context(whole(options.trace))
+            traces = files.enter_context(unfinished.open("w", encoding="utf8"))
+        for picture in options.pictures:
+            try:
+                found = captioner.caption(
+                    picture,
+                    search=options.search,
+                    num_best=options.nbest,
+                    attention=traces is not None,
+                )
+            except PictureError as error:
+                warn(str(error))
+                broken += 1
+                continue
+            for each in (found, *found.alternatives):
+                score = f"\t{each.score:.4f}" if options.nbest > 1 else ""
+                print(f"{picture}{score}\t{each.text}", file=written)
+            if traces is not None and found.trace is not None:
+                print(found.trace.to_json(), file=traces)
+    return 1 if broken else 0

@@ -1,0 +1,137 @@
+"""A trained captioner: pictures in, texts and what each word looked at out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import overload
+
+import torch
+
+from regard.build import PictureShape, build_captioner
+from regard.config import CaptionDataConfig, CaptionerConfig, Experiment, SearchConfig
+from regard.data.batch import END, PAD, START
+from regard.data.tokenizer import Tokenizer
+from regard.errors import UserError
+from regard.models.seq2seq import Seq2Seq
+from regard.pipeline.folder import RunFolder
+from regard.pipeline.pictures import PictureSources
+from regard.pipeline.searching import Searcher
+from regard.pipeline.tracing import Tracer, Written
+from regard.pipeline.translator import Translation
+from regard.search import Limits
+from regard.training.weights import load_weights
+
+PICTURES_AT_A_TIME = 64
+LONGEST = 60
+"""Tokens of a caption where a recipe says nothing."""
+
+
+class Captioner:
+    """What `regard.load` gives for a run that writes captions."""
+
+    def __init__(self, experiment: Experiment, tokenizer: Tokenizer, model: Seq2Seq) -> None:
+        """The weights are not to change from the first caption on."""
+        if not isinstance(experiment.data, CaptionDataConfig):
+            raise UserError(f"a model that is trained to {experiment.data.task} sees no pictures")
+        self.experiment = experiment
+        self.data = experiment.data
+        self.tokenizer = tokenizer
+        self.model = model
+        self.sources = PictureSources.of(experiment.data)
+        self._searcher = Searcher(model)
+        self._tracer = Tracer(self.sources, tokenizer, experiment.data.language, model)
+
+    @classmethod
+    def load(cls, run: str | Path) -> Captioner:
+        """Load a run folder; UserError where it is none, or one of another task."""
+        folder = RunFolder(Path(run))
+        experiment = folder.experiment()
+        data, config = experiment.data, experiment.model
+        if not isinstance(data, CaptionDataConfig) or not isinstance(config, CaptionerConfig):
+            raise UserError(f"{run} is no captioner: its task is to {data.task}")
+        tokenizer = Tokenizer.load(folder.target_tokenizer)
+        model = build_captioner(config, PictureShape(data.picture_size), len(tokenizer))
+        load_weights(model, folder.model)
+        return cls(experiment, tokenizer, model.eval())
+
+    @overload  # of the two that fit a str the first is meant
+    def caption(  # type: ignore[overload-overlap]
+        self,
+        picture: str | Path,
+        *,
+        search: SearchConfig | None = None,
+        num_best: int = 1,
+        attention: bool = True,
+    ) -> Translation: ...
+    @overload
+    def caption(
+        self,
+        picture: Iterable[str | Path],
+        *,
+        search: SearchConfig | None = None,
+        num_best: int = 1,
+        attention: bool = True,
+    ) -> list[Translation]: ...
+    def caption(
+        self,
+        picture: str | Path | Iterable[str | Path],
+        *,
+        search: SearchConfig | None = None,
+        num_best: int = 1,
+        attention: bool = True,
+    ) -> Translation | list[Translation]:
+        """Write a caption for one picture or for many, in their order. PictureError names one that
+        cannot be read. `attention` False is faster."""
+        if isinstance(picture, str | Path):
+            found = self.caption([picture], search=search, num_best=num_best, attention=attention)
+            return found[0]
+        if num_best < 1:
+            raise UserError(f"num_best (--nbest) is {num_best}: expected 1 or more")
+        search = search or self.experiment.search
+        search = replace(search, beam=max(search.beam, num_best))
+        names, results = [str(each) for each in picture], []
+        for first in range(0, len(names), PICTURES_AT_A_TIME):
+            some = names[first : first + PICTURES_AT_A_TIME]
+            results += self._write(some, search, num_best, attention)
+        return results
+
+    def _write(
+        self, names: list[str], search: SearchConfig, num_best: int, attention: bool
+    ) -> list[Translation]:
+        contents = [self.sources.read(name) for name in names]
+        limits = Limits(
+            start=START,
+            end=END,
+            maximum=torch.full((len(names),), search.max_length or LONGEST),
+            minimum=search.min_length,
+            forbidden=(PAD, START),
+        )
+        found = self._searcher.search(
+            self.sources.pad(contents), limits, search, num_best, attention=attention
+        )
+        results = []
+        for name, content, result in zip(names, contents, found, strict=True):
+            written = [
+                Written(
+                    name,
+                    content,
+                    list(each.tokens),
+                    result.encoder + each.attention,
+                    each.score,
+                    result.lattice,
+                )
+                for each in result.hypotheses
+            ]
+            best, *others = [
+                Translation(
+                    name,
+                    self.tokenizer.decode(each.target),
+                    each.score,
+                    looked=looked if attention else None,
+                )
+                for each, looked in zip(written, self._tracer.found(written), strict=True)
+            ]
+            results.append(replace(best, alternatives=tuple(others)))
+        return results

@@ -1,0 +1,174 @@
+"""The task of captioning: a picture in, text out, written token by token."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import cast
+
+import numpy as np
+import torch
+from torch import nn
+
+from regard.build import PictureShape, build_captioner
+from regard.config import (
+    CaptionDataConfig,
+    CaptionerConfig,
+    Experiment,
+    SearchConfig,
+    TrainingConfig,
+)
+from regard.data.batch import END
+from regard.data.batching import BatchSettings, PairBatches
+from regard.data.captioned import EncodedCaptions, Gallery
+from regard.data.text import Pair
+from regard.data.tokenizer import Tokenizer, TokenizerSettings
+from regard.errors import UserError
+from regard.metrics import captions as metrics
+from regard.metrics import text as text_metrics
+from regard.metrics.text import Score
+from regard.models.seq2seq import Seq2Seq
+from regard.pipeline.captioner import Captioner
+from regard.pipeline.folder import RunFolder
+from regard.pipeline.pictures import PictureSources
+from regard.pipeline.prepared import NUM_EXAMPLES, Prepared
+from regard.pipeline.splitting import Split
+from regard.pipeline.translation import objective_of
+from regard.pipeline.watching import Watch
+from regard.training.log import Example, Validation
+from regard.training.objective import NextToken, mean_loss
+
+MOST_VALIDATED = 200
+"""Pictures that a dev score is taken of: the first so many."""
+METRICS: dict[str, Callable[[Sequence[str], Sequence[Sequence[str]]], Score]] = {
+    "bleu": metrics.bleu,
+    "chrf": text_metrics.chrf,
+    "exact_match": text_metrics.exact_match,
+    "cider": metrics.cider_d,
+}
+
+
+def prepare(
+    experiment: Experiment,
+    data: CaptionDataConfig,
+    split: Split,
+    resumed: RunFolder | None,
+    watch: Watch | None,
+) -> Prepared:
+    """Pictures, captions as numbers and a model for them. UserError where they do not fit."""
+    config, model_config = experiment.training, experiment.model
+    if not isinstance(model_config, CaptionerConfig):
+        raise UserError(f"model.family {model_config.family} sees no pictures")
+    if config.initial_run is not None:
+        raise UserError(
+            f"--init-from is {config.initial_run}, but captioners begin with new weights"
+        )
+    pairs = list(split.train)
+    tokenizer = tokenizer_of(data, resumed, pairs)
+    sources = PictureSources.of(data)
+    gallery, unread = sources.gallery((pair.source for pair in chain(pairs, split.dev)), watch)
+    encoded, too_long = _encoded(data, tokenizer, gallery, pairs)
+    experiment = _with_max_length(experiment, encoded)
+    torch.manual_seed(config.seed)
+    model = build_captioner(model_config, PictureShape(data.picture_size), len(tokenizer))
+    settings = BatchSettings(tokens=None, sentences=data.batch_sentences)
+    dev = [pair for pair in split.dev if pair.source in gallery.places]
+    return Prepared(
+        experiment,
+        model,
+        PairBatches(encoded, settings, config.seed),
+        objective_of(config),
+        _validation(experiment, data, tokenizer, gallery, dev) if dev else None,
+        len(encoded),
+        f"{len(gallery.names):,} pictures, vocabulary {len(tokenizer):,}",
+        lambda folder: tokenizer.save(folder.target_tokenizer),
+        unread + too_long,
+    )
+
+
+def tokenizer_of(
+    data: CaptionDataConfig, resumed: RunFolder | None, pairs: Sequence[Pair]
+) -> Tokenizer:
+    """That of the run that goes on, or one learned from the captions to train on."""
+    if resumed is not None:
+        return Tokenizer.load(resumed.target_tokenizer)
+    settings = TokenizerSettings(
+        kind=data.tokenizer,
+        language=data.language,
+        lowercase=data.lowercase,
+        min_count=data.min_count,
+        size=data.vocabulary_size,
+    )
+    return Tokenizer.train((pair.target for pair in pairs), settings)
+
+
+def _encoded(
+    data: CaptionDataConfig, tokenizer: Tokenizer, gallery: Gallery, pairs: Sequence[Pair]
+) -> tuple[EncodedCaptions, tuple[str, ...]]:
+    """Those whose picture could be read, without the longest, which are counted."""
+    known = [pair for pair in pairs if pair.source in gallery.places]
+    ids = [[*found, END] for found in tokenizer.encode_batch([pair.target for pair in known])]
+    kept = [place for place, found in enumerate(ids) if len(found) <= data.max_length]
+    if not kept:
+        raise UserError(
+            f"all {len(known)} captions are longer than {data.max_length} tokens: raise "
+            "--data.max-length"
+        )
+    places = np.array([gallery.places[known[place].source] for place in kept])
+    encoded = EncodedCaptions(gallery, places, [ids[place] for place in kept])
+    lost = len(known) - len(kept)
+    said = f"left out {lost} captions longer than {data.max_length} tokens"
+    return encoded, (said,) if lost else ()
+
+
+def _with_max_length(experiment: Experiment, encoded: EncodedCaptions) -> Experiment:
+    """Captions end at the latest at twice the longest that was trained on."""
+    if experiment.search.max_length is not None:
+        return experiment
+    longest = 2 * int(encoded.target_lengths.max())
+    return replace(experiment, search=replace(experiment.search, max_length=longest))
+
+
+def _validation(
+    experiment: Experiment,
+    data: CaptionDataConfig,
+    tokenizer: Tokenizer,
+    gallery: Gallery,
+    dev: Sequence[Pair],
+) -> Callable[[nn.Module], Validation]:
+    """The dev score: what the model writes freely, and its loss on the true captions."""
+    encoded, _ = _encoded(data, tokenizer, gallery, dev)
+    settings = BatchSettings(tokens=None, sentences=256)
+    batches = PairBatches(encoded, settings, experiment.training.seed)
+    references: defaultdict[str, list[str]] = defaultdict(list)
+    for pair in dev:
+        references[pair.source].append(tokenizer.normalise(pair.target))
+    names = list(references)[:MOST_VALIDATED]
+    greedy: SearchConfig = replace(experiment.search, beam=1)
+    measure = METRICS[_metric(experiment.training)]
+
+    def validate(model: nn.Module) -> Validation:
+        captioner = Captioner(experiment, tokenizer, cast(Seq2Seq, model))
+        found = captioner.caption(names, search=greedy, attention=False)
+        outputs = [each.text for each in found]
+        score = measure(outputs, [references[name] for name in names])
+        loss = mean_loss(NextToken(), model, (each.batch for each in batches.in_order()))
+        examples = tuple(
+            Example(name, references[name][0], output)
+            for name, output in zip(names[:NUM_EXAMPLES], outputs, strict=False)
+        )
+        return Validation(score.value, score.name, loss, examples)
+
+    return validate
+
+
+def _metric(config: TrainingConfig) -> str:
+    """CIDEr-D unless another is asked for; UserError for one that scores no captions."""
+    metric = config.metric or "cider"
+    if metric not in METRICS:
+        raise UserError(
+            f"training.metric is {metric}, which scores no captions: expected {', '.join(METRICS)}"
+        )
+    return metric

@@ -1,0 +1,87 @@
+"""Searching for texts with any model that writes: what a task does with sources and texts is its
+own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal
+
+import torch
+
+from regard.config import SearchConfig
+from regard.models.ensemble import Ensemble
+from regard.models.seq2seq import Seq2Seq
+from regard.pipeline.tracing import by_sentence
+from regard.products import freeze
+from regard.search import (
+    Average,
+    BeamSettings,
+    GoogleLength,
+    Hypothesis,
+    HypothesisAttention,
+    Lattice,
+    Limits,
+)
+from regard.search import beam as beam_search
+from regard.search import greedy as greedy_search
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a search found for one source, best first, and what its encoder looked at."""
+
+    hypotheses: list[Hypothesis]
+    encoder: tuple[HypothesisAttention, ...]
+    lattice: Callable[[], Lattice] | None = None
+
+
+class Searcher:
+    """Writes with a model, which is frozen once for each precision: its weights are not to change
+    from the first search on."""
+
+    def __init__(self, model: Seq2Seq | Ensemble) -> None:
+        self.model = model
+        self._writers: dict[tuple[str, torch.device], Seq2Seq | Ensemble] = {}
+
+    @torch.inference_mode()
+    def search(
+        self,
+        source: Any,
+        limits: Limits,
+        search: SearchConfig,
+        num_best: int = 1,
+        *,
+        attention: bool = True,
+    ) -> list[Found]:
+        """For each source of a batch the best texts that were found. `source` is whatever the
+        model's encoder reads, with `to`."""
+        writer = self._writer(search.precision)
+        source = source.to(next(writer.parameters()).device)
+        (memories, blocks), decoder = writer.read(source, need_weights=attention), writer.decoder
+        encoder = by_sentence(blocks, memories[0].mask.size(0))
+        penalty = (
+            Average() if search.length_penalty == "average" else GoogleLength(search.length_penalty)
+        )
+        if search.beam == 1:
+            best = greedy_search(decoder, memories, limits, penalty, need_weights=attention)
+            return [Found([each], seen) for each, seen in zip(best, encoder, strict=True)]
+        settings = BeamSettings(
+            search.beam, num_best, penalty, search.coverage_penalty, search.early_stopping
+        )
+        result = beam_search(decoder, memories, limits, settings, need_weights=attention)
+        return [
+            Found(found, encoder[number], partial(result.lattice, number))
+            for number, found in enumerate(result)
+        ]
+
+    def _writer(self, precision: Literal["float32", "bfloat16"]) -> Seq2Seq | Ensemble:
+        """The model as it searches: frozen once for each precision, on a GPU only where that
+        changes the type."""
+        device = next(self.model.parameters()).device
+        if device.type != "cpu" and precision == "float32":
+            return self.model
+        if (precision, device) not in self._writers:
+            self._writers[precision, device] = freeze(self.model, getattr(torch, precision))
+        return self._writers[precision, device]

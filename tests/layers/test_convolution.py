@@ -1,0 +1,60 @@
+"""Convolution worked by hand, and the shapes of a stack."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from regard.layers.convolution import ConvolutionBlock, ConvolutionStack
+
+PICTURE = [
+    [1, 2, 0, 1, 3, 1],
+    [0, 1, 2, 3, 1, 0],
+    [1, 3, 1, 0, 2, 2],
+    [2, 0, 1, 2, 1, 1],
+    [0, 1, 3, 1, 0, 2],
+    [1, 2, 1, 0, 1, 3],
+]
+FILTER = [[1, 0, -1], [2, 0, -2], [1, 0, -1]]
+
+
+def slid(picture, filter_, padding, stride):
+    """Every window's sum of products, in plain loops."""
+    size = len(picture)
+    reach = range(len(filter_))
+
+    def at(row, column):
+        inside = 0 <= row < size and 0 <= column < size
+        return picture[row][column] if inside else 0
+
+    starts = range(-padding, size + padding - len(filter_) + 1, stride)
+    return [
+        [
+            sum(filter_[i][j] * at(top + i, left + j) for i in reach for j in reach)
+            for left in starts
+        ]
+        for top in starts
+    ]
+
+
+def test_a_filter_of_three_by_three_slides_over_six_by_six():
+    by_hand = slid(PICTURE, FILTER, padding=0, stride=1)
+    assert by_hand[0][0] == 1 + 0 + 1 - 0 - 2 * 2 - 1
+    assert by_hand[1][2] == 2 + 2 * 1 + 1 - 1 - 2 * 2 - 1
+    block = ConvolutionBlock(3, 1)
+    first = block.layers[0]
+    with torch.no_grad():
+        first.weight.copy_(torch.tensor(FILTER).float().expand(1, 3, 3, 3) / 3)
+        found = first(torch.tensor(PICTURE).float().expand(1, 3, 6, 6))
+    expected = slid(PICTURE, FILTER, padding=1, stride=2)
+    torch.testing.assert_close(found[0, 0], torch.tensor(expected).float())
+    plain = nn.functional.conv2d(
+        torch.tensor(PICTURE).float()[None, None], torch.tensor(FILTER).float()[None, None]
+    )
+    assert plain[0, 0].tolist() == by_hand
+
+
+def test_every_block_halves_the_picture():
+    stack = ConvolutionStack([4, 6, 8]).eval()
+    assert stack.size == 8
+    assert stack(torch.rand(2, 3, 64, 48)).shape == (2, 8, 8, 6)

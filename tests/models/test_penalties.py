@@ -1,0 +1,73 @@
+"""Terms for how a decoder looked, counted in plain loops."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from regard.data.batch import pair_batch
+from regard.models.contracts import AttentionBlock, DecoderOutput
+from regard.models.penalties import DoublyStochastic, HardReward
+
+BATCH = pair_batch([[4, 5, 6], [7, 8]], [[5, 6, 7, 2], [9, 2]])
+PROJECTION = nn.Linear(3, 11)
+
+
+def output(drawn=None, seed=0):
+    torch.manual_seed(seed)
+    weights = torch.rand(2, 1, 1, 4, 3) * BATCH.source.mask[:, None, None, None]
+    weights = weights / weights.sum(dim=-1, keepdim=True)
+    places = None if drawn is None else torch.tensor(drawn)[:, None, None]
+    block = AttentionBlock("cross", weights.requires_grad_(), None, places)
+    return DecoderOutput(torch.randn(2, 4, 3), (block,))
+
+
+def test_every_place_is_to_be_looked_at_once():
+    given = output()
+    weights, total = given.attention[0].weights[:, 0, 0], 0.0
+    for row, (target, source) in enumerate([(4, 3), (2, 2)]):
+        for place in range(source):
+            taken = sum(float(weights[row, step, place].detach()) for step in range(target))
+            total += (1 - taken) ** 2
+    found = DoublyStochastic(0.5)(given, BATCH, PROJECTION)
+    assert found.name == "doubly stochastic"
+    assert float(found.value) == pytest.approx(0.5 * total / 2)
+
+
+DRAWN = [[0, 2, 1, 0], [-1, -1, -1, -1]]
+
+
+def test_draws_before_likely_targets_are_rewarded():
+    given, penalty = output(DRAWN), HardReward(0.7, 0.1).train()
+    penalty.baseline.fill_(-3.0)
+    weights = given.attention[0].weights[:, 0, 0]
+    total, rewards = 0.0, []
+    for row, length in enumerate((4, 2)):
+        logits = PROJECTION(given.features[row, :length]).log_softmax(dim=-1)
+        reward = sum(float(logits[n, BATCH.outputs[row, n]].detach()) for n in range(length))
+        rewards.append(reward)
+        for step in range(length):
+            line = [float(each) for each in weights[row, step] if each > 0]
+            total += 0.1 * sum(each * math.log(each) for each in line)
+            if DRAWN[row][step] >= 0:
+                chosen = math.log(float(weights[row, step, DRAWN[row][step]]))
+                total += -0.7 * (reward + 3.0) * chosen
+    found = penalty(given, BATCH, PROJECTION)
+    assert float(found.value) == pytest.approx(total / 2, rel=1e-5)
+    assert float(penalty.baseline) == pytest.approx(-3 * 0.9 + 0.1 * sum(rewards) / 2)
+
+
+def test_where_nobody_learns_the_baseline_stays():
+    penalty = HardReward(1.0, 0.0).eval()
+    penalty(output(DRAWN), BATCH, PROJECTION)
+    assert float(penalty.baseline) == 0
+
+
+def test_what_was_not_looked_at_is_said():
+    with pytest.raises(ValueError, match="nothing was drawn"):
+        HardReward(1.0, 0.0)(output(), BATCH, PROJECTION)
+    with pytest.raises(ValueError, match="there is none"):
+        DoublyStochastic(1.0)(DecoderOutput(torch.randn(2, 4, 3)), BATCH, PROJECTION)

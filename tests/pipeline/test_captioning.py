@@ -1,0 +1,142 @@
+"""Captions of drawn scenes and of pictures in files."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import regard
+from regard import recipes
+from regard.config import CaptionDataConfig, CaptionerConfig, Experiment, TrainingConfig
+from regard.data.generated.scenes import captions, draw, scenes
+from regard.errors import UserError
+from regard.pipeline.captioner import Captioner
+from regard.pipeline.evaluation import evaluate_captions
+from regard.pipeline.pictures import PictureSources
+from regard.pipeline.training import train
+
+
+def small(data, **model):
+    return Experiment(
+        name="shapes",
+        data=replace(data, picture_size=32, batch_sentences=16),
+        model=CaptionerConfig(channels=(4, 8, 8), size=12, embedding=8, heads=2, **model),
+        training=TrainingConfig(epochs=1, learning_rate=0.01, device="cpu"),
+    )
+
+
+DRAWN = CaptionDataConfig(generated="shapes", generated_size=24, dev_size=10, test_size=10)
+SCENE = "large red circle top left; small blue square centre"
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        dict(),
+        dict(gate=False, doubly_stochastic=0.0),
+        dict(looks="hard"),
+        dict(decoder="transformer", layers=1),
+    ],
+)
+def test_every_captioner_trains_writes_and_looks(tmp_path, model):
+    train(small(DRAWN, **model), tmp_path / "run")
+    captioner = regard.load(tmp_path / "run")
+    assert isinstance(captioner, Captioner)
+    found = captioner.caption(SCENE, num_best=2)
+    assert len(found.alternatives) == 1
+    (block,) = [each for each in found.maps if each.kind in ("image", "cross")]
+    assert block.weights.shape[2:] == (len(found.trace.target.pieces), 16)
+    np.testing.assert_allclose(block.weights.sum(axis=-1), 1, atol=1e-4)
+    assert found.trace.source.text == SCENE
+    alone, again = captioner.caption([SCENE, "small white triangle bottom"], attention=False)
+    assert alone.text == found.text
+    assert alone.trace is again.trace is None
+
+
+def test_resumed_is_the_same_run_with_its_baseline(tmp_path):
+    experiment = small(DRAWN, looks="hard")
+    twice = replace(experiment, training=replace(experiment.training, epochs=2))
+    train(twice, tmp_path / "whole")
+    train(experiment, tmp_path / "parts")
+    train(twice, tmp_path / "parts", resume=True)
+    whole, parts = (
+        (tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "parts")
+    )
+    assert whole == parts
+    model = regard.load(tmp_path / "parts").model
+    assert float(model.penalties[0].baseline) < 0
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Pictures with a .csv, one of which is broken and one missing."""
+    rows = ["file,caption"]
+    for number, scene in enumerate(scenes(20, seed=5)):
+        draw(scene, 40).convert("L" if number % 2 else "RGBA").save(tmp_path / f"{number}.png")
+        rows += [f'{number}.png,"{caption}"' for caption in captions(scene)[:2]]
+    (tmp_path / "broken.png").write_text("no picture")
+    rows += ["broken.png,a broken thing", "gone.png,a lost thing"]
+    (tmp_path / "captions.csv").write_text("\n".join(rows) + "\n")
+    return tmp_path
+
+
+def test_pictures_of_files_are_read_and_broken_ones_named(folder, capsys):
+    data = CaptionDataConfig(path=folder / "captions.csv", dev_size=4, test_size=4)
+    told = []
+    train(small(data), folder / "run", begin=lambda plan: told.extend(plan.left_out))
+    (line,) = told
+    assert line.startswith("left out ")
+    assert "cannot read the picture" in line
+    captioner = regard.load(folder / "run")
+    assert captioner.caption(folder / "3.png").text
+    with pytest.raises(UserError, match=r"cannot read the picture .*broken.png"):
+        captioner.caption(folder / "broken.png")
+    with pytest.raises(UserError, match="cannot read the picture"):
+        captioner.caption(SCENE)  # this run was not trained on scenes
+
+
+def test_evaluation_takes_every_caption_of_a_picture_as_a_reference(tmp_path):
+    train(small(DRAWN), tmp_path / "run")
+    captioner = regard.load(tmp_path / "run")
+    from regard.data.text import read_pairs
+
+    pairs = read_pairs(tmp_path / "run" / "test.tsv").pairs
+    found = evaluate_captions(captioner, pairs, captioner.experiment.search)
+    assert (len(pairs), len(found.outputs)) == (10, 2)
+    assert all(len(each.references) == 5 for each in found.outputs)
+    names = [score.name for score in found.scores]
+    assert names[:4] == ["BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4"]
+    assert names[-1] == "true"
+
+
+def test_a_gallery_has_every_picture_once(tmp_path):
+    Image.new("RGB", (9, 9)).save(tmp_path / "a.png")
+    name = str(tmp_path / "a.png")
+    gallery, left_out = PictureSources(8).gallery([name, name, "gone"])
+    assert gallery.names == (name,)
+    assert gallery.values.shape == (1, 3, 8, 8)
+    assert left_out[0].startswith("left out 1 picture: cannot read the picture gone")
+    with pytest.raises(UserError, match="none of 1 pictures can be read"):
+        PictureSources(8).gallery(["gone"])
+
+
+def test_what_does_not_fit_is_said(tmp_path):
+    with pytest.raises(UserError, match=r"picture_size is 33, but 3 blocks .* multiple of 8"):
+        replace(small(DRAWN), data=replace(DRAWN, picture_size=33))
+    with pytest.raises(UserError, match=r"model\.looks hard draws one cell for a recurrent"):
+        CaptionerConfig(looks="hard", decoder="transformer")
+    experiment = small(DRAWN)
+    wrong = replace(experiment, training=replace(experiment.training, metric="accuracy"))
+    with pytest.raises(UserError, match=r"training\.metric is accuracy, which scores no captions"):
+        train(wrong, tmp_path / "run")
+
+
+def test_the_recipe_is_the_papers():
+    experiment = recipes.load(recipes.find("shapes-caption"))
+    assert experiment.model.gate
+    assert experiment.model.looks == "soft"
+    assert experiment.model.attention.score == "additive"
+    assert experiment.model.doubly_stochastic > 0
