@@ -245,8 +245,16 @@ class TransformerState:
 class TransformerDecoder(nn.Module):
     """A stack of layers that looks at one memory, and the logits of what is next."""
 
-    def __init__(self, embedder: Embedder, layers: Sequence[DecoderLayer], norm: nn.Module) -> None:
+    def __init__(
+        self,
+        embedder: Embedder,
+        layers: Sequence[DecoderLayer],
+        norm: nn.Module,
+        kind: AttentionKind = "cross",
+    ) -> None:
+        """`kind` is what looking at the memory is called: `image` for cells of a picture."""
         super().__init__()
+        self.kind = kind
         self.embedder = embedder
         self.layers = cast(Sequence[DecoderLayer], nn.ModuleList(layers))
         self.norm = norm
@@ -269,7 +277,7 @@ class TransformerDecoder(nn.Module):
         state, at = self.start(memories), range(inputs.size(1))
         sight = Sight(CAUSAL, state.mask, self.embedder.turn(at), need_weights)
         features, outputs = self._read(self.embedder(inputs, at), state, sight)
-        return DecoderOutput(features, _attention(outputs))
+        return DecoderOutput(features, _attention(self.kind, outputs))
 
     def project(
         self, features: Float[Tensor, "*batch feature"]
@@ -300,7 +308,8 @@ class TransformerDecoder(nn.Module):
         at, state = range(position, position + 1), state.with_new_slots()
         sight = Sight(state.own(), state.mask, self.embedder.turn(at), need_weights)
         features, outputs = self._read(self.embedder(tokens, at), state, sight)
-        attention = _attention(outputs, None if sight.own is None else state.slots)
+        slots = None if sight.own is None else state.slots
+        attention = _attention(self.kind, outputs, slots)
         written = tuple(output.written for output in outputs)
         return DecoderOutput(features, attention), replace(state, written=written)
 
@@ -318,10 +327,12 @@ class TransformerDecoder(nn.Module):
 
 
 def _attention(
-    outputs: list[LayerOutput], slots: Int[Tensor, "batch hypothesis position"] | None = None
+    kind: AttentionKind,
+    outputs: list[LayerOutput],
+    slots: Int[Tensor, "batch hypothesis position"] | None = None,
 ) -> tuple[AttentionBlock, ...]:
     """What a decoder looked at, where that was asked for; at its own slots as at positions."""
-    cross = _blocks("cross", [output.cross for output in outputs])
+    cross = _blocks(kind, [output.cross for output in outputs])
     own = _blocks("decoder", [output.own for output in outputs])
     if slots is None or not own:
         return cross + own

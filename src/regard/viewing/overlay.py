@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Float, UInt8
 
-from regard.trace import MapKind, Trace
+from regard.trace import Trace
 from regard.viewing.fonts import Fonts, MachineFonts, MissingFontWarning, advice, choose
 from regard.viewing.labels import short
 from regard.viewing.picture import (
@@ -111,9 +111,7 @@ def draw(
 
 def grids(trace: Trace) -> Float[np.ndarray, "target row column"]:
     """What each piece looked at, the mean over layers, heads and models, as squares of cells."""
-    kinds = {each.kind for each in trace.attention}
-    kind: MapKind = "image" if "image" in kinds else "cross"
-    maps = [each.weights.mean(axis=(0, 1)) for each in trace.maps(kind)]
+    maps = [each.weights.mean(axis=(0, 1)) for each in trace.maps("image")]
     weights = np.mean(maps, axis=0)
     side = math.isqrt(weights.shape[1])
     if side * side != weights.shape[1]:
