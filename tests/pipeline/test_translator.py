@@ -283,7 +283,7 @@ def test_beams_that_do_not_stop_early_are_asked_for_by_name(run, monkeypatch):
         seen.append(settings.early_stopping)
         return beam(decoder, memories, limits, settings, **how)
 
-    monkeypatch.setattr("regard.pipeline.translator.beam_search", watched)
+    monkeypatch.setattr("regard.pipeline.searching.beam_search", watched)
     for early in (True, False):
         search = SearchConfig(beam=2, early_stopping=early)
         Translator.load(run).translate("a b", search=search, attention=False)
