@@ -22,7 +22,7 @@ from torch import nn
 from regard import recipes
 from regard.attention.attend import Attention
 from regard.attention.fused_additive import backends, tiled
-from regard.build import build_translation
+from regard.building import build_translation
 from regard.pipeline import training
 
 WAYS = ("plain", "tiled", "kernel")

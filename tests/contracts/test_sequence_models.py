@@ -8,7 +8,7 @@ import torch
 
 from regard import kernels
 from regard.attention import Predictive
-from regard.build import build_translation
+from regard.building import build_translation
 from regard.config import AttentionConfig, RecurrentConfig, TransformerConfig
 from regard.data.batch import PAD, START, Tokens, pad
 from regard.products import freeze

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from regard.build import build_translation
+from regard.building import build_translation
 from regard.config import AttentionConfig, RecurrentConfig, TransformerConfig
 from regard.data.batch import pair_batch
 from regard.data.special import SPECIAL

@@ -7,7 +7,7 @@ import torch
 from torch.autograd import gradcheck
 from torch.library import opcheck
 
-from regard.build import build_recurrent
+from regard.building import build_recurrent
 from regard.config import AttentionConfig, RecurrentConfig
 from regard.data.batch import START, pad
 from regard.models import attending_loop

@@ -6,7 +6,7 @@ import math
 import pytest
 import torch
 
-from regard.build import build_translation
+from regard.building import build_translation
 from regard.config import AttentionConfig, RecurrentConfig
 from regard.data.batch import pad
 from regard.models.bridge import CopyBridge, LinearBridge, ZeroBridge

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from regard.build import build_translation
+from regard.building import build_translation
 from regard.config import AttentionConfig, RecurrentConfig, TransformerConfig
 from regard.data.batch import START, pad
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from regard.build import build_translation
+from regard.building import build_translation
 from regard.config import AttentionConfig, RecurrentConfig, TransformerConfig
 from regard.data.batch import pad
 from regard.models.contracts import Decoder, State

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from regard.build import build_recurrent
+from regard.building import build_recurrent
 from regard.config import AttentionConfig, RecurrentConfig
 from regard.data.batch import START, pad
 from regard.errors import UserError

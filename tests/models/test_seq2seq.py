@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional as F
 
-from regard.build import build_recurrent
+from regard.building import build_recurrent
 from regard.config import AttentionConfig, RecurrentConfig
 from regard.data.batch import pair_batch
 

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from regard.attention import CAUSAL, GrowingHeads
-from regard.build import build_translation
+from regard.building import build_translation
 from regard.config import AttentionConfig, TransformerConfig
 from regard.data.batch import START, pad, pair_batch
 from regard.errors import UserError

@@ -7,7 +7,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from regard import recipes
-from regard.build import build_translation
+from regard.building import build_translation
 from regard.config import DataConfig, Experiment, RecurrentConfig, TrainingConfig, TransformerConfig
 from regard.data.batch import pair_batch
 from regard.pipeline.cost import ASSUMED, cost_of

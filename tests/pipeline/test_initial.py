@@ -9,7 +9,7 @@ import torch
 from safetensors.numpy import load_file
 
 from regard import recipes
-from regard.build import build_translation
+from regard.building import build_translation
 from regard.config import AttentionConfig, RecurrentConfig, TransformerConfig
 from regard.data.batch import pair_batch
 from regard.data.tokenizer import Tokenizer, TokenizerSettings

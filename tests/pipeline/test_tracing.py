@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import torch
 
-from regard.build import build_recurrent
+from regard.building import build_recurrent
 from regard.data.tokenizer import Tokenizer, TokenizerSettings
 from regard.models.contracts import AttentionBlock
 from regard.pipeline.prepare import Tokenizers

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import regard
-from regard.build import build_classifier
+from regard.building import build_classifier
 from regard.config import AnswerDataConfig, ClassifierConfig
 from regard.data.text import Pair
 from regard.errors import UserError

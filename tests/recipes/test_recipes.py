@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard import recipes
-from regard.build import (
+from regard.building import (
     PictureShape,
     build_captioner,
     build_classifier,

@@ -9,7 +9,7 @@ from typing import overload
 
 import torch
 
-from regard.build import PictureShape, build_captioner
+from regard.building import PictureShape, build_captioner
 from regard.config import CaptionDataConfig, CaptionerConfig, Experiment, SearchConfig
 from regard.data.batch import END, PAD, START
 from regard.data.tokenizer import Tokenizer

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from regard.build import PictureShape, build_captioner
+from regard.building import PictureShape, build_captioner
 from regard.config import (
     CaptionDataConfig,
     CaptionerConfig,

@@ -8,7 +8,7 @@ from typing import cast
 import torch
 from torch import nn
 
-from regard.build import build_classifier
+from regard.building import build_classifier
 from regard.config import AnswerDataConfig, ClassifierConfig, Experiment, TrainingConfig
 from regard.data.answered import EncodedAnswers
 from regard.data.answers import Labels

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from regard import trace
-from regard.build import build_classifier
+from regard.building import build_classifier
 from regard.config import AnswerDataConfig, ClassifierConfig, Experiment
 from regard.data.answered import EncodedSource, pad_sources
 from regard.data.answers import Labels

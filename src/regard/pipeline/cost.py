@@ -20,7 +20,7 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from regard.build import (
+from regard.building import (
     PictureShape,
     build_captioner,
     build_classifier,

@@ -16,7 +16,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from regard.build import build_translation
+from regard.building import build_translation
 from regard.config import WriterConfig
 from regard.data.special import SPECIAL
 from regard.data.tokenizer import Tokenizer

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from regard.build import build_translation
+from regard.building import build_translation
 from regard.config import DataConfig, Experiment, WriterConfig
 from regard.data.tokenizer import Tokenizer
 from regard.errors import UserError

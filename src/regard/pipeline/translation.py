@@ -9,7 +9,7 @@ from typing import cast
 import torch
 from torch import nn
 
-from regard.build import build_translation
+from regard.building import build_translation
 from regard.config import DataConfig, Experiment, RecurrentConfig, TrainingConfig, WriterConfig
 from regard.data.batching import BatchSettings, PairBatches
 from regard.data.encoded import EncodedPairs

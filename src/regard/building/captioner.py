@@ -1,0 +1,98 @@
+"""Models that write what a picture shows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import nn
+
+from regard.attention import Attends, HardAttention
+from regard.building.attention import build_attention
+from regard.building.transformer import build_decoder
+from regard.config import CaptionerConfig, TransformerConfig
+from regard.data.batch import PAD
+from regard.errors import UserError
+from regard.layers.convolution import ConvolutionStack
+from regard.layers.recurrent import RecurrentStack
+from regard.models import image
+from regard.models.bridge import LinearBridge
+from regard.models.look import GatedLook, Look, MemoryLook
+from regard.models.memory import top_layer
+from regard.models.output import DeepOutput
+from regard.models.penalties import DoublyStochastic, HardReward, LookPenalty
+from regard.models.queries import StateQuery
+from regard.models.recurrent import BahdanauDecoder
+from regard.models.recurrent_parts import DecoderParts
+from regard.models.seq2seq import Seq2Seq
+
+
+@dataclass(frozen=True)
+class PictureShape:
+    """What pictures come as: dots a side, or the cells that a backbone made of them."""
+
+    side: int
+    num_cells: int = 0
+    cell_size: int = 0
+
+
+def build_captioner(config: CaptionerConfig, shape: PictureShape, num_target: int) -> Seq2Seq:
+    """A model that looks at pictures of this shape and writes words of a vocabulary of this size.
+    UserError where parts do not fit."""
+    size = config.size if config.decoder == "transformer" else config.channels[-1]
+    if shape.num_cells:
+        size = config.size
+        encoder: nn.Module = image.CellEncoder(
+            shape.cell_size, size, shape.num_cells, dropout=config.dropout
+        )
+    else:
+        stack = ConvolutionStack([*config.channels[:-1], size])
+        side = shape.side // 2 ** len(config.channels)
+        encoder = image.ConvolutionEncoder(stack, side * side, dropout=config.dropout)
+    if config.decoder == "transformer":
+        embedding = nn.Embedding(num_target, size, padding_idx=PAD)
+        decoder = build_decoder(_as_transformer(config), embedding, "image")
+        return Seq2Seq(encoder, decoder, top_layer)
+    return Seq2Seq(encoder, _build_decoder(config, size, num_target), top_layer, _penalties(config))
+
+
+def _build_decoder(config: CaptionerConfig, cell_size: int, num_target: int) -> BahdanauDecoder:
+    """Show, attend and tell's: the state asks before every word."""
+    look: Look = MemoryLook(StateQuery(config.size), _build_attends(config, cell_size), "image")
+    if config.gate:
+        look = GatedLook(look, config.size)
+    parts = DecoderParts(
+        nn.Embedding(num_target, config.embedding, padding_idx=PAD),
+        RecurrentStack("lstm", config.embedding + cell_size, config.size),
+        LinearBridge(cell_size, 1, config.size, with_cell=True),
+        DeepOutput(config.size, cell_size, config.embedding, config.size),
+        dropout=config.dropout,
+    )
+    return BahdanauDecoder(parts, look)
+
+
+def _build_attends(config: CaptionerConfig, cell_size: int) -> Attends:
+    soft = build_attention(config.attention, config.size, cell_size)
+    if config.looks == "soft":
+        return soft
+    if config.attention.normaliser != "softmax":
+        raise UserError(
+            "model.looks hard draws by softmax, but model.attention.normaliser is "
+            f"{config.attention.normaliser}: change either"
+        )
+    return HardAttention(soft.score)
+
+
+def _penalties(config: CaptionerConfig) -> list[LookPenalty]:
+    if config.looks == "hard":
+        return [HardReward(config.reward, config.entropy)]
+    return [DoublyStochastic(config.doubly_stochastic)] if config.doubly_stochastic else []
+
+
+def _as_transformer(config: CaptionerConfig) -> TransformerConfig:
+    return TransformerConfig(
+        size=config.size,
+        layers=config.layers,
+        heads=config.heads,
+        feed_forward=config.feed_forward,
+        dropout=config.dropout,
+    )
