@@ -91,7 +91,7 @@ def make_run(task: Task) -> Path:
     """A run folder with the weights that training starts from."""
     import torch
 
-    from regard import build, recipes
+    from regard import building, recipes
     from regard.data.tokenizer import Tokenizer
     from regard.pipeline.folder import RunFolder
     from regard.pipeline.prepare import Tokenizers
@@ -104,7 +104,7 @@ def make_run(task: Task) -> Path:
     tokenizer = Tokenizer.load(task.corpus / "tokenizer.json")
     Tokenizers(tokenizer, tokenizer).save(folder)
     torch.manual_seed(experiment.training.seed)
-    model = build.build_translation(experiment.model, len(tokenizer), len(tokenizer))
+    model = building.build_translation(experiment.model, len(tokenizer), len(tokenizer))
     save_weights(model, folder.model)
     folder.write(folder.config, recipes.dump(experiment))
     return run
