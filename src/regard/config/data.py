@@ -177,9 +177,6 @@ class CaptionDataConfig:
     """Held-out captions kept for `regard evaluate`; without it as many as for the dev score."""
     picture_size: int = 64
     """Pictures are stretched to squares of so many dots a side."""
-    backbone: str | None = None
-    """Make cells of pictures beforehand by this pretrained model, a folder or a name on the
-    Hugging Face hub (needs the extra `vision`); they are kept and made once."""
     tokenizer: Literal["words", "spaces", "characters", "bpe", "unigram", "spacy"] = "words"
     """How captions are cut."""
     language: str = "en"

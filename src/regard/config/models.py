@@ -262,8 +262,7 @@ class CaptionerConfig:
     family: Literal["captioner"] = "captioner"
     """Which models the fields below are of."""
     channels: tuple[int, ...] = (32, 64, 128)
-    """Of each convolutional block; every block halves the picture's sides. Unused with a
-    backbone."""
+    """Of each convolutional block; every block halves the picture's sides."""
     decoder: Literal["recurrent", "transformer"] = "recurrent"
     """Who writes: an LSTM that asks before each word, or a Transformer's decoder."""
     size: int = 256
