@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from regard import recipes
 from regard.building import (
-    PictureShape,
     build_captioner,
     build_classifier,
     build_translation,
@@ -38,7 +37,7 @@ def test_every_recipe_is_a_model_and_says_what_it_is(name):
             sizes = {"text": (13, 0), "items": (13, 1), "series": (0, 2)}[data.source]
             model = build_classifier(config, *sizes, num_outputs=1)
         elif isinstance(config, CaptionerConfig):
-            model = build_captioner(config, PictureShape(data.picture_size), 13)
+            model = build_captioner(config, data.picture_size, 13)
         else:
             model = build_translation(config, 13, 13)
     assert sum(weight.numel() for weight in model.parameters()) > 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from regard.building.attention import build_attention
-from regard.building.captioner import PictureShape, build_captioner
+from regard.building.captioner import build_captioner
 from regard.building.classifier import build_classifier
 from regard.building.recurrent import build_recurrent
 from regard.building.transformer import build_transformer
@@ -11,7 +11,6 @@ from regard.config import RecurrentConfig, TransformerConfig, WriterConfig
 from regard.models.seq2seq import Seq2Seq
 
 __all__ = [
-    "PictureShape",
     "build_attention",
     "build_captioner",
     "build_classifier",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from torch import nn
 
 from regard.attention import Attends, HardAttention
@@ -14,8 +12,8 @@ from regard.data.batch import PAD
 from regard.errors import UserError
 from regard.layers.convolution import ConvolutionStack
 from regard.layers.recurrent import RecurrentStack
-from regard.models import image
 from regard.models.bridge import LinearBridge
+from regard.models.image import ConvolutionEncoder
 from regard.models.look import GatedLook, Look, MemoryLook
 from regard.models.memory import top_layer
 from regard.models.output import DeepOutput
@@ -26,28 +24,13 @@ from regard.models.recurrent_parts import DecoderParts
 from regard.models.seq2seq import Seq2Seq
 
 
-@dataclass(frozen=True)
-class PictureShape:
-    """What pictures come as: dots a side, or the cells that a backbone made of them."""
-
-    side: int
-    num_cells: int = 0
-    cell_size: int = 0
-
-
-def build_captioner(config: CaptionerConfig, shape: PictureShape, num_target: int) -> Seq2Seq:
-    """A model that looks at pictures of this shape and writes words of a vocabulary of this size.
-    UserError where parts do not fit."""
+def build_captioner(config: CaptionerConfig, picture_size: int, num_target: int) -> Seq2Seq:
+    """A model that looks at square pictures of so many dots a side and writes words of a vocabulary
+    of this size. UserError where parts do not fit."""
     size = config.size if config.decoder == "transformer" else config.channels[-1]
-    if shape.num_cells:
-        size = config.size
-        encoder: nn.Module = image.CellEncoder(
-            shape.cell_size, size, shape.num_cells, dropout=config.dropout
-        )
-    else:
-        stack = ConvolutionStack([*config.channels[:-1], size])
-        side = shape.side // 2 ** len(config.channels)
-        encoder = image.ConvolutionEncoder(stack, side * side, dropout=config.dropout)
+    stack = ConvolutionStack([*config.channels[:-1], size])
+    side = picture_size // 2 ** len(config.channels)
+    encoder = ConvolutionEncoder(stack, side * side, dropout=config.dropout)
     if config.decoder == "transformer":
         embedding = nn.Embedding(num_target, size, padding_idx=PAD)
         decoder = build_decoder(_as_transformer(config), embedding, "image")

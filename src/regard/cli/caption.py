@@ -9,11 +9,11 @@ from typing import Annotated
 
 import tyro
 
+from regard.cli.lines import opened
 from regard.cli.output import warn
 from regard.cli.searching import SearchFields, parse
 from regard.config import SearchConfig
 from regard.errors import UserError
-from regard.files import whole
 
 
 @dataclass(frozen=True)
@@ -45,13 +45,7 @@ def run(arguments: list[str]) -> int:
     captioner = Captioner.load(options.run)
     broken = 0
     with ExitStack() as files:
-        written = traces = None
-        if options.output is not None:
-            unfinished = files.enter_context(whole(options.output))
-            written = files.enter_context(unfinished.open("w", encoding="utf8"))
-        if options.trace is not None:
-            unfinished = files.enter_context(whole(options.trace))
-            traces = files.enter_context(unfinished.open("w", encoding="utf8"))
+        written, traces = opened(files, options.output), opened(files, options.trace)
         for picture in options.pictures:
             try:
                 found = captioner.caption(

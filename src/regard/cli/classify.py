@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
 from regard.cli import show
-from regard.cli.output import warn
-from regard.files import whole
+from regard.cli.lines import chunks, opened, warn_of_broken
 
 if TYPE_CHECKING:
     from regard.pipeline.classifier import Answer
@@ -44,7 +41,7 @@ class Options:
 def run(arguments: list[str]) -> None:
     """Answer lines in their order."""
     options = tyro.cli(Options, args=arguments, prog="regard classify")
-    from regard.data.lines import Problem, numbers_of, read_lines
+    from regard.data.lines import Problem, read_lines
     from regard.pipeline.classifier import Classifier
 
     classifier = Classifier.load(options.run)
@@ -52,15 +49,9 @@ def run(arguments: list[str]) -> None:
     lines = read_lines(options.file, broken.append)
     typed = options.file == "-" and sys.stdin.isatty()
     with ExitStack() as files:
-        written = sys.stdout
-        if options.output is not None:
-            unfinished = files.enter_context(whole(options.output))
-            written = files.enter_context(unfinished.open("w", encoding="utf8"))
-        traces = None
-        if options.trace is not None:
-            unfinished = files.enter_context(whole(options.trace))
-            traces = files.enter_context(unfinished.open("w", encoding="utf8"))
-        for chunk in _chunks(lines, 1 if typed else LINES_AT_A_TIME):
+        written = opened(files, options.output) or sys.stdout
+        traces = opened(files, options.trace)
+        for chunk in chunks(lines, 1 if typed else LINES_AT_A_TIME):
             attention = options.tint or traces is not None
             for answer in classifier.classify(chunk, attention=attention):
                 print(_line(answer, options.probabilities), file=written, flush=typed)
@@ -68,11 +59,7 @@ def run(arguments: list[str]) -> None:
                     show.tinted(answer.trace)
                 if traces:
                     print(answer.trace.to_json() if answer.trace else "{}", file=traces)
-    if broken:
-        warn(
-            f"{len(broken)} of the lines of {broken[0].path} are not UTF-8 "
-            f"({numbers_of([each.line for each in broken])}): what could not be read became \ufffd"
-        )
+    warn_of_broken(broken)
 
 
 def _line(answer: Answer, probabilities: bool) -> str:
@@ -80,9 +67,3 @@ def _line(answer: Answer, probabilities: bool) -> str:
         return answer.text
     shares = [f"{label} {share:.4f}" for label, share in answer.probabilities]
     return "\t".join([answer.text, *shares])
-
-
-def _chunks(lines: Iterable[str], size: int) -> Iterator[list[str]]:
-    rest = iter(lines)
-    while chunk := list(islice(rest, size)):
-        yield chunk

@@ -6,18 +6,17 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TextIO
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
 from regard.cli import show
+from regard.cli.lines import chunks, opened, warn_of_broken
 from regard.cli.output import warn
 from regard.cli.searching import SearchFields, parse
 from regard.config import SearchConfig
 from regard.errors import UserError
-from regard.files import whole
 
 if TYPE_CHECKING:
     from regard.pipeline.translator import Translation
@@ -53,7 +52,7 @@ def run(arguments: list[str]) -> None:
     """Translate lines in their order."""
     options = parse(Options, arguments, "regard translate")
     _check_different(options)
-    from regard.data.lines import Problem, numbers_of, read_lines
+    from regard.data.lines import Problem, read_lines
     from regard.pipeline.translator import Translator
 
     translator = Translator.load(options.run, *options.ensemble)
@@ -62,10 +61,10 @@ def run(arguments: list[str]) -> None:
     attention = bool(options.alignments or options.trace or options.verbose)
     typed = options.file == "-" and sys.stdin.isatty()
     with ExitStack() as files:
-        written = _open(files, options.output) or sys.stdout
-        alignments, traces = _open(files, options.alignments), _open(files, options.trace)
+        written = opened(files, options.output) or sys.stdout
+        alignments, traces = opened(files, options.alignments), opened(files, options.trace)
         number = 0
-        for chunk in _chunks(lines, 1 if typed else LINES_AT_A_TIME):
+        for chunk in chunks(lines, 1 if typed else LINES_AT_A_TIME):
             for translation in translator.translate(
                 chunk, search=options.search, num_best=options.nbest, attention=attention
             ):
@@ -77,11 +76,7 @@ def run(arguments: list[str]) -> None:
                 if traces:
                     print(translation.trace.to_json() if translation.trace else "{}", file=traces)
                 number += 1
-    if broken:
-        warn(
-            f"{len(broken)} of the lines of {broken[0].path} are not UTF-8 "
-            f"({numbers_of([each.line for each in broken])}): what could not be read became \ufffd"
-        )
+    warn_of_broken(broken)
 
 
 def _check_different(options: Options) -> None:
@@ -101,19 +96,6 @@ def _warning_of_tabs(lines: Iterable[str]) -> Iterator[str]:
             )
             warned = True
         yield line
-
-
-def _open(files: ExitStack, path: Path | None) -> TextIO | None:
-    if path is None:
-        return None
-    unfinished = files.enter_context(whole(path))
-    return files.enter_context(unfinished.open("w", encoding="utf8"))
-
-
-def _chunks(lines: Iterable[str], size: int) -> Iterator[list[str]]:
-    rest = iter(lines)
-    while chunk := list(islice(rest, size)):
-        yield chunk
 
 
 def _line(translation: Translation, number: int, num_best: int) -> str:

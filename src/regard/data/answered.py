@@ -54,7 +54,7 @@ class EncodedAnswers:
         """An answer takes no room in a batch."""
         return np.zeros(len(self), np.int32)
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """The same for the same examples, and for no others."""
         told = hashlib.sha256(self.answers.tobytes())

@@ -16,7 +16,6 @@ __all__ = [
     "START",
     "UNKNOWN",
     "AnswerBatch",
-    "Cells",
     "Items",
     "Numbers",
     "PairBatch",
@@ -86,16 +85,6 @@ class Pictures:
 
 
 @dataclass(frozen=True)
-class Cells:
-    """What a backbone made of pictures: a grid's cells, row after row."""
-
-    values: Float[Tensor, "batch cell feature"]
-
-    def to(self, device: torch.device | str) -> Cells:
-        return Cells(self.values.to(device))
-
-
-@dataclass(frozen=True)
 class AnswerBatch:
     """Sources with one answer each: the number of a class, or numbers to come near to."""
 
@@ -114,7 +103,7 @@ class PairBatch:
     the same words one step later. Both have the target's mask.
     """
 
-    source: Tokens | Pictures | Cells
+    source: Tokens | Pictures
     inputs: Int[Tensor, "batch target"]
     outputs: Int[Tensor, "batch target"]
     mask: Bool[Tensor, "batch target"]
@@ -144,7 +133,7 @@ def pair_batch(sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]
     return with_targets(pad(sources), targets)
 
 
-def with_targets(source: Tokens | Pictures | Cells, targets: Sequence[Sequence[int]]) -> PairBatch:
+def with_targets(source: Tokens | Pictures, targets: Sequence[Sequence[int]]) -> PairBatch:
     """A batch of sources that are padded already, with their targets."""
     outputs = pad(targets)
     inputs = torch.cat([torch.full_like(outputs.ids[:, :1], START), outputs.ids[:, :-1]], dim=1)

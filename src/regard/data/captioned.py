@@ -10,22 +10,24 @@ from functools import cached_property
 import numpy as np
 import torch
 
-from regard.data.batch import Cells, PairBatch, Pictures, with_targets
+from regard.data.batch import PairBatch, Pictures, with_targets
+from regard.shapes import UInt8
 
 
 @dataclass(frozen=True)
 class Gallery:
-    """Pictures of one size, or the cells that a backbone made of them, by the names of their
-    sources."""
+    """Pictures of one size, with the names of their sources."""
 
-    values: np.ndarray
-    """Axes picture, channel, height and width; or picture, cell and feature."""
+    values: UInt8[np.ndarray, "picture channel height width"]
     names: tuple[str, ...]
 
-    def batch(self, places: np.ndarray) -> Pictures | Cells:
+    def batch(self, places: np.ndarray) -> Pictures:
         """Those at these places."""
-        values = torch.from_numpy(np.ascontiguousarray(self.values[places]))
-        return Pictures(values) if self.values.ndim == 4 else Cells(values)
+        return Pictures(torch.from_numpy(self.values[places]))
+
+    def pictures(self, names: Sequence[str]) -> list[tuple[str, np.ndarray]]:
+        """Those of these names, with them."""
+        return [(name, self.values[self.places[name]]) for name in names]
 
     @cached_property
     def places(self) -> dict[str, int]:
@@ -60,10 +62,10 @@ class EncodedCaptions:
     def target_lengths(self) -> np.ndarray:
         return np.fromiter(map(len, self.captions), np.int32, len(self.captions))
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """The same for the same pictures and captions, and for no others."""
-        told = hashlib.sha256(np.ascontiguousarray(self.gallery.values).tobytes())
+        told = hashlib.sha256(np.ascontiguousarray(self.gallery.values).data)
         told.update(self.pictures.tobytes())
         for caption in self.captions:
             told.update(len(caption).to_bytes(4, "little"))

@@ -7,8 +7,6 @@ read is named.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 
 from regard.data.generated import scenes
@@ -50,8 +48,3 @@ def draw_scene(source: str, size: int) -> UInt8[np.ndarray, "channel height widt
         return scenes.pixels(scenes.Scene.of(source), size)
     except UserError as error:
         raise PictureError(str(error)) from error
-
-
-def is_file(source: str) -> bool:
-    """Whether a source is a file's name and not a scene."""
-    return Path(source).is_file()

@@ -1,6 +1,6 @@
 """Pictures as memories of cells, for decoders that write captions (Xu et al. 2015).
 
-    picture --convolution, or a backbone--> grid of cells --rows one after the other--> memory
+    picture --convolution--> grid of cells --rows one after the other--> memory
     summary: the mean of the cells, where a recurrent decoder starts (section 3.1.2)
 
 Every cell has a learned vector of its place added, without which it would not know whether it is
@@ -12,12 +12,10 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from regard.data.batch import Cells, Pictures
+from regard.data.batch import Pictures
 from regard.layers.convolution import ConvolutionStack
 from regard.layers.dropout import Dropout
 from regard.models.contracts import Encoded, Summary
-from regard.products import Linear
-from regard.shapes import Float, Tensor
 
 
 class ConvolutionEncoder(nn.Module):
@@ -26,7 +24,7 @@ class ConvolutionEncoder(nn.Module):
     def __init__(self, stack: ConvolutionStack, num_cells: int, *, dropout: float = 0.0) -> None:
         super().__init__()
         self.stack = stack
-        self.places = _places(num_cells, stack.size)
+        self.places = nn.Parameter(torch.empty(num_cells, stack.size).normal_(std=0.02))
         self.dropout = Dropout(dropout)
 
     def forward(self, source: Pictures, *, need_weights: bool = False) -> Encoded:
@@ -40,30 +38,6 @@ class ConvolutionEncoder(nn.Module):
                 f"pictures of {source.values.size(-1)} make {cells.size(1)} cells, but this model "
                 f"is for {self.places.size(0)}"
             )
-        return _encoded(self.dropout(cells + self.places))
-
-
-class CellEncoder(nn.Module):
-    """Cells that a backbone made beforehand, through one linear layer."""
-
-    def __init__(self, cell_size: int, size: int, num_cells: int, *, dropout: float = 0.0) -> None:
-        super().__init__()
-        self.into = Linear(cell_size, size)
-        self.places = _places(num_cells, size)
-        self.dropout = Dropout(dropout)
-
-    def forward(self, source: Cells, *, need_weights: bool = False) -> Encoded:
-        """Cells do not look at each other, so weights that are asked for are none."""
-        del need_weights
-        cells = self.into(source.values.to(self.into.weight.dtype))
-        return _encoded(self.dropout(cells + self.places))
-
-
-def _places(num_cells: int, size: int) -> nn.Parameter:
-    return nn.Parameter(torch.empty(num_cells, size).normal_(std=0.02))
-
-
-def _encoded(cells: Float[Tensor, "batch cell size"]) -> Encoded:
-    """With the mean of all cells as the summary: one layer of it."""
-    mask = torch.ones(cells.shape[:2], dtype=torch.bool, device=cells.device)
-    return Encoded((cells,), mask, Summary(cells.mean(dim=1)[:, None]))
+        cells = self.dropout(cells + self.places)
+        mask = torch.ones(cells.shape[:2], dtype=torch.bool, device=cells.device)
+        return Encoded((cells,), mask, Summary(cells.mean(dim=1)[:, None]))

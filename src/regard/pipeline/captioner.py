@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import overload
 
-import torch
+import numpy as np
 
-from regard.building import PictureShape, build_captioner
+from regard.building import build_captioner
 from regard.config import CaptionDataConfig, CaptionerConfig, Experiment, SearchConfig
 from regard.data.batch import END, PAD, START
 from regard.data.tokenizer import Tokenizer
@@ -18,8 +18,8 @@ from regard.models.seq2seq import Seq2Seq
 from regard.pipeline.folder import RunFolder
 from regard.pipeline.pictures import PictureSources
 from regard.pipeline.searching import Searcher
-from regard.pipeline.tracing import Tracer, Written
-from regard.pipeline.translator import Translation
+from regard.pipeline.tracing import Looked, Tracer, Written
+from regard.pipeline.translator import Translation, translations
 from regard.search import Limits
 from regard.training.weights import load_weights
 
@@ -52,7 +52,7 @@ class Captioner:
         if not isinstance(data, CaptionDataConfig) or not isinstance(config, CaptionerConfig):
             raise UserError(f"{run} is no captioner: its task is to {data.task}")
         tokenizer = Tokenizer.load(folder.target_tokenizer)
-        model = build_captioner(config, PictureShape(data.picture_size), len(tokenizer))
+        model = build_captioner(config, data.picture_size, len(tokenizer))
         load_weights(model, folder.model)
         return cls(experiment, tokenizer, model.eval())
 
@@ -87,51 +87,41 @@ class Captioner:
         if isinstance(picture, str | Path):
             found = self.caption([picture], search=search, num_best=num_best, attention=attention)
             return found[0]
+        names, results = [str(each) for each in picture], []
+        for first in range(0, len(names), PICTURES_AT_A_TIME):
+            some = names[first : first + PICTURES_AT_A_TIME]
+            seen = [(name, self.sources.read(name)) for name in some]
+            results += self.write(seen, search=search, num_best=num_best, attention=attention)
+        return results
+
+    def write(
+        self,
+        pictures: Sequence[tuple[str, np.ndarray]],
+        *,
+        search: SearchConfig | None = None,
+        num_best: int = 1,
+        attention: bool = True,
+    ) -> list[Translation]:
+        """The same for pictures that were read already, with their names."""
         if num_best < 1:
             raise UserError(f"num_best (--nbest) is {num_best}: expected 1 or more")
         search = search or self.experiment.search
         search = replace(search, beam=max(search.beam, num_best))
-        names, results = [str(each) for each in picture], []
-        for first in range(0, len(names), PICTURES_AT_A_TIME):
-            some = names[first : first + PICTURES_AT_A_TIME]
-            results += self._write(some, search, num_best, attention)
-        return results
-
-    def _write(
-        self, names: list[str], search: SearchConfig, num_best: int, attention: bool
-    ) -> list[Translation]:
-        contents = [self.sources.read(name) for name in names]
         limits = Limits(
             start=START,
             end=END,
-            maximum=torch.full((len(names),), search.max_length or LONGEST),
+            maximum=search.max_length or LONGEST,
             minimum=search.min_length,
             forbidden=(PAD, START),
         )
-        found = self._searcher.search(
-            self.sources.pad(contents), limits, search, num_best, attention=attention
-        )
-        results = []
-        for name, content, result in zip(names, contents, found, strict=True):
-            written = [
-                Written(
-                    name,
-                    content,
-                    list(each.tokens),
-                    result.encoder + each.attention,
-                    each.score,
-                    result.lattice,
-                )
-                for each in result.hypotheses
-            ]
-            best, *others = [
-                Translation(
-                    name,
-                    self.tokenizer.decode(each.target),
-                    each.score,
-                    looked=looked if attention else None,
-                )
-                for each, looked in zip(written, self._tracer.found(written), strict=True)
-            ]
-            results.append(replace(best, alternatives=tuple(others)))
+        results: list[Translation] = []
+        for first in range(0, len(pictures), PICTURES_AT_A_TIME):
+            some = pictures[first : first + PICTURES_AT_A_TIME]
+            source = self.sources.pad([content for _, content in some])
+            found = self._searcher.search(source, limits, search, num_best, attention=attention)
+            results += translations(self._tracer, some, found, self._text, attention=attention)
         return results
+
+    def _text(self, written: Written, looked: Looked) -> str:
+        del looked
+        return self.tokenizer.decode(written.target)

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from regard.building import PictureShape, build_captioner
+from regard.building import build_captioner
 from regard.config import (
     CaptionDataConfig,
     CaptionerConfig,
@@ -72,7 +72,7 @@ def prepare(
     encoded, too_long = _encoded(data, tokenizer, gallery, pairs)
     experiment = _with_max_length(experiment, encoded)
     torch.manual_seed(config.seed)
-    model = build_captioner(model_config, PictureShape(data.picture_size), len(tokenizer))
+    model = build_captioner(model_config, data.picture_size, len(tokenizer))
     settings = BatchSettings(tokens=None, sentences=data.batch_sentences)
     dev = [pair for pair in split.dev if pair.source in gallery.places]
     return Prepared(
@@ -146,12 +146,13 @@ def _validation(
     for pair in dev:
         references[pair.source].append(tokenizer.normalise(pair.target))
     names = list(references)[:MOST_VALIDATED]
+    seen = gallery.pictures(names)
     greedy: SearchConfig = replace(experiment.search, beam=1)
     measure = METRICS[_metric(experiment.training)]
 
     def validate(model: nn.Module) -> Validation:
         captioner = Captioner(experiment, tokenizer, cast(Seq2Seq, model))
-        found = captioner.caption(names, search=greedy, attention=False)
+        found = captioner.write(seen, search=greedy, attention=False)
         outputs = [each.text for each in found]
         score = measure(outputs, [references[name] for name in names])
         loss = mean_loss(NextToken(), model, (each.batch for each in batches.in_order()))

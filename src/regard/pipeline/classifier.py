@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -17,10 +18,11 @@ from regard.config import AnswerDataConfig, ClassifierConfig, Experiment
 from regard.data.answered import EncodedSource, pad_sources
 from regard.data.answers import Labels
 from regard.errors import UserError
-from regard.models.contracts import AttentionBlock
 from regard.models.readout import ReadoutModel
 from regard.pipeline.folder import RunFolder
 from regard.pipeline.reading import Reading
+from regard.pipeline.tracing import TOP, as_map, by_sentence
+from regard.search import HypothesisAttention
 from regard.shapes import Float, Tensor
 from regard.trace import AttentionMap, Step, Trace, of_kind
 from regard.training.weights import load_weights
@@ -67,14 +69,18 @@ class Looked:
     """What one answer looked at, and its trace, which is made when it is asked for."""
 
     def __init__(
-        self, reading: Reading, source: str, text: str, blocks: tuple[AttentionBlock, ...], row: int
+        self,
+        reading: Reading,
+        source: str,
+        text: str,
+        attention: tuple[HypothesisAttention, ...],
+        probabilities: tuple[tuple[str, float], ...],
     ) -> None:
         self._reading = reading
         self._source = source
         self._text = text
-        self._blocks = blocks
-        self._row = row
-        self.probabilities: tuple[tuple[str, float], ...] = ()
+        self._attention = attention
+        self._probabilities = probabilities
 
     @cached_property
     def source(self) -> trace.Sequence:
@@ -88,16 +94,20 @@ class Looked:
     @cached_property
     def maps(self) -> tuple[AttentionMap, ...]:
         """Of every kind, with all layers and heads, without padding."""
-        return tuple(_map(block, self._row, len(self.source.pieces)) for block in self._blocks)
+        return tuple(as_map(each, 1, len(self.source.pieces)) for each in self._attention)
 
     @cached_property
     def trace(self) -> Trace:
         steps: tuple[Step, ...] = ()
         score = 0.0
-        if self.probabilities:
-            logs = tuple((name, float(np.log(share))) for name, share in self.probabilities)
-            entropy = -sum(share * np.log(share) for _, share in self.probabilities if share)
-            steps, score = (Step(self._text, logs[0][1], logs[:5], float(entropy)),), logs[0][1]
+        if self._probabilities:
+            logs = tuple(
+                (name, math.log(share) if share else -math.inf)
+                for name, share in self._probabilities
+            )
+            entropy = -sum(share * math.log(share) for _, share in self._probabilities if share)
+            score = logs[0][1]
+            steps = (Step(self._text, score, logs[:TOP], entropy),)
         return Trace(self.source, self.target, self.maps, steps, score)
 
 
@@ -166,21 +176,16 @@ class Classifier:
         output = self.model(pad_sources(sources).to(device), need_weights=attention)
         values = output.values.float().cpu()
         answers, ranked = self.reading.answers.decode(values), self._ranked(values)
-        blocks = tuple(
-            AttentionBlock(
-                block.kind,
-                block.weights.cpu(),
-                None if block.scores is None else block.scores.cpu(),
+        seen = by_sentence(output.attention, len(texts))
+        return [
+            Answer(
+                text,
+                answer,
+                shares,
+                Looked(self.reading, text, answer, looked, shares) if attention else None,
             )
-            for block in output.attention
-        )
-        found = []
-        for row, (text, answer, shares) in enumerate(zip(texts, answers, ranked, strict=True)):
-            looked = Looked(self.reading, text, answer, blocks, row) if attention else None
-            if looked is not None:
-                looked.probabilities = shares
-            found.append(Answer(text, answer, shares, looked))
-        return found
+            for text, answer, shares, looked in zip(texts, answers, ranked, seen, strict=True)
+        ]
 
     def _ranked(self, values: Float[Tensor, "batch output"]) -> list[tuple[tuple[str, float], ...]]:
         """Every label with its probability, the likeliest first."""
@@ -192,16 +197,3 @@ class Classifier:
             tuple((names[place], share) for place, share in zip(*both, strict=True))
             for both in zip(order.tolist(), shares.tolist(), strict=True)
         ]
-
-
-def _off_device(block: AttentionBlock) -> AttentionBlock:
-    scores = None if block.scores is None else block.scores.float().cpu()
-    return AttentionBlock(block.kind, block.weights.float().cpu(), scores)
-
-
-def _map(block: AttentionBlock, row: int, length: int) -> AttentionMap:
-    """One source's, without the padding."""
-    down = length if block.kind == "encoder" else 1
-    part = np.s_[:, :, :down, :length]
-    scores = None if block.scores is None else block.scores[row].numpy()[part]
-    return AttentionMap(block.kind, block.weights[row].numpy()[part], scores)

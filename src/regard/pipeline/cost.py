@@ -21,7 +21,6 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from regard.building import (
-    PictureShape,
     build_captioner,
     build_classifier,
     build_translation,
@@ -128,7 +127,7 @@ def _caption_cost(experiment: Experiment, data: CaptionDataConfig, config: Capti
         pairs = splitting.read(data, seed=1).train
         num_words, is_assumed = len(captioning.tokenizer_of(data, None, list(pairs))), False
     with torch.device("meta"):
-        model = build_captioner(config, PictureShape(data.picture_size), num_words)
+        model = build_captioner(config, data.picture_size, num_words)
         picture = torch.zeros(1, 3, data.picture_size, data.picture_size, dtype=torch.uint8)
         with FlopCounterMode(display=False) as counter:
             cells = model.encoder(Pictures(picture)).mask.size(1)

@@ -164,7 +164,8 @@ def evaluate_captions(
     texts: list[str] = []
     for first in range(0, len(names), PICTURES_AT_A_TIME):
         part = names[first : first + PICTURES_AT_A_TIME]
-        found = captioner.caption(part, search=search, attention=False)
+        seen = gallery.pictures(part)
+        found = captioner.write(seen, search=search, attention=False)
         texts.extend(each.text for each in found)
         if progress:
             progress(len(texts), len(names))

@@ -91,7 +91,8 @@ class Looked:
     @cached_property
     def maps(self) -> tuple[AttentionMap, ...]:
         """Of every kind, with all layers and heads, each as large as its sequences."""
-        return tuple(_map(each, self._written) for each in self._written.attention)
+        sizes = len(self._written.target), len(self._written.source)
+        return tuple(as_map(each, *sizes) for each in self._written.attention)
 
     @cached_property
     def source(self) -> trace.Sequence:
@@ -197,12 +198,11 @@ def _rows(block: Tensor) -> tuple[Tensor, ...]:
     return block.float().cpu().unbind()
 
 
-def _map(looked: HypothesisAttention, written: Written) -> AttentionMap:
-    """Without the padding."""
-    target = len(written.target)
-    source = len(written.source) if looked.kind in ("cross", "encoder") else None
+def as_map(looked: HypothesisAttention, target: int, source: int) -> AttentionMap:
+    """Without the padding, for a target and a source of these lengths; cells and vectors are all
+    real."""
     down = source if looked.kind == "encoder" else target
-    across = target if looked.kind == "decoder" else source
+    across = {"cross": source, "encoder": source, "decoder": target}.get(looked.kind)
     part = np.s_[:, :, :down, :across]
     scores = None if looked.scores is None else looked.scores.numpy()[part]
     return AttentionMap(looked.kind, looked.weights.numpy()[part], scores)

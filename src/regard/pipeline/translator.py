@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import overload
+from typing import Any, overload
 
 import numpy as np
 import torch
@@ -154,10 +155,11 @@ class Translator:
             limits = self._limits(source, search)
             looks = attention or replacement is not None
             found = self._searcher.search(source, limits, search, num_best, attention=looks)
-            sources = [texts[number] for number in numbers]
+            sources = zip([texts[number] for number in numbers], ids, strict=True)
+            text_of = partial(self._text, replacement=replacement)
             for number, result in zip(
                 numbers,
-                self._translations(sources, ids, found, attention, replacement),
+                translations(self._tracer, list(sources), found, text_of, attention=attention),
                 strict=True,
             ):
                 results[number] = result
@@ -240,38 +242,44 @@ class Translator:
             forbidden=(PAD, START),
         )
 
-    def _translations(
-        self,
-        texts: list[str],
-        ids: list[list[int]],
-        found: list[Found],
-        attention: bool,
-        replacement: UnknownReplacement | None,
-    ) -> list[Translation]:
-        """What was found for each text, decoded, with what it looked at, where that is wanted."""
-        written = [
-            Written(
-                text,
-                source,
-                list(each.tokens),
-                result.encoder + each.attention,
-                each.score,
-                result.lattice,
-            )
-            for text, source, result in zip(texts, ids, found, strict=True)
-            for each in result.hypotheses
-        ]
-        flat = []
-        for each, looked in zip(written, self._tracer.found(written), strict=True):
-            if replacement and replacement.is_needed(each.target):
-                text = replacement.text(each.target, looked.source, looked.maps)
-            else:
-                text = self.tokenizers.target.decode(each.target)
-            seen = looked if attention else None
-            flat.append(Translation(each.text, text, each.score, looked=seen))
-        rest = iter(flat)
-        ranked = [list(islice(rest, len(result.hypotheses))) for result in found]
-        return [replace(best, alternatives=tuple(others)) for best, *others in ranked]
+    def _text(
+        self, written: Written, looked: Looked, replacement: UnknownReplacement | None
+    ) -> str:
+        if replacement and replacement.is_needed(written.target):
+            return replacement.text(written.target, looked.source, looked.maps)
+        return self.tokenizers.target.decode(written.target)
+
+
+def translations(
+    tracer: Tracer,
+    sources: Sequence[tuple[str, Any]],
+    found: Sequence[Found],
+    text_of: Callable[[Written, Looked], str],
+    *,
+    attention: bool,
+) -> list[Translation]:
+    """What was found for each source (its text, and what its encoder read), decoded, with what it
+    looked at, where that is wanted."""
+    written = [
+        Written(
+            text,
+            content,
+            list(each.tokens),
+            result.encoder + each.attention,
+            each.score,
+            result.lattice,
+        )
+        for (text, content), result in zip(sources, found, strict=True)
+        for each in result.hypotheses
+    ]
+    flat = (
+        Translation(
+            each.text, text_of(each, looked), each.score, looked=looked if attention else None
+        )
+        for each, looked in zip(written, tracer.found(written), strict=True)
+    )
+    ranked = [list(islice(flat, len(result.hypotheses))) for result in found]
+    return [replace(best, alternatives=tuple(others)) for best, *others in ranked]
 
 
 def longest_sequence(models: Iterable[WriterConfig]) -> int | None:

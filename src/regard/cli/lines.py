@@ -1,0 +1,41 @@
+"""Lines in and lines out: what commands that answer line by line share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+from regard.cli.output import warn
+from regard.files import whole
+
+if TYPE_CHECKING:
+    from regard.data.lines import Problem
+
+
+def opened(files: ExitStack, path: Path | None) -> TextIO | None:
+    """A file to write, which is there whole when `files` close, or not at all."""
+    if path is None:
+        return None
+    unfinished = files.enter_context(whole(path))
+    return files.enter_context(unfinished.open("w", encoding="utf8"))
+
+
+def chunks(lines: Iterable[str], size: int) -> Iterator[list[str]]:
+    """So many at a time."""
+    rest = iter(lines)
+    while chunk := list(islice(rest, size)):
+        yield chunk
+
+
+def warn_of_broken(broken: Sequence[Problem]) -> None:
+    """Say which lines were not UTF-8, if any."""
+    from regard.data.lines import numbers_of
+
+    if broken:
+        warn(
+            f"{len(broken)} of the lines of {broken[0].path} are not UTF-8 "
+            f"({numbers_of([each.line for each in broken])}): what could not be read became \ufffd"
+        )
