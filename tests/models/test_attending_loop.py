@@ -12,6 +12,7 @@ from regard.config import AttentionConfig, RecurrentConfig
 from regard.data.batch import START, pad
 from regard.models import attending_loop
 from regard.models.attending_loop import Loop, run
+from regard.models.look import GatedLook
 from regard.models.recurrent_loops import read_stepwise
 
 SOURCE = [[4, 5, 6, 7, 8], [9, 10], [11, 12, 4]]
@@ -46,6 +47,12 @@ def stepwise(model):
     )
 
 
+def gated(model):
+    """The same model, whose states say how much of a context enters."""
+    model.decoder.look = GatedLook(model.decoder.look, SIZES.hidden)
+    return model
+
+
 @pytest.mark.parametrize("cell", ["elman", "gru", "lstm"])
 @pytest.mark.parametrize("layers", [1, 3])
 @pytest.mark.parametrize(("wiring", "feeding"), WIRINGS)
@@ -56,6 +63,29 @@ def test_is_the_loop_step_by_step_with_every_gradient(cell, layers, wiring, feed
     model = model.double().eval()
     assert model.decoder.reads_at_once
     torch.testing.assert_close(at_once(model), stepwise(model), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize(("wiring", "feeding"), WIRINGS)
+def test_a_gate_and_what_was_looked_at_are_those_of_the_steps(wiring, feeding):
+    """Weights have gradients too, for penalties."""
+    model = gated(make(wiring=wiring, feeding=feeding, dropout=0.0)).double().eval()
+    assert model.decoder.reads_at_once
+    torch.testing.assert_close(at_once(model), stepwise(model), rtol=1e-9, atol=1e-12)
+    found = []
+    for read in (lambda *given: model.decoder(*given, need_weights=True), slowly(model.decoder)):
+        output = read(INPUTS, model.encode(pad(SOURCE)))
+        (block,) = output.attention
+        loss = output.features.sum() + block.weights.square().sum()
+        gradients = torch.autograd.grad(loss, list(model.parameters()), allow_unused=True)
+        found.append((output.features, block.weights, block.scores, gradients))
+    torch.testing.assert_close(*found, rtol=1e-9, atol=1e-12)
+
+
+def slowly(decoder):
+    def read(inputs, memories):
+        return read_stepwise(decoder, inputs, decoder.start(memories), True)
+
+    return read
 
 
 @pytest.mark.parametrize("cell", ["gru", "lstm"])
@@ -73,12 +103,9 @@ def test_what_it_does_not_cover_goes_step_by_step():
         dict(wiring="luong", feeding="none"),
     ):
         assert not make(**{"wiring": "bahdanau", **changes}).decoder.reads_at_once
-    model = make(wiring="bahdanau").double()
-    output = model.decoder(INPUTS, model.encode(pad(SOURCE)), need_weights=True)
-    assert output.attention
 
 
-def make_loop(kind="gru", layers=2, asks_first=True, mask=True):
+def make_loop(kind="gru", layers=2, asks_first=True, mask=True, gate=True):
     """Every argument, in float64 and with gradients."""
     torch.manual_seed(5)
     batch, target, source, size, value, hidden = 2, 3, 5, 3, 2, 4
@@ -99,6 +126,8 @@ def make_loop(kind="gru", layers=2, asks_first=True, mask=True):
         number(size),
         number(size, hidden),
         number(gates, value),
+        number(1, hidden) if gate else None,
+        number(1) if gate else None,
         weights,
         torch.tensor([[[True] * 5], [[True, True, False, True, False]]]) if mask else None,
         torch.rand(batch, target, source).double() * 2,
@@ -118,7 +147,7 @@ def test_gradients_are_those_of_finite_differences_with_dropout(kind, asks_first
     def everything(*numbers):
         given = dict(zip(names, numbers, strict=False))
         found = run(replace(loop, **given, weights=list(numbers[len(names) :])))
-        return found.top, found.contexts
+        return found.top, found.contexts, found.shares
 
     numbers = (*(getattr(loop, name) for name in names), *loop.weights)
     assert gradcheck(everything, numbers, fast_mode=True)
@@ -127,13 +156,14 @@ def test_gradients_are_those_of_finite_differences_with_dropout(kind, asks_first
 @pytest.mark.parametrize("kind", ["elman", "gru", "lstm"])
 def test_the_operator_keeps_the_rules_of_torch(kind):
     for layers in (1, 2):
-        arguments = tuple(vars(make_loop(kind, layers, mask=layers == 2)).values())
+        several = layers == 2
+        arguments = tuple(vars(make_loop(kind, layers, mask=several, gate=several)).values())
         opcheck(attending_loop._run, arguments)
 
 
 def test_one_output_alone_passes_its_gradient():
     loop = make_loop()
-    for wanted in ("top", "contexts"):
+    for wanted in ("top", "contexts", "shares"):
         found = run(loop)
         (alone,) = torch.autograd.grad(getattr(found, wanted).sum(), [loop.keys])
         assert alone.any()

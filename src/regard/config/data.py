@@ -190,7 +190,7 @@ class CaptionDataConfig:
     max_length: int = 60
     """Captions with more tokens are left out of training, and counted."""
     batch_sentences: int = 64
-    """Captions of a batch."""
+    """About so many captions make a batch; all those of a picture stay together."""
 
     def __post_init__(self) -> None:
         check_least("data", self, 0, "dev_size", "test_size")

@@ -76,12 +76,14 @@ class Items:
 
 @dataclass(frozen=True)
 class Pictures:
-    """Pictures of one size, red, green and blue from 0 to 255."""
+    """Pictures of one size, red, green and blue from 0 to 255. Where several rows of a batch are
+    about one picture, `rows` says which one each is about, and the picture is there once."""
 
-    values: UInt8[Tensor, "batch channel height width"]
+    values: UInt8[Tensor, "picture channel height width"]
+    rows: Int[Tensor, "batch"] | None = None
 
     def to(self, device: torch.device | str) -> Pictures:
-        return Pictures(self.values.to(device))
+        return Pictures(self.values.to(device), None if self.rows is None else self.rows.to(device))
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -21,10 +22,6 @@ class Gallery:
     values: UInt8[np.ndarray, "picture channel height width"]
     names: tuple[str, ...]
 
-    def batch(self, places: np.ndarray) -> Pictures:
-        """Those at these places."""
-        return Pictures(torch.from_numpy(self.values[places]))
-
     def pictures(self, names: Sequence[str]) -> list[tuple[str, np.ndarray]]:
         """Those of these names, with them."""
         return [(name, self.values[self.places[name]]) for name in names]
@@ -37,21 +34,32 @@ class Gallery:
 
 @dataclass(frozen=True)
 class EncodedCaptions:
-    """Captions as token numbers, each with the place of its picture. ValueError where they differ
-    in number or a caption is empty."""
+    """Captions as token numbers, all those of one picture together: a model sees a picture once for
+    all that is said of it."""
 
     gallery: Gallery
     pictures: np.ndarray
-    captions: Sequence[Sequence[int]]
+    """The place of every captioned picture in the gallery."""
+    captions: Sequence[Sequence[Sequence[int]]]
+    """What is said of each."""
 
-    def __post_init__(self) -> None:
-        if len(self.pictures) != len(self.captions):
-            raise ValueError(f"{len(self.pictures)} pictures and {len(self.captions)} captions")
-        if not all(self.captions):
-            raise ValueError("a caption is empty: expected at least one token")
+    @classmethod
+    def of(cls, gallery: Gallery, pairs: Iterable[tuple[int, Sequence[int]]]) -> EncodedCaptions:
+        """From pairs of a picture's place and a caption. ValueError where one is empty."""
+        said: defaultdict[int, list[Sequence[int]]] = defaultdict(list)
+        for place, caption in pairs:
+            if not caption:
+                raise ValueError("a caption is empty: expected at least one token")
+            said[place].append(caption)
+        return cls(gallery, np.fromiter(said, np.int64, len(said)), list(said.values()))
 
     def __len__(self) -> int:
+        """How many pictures have captions."""
         return len(self.captions)
+
+    @cached_property
+    def num_captions(self) -> int:
+        return sum(map(len, self.captions))
 
     @property
     def source_lengths(self) -> np.ndarray:
@@ -60,19 +68,22 @@ class EncodedCaptions:
 
     @cached_property
     def target_lengths(self) -> np.ndarray:
-        return np.fromiter(map(len, self.captions), np.int32, len(self.captions))
+        """Of each picture's longest caption."""
+        longest = (max(map(len, said)) for said in self.captions)
+        return np.fromiter(longest, np.int32, len(self))
 
     @cached_property
     def digest(self) -> str:
         """The same for the same pictures and captions, and for no others."""
         told = hashlib.sha256(np.ascontiguousarray(self.gallery.values).data)
-        told.update(self.pictures.tobytes())
-        for caption in self.captions:
-            told.update(len(caption).to_bytes(4, "little"))
-            told.update(np.asarray(caption, np.int64).tobytes())
+        for place, said in zip(self.pictures.tolist(), self.captions, strict=True):
+            for caption in said:
+                told.update(np.asarray([place, len(caption), *caption], np.int64).tobytes())
         return told.hexdigest()
 
     def batch(self, indices: np.ndarray) -> PairBatch:
-        """These, padded."""
-        source = self.gallery.batch(self.pictures[indices])
-        return with_targets(source, [self.captions[place] for place in indices.tolist()])
+        """All captions of these pictures, padded."""
+        said = [self.captions[place] for place in indices.tolist()]
+        rows = torch.repeat_interleave(torch.tensor([len(each) for each in said]))
+        values = torch.from_numpy(self.gallery.values[self.pictures[indices]])
+        return with_targets(Pictures(values, rows), [caption for each in said for caption in each])

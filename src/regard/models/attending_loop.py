@@ -2,6 +2,7 @@
 
     asks first (Bahdanau)    c_t = attend(s_{t-1})           s_t = RNN(s_{t-1}, [x_t; c_t])
     asks after (Luong)       s_t = RNN(s_{t-1}, [x_t; c_{t-1}])          c_t = attend(s_t)
+    with a gate (Xu)         sigmoid(w s + b) c in the place of c, for the state s that asked
 
 What a step of the way back has to know at once is the gradient of its state. The gradients of keys,
 values and all weights are sums over the steps, so they are taken at the end, of all steps together:
@@ -15,10 +16,11 @@ the sums that the steps would make, in a fraction of the time.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import torch
+from torch.nn import functional as F
 
 from regard.attention.fused_additive.backends import choose as choose_attention
 from regard.layers.cells import NUM_GATES, NUM_KEPT, CellKind, CellState, Step, StepBack
@@ -32,9 +34,10 @@ class Loop:
     """What the loop is given, in the order of the operator's arguments.
 
     `of_input` is W x + b of the lowest layer for the part of its input that is known before;
-    `context` is the part of its W that contexts are multiplied by. `weights` are U and c of the
-    lowest layer, then W, b, U and c of every other. `drop` multiplies attention weights and
-    `between` what a layer hands to the next. Everything has one type."""
+    `context` is the part of its W that contexts are multiplied by, and `gate` and `gate_bias` make
+    of the state that asked how much of a context enters. `weights` are U and c of the lowest layer,
+    then W, b, U and c of every other. `drop` multiplies attention weights and `between` what a
+    layer hands to the next. Everything has one type."""
 
     of_input: Float[Tensor, "batch target gates"]
     hidden: Float[Tensor, "batch layer hidden"]
@@ -44,6 +47,8 @@ class Loop:
     vector: Float[Tensor, "size"]
     query: Float[Tensor, "size hidden"]
     context: Float[Tensor, "gates value"]
+    gate: Float[Tensor, "1 hidden"] | None
+    gate_bias: Float[Tensor, "1"] | None
     weights: list[Tensor]
     mask: Bool[Tensor, "#batch 1 source"] | None
     drop: Float[Tensor, "batch target source"] | None
@@ -64,9 +69,9 @@ class Loop:
 
 @dataclass(frozen=True)
 class LoopRun:
-    """What the loop computed: the states of the top layer and the contexts, and all that the way
-    back needs: the weights of attention, every state from the first on (of cells none, where there
-    are none) and what the gates were."""
+    """What the loop computed: the states of the top layer, the contexts as they were before a gate,
+    and the weights of attention before dropout; and what the way back needs beside these: every
+    state from the first on (of cells none, where there are none) and what the cells' gates were."""
 
     top: Float[Tensor, "batch target hidden"]
     contexts: Float[Tensor, "batch target value"]
@@ -83,11 +88,13 @@ def run(loop: Loop) -> LoopRun:
 
 OF_LOOP = (
     "Tensor of_input, Tensor hidden, Tensor? cell, Tensor keys, Tensor values, Tensor vector, "
-    "Tensor query, Tensor context, Tensor[] weights, Tensor? mask, Tensor? drop, Tensor? between, "
-    "float scale, str kind, bool asks_first"
+    "Tensor query, Tensor context, Tensor? gate, Tensor? gate_bias, Tensor[] weights, "
+    "Tensor? mask, Tensor? drop, Tensor? between, float scale, str kind, bool asks_first"
 )
 OF_RUN = "Tensor top, Tensor contexts, Tensor shares, Tensor hiddens, Tensor cells, Tensor kept"
-NUM_GRADIENTS = 8  # of_input to context; the weights' follow
+ARGUMENTS = [field.name for field in fields(Loop)]
+WEIGHTS = ARGUMENTS.index("weights")
+"""Gradients go to what comes before these, and to these."""
 
 
 @torch.library.custom_op(
@@ -104,12 +111,18 @@ def _run(*arguments: Any) -> tuple[Tensor, ...]:
 @torch.library.custom_op(
     "regard::attending_loop_backward",
     mutates_args=(),
-    schema=f"(Tensor? grad_top, Tensor? grad_contexts, {OF_LOOP}, {OF_RUN}) -> Tensor[]",
+    schema="(Tensor? grad_top, Tensor? grad_contexts, Tensor? grad_shares, "
+    f"{OF_LOOP}, {OF_RUN}) -> Tensor[]",
 )
-def _back(grad_top: Tensor | None, grad_contexts: Tensor | None, *rest: Any) -> list[Tensor]:
-    loop, found = Loop(*rest[:15]), LoopRun(*rest[15:])
+def _back(
+    grad_top: Tensor | None,
+    grad_contexts: Tensor | None,
+    grad_shares: Tensor | None,
+    *rest: Any,
+) -> list[Tensor]:
+    loop, found = Loop(*rest[: len(ARGUMENTS)]), LoopRun(*rest[len(ARGUMENTS) :])
     with torch.autocast(loop.hidden.device.type, enabled=False):
-        return _WayBack(loop, found).walk(grad_top, grad_contexts)
+        return _WayBack(loop, found, grad_contexts, grad_shares).walk(grad_top)
 
 
 def _layers(loop: Loop) -> Iterator[tuple[Tensor, Tensor]]:
@@ -117,6 +130,13 @@ def _layers(loop: Loop) -> Iterator[tuple[Tensor, Tensor]]:
     yield loop.weights[0], loop.weights[1]
     for first in range(2, len(loop.weights), 4):
         yield loop.weights[first + 2], loop.weights[first + 3]
+
+
+def _gates(loop: Loop, states: Float[Tensor, "*batch hidden"]) -> Float[Tensor, "*batch 1"] | None:
+    """How much of their contexts enters, for states that ask; None where all of it does."""
+    if loop.gate is None:
+        return None
+    return torch.sigmoid(F.linear(states, loop.gate, loop.gate_bias))
 
 
 def _new(loop: Loop) -> tuple[Tensor, ...]:
@@ -156,7 +176,8 @@ def _forward(loop: Loop) -> tuple[Tensor, ...]:
             loop.scale,
             powers,
         )
-        return contexts[:, step]
+        gate = _gates(loop, state)
+        return contexts[:, step] if gate is None else contexts[:, step] * gate
 
     for step in range(loop.of_input.size(1)):
         if loop.asks_first:
@@ -190,16 +211,21 @@ def _around(hiddens: Tensor, cells: Tensor, step: int, layer: int) -> tuple[Cell
 class _WayBack:
     """The gradients that every step leaves behind, and what is made of them at the end."""
 
-    def __init__(self, loop: Loop, found: LoopRun) -> None:
+    def __init__(
+        self, loop: Loop, found: LoopRun, of_contexts: Tensor | None, of_shares: Tensor | None
+    ) -> None:
         self.loop, self.found = loop, found
+        self.of_contexts, self.of_shares = of_contexts, of_shares
         self.backend = choose_attention(loop.keys, loop.values)
         self.cells = choose_cells(loop.hidden)
         self.powers, self.context = self.backend.powers(loop.keys), loop.context.contiguous()
         target, num_layers, batch, _ = found.kept.shape
         gates = NUM_GATES[loop.kind] * loop.hidden.size(2)
         new = loop.hidden.new_empty
-        asked_by = found.hiddens[:-1, -1] if loop.asks_first else found.hiddens[1:, -1]
-        self.asking = linear(asked_by.flatten(0, 1), loop.query).view(target, batch, -1)
+        self.asked_by = found.hiddens[:-1, -1] if loop.asks_first else found.hiddens[1:, -1]
+        self.asking = linear(self.asked_by.flatten(0, 1), loop.query).view(target, batch, -1)
+        self.gates = _gates(loop, self.asked_by)
+        self.grad_gates = new(target, batch, 1).zero_()
         self.grad_inputs = new(num_layers, target, batch, gates)
         self.grad_recurrent = self.grad_inputs
         if loop.kind == "gru":
@@ -208,7 +234,7 @@ class _WayBack:
         self.grad_scores = new(batch, target, loop.keys.size(1))
         self.grad_asking = new(target, batch, loop.keys.size(2))
 
-    def walk(self, grad_top: Tensor | None, grad_contexts: Tensor | None) -> list[Tensor]:
+    def walk(self, grad_top: Tensor | None) -> list[Tensor]:
         loop, found = self.loop, self.found
         layers = list(_layers(loop))
         passed = torch.zeros_like(found.hiddens[0])
@@ -219,9 +245,8 @@ class _WayBack:
             grad_top = grad_top.contiguous()
         for step in reversed(range(loop.of_input.size(1))):
             above = None if grad_top is None else grad_top[:, step]
-            of_context = None if grad_contexts is None else grad_contexts[:, step]
             if not loop.asks_first:
-                passed[-1] += self._ask(step, of_context, later)
+                passed[-1] += self._ask(step, later)
             for layer in reversed(range(len(layers))):
                 place = StepBack(
                     above,
@@ -242,7 +267,7 @@ class _WayBack:
                 else:
                     later = linear(place.of_input, self.context.T)
             if loop.asks_first:
-                passed[-1] += self._ask(step, of_context, later)
+                passed[-1] += self._ask(step, later)
         for hidden, rest in zip(passed, around, strict=True):
             if rest is not None:
                 hidden += rest
@@ -251,16 +276,19 @@ class _WayBack:
             None if cell is None else cell.transpose(0, 1).contiguous(),
         )
 
-    def _ask(self, step: int, *above: Tensor | None) -> Tensor:
-        """The gradient of the state that asked, from those of its context."""
+    def _ask(self, step: int, later: Tensor | None) -> Tensor:
+        """The gradient of the state that asked, from that of what entered the cell."""
         loop, now = self.loop, slice(step, step + 1)
         grad_context = self.grad_contexts[:, now].zero_()
-        for gradient in above:
-            if gradient is not None:
-                grad_context += gradient[:, None]
+        if self.of_contexts is not None:
+            grad_context += self.of_contexts[:, now]
+        if later is not None:
+            grad_context[:, 0] += self._through_gate(step, later)
         grad_shares = torch.bmm(grad_context, loop.values.mT)
         if loop.drop is not None:
             grad_shares.mul_(loop.drop[:, now])
+        if self.of_shares is not None:
+            grad_shares += self.of_shares[:, now]
         shares = self.found.shares[:, now]
         grad_scores = self.backend.through_softmax(grad_shares, shares, loop.mask, loop.scale)
         self.grad_scores[:, now] = grad_scores
@@ -269,7 +297,17 @@ class _WayBack:
             grad_scores, asking, loop.keys, loop.vector, loop.mask, self.powers
         )
         self.grad_asking[step] = found[:, 0]
-        return linear(found[:, 0], loop.query.T)
+        asked = linear(found[:, 0], loop.query.T)
+        return asked if loop.gate is None else asked + self.grad_gates[step] * loop.gate
+
+    def _through_gate(self, step: int, later: Tensor) -> Tensor:
+        """The gradient of a context, from that of what its gate let through."""
+        if self.gates is None:
+            return later
+        gate = self.gates[step]
+        of_gate = (later * self.found.contexts[:, step]).sum(dim=1, keepdim=True)
+        self.grad_gates[step] = of_gate * gate * (1 - gate)
+        return later * gate
 
     def _settle(self, hidden: Tensor, cell: Tensor | None) -> list[Tensor]:
         """The sums over all steps, in the order of the arguments."""
@@ -279,9 +317,10 @@ class _WayBack:
         )
         kept = found.shares if loop.drop is None else found.shares * loop.drop
         contexts = found.contexts.transpose(0, 1)
+        if self.gates is not None:
+            contexts = contexts * self.gates
         if not loop.asks_first:
             contexts = torch.cat([torch.zeros_like(contexts[:1]), contexts[:-1]])
-        asked_by = found.hiddens[:-1, -1] if loop.asks_first else found.hiddens[1:, -1]
         gradients = [
             self.grad_inputs[0].transpose(0, 1).contiguous(),
             hidden,
@@ -289,8 +328,9 @@ class _WayBack:
             grad_keys,
             torch.bmm(kept.mT, self.grad_contexts),
             grad_vector,
-            _outer(self.grad_asking, asked_by),
+            _outer(self.grad_asking, self.asked_by),
             _outer(self.grad_inputs[0], contexts),
+            *self._settle_gate(),
         ]
         for layer in range(found.kept.size(1)):
             if layer:
@@ -302,6 +342,12 @@ class _WayBack:
             gradients.append(_outer(self.grad_recurrent[layer], found.hiddens[:-1, layer]))
             gradients.append(self.grad_recurrent[layer].sum(dim=(0, 1)))
         return gradients
+
+    def _settle_gate(self) -> tuple[Tensor, Tensor]:
+        """The gradients of the gate's weight and bias; nothing twice, where there is none."""
+        if self.gates is None:
+            return self.grad_gates.new_empty(0), self.grad_gates.new_empty(0)
+        return _outer(self.grad_gates, self.asked_by), self.grad_gates.sum(dim=(0, 1))
 
 
 def _outer(gradients: Tensor, entered: Tensor) -> Tensor:
@@ -315,22 +361,24 @@ def _(*arguments: Any) -> tuple[Tensor, ...]:
 
 
 @_back.register_fake
-def _(grad_top: Tensor | None, grad_contexts: Tensor | None, *rest: Any) -> list[Tensor]:
-    del grad_top, grad_contexts
-    loop = Loop(*rest[:15])
-    given = [loop.of_input, loop.hidden, loop.cell, loop.keys, loop.values]
-    given += [loop.vector, loop.query, loop.context, *loop.weights]
-    return [loop.hidden.new_empty(() if x is None else x.shape) for x in given]
+def _(
+    grad_top: Tensor | None,
+    grad_contexts: Tensor | None,
+    grad_shares: Tensor | None,
+    *rest: Any,
+) -> list[Tensor]:
+    del grad_top, grad_contexts, grad_shares
+    given = [*rest[:WEIGHTS], *rest[WEIGHTS]]
+    return [rest[1].new_empty(0 if x is None else x.shape) for x in given]
 
 
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
     loop = Loop(*inputs)
     tensors = [value for value in inputs if isinstance(value, Tensor)]
-    ctx.loop_tensors = len(tensors)
     ctx.loop = [None if isinstance(value, Tensor | list) else value for value in inputs]
     ctx.places = [place for place, value in enumerate(inputs) if isinstance(value, Tensor)]
     ctx.save_for_backward(*tensors, *loop.weights, *output)
-    ctx.mark_non_differentiable(*output[2:])
+    ctx.mark_non_differentiable(*output[3:])
     ctx.set_materialize_grads(False)
 
 
@@ -339,11 +387,10 @@ def _through(ctx: Any, *gradients: Tensor | None) -> tuple[Any, ...]:
     inputs = list(ctx.loop)
     for place, value in zip(ctx.places, saved, strict=False):
         inputs[place] = value
-    inputs[8] = saved[len(ctx.places) : -6]
-    found = _back(*gradients[:2], *inputs, *saved[-6:])
-    cell = None if inputs[2] is None else found[2]
-    given = [*found[:2], cell, *found[3:NUM_GRADIENTS], found[NUM_GRADIENTS:]]
-    return (*given, *[None] * (len(inputs) - len(given)))
+    inputs[WEIGHTS] = saved[len(ctx.places) : -6]
+    found = _back(*gradients[:3], *inputs, *saved[-6:])
+    given = [None if x is None else y for x, y in zip(inputs, found[:WEIGHTS], strict=False)]
+    return (*given, found[WEIGHTS:], *[None] * (len(inputs) - WEIGHTS - 1))
 
 
 def _keep_nothing(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:

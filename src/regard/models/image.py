@@ -38,6 +38,7 @@ class ConvolutionEncoder(nn.Module):
                 f"pictures of {source.values.size(-1)} make {cells.size(1)} cells, but this model "
                 f"is for {self.places.size(0)}"
             )
-        cells = self.dropout(cells + self.places)
+        cells = cells + self.places
+        cells = self.dropout(cells if source.rows is None else cells[source.rows])
         mask = torch.ones(cells.shape[:2], dtype=torch.bool, device=cells.device)
         return Encoded((cells,), mask, Summary(cells.mean(dim=1)[:, None]))

@@ -68,13 +68,15 @@ class BahdanauDecoder(nn.Module):
         need_weights: bool = False,
     ) -> DecoderOutput:
         state = self.start(memories)
-        if self.reads_at_once and not need_weights:
-            return read_at_once(self.parts, self.look, inputs, state, asks_first=True)
+        if self.reads_at_once:
+            return read_at_once(
+                self.parts, self.look, inputs, state, asks_first=True, need_weights=need_weights
+            )
         return read_stepwise(self, inputs, state, need_weights)
 
     @property
     def reads_at_once(self) -> bool:
-        """Whether a whole target is read by one operator, as long as no weights are asked for."""
+        """Whether a whole target is read by one operator."""
         return can_read_at_once(self.parts, self.look)
 
     @property
@@ -124,8 +126,10 @@ class LuongDecoder(nn.Module):
         need_weights: bool = False,
     ) -> DecoderOutput:
         state = self.start(memories)
-        if self.reads_at_once and not need_weights:
-            return read_at_once(self.parts, self.look, inputs, state, asks_first=False)
+        if self.reads_at_once:
+            return read_at_once(
+                self.parts, self.look, inputs, state, asks_first=False, need_weights=need_weights
+            )
         if self.feeding.size or self.look.remembers:
             return read_stepwise(self, inputs, state, need_weights)
         embedded = self.parts.embed(inputs)
@@ -137,7 +141,7 @@ class LuongDecoder(nn.Module):
 
     @property
     def reads_at_once(self) -> bool:
-        """Whether a whole target is read by one operator, as long as no weights are asked for."""
+        """Whether a whole target is read by one operator."""
         return isinstance(self.feeding, ContextFeeding) and can_read_at_once(self.parts, self.look)
 
     @property

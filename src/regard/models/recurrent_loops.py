@@ -8,11 +8,11 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from regard.attention import AdditiveKeys, Attention
+from regard.attention import AdditiveKeys, Attention, additive_scores
 from regard.layers.recurrent import step_weights
 from regard.models.attending_loop import Loop, run
 from regard.models.contracts import AttentionBlock, Decoder, DecoderOutput
-from regard.models.look import Look, MemoryLook, MemoryState
+from regard.models.look import GatedLook, Look, MemoryLook, MemoryState
 from regard.models.queries import StateQuery
 from regard.models.recurrent_parts import DecoderParts, RecurrentState
 from regard.products import affine
@@ -54,6 +54,7 @@ def can_read_at_once(parts: DecoderParts, look: Look) -> bool:
     """Whether the loop over all steps can be one operator, where nothing but the context and the
     state enters the next step: the highest state asks one memory, attention is additive, and no
     weights are packed, which could not be taken apart."""
+    look = look.look if isinstance(look, GatedLook) else look
     if not isinstance(look, MemoryLook) or look.attention.additive is None:
         return False
     asks = isinstance(look.query, StateQuery) and look.query.layer == -1
@@ -67,9 +68,12 @@ def read_at_once(
     state: RecurrentState,
     *,
     asks_first: bool,
+    need_weights: bool,
 ) -> DecoderOutput:
     """What `read_stepwise` computes, by one operator, for a decoder that asks before its new state
     (Bahdanau) or after it (Luong). At least in float32."""
+    gate = look.gate if isinstance(look, GatedLook) else None
+    look = look.look if isinstance(look, GatedLook) else look
     if not isinstance(look, MemoryLook) or not isinstance(state.look, MemoryState):
         raise ValueError("only a look at one memory can be one operator")
     memory, attention = state.look.memory, look.attention
@@ -95,6 +99,8 @@ def read_at_once(
         vector=score.vector,
         query=score.query_weight,
         context=context,
+        gate=None if gate is None else gate.weight,
+        gate_bias=None if gate is None else gate.bias,
         weights=weights[2:],
         mask=memory.mask,
         drop=_drops(attention.dropout, numbers, batch, target, num_keys),
@@ -104,7 +110,18 @@ def read_at_once(
         asks_first=asks_first,
     )
     found = run(loop.to(torch.promote_types(memory.values.dtype, torch.float32)))
-    return DecoderOutput(parts.features(found.top, found.contexts, embedded))
+    asked_by, contexts = found.top, found.contexts
+    if asks_first:
+        first = state.hidden[:, :, -1].to(found.top.dtype)
+        asked_by = torch.cat([first, found.top[:, :-1]], dim=1)
+    if gate is not None:
+        contexts = torch.sigmoid(gate(asked_by)) * contexts
+    features = parts.features(found.top, contexts, embedded)
+    if not need_weights:
+        return DecoderOutput(features)
+    scores = additive_scores(score.ask(asked_by), memory.prepared.projected, score.vector)
+    block = AttentionBlock(look.kind, found.shares[:, None, None], scores[:, None, None])
+    return DecoderOutput(features, (block,))
 
 
 def _drops(dropout: nn.Dropout, like: Tensor, *shape: int) -> Tensor | None:

@@ -8,7 +8,6 @@ from dataclasses import replace
 from itertools import chain
 from typing import cast
 
-import numpy as np
 import torch
 from torch import nn
 
@@ -73,15 +72,14 @@ def prepare(
     experiment = _with_max_length(experiment, encoded)
     torch.manual_seed(config.seed)
     model = build_captioner(model_config, data.picture_size, len(tokenizer))
-    settings = BatchSettings(tokens=None, sentences=data.batch_sentences)
     dev = [pair for pair in split.dev if pair.source in gallery.places]
     return Prepared(
         experiment,
         model,
-        PairBatches(encoded, settings, config.seed),
+        PairBatches(encoded, _settings(encoded, data.batch_sentences), config.seed),
         objective_of(config),
         _validation(experiment, data, tokenizer, gallery, dev) if dev else None,
-        len(encoded),
+        encoded.num_captions,
         f"{len(gallery.names):,} pictures, vocabulary {len(tokenizer):,}",
         lambda folder: tokenizer.save(folder.target_tokenizer),
         unread + too_long,
@@ -116,11 +114,17 @@ def _encoded(
             f"all {len(known)} captions are longer than {data.max_length} tokens: raise "
             "--data.max-length"
         )
-    places = np.array([gallery.places[known[place].source] for place in kept])
-    encoded = EncodedCaptions(gallery, places, [ids[place] for place in kept])
+    places = [gallery.places[known[place].source] for place in kept]
+    encoded = EncodedCaptions.of(gallery, zip(places, (ids[place] for place in kept), strict=True))
     lost = len(known) - len(kept)
     said = f"left out {lost} captions longer than {data.max_length} tokens"
     return encoded, (said,) if lost else ()
+
+
+def _settings(encoded: EncodedCaptions, num_captions: int) -> BatchSettings:
+    """Batches of about so many captions: as many pictures as have these in the mean."""
+    pictures = round(num_captions * len(encoded) / encoded.num_captions)
+    return BatchSettings(tokens=None, sentences=max(1, pictures))
 
 
 def _with_max_length(experiment: Experiment, encoded: EncodedCaptions) -> Experiment:
@@ -140,8 +144,7 @@ def _validation(
 ) -> Callable[[nn.Module], Validation]:
     """The dev score: what the model writes freely, and its loss on the true captions."""
     encoded, _ = _encoded(data, tokenizer, gallery, dev)
-    settings = BatchSettings(tokens=None, sentences=256)
-    batches = PairBatches(encoded, settings, experiment.training.seed)
+    batches = PairBatches(encoded, _settings(encoded, 256), experiment.training.seed)
     references: defaultdict[str, list[str]] = defaultdict(list)
     for pair in dev:
         references[pair.source].append(tokenizer.normalise(pair.target))

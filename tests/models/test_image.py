@@ -1,0 +1,37 @@
+"""Pictures as memories."""
+
+import pytest
+import torch
+
+from regard.data.batch import Pictures
+from regard.layers.convolution import ConvolutionStack
+from regard.models.image import ConvolutionEncoder
+
+PICTURES = torch.randint(0, 256, (3, 3, 16, 16), dtype=torch.uint8)
+
+
+@pytest.fixture
+def encoder():
+    torch.manual_seed(2)
+    return ConvolutionEncoder(ConvolutionStack([4, 6]), 16).eval()
+
+
+def test_rows_about_one_picture_get_its_cells(encoder):
+    rows = torch.tensor([2, 0, 0, 1])
+    alone = encoder(Pictures(PICTURES))
+    together = encoder(Pictures(PICTURES, rows))
+    torch.testing.assert_close(together.layers[-1], alone.layers[-1][rows])
+    torch.testing.assert_close(together.summary.hidden, alone.summary.hidden[rows])
+    assert together.mask.shape == (4, 16)
+
+
+def test_cells_know_their_places(encoder):
+    """A picture of one colour looks alike everywhere but at its edges."""
+    plain = torch.full((1, 3, 16, 16), 90, dtype=torch.uint8)
+    first, second = encoder(Pictures(plain)).layers[-1][0, [5, 6]]
+    assert not torch.allclose(first, second)
+
+
+def test_a_picture_of_another_size_is_refused(encoder):
+    with pytest.raises(ValueError, match="pictures of 8 make 4 cells, but this model is for 16"):
+        encoder(Pictures(PICTURES[..., :8, :8]))
