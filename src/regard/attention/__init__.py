@@ -21,6 +21,7 @@ from regard.attention.multihead import (
     Turn,
 )
 from regard.attention.normalisers import Entmax15, Normaliser, Softmax, Sparsemax
+from regard.attention.reach import Everything, Reach, Window
 from regard.attention.remembering import Coverage, Location, RememberingAttention
 from regard.attention.scores import (
     Additive,
@@ -49,6 +50,7 @@ __all__ = [
     "Coverage",
     "Dot",
     "Entmax15",
+    "Everything",
     "General",
     "GrowingHeads",
     "HardAttention",
@@ -62,6 +64,7 @@ __all__ = [
     "Predictive",
     "Prepared",
     "PreparedHeads",
+    "Reach",
     "RememberingAttention",
     "ScaledDot",
     "Score",
@@ -69,6 +72,7 @@ __all__ = [
     "Softmax",
     "Sparsemax",
     "Turn",
+    "Window",
     "additive_attention",
     "additive_scores",
     "causal",

@@ -84,6 +84,7 @@ def _as_transformer(config: ClassifierConfig) -> TransformerConfig:
         feed_forward=config.feed_forward,
         positions=config.positions,
         longest=config.longest,
+        window=config.window,
         dropout=config.dropout,
     )
 

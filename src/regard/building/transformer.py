@@ -35,6 +35,7 @@ def build_encoder(
         _build_embedder(config, embedding),
         [_build_encoder_layer(config) for _ in range(config.layers)],
         _build_last_norm(config),
+        _build_reach(config),
     )
 
 
@@ -47,6 +48,7 @@ def build_decoder(
         [_build_decoder_layer(config) for _ in range(config.decoder_layers or config.layers)],
         _build_last_norm(config),
         kind,
+        _build_reach(config),
     )
 
 
@@ -99,6 +101,10 @@ def _build_residual(config: TransformerConfig) -> Residual:
 def _build_last_norm(config: TransformerConfig) -> nn.Module:
     """Where norms come before sublayers, nothing else would end the stack with one."""
     return nn.LayerNorm(config.size) if config.norm == "pre" else nn.Identity()
+
+
+def _build_reach(config: TransformerConfig) -> attention.Reach:
+    return attention.Everything() if config.window is None else attention.Window(config.window)
 
 
 def _build_positions(config: TransformerConfig) -> Positions:

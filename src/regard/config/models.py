@@ -167,6 +167,9 @@ class TransformerConfig:
     tied: Literal["none", "output", "all"] = "none"
     """Share the target embeddings with the output, or source, target and output (which needs a
     shared vocabulary)."""
+    window: int | None = None
+    """How many positions to each side self-attention sees, of the target those before; without it
+    all."""
     vectors: Path | None = None
     """Fixed embeddings: a text file with a token and its numbers on each line."""
     attention: AttentionConfig = field(
@@ -175,7 +178,7 @@ class TransformerConfig:
 
     def __post_init__(self) -> None:
         check_least("model", self, 1, "size", "layers", "decoder_layers", "heads", "feed_forward")
-        check_least("model", self, 1, "longest")
+        check_least("model", self, 1, "longest", "window")
         check_share("model", self, "dropout", "activation_dropout")
         if self.size % self.heads:
             raise UserError(
@@ -231,6 +234,8 @@ class ClassifierConfig:
     """How a Transformer knows the order of a source."""
     longest: int = 512
     """The longest source, in tokens, where positions are learned."""
+    window: int | None = None
+    """How many positions to each side a Transformer's self-attention sees; without it all."""
     dropout: float = 0.3
     """Dropout of embeddings, inside the encoder and of the pooled vector."""
     vectors: Path | None = None
@@ -240,7 +245,7 @@ class ClassifierConfig:
 
     def __post_init__(self) -> None:
         check_least("model", self, 1, "embedding", "hidden", "layers", "heads", "feed_forward")
-        check_least("model", self, 1, "longest")
+        check_least("model", self, 1, "longest", "window")
         check_share("model", self, "dropout")
 
     @property

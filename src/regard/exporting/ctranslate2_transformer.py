@@ -19,7 +19,7 @@ from ctranslate2.specs.common_spec import Activation
 from ctranslate2.specs.transformer_spec import TransformerDecoderSpec, TransformerEncoderSpec
 from torch import nn
 
-from regard.attention import Attention, General
+from regard.attention import Attention, Everything, General
 from regard.attention.fused_dot import dot_scale
 from regard.attention.multihead import Heads
 from regard.data.special import END, PAD, SPECIAL, START, UNKNOWN
@@ -65,6 +65,11 @@ def transformer_spec(model: Seq2Seq, vocabularies: Vocabularies) -> TransformerS
         raise UserError(
             "this model's decoder looks at other encoder layers than the top one, which --to "
             "ctranslate2 cannot express: train it with the top layer"
+        )
+    if not isinstance(encoder.reach, Everything) or not isinstance(decoder.reach, Everything):
+        raise UserError(
+            "this model looks at itself through a window (model.window), which --to ctranslate2 "
+            "cannot express: train it without"
         )
     spec = TransformerSpec(_encoder(encoder), _decoder(decoder))
     spec.register_source_vocabulary(list(vocabularies.source))

@@ -33,13 +33,15 @@ import torch
 from torch import nn
 
 from regard.attention import (
-    CAUSAL,
     AttendedHeads,
     Causal,
+    Everything,
     GrowingHeads,
+    Mask,
     MultiHeadAttention,
     MultiHeadSelfAttention,
     PreparedHeads,
+    Reach,
     Turn,
     hiding,
     padding,
@@ -104,7 +106,7 @@ class EncoderLayer(nn.Module):
     def forward(
         self,
         states: Float[Tensor, "batch source size"],
-        mask: Bool[Tensor, "batch 1 source"] | None,
+        mask: Mask | None,
         turn: Turn,
         *,
         need_weights: bool = False,
@@ -119,8 +121,16 @@ class EncoderLayer(nn.Module):
 class TransformerEncoder(nn.Module):
     """A stack of layers; `norm` ends it where norms come before sublayers, else it does nothing."""
 
-    def __init__(self, embedder: Embedder, layers: Sequence[EncoderLayer], norm: nn.Module) -> None:
+    def __init__(
+        self,
+        embedder: Embedder,
+        layers: Sequence[EncoderLayer],
+        norm: nn.Module,
+        reach: Reach | None = None,
+    ) -> None:
+        """`reach` is how far positions see; without it, everything."""
         super().__init__()
+        self.reach = reach or Everything()
         self.embedder = embedder
         self.layers = cast(Sequence[EncoderLayer], nn.ModuleList(layers))
         self.norm = norm
@@ -129,8 +139,9 @@ class TransformerEncoder(nn.Module):
         """The embeddings and every layer's states, the last of them after the norm."""
         at = range(source.inputs.size(1))
         mask = hiding(source.mask)
-        seen, turn = None if mask is None else padding(mask), self.embedder.turn(at)
+        turn = self.embedder.turn(at)
         states = [self.embedder(source.inputs, at)]
+        seen = self.reach.around(None if mask is None else padding(mask), states[0])
         looked = []
         for layer in self.layers:
             above, attended = layer(states[-1], seen, turn, need_weights=need_weights)
@@ -145,7 +156,7 @@ class Sight:
     """What the layers of a decoder share in one reading: which of their own positions and of the
     memory may be seen, and what positions do to queries and keys."""
 
-    own: Bool[Tensor, "batch target slot"] | Causal | None
+    own: Bool[Tensor, "#batch target slot"] | Causal | None
     memory: Bool[Tensor, "batch 1 source"] | None
     turn: Turn
     need_weights: bool
@@ -230,16 +241,17 @@ class TransformerState:
         new = new.expand(batch, -1)[:, :, None]
         return replace(self, slots=torch.cat([self.slots, new], dim=2))
 
-    def own(self) -> Bool[Tensor, "batch hypothesis slot"] | None:
-        """Which slots are a hypothesis's own; None where there is but one a position."""
-        batch, num_hypotheses, num_positions = self.slots.shape
+    def seen(self, reach: Reach) -> Bool[Tensor, "batch hypothesis slot"] | None:
+        """Which slots are a hypothesis's own, and not too far behind; None where all are."""
+        slots = reach.last(self.slots)
+        batch, num_hypotheses, num_seen = slots.shape
         num_slots = self.written[0].length + num_hypotheses
-        if num_slots == num_positions:
+        if num_slots == num_seen:
             return None
         mask = torch.zeros(
             batch, num_hypotheses, num_slots, dtype=torch.bool, device=self.slots.device
         )
-        return mask.scatter_(2, self.slots, True)
+        return mask.scatter_(2, slots, True)
 
 
 class TransformerDecoder(nn.Module):
@@ -251,10 +263,13 @@ class TransformerDecoder(nn.Module):
         layers: Sequence[DecoderLayer],
         norm: nn.Module,
         kind: AttentionKind = "cross",
+        reach: Reach | None = None,
     ) -> None:
-        """`kind` is what looking at the memory is called: `image` for cells of a picture."""
+        """`kind` is what looking at the memory is called: `image` for cells of a picture. `reach`
+        is how far back positions see what is written; without it, everything."""
         super().__init__()
         self.kind = kind
+        self.reach = reach or Everything()
         self.embedder = embedder
         self.layers = cast(Sequence[DecoderLayer], nn.ModuleList(layers))
         self.norm = norm
@@ -275,7 +290,8 @@ class TransformerDecoder(nn.Module):
         """All positions at once, each of which sees those before it. Padding comes after what is
         real, so that nothing real sees it."""
         state, at = self.start(memories), range(inputs.size(1))
-        sight = Sight(CAUSAL, state.mask, self.embedder.turn(at), need_weights)
+        own = self.reach.before(inputs)
+        sight = Sight(own, state.mask, self.embedder.turn(at), need_weights)
         features, outputs = self._read(self.embedder(inputs, at), state, sight)
         return DecoderOutput(features, _attention(self.kind, outputs))
 
@@ -306,7 +322,7 @@ class TransformerDecoder(nn.Module):
     ) -> tuple[DecoderOutput, TransformerState]:
         position = state.slots.size(2)
         at, state = range(position, position + 1), state.with_new_slots()
-        sight = Sight(state.own(), state.mask, self.embedder.turn(at), need_weights)
+        sight = Sight(state.seen(self.reach), state.mask, self.embedder.turn(at), need_weights)
         features, outputs = self._read(self.embedder(tokens, at), state, sight)
         slots = None if sight.own is None else state.slots
         attention = _attention(self.kind, outputs, slots)
