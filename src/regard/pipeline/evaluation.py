@@ -11,7 +11,7 @@ from typing import Any
 
 from regard.config import SearchConfig
 from regard.data.answers import Labels
-from regard.data.generated.scenes import Scene, is_true
+from regard.data.generated.scenes import Scene
 from regard.data.text import Pair
 from regard.errors import UserError
 from regard.files import locked
@@ -22,6 +22,7 @@ from regard.metrics.text import Score, bleu, chrf, score_texts
 from regard.pipeline.captioner import PICTURES_AT_A_TIME, Captioner
 from regard.pipeline.classifier import Classifier
 from regard.pipeline.folder import RunFolder
+from regard.pipeline.scene_scores import SceneScores
 from regard.pipeline.translator import Translator
 
 SOURCES_AT_A_TIME = 512
@@ -154,35 +155,33 @@ def evaluate_captions(
     progress: Callable[[int, int], None] | None = None,
 ) -> CaptionEvaluation:
     """Caption every different picture once; all of its captions are references. For scenes that
-    were drawn also the share of captions that are true of them. UserError where no picture can be
-    read."""
+    were drawn also whether captions are true of them, and whether they looked there. UserError
+    where no picture can be read."""
     references: dict[str, list[str]] = defaultdict(list)
     for pair in pairs:
         references[pair.source].append(captioner.tokenizer.normalise(pair.target))
     gallery, left_out = captioner.sources.gallery(references)
     names = list(gallery.names)
     texts: list[str] = []
+    fits = SceneScores()
     for first in range(0, len(names), PICTURES_AT_A_TIME):
         part = names[first : first + PICTURES_AT_A_TIME]
         seen = gallery.pictures(part)
-        found = captioner.write(seen, search=search, attention=False)
+        drawn = captioner.sources.scenes
+        found = captioner.write(seen, search=search, attention=drawn)
         texts.extend(each.text for each in found)
+        if drawn:
+            fits.add([Scene.of(name) for name in part], found)
         if progress:
             progress(len(texts), len(names))
     right = [references[name] for name in names]
     scores = (*score_captions(texts, right), bleu(texts, right), chrf(texts, right))
     if captioner.sources.scenes:
-        scores += (_truth(texts, names),)
+        scores += fits.scores()
     outputs = tuple(
         Output(name, text, tuple(references[name])) for name, text in zip(names, texts, strict=True)
     )
     return CaptionEvaluation(len(pairs), search, scores, outputs, left_out)
-
-
-def _truth(texts: Sequence[str], names: Sequence[str]) -> Score:
-    """The percentage of captions that are true of their scenes."""
-    true = sum(is_true(text, Scene.of(name)) for text, name in zip(texts, names, strict=True))
-    return Score("true", 100 * true / len(texts), f"scenes:{len(texts)}")
 
 
 def kept(folder: RunFolder) -> dict[str, list[dict[str, Any]]]:

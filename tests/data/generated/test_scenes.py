@@ -42,7 +42,7 @@ def test_every_wording_is_true_of_its_scene_and_of_no_other():
         for caption in told:
             assert is_true(caption, scene)
             assert not is_true(caption, other)
-            assert set(claims(caption)) == set(scene.shapes)
+            assert {claim.shape for claim in claims(caption)} == set(scene.shapes)
 
 
 @pytest.mark.parametrize(
@@ -81,3 +81,26 @@ def test_the_same_seed_gives_the_same():
     assert len(captioned(20, 1)) == 100
     np.testing.assert_array_equal(pixels(SCENE), pixels(SCENE))
     assert pixels(SCENE).shape == (3, 64, 64)
+
+
+def test_claims_say_where_a_shape_is_described():
+    first, second = claims(
+        "one red circle , large , at the top left and one blue square , small , in the centre"
+    )
+    assert (str(first.shape), first.words) == ("large red circle top left", (4, 1, 2))
+    assert (str(second.shape), second.words) == ("small blue square centre", (14, 11, 12))
+    (alone,) = claims("at the top there is a large red square")
+    assert alone.words == (6, 7, 8)
+
+
+def test_the_share_of_cells_in_a_box_is_its_area():
+    for shape in SCENE.shapes:
+        left, top, right, bottom = shape.box
+        for side in (1, 3, 8, 14):
+            inside = shape.inside(side)
+            assert inside.shape == (side**2,)
+            assert inside.mean() == pytest.approx((right - left) * (bottom - top))
+            assert inside.min() >= 0
+            assert inside.max() <= 1 + 1e-9
+    rows = SCENE.shapes[0].inside(8).reshape(8, 8)
+    assert rows[:3, :3].sum() == rows.sum()  # top left

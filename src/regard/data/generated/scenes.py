@@ -17,7 +17,7 @@ import numpy as np
 
 from regard.data.text import Pair
 from regard.errors import UserError
-from regard.shapes import UInt8
+from regard.shapes import Float, UInt8
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -70,6 +70,17 @@ class Shape:
         half = SIZES[self.size] / 2
         x, y = (column + 0.5) / 3, (row + 0.5) / 3
         return x - half, y - half, x + half, y + half
+
+    def inside(self, side: int) -> Float[np.ndarray, "cell"]:
+        """The share of each cell that lies in the box, for a grid of so many rows and columns, row
+        after row."""
+        left, top, right, bottom = self.box
+        edges = np.arange(side + 1) / side
+
+        def covered(first: float, last: float) -> Float[np.ndarray, "side"]:
+            return np.clip(np.minimum(edges[1:], last) - np.maximum(edges[:-1], first), 0, None)
+
+        return np.outer(covered(top, bottom), covered(left, right)).ravel() * side**2
 
 
 @dataclass(frozen=True)
@@ -191,11 +202,28 @@ _CLAIMS = (
 _BETWEEN = re.compile(r"(?:there is|the picture shows|and|,|\s)*")
 
 
-def claims(caption: str) -> tuple[Shape, ...] | None:
-    """The shapes that a caption speaks of; None where it says something in no known wording."""
-    best: tuple[Shape, ...] | None = None
+@dataclass(frozen=True)
+class Claim:
+    """A shape that a caption speaks of, and where it says what the shape looks like: the numbers of
+    the words for its size, its colour and its kind."""
+
+    shape: Shape
+    words: tuple[int, ...]
+
+
+def claims(caption: str) -> tuple[Claim, ...] | None:
+    """What a caption says; None where it says something in no known wording."""
+    best: tuple[Claim, ...] | None = None
     for pattern in _CLAIMS:
-        found = [Shape(**match.groupdict()) for match in pattern.finditer(caption)]
+        found = [
+            Claim(
+                Shape(**match.groupdict()),
+                tuple(
+                    len(caption[: match.start(part)].split()) for part in ("size", "colour", "kind")
+                ),
+            )
+            for match in pattern.finditer(caption)
+        ]
         rest = pattern.sub(" ", caption)
         if found and _BETWEEN.fullmatch(rest):
             best = tuple(found)
@@ -204,8 +232,8 @@ def claims(caption: str) -> tuple[Shape, ...] | None:
 
 def is_true(caption: str, scene: Scene) -> bool:
     """Whether all that a caption says is so, and it says something of every shape once."""
-    said = claims(caption)
-    return said is not None and sorted(map(str, said)) == sorted(map(str, scene.shapes))
+    said = [str(claim.shape) for claim in claims(caption) or ()]
+    return sorted(said) == sorted(map(str, scene.shapes))
 
 
 def draw(scene: Scene, size: int = 64, seed: int | None = None) -> Image:
