@@ -3,63 +3,59 @@
 from __future__ import annotations
 
 import math
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from regard.data.generated.scenes import Scene, claims
 from regard.pipeline.scene_scores import SceneScores, attention_inside
-from regard.pipeline.translator import Translation
-from regard.trace import AttentionMap, Sequence
 
 SCENE = Scene.of("large red circle top left; small blue square centre")
 SIDE = 6
+TEXT = "there is a small blue square in the centre"
 
 
-def looking(text, weights):
-    """A caption whose words looked so: "word cell"."""
-    pieces = (*text.split(), "<eos>")
-    weights = np.concatenate([weights, np.full((1, SIDE**2), 1 / SIDE**2)])
-    looked = SimpleNamespace(
-        maps=(AttentionMap("image", weights[None, None]),),
-        target=Sequence(text, pieces, tuple(range(len(pieces)))),
-    )
-    return Translation("", text, 0.0, looked=looked)
+def even(text):
+    """Every word, and the end, looks everywhere alike."""
+    rows = len(text.split()) + 1
+    return np.full((rows, SIDE**2), 1 / SIDE**2), tuple(range(rows))
 
 
 def test_even_attention_is_once_the_share():
     text = "a large red circle at the top left and a small blue square in the centre"
-    even = looking(text, np.full((len(text.split()), SIDE**2), 1 / SIDE**2))
     for claim in claims(text):
-        assert attention_inside(even, claim) == pytest.approx(1)
+        assert attention_inside(claim, *even(text)) == pytest.approx(1)
 
 
-def test_attention_in_the_box_alone_is_one_over_its_share():
-    """And only the words for size, colour and kind count."""
-    text = "there is a small blue square in the centre"
-    weights = np.zeros((9, SIDE**2))
+def test_only_words_of_size_colour_and_kind_count():
+    weights = np.zeros((10, SIDE**2))
     weights[:, 0] = 1  # the top left corner
     weights[3:6] = 0
     weights[3:6, [14, 15, 20, 21]] = 0.25  # the four in the middle, which the box fills partly
-    (claim,) = claims(text)
+    (claim,) = claims(TEXT)
     area = 0.15**2
     filled = area * SIDE**2 / 4
-    assert attention_inside(looking(text, weights), claim) == pytest.approx(filled / area)
+    assert attention_inside(claim, weights, range(10)) == pytest.approx(filled / area)
+
+
+def test_several_pieces_of_a_word_count_alike():
+    weights, words = even(TEXT)
+    weights[4] = 0  # of "blue", which is cut in two
+    (claim,) = claims(TEXT)
+    cut = np.insert(weights, 4, weights[4], axis=0)
+    assert attention_inside(claim, cut, (0, 1, 2, 3, 4, 4, 5, 6, 7, 8, 9)) == pytest.approx(0.5)
+    assert attention_inside(claim, weights, words) == pytest.approx(2 / 3)
 
 
 def test_what_is_not_there_is_not_true_and_not_looked_for():
     scores = SceneScores()
     wrong = "a small red circle at the top left and a small blue square in the centre"
     for text in (wrong, "nonsense"):
-        rows = len(text.split())
-        scores.add([SCENE], [looking(text, np.full((rows, SIDE**2), 1 / SIDE**2))])
+        scores.add(SCENE, text, *even(text))
     true, attention = scores.scores()
     assert (true.value, true.signature) == (0, "scenes:2")
-    assert (attention.value, attention.signature) == (
-        pytest.approx(1),
-        "of its box's share|shapes:1",
-    )
+    assert attention.value == pytest.approx(1)
+    assert attention.signature == "times its box's share|shapes:1"
     nothing = SceneScores()
-    nothing.add([SCENE], [looking("nonsense", np.full((1, SIDE**2), 1 / SIDE**2))])
+    nothing.add(SCENE, "nonsense", *even("nonsense"))
     assert math.isnan(nothing.scores()[1].value)

@@ -24,6 +24,7 @@ from regard.pipeline.classifier import Classifier
 from regard.pipeline.folder import RunFolder
 from regard.pipeline.scene_scores import SceneScores
 from regard.pipeline.translator import Translator
+from regard.trace import of_kind
 
 SOURCES_AT_A_TIME = 512
 NUMBER_SCORES = (answers.r2, answers.mean_error, answers.root_mean_square_error)
@@ -170,8 +171,11 @@ def evaluate_captions(
         drawn = captioner.sources.scenes
         found = captioner.write(seen, search=search, attention=drawn)
         texts.extend(each.text for each in found)
-        if drawn:
-            fits.add([Scene.of(name) for name in part], found)
+        for name, each in zip(part, found, strict=True):
+            if drawn and each.looked is not None:
+                (block,) = of_kind(each.maps, "image")
+                weights = block.weights.mean(axis=(0, 1))
+                fits.add(Scene.of(name), each.text, weights, each.looked.target.words)
         if progress:
             progress(len(texts), len(names))
     right = [references[name] for name in names]

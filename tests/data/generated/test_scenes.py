@@ -88,7 +88,7 @@ def test_claims_say_where_a_shape_is_described():
         "one red circle , large , at the top left and one blue square , small , in the centre"
     )
     assert (str(first.shape), first.words) == ("large red circle top left", (4, 1, 2))
-    assert (str(second.shape), second.words) == ("small blue square centre", (14, 11, 12))
+    assert (str(second.shape), second.words) == ("small blue square centre", (15, 12, 13))
     (alone,) = claims("at the top there is a large red square")
     assert alone.words == (6, 7, 8)
 
