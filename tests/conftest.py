@@ -11,6 +11,14 @@ install_import_hook("regard", "beartype.beartype")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _cache(tmp_path_factory):
+    """Tests keep nothing for the person's own runs."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("REGARD_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
 @pytest.fixture(params={"baseline": 4, "AVX2": 8, "AVX-512": 16}.items(), ids=lambda item: item[0])
 def instruction_set(request):
     """The kernels, by each set of instructions that this CPU has."""

@@ -6,7 +6,9 @@ import pytest
 from regard.data.captioned import EncodedCaptions, Gallery
 
 GALLERY = Gallery(
-    np.arange(3 * 3 * 2 * 2, dtype=np.uint8).reshape(3, 3, 2, 2), ("a.png", "b.png", "c.png")
+    np.arange(3 * 3 * 2 * 2, dtype=np.uint8).reshape(3, 3, 2, 2),
+    {"a.png": 0, "b.png": 1, "c.png": 2},
+    "some",
 )
 SAID = [(2, [5, 2]), (0, [6, 7, 2]), (2, [8, 9, 5, 2])]
 
@@ -26,13 +28,13 @@ def test_a_batch_has_each_picture_once_and_all_its_captions():
 
 
 def test_the_digest_tells_other_captions_and_other_pictures():
-    brighter = Gallery(GALLERY.values + 1, GALLERY.names)
+    others = Gallery(GALLERY.values, GALLERY.places, "others")
     different = [
         EncodedCaptions.of(GALLERY, SAID),
         EncodedCaptions.of(GALLERY, SAID[:2]),
         EncodedCaptions.of(GALLERY, [(1, SAID[0][1]), *SAID[1:]]),
         EncodedCaptions.of(GALLERY, [(2, [5, 3]), *SAID[1:]]),
-        EncodedCaptions.of(brighter, SAID),
+        EncodedCaptions.of(others, SAID),
     ]
     assert len({each.digest for each in different}) == len(different)
     assert different[0].digest == EncodedCaptions.of(GALLERY, SAID).digest

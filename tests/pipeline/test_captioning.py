@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -11,8 +12,11 @@ from PIL import Image
 import regard
 from regard import recipes
 from regard.config import CaptionDataConfig, CaptionerConfig, Experiment, TrainingConfig
+from regard.data import rows
 from regard.data.generated.scenes import captions, draw, scenes
 from regard.errors import UserError
+from regard.layers.backbone import Backbone
+from regard.pipeline import pictures
 from regard.pipeline.captioner import Captioner
 from regard.pipeline.evaluation import evaluate_captions
 from regard.pipeline.pictures import PictureSources
@@ -117,7 +121,7 @@ def test_a_gallery_has_every_picture_once(tmp_path):
     name = str(tmp_path / "a.png")
     gallery, left_out = PictureSources(8).gallery([name, name, "gone"])
     assert gallery.names == (name,)
-    assert gallery.values.shape == (1, 3, 8, 8)
+    assert gallery.values.shape == (2, 3, 8, 8)
     assert left_out[0].startswith("left out 1 picture: cannot read the picture gone")
     with pytest.raises(UserError, match="none of 1 pictures can be read"):
         PictureSources(8).gallery(["gone"])
@@ -140,3 +144,59 @@ def test_the_recipe_is_the_papers():
     assert experiment.model.looks == "soft"
     assert experiment.model.attention.score == "additive"
     assert experiment.model.doubly_stochastic > 0
+
+
+@pytest.fixture
+def network(tmp_path):
+    """A pretrained one, which makes four by four cells."""
+    transformers = pytest.importorskip("transformers")
+    config = transformers.ResNetConfig(
+        embedding_size=4, hidden_sizes=[4, 6], depths=[1, 1], layer_type="basic"
+    )
+    transformers.ResNetModel(config).save_pretrained(tmp_path / "network")
+    return str(tmp_path / "network")
+
+
+@pytest.mark.parametrize("learns", [False, True])
+def test_a_pretrained_network_sees_for_the_model(folder, network, learns):
+    data = CaptionDataConfig(path=folder / "captions.csv", dev_size=4, test_size=4)
+    experiment = small(data, backbone=network, backbone_learns=learns)
+    train(experiment, folder / "run")
+    before = Backbone.load(network).digest()
+    shutil.rmtree(network)  # the run has its own
+    captioner = regard.load(folder / "run")
+    (block,) = captioner.caption(folder / "3.png").maps
+    assert block.weights.shape[-1] == 16
+    if learns:
+        assert captioner.model.encoder.backbone.digest() != before
+    else:
+        assert captioner.sources.backbone.digest() == before
+    more = replace(experiment, training=replace(experiment.training, epochs=2))
+    train(more, folder / "run", resume=True)
+
+
+def test_cells_are_made_once_and_go_on_where_they_were_broken_off(folder, network, monkeypatch):
+    monkeypatch.setattr(pictures, "AT_A_TIME", 2)
+    monkeypatch.setattr(rows, "NOTED_AFTER", 2)
+    sources = PictureSources(32, backbone=Backbone.load(network).eval())
+    names = [str(folder / f"{number}.png") for number in range(8)]
+    first, _ = sources.gallery(names[:3])
+    see, seen = PictureSources.see, []
+
+    def break_off(self, given):
+        seen.append(len(given))
+        if len(seen) == 3:
+            raise KeyboardInterrupt
+        return see(self, given)
+
+    monkeypatch.setattr(PictureSources, "see", break_off)
+    with pytest.raises(KeyboardInterrupt):
+        sources.gallery(names)
+    gallery, _ = sources.gallery(names)
+    assert sum(seen) == 8 + 2  # those that it was broken off at were begun twice
+    np.testing.assert_allclose(gallery.values[:3], first.values, atol=1e-3)
+    sources.gallery(names)
+    assert sum(seen) == 8 + 2
+    draw(scenes(1)[0], 40).save(names[0])  # another picture of the same name
+    sources.gallery(names)
+    assert sum(seen) == 8 + 2 + 8

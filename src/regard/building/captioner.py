@@ -10,10 +10,11 @@ from regard.building.transformer import build_decoder
 from regard.config import CaptionerConfig, TransformerConfig
 from regard.data.batch import PAD
 from regard.errors import UserError
+from regard.layers.backbone import Backbone
 from regard.layers.convolution import ConvolutionStack
 from regard.layers.recurrent import RecurrentStack
 from regard.models.bridge import LinearBridge
-from regard.models.image import ConvolutionEncoder
+from regard.models.image import BackboneEncoder, CellEncoder, ConvolutionEncoder
 from regard.models.look import GatedLook, Look, MemoryLook
 from regard.models.memory import top_layer
 from regard.models.output import DeepOutput
@@ -24,18 +25,32 @@ from regard.models.recurrent_parts import DecoderParts
 from regard.models.seq2seq import Seq2Seq
 
 
-def build_captioner(config: CaptionerConfig, picture_size: int, num_target: int) -> Seq2Seq:
-    """A model that looks at square pictures of so many dots a side and writes words of a vocabulary
-    of this size. UserError where parts do not fit."""
+def build_captioner(
+    config: CaptionerConfig, picture_size: int, num_target: int, backbone: Backbone | None = None
+) -> Seq2Seq:
+    """A model that looks at square pictures of so many dots a side, or at what a pretrained network
+    makes of them, and writes words of a vocabulary of this size. UserError where parts do not
+    fit."""
     size = config.size if config.decoder == "transformer" else config.channels[-1]
-    stack = ConvolutionStack([*config.channels[:-1], size])
-    side = picture_size // 2 ** len(config.channels)
-    encoder = ConvolutionEncoder(stack, side * side, dropout=config.dropout)
+    encoder = _build_encoder(config, picture_size, size, backbone)
     if config.decoder == "transformer":
         embedding = nn.Embedding(num_target, size, padding_idx=PAD)
         decoder = build_decoder(_as_transformer(config), embedding, "image")
         return Seq2Seq(encoder, decoder, top_layer)
     return Seq2Seq(encoder, _build_decoder(config, size, num_target), top_layer, _penalties(config))
+
+
+def _build_encoder(
+    config: CaptionerConfig, picture_size: int, size: int, backbone: Backbone | None
+) -> nn.Module:
+    if backbone is None:
+        stack = ConvolutionStack([*config.channels[:-1], size])
+        side = picture_size // 2 ** len(config.channels)
+        return ConvolutionEncoder(stack, side * side, dropout=config.dropout)
+    num_cells, num_features = backbone.shape(picture_size)
+    if config.backbone_learns:
+        return BackboneEncoder(backbone, num_cells, num_features, size, dropout=config.dropout)
+    return CellEncoder(num_cells, num_features, size, dropout=config.dropout)
 
 
 def _build_decoder(config: CaptionerConfig, cell_size: int, num_target: int) -> BahdanauDecoder:

@@ -68,7 +68,7 @@ def _check_task(data: Data, model: ModelConfig) -> None:
                 )
         case CaptionDataConfig(), CaptionerConfig():
             side, halved = data.picture_size, 2 ** len(model.channels)
-            if side % halved:
+            if model.backbone is None and side % halved:
                 raise UserError(
                     f"data.picture_size is {side}, but {len(model.channels)} blocks "
                     f"(model.channels) halve a side as often: expected a multiple of {halved}"

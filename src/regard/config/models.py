@@ -267,7 +267,13 @@ class CaptionerConfig:
     family: Literal["captioner"] = "captioner"
     """Which models the fields below are of."""
     channels: tuple[int, ...] = (32, 64, 128)
-    """Of each convolutional block; every block halves the picture's sides."""
+    """Of each convolutional block; every block halves the picture's sides. The last is the size of
+    a cell."""
+    backbone: str | None = None
+    """A pretrained network in the place of the convolution (extra `vision`): a folder that
+    `transformers` wrote, or a name on Hugging Face's hub."""
+    backbone_learns: bool = False
+    """Train it along; else its cells are made once and kept on disk."""
     decoder: Literal["recurrent", "transformer"] = "recurrent"
     """Who writes: an LSTM that asks before each word, or a Transformer's decoder."""
     size: int = 256

@@ -16,6 +16,7 @@ __all__ = [
     "START",
     "UNKNOWN",
     "AnswerBatch",
+    "Cells",
     "Items",
     "Numbers",
     "PairBatch",
@@ -87,6 +88,17 @@ class Pictures:
 
 
 @dataclass(frozen=True)
+class Cells:
+    """Cells of pictures that a pretrained network made beforehand; `rows` as in `Pictures`."""
+
+    values: Float[Tensor, "picture cell feature"]
+    rows: Int[Tensor, "batch"] | None = None
+
+    def to(self, device: torch.device | str) -> Cells:
+        return Cells(self.values.to(device), None if self.rows is None else self.rows.to(device))
+
+
+@dataclass(frozen=True)
 class AnswerBatch:
     """Sources with one answer each: the number of a class, or numbers to come near to."""
 
@@ -105,7 +117,7 @@ class PairBatch:
     the same words one step later. Both have the target's mask.
     """
 
-    source: Tokens | Pictures
+    source: Tokens | Pictures | Cells
     inputs: Int[Tensor, "batch target"]
     outputs: Int[Tensor, "batch target"]
     mask: Bool[Tensor, "batch target"]
@@ -135,7 +147,7 @@ def pair_batch(sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]
     return with_targets(pad(sources), targets)
 
 
-def with_targets(source: Tokens | Pictures, targets: Sequence[Sequence[int]]) -> PairBatch:
+def with_targets(source: Tokens | Pictures | Cells, targets: Sequence[Sequence[int]]) -> PairBatch:
     """A batch of sources that are padded already, with their targets."""
     outputs = pad(targets)
     inputs = torch.cat([torch.full_like(outputs.ids[:, :1], START), outputs.ids[:, :-1]], dim=1)

@@ -11,25 +11,36 @@ from functools import cached_property
 import numpy as np
 import torch
 
-from regard.data.batch import PairBatch, Pictures, with_targets
-from regard.shapes import UInt8
+from regard.data.batch import Cells, PairBatch, Pictures, with_targets
+from regard.shapes import Tensor
+
+
+def as_source(values: np.ndarray, rows: Tensor | None = None) -> Pictures | Cells:
+    """Pictures (picture, channel, height, width), or cells that were made of them (picture, cell,
+    feature), for rows of a batch that are about them."""
+    numbers = torch.from_numpy(values)
+    return Cells(numbers, rows) if values.ndim == 3 else Pictures(numbers, rows)
 
 
 @dataclass(frozen=True)
 class Gallery:
-    """Pictures of one size, with the names of their sources."""
+    """Pictures of one size, or what a pretrained network made of them, by the names of their
+    sources. They may lie in a file."""
 
-    values: UInt8[np.ndarray, "picture channel height width"]
-    names: tuple[str, ...]
+    values: np.ndarray
+    """Axes as `as_source` takes them."""
+    places: dict[str, int]
+    """Where each is; what could not be read is nowhere."""
+    digest: str
+    """The same for the same pictures, and for no others."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self.places)
 
     def pictures(self, names: Sequence[str]) -> list[tuple[str, np.ndarray]]:
         """Those of these names, with them."""
         return [(name, self.values[self.places[name]]) for name in names]
-
-    @cached_property
-    def places(self) -> dict[str, int]:
-        """Where each is."""
-        return {name: place for place, name in enumerate(self.names)}
 
 
 @dataclass(frozen=True)
@@ -75,7 +86,7 @@ class EncodedCaptions:
     @cached_property
     def digest(self) -> str:
         """The same for the same pictures and captions, and for no others."""
-        told = hashlib.sha256(np.ascontiguousarray(self.gallery.values).data)
+        told = hashlib.sha256(self.gallery.digest.encode())
         for place, said in zip(self.pictures.tolist(), self.captions, strict=True):
             for caption in said:
                 told.update(np.asarray([place, len(caption), *caption], np.int64).tobytes())
@@ -85,5 +96,5 @@ class EncodedCaptions:
         """All captions of these pictures, padded."""
         said = [self.captions[place] for place in indices.tolist()]
         rows = torch.repeat_interleave(torch.tensor([len(each) for each in said]))
-        values = torch.from_numpy(self.gallery.values[self.pictures[indices]])
-        return with_targets(Pictures(values, rows), [caption for each in said for caption in each])
+        source = as_source(self.gallery.values[self.pictures[indices]], rows)
+        return with_targets(source, [caption for each in said for caption in each])

@@ -99,6 +99,13 @@ class Shelf:
         )
         return Kept(EncodedPairs.joined(source.parts()), source.about())
 
+    def place(self, name: str) -> Path:
+        """Where files may be kept whose names begin so, in a folder that is there. UnwritableError
+        where it cannot be made."""
+        make_folder(self.folder)
+        self._tidy()
+        return self._path(name, None)
+
     def _path(self, name: str, facts: object) -> Path:
         versions = FORMAT, __version__, version("tokenizers")
         return self.folder / f"{_digest([versions, self.data, facts])[:32]}.{name}"

@@ -14,6 +14,7 @@ from regard.config import CaptionDataConfig, CaptionerConfig, Experiment, Search
 from regard.data.batch import END, PAD, START
 from regard.data.tokenizer import Tokenizer
 from regard.errors import UserError
+from regard.layers.backbone import Backbone
 from regard.models.seq2seq import Seq2Seq
 from regard.pipeline.folder import RunFolder
 from regard.pipeline.pictures import PictureSources
@@ -31,15 +32,22 @@ LONGEST = 60
 class Captioner:
     """What `regard.load` gives for a run that writes captions."""
 
-    def __init__(self, experiment: Experiment, tokenizer: Tokenizer, model: Seq2Seq) -> None:
-        """The weights are not to change from the first caption on."""
+    def __init__(
+        self,
+        experiment: Experiment,
+        tokenizer: Tokenizer,
+        model: Seq2Seq,
+        backbone: Backbone | None = None,
+    ) -> None:
+        """The weights are not to change from the first caption on. `backbone` is what makes cells
+        for the model, if it sees these."""
         if not isinstance(experiment.data, CaptionDataConfig):
             raise UserError(f"a model that is trained to {experiment.data.task} sees no pictures")
         self.experiment = experiment
         self.data = experiment.data
         self.tokenizer = tokenizer
         self.model = model
-        self.sources = PictureSources.of(experiment.data)
+        self.sources = PictureSources.of(experiment.data, backbone)
         self._searcher = Searcher(model)
         self._tracer = Tracer(self.sources, tokenizer, experiment.data.language, model)
 
@@ -52,9 +60,15 @@ class Captioner:
         if not isinstance(data, CaptionDataConfig) or not isinstance(config, CaptionerConfig):
             raise UserError(f"{run} is no captioner: its task is to {data.task}")
         tokenizer = Tokenizer.load(folder.target_tokenizer)
-        model = build_captioner(config, data.picture_size, len(tokenizer))
+        backbone = None
+        if config.backbone is not None:
+            load = Backbone.shaped if config.backbone_learns else Backbone.load
+            backbone = load(folder.backbone).eval()
+        model = build_captioner(config, data.picture_size, len(tokenizer), backbone)
         load_weights(model, folder.model)
-        return cls(experiment, tokenizer, model.eval())
+        return cls(
+            experiment, tokenizer, model.eval(), None if config.backbone_learns else backbone
+        )
 
     @overload  # of the two that fit a str the first is meant
     def caption(  # type: ignore[overload-overlap]
@@ -90,7 +104,8 @@ class Captioner:
         names, results = [str(each) for each in picture], []
         for first in range(0, len(names), PICTURES_AT_A_TIME):
             some = names[first : first + PICTURES_AT_A_TIME]
-            seen = [(name, self.sources.read(name)) for name in some]
+            contents = self.sources.see([self.sources.read(name) for name in some])
+            seen = list(zip(some, contents, strict=True))
             results += self.write(seen, search=search, num_best=num_best, attention=attention)
         return results
 
@@ -102,7 +117,7 @@ class Captioner:
         num_best: int = 1,
         attention: bool = True,
     ) -> list[Translation]:
-        """The same for pictures that were read already, with their names."""
+        """The same for what `sources` sees of pictures, with their names."""
         if num_best < 1:
             raise UserError(f"num_best (--nbest) is {num_best}: expected 1 or more")
         search = search or self.experiment.search

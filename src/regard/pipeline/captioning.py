@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from typing import cast
 
@@ -25,6 +26,7 @@ from regard.data.captioned import EncodedCaptions, Gallery
 from regard.data.text import Pair
 from regard.data.tokenizer import Tokenizer, TokenizerSettings
 from regard.errors import UserError
+from regard.layers.backbone import Backbone
 from regard.metrics import captions as metrics
 from regard.metrics import text as text_metrics
 from regard.metrics.text import Score
@@ -66,24 +68,41 @@ def prepare(
         )
     pairs = list(split.train)
     tokenizer = tokenizer_of(data, resumed, pairs)
-    sources = PictureSources.of(data)
+    backbone = _backbone(model_config, resumed)
+    frozen = None if model_config.backbone_learns else backbone
+    sources = PictureSources.of(data, frozen)
     gallery, unread = sources.gallery((pair.source for pair in chain(pairs, split.dev)), watch)
     encoded, too_long = _encoded(data, tokenizer, gallery, pairs)
     experiment = _with_max_length(experiment, encoded)
     torch.manual_seed(config.seed)
-    model = build_captioner(model_config, data.picture_size, len(tokenizer))
+    model = build_captioner(model_config, data.picture_size, len(tokenizer), backbone)
     dev = [pair for pair in split.dev if pair.source in gallery.places]
     return Prepared(
         experiment,
         model,
         PairBatches(encoded, _settings(encoded, data.batch_sentences), config.seed),
         objective_of(config),
-        _validation(experiment, data, tokenizer, gallery, dev) if dev else None,
+        _validation(experiment, data, tokenizer, gallery, dev, frozen) if dev else None,
         encoded.num_captions,
         f"{len(gallery.names):,} pictures, vocabulary {len(tokenizer):,}",
-        lambda folder: tokenizer.save(folder.target_tokenizer),
+        partial(_save, tokenizer, backbone),
         unread + too_long,
     )
+
+
+def _backbone(config: CaptionerConfig, resumed: RunFolder | None) -> Backbone | None:
+    """That of the run that goes on, or the one that is named."""
+    if config.backbone is None:
+        return None
+    return Backbone.load(config.backbone if resumed is None else resumed.backbone).eval()
+
+
+def _save(tokenizer: Tokenizer, backbone: Backbone | None, folder: RunFolder) -> None:
+    tokenizer.save(folder.target_tokenizer)
+    if backbone is not None and not folder.backbone.exists():
+        unfinished = folder.backbone.with_name("backbone.unfinished")
+        backbone.save(unfinished)
+        unfinished.rename(folder.backbone)
 
 
 def tokenizer_of(
@@ -141,6 +160,7 @@ def _validation(
     tokenizer: Tokenizer,
     gallery: Gallery,
     dev: Sequence[Pair],
+    backbone: Backbone | None,
 ) -> Callable[[nn.Module], Validation]:
     """The dev score: what the model writes freely, and its loss on the true captions."""
     encoded, _ = _encoded(data, tokenizer, gallery, dev)
@@ -154,7 +174,7 @@ def _validation(
     measure = METRICS[_metric(experiment.training)]
 
     def validate(model: nn.Module) -> Validation:
-        captioner = Captioner(experiment, tokenizer, cast(Seq2Seq, model))
+        captioner = Captioner(experiment, tokenizer, cast(Seq2Seq, model), backbone)
         found = captioner.write(seen, search=greedy, attention=False)
         outputs = [each.text for each in found]
         score = measure(outputs, [references[name] for name in names])

@@ -48,6 +48,10 @@ class RunFolder:
         return self.path / "answers.json"
 
     @property
+    def backbone(self) -> Path:
+        return self.path / "backbone"
+
+    @property
     def dev(self) -> Path:
         return self.path / "dev.tsv"
 

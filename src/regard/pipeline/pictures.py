@@ -1,9 +1,14 @@
-"""Pictures for a model: read from files, or drawn where a source tells a scene."""
+"""Pictures for a model: read from files, or drawn where a source tells a scene; as they are, or as
+the cells that a pretrained network makes of them, which are kept for the next run."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+import hashlib
+import json
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -11,27 +16,37 @@ import torch
 
 from regard import trace
 from regard.config import CaptionDataConfig
-from regard.data.batch import Pictures
-from regard.data.captioned import Gallery
+from regard.data.batch import Cells, Pictures
+from regard.data.captioned import Gallery, as_source
 from regard.data.pictures import PictureError, draw_scene, read_picture
+from regard.data.rows import Rows
 from regard.errors import UserError
-from regard.pipeline.watching import Watch, watched
+from regard.layers.backbone import Backbone
+from regard.pipeline.cache import Shelf, cache_folder
+from regard.pipeline.watching import Watch
 
+log = logging.getLogger(__name__)
+
+FORMAT = 1
+"""To be raised where other numbers are made of the same pictures."""
 SHOWN = 5
 """Names of pictures that one line lists."""
+AT_A_TIME = 16
+"""Pictures that are read, or seen by a pretrained network, together."""
 
 
 @dataclass(frozen=True)
 class PictureSources:
     """Pictures stretched to squares of one size; a source that is no file is a scene, where the
-    model was trained on some."""
+    model was trained on some. A model whose pretrained network does not learn sees cells."""
 
     side: int
     scenes: bool = False
+    backbone: Backbone | None = field(default=None, compare=False)
 
     @classmethod
-    def of(cls, config: CaptionDataConfig) -> PictureSources:
-        return cls(config.picture_size, config.generated is not None)
+    def of(cls, config: CaptionDataConfig, backbone: Backbone | None = None) -> PictureSources:
+        return cls(config.picture_size, config.generated is not None, backbone)
 
     def read(self, source: str) -> np.ndarray:
         """Axes channel, height and width, from 0 to 255; PictureError names what cannot be read."""
@@ -39,14 +54,22 @@ class PictureSources:
             return draw_scene(source, self.side)
         return read_picture(source, self.side)
 
+    @torch.inference_mode()
+    def see(self, pictures: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
+        """What the model is given of these."""
+        if self.backbone is None:
+            return pictures
+        together = torch.from_numpy(np.stack(pictures)).to(self.backbone.mean.device)
+        return list(self.backbone(together).to("cpu", torch.float16).numpy())
+
     def sequence(self, text: str, content: np.ndarray) -> trace.Sequence:
         """Its name; what is looked at are cells."""
         del content
         return trace.Sequence(text, (), ())
 
-    def pad(self, contents: Sequence[np.ndarray]) -> Pictures:
-        """Several of them as one batch."""
-        return Pictures(torch.from_numpy(np.stack(contents)))
+    def pad(self, contents: Sequence[np.ndarray]) -> Pictures | Cells:
+        """What the model is given of several, as one batch."""
+        return as_source(np.stack(contents))
 
     def gallery(
         self, sources: Iterable[str], watch: Watch | None = None
@@ -54,16 +77,60 @@ class PictureSources:
         """Every different one that can be read, and a sentence about the others. UserError where
         there is none."""
         names = list(dict.fromkeys(sources))
-        values, kept, broken = [], [], []
-        for name in watched(names, "reading pictures", len(names), watch):
-            try:
-                values.append(self.read(name))
-                kept.append(name)
-            except PictureError as error:
-                broken.append(str(error))
-        if not kept:
+        digest = self._digest(names)
+        rows = self._rows(len(names), digest)
+        for row in self._made(names[rows.done :]):
+            rows.put(row)
+            if watch and rows.done % AT_A_TIME == 0:
+                watch("reading pictures", rows.done, len(names))
+        places = {name: row for row, name in enumerate(names) if row not in rows.broken}
+        broken = list(rows.broken.values())
+        if not places:
             raise UserError(f"none of {len(names)} pictures can be read: {'; '.join(broken[:1])}")
-        return Gallery(np.stack(values), tuple(kept)), _left_out(broken)
+        return Gallery(rows.values, places, digest), _left_out(broken)
+
+    def _made(self, names: Sequence[str]) -> Iterator[np.ndarray | str]:
+        """What the model is given of each, or why it cannot be read."""
+        for first in range(0, len(names), AT_A_TIME):
+            read: list[np.ndarray | str] = []
+            for name in names[first : first + AT_A_TIME]:
+                try:
+                    read.append(self.read(name))
+                except PictureError as error:
+                    read.append(str(error))
+            pictures = [each for each in read if not isinstance(each, str)]
+            seen = iter(self.see(pictures) if pictures else ())
+            yield from (each if isinstance(each, str) else next(seen) for each in read)
+
+    def _rows(self, count: int, digest: str) -> Rows:
+        """Room for what the model is given: in the cache, but for scenes, which are drawn fast."""
+        shape: tuple[int, ...] = (3, self.side, self.side)
+        if self.backbone is not None:
+            shape = self.backbone.shape(self.side)
+        kind = np.dtype(np.uint8 if self.backbone is None else np.float16)
+        if not self.scenes:
+            try:
+                return Rows(count, shape, kind, Shelf(cache_folder(), digest).place("pictures"))
+            except OSError as error:
+                log.warning(
+                    "%s: pictures are held in memory and read anew by the next run. REGARD_CACHE "
+                    "can name another folder",
+                    error,
+                )
+        return Rows(count, shape, kind)
+
+    def _digest(self, names: Sequence[str]) -> str:
+        """The same for the same files as they are now, seen in the same way."""
+        told = hashlib.sha256(json.dumps([FORMAT, self.side, self.scenes]).encode())
+        if self.backbone is not None:
+            told.update(self.backbone.digest().encode())
+        for name in names:
+            facts: tuple[object, ...] = (name,)
+            with suppress(OSError):
+                found = Path(name).stat()
+                facts = (name, found.st_size, found.st_mtime_ns)
+            told.update(json.dumps(facts).encode())
+        return told.hexdigest()
 
 
 def _left_out(broken: Sequence[str]) -> tuple[str, ...]:
