@@ -23,7 +23,7 @@ from regard import recipes
 from regard.attention.attend import Attention
 from regard.attention.fused_additive import backends, tiled
 from regard.building import build_translation
-from regard.pipeline import training
+from regard.pipeline import training, translation
 
 WAYS = ("plain", "tiled", "kernel")
 
@@ -39,7 +39,7 @@ def build_plainly(*arguments: Any) -> nn.Module:
 def computed_by(way: str) -> AbstractContextManager[Any]:
     match way:
         case "plain":
-            return patch.object(training, "build_translation", build_plainly)
+            return patch.object(translation, "build_translation", build_plainly)
         case "tiled":
             return patch.object(backends, "native", tiled)
         case _:

@@ -13,6 +13,12 @@ class MissingError(Exception):
     """Why a contestant cannot be run here."""
 
 
+def last_line(said: str) -> str:
+    """Of what a process said, usually the reason why it ended."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    return lines[-1] if lines else "it said nothing"
+
+
 @dataclass(frozen=True)
 class Environment:
     """`NAME.txt` has every package that stands in it, so that pip decides nothing by itself: what
@@ -39,6 +45,4 @@ class Environment:
     def _do(self, *command: str) -> None:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
-            said = [line for line in done.stderr.splitlines() if line.strip()]
-            last = said[-1] if said else f"exit {done.returncode}"
-            raise MissingError(f"{self.name} cannot be installed: {last}")
+            raise MissingError(f"{self.name} cannot be installed: {last_line(done.stderr)}")

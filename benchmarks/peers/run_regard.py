@@ -4,6 +4,7 @@
 import shutil
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -130,16 +131,34 @@ def decoder(task: Task) -> contestant.Prepare:
         parts = [[each] for each in given] if asked["batch"] == 1 else [given]
 
         def decode() -> int:
+            written = 0
             for part in parts:
-                found = translator.translate(part, search=search, attention=attention)
+                with counted(translator) as lengths:
+                    found = translator.translate(part, search=search, attention=attention)
+                written += sum(lengths)
                 looked = sum(len(each.maps) for each in found)
                 if bool(looked) != attention:
                     raise ValueError(f"attention was {attention}, but {looked} maps came")
-            return asked["tokens"] * len(given)
+            return written
 
         return decode
 
     return prepare
+
+
+@contextmanager
+def counted(translator: Any) -> Iterator[list[int]]:
+    """How many tokens the searches in the block wrote for each text."""
+    lengths: list[int] = []
+    search = translator._searcher.search
+
+    def found(*given: Any, **more: Any) -> Any:
+        results = search(*given, **more)
+        lengths.extend(len(each.hypotheses[0].tokens) for each in results)
+        return results
+
+    with patch.object(translator._searcher, "search", found):
+        yield lengths
 
 
 def main() -> None:

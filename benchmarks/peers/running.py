@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from peers.environments import HERE, Environment, MissingError
+from peers.environments import HERE, Environment, MissingError, last_line
 
 Answer = dict[str, Any]
 
@@ -91,8 +91,7 @@ class Running:
         if line:
             return json.loads(line)
         self.process.wait()
-        said = [each for each in self.log.read_text(errors="replace").splitlines() if each.strip()]
-        last = said[-1].strip() if said else "it said nothing"
+        last = last_line(self.log.read_text(errors="replace"))
         raise MissingError(f"ended with {self.process.returncode}: {last} (all of it: {self.log})")
 
 
@@ -143,4 +142,4 @@ def do(contestant: Contestant, task: str, place: Place, folder: Path) -> None:
         command, capture_output=True, text=True, cwd=HERE.parent, env=place.variables, check=False
     )
     if done.returncode:
-        raise MissingError(f"{task} failed: {done.stderr.strip().splitlines()[-1]}")
+        raise MissingError(f"{task} failed: {last_line(done.stderr)}")

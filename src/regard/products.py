@@ -65,7 +65,9 @@ def working_type(like: Tensor) -> torch.dtype:
     """The type that products of numbers like these are taken in: autocast's where it is on, but
     double precision stays, as torch has it."""
     device, casts = like.device.type, like.dtype.is_floating_point and like.dtype != torch.float64
-    if casts and torch.is_autocast_enabled(device):
+    if not casts or not torch.amp.is_autocast_available(device):  # such as one without numbers
+        return like.dtype
+    if torch.is_autocast_enabled(device):
         return torch.get_autocast_dtype(device)
     return like.dtype
 

@@ -158,6 +158,11 @@ def test_nothing_at_all():
     empty, keys = torch.randn(2, 1, 0, 5), torch.randn(2, 1, 3, 5)
     assert native_dots.attend(empty, keys, keys, None, 1.0, 0.0).shape == (2, 1, 0, 5)
     assert native_dots.attend(keys, empty, empty, None, 1.0, 0.0).eq(0).all()
+    for queries, seen in ((empty, keys), (keys, empty)):
+        given = [x.clone().requires_grad_() for x in (queries, seen, seen)]
+        native_dots.attend(*given, None, 1.0, 0.0).sum().backward()
+        for each in given:
+            assert each.grad.eq(0).all()
 
 
 def test_what_is_no_number_is_not_hidden(instruction_set):

@@ -92,6 +92,21 @@ def test_attention_without_a_form_there_is_named(given, named):
         exporting.transformer_spec(model, SOURCE)
 
 
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        (dict(window=2), "through a window"),
+        (
+            dict(positions="rotary", attention=AttentionConfig(score="general")),
+            "after they were turned",
+        ),
+    ],
+)
+def test_what_would_be_another_model_there_is_refused(given, named):
+    with pytest.raises(UserError, match=named):
+        exporting.transformer_spec(build(**given), SOURCE)
+
+
 def test_other_models_are_refused():
     with pytest.raises(UserError, match="--to onnx"):
         exporting.transformer_spec(build_translation(RecurrentConfig(), 13, 17), SOURCE)

@@ -34,7 +34,7 @@ def test_every_place_is_to_be_looked_at_once():
             total += (1 - taken) ** 2
     found = DoublyStochastic(0.5)(given, BATCH, PROJECTION)
     assert found.name == "doubly stochastic"
-    assert float(found.value) == pytest.approx(0.5 * total / 2)
+    assert found.value.item() == pytest.approx(0.5 * total / 2)
 
 
 DRAWN = [[0, 2, 1, 0], [-1, -1, -1, -1]]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,13 +12,20 @@ from PIL import Image
 
 import regard
 from regard import recipes
-from regard.config import CaptionDataConfig, CaptionerConfig, Experiment, TrainingConfig
+from regard.config import (
+    CaptionDataConfig,
+    CaptionerConfig,
+    Experiment,
+    SearchConfig,
+    TrainingConfig,
+)
 from regard.data import rows
 from regard.data.generated.scenes import captions, draw, scenes
 from regard.errors import UserError
 from regard.layers.backbone import Backbone
 from regard.pipeline import pictures
 from regard.pipeline.captioner import Captioner
+from regard.pipeline.cost import cost_of
 from regard.pipeline.evaluation import evaluate_captions
 from regard.pipeline.pictures import PictureSources
 from regard.pipeline.training import train
@@ -173,6 +181,25 @@ def test_a_pretrained_network_sees_for_the_model(folder, network, learns):
         assert captioner.sources.backbone.digest() == before
     more = replace(experiment, training=replace(experiment.training, epochs=2))
     train(more, folder / "run", resume=True)
+
+
+def test_a_pretrained_network_is_counted_where_it_learns(network):
+    costs = []
+    for changes in ({}, dict(backbone=network), dict(backbone=network, backbone_learns=True)):
+        costs.append(cost_of(small(CaptionDataConfig(path=Path("captions.csv")), **changes)))
+    assert len({each.num_parameters for each in costs}) == 3
+    weights = sum(each.numel() for each in Backbone.load(network).network.parameters())
+    assert costs[2].num_parameters - costs[1].num_parameters == weights
+    assert costs[2].source_token > costs[1].source_token
+
+
+def test_a_search_that_pictures_do_not_allow_is_one_line(tmp_path):
+    train(small(DRAWN), tmp_path / "run")
+    captioner = regard.load(tmp_path / "run")
+    with pytest.raises(UserError, match="a picture has none of"):
+        captioner.caption(SCENE, search=SearchConfig(unknown_replacement=True))
+    covering = SearchConfig(beam=2, coverage_penalty=0.2, max_length=5)
+    assert captioner.caption(SCENE, search=covering).score < 0
 
 
 def test_cells_are_made_once_and_go_on_where_they_were_broken_off(folder, network, monkeypatch):

@@ -141,7 +141,7 @@ def test_what_does_not_fit_is_said(questions, tmp_path):
         with pytest.raises(UserError, match=said):
             train(small(questions, **changes), tmp_path / "run")
     for changes, said in (
-        (dict(metric="bleu"), "training.metric is bleu, which does not score labels"),
+        (dict(metric="bleu"), "training.metric is bleu, which scores no labels"),
         (dict(teacher_forcing=0.5), "training.teacher_forcing is 0.5"),
     ):
         experiment = small(questions)

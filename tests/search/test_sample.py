@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from regard.search import Limits, forced, greedy, sample
+from regard.search import ImpossibleError, Limits, forced, greedy, sample
 from tests.search.fake import END, START, FakeDecoder, TableDecoder, memories
 
 LOGITS = [0.0, 1.0, -1.0, 2.0, 0.5]
@@ -63,3 +63,13 @@ def test_probabilities_are_the_models_and_a_seed_repeats_them():
 def test_settings_that_cannot_be_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         sample(FakeDecoder(5), memories([2]), Limits(start=1, end=2, maximum=3), **arguments)
+
+
+@pytest.mark.parametrize("top_k", [None, 2])
+@pytest.mark.parametrize(
+    ("logits", "forbidden"), [([math.nan] * 5, ()), ([0.0] * 3, (0, 1, 2))], ids=["nan", "all"]
+)
+def test_numbers_that_are_none_are_reported(logits, forbidden, top_k):
+    limits = Limits(start=1, end=2, maximum=3, forbidden=forbidden)
+    with pytest.raises(ImpossibleError, match="sentence 0, token 0"):
+        sample(TableDecoder(logits), memories([3]), limits, top_k=top_k)

@@ -180,6 +180,8 @@ class _Attend(torch.autograd.Function):
             setattr(problem, name, _strided(array))
         if above.numel():
             kernels.call("attend", problem, 1)
+        else:
+            gradients = [x.zero_() for x in gradients]
         return *gradients, None, None
 
 

@@ -71,6 +71,16 @@ def transformer_spec(model: Seq2Seq, vocabularies: Vocabularies) -> TransformerS
             "this model looks at itself through a window (model.window), which --to ctranslate2 "
             "cannot express: train it without"
         )
+    scores = [layer.self_attention.heads.attention.score for layer in encoder.layers]
+    scores += [layer.self_attention.heads.attention.score for layer in decoder.layers]
+    if isinstance(encoder.embedder.positions, Rotary) and any(
+        isinstance(score, General) for score in scores
+    ):
+        raise UserError(
+            "this model multiplies keys after they were turned (model.attention.score general "
+            "with model.positions rotary), where --to ctranslate2 turns them last: train it with "
+            "another of either"
+        )
     spec = TransformerSpec(_encoder(encoder), _decoder(decoder))
     spec.register_source_vocabulary(list(vocabularies.source))
     spec.register_target_vocabulary(list(vocabularies.target))

@@ -20,6 +20,8 @@ from torch import nn
 from regard.shapes import Bool, Float, Int, Tensor
 
 AttentionKind = Literal["cross", "encoder", "decoder", "image", "memory"]
+AT_SOURCE: tuple[AttentionKind, ...] = ("cross", "image")
+"""Kinds that go from a target to its source."""
 
 
 @dataclass(frozen=True)
@@ -147,6 +149,10 @@ class TrainedDecoder(Decoder, Protocol):
     @property
     def projection(self) -> nn.Linear:
         """The last layer, from features to logits."""
+
+    @property
+    def num_memories(self) -> int:
+        """How many memories it is given."""
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from itertools import islice
 from typing import Any, cast
 
 import torch
@@ -38,18 +39,27 @@ class EnsembleState:
 class EnsembleDecoder:
     """Decoders with one vocabulary, as one decoder.
 
-    The memories are the members' own, one member's after the other's, as many for each; features
-    stand side by side. Attention is neither joined nor averaged: there are the blocks of the first
-    member, then those of the second, and so on."""
+    The memories are the members' own, one member's after the other's; features stand side by side.
+    Attention is neither joined nor averaged: there are the blocks of the first member, then those
+    of the second, and so on."""
 
-    def __init__(self, members: Sequence[Decoder], feature_sizes: Sequence[int]) -> None:
-        if not members or len(members) != len(feature_sizes):
+    def __init__(
+        self,
+        members: Sequence[Decoder],
+        feature_sizes: Sequence[int],
+        num_memories: Sequence[int] | None = None,
+    ) -> None:
+        """`num_memories` is how many each member looks at, one where nothing is said. ValueError
+        where these are not as many as members."""
+        memories = [1] * len(members) if num_memories is None else list(num_memories)
+        if not members or not len(members) == len(feature_sizes) == len(memories):
             raise ValueError(
-                f"expected at least one member and as many feature sizes, but {len(members)} and "
-                f"{len(feature_sizes)} came"
+                "expected at least one member, and as many feature sizes and numbers of memories, "
+                f"but {len(members)}, {len(feature_sizes)} and {len(memories)} came"
             )
         self.members = tuple(members)
         self.feature_sizes = list(feature_sizes)
+        self.num_memories = memories
 
     def __call__(
         self,
@@ -101,14 +111,14 @@ class EnsembleDecoder:
     def _with_memories(
         self, memories: tuple[Memory, ...]
     ) -> Iterator[tuple[Decoder, tuple[Memory, ...]]]:
-        each, over = divmod(len(memories), len(self.members))
-        if over or not each:
+        if len(memories) != sum(self.num_memories):
             raise ValueError(
-                f"expected as many memories for each of {len(self.members)} members, but "
+                f"expected {sum(self.num_memories)} memories for {len(self.members)} members, but "
                 f"{len(memories)} came"
             )
-        for number, member in enumerate(self.members):
-            yield member, memories[number * each : (number + 1) * each]
+        rest = iter(memories)
+        for member, count in zip(self.members, self.num_memories, strict=True):
+            yield member, tuple(islice(rest, count))
 
 
 def _side_by_side(outputs: Sequence[DecoderOutput]) -> DecoderOutput:
@@ -126,7 +136,8 @@ class Ensemble(nn.Module):
         self.members = nn.ModuleList(members)
         decoders = [each.decoder for each in members]
         sizes = [each.projection.in_features for each in decoders]
-        self.decoder = EnsembleDecoder(decoders, sizes)
+        counts = [each.num_memories for each in decoders]
+        self.decoder = EnsembleDecoder(decoders, sizes, counts)
 
     def read(
         self, source: Any, *, need_weights: bool = False

@@ -72,10 +72,16 @@ class Look(Protocol):
         target."""
 
 
+def num_memories(look: Look) -> int:
+    """How many a decoder with this look is given: even who looks at none starts from the summary of
+    one."""
+    return max(look.num_memories, 1)
+
+
 def begin(look: Look, memories: Sequence[Memory]) -> LookState | None:
     """A look's state before the first step. ValueError for another number of memories than it
     takes."""
-    wanted = max(look.num_memories, 1)  # even who looks at none starts from the summary of one
+    wanted = num_memories(look)
     if len(memories) != wanted:
         number = "one memory" if wanted == 1 else f"{wanted} memories"
         raise ValueError(f"expected to look at {number}, but {len(memories)} came")

@@ -14,13 +14,11 @@ from torch import nn
 from torch.nn import functional as F
 
 from regard.data.batch import PairBatch, Tokens
-from regard.models.contracts import AttentionBlock, DecoderOutput, Penalty
+from regard.models.contracts import AT_SOURCE, AttentionBlock, DecoderOutput, Penalty
 from regard.shapes import Float, Tensor
 
 KEPT = 0.9
 """The share of the baseline that an update leaves as it is."""
-LOOKS = ("cross", "image")
-"""Kinds of attention that go from a target to its source."""
 
 
 @runtime_checkable
@@ -97,7 +95,7 @@ def _log_probabilities(
 
 
 def _look(output: DecoderOutput) -> AttentionBlock:
-    found = [block for block in output.attention if block.kind in LOOKS]
+    found = [block for block in output.attention if block.kind in AT_SOURCE]
     if not found:
         raise ValueError("a penalty for looking needs attention to the source, but there is none")
     return found[0]

@@ -24,7 +24,7 @@ from regard.layers.dropout import Dropout
 from regard.layers.recurrent import RecurrentStack
 from regard.models.contracts import DecoderOutput, Encoded, Memory, Summary
 from regard.models.feeding import ContextFeeding, Feeding
-from regard.models.look import Look, begin
+from regard.models.look import Look, begin, num_memories
 from regard.models.memory import only
 from regard.models.queries import Asking
 from regard.models.recurrent_loops import can_read_at_once, read_at_once, read_stepwise
@@ -82,6 +82,10 @@ class BahdanauDecoder(nn.Module):
     @property
     def projection(self) -> nn.Linear:
         return self.parts.projection
+
+    @property
+    def num_memories(self) -> int:
+        return num_memories(self.look)
 
     def project(
         self, features: Float[Tensor, "*batch feature"]
@@ -148,6 +152,10 @@ class LuongDecoder(nn.Module):
     def projection(self) -> nn.Linear:
         return self.parts.projection
 
+    @property
+    def num_memories(self) -> int:
+        return num_memories(self.look)
+
     def project(
         self, features: Float[Tensor, "*batch feature"]
     ) -> Float[Tensor, "*batch vocabulary"]:
@@ -175,6 +183,8 @@ class LuongDecoder(nn.Module):
 class PlainDecoder(nn.Module):
     """No attention: all it ever knows of the source is the summary it starts from (Sutskever,
     Vinyals and Le 2014). The baseline that shows what attention is worth."""
+
+    num_memories = 1
 
     def __init__(self, parts: DecoderParts) -> None:
         super().__init__()

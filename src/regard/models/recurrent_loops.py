@@ -71,7 +71,8 @@ def read_at_once(
     need_weights: bool,
 ) -> DecoderOutput:
     """What `read_stepwise` computes, by one operator, for a decoder that asks before its new state
-    (Bahdanau) or after it (Luong). At least in float32."""
+    (Bahdanau) or after it (Luong). At least in float32. ValueError for a look that
+    `can_read_at_once` refuses."""
     gate = look.gate if isinstance(look, GatedLook) else None
     look = look.look if isinstance(look, GatedLook) else look
     if not isinstance(look, MemoryLook) or not isinstance(state.look, MemoryState):

@@ -257,6 +257,8 @@ class TransformerState:
 class TransformerDecoder(nn.Module):
     """A stack of layers that looks at one memory, and the logits of what is next."""
 
+    num_memories = 1
+
     def __init__(
         self,
         embedder: Embedder,

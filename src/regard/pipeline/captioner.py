@@ -117,11 +117,17 @@ class Captioner:
         num_best: int = 1,
         attention: bool = True,
     ) -> list[Translation]:
-        """The same for what `sources` sees of pictures, with their names."""
+        """The same for what `sources` sees of pictures, with their names. UserError for a search
+        that pictures do not allow."""
         if num_best < 1:
             raise UserError(f"num_best (--nbest) is {num_best}: expected 1 or more")
         search = search or self.experiment.search
         search = replace(search, beam=max(search.beam, num_best))
+        if search.unknown_replacement or search.lexicon is not None:
+            raise UserError(
+                "search.unknown_replacement takes words from the source, and a picture has none of "
+                "them: leave it, and search.lexicon, out"
+            )
         limits = Limits(
             start=START,
             end=END,

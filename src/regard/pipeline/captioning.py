@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -17,8 +17,6 @@ from regard.config import (
     CaptionDataConfig,
     CaptionerConfig,
     Experiment,
-    SearchConfig,
-    TrainingConfig,
 )
 from regard.data.batch import END
 from regard.data.batching import BatchSettings, PairBatches
@@ -29,21 +27,20 @@ from regard.errors import UserError
 from regard.layers.backbone import Backbone
 from regard.metrics import captions as metrics
 from regard.metrics import text as text_metrics
-from regard.metrics.text import Score
 from regard.models.seq2seq import Seq2Seq
 from regard.pipeline.captioner import Captioner
 from regard.pipeline.folder import RunFolder
 from regard.pipeline.pictures import PictureSources
-from regard.pipeline.prepared import NUM_EXAMPLES, Prepared
+from regard.pipeline.prepared import Prepared
 from regard.pipeline.splitting import Split
 from regard.pipeline.translation import objective_of
+from regard.pipeline.translator import Translation
+from regard.pipeline.validation import FreeWriting, Measure, measure_of
 from regard.pipeline.watching import Watch
-from regard.training.log import Example, Validation
-from regard.training.objective import NextToken, mean_loss
 
 MOST_VALIDATED = 200
 """Pictures that a dev score is taken of: the first so many."""
-METRICS: dict[str, Callable[[Sequence[str], Sequence[Sequence[str]]], Score]] = {
+METRICS: dict[str, Measure] = {
     "bleu": metrics.bleu,
     "chrf": text_metrics.chrf,
     "exact_match": text_metrics.exact_match,
@@ -161,7 +158,7 @@ def _validation(
     gallery: Gallery,
     dev: Sequence[Pair],
     backbone: Backbone | None,
-) -> Callable[[nn.Module], Validation]:
+) -> FreeWriting:
     """The dev score: what the model writes freely, and its loss on the true captions."""
     encoded, _ = _encoded(data, tokenizer, gallery, dev)
     batches = PairBatches(encoded, _settings(encoded, 256), experiment.training.seed)
@@ -170,29 +167,16 @@ def _validation(
         references[pair.source].append(tokenizer.normalise(pair.target))
     names = list(references)[:MOST_VALIDATED]
     seen = gallery.pictures(names)
-    greedy: SearchConfig = replace(experiment.search, beam=1)
-    measure = METRICS[_metric(experiment.training)]
+    greedy = replace(experiment.search, beam=1)
 
-    def validate(model: nn.Module) -> Validation:
+    def write(model: nn.Module) -> Sequence[Translation]:
         captioner = Captioner(experiment, tokenizer, cast(Seq2Seq, model), backbone)
-        found = captioner.write(seen, search=greedy, attention=False)
-        outputs = [each.text for each in found]
-        score = measure(outputs, [references[name] for name in names])
-        loss = mean_loss(NextToken(), model, (each.batch for each in batches.in_order()))
-        examples = tuple(
-            Example(name, references[name][0], output)
-            for name, output in zip(names[:NUM_EXAMPLES], outputs, strict=False)
-        )
-        return Validation(score.value, score.name, loss, examples)
+        return captioner.write(seen, search=greedy, attention=False)
 
-    return validate
-
-
-def _metric(config: TrainingConfig) -> str:
-    """CIDEr-D unless another is asked for; UserError for one that scores no captions."""
-    metric = config.metric or "cider"
-    if metric not in METRICS:
-        raise UserError(
-            f"training.metric is {metric}, which scores no captions: expected {', '.join(METRICS)}"
-        )
-    return metric
+    return FreeWriting(
+        write,
+        names,
+        [references[name] for name in names],
+        measure_of(experiment.training.metric, METRICS, "cider", "captions"),
+        batches,
+    )

@@ -22,6 +22,7 @@ from regard.pipeline.folder import RunFolder
 from regard.pipeline.prepared import NUM_EXAMPLES, Prepared
 from regard.pipeline.reading import Reading
 from regard.pipeline.splitting import Split
+from regard.pipeline.validation import measure_of
 from regard.pipeline.vectors import begin_with_vectors
 from regard.training.log import Example, Validation
 from regard.training.objective import ClassObjective, NumberObjective, Objective, mean_loss
@@ -117,16 +118,7 @@ def _validation(
 
 
 def _measure(config: TrainingConfig, reading: Reading) -> metrics.Measure:
-    """Accuracy or R2 unless another is asked for; UserError for one that does not fit."""
-    if not isinstance(reading.answers, Labels):
-        known, usual = {"r2": metrics.r2}, "r2"
-    else:
-        known, usual = LABEL_METRICS, "accuracy"
-    metric = config.metric or usual
-    if metric not in known:
-        kind = "labels" if isinstance(reading.answers, Labels) else "numbers"
-        raise UserError(
-            f"training.metric is {metric}, which does not score {kind}: expected "
-            f"{' or '.join(known)}"
-        )
-    return known[metric]
+    """Accuracy or R2 unless another is asked for."""
+    if isinstance(reading.answers, Labels):
+        return measure_of(config.metric, LABEL_METRICS, "accuracy", "labels")
+    return measure_of(config.metric, {"r2": metrics.r2}, "r2", "numbers")

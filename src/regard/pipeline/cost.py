@@ -34,12 +34,14 @@ from regard.config import (
     Experiment,
     WriterConfig,
 )
-from regard.data.batch import Pictures
+from regard.data.batch import Cells, Pictures
 from regard.data.text import Corpus
 from regard.data.tokenizer_settings import SUBWORD_SIZE, SUBWORDS
 from regard.errors import UserError
+from regard.layers.backbone import Backbone
 from regard.layers.positions import Learned
 from regard.pipeline import captioning, prepare, splitting
+from regard.pipeline.folder import RunFolder
 from regard.pipeline.reading import Reading
 from regard.pipeline.splitting import TrainingPairs
 
@@ -126,11 +128,15 @@ def _caption_cost(experiment: Experiment, data: CaptionDataConfig, config: Capti
     if data.generated is not None:
         pairs = splitting.read(data, seed=1).train
         num_words, is_assumed = len(captioning.tokenizer_of(data, None, list(pairs))), False
+    backbone = None if config.backbone is None else Backbone.load(config.backbone).to("meta")
     with torch.device("meta"):
-        model = build_captioner(config, data.picture_size, num_words)
-        picture = torch.zeros(1, 3, data.picture_size, data.picture_size, dtype=torch.uint8)
+        model = build_captioner(config, data.picture_size, num_words, backbone)
+        side = data.picture_size
+        source: Pictures | Cells = Pictures(torch.zeros(1, 3, side, side, dtype=torch.uint8))
+        if backbone is not None and not config.backbone_learns:
+            source = Cells(torch.zeros(1, *backbone.shape(side)))
         with FlopCounterMode(display=False) as counter:
-            cells = model.encoder(Pictures(picture)).mask.size(1)
+            cells = model.encoder(source).mask.size(1)
     decoder: Any = model.decoder
     return Cost(
         num_source=cells,
@@ -184,7 +190,10 @@ def _answers(config: AnswerDataConfig) -> _Sizes:
 
 
 def _vocabularies(config: DataConfig) -> _Sizes:
-    """Data that is made here tells them."""
+    """Another run's tokenizers, or data that is made here, tell them."""
+    if config.tokenizers_path is not None:
+        found = prepare.Tokenizers.load(RunFolder(config.tokenizers_path))
+        return _Sizes(len(found.source), len(found.target), False)
     if config.generated is not None or config.vocabulary is not None:
         nothing = TrainingPairs(Corpus(()), 0, 0, frozenset(), None)
         pairs = nothing if config.generated is None else splitting.read(config, seed=1).train

@@ -94,6 +94,7 @@ def _about(translator: Translator, engine: Engine) -> dict[str, Any]:
         "source_end": [END] if data.source_end else [],
         "tokenizer": data.tokenizer,
         "target_tokenizer": data.target_tokenizer or data.tokenizer,
+        "min_length": search.min_length,
         "max_length": search.max_length,
         "max_ratio": search.max_ratio or DEFAULT_RATIO,
         "beyond_ratio": BEYOND_RATIO,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import cast
 
@@ -21,16 +21,14 @@ from regard.pipeline import prepare as preparing
 from regard.pipeline.folder import RunFolder
 from regard.pipeline.initial import begin_with
 from regard.pipeline.prepare import Tokenizers
-from regard.pipeline.prepared import NUM_EXAMPLES, Prepared
+from regard.pipeline.prepared import Prepared
 from regard.pipeline.splitting import Split
-from regard.pipeline.translator import Translator, check_lengths
+from regard.pipeline.translator import Translation, Translator, check_lengths
+from regard.pipeline.validation import FreeWriting, measure_of
 from regard.pipeline.vectors import read_external, set_external, set_vectors
 from regard.pipeline.watching import Watch
-from regard.search import ImpossibleError
-from regard.training.journal import REMEDY
-from regard.training.log import Example, Validation
 from regard.training.loss import CrossEntropy
-from regard.training.objective import NextToken, mean_loss
+from regard.training.objective import NextToken
 from regard.training.teacher_forcing import TeacherForcing
 
 NEARLY_ALL = 0.999
@@ -119,7 +117,7 @@ def _validation(
     model_config: WriterConfig,
     tokenizers: Tokenizers,
     dev: Sequence[Pair],
-) -> Callable[[nn.Module], Validation]:
+) -> FreeWriting:
     """The dev score: what the model writes freely, and its loss on the true targets."""
     texts = [pair.source for pair in dev]
     sources = preparing.encode_sources(data, tokenizers.source, texts)
@@ -131,35 +129,15 @@ def _validation(
     batches = PairBatches(pairs, BatchSettings(tokens=4096), experiment.training.seed)
 
     greedy = replace(experiment.search, beam=1)
-    measure = METRICS[_metric(experiment.training)]
 
-    def validate(model: nn.Module) -> Validation:
+    def write(model: nn.Module) -> Sequence[Translation]:
         translator = Translator(experiment, tokenizers, cast(Seq2Seq, model))
-        try:
-            found = translator.translate(texts, search=greedy, attention=False)
-        except ImpossibleError as error:
-            raise UserError(
-                "what the model writes for the dev pairs has a probability that is not a number, "
-                f"so training stopped and these weights are not kept. {REMEDY}"
-            ) from error
-        outputs = [each.text for each in found]
-        references = [[tokenizers.target.normalise(each)] for each in wanted]
-        score = measure(outputs, references)
-        loss = mean_loss(NextToken(), model, (each.batch for each in batches.in_order()))
-        examples = tuple(
-            Example(pair.source, pair.target, output)
-            for pair, output in zip(dev[:NUM_EXAMPLES], outputs, strict=False)
-        )
-        return Validation(score.value, score.name, loss, examples)
+        return translator.translate(texts, search=greedy, attention=False)
 
-    return validate
-
-
-def _metric(config: TrainingConfig) -> str:
-    """chrF unless another is asked for; UserError for one that scores no texts."""
-    metric = config.metric or "chrf"
-    if metric not in METRICS:
-        raise UserError(
-            f"training.metric is {metric}, which scores no texts: expected {', '.join(METRICS)}"
-        )
-    return metric
+    return FreeWriting(
+        write,
+        texts,
+        [[tokenizers.target.normalise(each)] for each in wanted],
+        measure_of(experiment.training.metric, METRICS, "chrf", "texts"),
+        batches,
+    )

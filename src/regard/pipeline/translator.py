@@ -62,7 +62,7 @@ class Translation:
     @property
     def attention(self) -> np.ndarray:
         """The weights on the source as an array with axes layer, head, target and source; of
-        several models the first one's (`maps` has all)."""
+        several models the first one's (`maps` has all). ValueError where there are none."""
         if self.looked is None:
             raise ValueError(
                 "there is no attention: the text is blank, or none was asked for, as "
@@ -137,7 +137,8 @@ class Translator:
         """Translate one text or many; a blank one gives a blank one.
 
         The texts are the same whatever stands beside them: they are sorted by length, worked on in
-        batches, and handed back in their order. `attention` False is faster."""
+        batches, and handed back in their order. `attention` False is faster. UserError for a text
+        that is too long for the model, or a search that it cannot do."""
         if isinstance(text, str):
             return self.translate([text], search=search, num_best=num_best, attention=attention)[0]
         if num_best < 1:

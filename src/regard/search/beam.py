@@ -87,7 +87,9 @@ def beam(
 
     A coverage penalty asks the decoder for weights; they are returned only with `need_weights`.
     Equal candidates keep their order: the lower hypothesis, then the lower token; of equally
-    ranked complete hypotheses the one that was complete first."""
+    ranked complete hypotheses the one that was complete first. ImpossibleError where no token is
+    possible or its probability is no number; ValueError for a coverage penalty where nothing looks
+    at the source."""
     rules = Rules.of(limits, memories)
     steps: list[Step] = []
     looked: list[Blocks] = []

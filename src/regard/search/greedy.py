@@ -32,7 +32,8 @@ def greedy(
     need_weights: bool = False,
 ) -> list[Hypothesis]:
     """Write the most probable token (of equals the lowest) until the end or the maximum. A score
-    is the sum of the log probabilities over the length penalty, as in a beam."""
+    is the sum of the log probabilities over the length penalty, as in a beam. ImpossibleError where
+    no token is possible or its probability is no number."""
     found = write(decoder, memories, limits, most_probable, need_weights=need_weights)
     divisors = length_penalty(
         torch.tensor([len(each.tokens) for each in found], dtype=torch.long)

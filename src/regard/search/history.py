@@ -148,13 +148,16 @@ class ImpossibleError(ValueError):
 
 def _rows(steps: list[Step]) -> list[dict[int, int]]:
     """For each step, sentence to row. Steps of the same sentences share one dictionary."""
+    starts = [
+        number
+        for number, step in enumerate(steps)
+        if not number or step.sentences is not steps[number - 1].sentences
+    ]
+    told = _lists([steps[number].sentences for number in starts])
     rows: list[dict[int, int]] = []
-    for number, step in enumerate(steps):
-        if number and step.sentences is steps[number - 1].sentences:
-            rows.append(rows[-1])
-        else:
-            sentences = enumerate(step.sentences.tolist())
-            rows.append({number: row for row, number in sentences if number != NOBODY})
+    for sentences, (first, after) in zip(told, pairwise([*starts, len(steps)]), strict=True):
+        row_of = {number: row for row, number in enumerate(sentences) if number != NOBODY}
+        rows += [row_of] * (after - first)
     return rows
 
 

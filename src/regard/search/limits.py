@@ -49,6 +49,8 @@ class Rules:
 
     @classmethod
     def of(cls, limits: Limits, memories: tuple[Memory, ...]) -> Rules:
+        """For the sentences of these memories. ValueError where the limits are for another number
+        of them."""
         keys = memories[0].keys
         maximum = torch.as_tensor(limits.maximum, device=keys.device)
         if maximum.dim() and maximum.size(0) != keys.size(0):

@@ -13,7 +13,7 @@ from typing import Protocol, runtime_checkable
 
 import torch
 
-from regard.models.contracts import AttentionBlock, Memory
+from regard.models.contracts import AT_SOURCE, AttentionBlock, Memory
 from regard.shapes import Bool, Float, Int, Tensor
 
 LEAST_ATTENTION = 1e-6
@@ -74,12 +74,13 @@ class Coverage:
     def extend(
         self, blocks: tuple[AttentionBlock, ...], parents: Int[Tensor, "batch hypothesis"]
     ) -> Coverage:
-        """Add a step's cross attention, the mean of its layers and heads (and of several decoders),
-        and go on from these hypotheses."""
-        cross = [block.weights for block in blocks if block.kind == "cross"]
+        """Add a step's attention to the source, the mean of its layers and heads (and of several
+        decoders), and go on from these hypotheses. ValueError where there is none."""
+        cross = [block.weights for block in blocks if block.kind in AT_SOURCE]
         if not cross:
             raise ValueError(
-                "a coverage penalty needs cross attention, and this decoder gave none: set it to 0"
+                "a coverage penalty needs attention to the source, and this decoder gave none: set "
+                "it to 0"
             )
         mean = torch.stack([weights.mean(dim=(1, 2)) for weights in cross]).mean(dim=0)
         attended = self.attended + mean

@@ -27,7 +27,8 @@ def sample(
     `top_k` only the so many most probable tokens are drawn from (Fan et al. 2018).
 
     Log probabilities and scores are the model's own, before both. A generator (on the model's
-    device) makes a draw repeatable for the same batch."""
+    device) makes a draw repeatable for the same batch. ValueError for a temperature or top_k that
+    nothing can be drawn by; ImpossibleError where no token is possible."""
     if not temperature > 0:
         raise ValueError(f"temperature is {temperature}: expected more than 0 (for 0 use greedy)")
     if top_k is not None and top_k < 1:
@@ -48,4 +49,7 @@ def sample(
 def _draw(
     logits: Float[Tensor, "batch choice"], generator: torch.Generator | None
 ) -> Int[Tensor, "batch 1"]:
-    return torch.multinomial(torch.softmax(logits, dim=1), 1, generator=generator)
+    """Any of them where their probabilities are no numbers, which is found when they are read."""
+    shares = torch.softmax(logits, dim=1)
+    shares = torch.where(shares.isfinite().all(dim=1, keepdim=True), shares, 1.0)
+    return torch.multinomial(shares, 1, generator=generator)
