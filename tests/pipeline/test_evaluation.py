@@ -32,6 +32,19 @@ def test_any_of_a_sources_targets_is_right(run):
     assert all(score.signature for score in evaluation.scores)
 
 
+def test_error_rates_are_told_where_they_are_asked_for(run):
+    translator = Translator.load(run)
+    search = translator.experiment.search
+    written = translator.translate("a b c").text
+    pairs = [Pair("a b c", f"{written} z", 1)]
+    plain = evaluate(translator, pairs, search)
+    rates = evaluate(translator, pairs, search, error_rates=True).scores[len(plain.scores) :]
+    words = len(written.split()) + 1
+    assert [score.name for score in rates] == ["WER", "CER"]
+    assert rates[0].value == pytest.approx(100 / words)
+    assert rates[1].value == pytest.approx(200 / len(f"{written} z"))
+
+
 def test_results_keep_raw_output_and_what_was_there_before(run, tmp_path, monkeypatch):
     translator = Translator.load(run)
     folder = RunFolder(shutil.copytree(run, tmp_path / "run"))

@@ -44,6 +44,8 @@ class Options:
     tokenized: bool = False
     """Print BLEU on cut text too: on words between spaces, where the run was trained on text that
     is cut already, else as sacrebleu's 13a cuts it. Older papers report it with --lowercase."""
+    error_rates: bool = False
+    """Print word and character error rate too: edits for 100 words, or characters."""
 
 
 def run(arguments: list[str]) -> None:
@@ -88,6 +90,7 @@ def _translate(translator: Translator, folder: RunFolder, path: Path, options: O
             options.search,
             lowercase=options.lowercase,
             tokenized=options.tokenized,
+            error_rates=options.error_rates,
             progress=progress,
         )
     together = tuple(str(each.resolve()) for each in options.ensemble)

@@ -131,26 +131,14 @@ def _transformers() -> Any:
 
 def _preparation(name: str | Path) -> dict[str, tuple[float, ...]]:
     """What a network's own page says of its pictures; the usual where there is none."""
-    path = Path(name) / PREPARATION
-    if not Path(name).is_dir():
-        from huggingface_hub import try_to_load_from_cache
-
-        from_hub = try_to_load_from_cache(str(name), PREPARATION) or _fetched(str(name))
-        path = Path(from_hub) if isinstance(from_hub, str) else path
     try:
+        if Path(name).is_dir():
+            path = Path(name) / PREPARATION
+        else:
+            from huggingface_hub import hf_hub_download
+
+            path = Path(hf_hub_download(str(name), PREPARATION))
         page = json.loads(path.read_text(encoding="utf8"))
-        return {
-            "mean": tuple(page.get("image_mean", USUAL_MEAN)),
-            "deviation": tuple(page.get("image_std", USUAL_DEVIATION)),
-        }
-    except (OSError, ValueError, AttributeError, TypeError):
+        return {"mean": tuple(page["image_mean"]), "deviation": tuple(page["image_std"])}
+    except (OSError, ValueError, LookupError, TypeError):
         return {}
-
-
-def _fetched(name: str) -> str | None:
-    from huggingface_hub import hf_hub_download
-
-    try:
-        return str(hf_hub_download(name, PREPARATION))
-    except (OSError, ValueError):
-        return None

@@ -18,6 +18,7 @@ from regard.files import locked
 from regard.metrics import answers
 from regard.metrics.answers import Confusion
 from regard.metrics.captions import score_captions
+from regard.metrics.edits import character_error_rate, word_error_rate
 from regard.metrics.text import Score, bleu, chrf, score_texts
 from regard.pipeline.captioner import PICTURES_AT_A_TIME, Captioner
 from regard.pipeline.classifier import Classifier
@@ -60,13 +61,15 @@ def evaluate(
     *,
     lowercase: bool = False,
     tokenized: bool = False,
+    error_rates: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> Evaluation:
     """Translate every different source once; each of its targets is a reference.
 
     Case counts, and BLEU cuts words as sacrebleu's 13a does. With `lowercase` or `tokenized` there
     are also the scores of lower-cased text, or of text that is cut: at its spaces where the model
-    was given cut text (`tokenizer: spaces`), else by 13a again.
+    was given cut text (`tokenizer: spaces`), else by 13a again. With `error_rates` there are those
+    of words and characters.
 
     References are normalised as the model's own targets are (white space, Unicode form, and case
     where the recipe lower-cases), since that is all it can write."""
@@ -87,6 +90,8 @@ def evaluate(
         at_spaces = tokenized and translator.tokenizers.target.settings.kind == "spaces"
         others = score_texts(texts, right, lowercase=lowercase, tokenized=at_spaces)
         scores += tuple(score for score in others if score not in scores)
+    if error_rates:
+        scores += (word_error_rate(texts, right), character_error_rate(texts, right))
     outputs = tuple(
         Output(source, text, tuple(references[source]))
         for source, text in zip(sources, texts, strict=True)
