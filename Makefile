@@ -4,20 +4,24 @@ INSTALLED := .venv/.installed
 WORKERS ?= auto
 # One thread a process: several workers with several threads each would fight over the cores.
 PYTEST := OMP_NUM_THREADS=1 .venv/bin/python -m pytest
+PARALLEL := --numprocesses $(WORKERS) --maxprocesses 8
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test lint docs check sanitize format clean elsewhere
+.PHONY: help demo test e2e lint docs check sanitize format clean elsewhere
 
 help: ## list these commands
 	@echo "make COMMAND, where COMMAND is"
-	@sed -n 's/^\([a-z]*\):.*## /  \1	/p' Makefile | expand -t 10
+	@sed -n 's/^\([a-z0-9]*\):.*## /  \1	/p' Makefile | expand -t 12
 
 demo: $(INSTALLED) ## train a small model and show what it looked at
 	.venv/bin/regard demo
 
-test: $(INSTALLED) ## run the tests, all but those of the docs
-	$(PYTEST) --numprocesses $(WORKERS) --maxprocesses 8 --ignore tests/docs tests
+test: $(INSTALLED) ## run the tests, all but those of whole trainings and of the docs
+	$(PYTEST) $(PARALLEL) --ignore tests/docs --ignore tests/e2e tests
+
+e2e: $(INSTALLED) ## train small models to their end and look at what they learnt
+	$(PYTEST) $(PARALLEL) tests/e2e
 
 lint: $(INSTALLED) ## check style, types and which module imports which
 	.venv/bin/ruff check
@@ -28,7 +32,7 @@ lint: $(INSTALLED) ## check style, types and which module imports which
 docs: $(INSTALLED) ## run every snippet of the docs and check their links
 	$(PYTEST) tests/docs
 
-check: lint test docs ## all of these three, as before a change is taken
+check: lint test e2e docs ## all of these four, as before a change is taken
 
 sanitize: ## run the kernels under the address, undefined-behaviour and thread sanitizers
 	@scripts/sanitize

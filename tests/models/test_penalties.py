@@ -43,14 +43,14 @@ DRAWN = [[0, 2, 1, 0], [-1, -1, -1, -1]]
 def test_draws_before_likely_targets_are_rewarded():
     given, penalty = output(DRAWN), HardReward(0.7, 0.1).train()
     penalty.baseline.fill_(-3.0)
-    weights = given.attention[0].weights[:, 0, 0]
+    weights = given.attention[0].weights[:, 0, 0].detach()
     total, rewards = 0.0, []
     for row, length in enumerate((4, 2)):
         logits = PROJECTION(given.features[row, :length]).log_softmax(dim=-1)
         reward = sum(float(logits[n, BATCH.outputs[row, n]].detach()) for n in range(length))
         rewards.append(reward)
         for step in range(length):
-            line = [float(each) for each in weights[row, step] if each > 0]
+            line = [each for each in weights[row, step].tolist() if each > 0]
             total += 0.1 * sum(each * math.log(each) for each in line)
             if DRAWN[row][step] >= 0:
                 chosen = math.log(float(weights[row, step, DRAWN[row][step]]))

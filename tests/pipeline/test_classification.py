@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import regard
-from regard import recipes
 from regard.config import AnswerDataConfig, ClassifierConfig, Experiment, TrainingConfig
-from regard.data.generated.baskets import DRINKS, baskets
 from regard.errors import UserError
 from regard.pipeline.classifier import Classifier
-from regard.pipeline.evaluation import evaluate_answers
 from regard.pipeline.training import train
-
-
-def recipe(name, **training):
-    experiment = recipes.load(recipes.find(name))
-    return replace(experiment, training=replace(experiment.training, **training))
 
 
 @pytest.fixture(scope="module")
@@ -106,30 +97,6 @@ def test_resumed_is_the_same_run(questions, tmp_path):
     train(replace(experiment, training=replace(experiment.training, epochs=5)), parts)
     train(experiment, parts, resume=True)
     assert weights(whole) == weights(parts)
-
-
-def test_the_drinks_are_looked_at_evenly_and_nothing_else(tmp_path):
-    """The catalogue that explains attention: keys are names, values are prices."""
-    train(recipe("drinks"), tmp_path / "run")
-    classifier = regard.load(tmp_path / "run")
-    unseen = baskets(200, seed=77)
-    found = evaluate_answers(classifier, unseen)
-    errors = {score.name: score.value for score in found.scores}
-    assert errors["mean error"] < 0.01
-    for pair, answer in zip(unseen, classifier.classify([p.source for p in unseen]), strict=True):
-        names = [piece.rsplit(" ", 1)[0] for piece in answer.trace.source.pieces]
-        drinks = np.array([name in DRINKS for name in names])
-        np.testing.assert_allclose(answer.attention[0, 0, 0], drinks / drinks.sum(), atol=0.01)
-        assert float(answer.text) == pytest.approx(float(pair.target), abs=0.05)
-
-
-def test_a_marked_value_is_recalled(tmp_path):
-    experiment = recipe("series", epochs=8)
-    train(replace(experiment, data=replace(experiment.data, generated_size=4000)), tmp_path / "run")
-    answer = regard.load(tmp_path / "run").classify("0.10,0 -0.70,0 0.40,1 0.90,0 -0.20,0")
-    assert float(answer.text) == pytest.approx(0.4, abs=0.05)
-    results = json.loads((tmp_path / "run" / "log.jsonl").read_text().splitlines()[-1])
-    assert results["score"] > 95
 
 
 def test_what_does_not_fit_is_said(questions, tmp_path):

@@ -167,8 +167,8 @@ def test_long_pairs_are_not_scored_beside_many_others(translator, monkeypatch):
         return read(written, **how)
 
     monkeypatch.setattr(translator._tracer, "read", watched)
-    translator.score([("a " * 3001, "b " * 2003), *PAIRS * 17], attention=False)
-    assert sizes[0] == (1, 3002 + 2004)
+    translator.score([("a " * 4090, "b " * 20), *PAIRS * 17], attention=False)
+    assert sizes[0] == (1, 4091 + 21)
     assert max(positions for _, positions in sizes[1:]) <= 4096
 
 

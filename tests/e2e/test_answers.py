@@ -1,0 +1,44 @@
+"""Recipes for labels and numbers, trained to their end: what they learnt and what they look at."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import regard
+from regard import recipes
+from regard.data.generated.baskets import DRINKS, baskets
+from regard.pipeline.evaluation import evaluate_answers
+from regard.pipeline.training import train
+
+
+def recipe(name, **training):
+    experiment = recipes.load(recipes.find(name))
+    return replace(experiment, training=replace(experiment.training, **training))
+
+
+def test_the_drinks_are_looked_at_evenly_and_nothing_else(tmp_path):
+    """The catalogue that explains attention: keys are names, values are prices."""
+    train(recipe("drinks"), tmp_path / "run")
+    classifier = regard.load(tmp_path / "run")
+    unseen = baskets(200, seed=77)
+    found = evaluate_answers(classifier, unseen)
+    errors = {score.name: score.value for score in found.scores}
+    assert errors["mean error"] < 0.01
+    for pair, answer in zip(unseen, classifier.classify([p.source for p in unseen]), strict=True):
+        names = [piece.rsplit(" ", 1)[0] for piece in answer.trace.source.pieces]
+        drinks = np.array([name in DRINKS for name in names])
+        np.testing.assert_allclose(answer.attention[0, 0, 0], drinks / drinks.sum(), atol=0.01)
+        assert float(answer.text) == pytest.approx(float(pair.target), abs=0.05)
+
+
+def test_a_marked_value_is_recalled(tmp_path):
+    experiment = recipe("series", epochs=8)
+    train(replace(experiment, data=replace(experiment.data, generated_size=4000)), tmp_path / "run")
+    answer = regard.load(tmp_path / "run").classify("0.10,0 -0.70,0 0.40,1 0.90,0 -0.20,0")
+    assert float(answer.text) == pytest.approx(0.4, abs=0.05)
+    results = json.loads((tmp_path / "run" / "log.jsonl").read_text().splitlines()[-1])
+    assert results["score"] > 95
