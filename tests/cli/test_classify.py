@@ -111,6 +111,7 @@ def test_a_sentence_is_drawn(run, tmp_path, capsys):
         (("plot", "RUN", "who", "--kind", "decoder"), "has no attention of kind decoder"),
         (("plot", "RUN", "who", "--target", "x"), "--target is for runs that write texts"),
         (("plot", "RUN", " "), "the text is blank"),
+        (("plot", "RUN", "who", "--cells"), "--cells is for runs that caption"),
         (("evaluate", "RUN", "PAIRS"), "line 1: the label 'b' is not one that was trained on"),
     ],
 )

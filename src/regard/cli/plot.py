@@ -42,6 +42,9 @@ class Options:
     """Draw this head alone, counted from 1."""
     mean: bool = False
     """Draw the mean of all layers and heads, or of those that are left."""
+    cells: bool = False
+    """Lay the true cells over a captioned picture, instead of letting each run into its
+    neighbours."""
 
 
 def run(arguments: list[str]) -> None:
@@ -61,6 +64,8 @@ def run(arguments: list[str]) -> None:
     if isinstance(model, Captioner):
         _plot_caption(model, options)
         return
+    if options.cells:
+        raise UserError("--cells is for runs that caption pictures: leave it out")
     if not isinstance(model, Translator):
         _plot_answer(model, options)
         return
@@ -130,7 +135,8 @@ def _plot_caption(captioner: Captioner, options: Options) -> None:
     if options.output.suffix in show.NUMBERS:
         trace.save(options.output)
     else:
-        show.save_overlay(trace, captioner.sources.read(options.text), options.output)
+        picture = captioner.sources.read(options.text)
+        show.save_overlay(trace, picture, options.output, smooth=not options.cells)
     print(options.output)
 
 

@@ -1,0 +1,81 @@
+"""Captioning on the command line: scenes, pictures in files, and the attention on them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from PIL import Image
+
+from regard.cli import main
+from regard.trace import Trace
+from tests.cli.test_commands import regard
+
+SCENE = "large red circle top left; small blue square centre"
+SMALL = ("--data.generated-size", 24, "--data.dev-size", 10, "--data.test-size", 10)
+SMALL += ("--data.picture-size", 32, "--model.channels", 4, 8, "--model.size", 12)
+SMALL += ("--training.epochs", 1, "--search.max-length", 6)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    path = tmp_path_factory.mktemp("captions") / "run"
+    options = ["train", "shapes-caption", "--run", path, *SMALL]
+    assert main.run([str(each) for each in options]) == 0
+    return path
+
+
+def test_pictures_come_with_their_captions_and_traces(run, tmp_path, capsys):
+    assert regard(capsys, "data", "shapes", "--size", 2, "-o", tmp_path / "shapes")[0] == 0
+    pictures = sorted((tmp_path / "shapes").glob("*.png"))
+    assert len(pictures) == 2
+    traces = tmp_path / "traces.jsonl"
+    status, out, _ = regard(capsys, "caption", run, *pictures, SCENE, "--trace", traces)
+    assert status == 0
+    assert [line.split("\t")[0] for line in out.splitlines()] == [*map(str, pictures), SCENE]
+    for line in traces.read_text().splitlines():
+        assert Trace.from_json(line).map("image").weights.shape[-1] == 64
+
+
+def test_what_cannot_be_read_is_named_and_the_others_are_captioned(run, tmp_path, capsys):
+    Image.new("RGB", (9, 9)).save(tmp_path / "good.png")
+    (tmp_path / "bad.png").write_text("no picture")
+    bad, good = tmp_path / "bad.png", tmp_path / "good.png"
+    status, out, err = regard(capsys, "caption", run, bad, good)
+    assert status == 1
+    assert out.startswith(f"{good}\t")
+    assert f"cannot read the picture {bad}" in err
+
+
+def test_attention_is_laid_over_the_picture(run, tmp_path, capsys):
+    smooth, cells = tmp_path / "smooth.png", tmp_path / "cells.png"
+    assert regard(capsys, "plot", run, SCENE, "-o", smooth)[0] == 0
+    assert regard(capsys, "plot", run, SCENE, "-o", cells, "--cells")[0] == 0
+    assert Image.open(smooth).size == Image.open(cells).size
+    assert smooth.read_bytes() != cells.read_bytes()
+    status, _, err = regard(capsys, "plot", run, SCENE)
+    assert (status, "name a file with -o" in err) == (1, True)
+
+
+def test_scenes_are_scored_by_their_truth_and_attention(run, capsys):
+    status, out, _ = regard(capsys, "evaluate", run)
+    assert status == 0
+    names = [line.split()[0] for line in out.splitlines()[1:]]
+    assert names[-2:] == ["true", "attention"]
+    (found,) = json.loads((run / "results.json").read_text()).values()
+    assert found[0]["scores"][-1]["signature"].startswith("times its box's share")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("caption", "RUN", SCENE, "--unknown-replacement"), "a picture has none of them"),
+        (("plot", "RUN", SCENE, "-o", "x.png", "--target", "y"), "--target is for runs that"),
+        (("translate", "RUN"), "was trained to caption"),
+    ],
+)
+def test_what_does_not_fit_is_said(run, capsys, arguments, said):
+    given = [{"RUN": run}.get(each, each) for each in arguments]
+    status, _, err = regard(capsys, *given)
+    assert status == 1
+    assert said in err
