@@ -41,9 +41,9 @@ def test_the_links_of_a_page_lead_somewhere(page: Path) -> None:
 @pytest.mark.parametrize("page", pages(), ids=name)
 def test_the_make_commands_that_a_page_names_exist(page: Path) -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    there = set(re.findall(r"^([a-z]+):", makefile, re.MULTILINE))
+    there = set(re.findall(r"^([a-z0-9]+):", makefile, re.MULTILINE))
     text = page.read_text(encoding="utf-8")
-    named = re.findall(r"(?:`|^ *\$ )make ([a-z]+)", text, re.MULTILINE)
+    named = re.findall(r"(?:`|^ *\$ )make ([a-z0-9]+)", text, re.MULTILINE)
     assert set(named) <= there
 
 
