@@ -239,7 +239,7 @@ def test_plot_in_the_terminal_and_of_a_given_target(capsys, run):
 def test_plot_knows_the_file_before_it_works(capsys, run, tmp_path):
     status, out, err = regard(capsys, "plot", run, "a b", "-o", tmp_path / "a.gif")
     assert (status, out) == (1, "")
-    assert "a picture is a .png" in err
+    assert "would be neither a picture (.png" in err
 
 
 def test_examples_of_the_dev_score_are_cut_off(capsys):

@@ -225,6 +225,15 @@ def test_a_run_begins_where_another_ended(run, tmp_path):
     assert plans[0].num_frozen == 0
 
 
+def test_what_is_frozen_without_having_learnt_is_counted(run, tmp_path):
+    plans = []
+    how = dict(epochs=1, freeze=("encoder",))
+    train(begun(run, **how), tmp_path / "begun", begin=plans.append)
+    train(smaller(seed=3, **how), tmp_path / "new", begin=plans.append)
+    assert plans[0].num_frozen > plans[0].num_frozen_new == 0
+    assert plans[1].num_frozen == plans[1].num_frozen_new > 0
+
+
 def test_it_goes_on_as_the_same_run_without_the_one_that_it_began_with(run, tmp_path):
     first = tmp_path / "first"
     shutil.copytree(run, first)

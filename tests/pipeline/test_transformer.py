@@ -121,14 +121,19 @@ def test_learned_positions_end_a_text_and_refuse_a_longer_one(tmp_path, beam):
     translator.translate("a " * 11)
 
 
-def test_dev_pairs_that_cannot_be_read_are_met_before_training(tmp_path):
+def test_dev_pairs_that_cannot_be_read_are_left_out_and_counted(tmp_path):
     pairs = tmp_path / "dev.tsv"
-    pairs.write_text("a b\t" + "c " * 12 + "\n")
+    long = "a b\t" + "c " * 12 + "\n"
     experiment = short()
     data = replace(experiment.data, dev_path=pairs, dev_size=None)
-    with pytest.raises(UserError, match=r"'c c .*'… has 13 tokens"):
+    pairs.write_text(long)
+    with pytest.raises(UserError, match="all 1 dev pairs are longer than the 12 tokens"):
         train(replace(experiment, data=data), tmp_path / "run")
     assert not (tmp_path / "run").exists()
+    pairs.write_text(f"{long}a b\tb a\n")
+    told = []
+    train(replace(experiment, data=data), tmp_path / "run", begin=lambda plan: told.append(plan))
+    assert told[0].left_out == ("left out 1 dev pairs longer than 12 tokens (model.longest)",)
 
 
 def test_vectors_of_a_file_are_fixed_on_both_sides(tmp_path):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from regard.cli.output import warn
+from regard.errors import UserError
 from regard.viewing import picture
 
 if TYPE_CHECKING:
@@ -26,11 +27,11 @@ NUMBERS = (".json", ".npz")
 
 
 def steps(translation: Translation) -> str:
-    """Every step with the weights of its first layer and head, then the text."""
+    """Every step with its weights on the source, the mean of layers and heads, then the text."""
     trace = translation.trace
     if trace is None:
         return f"Generated: {translation.text}"
-    maps = [each.weights[0, 0] for each in trace.attention if each.kind == "cross"]
+    maps = [each.weights.mean(axis=(0, 1)) for each in trace.attention if each.kind == "cross"]
     lines = []
     for number, piece in enumerate(trace.target.pieces):
         weights = ", ".join(f"{weight:.3f}" for weight in maps[0][number]) if maps else ""
@@ -85,8 +86,11 @@ def confusion(found: Confusion) -> None:
 
 def check_picture(path: Path) -> None:
     """UserError where neither a picture nor the numbers can be written there."""
-    if path.suffix not in NUMBERS:
-        picture.check_suffix(path)
+    if path.suffix not in NUMBERS and path.suffix.lower() not in picture.SUFFIXES:
+        raise UserError(
+            f"{path} would be neither a picture ({', '.join(picture.SUFFIXES)}) nor the numbers "
+            f"({', '.join(NUMBERS)}): name one of these"
+        )
 
 
 def save_picture(what: Trace | LabelledMap, path: Path) -> None:

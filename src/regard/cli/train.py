@@ -62,7 +62,9 @@ def run(arguments: list[str]) -> int:
         return 130
     run = shlex.quote(str(folder))
     verb = options.experiment.data.task
-    say(f'try it: regard {verb} {run}    regard plot {run} "some text"')
+    examples = {"caption": ("PICTURE", "PICTURE -o looked.png")}
+    one, drawn = examples.get(verb, ("", '"some text"'))
+    say(f"try it: {f'regard {verb} {run} {one}'.rstrip()}    regard plot {run} {drawn}")
     _draw_curve(folder)
     return 0
 
@@ -191,6 +193,11 @@ def _announce(plan: Plan) -> TrainingView:
         )
     if plan.beginning is not None:
         say(str(plan.beginning))
+    if plan.num_frozen_new:
+        say(
+            f"training.freeze keeps {plan.num_frozen_new:,} parameters at new weights, into which "
+            "nothing was learned: --init-from RUN would take a run's"
+        )
     frozen = f" ({plan.num_frozen:,} frozen)" if plan.num_frozen else ""
     say(
         f"{plan.num_pairs:,} pairs, {plan.num_dev:,} for the dev score; {plan.vocabularies}; "

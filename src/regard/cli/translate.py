@@ -32,7 +32,7 @@ class Options:
     run: tyro.conf.Positional[Path]
     """The run folder."""
     file: tyro.conf.Positional[str] = "-"
-    """Text to translate, one sentence a line; - is the standard input."""
+    """A file of text, one sentence a line; - is the standard input."""
     output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
     """Write the translations here instead of printing them."""
     search: SearchFields = field(default_factory=SearchConfig)

@@ -47,4 +47,4 @@ def draw_scene(source: str, size: int) -> UInt8[np.ndarray, "channel height widt
     try:
         return scenes.pixels(scenes.Scene.of(source), size)
     except UserError as error:
-        raise PictureError(str(error)) from error
+        raise PictureError(f"there is no file {source}, and as a scene: {error}") from error

@@ -90,8 +90,11 @@ def evaluate(
         at_spaces = tokenized and translator.tokenizers.target.settings.kind == "spaces"
         others = score_texts(texts, right, lowercase=lowercase, tokenized=at_spaces)
         scores += tuple(score for score in others if score not in scores)
-    if error_rates:
-        scores += (word_error_rate(texts, right), character_error_rate(texts, right))
+    for case in (False, True) if error_rates and lowercase else (False,) * error_rates:
+        scores += (
+            word_error_rate(texts, right, lowercase=case),
+            character_error_rate(texts, right, lowercase=case),
+        )
     outputs = tuple(
         Output(source, text, tuple(references[source]))
         for source, text in zip(sources, texts, strict=True)

@@ -36,12 +36,12 @@ class SceneScores:
     def scores(self) -> tuple[Score, ...]:
         """The percentage of captions that are true; and how many times as much attention lies in
         the box of a shape that is spoken of as would if all places had alike, the mean over the
-        shapes that are there. That is nan where there are none."""
-        inside = float(np.mean(self._inside)) if self._inside else math.nan
-        return (
-            Score("true", 100 * float(np.mean(self._true)), f"scenes:{len(self._true)}"),
-            Score("attention", inside, f"times its box's share|shapes:{len(self._inside)}"),
-        )
+        shapes that are there. Where none is spoken of that is left out."""
+        true = Score("true", 100 * float(np.mean(self._true)), f"scenes:{len(self._true)}")
+        if not self._inside:
+            return (true,)
+        signature = f"times its box's share|shapes:{len(self._inside)}"
+        return true, Score("attention", float(np.mean(self._inside)), signature)
 
 
 def attention_inside(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from torch import nn
 
 from regard import recipes
 from regard.config import (
@@ -52,6 +53,8 @@ class Plan:
     """What there is on both sides, in words."""
     num_parameters: int
     num_frozen: int
+    num_frozen_new: int
+    """Of these, those that begin with new weights, neither another run's nor vectors."""
     """Parameters that stay as they are."""
     precision: Precision
     device: str
@@ -97,6 +100,7 @@ def train(
         vocabularies=ready.vocabularies,
         num_parameters=sum(each.numel() for each in model.parameters()),
         num_frozen=sum(each.numel() for each in model.parameters() if not each.requires_grad),
+        num_frozen_new=0 if resume else _num_frozen_new(model, ready),
         precision=precision,
         device=str(device),
         left_out=split.left_out + ready.left_out,
@@ -113,6 +117,15 @@ def train(
         folder=path,
         resume=resume,
     )
+
+
+def _num_frozen_new(model: nn.Module, ready: Prepared) -> int:
+    """Parameters that stay as the seed made them."""
+    if getattr(ready.experiment.model, "vectors", None) is not None:
+        return 0
+    taken = ready.beginning.copied + ready.beginning.by_words if ready.beginning else ()
+    fixed = (each for each in model.named_parameters() if not each[1].requires_grad)
+    return sum(weight.numel() for name, weight in fixed if name not in taken)
 
 
 def prepare_task(

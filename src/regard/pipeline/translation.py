@@ -23,7 +23,7 @@ from regard.pipeline.initial import begin_with
 from regard.pipeline.prepare import Tokenizers
 from regard.pipeline.prepared import Prepared
 from regard.pipeline.splitting import Split
-from regard.pipeline.translator import Translation, Translator, check_lengths
+from regard.pipeline.translator import Translation, Translator
 from regard.pipeline.validation import FreeWriting, measure_of
 from regard.pipeline.vectors import read_external, set_external, set_vectors
 from regard.pipeline.watching import Watch
@@ -63,16 +63,17 @@ def prepare(
         set_external(model, external)
     if model_config.vectors is not None:
         set_vectors(model, tokenizers, model_config.vectors)
+    dev, too_long = _readable(data, model_config, tokenizers, split.dev)
     return Prepared(
         experiment,
         model,
         encoded.batches,
         objective_of(config),
-        _validation(experiment, data, model_config, tokenizers, split.dev) if split.dev else None,
+        _validation(experiment, data, tokenizers, dev) if dev else None,
         len(encoded.batches),
         f"vocabulary {len(tokenizers.source):,} and {len(tokenizers.target):,}",
         tokenizers.save,
-        encoded.left_out,
+        encoded.left_out + too_long,
         encoded.made,
         beginning,
     )
@@ -111,10 +112,31 @@ def objective_of(config: TrainingConfig) -> NextToken:
     )
 
 
+def _readable(
+    data: DataConfig, model_config: WriterConfig, tokenizers: Tokenizers, dev: Sequence[Pair]
+) -> tuple[list[Pair], tuple[str, ...]]:
+    """The dev pairs that a model with learned positions has places for, and a line about the rest.
+    UserError where none is left."""
+    longest = model_config.longest_sequence
+    if longest is None:
+        return list(dev), ()
+    sources = preparing.encode_sources(data, tokenizers.source, [pair.source for pair in dev])
+    targets = preparing.encode_targets(data, tokenizers.target, [pair.target for pair in dev])
+    sizes = [max(map(len, sides)) for sides in zip(sources, targets, strict=True)]
+    kept = [pair for pair, size in zip(dev, sizes, strict=True) if size <= longest]
+    if dev and not kept:
+        raise UserError(
+            f"all {len(dev)} dev pairs are longer than the {longest} tokens that this model has "
+            "learned positions for: raise model.longest, or use other model.positions"
+        )
+    lost = len(dev) - len(kept)
+    said = f"left out {lost} dev pairs longer than {longest} tokens (model.longest)"
+    return kept, (said,) if lost else ()
+
+
 def _validation(
     experiment: Experiment,
     data: DataConfig,
-    model_config: WriterConfig,
     tokenizers: Tokenizers,
     dev: Sequence[Pair],
 ) -> FreeWriting:
@@ -123,8 +145,6 @@ def _validation(
     sources = preparing.encode_sources(data, tokenizers.source, texts)
     wanted = [pair.target for pair in dev]
     targets = preparing.encode_targets(data, tokenizers.target, wanted)
-    check_lengths([model_config], texts, sources)
-    check_lengths([model_config], wanted, targets)
     pairs = EncodedPairs.of(sources, targets)
     batches = PairBatches(pairs, BatchSettings(tokens=4096), experiment.training.seed)
 

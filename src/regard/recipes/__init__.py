@@ -46,6 +46,11 @@ def find(name: str) -> Path:
         return path
     if name in names():
         return FOLDER / f"{name}.yaml"
+    if Path(name).is_file():
+        raise UserError(
+            f"{name} is no recipe, which is a .yaml file: `regard train {name}` trains on pairs, "
+            "`regard recipes` lists the recipes"
+        )
     near = difflib.get_close_matches(name, names(), n=1)
     hint = f"did you mean {near[0]}? " if near else ""
     raise UserError(
