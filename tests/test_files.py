@@ -9,7 +9,7 @@ from threading import Barrier
 import pytest
 
 from regard.errors import UserError
-from regard.files import locked, whole
+from regard.files import locked, remove_unfinished, whole
 
 
 def test_a_file_takes_the_others_place_when_all_is_written(tmp_path):
@@ -82,6 +82,17 @@ def test_a_file_of_the_persons_own_is_left_alone(tmp_path):
     with whole(tmp_path / "a.txt") as unfinished:
         unfinished.write_text("new")
     assert own.read_text() == "mine"
+
+
+def test_what_a_killed_process_began_can_be_removed(tmp_path):
+    """It is there while the block runs, under the name that is removed."""
+    own = tmp_path / "a.txt.unfinished"
+    own.write_text("mine")
+    with whole(tmp_path / "a.txt") as unfinished:
+        left = unfinished
+    left.write_bytes(b"as after a kill")
+    remove_unfinished(tmp_path)
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["a.txt", "a.txt.unfinished"]
 
 
 @pytest.mark.skipif(os.name != "posix", reason="modes of POSIX")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -13,6 +14,8 @@ from regard.errors import UserError
 
 MODEL, LOG = "model.safetensors", "log.jsonl"
 """What whoever trains calls the weights and the log in a folder."""
+LEFT_OVER = re.compile(r"\.[0-9a-f]{32}\.unfinished$")
+"""How names end of files that are being written."""
 
 
 class UnwritableError(UserError):
@@ -82,6 +85,14 @@ def _renamed_when_whole(path: Path) -> Iterator[Path]:
     finally:
         with suppress(OSError):
             unfinished.unlink(missing_ok=True)
+
+
+def remove_unfinished(folder: Path) -> None:
+    """Remove what `whole` began to write in this folder and a killed process left there. Nobody may
+    be writing there now. Files that a person called so stay."""
+    for path in folder.glob("*.unfinished"):
+        if LEFT_OVER.search(path.name):
+            path.unlink(missing_ok=True)
 
 
 def _keep_names(folder: Path) -> None:

@@ -77,6 +77,21 @@ def test_a_crash_while_writing_leaves_what_was_there(tmp_path, monkeypatch, brok
         assert torch.equal(model.state_dict()[name], value)
 
 
+def test_what_a_killed_run_began_to_write_is_gone_when_it_goes_on(tmp_path):
+    checkpoints = Checkpoints(tmp_path, {})
+    model = tiny_model()
+    adam = stepped(model)
+    checkpoints.save(Standing(update=2), model, adam)
+    own = tmp_path / "notes.unfinished"
+    left = [tmp_path / f"model.safetensors.{'0a' * 16}.unfinished"]
+    left += [tmp_path / "state" / f"validation-2.safetensors.{'1b' * 16}.unfinished"]
+    for path in (own, *left):
+        path.write_text("half")
+    checkpoints.begin(model, adam, resume=True)
+    assert own.exists()
+    assert not any(path.exists() for path in left)
+
+
 def test_every_setting_must_agree_or_may_change():
     settings = TrainingSettings()
     facts = facts_of(settings, TinyBatches(7))

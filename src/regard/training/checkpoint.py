@@ -24,7 +24,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
 from regard.errors import UserError
-from regard.files import MODEL, make_folder, whole
+from regard.files import MODEL, make_folder, remove_unfinished, whole
 from regard.training.settings import Batches, TrainingSettings
 from regard.training.weights import (
     mean_weights,
@@ -170,7 +170,9 @@ class Checkpoints:
 
         UserError where `check` says so, or where the weights are another model's."""
         self.check(resume=resume)
-        if resume and self.state:
+        if resume and self.folder and self.state:
+            for folder in (self.folder, self.state.parent):
+                remove_unfinished(folder)
             tensors = read_tensors(self.state)
             set_weights(model, _with_prefix("weights.", tensors), self.state)
             _set_moments(model, adam, tensors)
