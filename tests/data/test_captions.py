@@ -91,3 +91,16 @@ def test_what_cannot_be_read_is_said(tmp_path, name, text, said):
         read_captions(path)
     with pytest.raises(UserError, match="cannot read"):
         read_captions(tmp_path / "gone.csv")
+
+
+def test_quotes_of_a_table_have_to_close_but_are_letters_in_a_tsv(tmp_path):
+    table = tmp_path / "captions.csv"
+    table.write_text('file, caption\na.png, "a dog,\nand its ball"\nb.png, "open\n')
+    with pytest.raises(UserError, match=r"captions.csv at line 4: unexpected end of data"):
+        read_captions(table)
+    table.write_text('file, caption\na.png, "a dog,\nand its ball"\n')
+    (pair,) = read_captions(table).train
+    assert (pair.target.split(), pair.line) == (["a", "dog,", "and", "its", "ball"], 2)
+    lines = tmp_path / "captions.tsv"
+    lines.write_text('a.png\tthe "small" dog\nb.png\t"so\n')
+    assert [pair.target for pair in read_captions(lines).train] == ['the "small" dog', '"so']

@@ -10,14 +10,14 @@ What is read is a `Pair` of a picture's file and a caption. A picture has as man
 
 from __future__ import annotations
 
-import csv
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from regard.data.lines import decoded, open_bytes
+from regard.data.table import TableRows
 from regard.data.text import Pair
 from regard.errors import UserError
 
@@ -66,29 +66,33 @@ def _table(path: Path, folder: Path) -> Iterator[Pair]:
     """Columns with names above them; without names, the file first."""
     separator = "\t" if path.suffix.lower() == ".tsv" else ","
     with open_bytes(path) as file:
-        lines = (f"{line.text}\n" for line in decoded(file, path, otherwise="latin-1"))
-        reader = csv.reader(lines, delimiter=separator, skipinitialspace=True)
-        places = 0, 1
-        for number, row in enumerate(reader):
-            if number == 0:
-                names = [cell.strip().lower() for cell in row]
-                known = [
-                    next((names.index(name) for name in usual if name in names), None)
-                    for usual in (FILE_NAMES, CAPTION_NAMES)
-                ]
-                if None not in known:
-                    places = known[0], known[1]  # type: ignore[assignment]
+        rows = TableRows(decoded(file, path, otherwise="latin-1"), path, separator)
+        places: tuple[int, int] | None = None
+        for row in rows:
+            if places is None:
+                named = _named_places(row)
+                places = named or (0, 1)
+                if named:
                     continue
-            if len(row) <= max(places):
-                if row and any(cell.strip() for cell in row):
-                    raise UserError(
-                        f"{path}, line {reader.line_num}: expected a file and a caption, but "
-                        f"{separator.join(row)[:60]!r} came"
-                    )
-                continue
-            name, caption = (row[place].strip() for place in places)
-            if name and caption:
-                yield _pair(folder, name, caption, reader.line_num)
+            if len(row) > max(places):
+                name, caption = (row[place].strip() for place in places)
+                if name and caption:
+                    yield _pair(folder, name, caption, rows.line)
+            elif any(cell.strip() for cell in row):
+                raise UserError(
+                    f"{path}, line {rows.line}: expected a file and a caption, but "
+                    f"{separator.join(row)[:60]!r} came"
+                )
+
+
+def _named_places(row: Sequence[str]) -> tuple[int, int] | None:
+    """Where file and caption are, by the names of their columns; None where these are no names."""
+    names = [cell.strip().lower() for cell in row]
+    file, caption = (
+        next((names.index(name) for name in usual if name in names), None)
+        for usual in (FILE_NAMES, CAPTION_NAMES)
+    )
+    return None if file is None or caption is None else (file, caption)
 
 
 def _tokens(path: Path, folder: Path) -> Iterator[Pair]:

@@ -10,15 +10,15 @@ them. What is read is a `Pair` of text and label.
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from regard.data.lines import Fault, Line, Problem, decoded, open_bytes
+from regard.data.table import TableRows
 from regard.data.text import Corpus, Pair
 from regard.errors import UserError
 
@@ -125,38 +125,15 @@ def _table(
     lines: Iterator[Line], separator: str, path: Path, columns: Columns
 ) -> Iterator[Pair | Problem]:
     """The rows of a table: by the names that stand above, or else text, then label."""
-    rows = _Rows(lines, separator)
-    try:
-        head = next(iter(rows), None)
-        if head is None:
-            return
-        places = _named_places(head, columns, path)
-        if places is None:
-            yield _row(head, (0, 1), rows.line, path)
-        for row in rows:
-            yield _row(row, places or (0, 1), rows.line, path)
-    except csv.Error as error:
-        raise UserError(f"cannot read {path} at line {rows.line}: {error}") from error
-
-
-class _Rows:
-    """The rows of a table, and the line where the last of them began. A quoted field of a .csv may
-    go over several lines; in a .tsv a quote is a letter."""
-
-    def __init__(self, lines: Iterator[Line], separator: str) -> None:
-        quoting: Any = csv.QUOTE_MINIMAL if separator == "," else csv.QUOTE_NONE
-        self._reader = csv.reader(
-            (f"{line.text}\n" for line in lines), delimiter=separator, quoting=quoting, strict=True
-        )
-        self.line = 1
-
-    def __iter__(self) -> Iterator[list[str]]:
-        while True:
-            self.line = self._reader.line_num + 1
-            try:
-                yield next(self._reader)
-            except StopIteration:
-                return
+    rows = TableRows(lines, path, separator)
+    head = next(iter(rows), None)
+    if head is None:
+        return
+    places = _named_places(head, columns, path)
+    if places is None:
+        yield _row(head, (0, 1), rows.line, path)
+    for row in rows:
+        yield _row(row, places or (0, 1), rows.line, path)
 
 
 def _named_places(head: list[str], columns: Columns, path: Path) -> tuple[int, int] | None:
