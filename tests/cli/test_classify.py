@@ -105,7 +105,10 @@ def test_a_sentence_is_drawn(run, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("translate", "RUN"), "was trained to classify: use `regard classify"),
+        (
+            ("translate", "RUN"),
+            "was trained to classify, and this is for runs that translate: `regard",
+        ),
         (("score", "RUN", "PAIRS"), "was trained to classify"),
         (("export", "RUN", "--to", "onnx"), "was trained to classify"),
         (("plot", "RUN", "who", "--kind", "decoder"), "has no attention of kind decoder"),

@@ -34,7 +34,8 @@ class Loaded:
         data, config = experiment.data, experiment.model
         if not isinstance(data, DataConfig) or not isinstance(config, WriterConfig):
             raise UserError(
-                f"{path} is a run that was trained to {data.task}: use `regard {data.task} {path}`"
+                f"{path} is a run that was trained to {data.task}, and this is for runs that "
+                f"translate: `regard {data.task} {path}` is for it"
             )
         tokenizers = Tokenizers.load(folder)
         model = build_translation(config, len(tokenizers.source), len(tokenizers.target))
