@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -78,12 +79,7 @@ def run(arguments: list[str]) -> None:
         raise UserError("the text is blank: give something to translate")
     print(result.text)
     _check_kind(options, result.trace)
-    if options.output is not None and options.output.suffix in show.NUMBERS:
-        result.trace.save(options.output)
-    else:
-        _draw(result.trace, options)
-    if options.output is not None:
-        print(options.output)
+    _keep(result.trace, options, _draw)
 
 
 def _check_kind(options: Options, trace: Trace) -> None:
@@ -92,6 +88,16 @@ def _check_kind(options: Options, trace: Trace) -> None:
         there = f"has no attention of kind {options.kind}, but {', '.join(kinds)}"
         without = "is a model without attention: there is nothing to draw"
         raise UserError(f"{options.run} {there if kinds else without}")
+
+
+def _keep(trace: Trace, options: Options, draw: Callable[[Trace, Options], None]) -> None:
+    """The numbers where they are asked for, else what is drawn; and the name of the file."""
+    if options.output is not None and options.output.suffix in show.NUMBERS:
+        trace.save(options.output)
+    else:
+        draw(trace, options)
+    if options.output is not None:
+        print(options.output)
 
 
 def _draw(trace: Trace, options: Options) -> None:
@@ -111,16 +117,14 @@ def _plot_answer(classifier: Classifier, options: Options) -> None:
         raise UserError("--target is for runs that write texts: leave it out")
     print(answer.text)
     _check_kind(options, answer.trace)
-    if options.output is not None and options.output.suffix in show.NUMBERS:
-        answer.trace.save(options.output)
-    elif options.kind != "cross":
-        _draw(answer.trace, options)
-    elif options.output is None:
-        show.tinted(answer.trace)
+    _keep(answer.trace, options, _draw_sentence if options.kind == "cross" else _draw)
+
+
+def _draw_sentence(trace: Trace, options: Options) -> None:
+    if options.output is None:
+        show.tinted(trace)
     else:
-        show.save_sentence(answer.trace, options.output)
-    if options.output is not None:
-        print(options.output)
+        show.save_sentence(trace, options.output)
 
 
 def _plot_caption(captioner: Captioner, options: Options) -> None:
@@ -131,13 +135,14 @@ def _plot_caption(captioner: Captioner, options: Options) -> None:
     trace = found.trace
     if trace is None or options.output is None:
         raise UserError("a caption's attention is drawn on its picture: name a file with -o")
-    print(found.text)
-    if options.output.suffix in show.NUMBERS:
-        trace.save(options.output)
-    else:
+    output = options.output
+
+    def draw(trace: Trace, options: Options) -> None:
         picture = captioner.sources.read(options.text)
-        show.save_overlay(trace, picture, options.output, smooth=not options.cells)
-    print(options.output)
+        show.save_overlay(trace, picture, output, smooth=not options.cells)
+
+    print(found.text)
+    _keep(trace, options, draw)
 
 
 def _map(trace: Trace, options: Options) -> LabelledMap:

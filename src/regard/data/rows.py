@@ -35,24 +35,24 @@ class Rows:
         """Go on with the files of this name, or begin them; without a name all is in memory.
         OSError where they cannot be written."""
         self._path = path
-        self._noted = self.done = 0
+        self.done = 0
         """How many rows are made, the broken ones included."""
         self.broken: dict[int, str] = {}
         """The rows that could not be made, with their reasons."""
         wanted = (count, *shape)
         if path is None:
             self.values = np.zeros(wanted, dtype)
-            return
-        with locked(path.parent):
-            found = self._found(path)
-            if found is not None and (found.shape, found.dtype) == (wanted, dtype):
-                self.values = found
-                return
-            self._noted, self.done, self.broken = 0, 0, {}
-            self.values = np.lib.format.open_memmap(
-                _array(path), mode="w+", dtype=dtype, shape=wanted
-            )
-            self._note()
+        else:
+            with locked(path.parent):
+                found = _found(path, wanted, dtype)
+                if found is None:
+                    self.values = np.lib.format.open_memmap(
+                        _array(path), mode="w+", dtype=dtype, shape=wanted
+                    )
+                    self._note()
+                else:
+                    self.values, self.done, self.broken = found
+        self._noted = self.done
 
     def __len__(self) -> int:
         """How many there are to be."""
@@ -68,17 +68,6 @@ class Rows:
         if self.done == len(self) or self.done - self._noted >= NOTED_AFTER:
             self._note()
 
-    def _found(self, path: Path) -> np.ndarray | None:
-        """What lies there; None where that is nothing, or damaged."""
-        with suppress(OSError, ValueError, LookupError, TypeError):
-            page = json.loads(_page(path).read_text(encoding="utf8"))
-            broken = {int(row): str(why) for row, why in page["broken"].items()}
-            values = np.lib.format.open_memmap(_array(path), mode="r+")
-            self.broken, self.done = broken, int(page["done"])
-            self._noted = self.done
-            return values
-        return None
-
     def _note(self) -> None:
         self._noted = self.done
         if self._path is None:
@@ -87,6 +76,21 @@ class Rows:
             self.values.flush()
         with whole(_page(self._path)) as unfinished:
             unfinished.write_text(json.dumps({"done": self.done, "broken": self.broken}))
+
+
+def _found(
+    path: Path, shape: tuple[int, ...], dtype: np.dtype[Any]
+) -> tuple[np.ndarray, int, dict[int, str]] | None:
+    """The rows that lie there, how many are made and which are broken; None where there are none,
+    or others, or damaged ones."""
+    with suppress(OSError, ValueError, LookupError, TypeError):
+        page = json.loads(_page(path).read_text(encoding="utf8"))
+        broken = {int(row): str(why) for row, why in page["broken"].items()}
+        done = int(page["done"])
+        values = np.lib.format.open_memmap(_array(path), mode="r+")
+        if (values.shape, values.dtype) == (shape, dtype):
+            return values, done, broken
+    return None
 
 
 def _array(path: Path) -> Path:

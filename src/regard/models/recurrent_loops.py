@@ -54,7 +54,7 @@ def can_read_at_once(parts: DecoderParts, look: Look) -> bool:
     """Whether the loop over all steps can be one operator, where nothing but the context and the
     state enters the next step: the highest state asks one memory, attention is additive, and no
     weights are packed, which could not be taken apart."""
-    look = look.look if isinstance(look, GatedLook) else look
+    look, _ = _ungated(look)
     if not isinstance(look, MemoryLook) or look.attention.additive is None:
         return False
     asks = isinstance(look.query, StateQuery) and look.query.layer == -1
@@ -73,8 +73,7 @@ def read_at_once(
     """What `read_stepwise` computes, by one operator, for a decoder that asks before its new state
     (Bahdanau) or after it (Luong). At least in float32. ValueError for a look that
     `can_read_at_once` refuses."""
-    gate = look.gate if isinstance(look, GatedLook) else None
-    look = look.look if isinstance(look, GatedLook) else look
+    look, gate = _ungated(look)
     if not isinstance(look, MemoryLook) or not isinstance(state.look, MemoryState):
         raise ValueError("only a look at one memory can be one operator")
     memory, attention = state.look.memory, look.attention
@@ -123,6 +122,11 @@ def read_at_once(
     scores = additive_scores(score.ask(asked_by), memory.prepared.projected, score.vector)
     block = AttentionBlock(look.kind, found.shares[:, None, None], scores[:, None, None])
     return DecoderOutput(features, (block,))
+
+
+def _ungated(look: Look) -> tuple[Look, nn.Linear | None]:
+    """A look without its gate, and the gate, if there is one."""
+    return (look.look, look.gate) if isinstance(look, GatedLook) else (look, None)
 
 
 def _drops(dropout: nn.Dropout, like: Tensor, *shape: int) -> Tensor | None:

@@ -90,10 +90,11 @@ def evaluate(
         at_spaces = tokenized and translator.tokenizers.target.settings.kind == "spaces"
         others = score_texts(texts, right, lowercase=lowercase, tokenized=at_spaces)
         scores += tuple(score for score in others if score not in scores)
-    for case in (False, True) if error_rates and lowercase else (False,) * error_rates:
-        scores += (
-            word_error_rate(texts, right, lowercase=case),
-            character_error_rate(texts, right, lowercase=case),
+    if error_rates:
+        scores += tuple(
+            rate(texts, right, lowercase=ignores_case)
+            for ignores_case in ((False, True) if lowercase else (False,))
+            for rate in (word_error_rate, character_error_rate)
         )
     outputs = tuple(
         Output(source, text, tuple(references[source]))
