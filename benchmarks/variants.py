@@ -1,11 +1,13 @@
-"""What every choice of query, key, value, score and wiring is worth on one task: letters to sounds.
+"""What every choice of query, key, value, score, wiring and encoder is worth, each on a small task.
 
-    python benchmarks/variants.py DATA            (half an hour, one core)
+    python benchmarks/variants.py g2p DATA             (an hour and a half, one core)
+    python benchmarks/variants.py trec DATA            (15 minutes)
+    python benchmarks/variants.py shapes-caption       (half an hour)
 
-DATA holds LANGUAGE_train.tsv, LANGUAGE_dev.tsv and LANGUAGE_test.tsv. Every row is the recipe `g2p`
-with the options that stand beside it, trained by `regard train` for the same number of epochs with
-one seed: differences of one or two points are chance. The score is the share of pronunciations of
-the test that are wholly right, by a beam; the time that of the processor, training and dev scores.
+Every row is the recipe of the task with the options that stand beside it, trained by `regard train`
+and scored by `regard evaluate`. `g2p` wants a folder with LANGUAGE_train.tsv, LANGUAGE_dev.tsv and
+LANGUAGE_test.tsv, `trec` one with TREC's two files. One seed each: differences of a point or two
+are chance. Time is the processor's, with the dev scores; memory the most that training held.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import resource
 import subprocess
 import sys
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +30,11 @@ TRANSFORMER = (
     "--model.family transformer --model.size 128 --model.layers 2 --model.heads 4 "
     "--model.feed-forward 256 --model.dropout 0.2"
 )
-VARIANTS = {
+READ_BY_TRANSFORMER = (
+    "--model.encoder transformer --model.embedding 128 --model.feed-forward 256 "
+    "--training.learning-rate 0.001"
+)
+LETTERS = {
     "the recipe: the state before asks, additive score": "",
     "no attention": "--model.wiring plain",
     "the new state asks": LUONG,
@@ -61,59 +68,116 @@ VARIANTS = {
     "Transformer, window of 2": f"{TRANSFORMER} --model.window 2",
     "Transformer, additive heads": f"{TRANSFORMER} --model.attention.score additive",
 }
+QUESTIONS = {
+    "the recipe: LSTM, a learned query": "",
+    "LSTM, the last state asks": "--model.query last",
+    "LSTM, the last state alone": "--model.pool last",
+    "LSTM, mean": "--model.pool mean",
+    "GRU, a learned query": "--model.cell gru",
+    "GRU, the last state asks": "--model.cell gru --model.query last",
+    "Elman network, a learned query": "--model.cell elman",
+    "Elman network, the last state alone": "--model.cell elman --model.pool last",
+    "Transformer, a learned query": READ_BY_TRANSFORMER,
+    "Transformer, mean": f"{READ_BY_TRANSFORMER} --model.pool mean",
+    "Transformer, window of 2, a learned query": f"{READ_BY_TRANSFORMER} --model.window 2",
+    "bag of words, a learned query": "--model.encoder embedding",
+    "bag of words, mean": "--model.encoder embedding --model.pool mean",
+}
+SCENES = {
+    "the recipe: soft, gate, doubly stochastic": "",
+    "no gate": "--model.gate False",
+    "not doubly stochastic": "--model.doubly-stochastic 0",
+    "hard": "--model.looks hard",
+    "Transformer": "--model.decoder transformer --training.learning-rate 0.001",
+}
 
 
-def measure(options: list[str], arguments: argparse.Namespace, folder: Path) -> tuple[float, float]:
-    """The percentage that is right, and the seconds of the processor."""
-    files = {
-        part: str(arguments.data / f"{arguments.language}_{part}.tsv")
-        for part in ("train", "dev", "test")
-    }
-    run = folder / "run"
-    asked = ["--data.path", files["train"], "--data.dev-path", files["dev"], "--run", str(run)]
-    asked += ["--training.epochs", str(arguments.epochs), "--training.seed", str(arguments.seed)]
-    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
-    regard("train", "g2p", *asked, *options)
-    seconds = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
-    regard("evaluate", str(run), files["test"])
+@dataclass(frozen=True)
+class Task:
+    """The rows of a recipe, and which of the scores to print."""
+
+    variants: dict[str, str]
+    scores: tuple[str, ...]
+
+
+TASKS = {
+    "g2p": Task(LETTERS, ("exact match",)),
+    "trec": Task(QUESTIONS, ("accuracy", "macro F1")),
+    "shapes-caption": Task(SCENES, ("true", "attention")),
+}
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a training came to."""
+
+    scores: dict[str, float]
+    seconds: float
+    megabytes: float
+
+
+def measure(options: list[str], arguments: argparse.Namespace, run: Path) -> Measured:
+    """Train the recipe with these options and score it."""
+    data, tests = arguments.data, []
+    asked = ["--run", str(run), "--training.seed", str(arguments.seed)]
+    if arguments.task == "g2p":
+        train, dev, test = (
+            str(data / f"{arguments.language}_{part}.tsv") for part in ("train", "dev", "test")
+        )
+        asked += ["--data.path", train, "--data.dev-path", dev]
+        tests = [test]
+    elif data is not None:
+        asked += ["--data.path", str(data)]
+    if arguments.epochs is not None:
+        asked += ["--training.epochs", str(arguments.epochs)]
+    used = regard("train", arguments.task, *asked, *options)
+    regard("evaluate", str(run), *tests)
     (page,) = json.loads((run / "results.json").read_text(encoding="utf8")).values()
     scores = {score["name"]: score["value"] for score in page[-1]["scores"]}
-    return scores["exact match"], seconds
+    return Measured(scores, used.ru_utime, used.ru_maxrss / 1024)
 
 
-def regard(*command: str) -> None:
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [sys.executable, "-m", "regard.cli.main", *command],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        raise SystemExit(f"regard {' '.join(command)}: {done.stderr.strip()}")
+def regard(*command: str) -> resource.struct_rusage:
+    """Run a command on one core and tell what it used; SystemExit with the last that it said where
+    it fails."""
+    with tempfile.TemporaryFile("w+") as said:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "regard.cli.main", *command],
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            stdout=said,
+            stderr=subprocess.STDOUT,
+        )
+        _, status, used = os.wait4(process.pid, 0)
+        if status:
+            said.seek(0)
+            last = said.read().strip().rpartition("\n")[-1]
+            raise SystemExit(f"regard {' '.join(command)}: {last}")
+    return used
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("data", type=Path, help="folder with the files of a language")
+    parser.add_argument("task", choices=TASKS)
+    parser.add_argument("data", type=Path, nargs="?", help="the folder with its data")
     parser.add_argument("--language", default="fre")
-    parser.add_argument("--epochs", type=int, default=20)
+    parser.add_argument("--epochs", type=int, help="other than the recipe's")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", nargs="+", help="rows with one of these words")
+    parser.add_argument("--first", type=int, default=0, help="begin with this row")
+    parser.add_argument("--last", type=int, help="end before this row")
     arguments = parser.parse_args()
-    print("| | options | right | time |")
-    print("|---|---|---|---|")
-    for title, line in VARIANTS.items():
-        if arguments.only and not any(word in title for word in arguments.only):
-            continue
+    task = TASKS[arguments.task]
+    print("|", "options", *task.scores, "time", "memory", "", sep=" | ")
+    print("|---" * (len(task.scores) + 4) + "|")
+    for title, line in list(task.variants.items())[arguments.first : arguments.last]:
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             np.save(folder / "external.npy", np.random.default_rng(1).normal(size=(8, 64)))
             options = line.replace("EXTERNAL", str(folder / "external.npy")).split()
-            right, seconds = measure(options, arguments, folder)
-        shown = f"`{line}`" if line else ""
-        print(f"| {title} | {shown} | {right:.1f} % | {seconds:.0f} s |", flush=True)
+            found = measure(options, arguments, folder / "run")
+        scores = [f"{found.scores[name]:.1f}" for name in task.scores]
+        used = f"{found.seconds:.0f} s", f"{found.megabytes:,.0f} MB"
+        cells = title, f"`{line}`" if line else "", *scores, *used
+        print(f"| {' | '.join(cells)} |", flush=True)
 
 
 if __name__ == "__main__":

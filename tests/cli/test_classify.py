@@ -63,6 +63,19 @@ def test_every_line_gets_its_label(run, capsys, monkeypatch):
     assert regard(capsys, "classify", run)[:2] == (0, "person\n\nplace\n")
 
 
+def test_what_is_not_read_is_said(run, data, tmp_path, capsys):
+    lines = tmp_path / "lines"
+    lines.write_text("who is it\n" + "where " * 401 + "\n" + "where " * 400 + "\n")
+    status, out, err = regard(capsys, "classify", run, lines)
+    assert (status, out) == (0, "person\nplace\nplace\n")
+    assert err.startswith("1 of the lines (line 2) had more than 400 tokens")
+
+    recipe, again = run.parent / "questions.yaml", tmp_path / "run"
+    settings = ["--data.max-length", 2, "--training.epochs", 1, "--run", again]
+    status, out, _ = regard(capsys, "train", recipe, "--data.path", data, *settings)
+    assert (status, "only the first 2 tokens (data.max_length)" in out) == (0, True)
+
+
 def test_probabilities_tints_and_traces(run, tmp_path, capsys):
     lines, traces = tmp_path / "lines", tmp_path / "traces"
     lines.write_text("who is it\n")

@@ -125,6 +125,14 @@ def test_lines_with_tabs_are_warned_of_once(capsys, run, tmp_path):
     assert err.count("\n") == 1
 
 
+def test_lines_longer_than_any_in_training_are_named(capsys, run, tmp_path):
+    text = tmp_path / "in.txt"
+    text.write_text("a b\n" + "a " * 201 + "\n\n" + "b " * 300 + "\n")
+    status, out, err = regard(capsys, "translate", run, text, "--max-length", 5)
+    assert (status, out.count("\n")) == (0, 4)
+    assert err.startswith("2 of the lines (lines 2, 4) had more than 200 tokens")
+
+
 def test_each_of_what_translate_writes_needs_a_file_of_its_own(capsys, run, tmp_path):
     text, one = tmp_path / "in.txt", tmp_path / "one.txt"
     text.write_text("a b\n")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from regard.cli import show
-from regard.cli.lines import chunks, opened, warn_of_broken
+from regard.cli.lines import chunks, opened, warn_of_broken, warn_of_long
 
 if TYPE_CHECKING:
     from regard.pipeline.classifier import Answer
@@ -46,6 +46,8 @@ def run(arguments: list[str]) -> None:
 
     classifier = Classifier.load(options.run)
     broken: list[Problem] = []
+    long: list[int] = []
+    number = 0
     lines = read_lines(options.file, broken.append)
     typed = options.file == "-" and sys.stdin.isatty()
     with ExitStack() as files:
@@ -54,12 +56,16 @@ def run(arguments: list[str]) -> None:
         for chunk in chunks(lines, 1 if typed else LINES_AT_A_TIME):
             attention = options.tint or traces is not None
             for answer in classifier.classify(chunk, attention=attention):
+                number += 1
+                if answer.is_long:
+                    long.append(number)
                 print(_line(answer, options.probabilities), file=written, flush=typed)
                 if options.tint and answer.trace is not None:
                     show.tinted(answer.trace)
                 if traces:
                     print(answer.trace.to_json() if answer.trace else "{}", file=traces)
     warn_of_broken(broken)
+    warn_of_long(long, classifier.data.max_length, "what is beyond was not read")
 
 
 def _line(answer: Answer, probabilities: bool) -> str:

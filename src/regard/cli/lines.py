@@ -30,6 +30,17 @@ def chunks(lines: Iterable[str], size: int) -> Iterator[list[str]]:
         yield chunk
 
 
+def warn_of_long(lines: Sequence[int], longest: int, outcome: str) -> None:
+    """Say which lines, counted from 1, had more tokens than `data.max_length`, and what of it."""
+    from regard.data.lines import numbers_of
+
+    if lines:
+        warn(
+            f"{len(lines)} of the lines ({numbers_of(lines)}) had more than {longest} tokens "
+            f"(data.max_length in training): {outcome}"
+        )
+
+
 def warn_of_broken(broken: Sequence[Problem]) -> None:
     """Say which lines were not UTF-8, if any."""
     from regard.data.lines import numbers_of

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from regard.cli import show
-from regard.cli.lines import chunks, opened, warn_of_broken
+from regard.cli.lines import chunks, opened, warn_of_broken, warn_of_long
 from regard.cli.output import warn
 from regard.cli.searching import SearchFields, parse
 from regard.config import SearchConfig
@@ -57,6 +57,7 @@ def run(arguments: list[str]) -> None:
 
     translator = Translator.load(options.run, *options.ensemble)
     broken: list[Problem] = []
+    long: list[int] = []
     lines = _warning_of_tabs(read_lines(options.file, broken.append))
     attention = bool(options.alignments or options.trace or options.verbose)
     typed = options.file == "-" and sys.stdin.isatty()
@@ -76,7 +77,11 @@ def run(arguments: list[str]) -> None:
                 if traces:
                     print(translation.trace.to_json() if translation.trace else "{}", file=traces)
                 number += 1
+                if translation.is_long:
+                    long.append(number)
     warn_of_broken(broken)
+    outcome = "the model never learned from any so long, and may lose its way"
+    warn_of_long(long, translator.data.max_length, outcome)
 
 
 def _check_different(options: Options) -> None:

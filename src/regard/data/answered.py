@@ -20,6 +20,8 @@ class EncodedSource:
     ids: Sequence[int] | None = None
     values: np.ndarray | None = None
     """Axes position and feature."""
+    is_cut: bool = False
+    """Whether it had more than may be read."""
 
     def __len__(self) -> int:
         content = self.values if self.ids is None else self.ids

@@ -58,6 +58,7 @@ def prepare(
         len(encoded),
         _vocabularies(reading),
         reading.save,
+        _cut(encoded, data.max_length),
     )
 
 
@@ -67,6 +68,13 @@ def _vocabularies(reading: Reading) -> str:
     if isinstance(reading.answers, Labels):
         return f"{words}, {size:,} labels"
     return f"{words}, {size} {'number' if size == 1 else 'numbers'} to answer"
+
+
+def _cut(encoded: EncodedAnswers, longest: int) -> tuple[str, ...]:
+    """A sentence about sources that are not read to their ends, if there are any."""
+    number = sum(source.is_cut for source in encoded.sources)
+    said = f"read of {number} of the sources only the first {longest} tokens (data.max_length)"
+    return (said,) if number else ()
 
 
 def _check(config: TrainingConfig) -> None:

@@ -34,12 +34,15 @@ SOURCES_AT_A_TIME = 64
 class Answer:
     """One output: the label, or the numbers, as text.
 
+    `is_long` where the source has more tokens than `data.max_length`: those beyond were not read.
+
     `probabilities` has every label's, the likeliest first; numbers have none. Two with the same
     texts and probabilities are equal."""
 
     source: str
     text: str
     probabilities: tuple[tuple[str, float], ...] = ()
+    is_long: bool = False
     looked: Looked | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -182,9 +185,12 @@ class Classifier:
                 text,
                 answer,
                 shares,
+                source.is_cut,
                 Looked(self.reading, text, answer, looked, shares) if attention else None,
             )
-            for text, answer, shares, looked in zip(texts, answers, ranked, seen, strict=True)
+            for text, source, answer, shares, looked in zip(
+                texts, sources, answers, ranked, seen, strict=True
+            )
         ]
 
     def _ranked(self, values: Float[Tensor, "batch output"]) -> list[tuple[tuple[str, float], ...]]:

@@ -21,7 +21,7 @@ from regard.pipeline.folder import RunFolder
 
 @dataclass(frozen=True)
 class TextReader:
-    """Texts, cut to tokens. What is longer than `longest` tokens is cut off."""
+    """Texts, cut to tokens. What is beyond `longest` tokens is not read."""
 
     tokenizer: Tokenizer
     language: str
@@ -31,7 +31,8 @@ class TextReader:
     def encode(self, texts: Sequence[str]) -> list[EncodedSource]:
         """ValueError where a text is blank."""
         found = self.tokenizer.encode_batch(texts)
-        return [EncodedSource(ids[: self.longest]) for ids in found]
+        longest = self.longest
+        return [EncodedSource(ids[:longest], is_cut=len(ids) > longest) for ids in found]
 
     def sequence(self, text: str) -> trace.Sequence:
         """What a model sees of a text."""

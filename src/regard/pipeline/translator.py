@@ -38,13 +38,15 @@ DEFAULT_RATIO, BEYOND_RATIO = 2.0, 10
 class Translation:
     """One output: its text, its score, and, where it was asked for, what it looked at.
 
-    `score` is what it was ranked by; `alternatives` are the next best, best first. Two with the
+    `score` is what it was ranked by; `alternatives` are the next best, best first. `is_long` where
+    the source has more tokens than any in training could have (`data.max_length`). Two with the
     same texts and scores are equal."""
 
     source: str
     text: str
     score: float
     alternatives: tuple[Translation, ...] = ()
+    is_long: bool = False
     looked: Looked | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -158,12 +160,11 @@ class Translator:
             found = self._searcher.search(source, limits, search, num_best, attention=looks)
             sources = zip([texts[number] for number in numbers], ids, strict=True)
             text_of = partial(self._text, replacement=replacement)
-            for number, result in zip(
-                numbers,
-                translations(self._tracer, list(sources), found, text_of, attention=attention),
-                strict=True,
-            ):
-                results[number] = result
+            written = translations(
+                self._tracer, list(sources), found, text_of, attention=attention
+            )
+            for number, read, result in zip(numbers, ids, written, strict=True):
+                results[number] = replace(result, is_long=len(read) > self.data.max_length)
         return results
 
     def _check(self, search: SearchConfig) -> None:
