@@ -71,8 +71,8 @@ def looks():
     wirings = [dict(wiring="bahdanau"), dict(wiring="luong")]
     wirings += [dict(wiring="luong", feeding="attentional", layers=2)]
     choices = [dict(query=each) for each in QUERIES]
-    choices += [dict(keys="embedding", values="top"), dict(keys="all", values="embedding")]
-    choices += [dict(neighbours=1), dict(key_positions=True, keys="embedding")]
+    choices += [dict(keys=(0,)), dict(keys=(0, 1), values=(0,))]
+    choices += [dict(neighbours=1), dict(key_positions=True, keys=(0,))]
     choices += [dict(memory_vectors=3), dict(external_shape=(4, 6)), dict(looks_at_written=True)]
     choices += [dict(memory_vectors=3, external_shape=(4, 6), looks_at_written=True)]
     attentions = [dict(scope=scope, window=2) for scope in ("local_m", "local_p")]
@@ -112,7 +112,8 @@ def name(config):
         return "-".join((*parts, config.attention.score, config.attention.normaliser))
     parts = (config.wiring, config.cell, config.feeding, config.output, config.bridge)
     attention = config.attention
-    looks = (config.query, config.keys, config.values, f"around{config.neighbours}")
+    picked = ("+".join(map(str, each)) for each in (config.keys, config.values))
+    looks = (config.query, *picked, f"around{config.neighbours}")
     looks += (f"vectors{config.memory_vectors}", "external" if config.external_shape else "")
     looks += ("placed" * config.key_positions, "written" * config.looks_at_written)
     looks += (attention.scope,)

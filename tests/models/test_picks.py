@@ -6,11 +6,10 @@ import torch
 
 from regard.models.contracts import Encoded
 from regard.models.picks import (
-    AllLayersPick,
     AroundPick,
     Beside,
     Chosen,
-    LayerPick,
+    LayersPick,
     PlacedPick,
 )
 
@@ -20,14 +19,14 @@ ENCODED = Encoded(LAYERS, MASK)
 
 
 def test_keys_and_values_may_come_from_different_places():
-    (memory,) = Chosen(LayerPick(0), AllLayersPick())(ENCODED)
+    (memory,) = Chosen(LayersPick(0), LayersPick(0, -1))(ENCODED)
     assert torch.equal(memory.keys, LAYERS[0])
     assert torch.equal(memory.values, torch.cat(LAYERS, dim=-1))
     assert torch.equal(memory.mask, MASK)
 
 
 def test_time_steps_stand_side_by_side_and_padding_is_none():
-    found = AroundPick(LayerPick(1), 1)(ENCODED)
+    found = AroundPick(LayersPick(1), 1)(ENCODED)
     nothing = torch.zeros(2)
     for row, length in ((0, 3), (1, 2)):
         for place in range(length):
@@ -39,7 +38,7 @@ def test_time_steps_stand_side_by_side_and_padding_is_none():
 
 
 def test_waves_tell_where_keys_stand():
-    found = PlacedPick(LayerPick(0))(ENCODED) - LAYERS[0]
+    found = PlacedPick(LayersPick(0))(ENCODED) - LAYERS[0]
     torch.testing.assert_close(found[0, 0], torch.tensor([0.0, 1.0, 0.0, 1.0]))
     torch.testing.assert_close(found[0], found[1])
     assert not torch.allclose(found[0, 1], found[0, 2])
@@ -47,7 +46,7 @@ def test_waves_tell_where_keys_stand():
 
 def test_vectors_are_a_memory_of_their_own():
     vectors = torch.randn(5, 3)
-    learned = Beside(Chosen(LayerPick(0), LayerPick(0)), vectors.clone(), learned=True)
+    learned = Beside(Chosen(LayersPick(0), LayersPick(0)), vectors.clone(), learned=True)
     memory, beside = learned(ENCODED)
     assert torch.equal(memory.keys, LAYERS[0])
     assert torch.equal(beside.keys[1], vectors)

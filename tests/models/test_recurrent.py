@@ -126,6 +126,8 @@ def test_bridges():
         (dict(bidirectional=True, bridge="copy"), "model.bridge copy"),
         (dict(bidirectional=True, attention=AttentionConfig(score="dot")), "queries have 7"),
         (dict(wiring="bahdanau", feeding="context"), "model.wiring luong"),
+        (dict(keys=(3,)), r"model.keys is \(3,\), but model.layers is 1"),
+        (dict(values=()), r"model.values is \(\), but"),
         (dict(tied="all"), "one vocabulary for both sides"),
         (dict(tied="output", output="linear"), "as large as the embeddings"),
     ],

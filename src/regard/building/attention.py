@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from regard import attention
 from regard.attention import Attends, Attention
 from regard.config import AttentionConfig
@@ -9,7 +11,13 @@ from regard.errors import UserError
 
 
 def build_attention(config: AttentionConfig, query_size: int, key_size: int) -> Attention:
-    """A score of these sizes with its normaliser."""
+    """A score of these sizes with its normaliser, of all there is."""
+    if config.scope != "global":
+        raise UserError(
+            f"model.attention.scope {config.scope} goes along with a target, which only the look "
+            "of a recurrent decoder at its source can: leave it out (self-attention of a "
+            "Transformer has model.window)"
+        )
     match config.score:
         case "dot":
             score: attention.Score = attention.Dot()
@@ -48,7 +56,7 @@ def build_look(config: AttentionConfig, query_size: int, key_size: int) -> Atten
         kind = attention.Coverage if config.score == "coverage" else attention.Location
         score = kind(query_size, key_size, config.size)
         return attention.RememberingAttention(score, normaliser, config.dropout)
-    whole = build_attention(config, query_size, key_size)
+    whole = build_attention(replace(config, scope="global"), query_size, key_size)
     match config.scope:
         case "global":
             return whole

@@ -10,7 +10,6 @@ from torch import nn
 from regard.building.attention import build_attention, build_look
 from regard.building.embeddings import build_embeddings
 from regard.config import RecurrentConfig
-from regard.config.models import Layers
 from regard.errors import UserError
 from regard.layers.recurrent import RecurrentStack
 from regard.models import recurrent
@@ -20,11 +19,10 @@ from regard.models.look import Look, ManyLooks, MemoryLook, WrittenLook
 from regard.models.memory import Remember, top_layer
 from regard.models.output import DeepOutput, LinearOutput, Output, TanhOutput
 from regard.models.picks import (
-    AllLayersPick,
     AroundPick,
     Beside,
     Chosen,
-    LayerPick,
+    LayersPick,
     Pick,
     PlacedPick,
 )
@@ -81,13 +79,11 @@ class _Sizes:
 
     @classmethod
     def of(cls, config: RecurrentConfig, state: int) -> _Sizes:
-        picked = {
-            "top": state,
-            "embedding": config.embedding,
-            "all": config.embedding + config.layers * state,
-        }
         steps = 2 * config.neighbours + 1
-        key, value = picked[config.keys] * steps, picked[config.values] * steps
+        key, value = (
+            steps * sum(config.embedding if layer == 0 else state for layer in picked)
+            for picked in (config.keys, config.values)
+        )
         context = 0 if config.wiring == "plain" else value
         if config.memory_vectors:
             context += value
@@ -100,7 +96,7 @@ class _Sizes:
 
 def _build_remember(config: RecurrentConfig, sizes: _Sizes) -> Remember:
     """What is looked at: the highest layer, unless a recipe says more."""
-    if config.keys == config.values == "top" and not (config.neighbours or config.key_positions):
+    if config.keys == config.values == (-1,) and not (config.neighbours or config.key_positions):
         remember: Remember = top_layer
     else:
         keys = _build_pick(config.keys, config.neighbours)
@@ -114,14 +110,8 @@ def _build_remember(config: RecurrentConfig, sizes: _Sizes) -> Remember:
     return remember
 
 
-def _build_pick(name: Layers, reach: int) -> Pick:
-    match name:
-        case "top":
-            pick: Pick = LayerPick(-1)
-        case "embedding":
-            pick = LayerPick(0)
-        case "all":
-            pick = AllLayersPick()
+def _build_pick(layers: tuple[int, ...], reach: int) -> Pick:
+    pick = LayersPick(*layers)
     return AroundPick(pick, reach) if reach else pick
 
 

@@ -20,7 +20,6 @@ ScoreName = Literal[
     "coverage",
     "location",
 ]
-Layers = Literal["top", "embedding", "all"]
 
 
 @dataclass(frozen=True)
@@ -83,10 +82,11 @@ class RecurrentConfig:
     """What asks: the highest layer's state, the lowest one's, the token that is read, the state
     beside the one before it, the source at the place where the target is, or one learned
     question."""
-    keys: Literal["top", "embedding", "all"] = "top"
-    """What is asked: the encoder's highest layer, its embeddings, or all layers side by side."""
-    values: Literal["top", "embedding", "all"] = "top"
-    """What is mixed by the answers."""
+    keys: tuple[int, ...] = (-1,)
+    """What is asked: these layers of the encoder side by side. 0 is its embeddings, 1 the lowest
+    layer, -1 the highest."""
+    values: tuple[int, ...] = (-1,)
+    """What is mixed by the answers: layers too."""
     neighbours: int = 0
     """Every key and value has so many time steps to each side beside it."""
     key_positions: bool = False
@@ -112,14 +112,25 @@ class RecurrentConfig:
         check_least("model", self, 1, "hidden", "encoder_hidden", "embedding", "layers")
         check_least("model", self, 0, "neighbours", "memory_vectors")
         check_share("model", self, "dropout")
+        self._check_picked()
         self._check_plain()
+
+    def _check_picked(self) -> None:
+        """UserError for a layer that is none of the encoder's."""
+        for name in ("keys", "values"):
+            picked = getattr(self, name)
+            if not picked or not all(-1 <= layer <= self.layers for layer in picked):
+                raise UserError(
+                    f"model.{name} is {picked}, but model.layers is {self.layers}: expected layers "
+                    f"from 0 (embeddings) to {self.layers}, or -1 (the highest)"
+                )
 
     def _check_plain(self) -> None:
         """UserError where a model that looks at nothing is told how to look."""
-        usual = {"query": "state", "keys": "top", "values": "top", "neighbours": 0}
-        usual |= {"key_positions": False, "memory_vectors": 0, "looks_at_written": False}
-        for name, value in usual.items():
-            if self.wiring == "plain" and getattr(self, name) != value:
+        told = ("query", "keys", "values", "neighbours", "key_positions", "memory_vectors")
+        for name in (*told, "external", "looks_at_written"):
+            usual = getattr(RecurrentConfig, name)
+            if self.wiring == "plain" and getattr(self, name) != usual:
                 raise UserError(
                     f"model.{name} is {getattr(self, name)}, but model.wiring plain looks at "
                     "nothing: take bahdanau or luong, or leave it out"

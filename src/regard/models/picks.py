@@ -28,21 +28,14 @@ class Pick(Protocol):
     def __call__(self, encoded: Encoded) -> Float[Tensor, "batch source _"]: ...
 
 
-class LayerPick:
-    """One layer: 0 is the embeddings, -1 the highest."""
+class LayersPick:
+    """These layers, side by side: 0 is the embeddings, -1 the highest."""
 
-    def __init__(self, layer: int) -> None:
-        self.layer = layer
-
-    def __call__(self, encoded: Encoded) -> Float[Tensor, "batch source _"]:
-        return encoded.layers[self.layer]
-
-
-class AllLayersPick:
-    """The embeddings and every layer, side by side."""
+    def __init__(self, *layers: int) -> None:
+        self.layers = layers
 
     def __call__(self, encoded: Encoded) -> Float[Tensor, "batch source _"]:
-        return torch.cat(encoded.layers, dim=-1)
+        return torch.cat([encoded.layers[layer] for layer in self.layers], dim=-1)
 
 
 class AroundPick:

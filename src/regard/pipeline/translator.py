@@ -160,9 +160,7 @@ class Translator:
             found = self._searcher.search(source, limits, search, num_best, attention=looks)
             sources = zip([texts[number] for number in numbers], ids, strict=True)
             text_of = partial(self._text, replacement=replacement)
-            written = translations(
-                self._tracer, list(sources), found, text_of, attention=attention
-            )
+            written = translations(self._tracer, list(sources), found, text_of, attention=attention)
             for number, read, result in zip(numbers, ids, written, strict=True):
                 results[number] = replace(result, is_long=len(read) > self.data.max_length)
         return results
