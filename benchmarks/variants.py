@@ -13,16 +13,12 @@ are chance. Time is the processor's, with the dev scores; memory the most that t
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import resource
-import subprocess
-import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from whole_runs import WholeRun, run_recipe, sounds
 
 LUONG = "--model.wiring luong"
 LOCAL = "--model.attention.window 3"
@@ -107,52 +103,17 @@ TASKS = {
 }
 
 
-@dataclass(frozen=True)
-class Measured:
-    """What a training came to."""
-
-    scores: dict[str, float]
-    seconds: float
-    megabytes: float
-
-
-def measure(options: list[str], arguments: argparse.Namespace, run: Path) -> Measured:
+def measure(options: list[str], arguments: argparse.Namespace, run: Path) -> WholeRun:
     """Train the recipe with these options and score it."""
-    data, tests = arguments.data, []
-    asked = ["--run", str(run), "--training.seed", str(arguments.seed)]
+    asked, test = [*options, "--training.seed", str(arguments.seed)], None
     if arguments.task == "g2p":
-        train, dev, test = (
-            str(data / f"{arguments.language}_{part}.tsv") for part in ("train", "dev", "test")
-        )
-        asked += ["--data.path", train, "--data.dev-path", dev]
-        tests = [test]
-    elif data is not None:
-        asked += ["--data.path", str(data)]
+        files, test = sounds(arguments.data, arguments.language)
+        asked += files
+    elif arguments.data is not None:
+        asked += ["--data.path", str(arguments.data)]
     if arguments.epochs is not None:
         asked += ["--training.epochs", str(arguments.epochs)]
-    used = regard("train", arguments.task, *asked, *options)
-    regard("evaluate", str(run), *tests)
-    (page,) = json.loads((run / "results.json").read_text(encoding="utf8")).values()
-    scores = {score["name"]: score["value"] for score in page[-1]["scores"]}
-    return Measured(scores, used.ru_utime, used.ru_maxrss / 1024)
-
-
-def regard(*command: str) -> resource.struct_rusage:
-    """Run a command on one core and tell what it used; SystemExit with the last that it said where
-    it fails."""
-    with tempfile.TemporaryFile("w+") as said:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "regard.cli.main", *command],
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
-            stdout=said,
-            stderr=subprocess.STDOUT,
-        )
-        _, status, used = os.wait4(process.pid, 0)
-        if status:
-            said.seek(0)
-            last = said.read().strip().rpartition("\n")[-1]
-            raise SystemExit(f"regard {' '.join(command)}: {last}")
-    return used
+    return run_recipe(arguments.task, asked, test, run=run)
 
 
 def main() -> None:

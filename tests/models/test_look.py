@@ -7,7 +7,7 @@ import torch
 
 from regard.attention import Attention, ScaledDot
 from regard.models.contracts import Memory
-from regard.models.look import ManyLooks, MemoryLook, WrittenLook, begin
+from regard.models.look import GatedLook, ManyLooks, MemoryLook, WrittenLook, begin
 from regard.models.queries import Asking, StateQuery
 
 STATES = torch.randn(2, 5, 4, dtype=torch.float64)
@@ -54,6 +54,20 @@ def test_hypotheses_take_what_they_wrote_with_them():
         for place in range(3):
             wrote = torch.stack([STATES[row, index[row, place]], STATES[row, 2 + place]])
             torch.testing.assert_close(found.context[row, place], attended(wrote[1], wrote)[0])
+
+
+def test_a_gate_multiplies_the_context_by_a_number_of_the_state():
+    """z = beta sum_i alpha_i a_i with beta = sigmoid(f(h)) (Xu et al. 2015, section 4.2.1)."""
+    look = GatedLook(MemoryLook(StateQuery(4), Attention(ScaledDot())), 4).double()
+    cells = memory(6, 1)
+    found = look(asking(STATES[:, :1]), begin(look, [cells]), need_weights=True)
+    weight, bias = look.gate.weight[0], look.gate.bias[0]
+    for row in range(2):
+        state = STATES[row, 0]
+        context, weights = attended(state, cells.keys[row])
+        beta = 1 / (1 + torch.exp(-(weight @ state + bias)))
+        torch.testing.assert_close(found.context[row, 0], beta * context)
+        torch.testing.assert_close(found.attention[0].weights[row, 0, 0, 0], weights)
 
 
 def test_several_contexts_stand_side_by_side():
