@@ -78,6 +78,66 @@ def test_cider_d_by_hand():
     assert value == pytest.approx(1000 * (first + 1 / 4) / 2)
 
 
+def cut(text, size):
+    """Every n-gram of this size, repeated ones repeated."""
+    found = text.split()
+    return [tuple(found[n : n + size]) for n in range(len(found) - size + 1)]
+
+
+def telling(gram, references):
+    """The logarithm of how many pictures there are for each that has this n-gram."""
+    having = 0
+    for several in references:
+        having += any(gram in cut(each, len(gram)) for each in several)
+    return math.log(len(references)) - math.log(max(having, 1))
+
+
+def plain_cider_d(hypotheses, references):
+    """Equations 1 to 4 of Vedantam et al. 2015, and of section 6 the clipping, the Gaussian and the
+    factor of ten, one loop a sum."""
+    total = 0.0
+    for hypothesis, several in zip(hypotheses, references, strict=True):
+        for size in (1, 2, 3, 4):
+            for reference in several:
+                ours, theirs = cut(hypothesis, size), cut(reference, size)
+                dot = our_square = their_square = 0.0
+                for gram in sorted({*ours, *theirs}):
+                    weight = telling(gram, references)
+                    one, other = ours.count(gram) * weight, theirs.count(gram) * weight
+                    dot += min(one, other) * other
+                    our_square += one * one
+                    their_square += other * other
+                if our_square and their_square:
+                    longer = len(hypothesis.split()) - len(reference.split())
+                    near = math.exp(-(longer**2) / (2 * 6**2))
+                    alike = near * dot / math.sqrt(our_square * their_square)
+                    total += 10 * alike / (4 * len(several) * len(hypotheses))
+    return total
+
+
+def test_cider_d_is_that_of_plain_loops():
+    """Captions that repeat words, share n-grams of up to four and differ in length, one to three
+    references each, and one that has nothing right."""
+    hypotheses = [
+        "a dog dog dog runs on the long sandy beach",
+        "two cats sleep on the sofa",
+        "the red car is parked here and there and here",
+        "nobody",
+        "a man on the beach with a dog on the beach",
+    ]
+    references = [
+        ["a dog runs on the long sandy beach today", "the dog is running", "a dog"],
+        ["two cats sleep on the sofa"],
+        ["the red car is parked here", "a red car and a blue car"],
+        ["two men play a game of chess on the grass"],
+        ["a man with a dog on the beach", "on the beach a man", "a man on the beach"],
+    ]
+    found = cider_d(hypotheses, references)
+    assert found.value == pytest.approx(100 * plain_cider_d(hypotheses, references))
+    assert 50 < found.value < 1000
+    assert found.signature == "nrefs:var|words:lc,nopunct"
+
+
 def test_a_perfect_caption_scores_ten_a_piece_and_words_of_every_picture_tell_nothing():
     texts = ["one two three four five", "six seven eight nine ten"]
     assert cider_d(texts, [[each] for each in texts]).value == pytest.approx(1000)

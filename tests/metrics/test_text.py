@@ -42,6 +42,7 @@ def test_pairs_may_have_different_numbers_of_references() -> None:
     score = bleu(hypotheses, [["x", "a b c d", "y"], ["e f g h"]])
     assert score.value == pytest.approx(100)
     assert score.signature.startswith("nrefs:var|")
+    assert exact_match(hypotheses, [["x"], ["y", "z"]]).signature.startswith("nrefs:var|")
     assert exact_match(hypotheses, [["x", "a b c d", "y"], ["e f g"]]).value == 50
 
 

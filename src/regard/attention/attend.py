@@ -23,8 +23,8 @@ Mask = Bool[Tensor, "*#batch #target #source"] | Causal
 @dataclass(frozen=True)
 class Attended:
     """What attention gives. Weights (before dropout) and scores (before the mask) only when they
-    were asked for. `state` is what is remembered until the next step; the scores of today remember
-    nothing, so it is the one that came in."""
+    were asked for. `state` is what is remembered until the next step: coverage and location scores
+    remember weights, and of what remembers nothing it is the one that came in."""
 
     context: Float[Tensor, "*batch target value"]
     weights: Float[Tensor, "*batch target source"] | None = None

@@ -14,7 +14,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from regard.metrics.text import References, Score, check
+from regard.metrics.text import References, Score, check, corpus_score, num_references
 
 BETA = 1.2
 """How much more recall weighs in ROUGE-L."""
@@ -43,15 +43,10 @@ def bleu(hypotheses: Sequence[str], references: References, order: int = 4) -> S
     """BLEU up to n-grams of this order, over the whole corpus, by sacrebleu, unsmoothed."""
     from sacrebleu.metrics.bleu import BLEU
 
-    check(hypotheses, references)
     metric = BLEU(tokenize="none", max_ngram_order=order, smooth_method="none", force=True)
-    most = max(map(len, references))
-    streams = [
-        [" ".join(words(several[n])) if n < len(several) else None for several in references]
-        for n in range(most)
-    ]
+    told = [[" ".join(words(each)) for each in several] for several in references]
     found = [" ".join(words(each)) for each in hypotheses]
-    value = metric.corpus_score(found, streams).score  # type: ignore[arg-type]
+    value = corpus_score(metric, found, told)
     return Score(f"BLEU-{order}", value, _signature(references))
 
 
@@ -138,5 +133,4 @@ def _longest_common(one: Sequence[str], other: Sequence[str]) -> int:
 
 
 def _signature(references: References) -> str:
-    numbers = {len(several) for several in references}
-    return f"nrefs:{numbers.pop() if len(numbers) == 1 else 'var'}|words:lc,nopunct"
+    return f"{num_references(references)}|words:lc,nopunct"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from regard.metrics.text import References, Score, check
+from regard.metrics.text import References, Score, case, check, num_references
 
 
 def distance(one: Sequence[str], other: Sequence[str]) -> int:
@@ -58,7 +58,5 @@ def _rate(
         counts = [(distance(ours, each), len(each)) for each in theirs]
         fewest, length = min(counts, key=lambda count: count[0] / max(count[1], 1))
         edits, units = edits + fewest, units + length
-    numbers = {len(several) for several in references}
-    signature = f"nrefs:{numbers.pop() if len(numbers) == 1 else 'var'}"
-    signature += f"|case:{'lc' if lowercase else 'mixed'}"
+    signature = f"{num_references(references)}|{case(lowercase)}"
     return Score(name, 100 * edits / max(units, 1), signature)

@@ -1,10 +1,11 @@
-"""Scores of texts against references, from 0 to 100, each with the signature that makes it
+"""Scores of texts against references, in per cent, each with the signature that makes it
 comparable. BLEU, chrF and TER are sacrebleu's (Post 2018)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -16,7 +17,8 @@ References = Sequence[Sequence[str]]
 
 @dataclass(frozen=True)
 class Score:
-    """A number from 0 to 100, and how it was computed. TER is an error and may exceed 100."""
+    """A number, and how it was computed. Most are per cents, from 0 to 100; error rates and CIDEr-D
+    may exceed 100, R2 may be below 0, and errors of numbers are in the numbers' own units."""
 
     name: str
     value: float
@@ -68,9 +70,7 @@ def exact_match(
         normal(hypothesis) in map(normal, several)
         for hypothesis, several in zip(hypotheses, references, strict=True)
     )
-    numbers = {len(several) for several in references}
-    signature = f"nrefs:{numbers.pop() if len(numbers) == 1 else 'var'}"
-    signature += f"|case:{'lc' if lowercase else 'mixed'}|space:one"
+    signature = f"{num_references(references)}|{case(lowercase)}|space:one"
     return Score("exact match", 100 * right / len(hypotheses), signature)
 
 
@@ -91,15 +91,27 @@ def score_texts(
 
 
 def _score(name: str, metric: Metric, hypotheses: Sequence[str], references: References) -> Score:
-    check(hypotheses, references)
-    most = max(map(len, references))
-    # sacrebleu wants the first reference of every hypothesis, then every second one, and so on.
-    streams: list[list[Any]] = [
-        [several[number] if number < len(several) else None for several in references]
-        for number in range(most)
-    ]
-    value = metric.corpus_score(list(hypotheses), streams).score
+    value = corpus_score(metric, hypotheses, references)
     return Score(name, value, str(metric.get_signature()))
+
+
+def corpus_score(metric: Metric, hypotheses: Sequence[str], references: References) -> float:
+    """By a metric of sacrebleu's. ValueError where there is nothing to compare."""
+    check(hypotheses, references)
+    # sacrebleu wants the first reference of every hypothesis, then every second one, and so on.
+    streams: list[list[Any]] = [list(stream) for stream in zip_longest(*references)]
+    return metric.corpus_score(list(hypotheses), streams).score
+
+
+def num_references(references: References) -> str:
+    """How many there are for each hypothesis, as sacrebleu's signatures say it."""
+    numbers = {len(several) for several in references}
+    return f"nrefs:{numbers.pop() if len(numbers) == 1 else 'var'}"
+
+
+def case(lowercase: bool) -> str:
+    """Whether capitals counted, as sacrebleu's signatures say it."""
+    return f"case:{'lc' if lowercase else 'mixed'}"
 
 
 def check(hypotheses: Sequence[str], references: References) -> None:

@@ -53,9 +53,9 @@ class Plan:
     """What there is on both sides, in words."""
     num_parameters: int
     num_frozen: int
+    """Parameters that stay as they are."""
     num_frozen_new: int
     """Of these, those that begin with new weights, neither another run's nor vectors."""
-    """Parameters that stay as they are."""
     precision: Precision
     device: str
     left_out: tuple[str, ...]
