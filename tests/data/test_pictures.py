@@ -45,6 +45,24 @@ def test_every_mode_gets_three_colours(tmp_path, mode):
     assert (values > 250).all()
 
 
+@pytest.mark.parametrize(
+    ("values", "wanted"),
+    [
+        (np.full((30, 30), 20_000, np.uint16), 78),
+        (np.full((30, 30), 200, np.uint16), 200),
+        (np.full((30, 30), 20_000, np.int32), 78),
+        (np.full((30, 30), -5, np.int32), 0),
+        (np.full((30, 30), 2**30, np.int32), 255),
+        (np.full((30, 30), 0.5, np.float32), 128),
+        (np.full((30, 30), 100.0, np.float32), 100),
+        (np.full((30, 30), np.nan, np.float32), 0),
+    ],
+)
+def test_greys_of_more_than_eight_bits_stay_as_light_as_they_are(tmp_path, values, wanted):
+    found = read_picture(saved(tmp_path / "a.tiff", Image.fromarray(values)), 8)
+    assert np.unique(found).tolist() == [wanted]
+
+
 def test_what_is_transparent_stands_on_white(tmp_path):
     picture = Image.new("RGBA", (20, 20), (255, 0, 0, 0))
     picture.paste((0, 0, 255, 255), (10, 0, 20, 20))

@@ -7,11 +7,19 @@ read is named.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from regard.data.generated import scenes
 from regard.errors import UserError
 from regard.shapes import UInt8
+
+if TYPE_CHECKING:
+    from PIL.Image import Image as Picture
+
+WHITES = (1.0, 255.0, 65535.0)
+"""What is white in wide greys: fractions, bytes that are kept in wider numbers, and two bytes."""
 
 
 class PictureError(UserError):
@@ -24,7 +32,7 @@ def read_picture(source: str, size: int) -> UInt8[np.ndarray, "channel height wi
 
     try:
         with Image.open(source) as opened:
-            picture = ImageOps.exif_transpose(opened)
+            picture = _eight_bits(ImageOps.exif_transpose(opened))
             if picture.mode in ("RGBA", "LA", "PA") or "transparency" in picture.info:
                 picture = picture.convert("RGBA")
                 ground = Image.new("RGBA", picture.size, (255, 255, 255, 255))
@@ -40,6 +48,19 @@ def read_picture(source: str, size: int) -> UInt8[np.ndarray, "channel height wi
         why = getattr(error, "strerror", None) or " ".join(str(error).split())
         raise PictureError(f"cannot read the picture {source}: {why}") from error
     return np.ascontiguousarray(np.asarray(picture).transpose(2, 0, 1))
+
+
+def _eight_bits(picture: Picture) -> Picture:
+    """Wide greys scaled to bytes, at which Pillow would cut them off."""
+    from PIL import Image
+
+    if picture.mode != "F" and not picture.mode.startswith("I"):
+        return picture
+    values = np.nan_to_num(np.asarray(picture, np.float64)).clip(min=0)
+    lightest = values.max()
+    whites = WHITES if picture.mode == "F" else WHITES[1:]
+    white = next((white for white in whites if lightest <= white), lightest)
+    return Image.fromarray((values * (255 / white)).round().astype(np.uint8))
 
 
 def draw_scene(source: str, size: int) -> UInt8[np.ndarray, "channel height width"]:
