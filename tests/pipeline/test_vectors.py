@@ -6,13 +6,13 @@ import torch
 
 import regard
 from regard.building import build_classifier
-from regard.config import AnswerDataConfig, ClassifierConfig
+from regard.config import AnswerDataConfig, ClassifierConfig, Experiment, TrainingConfig
 from regard.data.text import Pair
 from regard.errors import UserError
 from regard.pipeline.reading import Reading
 from regard.pipeline.training import train
 from regard.pipeline.translator import Translator
-from regard.pipeline.vectors import begin_with_vectors, read_external
+from regard.pipeline.vectors import Coverage, begin_with_vectors, read_external
 from tests.pipeline.conftest import small
 
 
@@ -30,7 +30,7 @@ def test_vectors_that_do_not_fit_are_named(toy, tmp_path):
     with pytest.raises(UserError, match="no vector for '<pad>'"):
         train(replace(toy, model=replace(toy.model, vectors=vectors)), tmp_path / "a")
     vectors.write_text("the one\n")
-    with pytest.raises(UserError, match="line 1: expected a token and its numbers"):
+    with pytest.raises(UserError, match="line 1: expected a word and its numbers"):
         train(replace(toy, model=replace(toy.model, vectors=vectors)), tmp_path / "b")
 
 
@@ -82,7 +82,9 @@ def test_words_that_a_file_has_begin_with_its_vectors(tmp_path):
     before = model.encoder.embedding.weight.detach().clone()
     path = tmp_path / "glove.txt"
     path.write_text("3 2\nthe 1 2\ncat 3 4\nCat 9 9\nunseen 5 6\n")
-    assert begin_with_vectors(model, reading.reader, path) == (2, 5)
+    coverage = begin_with_vectors(model, reading.reader, path)
+    assert coverage == Coverage(2, 5)
+    assert str(coverage) == "model.vectors has 2 of the 5 words"
     after = dict(
         zip(reading.reader.tokenizer.vocabulary, model.encoder.embedding.weight, strict=True)
     )
@@ -96,3 +98,42 @@ def test_words_that_a_file_has_begin_with_its_vectors(tmp_path):
     path.write_text("nothing 1 2\n")
     with pytest.raises(UserError, match="has none of the words"):
         begin_with_vectors(model, reading.reader, path)
+
+
+@pytest.mark.parametrize("above", ["", "5 2\n"])
+def test_words_of_a_file_of_vectors_may_have_blanks_inside(toy, tmp_path, above):
+    reading = Reading.of(AnswerDataConfig(), [Pair("at 7 .", "x", 1), Pair("a dog", "y", 2)])
+    model = build_classifier(ClassifierConfig(embedding=2), reading.num_source, 0, 2)
+    path = tmp_path / "glove.txt"
+    lines = ["7 1 2", ". . . 3 4", "at name@domain.com 5 6", "dog 7 8", "at 9 10"]
+    path.write_text(above + "\n".join(lines) + "\n")
+    assert begin_with_vectors(model, reading.reader, path).num_known == 3
+    after = dict(
+        zip(reading.reader.tokenizer.vocabulary, model.encoder.embedding.weight, strict=True)
+    )
+    assert [after[f"▁{word}"].tolist() for word in ("7", "dog", "at")] == [[1, 2], [7, 8], [9, 10]]
+    path.write_text(path.read_text() + "a 1 x\n")
+    number = len(path.read_text().splitlines())
+    with pytest.raises(UserError, match=rf"glove.txt, line {number}: expected a word and its num"):
+        begin_with_vectors(model, reading.reader, path)
+    path.write_text("word\n")
+    with pytest.raises(UserError, match=r"glove.txt, line 1: expected a word and its numbers"):
+        begin_with_vectors(model, reading.reader, path)
+
+    usual = toy.model.vectors.read_text(encoding="utf8")
+    path.write_text(f"{usual.rstrip()}\n. . . 1 2 3\n", encoding="utf8")
+    train(replace(toy, model=replace(toy.model, vectors=path)), tmp_path / "toy")
+
+
+def test_training_says_how_many_words_have_vectors(tmp_path):
+    words, vectors = tmp_path / "train.tsv", tmp_path / "glove.txt"
+    words.write_text("a dog\tx\na cat\ty\n" * 4)
+    vectors.write_text("a 1 2\ndog 3 4\nsea 5 6\n")
+    experiment = Experiment(
+        data=AnswerDataConfig(path=words, dev_size=0, test_size=0),
+        model=ClassifierConfig(embedding=2, hidden=2, vectors=vectors),
+        training=TrainingConfig(epochs=1, device="cpu"),
+    )
+    told = []
+    train(experiment, tmp_path / "run", begin=lambda plan: told.extend(plan.left_out))
+    assert told == ["model.vectors has 2 of the 3 words"]

@@ -47,8 +47,9 @@ def prepare(
     model = build_classifier(
         model_config, reading.num_source, reading.reader.features, reading.answers.size
     )
+    said = _cut(encoded, data.max_length)
     if model_config.vectors is not None and resumed is None:
-        begin_with_vectors(model, reading.reader, model_config.vectors)
+        said += (str(begin_with_vectors(model, reading.reader, model_config.vectors)),)
     return Prepared(
         experiment,
         model,
@@ -58,7 +59,7 @@ def prepare(
         len(encoded),
         _vocabularies(reading),
         reading.save,
-        _cut(encoded, data.max_length),
+        said,
     )
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
@@ -42,10 +43,21 @@ def set_vectors(model: Seq2Seq, tokenizers: Tokenizers, path: Path) -> None:
         embedding.weight.requires_grad_(False)
 
 
-def begin_with_vectors(model: nn.Module, reader: Reader, path: Path) -> tuple[int, int]:
-    """Set the embeddings of those words that a GloVe or word2vec text file has (as they are
-    written, or else in lower case): how many these are, and of how many. UserError where there are
-    none, or where they have another size."""
+@dataclass(frozen=True)
+class Coverage:
+    """How many of a model's words a file has vectors for."""
+
+    num_known: int
+    num_words: int
+
+    def __str__(self) -> str:
+        return f"model.vectors has {self.num_known:,} of the {self.num_words:,} words"
+
+
+def begin_with_vectors(model: nn.Module, reader: Reader, path: Path) -> Coverage:
+    """Set the embeddings of those words that a GloVe or word2vec text file has, as they are
+    written, or else in lower case. UserError where there are none, or where they have another
+    size."""
     if isinstance(reader, SeriesReader):
         raise UserError(f"model.vectors is {path}, but series of numbers have no words")
     (embedding,) = (each for each in model.modules() if isinstance(each, nn.Embedding))
@@ -69,21 +81,48 @@ def begin_with_vectors(model: nn.Module, reader: Reader, path: Path) -> tuple[in
                 known.add(number)
     if not known:
         raise UserError(f"{path} has none of the words of the data: expected GloVe or word2vec")
-    return len(known), len(reader.tokenizer) - len(SPECIAL)
+    return Coverage(len(known), len(reader.tokenizer) - len(SPECIAL))
 
 
 def _listed(path: Path, wanted: Set[str]) -> Iterator[tuple[str, list[float]]]:
-    """Those that are wanted. word2vec has how many there are in its first line."""
+    """Those that are wanted. word2vec has how many there are in its first line. A word may have
+    blanks inside, as some of GloVe's do."""
+    size = 0
     for number, line in enumerate(read_lines(path, lambda _: None), 1):
-        word, _, rest = line.rstrip(" ").partition(" ")
-        if word in wanted and not (number == 1 and rest.isdecimal()):
+        line = line.rstrip(" ")
+        word, _, rest = line.partition(" ")
+        if (number == 1 and rest.isdecimal()) or not line:
+            continue
+        size = size or _size(line.split(" "))
+        if not size:
+            raise _no_vector(path, number, line)
+        if word in wanted:
+            first, *values = line.rsplit(" ", size)
             try:
-                yield word, [float(value) for value in rest.split(" ")]
+                found = [float(value) for value in values]
             except ValueError as error:
-                raise UserError(
-                    f"{path}, line {number}: expected a word and its numbers, but {line[:60]!r} "
-                    "came"
-                ) from error
+                raise _no_vector(path, number, line) from error
+            if first == word:
+                yield word, found
+
+
+def _size(fields: Sequence[str]) -> int:
+    """How many numbers stand at the end of a line. A word stands before them, which may look like
+    one."""
+    size = 0
+    for field in reversed(fields[1:]):
+        try:
+            float(field)
+        except ValueError:
+            break
+        size += 1
+    return size
+
+
+def _no_vector(path: Path, number: int, line: str) -> UserError:
+    return UserError(
+        f"{path}, line {number}: expected a word and its numbers, but {line[:60]!r} came"
+    )
 
 
 def read_external(path: Path) -> Float[Tensor, "vector number"]:
@@ -113,14 +152,19 @@ def set_external(model: Seq2Seq, vectors: Float[Tensor, "vector number"]) -> Non
 
 def _read_vectors(path: Path) -> dict[str, list[float]]:
     vectors = {}
+    size = 0
     for number, line in enumerate(read_lines(path, _refuse), 1):
-        token, *values = re.split(r"[ \t]+", line.strip(" \t"))  # other white space may be a token
+        fields = re.split(r"[ \t]+", line.strip(" \t"))  # other white space may be a token
+        if fields == [""]:
+            continue
+        size = size or _size(fields)
+        if not size:
+            raise _no_vector(path, number, line)
+        split = max(1, len(fields) - size)
         try:
-            vectors[token] = [float(value) for value in values]
+            vectors[" ".join(fields[:split])] = [float(value) for value in fields[split:]]
         except ValueError as error:
-            raise UserError(
-                f"{path}, line {number}: expected a token and its numbers, but {line!r} came"
-            ) from error
+            raise _no_vector(path, number, line) from error
     return vectors
 
 
