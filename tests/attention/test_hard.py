@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from regard.attention import HardAttention, ScaledDot
+from regard.attention import Attention, HardAttention, ScaledDot, Softmax
 from regard.attention.hard import NOWHERE
 
 KEYS = torch.randn(2, 5, 4)
@@ -13,7 +13,7 @@ MASK = torch.tensor([[[True] * 5], [[True] * 3 + [False] * 2]])
 
 
 def test_without_learning_the_likeliest_place_is_looked_at():
-    attention = HardAttention(ScaledDot()).eval()
+    attention = HardAttention(Attention(ScaledDot())).eval()
     found = attention(QUERIES, attention.prepare(KEYS), KEYS, MASK, need_weights=True)
     for row in range(2):
         for step in range(3):
@@ -26,12 +26,14 @@ def test_without_learning_the_likeliest_place_is_looked_at():
 
 def test_places_are_drawn_by_their_weights():
     torch.manual_seed(3)
-    attention = HardAttention(ScaledDot()).train()
+    attention = HardAttention(Attention(ScaledDot())).train()
     many = QUERIES[:1].expand(4000, -1, -1)
     keys = KEYS[:1].expand(4000, -1, -1)
-    found = attention(many, attention.prepare(keys), keys, None, need_weights=True)
+    softened = attention.positions(many)
+    found = attention(many, attention.prepare(keys), keys, None, softened, need_weights=True)
     hard = found.drawn[:, 0] != NOWHERE
     assert 0.45 < hard.float().mean() < 0.55
+    assert torch.equal(hard, ~softened[:, 0])
     places = found.drawn[hard][:, 0]
     shares = torch.bincount(places, minlength=5) / len(places)
     torch.testing.assert_close(shares, found.weights[0, 0], atol=0.03, rtol=0)
@@ -40,8 +42,32 @@ def test_places_are_drawn_by_their_weights():
     torch.testing.assert_close(found.context[~hard][0], soft)
 
 
+def test_a_source_is_looked_at_in_one_way_from_the_first_word_to_the_last():
+    torch.manual_seed(3)
+    attention = HardAttention(Attention(ScaledDot())).train()
+    queries, keys = torch.randn(11, 5, 4), torch.randn(11, 5, 4)
+    prepared, state = attention.prepare(keys), attention.start(torch.ones(11, 5).bool())
+    softened, steps = state, []
+    for step in range(5):
+        asked = queries[:, step : step + 1]
+        found = attention(asked, prepared, keys, None, state, need_weights=True)
+        state = found.state
+        steps.append(found.drawn[:, 0] == NOWHERE)
+    assert torch.equal(torch.stack(steps, dim=1), softened.expand(-1, 5))
+    assert softened.any()
+    assert not softened.all()
+    assert attention.eval().start(torch.ones(11, 5).bool()) is None
+
+
+def test_it_draws_by_the_temperature_it_is_given():
+    sharp = HardAttention(Attention(ScaledDot(), Softmax(0.1))).eval()
+    found = sharp(QUERIES, sharp.prepare(KEYS), KEYS, need_weights=True)
+    expected = (QUERIES @ KEYS.mT / 4**0.5 / 0.1).softmax(dim=-1)
+    torch.testing.assert_close(found.weights, expected)
+
+
 def test_nothing_to_see_gives_a_context_of_zeros():
-    attention = HardAttention(ScaledDot())
+    attention = HardAttention(Attention(ScaledDot()))
     nothing = torch.zeros(2, 1, 5, dtype=torch.bool)
     for mode in (True, False):
         attention.train(mode)

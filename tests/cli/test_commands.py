@@ -8,6 +8,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from regard import recipes
@@ -92,6 +93,29 @@ def test_all_that_translate_can_write(capsys, run, tmp_path):
     assert "[Step 0] " in out
     assert ", attn: [" in out
     assert "Generated: [" in out
+
+
+def test_letters_are_linked_where_text_is_cut_to_letters(capsys, tmp_path):
+    pairs = tmp_path / "words.tsv"
+    pairs.write_text("".join(f"{a}{b}c\t{a} {b} k\n" for a in "abc" for b in "abc"))
+    asked = ["--data.path", pairs, "--data.dev-size", 2, "--data.test-size", 2]
+    asked += ["--model.hidden", 8, "--model.encoder-hidden", 4, "--model.embedding", 8]
+    run = tmp_path / "run"
+    regard(capsys, "train", "g2p", *asked, "--training.epochs", 1, "--run", run)
+    text, links, traces = (tmp_path / name for name in ("in", "links", "traces"))
+    text.write_text("abc\ncba\n")
+    looks = ["--alignments", links, "--trace", traces, "--min-length", 3]
+    status, _, _ = regard(capsys, "translate", run, text, *looks)
+    assert status == 0
+    for line, page in zip(links.read_text().splitlines(), traces.open(), strict=True):
+        found = json.loads(page)
+        (cross,) = found["attention"]
+        sounds = range(len(found["target"]["pieces"]) - 1)
+        most = np.array(cross["weights"])[0, 0].argmax(axis=1)
+        expected = sorted((int(most[sound]), sound) for sound in sounds)
+        assert line == " ".join(f"{letter}-{sound}" for letter, sound in expected if letter < 3)
+    regard(capsys, "translate", run, text, *looks, "--links", "words")
+    assert {link[0] for line in links.read_text().splitlines() for link in line.split()} <= {"0"}
 
 
 def test_how_to_search_is_the_runs_own_where_nothing_is_said(capsys, run, tmp_path, monkeypatch):

@@ -42,7 +42,7 @@ def variants():
             ("plain", "none"),
         ],
         ("elman", "gru", "lstm"),
-        ("linear", "tanh", "deep"),
+        ("linear", "tanh", "deep", "summed"),
     ):
         yield replace(
             SIZES, cell=cell, wiring=wiring, feeding=feeding, output=output, bidirectional=True

@@ -25,7 +25,7 @@ MODELS = {
 MODELS |= {
     f"fed by {name}": dict(wiring="luong", feeding=name) for name in ("context", "attentional")
 }
-MODELS |= {f"{name} output": dict(output=name) for name in ("linear", "tanh", "deep")}
+MODELS |= {f"{name} output": dict(output=name) for name in ("linear", "tanh", "deep", "summed")}
 MODELS |= {"deep, plain": dict(output="deep", wiring="plain")}
 MODELS |= {f"{name} bridge": dict(bridge=name) for name in ("copy", "zero")}
 MODELS |= {

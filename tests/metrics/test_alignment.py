@@ -53,6 +53,7 @@ def test_a_traces_links_are_between_words_and_leave_the_ends_out() -> None:
         ),
     )
     assert pharaoh(trace_links(trace)) == "0-1 1-0"
+    assert pharaoh(trace_links(trace, unit="pieces")) == "0-1 2-0"
     assert pharaoh(trace_links(trace, "decoder")) == "0-1"  # y was written looking at x
     with pytest.raises(ValueError, match="'image' looks at cells"):
         trace_links(trace, "image")

@@ -34,7 +34,7 @@ def test_every_place_is_to_be_looked_at_once():
             total += (1 - taken) ** 2
     found = DoublyStochastic(0.5)(given, BATCH, PROJECTION)
     assert found.name == "doubly stochastic"
-    assert found.value.item() == pytest.approx(0.5 * total / 2)
+    assert found.value.item() == pytest.approx(0.5 * total)
 
 
 DRAWN = [[0, 2, 1, 0], [-1, -1, -1, -1]]
@@ -56,7 +56,7 @@ def test_draws_before_likely_targets_are_rewarded():
                 chosen = math.log(float(weights[row, step, DRAWN[row][step]]))
                 total += -0.7 * (reward + 3.0) * chosen
     found = penalty(given, BATCH, PROJECTION)
-    assert float(found.value) == pytest.approx(total / 2, rel=1e-5)
+    assert float(found.value) == pytest.approx(total, rel=1e-5)
     assert float(penalty.baseline) == pytest.approx(-3 * 0.9 + 0.1 * sum(rewards) / 2)
 
 

@@ -9,7 +9,7 @@ from regard.data.batch import START, pad
 from regard.errors import UserError
 from regard.models.bridge import CopyBridge, LinearBridge, ZeroBridge
 from regard.models.contracts import Summary
-from regard.models.output import DeepOutput, TanhOutput
+from regard.models.output import DeepOutput, SummedOutput, TanhOutput
 
 
 def elman(layer, inputs, state):
@@ -108,6 +108,10 @@ def test_outputs_are_the_papers_formulas():
     flat = deep.joined(torch.cat([state, embedded, context], dim=1))
     expected = torch.stack([flat[:, 0::2], flat[:, 1::2]]).max(dim=0).values
     torch.testing.assert_close(deep(state, context, embedded), expected)
+    summed = SummedOutput(3, 5, 7)
+    of_state, of_context = summed.joined.weight.split([3, 5], dim=1)
+    expected = embedded + state @ of_state.T + context @ of_context.T + summed.joined.bias
+    torch.testing.assert_close(summed(state, context, embedded), expected)
 
 
 def test_bridges():

@@ -37,7 +37,7 @@ class TinyModel(nn.Module):
         features = self.dropout(torch.tanh(self.middle(source[:, None] + self.embedding(inputs))))
         penalties = ()
         if self.penalty is not None:
-            penalties = (Penalty("size", self.penalty * source.pow(2).mean()),)
+            penalties = (Penalty("size", self.penalty * source.pow(2).mean(1).sum()),)
         return Seq2SeqOutput(
             features[batch.mask], batch.outputs[batch.mask], self.output, penalties
         )

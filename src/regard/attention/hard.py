@@ -4,20 +4,20 @@
 
 A draw has no gradient. How good it was is learned from a reward, the log probability of what was
 written after it (`models/penalties.py`). So that this goes steadily, half of the sources get the
-expected context instead, as in soft attention (section 4.2). Where nobody learns, the likeliest
-place is looked at.
+expected context instead, as in soft attention (section 4.2), from the first word to the last. Where
+nobody learns, the likeliest place is looked at.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import cast
 
 import torch
 from torch import nn
 
 from regard.attention.attend import Attended, Attention
-from regard.attention.scores import Prepared, Score
+from regard.attention.scores import Prepared
 from regard.shapes import Bool, Float, Int, Tensor
 
 EXPECTED = 0.5
@@ -28,49 +28,56 @@ NOWHERE = -1
 
 class HardAttention(nn.Module):
     """Attention that looks at one place. Called as `Attention` is; the weights that it gives are
-    those that it draws by, and `drawn` says where it looked."""
+    those that it draws by, and `drawn` says where it looked. Its state says which sources get the
+    expected context; without one they all look at one place."""
 
     remembers = False
     additive = None
 
-    def __init__(self, score: Score) -> None:
+    def __init__(self, soft: Attention) -> None:
         super().__init__()
-        self.soft = Attention(score)
+        self.soft = soft
 
     def prepare(self, keys: Float[Tensor, "*batch source key"]) -> Prepared:
         """What the score needs of the keys, once a source."""
         return self.soft.prepare(keys)
 
-    def start(self, mask: Bool[Tensor, "batch source"]) -> None:
-        """What is remembered before the first step: nothing."""
+    def start(self, mask: Bool[Tensor, "batch source"]) -> Bool[Tensor, "batch 1"] | None:
+        """Which sources get the expected context, while learning."""
+        return self._softened(mask)
 
-    def positions(self, queries: Tensor) -> None:
-        """What a target that is read whole is told of its positions: nothing."""
+    def positions(
+        self, queries: Float[Tensor, "batch target query"]
+    ) -> Bool[Tensor, "batch 1"] | None:
+        """The same, of targets that are read whole."""
+        return self._softened(queries)
+
+    def _softened(self, sources: Tensor) -> Bool[Tensor, "batch 1"] | None:
+        if not self.training:
+            return None
+        return torch.rand(len(sources), 1, device=sources.device) < EXPECTED
 
     def forward(
         self,
         queries: Float[Tensor, "batch target query"],
-        prepared: Any,
+        prepared: Prepared,
         values: Float[Tensor, "batch source value"],
         mask: Bool[Tensor, "batch 1 source"] | None = None,
-        state: Any = None,
+        state: Bool[Tensor, "batch 1"] | None = None,
         *,
         need_weights: bool = False,
     ) -> Attended:
         """Attend. A source with nothing to see gets a context of its first value times zero."""
         attended = self.soft(queries, prepared, values, mask, state, need_weights=True)
-        weights = attended.weights
-        if weights is None:
-            raise ValueError("weights were asked for, but none came")
+        weights = cast(Tensor, attended.weights)
         places = self._drawn(weights) if self.training else weights.argmax(dim=-1)
         index = places[..., None].expand(*places.shape, values.size(-1))
         context = values.gather(1, index)
         if mask is not None:
             context = context * mask.any(dim=-1, keepdim=True)
-        if self.training:
-            soft = torch.rand(len(weights), 1, device=weights.device) < EXPECTED
-            context = torch.where(soft[..., None], attended.context, context)
-            places = places.masked_fill(soft, NOWHERE)
+        if state is not None:
+            context = torch.where(state[..., None], attended.context, context)
+            places = places.masked_fill(state, NOWHERE)
         found = replace(attended, context=context, drawn=places)
         return found if need_weights else replace(found, weights=None, scores=None)
 

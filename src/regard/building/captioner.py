@@ -17,7 +17,7 @@ from regard.models.bridge import LinearBridge
 from regard.models.image import BackboneEncoder, CellEncoder, ConvolutionEncoder
 from regard.models.look import GatedLook, Look, MemoryLook
 from regard.models.memory import top_layer
-from regard.models.output import DeepOutput
+from regard.models.output import SummedOutput
 from regard.models.penalties import DoublyStochastic, HardReward, LookPenalty
 from regard.models.queries import StateQuery
 from regard.models.recurrent import BahdanauDecoder
@@ -62,7 +62,7 @@ def _build_decoder(config: CaptionerConfig, cell_size: int, num_target: int) -> 
         nn.Embedding(num_target, config.embedding, padding_idx=PAD),
         RecurrentStack("lstm", config.embedding + cell_size, config.size),
         LinearBridge(cell_size, 1, config.size, with_cell=True),
-        DeepOutput(config.size, cell_size, config.embedding, config.size),
+        SummedOutput(config.size, cell_size, config.embedding),
         dropout=config.dropout,
     )
     return BahdanauDecoder(parts, look)
@@ -77,7 +77,7 @@ def _build_attends(config: CaptionerConfig, cell_size: int) -> Attends:
             "model.looks hard draws by softmax, but model.attention.normaliser is "
             f"{config.attention.normaliser}: change either"
         )
-    return HardAttention(soft.score)
+    return HardAttention(soft)
 
 
 def _penalties(config: CaptionerConfig) -> list[LookPenalty]:

@@ -17,7 +17,7 @@ from regard.models.bridge import Bridge, CopyBridge, LinearBridge, ZeroBridge
 from regard.models.feeding import AttentionalFeeding, ContextFeeding, Feeding, NoFeeding
 from regard.models.look import Look, ManyLooks, MemoryLook, WrittenLook
 from regard.models.memory import Remember, top_layer
-from regard.models.output import DeepOutput, LinearOutput, Output, TanhOutput
+from regard.models.output import DeepOutput, LinearOutput, Output, SummedOutput, TanhOutput
 from regard.models.picks import (
     AroundPick,
     Beside,
@@ -208,6 +208,8 @@ def _build_output(config: RecurrentConfig, context_size: int) -> Output:
             return TanhOutput(config.hidden, context_size, config.hidden)
         case "deep":
             return DeepOutput(config.hidden, context_size, config.embedding, config.hidden)
+        case "summed":
+            return SummedOutput(config.hidden, context_size, config.embedding)
 
 
 def _build_feeding(config: RecurrentConfig, context_size: int, feature_size: int) -> Feeding:

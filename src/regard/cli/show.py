@@ -17,6 +17,7 @@ from regard.viewing import picture
 if TYPE_CHECKING:
     import numpy as np
 
+    from regard.metrics.alignment import Unit
     from regard.metrics.answers import Confusion
     from regard.pipeline.translator import Translation
     from regard.trace import Trace
@@ -40,15 +41,16 @@ def steps(translation: Translation) -> str:
     return "\n".join([*lines, f"Generated: [{words}]"])
 
 
-def links(translation: Translation) -> str:
-    """Word links in Pharaoh format; nothing where a blank line was translated."""
+def links(translation: Translation, unit: Unit) -> str:
+    """Links in Pharaoh format; nothing where a blank line was translated."""
     from regard.metrics.alignment import map_links, pharaoh
     from regard.trace import of_kind
 
     looked = translation.looked
     if looked is None:
         return ""
-    return pharaoh(map_links(of_kind(looked.maps, "cross"), looked.source, looked.target))
+    found = map_links(of_kind(looked.maps, "cross"), looked.source, looked.target, unit=unit)
+    return pharaoh(found)
 
 
 def attention_map(what: Trace | LabelledMap) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
@@ -19,7 +19,8 @@ from regard.config import SearchConfig
 from regard.errors import UserError
 
 if TYPE_CHECKING:
-    from regard.pipeline.translator import Translation
+    from regard.metrics.alignment import Unit
+    from regard.pipeline.translator import Translation, Translator
 
 LINES_AT_A_TIME = 1024
 
@@ -39,7 +40,10 @@ class Options:
     nbest: int = 1
     """Print so many for each line, as line number, score and text with tabs between."""
     alignments: Path | None = None
-    """Write word links here, a line each, as source-target pairs from 0 (Pharaoh format)."""
+    """Write links here, a line each, as source-target pairs from 0 (Pharaoh format)."""
+    links: Literal["words", "pieces"] | None = None
+    """What links join: words, or pieces. Without it pieces where a recipe cuts to characters, else
+    words."""
     trace: Path | None = None
     """Write all that each output looked at here, a JSON object a line."""
     ensemble: tuple[Path, ...] = ()
@@ -59,6 +63,7 @@ def run(arguments: list[str]) -> None:
     broken: list[Problem] = []
     long: list[int] = []
     lines = _warning_of_tabs(read_lines(options.file, broken.append))
+    unit = options.links or _unit(translator)
     attention = bool(options.alignments or options.trace or options.verbose)
     typed = options.file == "-" and sys.stdin.isatty()
     with ExitStack() as files:
@@ -73,7 +78,7 @@ def run(arguments: list[str]) -> None:
                     print(show.steps(translation), file=written)
                 print(_line(translation, number, options.nbest), file=written, flush=typed)
                 if alignments:
-                    print(show.links(translation), file=alignments)
+                    print(show.links(translation, unit), file=alignments)
                 if traces:
                     print(translation.trace.to_json() if translation.trace else "{}", file=traces)
                 number += 1
@@ -82,6 +87,12 @@ def run(arguments: list[str]) -> None:
     warn_of_broken(broken)
     outcome = "the model never learned from any so long, and may lose its way"
     warn_of_long(long, translator.data.max_length, outcome)
+
+
+def _unit(translator: Translator) -> Unit:
+    """What links join where nobody says it."""
+    sides = translator.tokenizers.source, translator.tokenizers.target
+    return "pieces" if any(side.settings.kind == "characters" for side in sides) else "words"
 
 
 def _check_different(options: Options) -> None:

@@ -74,8 +74,9 @@ class RecurrentConfig:
     bridge: Literal["copy", "linear", "zero"] = "linear"
     """From the encoder's last states to the decoder's first: as they are, through a linear layer
     and tanh, or not at all."""
-    output: Literal["linear", "tanh", "deep"] = "tanh"
-    """Before the logits: nothing, Luong's tanh layer, Bahdanau's maxout layer."""
+    output: Literal["linear", "tanh", "deep", "summed"] = "tanh"
+    """Before the logits: nothing, Luong's tanh layer, Bahdanau's maxout layer, or the sum of input,
+    state and context as captioning has it."""
     feeding: Literal["none", "context", "attentional"] = "none"
     """What of a step enters the next (luong only)."""
     query: Literal["state", "first_layer", "input", "last_two", "same_place", "learned"] = "state"

@@ -32,7 +32,7 @@ from regard.models.bridge import Bridge, CopyBridge, LinearBridge, ZeroBridge
 from regard.models.feeding import ContextFeeding, Feeding
 from regard.models.look import MemoryLook
 from regard.models.memory import top_layer
-from regard.models.output import DeepOutput, LinearOutput, Output, TanhOutput
+from regard.models.output import DeepOutput, LinearOutput, Output, SummedOutput, TanhOutput
 from regard.models.queries import StateQuery
 from regard.models.recurrent import (
     BahdanauDecoder,
@@ -340,6 +340,9 @@ def _features(graph: Graph, output: Output, hidden: str, context: str | None, em
             pairs = graph.flat_linear(joined, output.joined)
             shape = graph.constant([0, output.feature_size, 2])
             return graph("ReduceMax", graph("Reshape", pairs, shape), axes=[2], keepdims=0)
+        case SummedOutput():
+            joined = graph("Concat", hidden, *contexts, axis=1)
+            return graph("Add", embedded, graph.flat_linear(joined, output.joined))
         case TanhOutput():
             joined = graph("Concat", *contexts, hidden, axis=1)
             return graph("Tanh", graph.flat_linear(joined, output.joined))

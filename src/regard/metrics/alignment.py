@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from jaxtyping import Float
@@ -16,6 +17,8 @@ from regard.trace import END_PIECE, START_PIECE, AttentionMap, MapKind, Trace
 
 Link = tuple[int, int]
 """The number of a source position and of a target position, from 0."""
+Unit = Literal["words", "pieces"]
+"""What links join: words, or the pieces that they are cut into, such as letters."""
 
 GOLD = re.compile(r"(\d+)([-p?])(\d+)")
 
@@ -48,9 +51,11 @@ def map_links(
     across: trace.Sequence,
     down: trace.Sequence,
     threshold: float | None = None,
+    unit: Unit = "words",
 ) -> list[Link]:
-    """The links between the words of two sequences, by the mean over all layers and heads of these
-    maps, one of each model that wrote together. Links of starts and ends are left out."""
+    """The links between the words of two sequences, or between their pieces, by the mean over all
+    layers and heads of these maps, one of each model that wrote together. Links of starts and ends
+    are left out."""
     weights = np.mean([each.weights.mean(axis=(0, 1)) for each in maps], axis=0)
     found = links(weights, threshold)
     kept = [
@@ -58,17 +63,20 @@ def map_links(
         for source, target in found
         if not {START_PIECE, END_PIECE} & {across.pieces[source], down.pieces[target]}
     ]
-    return word_links(kept, across.words, down.words)
+    return kept if unit == "pieces" else word_links(kept, across.words, down.words)
 
 
 def trace_links(
-    trace: Trace, kind: MapKind = "cross", threshold: float | None = None
+    trace: Trace,
+    kind: MapKind = "cross",
+    threshold: float | None = None,
+    unit: Unit = "words",
 ) -> list[Link]:
-    """The links between the words of a trace, as `map_links` finds them."""
+    """The links between the words of a trace, or between its pieces, as `map_links` finds them."""
     across = trace.across(kind)
     if across is None:
-        raise ValueError(f"links join words, but a map of kind {kind!r} looks at cells")
-    return map_links(trace.maps(kind), across, trace.down(kind), threshold)
+        raise ValueError(f"links join {unit}, but a map of kind {kind!r} looks at cells")
+    return map_links(trace.maps(kind), across, trace.down(kind), threshold, unit)
 
 
 def pharaoh(links: Iterable[Link]) -> str:

@@ -73,4 +73,21 @@ class DeepOutput(nn.Module):
         return pairs.unflatten(-1, (self.feature_size, 2)).amax(dim=-1)
 
 
-Output = LinearOutput | TanhOutput | DeepOutput
+class SummedOutput(nn.Module):
+    """The deep output layer of Xu et al. 2015, eq. 7, up to its projection: E y + L_h h + L_z z."""
+
+    def __init__(self, state_size: int, context_size: int, embedding_size: int) -> None:
+        super().__init__()
+        self.feature_size = embedding_size
+        self.joined = Linear(state_size + context_size, embedding_size)
+
+    def forward(
+        self,
+        state: Float[Tensor, "*batch hidden"],
+        context: Float[Tensor, "*batch value"],
+        embedded: Float[Tensor, "*batch embedding"],
+    ) -> Float[Tensor, "*batch feature"]:
+        return embedded + self.joined(torch.cat([state, context], dim=-1))
+
+
+Output = LinearOutput | TanhOutput | DeepOutput | SummedOutput

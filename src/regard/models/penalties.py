@@ -2,7 +2,7 @@
 
 doubly stochastic    sum over i of (1 - sum over t of weights_ti)^2                       (eq. 14)
 hard                 -(R - b) sum over t of log weights_t(s_t) - e sum over t of H(weights_t)
-                     R = log p(y | x, s), b = 0.9 b + 0.1 R                      (eq. 12 and 13)
+                     R = log p(y | x, s), b = 0.9 b + 0.1 R                      (section 4.1)
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ KEPT = 0.9
 
 @runtime_checkable
 class LookPenalty(Protocol):
-    """From what a decoder computed, with its attention, to a term: a mean over sentences."""
+    """From what a decoder computed, with its attention, to a term: a sum over sentences."""
 
     def __call__(
         self, output: DecoderOutput, batch: PairBatch, projection: nn.Linear
@@ -45,7 +45,7 @@ class DoublyStochastic(nn.Module):
         if isinstance(batch.source, Tokens):
             missed = missed * batch.source.mask
         missed = missed.sum(dim=-1)
-        return Penalty("doubly stochastic", self.weight * missed.mean())
+        return Penalty("doubly stochastic", self.weight * missed.sum())
 
 
 class HardReward(nn.Module):
@@ -80,7 +80,7 @@ class HardReward(nn.Module):
         if self.training:
             self.baseline.mul_(KEPT).add_((1 - KEPT) * reward.mean())
         terms = -self.weight * better * logs - self.entropy * entropy
-        return Penalty("hard attention", terms.mean())
+        return Penalty("hard attention", terms.sum())
 
 
 @torch.no_grad()

@@ -138,11 +138,10 @@ def forward_and_backward(
     words = sum(objective.size(batch) for batch in batches)
     names: tuple[str, ...] = ()
     sums = []
-    for batch, count in zip(batches, counts, strict=True):
+    for batch in batches:
         with torch.autocast(device.type, torch.bfloat16, settings.precision == "bfloat16"):
             loss = objective(model, batch.to(device), progress, generator)
-        # A penalty is a mean over its batch: it weighs as much as the batch does.
-        penalties = [penalty.value.float() * count for penalty in loss.penalties]
+        penalties = [penalty.value.float() for penalty in loss.penalties]
         parts = torch.stack([loss.sum, *penalties])
         (parts.sum() / sum(counts)).backward()
         sums.append(parts.detach())
