@@ -137,3 +137,24 @@ def test_learned_positions_are_as_many_as_the_longest_pair_needs():
         Experiment(model=model)
     Experiment(model=model, data=DataConfig(max_length=100))
     Experiment(model=TransformerConfig(longest=100))
+
+
+@pytest.mark.parametrize(
+    ("config", "unused"),
+    [
+        (RecurrentConfig(wiring="plain", attention=AttentionConfig(score="dot")), ("attention",)),
+        (RecurrentConfig(attention=AttentionConfig(score="dot")), ()),
+        (ClassifierConfig(window=3, heads=2), ("heads", "window")),
+        (ClassifierConfig(encoder="transformer", window=3, cell="gru"), ("cell",)),
+        (ClassifierConfig(encoder="embedding", layers=2, pool="mean"), ("layers",)),
+        (ClassifierConfig(pool="last", query="last"), ("query",)),
+        (CaptionerConfig(reward=2.0, layers=3), ("reward", "layers")),
+        (CaptionerConfig(looks="hard", reward=2.0, doubly_stochastic=0.0), ("doubly_stochastic",)),
+        (CaptionerConfig(decoder="transformer", gate=False, layers=3), ("gate",)),
+        (CaptionerConfig(backbone_learns=True), ("backbone_learns",)),
+        (CaptionerConfig(backbone="some", backbone_learns=True), ()),
+    ],
+    ids=repr,
+)
+def test_what_is_set_in_vain_is_known(config, unused):
+    assert config.unused == unused

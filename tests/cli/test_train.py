@@ -89,6 +89,13 @@ def test_a_run_on_a_file_that_is_called_as_its_own_are_is_resumed(capsys, here, 
     assert regard(capsys, name, "--run", "runs/mine", *again)[::2] == (0, "")
 
 
+def test_what_is_set_in_vain_is_said(capsys, here):
+    pairs(here / "mine.tsv")
+    plain = ["--model.wiring", "plain", "--model.attention.score", "dot"]
+    status, out, _ = regard(capsys, "mine.tsv", *SMALL, *plain, "--training.epochs", 1)
+    assert (status, "model.attention: not used by what this model is made of" in out) == (0, True)
+
+
 def test_a_run_is_not_resumed_as_another_recipe(capsys, here):
     pairs(here / "mine.tsv")
     regard(capsys, "mine.tsv", *SMALL, "--training.epochs", 1)

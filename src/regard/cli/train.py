@@ -185,6 +185,11 @@ def _announce(plan: Plan) -> TrainingView:
     """Say what is about to be trained, and give who watches."""
     for line in plan.left_out:
         say(line)
+    if plan.unused:
+        say(
+            f"{', '.join(f'model.{name}' for name in plan.unused)}: not used by what this model is "
+            "made of"
+        )
     if plan.made is not None:
         size = plan.made.stat().st_size / 1e6
         say(

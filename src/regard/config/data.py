@@ -107,8 +107,8 @@ class AnswerDataConfig:
     """Examples kept for `regard evaluate`."""
     text_column: str | None = None
     """The column of a table that holds the texts, where it has an unusual name."""
-    label_column: str | None = None
-    """The same for the labels or numbers."""
+    label_column: tuple[str, ...] | None = None
+    """The same for the labels or numbers; several columns are several numbers."""
     limit: int | None = None
     """Train on the first so many examples; held-out ones are then taken from those after them."""
     dev_size: int | None = None
@@ -135,7 +135,7 @@ class AnswerDataConfig:
     vocabulary_size: int | None = None
     """The largest vocabulary; subwords need one and take 8,000 where none is given."""
     max_length: int = 400
-    """Sources that are longer (in tokens) are cut off, and counted."""
+    """Of sources that are longer (in tokens) the rest is not read, which is said."""
     batch_tokens: int | None = 2048
     """The most positions of a batch, padding included."""
     batch_sentences: int | None = 64

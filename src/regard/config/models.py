@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, get_args
 
-from regard.config.checks import check_least, check_positive, check_share
+from regard.config.checks import changed, check_least, check_positive, check_share
 from regard.errors import UserError
 
 ScoreName = Literal[
@@ -143,6 +143,11 @@ class RecurrentConfig:
         return self.wiring != "plain"
 
     @property
+    def unused(self) -> tuple[str, ...]:
+        """Fields that were set, although what was chosen beside them makes no use of them."""
+        return () if self.attends else changed(self, "attention")
+
+    @property
     def longest_sequence(self) -> int | None:
         """The most tokens of a source or a target, where a model can read but so many."""
         return None
@@ -209,6 +214,11 @@ class TransformerConfig:
         return True
 
     @property
+    def unused(self) -> tuple[str, ...]:
+        """None: all fields have their use."""
+        return ()
+
+    @property
     def longest_sequence(self) -> int | None:
         """The most tokens of a source or a target, where a model can read but so many."""
         return self.longest if self.positions == "learned" else None
@@ -266,6 +276,20 @@ class ClassifierConfig:
         return self.pool == "attention"
 
     @property
+    def unused(self) -> tuple[str, ...]:
+        """Fields that were set, although what was chosen beside them makes no use of them."""
+        of_transformers = ("heads", "feed_forward", "positions", "longest", "window")
+        of_recurrent = ("cell", "hidden", "bidirectional")
+        match self.encoder:
+            case "recurrent":
+                idle: tuple[str, ...] = of_transformers
+            case "transformer":
+                idle = of_recurrent
+            case "embedding":
+                idle = (*of_recurrent, *of_transformers, "layers")
+        return changed(self, *idle, *(() if self.attends else ("query", "attention")))
+
+    @property
     def longest_sequence(self) -> int | None:
         """The most tokens of a source, where a model can read but so many."""
         learned = self.encoder == "transformer" and self.positions == "learned"
@@ -297,11 +321,11 @@ class CaptionerConfig:
     gate: bool = True
     """Multiply the context by a number that the state says (recurrent)."""
     doubly_stochastic: float = 1.0
-    """Weight of the penalty for cells that are not looked at about once; 0 is none (recurrent)."""
+    """Weight of the penalty for cells that are not looked at about once; 0 is none (soft)."""
     reward: float = 1.0
-    """Weight of the reward that hard attention learns by."""
+    """Weight of the reward that attention learns by (hard)."""
     entropy: float = 0.002
-    """Weight of the entropy that keeps hard attention from settling too soon."""
+    """Weight of the entropy that keeps attention from settling too soon (hard)."""
     layers: int = 2
     """Layers (transformer)."""
     heads: int = 4
@@ -328,6 +352,18 @@ class CaptionerConfig:
     def attends(self) -> bool:
         """Whether captions look at the picture."""
         return True
+
+    @property
+    def unused(self) -> tuple[str, ...]:
+        """Fields that were set, although what was chosen beside them makes no use of them."""
+        idle: tuple[str, ...] = ("layers", "heads", "feed_forward")
+        if self.decoder == "transformer":
+            idle = ("embedding", "gate", "doubly_stochastic", "reward", "entropy", "attention")
+        elif self.looks == "soft":
+            idle += ("reward", "entropy")
+        else:
+            idle += ("doubly_stochastic",)
+        return changed(self, *idle, *(() if self.backbone else ("backbone_learns",)))
 
     @property
     def longest_sequence(self) -> int | None:

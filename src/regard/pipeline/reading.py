@@ -43,40 +43,47 @@ class TextReader:
 
 @dataclass(frozen=True)
 class ItemReader:
-    """Items with numbers: a whole name is one token."""
+    """Items with numbers: a whole name is one token. What is beyond `longest` items is not
+    read."""
 
     tokenizer: Tokenizer
     language: str
+    longest: int
     features: int
 
     def encode(self, texts: Sequence[str]) -> list[EncodedSource]:
         """UserError for a text that is no items."""
         found = [parse_items(text, self.features) for text in texts]
         ids = self.tokenizer.encode_batch([as_tokens(each) for each in found])
+        longest = self.longest
         return [
-            EncodedSource(numbers, each.series.values)
+            EncodedSource(numbers[:longest], each.series.values[:longest], len(numbers) > longest)
             for numbers, each in zip(ids, found, strict=True)
         ]
 
     def sequence(self, text: str) -> trace.Sequence:
         """Every item is a word."""
-        return _series(text, parse_items(text, self.features).series, self.language)
+        series = parse_items(text, self.features).series
+        return _series(text, series, self.language, self.longest)
 
 
 @dataclass(frozen=True)
 class SeriesReader:
-    """Numbers alone, so many at each position."""
+    """Numbers alone, so many at each position. What is beyond `longest` positions is not read."""
 
     language: str
+    longest: int
     features: int
 
     def encode(self, texts: Sequence[str]) -> list[EncodedSource]:
         """UserError for a text that is no series."""
-        return [EncodedSource(None, parse_series(text, self.features).values) for text in texts]
+        found = [parse_series(text, self.features).values for text in texts]
+        longest = self.longest
+        return [EncodedSource(None, each[:longest], len(each) > longest) for each in found]
 
     def sequence(self, text: str) -> trace.Sequence:
         """Every position is a word."""
-        return _series(text, parse_series(text, self.features), self.language)
+        return _series(text, parse_series(text, self.features), self.language, self.longest)
 
 
 Reader = TextReader | ItemReader | SeriesReader
@@ -113,7 +120,8 @@ class Reading:
                 f"{folder.answers} is not what regard wrote there: {error!r}"
             ) from error
         if config.source == "series":
-            return cls(SeriesReader(config.source_language, features), answers)
+            reader = SeriesReader(config.source_language, config.max_length, features)
+            return cls(reader, answers)
         return cls(_reader(config, Tokenizer.load(folder.source_tokenizer), features), answers)
 
     def save(self, folder: RunFolder) -> None:
@@ -138,7 +146,7 @@ def _learned(config: AnswerDataConfig, texts: Sequence[str]) -> Reader:
     match config.source:
         case "series":
             features = parse_series(texts[0]).values.shape[1]
-            return SeriesReader(config.source_language, features)
+            return SeriesReader(config.source_language, config.max_length, features)
         case "items":
             features = parse_items(texts[0]).series.values.shape[1]
             names = [as_tokens(parse_items(text, features)) for text in texts]
@@ -149,7 +157,7 @@ def _learned(config: AnswerDataConfig, texts: Sequence[str]) -> Reader:
 
 def _reader(config: AnswerDataConfig, tokenizer: Tokenizer, features: int) -> Reader:
     if config.source == "items":
-        return ItemReader(tokenizer, config.source_language, features)
+        return ItemReader(tokenizer, config.source_language, config.max_length, features)
     return TextReader(tokenizer, config.source_language, config.max_length)
 
 
@@ -163,5 +171,6 @@ def _settings(config: AnswerDataConfig, kind: Kind) -> TokenizerSettings:
     )
 
 
-def _series(text: str, series: Series, language: str) -> trace.Sequence:
-    return trace.Sequence(text, series.pieces, tuple(range(len(series.pieces))), language)
+def _series(text: str, series: Series, language: str, longest: int) -> trace.Sequence:
+    pieces = series.pieces[:longest]
+    return trace.Sequence(text, pieces, tuple(range(len(pieces))), language)

@@ -59,6 +59,8 @@ class Plan:
     precision: Precision
     device: str
     left_out: tuple[str, ...]
+    unused: tuple[str, ...]
+    """Fields of the model that were set, but do nothing beside the others."""
     made: Path | None
     """The file in the cache that the training pairs were written to, where one was."""
     beginning: Beginning | None = None
@@ -104,6 +106,7 @@ def train(
         precision=precision,
         device=str(device),
         left_out=split.left_out + ready.left_out,
+        unused=experiment.model.unused,
         made=ready.made,
         beginning=ready.beginning,
     )
