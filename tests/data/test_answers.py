@@ -47,3 +47,9 @@ def test_numbers_are_learned_standardised_and_come_back():
 def test_what_is_no_number_is_named_with_its_line(target, said):
     with pytest.raises(UserError, match=f"line 2: .*{said}"):
         Scale.of(pairs("1 2", target), standardised=True)
+
+
+@pytest.mark.parametrize("encode", [Labels(("a", "b")).encode, Scale((0.0,), (1.0,)).encode])
+def test_what_is_no_answer_is_named_with_its_file(encode):
+    with pytest.raises(UserError, match=r"^some\.csv, line 7: "):
+        encode([Pair("text", "c", 7, "some.csv")])

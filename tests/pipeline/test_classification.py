@@ -118,3 +118,25 @@ def test_what_does_not_fit_is_said(questions, tmp_path):
     with pytest.raises(UserError, match=r"model.family recurrent is no model for data.task class"):
         Experiment(data=AnswerDataConfig())
     assert not (tmp_path / "run").exists()
+
+
+def test_numbers_of_several_columns_are_learned_together(tmp_path):
+    words = {"cold": (-1, 3), "warm": (2, 5), "hot": (4, 1)}
+    rows = [f"so {word} it{n},{n},{a},{b}" for n in range(8) for word, (a, b) in words.items()]
+    path = tmp_path / "train.csv"
+    path.write_text("\n".join(["text,id,degrees,hours", *rows]))
+    experiment = small(path)
+    data = replace(experiment.data, answer="number", label_column=("degrees", "hours"))
+    told = []
+    training = replace(experiment.training, epochs=30)
+    train(
+        replace(experiment, data=data, training=training),
+        tmp_path / "run",
+        begin=lambda plan: told.extend([*plan.left_out, plan.vocabularies]),
+    )
+    assert told[0] == f"not used of {path}: id"
+    assert told[1].endswith("2 numbers to answer")
+    for word, wanted in words.items():
+        (answer,) = regard.load(tmp_path / "run").classify([f"so {word} it3"])
+        np.testing.assert_allclose([float(each) for each in answer.text.split()], wanted, atol=0.5)
+    assert (tmp_path / "run" / "test.tsv").read_text().splitlines()[0].count("\t") == 1

@@ -46,7 +46,7 @@ class Labels:
             if pair.target not in numbers:
                 shown = ", ".join(self.names[:10]) + (" …" if len(self.names) > 10 else "")
                 raise UserError(
-                    f"line {pair.line}: the label {pair.target!r} is not one that was trained on: "
+                    f"{pair.place}: the label {pair.target!r} is not one that was trained on: "
                     f"expected one of {shown}"
                 )
         return np.array([numbers[pair.target] for pair in pairs], dtype=np.int64)
@@ -116,11 +116,11 @@ def _numbers(pairs: Sequence[Pair], count: int | None) -> np.ndarray:
         try:
             row = [float(word) for word in pair.target.split()]
         except ValueError as error:
-            raise UserError(f"line {pair.line}: {pair.target!r} is no number: {error}") from error
+            raise UserError(f"{pair.place}: {pair.target!r} is no number: {error}") from error
         count = count or len(row)
         if len(row) != count or not all(map(math.isfinite, row)):
             raise UserError(
-                f"line {pair.line}: {pair.target!r} came, but expected {count} finite "
+                f"{pair.place}: {pair.target!r} came, but expected {count} finite "
                 f"{'number' if count == 1 else 'numbers'}"
             )
         rows.append(row)

@@ -11,33 +11,49 @@ them. What is read is a `Pair` of text and label.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Literal
 
 from regard.data.lines import Fault, Line, Problem, decoded, open_bytes
-from regard.data.table import TableRows
+from regard.data.table import SEPARATORS, TableRows, find_column, suffix_of
 from regard.data.text import Corpus, Pair
 from regard.errors import UserError
 
 Part = Literal["train", "dev", "test"]
 PART = re.compile(r"(?<![a-z])(?:(train|training)|(dev|val|valid|validation)|(test))(?![a-z])")
-TEXT_NAMES = ("text", "sentence", "question", "review", "content", "source")
-LABEL_NAMES = ("label", "class", "category", "target", "answer", "value")
+# fmt: off
+TEXT_NAMES = (
+    "text", "sentence", "question", "review", "content", "comment", "message", "tweet", "body",
+    "post", "utterance", "query", "document", "description", "source", "headline", "title",
+)
+LABEL_NAMES = (
+    "label", "labels", "class", "category", "target", "answer", "value", "sentiment", "rating",
+    "stars", "score", "tag", "intent", "topic", "polarity", "emotion", "language", "y",
+)
+# fmt: on
 FASTTEXT = "__label__"
 OLDER = "latin-1"
 """What lines that are not UTF-8 are in."""
-COLUMNS = {".csv": ",", ".tsv": "\t"}
 
 
 @dataclass(frozen=True)
 class Columns:
-    """The names of the columns of a table, where they are none of the usual ones."""
+    """The names of the columns of a table, where they are none of the usual ones. Several labels
+    are numbers that are asked for together."""
 
     text: str | None = None
-    label: str | None = None
+    labels: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class _Chosen:
+    """The columns that are read, by their numbers."""
+
+    text: int
+    labels: tuple[int, ...]
 
 
 def parts_of(path: Path) -> dict[Part, Path]:
@@ -67,17 +83,9 @@ def read_labelled(path: Path, columns: Columns | None = None) -> Corpus:
     UTF-8 is read as Latin-1, which older collections are in. UserError where there is nothing to
     read.
     """
-    found = _folders(path) if path.is_dir() else _rows(path, columns or Columns())
-    pairs: list[Pair] = []
-    problems: list[Problem] = []
-    for each in found:
-        if isinstance(each, Pair):
-            pairs.append(each)
-        else:
-            problems.append(each)
-    corpus = Corpus(tuple(pairs), tuple(problems))
-    if not pairs:
-        why = "; ".join(corpus.summary()) or "it is empty"
+    corpus = _folders(path) if path.is_dir() else _file(path, columns or Columns())
+    if not corpus.pairs:
+        why = "; ".join(corpus.left_out.summary()) or "it is empty"
         raise UserError(
             f"no examples in {path}: {why}. Expected a text, a tab and its label on each line, a "
             ".csv, or the label first with a space after it"
@@ -85,89 +93,114 @@ def read_labelled(path: Path, columns: Columns | None = None) -> Corpus:
     return corpus
 
 
-def _folders(path: Path) -> Iterator[Pair | Problem]:
+def _folders(path: Path) -> Corpus:
     """A text in each file of a folder for each label."""
-    number = 0
-    for folder in sorted(each for each in path.iterdir() if each.is_dir()):
-        for file in sorted(each for each in folder.iterdir() if each.is_file()):
-            number += 1
-            with open_bytes(file) as opened:
-                text = " ".join(_text(opened.read()).split())
-            if text:
-                yield Pair(text, folder.name, number)
-            else:
-                yield Problem(str(file), 1, "blank", text)
-    if not number:
+    folders = sorted(each for each in path.iterdir() if each.is_dir())
+    files = [each for folder in folders for each in sorted(folder.iterdir()) if each.is_file()]
+    if not files:
         raise UserError(
             f"{path} holds no folder with files: expected a folder for each label, or files whose "
             "names say train, dev and test"
         )
+    return Corpus.of(map(_whole, files))
 
 
-def _rows(path: Path, columns: Columns) -> Iterator[Pair | Problem]:
-    suffix = Path(path.name.removesuffix(".gz")).suffix.lower()
+def _whole(file: Path) -> Pair | Problem:
+    with open_bytes(file) as opened:
+        text = " ".join(_text(opened.read()).split())
+    if not text:
+        return Problem(str(file), 1, "blank", text)
+    return Pair(text, file.parent.name, 1, str(file))
+
+
+def _file(path: Path, columns: Columns) -> Corpus:
     with open_bytes(path) as file:
         lines = decoded(file, path, otherwise=OLDER)
         first = next(lines, None)
         if first is None:
-            return
-        separator = COLUMNS.get(suffix) or ("\t" if "\t" in first.text else None)
-        if separator is None and (columns.text or columns.label):
-            raise UserError(f"{path} has no columns to be named: expected .csv, .tsv, or tabs")
+            return Corpus(())
+        separator = SEPARATORS.get(suffix_of(path)) or ("\t" if "\t" in first.text else None)
         lines = chain([first], lines)
-        if separator is None:
-            yield from (_label_first(line, path) for line in lines)
-        else:
-            yield from _table(lines, separator, path, columns)
+        if separator is not None:
+            return _table(lines, separator, path, columns)
+        if columns.text or columns.labels:
+            raise UserError(f"{path} has no columns to be named: expected .csv, .tsv, or tabs")
+        return Corpus.of(_label_first(line, path) for line in lines)
 
 
-def _table(
-    lines: Iterator[Line], separator: str, path: Path, columns: Columns
-) -> Iterator[Pair | Problem]:
+def _table(lines: Iterator[Line], separator: str, path: Path, columns: Columns) -> Corpus:
     """The rows of a table: by the names that stand above, or else text, then label."""
-    rows = TableRows(lines, path, separator)
-    head = next(iter(rows), None)
-    if head is None:
-        return
-    places = _named_places(head, columns, path)
-    if places is None:
-        yield _row(head, (0, 1), rows.line, path)
-    for row in rows:
-        yield _row(row, places or (0, 1), rows.line, path)
+    reader = TableRows(lines, path, separator)
+    rows = [(reader.line, row) for row in reader]
+    if not rows:
+        return Corpus(())
+    (_, head), *others = rows
+    named = _named_places(head, [row for _, row in others], columns, path)
+    places = named or _Chosen(0, (1,))
+    return Corpus.of(
+        (_row(row, places, line, path) for line, row in (others if named else rows)),
+        _unused(head, named, path),
+    )
 
 
-def _named_places(head: list[str], columns: Columns, path: Path) -> tuple[int, int] | None:
-    """The places of text and label by the names in the first row; None where these are no names."""
-    names = [cell.strip().lower() for cell in head]
-    places = []
-    for wanted, usual, flag in (
-        (columns.text, TEXT_NAMES, "text"),
-        (columns.label, LABEL_NAMES, "label"),
-    ):
-        if wanted is not None and wanted.lower() not in names:
-            raise UserError(
-                f"{path} has no column {wanted!r} (--data.{flag}-column): its first row is "
-                f"{', '.join(head)}"
-            )
-        known = [wanted.lower()] if wanted is not None else list(usual)
-        places.append(next((names.index(name) for name in known if name in names), None))
-    text, label = places
-    if text is None or label is None:
-        if columns.text or columns.label:
-            missing = "label" if label is None else "text"
-            raise UserError(f"{path}: name its other column too, with --data.{missing}-column")
+def _named_places(
+    head: Sequence[str], others: Sequence[Sequence[str]], columns: Columns, path: Path
+) -> _Chosen | None:
+    """Where text and labels are by the names in the first row; None where these are no names."""
+    wanted = ("text", (columns.text,) if columns.text else ()), ("label", columns.labels or ())
+    for flag, names in wanted:
+        for name in names:
+            if find_column(head, [name]) is None:
+                raise UserError(
+                    f"{path} has no column {name!r} (--data.{flag}-column): its first row is "
+                    f"{', '.join(head)}"
+                )
+    (_, texts), (_, labels) = wanted
+    usual = [name for name in TEXT_NAMES if name not in map(str.lower, labels)]
+    text = find_column(head, texts or usual)
+    found = [find_column(head, [name]) for name in labels] or [find_column(head, LABEL_NAMES)]
+    places = tuple(place for place in found if place is not None)
+    if text is not None and places:
+        return _Chosen(text, places)
+    known = places[0] if text is None and places else text
+    if known is None or not (texts or labels or _is_name(known, head, others)):
         return None
-    return text, label
+    has, lacks = ("text", "label") if places == () else ("label", "text")
+    raise UserError(
+        f"{path}: the first row is {', '.join(head)}, where {head[known]!r} names the {has}s: name "
+        f"its other column too, with --data.{lacks}-column, or put a row with text and label above "
+        "it if it is an example"
+    )
 
 
-def _row(row: list[str], places: tuple[int, int], line: int, path: Path) -> Pair | Problem:
-    if len(row) <= max(places):
+def _is_name(place: int, head: Sequence[str], others: Sequence[Sequence[str]]) -> bool:
+    """Labels come again further down, names do not."""
+    return not any(len(row) > place and row[place] == head[place] for row in others)
+
+
+def _unused(head: Sequence[str], named: _Chosen | None, path: Path) -> tuple[str, ...]:
+    """A sentence about columns that are not read, if there are any."""
+    if named is None:
+        if len(head) <= 2:
+            return ()
+        return (
+            f"{path} has {len(head)} columns without names above: the first is read as the text, "
+            "the second as its label",
+        )
+    used = {named.text, *named.labels}
+    names = [cell.strip() for place, cell in enumerate(head) if place not in used]
+    return (f"not used of {path}: {', '.join(names)}",) if names else ()
+
+
+def _row(row: Sequence[str], places: _Chosen, line: int, path: Path) -> Pair | Problem:
+    if len(row) <= max(places.text, *places.labels):
         kind: Fault = "one column" if any(cell.strip() for cell in row) else "blank"
         return Problem(str(path), line, kind, " ".join(row))
-    text, label = (" ".join(row[place].split()) for place in places)
-    if not text or not label:
+    text = " ".join(row[places.text].split())
+    labels = [" ".join(row[place].split()) for place in places.labels]
+    if not text or not all(labels):
         return Problem(str(path), line, "blank", " ".join(row))
-    return Pair(text, label, line)
+    return Pair(text, " ".join(labels), line, str(path))
 
 
 def _label_first(line: Line, path: Path) -> Pair | Problem:
@@ -176,7 +209,7 @@ def _label_first(line: Line, path: Path) -> Pair | Problem:
     if not text:
         kind: Fault = "one column" if label else "blank"
         return Problem(str(path), line.number, kind, line.text)
-    return Pair(text, label.removeprefix(FASTTEXT), line.number)
+    return Pair(text, label.removeprefix(FASTTEXT), line.number, str(path))
 
 
 def _text(content: bytes) -> str:

@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from regard.data.lines import Line
 from regard.errors import UserError
+
+SEPARATORS = {".csv": ",", ".tsv": "\t"}
+"""Of tables, by what their names end in."""
+
+
+def suffix_of(path: Path) -> str:
+    """What a name ends in, zipped or not, in lower case."""
+    return Path(path.name.lower().removesuffix(".gz")).suffix
+
+
+def find_column(head: Sequence[str], names: Iterable[str]) -> int | None:
+    """Where the first of these names that a head has stands in it, in whatever case."""
+    found = [cell.strip().lower() for cell in head]
+    return next((found.index(name.lower()) for name in names if name.lower() in found), None)
 
 
 class TableRows:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
 
@@ -18,6 +18,13 @@ class Pair:
     source: str
     target: str
     line: int
+    path: str = field(default="", compare=False)
+    """The file of the line; those that were made have none."""
+
+    @property
+    def place(self) -> str:
+        """Where it stands, in words."""
+        return f"{self.path}, line {self.line}" if self.path else f"line {self.line}"
 
 
 @dataclass(frozen=True)
@@ -26,6 +33,20 @@ class Corpus:
 
     pairs: tuple[Pair, ...]
     problems: tuple[Problem, ...] = ()
+    remarks: tuple[str, ...] = ()
+    """Sentences on what else was not read as it might have been meant."""
+
+    @classmethod
+    def of(cls, found: Iterable[Pair | Problem], remarks: tuple[str, ...] = ()) -> Corpus:
+        """From what was read of each line."""
+        pairs: list[Pair] = []
+        problems: list[Problem] = []
+        for each in found:
+            if isinstance(each, Pair):
+                pairs.append(each)
+            else:
+                problems.append(each)
+        return cls(tuple(pairs), tuple(problems), remarks)
 
     def each_line(self) -> Iterator[Pair | Problem]:
         """The pairs, then the problems."""
@@ -41,8 +62,8 @@ class Corpus:
         return left_out
 
     def summary(self) -> tuple[str, ...]:
-        """A sentence for each file that lines were left out of."""
-        return self.left_out.summary()
+        """A sentence for each file that lines were left out of, and the remarks."""
+        return self.left_out.summary() + self.remarks
 
 
 def read_pairs(
@@ -97,7 +118,7 @@ def _columns(line: Line, path: str) -> Pair | Problem:
     source, target = columns[0].strip(), "".join(columns[1:2]).strip()
     if not source or not target:
         return Problem(path, line.number, "blank", line.text)
-    return Pair(source, target, line.number)
+    return Pair(source, target, line.number, path)
 
 
 def _couple(source: Line, target: Line, paths: tuple[str, str]) -> Pair | Problem:
@@ -108,7 +129,7 @@ def _couple(source: Line, target: Line, paths: tuple[str, str]) -> Pair | Proble
             return Problem(path, line.number, "blank", line.text)
     # A tab inside a text would be a third column wherever the pair is written down.
     text, target_text = (line.text.replace("\t", " ").strip() for line in (source, target))
-    return Pair(text, target_text, source.number)
+    return Pair(text, target_text, source.number, paths[0])
 
 
 def _collect(

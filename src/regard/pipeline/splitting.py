@@ -80,7 +80,7 @@ def read(config: Data, seed: int, watch: Watch | None = None) -> Split:
             shelf.page("split", dealer.facts(), lambda: _page(dealer.deal(), source)), source
         )
     train = TrainingPairs(source, dealt.num_train, dealt.first, frozenset(dealt.held_out), shelf)
-    left_out = dealt.left_out.summary()
+    left_out = dealt.left_out.summary() + (source.remarks if isinstance(source, Corpus) else ())
     for given in (dev, test):
         left_out += given.summary() if given else ()
     if dev is not None:
