@@ -29,6 +29,7 @@ from regard.metrics import captions as metrics
 from regard.metrics import text as text_metrics
 from regard.models.seq2seq import Seq2Seq
 from regard.pipeline.captioner import Captioner
+from regard.pipeline.device import device_of
 from regard.pipeline.folder import RunFolder
 from regard.pipeline.pictures import PictureSources
 from regard.pipeline.prepared import Prepared
@@ -66,7 +67,9 @@ def prepare(
     pairs = list(split.train)
     tokenizer = tokenizer_of(data, resumed, pairs)
     backbone = _backbone(model_config, resumed)
-    frozen = None if model_config.backbone_learns else backbone
+    frozen = None
+    if backbone is not None and not model_config.backbone_learns:
+        frozen = backbone.to(device_of(config))
     sources = PictureSources.of(data, frozen)
     gallery, unread = sources.gallery((pair.source for pair in chain(pairs, split.dev)), watch)
     encoded, too_long = _encoded(data, tokenizer, gallery, pairs)
@@ -123,6 +126,11 @@ def _encoded(
 ) -> tuple[EncodedCaptions, tuple[str, ...]]:
     """Those whose picture could be read, without the longest, which are counted."""
     known = [pair for pair in pairs if pair.source in gallery.places]
+    if not known:
+        raise UserError(
+            f"none of the {len(pairs)} captions to train on has a picture that can be read, such "
+            f"as {pairs[0].source}: --data.pictures names the folder that they are in"
+        )
     ids = [[*found, END] for found in tokenizer.encode_batch([pair.target for pair in known])]
     kept = [place for place, found in enumerate(ids) if len(found) <= data.max_length]
     if not kept:

@@ -17,9 +17,9 @@ from regard.config import (
     Experiment,
     TrainingConfig,
 )
-from regard.errors import UserError
 from regard.files import make_folder
 from regard.pipeline import captioning, classification, resuming, splitting, translation
+from regard.pipeline.device import device_of
 from regard.pipeline.folder import RunFolder, as_lines
 from regard.pipeline.initial import Beginning, keep_fixed
 from regard.pipeline.prepared import Prepared
@@ -87,7 +87,7 @@ def train(
     ready = prepare_task(experiment, split, folder if resume else None, watch)
     model, batches = ready.model, ready.batches
     keep_fixed(model, experiment.training.freeze)
-    device = _device(experiment.training)
+    device = device_of(experiment.training)
     model.to(device)
     precision = _precision(experiment.training, device)
     settings = settings_of(experiment.training, ready.objective, precision)
@@ -192,14 +192,6 @@ def _schedule(config: TrainingConfig) -> Schedule:
             return InverseSquareRoot(config.warmup)
         case "plateau":
             return Plateau(config.warmup)
-
-
-def _device(config: TrainingConfig) -> torch.device:
-    if config.device == "cuda" and not torch.cuda.is_available():
-        raise UserError("training.device is cuda, but torch sees no GPU here: use cpu or auto")
-    if config.device == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    return torch.device(config.device)
 
 
 def _precision(config: TrainingConfig, device: torch.device) -> Precision:
