@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ from PIL import Image
 
 import regard
 from regard import recipes
+from regard.cli import main
 from regard.config import (
     CaptionDataConfig,
     CaptionerConfig,
@@ -108,6 +110,41 @@ def test_pictures_of_files_are_read_and_broken_ones_named(folder, capsys):
         captioner.caption(folder / "broken.png")
     with pytest.raises(UserError, match="cannot read the picture"):
         captioner.caption(SCENE)  # this run was not trained on scenes
+
+
+def test_a_run_is_evaluated_from_any_folder_on_the_captions_for_a_test(
+    folder, tmp_path_factory, monkeypatch, capsys
+):
+    monkeypatch.chdir(folder)
+    train(small(CaptionDataConfig(path=Path("captions.csv"), dev_size=4, test_size=4)), Path("run"))
+    images = [
+        {"filename": f"{n}.png", "split": split, "sentences": [{"raw": "a circle"}]}
+        for n, split in enumerate(["train", "train", "test"])
+    ]
+    (folder / "dataset.json").write_text(json.dumps({"images": images}))
+    monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
+    assert main.run(["evaluate", str(folder / "run")]) == 0
+    assert "left out" not in capsys.readouterr().out
+    assert main.run(["evaluate", str(folder / "run"), str(folder / "dataset.json")]) == 0
+    out = capsys.readouterr().out
+    assert "scored on the captions for test\n" in out
+    assert "1 pictures, 1 captions" in out
+
+    test_alone = {"images": [{**each, "split": "test"} for each in images]}
+    (folder / "dataset.json").write_text(json.dumps(test_alone))
+    data = CaptionDataConfig(path=folder / "dataset.json")
+    with pytest.raises(UserError, match=r"no captions to train on: all are for dev or test"):
+        train(small(data), folder / "again")
+
+
+def test_training_pictures_of_which_none_can_be_read_are_said(folder):
+    listed = folder / "train.txt"
+    listed.write_text("broken.png\ngone.png\n")
+    data = CaptionDataConfig(path=folder / "captions.csv", train_list=listed)
+    dev = folder / "dev.txt"
+    dev.write_text("1.png\n2.png\n")
+    with pytest.raises(UserError, match=r"none of the 2 captions to train on has a picture that"):
+        train(small(replace(data, dev_list=dev, test_size=0)), folder / "run")
 
 
 def test_evaluation_takes_every_caption_of_a_picture_as_a_reference(tmp_path):

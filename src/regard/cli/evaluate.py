@@ -138,10 +138,12 @@ def _caption(captioner: Captioner, folder: RunFolder, path: Path, options: Optio
 
     data = captioner.data
     own = path == folder.test  # regard wrote it: names of pictures, or scenes, and captions
-    pairs = read_pairs(path).pairs if own else read_captions(path, data.pictures).train
+    corpus = read_pairs(path) if own else read_captions(path, data.pictures).to_score
+    for line in corpus.summary():
+        print(line)
     with counting("captioning") as progress:
         found = evaluate_captions(
-            captioner, pairs[: options.first], options.search, progress=progress
+            captioner, corpus.pairs[: options.first], options.search, progress=progress
         )
     save(folder, found, data=path)
     print(f"{len(found.outputs)} pictures, {found.num_pairs} captions, {path}")

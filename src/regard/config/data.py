@@ -154,12 +154,13 @@ class CaptionDataConfig:
     task: Literal["caption"] = "caption"
     """What the fields below are for."""
     path: Path | None = None
-    """Captions: .csv (file, caption), Flickr8k's token.txt, Karpathy's JSON, or COCO's."""
+    """Captions: .csv (file, caption), Flickr8k's captions.txt or token.txt, Karpathy's JSON, or
+    COCO's."""
     pictures: Path | None = None
     """The folder that the names of pictures are of; without it that of the captions."""
     train_list: Path | None = None
     """A file that names the pictures to train on, a line each; without it all that no other list
-    names."""
+    names. Lists stand in the place of parts that the data have."""
     dev_list: Path | None = None
     """The same for the dev score."""
     test_list: Path | None = None

@@ -1,9 +1,9 @@
 """Reading pictures' captions, in the forms in which such data are handed round.
 
-    FILE.csv                 file,caption, with names above
-    Flickr8k.token.txt       name.jpg#0, a tab, a caption; beside it lists of names for each part
-    dataset.json             Karpathy's splits: images with sentences and the part of each
-    captions_*.json          COCO: images and annotations
+    FILE.csv, captions.txt       file,caption, with names above
+    Flickr8k.token.txt           name.jpg#0, a tab, a caption; beside it lists of names of each part
+    dataset.json                 Karpathy's splits: images with sentences and the part of each
+    captions_*.json              COCO: images and annotations
 
 What is read is a `Pair` of a picture's file and a caption. A picture has as many pairs as captions.
 """
@@ -11,157 +11,251 @@ What is read is a `Pair` of a picture's file and a caption. A picture has as man
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, combinations
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from regard.data.lines import decoded, open_bytes
-from regard.data.table import TableRows
-from regard.data.text import Pair
+from regard.data.lines import Line, Problem, decoded, open_bytes
+from regard.data.table import SEPARATORS, TableRows, find_column, suffix_of
+from regard.data.text import Corpus, Pair
 from regard.errors import UserError
 
 FILE_NAMES = ("file", "image", "filename", "file_name", "path", "picture", "image_name")
 CAPTION_NAMES = ("caption", "text", "sentence", "description", "comment")
-PARTS = {"train": "train", "restval": "train", "val": "dev", "dev": "dev", "test": "test"}
+Part = Literal["train", "dev", "test"]
+PARTS: dict[str, Part] = {
+    "train": "train",
+    "restval": "train",
+    "val": "dev",
+    "dev": "dev",
+    "test": "test",
+}
 """What Karpathy's splits call them, and what they are here."""
+OLDER = "latin-1"
+"""What lines that are not UTF-8 are in."""
+
+NO_PAIRS = Corpus(())
 
 
 @dataclass(frozen=True)
 class Captions:
-    """Pairs for each part; where the data say nothing of parts all are for training."""
+    """Pairs for each part; where the data say nothing of parts all are for training. What is said
+    of the whole is said of those for training."""
 
-    parts: Mapping[str, tuple[Pair, ...]]
+    train: Corpus
+    dev: Corpus = NO_PAIRS
+    test: Corpus = NO_PAIRS
 
     @property
-    def train(self) -> tuple[Pair, ...]:
-        return self.parts["train"]
+    def pairs(self) -> tuple[Pair, ...]:
+        """Those of all parts."""
+        return self.train.pairs + self.dev.pairs + self.test.pairs
+
+    @property
+    def to_score(self) -> Corpus:
+        """Those for a test, or else for dev, or else all. It says which, where there are parts."""
+        if self.test.pairs:
+            return replace(self.test, remarks=("scored on the captions for test",))
+        if self.dev.pairs:
+            return replace(self.dev, remarks=("scored on the captions for dev: none are for test",))
+        return self.train
 
 
-def read_captions(
-    path: Path, pictures: Path | None = None, lists: Mapping[str, Path | None] | None = None
-) -> Captions:
-    """Read a file of captions. `pictures` is the folder that names in it are of, else its own;
-    `lists` are files that name the pictures of each part, train, dev and test, a line each.
+@dataclass(frozen=True)
+class Lists:
+    """Files that name the pictures of each part, a line each."""
 
-    Where pictures lie is looked up later, when they are read. UserError where the file is in none
-    of the forms, or holds no captions."""
-    folder = pictures or path.parent
+    train: Path | None = None
+    dev: Path | None = None
+    test: Path | None = None
+
+
+def read_captions(path: Path, pictures: Path | None = None, lists: Lists | None = None) -> Captions:
+    """Read a file of captions. `pictures` is the folder that names in it are of, else its own.
+    `lists` deal the pictures out anew, whatever the file says of parts; without a list for
+    training all that no other names are for it.
+
+    Where pictures lie is looked up later, when they are read. Blank captions are left out and
+    listed. UserError where the file is in none of the forms, or holds no captions; where a list
+    names none of its pictures, or two lists name one."""
+    folder = (pictures or path.parent).absolute()
     try:
-        if path.suffix.lower() == ".json":
-            found = _json(path, folder)
-        elif path.suffix.lower() in (".csv", ".tsv"):
-            found = {"train": tuple(_table(path, folder))}
-        else:
-            found = {"train": tuple(_tokens(path, folder))}
+        found = _json(path, folder) if suffix_of(path) == ".json" else _lines(path, folder)
     except OSError as error:
         raise UserError(f"cannot read {path}: {(error.strerror or str(error)).lower()}") from error
-    if not found.get("train"):
-        raise UserError(f"{path} holds no captions to train on")
-    given = {part: named for part, named in (lists or {}).items() if named is not None}
-    return Captions(_dealt(found["train"], given) if given else found)
+    if not found.pairs:
+        why = "; ".join(found.train.summary())
+        raise UserError(f"{path} holds no captions{why and f': {why}'}")
+    return found if lists in (None, Lists()) else _dealt(found, lists, path)
 
 
-def _table(path: Path, folder: Path) -> Iterator[Pair]:
-    """Columns with names above them; without names, the file first."""
-    separator = "\t" if path.suffix.lower() == ".tsv" else ","
+def _lines(path: Path, folder: Path) -> Captions:
     with open_bytes(path) as file:
-        rows = TableRows(decoded(file, path, otherwise="latin-1"), path, separator)
-        places: tuple[int, int] | None = None
-        for row in rows:
-            if places is None:
-                named = _named_places(row)
-                places = named or (0, 1)
-                if named:
-                    continue
-            if len(row) > max(places):
-                name, caption = (row[place].strip() for place in places)
-                if name and caption:
-                    yield _pair(folder, name, caption, rows.line)
-            elif any(cell.strip() for cell in row):
-                raise UserError(
-                    f"{path}, line {rows.line}: expected a file and a caption, but "
-                    f"{separator.join(row)[:60]!r} came"
-                )
+        lines = decoded(file, path, otherwise=OLDER)
+        first = next(lines, None)
+        if first is None:
+            return Captions(NO_PAIRS)
+        separator = SEPARATORS.get(suffix_of(path))
+        if separator is None and _named_places(first.text.split(",")):
+            separator = ","
+        lines = chain([first], lines)
+        found = (
+            _table(lines, path, folder, separator) if separator else _tokens(lines, path, folder)
+        )
+        return Captions(Corpus.of(found))
+
+
+def _table(
+    lines: Iterable[Line], path: Path, folder: Path, separator: str
+) -> Iterator[Pair | Problem]:
+    """Columns with names above them; without names, the file first."""
+    rows = TableRows(lines, path, separator)
+    places: tuple[int, int] | None = None
+    for row in rows:
+        if places is None:
+            named = _named_places(row)
+            places = named or (0, 1)
+            if named:
+                continue
+        if len(row) > max(places):
+            name, caption = (row[place].strip() for place in places)
+            yield _pair(path, folder, name, caption, rows.line)
+        elif any(cell.strip() for cell in row):
+            raise UserError(
+                f"{path}, line {rows.line}: expected a file and a caption, but "
+                f"{separator.join(row)[:60]!r} came"
+            )
+        else:
+            yield Problem(str(path), rows.line, "blank", "")
 
 
 def _named_places(row: Sequence[str]) -> tuple[int, int] | None:
     """Where file and caption are, by the names of their columns; None where these are no names."""
-    names = [cell.strip().lower() for cell in row]
-    file, caption = (
-        next((names.index(name) for name in usual if name in names), None)
-        for usual in (FILE_NAMES, CAPTION_NAMES)
-    )
+    file, caption = find_column(row, FILE_NAMES), find_column(row, CAPTION_NAMES)
     return None if file is None or caption is None else (file, caption)
 
 
-def _tokens(path: Path, folder: Path) -> Iterator[Pair]:
+def _tokens(lines: Iterable[Line], path: Path, folder: Path) -> Iterator[Pair | Problem]:
     """Flickr8k's: the number of the caption follows the picture's name."""
-    with open_bytes(path) as file:
-        for line in decoded(file, path, otherwise="latin-1"):
-            name, tab, caption = line.text.partition("\t")
-            if not line.text.strip():
-                continue
-            if not tab:
-                raise UserError(
-                    f"{path}, line {line.number}: expected a picture's name, a tab and a caption, "
-                    f"but {line.text[:60]!r} came"
-                )
-            if caption.strip():
-                yield _pair(folder, name.rpartition("#")[0] or name, caption, line.number)
+    for line in lines:
+        name, tab, caption = line.text.partition("\t")
+        if line.text.strip() and not tab:
+            raise UserError(
+                f"{path}, line {line.number}: expected a picture's name, a tab and a caption, "
+                f"but {line.text[:60]!r} came"
+            )
+        yield _pair(path, folder, name.rpartition("#")[0] or name, caption, line.number)
 
 
-def _json(path: Path, folder: Path) -> dict[str, tuple[Pair, ...]]:
+def _pair(path: Path, folder: Path, name: str, caption: str, line: int) -> Pair | Problem:
+    caption = " ".join(caption.split())
+    if not name.strip() or not caption:
+        return Problem(str(path), line, "blank", f"{name} {caption}")
+    return Pair(str(folder / name), caption, line, str(path))
+
+
+def _json(path: Path, folder: Path) -> Captions:
     with open_bytes(path) as file:
         try:
             page = json.loads(file.read())
-            found = dict(_karpathy(page, folder))
-            return found or {"train": tuple(_coco(page, folder))}
+            is_karpathys = all("sentences" in image for image in page["images"])
+            found = list(_karpathy(page) if is_karpathys else _coco(page))
         except (ValueError, LookupError, TypeError, AttributeError) as error:
             raise UserError(
                 f"{path} is neither Karpathy's JSON nor COCO's captions: {error!r}"
             ) from error
+    parts: dict[Part, list[Pair]] = {"train": [], "dev": [], "test": []}
+    for number, said in enumerate(found, start=1):
+        if said.text:
+            source = str(folder / said.picture)
+            parts[said.part].append(Pair(source, said.text, number, str(path)))
+    blank = len(found) - sum(map(len, parts.values()))
+    remarks = (f"left out {blank} of the captions of {path}, which are blank",) if blank else ()
+    train, dev, test = (Corpus(tuple(parts[part])) for part in ("train", "dev", "test"))
+    return Captions(replace(train, remarks=remarks), dev, test)
 
 
-def _karpathy(page: Any, folder: Path) -> Iterator[tuple[str, tuple[Pair, ...]]]:
-    """Nothing where the page is in another form."""
-    if not all("sentences" in image for image in page["images"]):
-        return
-    found: dict[str, list[Pair]] = {}
+@dataclass(frozen=True)
+class _Said:
+    """A caption of a page."""
+
+    part: Part
+    picture: str
+    text: str
+
+
+def _karpathy(page: Any) -> Iterator[_Said]:
     for image in page["images"]:
-        part = found.setdefault(PARTS[image.get("split", "train")], [])
-        name = str(Path(image.get("filepath", "")) / image["filename"])
+        part = PARTS[image.get("split", "train")]
+        picture = str(Path(image.get("filepath", "")) / image["filename"])
         for sentence in image["sentences"]:
-            number = sum(map(len, found.values())) + 1
-            part.append(_pair(folder, name, sentence["raw"], number))
-    for name, pairs in found.items():
-        yield name, tuple(pairs)
+            yield _Said(part, picture, " ".join(sentence["raw"].split()))
 
 
-def _coco(page: Any, folder: Path) -> Iterator[Pair]:
+def _coco(page: Any) -> Iterator[_Said]:
     names = {image["id"]: image["file_name"] for image in page["images"]}
-    for number, each in enumerate(page["annotations"], start=1):
-        yield _pair(folder, names[each["image_id"]], each["caption"], number)
+    for each in page["annotations"]:
+        yield _Said("train", names[each["image_id"]], " ".join(each["caption"].split()))
 
 
-def _pair(folder: Path, name: str, caption: str, line: int) -> Pair:
-    return Pair(str(folder / name), " ".join(caption.split()), line)
+@dataclass(frozen=True)
+class _List:
+    """The names of some pictures, in their order, and the file that lists them."""
+
+    path: Path
+    names: dict[str, None]
+
+    @classmethod
+    def read(cls, path: Path | None) -> _List | None:
+        if path is None:
+            return None
+        with open_bytes(path) as file:
+            lines = (line.text.strip() for line in decoded(file, path, otherwise=OLDER))
+            return cls(path, dict.fromkeys(Path(line).name for line in lines if line))
+
+    def check(self, pictures: dict[str, None], path: Path) -> tuple[str, ...]:
+        """A sentence about names of no picture; UserError where all are."""
+        unknown = [name for name in self.names if name not in pictures]
+        if len(unknown) == len(self.names):
+            has = f"it has {unknown[0]!r}" if unknown else "it is empty"
+            raise UserError(
+                f"{self.path} names no picture of {path}: {has}, where names such as "
+                f"{next(iter(pictures))!r} were expected, a line each"
+            )
+        if not unknown:
+            return ()
+        return (
+            f"{len(unknown)} of the {len(self.names)} names in {self.path} are of no picture of "
+            f"{path}, such as {unknown[0]!r}",
+        )
 
 
-def _dealt(pairs: tuple[Pair, ...], lists: Mapping[str, Path]) -> dict[str, tuple[Pair, ...]]:
-    """The pairs of the pictures that each list names. Without a list for training all that no
-    other names."""
-    named = {part: _names(path) for part, path in lists.items()}
-    if "train" not in named:
-        others = set().union(*named.values())
-        named["train"] = {Path(pair.source).name for pair in pairs} - others
-    return {
-        part: tuple(pair for pair in pairs if Path(pair.source).name in names)
-        for part, names in named.items()
-    }
+def _dealt(found: Captions, lists: Lists, path: Path) -> Captions:
+    """The pairs of the pictures that each list names."""
+    pictures = dict.fromkeys(Path(pair.source).name for pair in found.pairs)
+    train, dev, test = (_List.read(each) for each in (lists.train, lists.dev, lists.test))
+    given = [each for each in (train, dev, test) if each is not None]
+    remarks = found.train.remarks
+    if found.dev.pairs or found.test.pairs:
+        remarks += (f"the parts that {path} has are not used, as there are lists of pictures",)
+    for each in given:
+        remarks += each.check(pictures, path)
+    for one, other in combinations(given, 2):
+        if twice := [name for name in one.names if name in other.names]:
+            raise UserError(
+                f"{one.path} and {other.path} both name {twice[0]!r}: a picture can be in one part "
+                "only"
+            )
+    others = {name for each in given for name in each.names}
+    rest = dict.fromkeys(name for name in pictures if name not in others)
 
+    def named(names: dict[str, None]) -> tuple[Pair, ...]:
+        return tuple(pair for pair in found.pairs if Path(pair.source).name in names)
 
-def _names(path: Path) -> set[str]:
-    with open_bytes(path) as file:
-        lines = (line.text.strip() for line in decoded(file, path, otherwise="latin-1"))
-        return {Path(line).name for line in lines if line}
+    return Captions(
+        Corpus(named(rest if train is None else train.names), found.train.problems, remarks),
+        Corpus(named({} if dev is None else dev.names)),
+        Corpus(named({} if test is None else test.names)),
+    )

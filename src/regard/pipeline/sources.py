@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from regard.config import AnswerDataConfig, CaptionDataConfig, Data, DataConfig
-from regard.data.captions import read_captions
+from regard.data.captions import Lists, read_captions
 from regard.data.generated import generate
 from regard.data.labelled import Columns, parts_of, read_labelled
 from regard.data.pair_files import PairFiles
@@ -90,9 +90,14 @@ def _captions(config: CaptionDataConfig, seed: int) -> Sources:
     if config.path is None:
         raise UserError(
             "this recipe needs data: give --data.path FILE, a .csv of pictures and captions, "
-            "Flickr8k's token.txt, Karpathy's JSON or COCO's"
+            "Flickr8k's captions.txt or token.txt, Karpathy's JSON or COCO's"
         )
-    lists = {"train": config.train_list, "dev": config.dev_list, "test": config.test_list}
-    parts = read_captions(config.path, config.pictures, lists).parts
-    dev, test = (Corpus(parts[part]) if parts.get(part) else None for part in ("dev", "test"))
-    return Sources(Corpus(parts["train"]), dev, test)
+    lists = Lists(config.train_list, config.dev_list, config.test_list)
+    found = read_captions(config.path, config.pictures, lists)
+    if not found.train.pairs:
+        raise UserError(
+            f"{config.path} holds no captions to train on: all are for dev or test. Deal them out "
+            "with --data.train-list and the like"
+        )
+    dev, test = (part if part.pairs else None for part in (found.dev, found.test))
+    return Sources(found.train, dev, test)
