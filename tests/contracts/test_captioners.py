@@ -1,0 +1,145 @@
+"""What every captioner must hold: the promises of models that read texts, for pictures."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from regard.building import build_captioner
+from regard.config import AttentionConfig, CaptionerConfig
+from regard.data.batch import PAD, START, Cells, Pictures, pad
+from regard.models.image import CellEncoder
+from regard.search import BeamSettings, Limits, NoPenalty, beam, forced, greedy
+
+SIDE, NUM_WORDS = 16, 17
+SIZES = dict(channels=(3, 6), size=14, embedding=5, heads=7, layers=2, feed_forward=11)
+CAPTIONERS = {
+    "soft": dict(attention=AttentionConfig(size=11)),
+    "soft, no gate": dict(gate=False, attention=AttentionConfig(score="general")),
+    "hard": dict(looks="hard", attention=AttentionConfig(size=11)),
+    "transformer": dict(decoder="transformer"),
+    "cells made beforehand": dict(attention=AttentionConfig(size=11)),
+}
+
+
+@pytest.fixture(params=CAPTIONERS)
+def model(request):
+    torch.manual_seed(3)
+    found = build_captioner(CaptionerConfig(**SIZES, **CAPTIONERS[request.param]), SIDE, NUM_WORDS)
+    if "cells" in request.param:
+        found.encoder = CellEncoder(16, 7, 6)
+    return found.eval()
+
+
+@pytest.fixture
+def heads(request):
+    """Layers and heads of what looks at the picture."""
+    return (2, 7) if request.node.callspec.params["model"] == "transformer" else (1, 1)
+
+
+@pytest.fixture
+def source(request):
+    generator = torch.Generator().manual_seed(5)
+    if "cells" in request.node.callspec.params["model"]:
+        return Cells(torch.randn(3, 16, 7, generator=generator))
+    return Pictures(torch.randint(0, 256, (3, 3, SIDE, SIDE), generator=generator).byte())
+
+
+INPUTS = torch.tensor([[START, 4, 5, 6], [START, 7, 8, 16], [START, 9, 15, 3]])
+
+
+def looked(output):
+    """The weights on the picture."""
+    (block,) = [each for each in output.attention if each.kind == "image"]
+    return block.weights
+
+
+@torch.no_grad()
+def test_stepping_equals_reading(model, source):
+    memories = model.encode(source)
+    whole = model.decoder(INPUTS, memories, need_weights=True)
+    state = model.decoder.start(memories)
+    for position in range(4):
+        token = INPUTS[:, position : position + 1]
+        step, state = model.decoder.step(token, state, need_weights=True)
+        torch.testing.assert_close(step.features[:, 0], whole.features[:, position])
+        torch.testing.assert_close(looked(step)[..., 0, :], looked(whole)[..., position, :])
+
+
+@torch.no_grad()
+def test_asking_for_weights_changes_nothing(model, source, heads):
+    memories = model.encode(source)
+    asked = model.decoder(INPUTS, memories, need_weights=True)
+    plain = model.decoder(INPUTS, memories)
+    torch.testing.assert_close(asked.features, plain.features)
+    assert plain.attention == ()
+    assert looked(asked).shape == (3, *heads, 4, 16)
+    sums = looked(asked).sum(dim=-1)
+    torch.testing.assert_close(sums, torch.ones_like(sums))
+
+
+@torch.no_grad()
+def test_a_batch_equals_one_by_one(model, source):
+    together = model.decoder(INPUTS, model.encode(source), need_weights=True)
+    for row in range(3):
+        alone = model.encode(type(source)(source.values[row : row + 1]))
+        single = model.decoder(INPUTS[row : row + 1], alone, need_weights=True)
+        torch.testing.assert_close(single.features[0], together.features[row])
+        torch.testing.assert_close(looked(single)[0], looked(together)[row])
+
+
+@torch.no_grad()
+def test_several_captions_of_a_picture_are_as_several_pictures(model, source):
+    rows = torch.tensor([1, 1, 0, 2])
+    inputs = INPUTS[[0, 1, 2, 0]]
+    once = model.decoder(inputs, model.encode(type(source)(source.values, rows)))
+    often = model.decoder(inputs, model.encode(type(source)(source.values[rows])))
+    torch.testing.assert_close(once.features, often.features)
+
+
+def test_two_calls_give_the_same_answer_and_leave_nothing_behind(model, source):
+    before = {key: value.clone() for key, value in model.state_dict().items()}
+    memories = model.encode(source)
+    first = model.decoder(INPUTS, memories).features
+    model.decoder(INPUTS.flip(0), model.encode(source))
+    assert torch.equal(first, model.decoder(INPUTS, memories).features)
+    after = model.state_dict()
+    assert all(torch.equal(before[key], after[key]) for key in before)
+
+
+@torch.no_grad()
+def test_state_selects_hypotheses_and_keeps_pictures(model, source):
+    decoder = model.decoder
+    _, state = decoder.step(torch.full((3, 1), START), decoder.start(model.encode(source)))
+    state = state.select(torch.zeros(3, 2, dtype=torch.long))
+    tokens = torch.tensor([[4, 5], [6, 7], [8, 9]])
+    _, state = decoder.step(tokens, state)
+    straight, _ = decoder.step(tokens, state)
+    swapped, _ = decoder.step(tokens.flip(1), state.select(torch.tensor([[1, 0]] * 3)))
+    kept, _ = decoder.step(tokens[[2, 0]], state.keep(torch.tensor([2, 0])))
+    torch.testing.assert_close(swapped.features.flip(1), straight.features)
+    torch.testing.assert_close(kept.features, straight.features[[2, 0]])
+
+
+LIMITS = Limits(start=START, end=2, maximum=torch.tensor([7, 5, 3]), forbidden=(PAD, START))
+
+
+def test_every_search_finds_what_was_looked_at(model, source):
+    """What greedy search and beams gather step by step is what reading their texts gives."""
+    memories = model.encode(source)
+    alone = greedy(model.decoder, memories, LIMITS, need_weights=True)
+    one = beam(model.decoder, memories, LIMITS, BeamSettings(1, 1, NoPenalty()), need_weights=True)
+    assert [each.tokens for each in alone] == [best.tokens for (best,) in one]
+    several = beam(model.decoder, memories, LIMITS, BeamSettings(5, 3), need_weights=True)
+    for row, hypotheses in enumerate(several):
+        for hypothesis in (alone[row], *hypotheses):
+            written = pad([hypothesis.tokens])
+            inputs = torch.nn.functional.pad(written.ids[:, :-1], (1, 0), value=START)
+            picture = model.encode(type(source)(source.values[row : row + 1]))
+            read = forced(
+                model.decoder, picture, inputs, written.ids, written.mask, need_weights=True
+            )
+            expected = torch.tensor(hypothesis.log_probabilities)
+            torch.testing.assert_close(read.log_probabilities[0], expected)
+            (gathered,) = [each for each in hypothesis.attention if each.kind == "image"]
+            torch.testing.assert_close(gathered.weights, looked(read)[0])
