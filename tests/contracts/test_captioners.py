@@ -15,7 +15,7 @@ SIDE, NUM_WORDS = 16, 17
 SIZES = dict(channels=(3, 6), size=14, embedding=5, heads=7, layers=2, feed_forward=11)
 CAPTIONERS = {
     "soft": dict(attention=AttentionConfig(size=11)),
-    "soft, no gate": dict(gate=False, attention=AttentionConfig(score="general")),
+    "soft, no gate": dict(gate=False, output="deep", attention=AttentionConfig(score="general")),
     "hard": dict(looks="hard", attention=AttentionConfig(size=11)),
     "transformer": dict(decoder="transformer"),
     "cells made beforehand": dict(attention=AttentionConfig(size=11)),

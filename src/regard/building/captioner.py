@@ -17,7 +17,7 @@ from regard.models.bridge import LinearBridge
 from regard.models.image import BackboneEncoder, CellEncoder, ConvolutionEncoder
 from regard.models.look import GatedLook, Look, MemoryLook
 from regard.models.memory import top_layer
-from regard.models.output import SummedOutput
+from regard.models.output import DeepOutput, Output, SummedOutput
 from regard.models.penalties import DoublyStochastic, HardReward, LookPenalty
 from regard.models.queries import StateQuery
 from regard.models.recurrent import BahdanauDecoder
@@ -58,11 +58,15 @@ def _build_decoder(config: CaptionerConfig, cell_size: int, num_target: int) -> 
     look: Look = MemoryLook(StateQuery(config.size), _build_attends(config, cell_size), "image")
     if config.gate:
         look = GatedLook(look, config.size)
+    if config.output == "summed":
+        output: Output = SummedOutput(config.size, cell_size, config.embedding)
+    else:
+        output = DeepOutput(config.size, cell_size, config.embedding, config.size)
     parts = DecoderParts(
         nn.Embedding(num_target, config.embedding, padding_idx=PAD),
         RecurrentStack("lstm", config.embedding + cell_size, config.size),
         LinearBridge(cell_size, 1, config.size, with_cell=True),
-        SummedOutput(config.size, cell_size, config.embedding),
+        output,
         dropout=config.dropout,
     )
     return BahdanauDecoder(parts, look)

@@ -320,6 +320,9 @@ class CaptionerConfig:
     """The mean of all cells by their weights, or one cell that is drawn (recurrent)."""
     gate: bool = True
     """Multiply the context by a number that the state says (recurrent)."""
+    output: Literal["summed", "deep"] = "summed"
+    """Before the logits: the sum of the token read, state and context, as the paper has it, or
+    Bahdanau's maxout layer of them (recurrent)."""
     doubly_stochastic: float = 1.0
     """Weight of the penalty for cells that are not looked at about once; 0 is none (soft)."""
     reward: float = 1.0
@@ -358,7 +361,8 @@ class CaptionerConfig:
         """Fields that were set, although what was chosen beside them makes no use of them."""
         idle: tuple[str, ...] = ("layers", "heads", "feed_forward")
         if self.decoder == "transformer":
-            idle = ("embedding", "gate", "doubly_stochastic", "reward", "entropy", "attention")
+            idle = ("embedding", "gate", "output", "doubly_stochastic")
+            idle += ("reward", "entropy", "attention")
         elif self.looks == "soft":
             idle += ("reward", "entropy")
         else:
