@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import regard
+from regard.cli import main
 from regard.config import AnswerDataConfig, ClassifierConfig, Experiment, TrainingConfig
 from regard.errors import UserError
 from regard.pipeline.classifier import Classifier
+from regard.pipeline.reading import SourceError
 from regard.pipeline.training import train
 
 
@@ -27,6 +31,14 @@ def questions(tmp_path_factory):
     ]
     path.write_text("\n".join(lines) + "\n")
     return path
+
+
+def regard_command(*arguments):
+    """What a command ends with and what it prints."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        status = main.run([str(each) for each in arguments])
+    return status, out.getvalue(), err.getvalue()
 
 
 def small(path, **model):
@@ -140,3 +152,66 @@ def test_numbers_of_several_columns_are_learned_together(tmp_path):
         (answer,) = regard.load(tmp_path / "run").classify([f"so {word} it3"])
         np.testing.assert_allclose([float(each) for each in answer.text.split()], wanted, atol=0.5)
     assert (tmp_path / "run" / "test.tsv").read_text().splitlines()[0].count("\t") == 1
+
+
+@pytest.fixture(scope="module")
+def series(tmp_path_factory):
+    """A run that gives back the marked one of some numbers, and its data."""
+    folder = tmp_path_factory.mktemp("series")
+    rows = [f"{n % 5},1 0.5,0\t{n % 5}" for n in range(20)]
+    (folder / "train.tsv").write_text("\n".join(rows) + "\n")
+    train(of_series(folder / "train.tsv"), folder / "run")
+    return folder
+
+
+def of_series(path):
+    return Experiment(
+        data=AnswerDataConfig(path=path, source="series", answer="number", dev_size=0, test_size=0),
+        model=ClassifierConfig(embedding=4, hidden=4),
+        training=TrainingConfig(epochs=1, device="cpu"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("source", "row", "said"),
+    [
+        ("series", "1,x 2,0\t3", r"'1,x' holds something other than finite numbers"),
+        ("series", "1 2,0\t3", r"'1' has 1 numbers, but expected 2"),
+        ("series", "1,0 2,0\tx", r"'x' is no number"),
+        ("items", "cola\t3", r"'cola' is no item"),
+    ],
+)
+def test_a_row_that_cannot_be_read_is_named_with_its_file(series, tmp_path, source, row, said):
+    path = tmp_path / "bad.tsv"
+    good = "1,0 2,0\t3" if source == "series" else "cola 1.20\t3"
+    experiment = of_series(path)
+    if source == "items":
+        experiment = replace(
+            experiment,
+            data=replace(experiment.data, source="items"),
+            model=replace(experiment.model, encoder="embedding"),
+        )
+    for lines, number in (([row, good, good], 1), ([good, row, good], 2)):
+        if number == 1 and "has 1 numbers" in said:
+            continue  # then it is the others that have too many
+        path.write_text("\n".join([*lines, *[good] * 9]) + "\n")
+        with pytest.raises(UserError, match=rf"bad\.tsv, line {number}: .*{said}"):
+            train(experiment, tmp_path / "run")
+    if source == "series":
+        status, _, err = regard_command("evaluate", series / "run", path)
+        assert (status, f": {path}, line 2: " in err) == (1, True)
+
+
+def test_lines_that_cannot_be_read_are_named_and_the_others_answered(series, tmp_path):
+    lines, output = tmp_path / "lines", tmp_path / "answers"
+    rows = ["1,0 2,1", "", "no series", "3,1 2,0", "1 2"]
+    lines.write_text("\n".join(rows) + "\n")
+    status, _, err = regard_command("classify", series / "run", lines, "-o", output)
+    assert status == 1
+    assert [bool(line) for line in output.read_text().splitlines()] == [1, 0, 0, 1, 0]
+    first, second = err.splitlines()
+    assert first.startswith(f"{lines}, line 3: 'no series': 'no' holds something other")
+    assert second.startswith(f"{lines}, line 5: ")
+    with pytest.raises(SourceError) as error:
+        regard.load(series / "run").classify(rows)
+    assert error.value.place == 2

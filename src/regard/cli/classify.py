@@ -12,9 +12,10 @@ import tyro
 
 from regard.cli import show
 from regard.cli.lines import chunks, opened, warn_of_broken, warn_of_long
+from regard.cli.output import warn
 
 if TYPE_CHECKING:
-    from regard.pipeline.classifier import Answer
+    from regard.pipeline.classifier import Answer, Classifier
 
 LINES_AT_A_TIME = 512
 
@@ -22,7 +23,7 @@ LINES_AT_A_TIME = 512
 @dataclass(frozen=True)
 class Options:
     """Answer every line of a file: with its label, or with its number. A blank line gets a blank
-    answer."""
+    answer, as does one that cannot be read, which is named."""
 
     run: tyro.conf.Positional[Path]
     """The run folder."""
@@ -38,8 +39,8 @@ class Options:
     """Write a trace of every answer to this file, one JSON object a line."""
 
 
-def run(arguments: list[str]) -> None:
-    """Answer lines in their order."""
+def run(arguments: list[str]) -> int:
+    """Answer lines in their order; 1 where one of them is not the numbers that it should be."""
     options = tyro.cli(Options, args=arguments, prog="regard classify")
     from regard.data.lines import Problem, read_lines
     from regard.pipeline.classifier import Classifier
@@ -47,7 +48,8 @@ def run(arguments: list[str]) -> None:
     classifier = Classifier.load(options.run)
     broken: list[Problem] = []
     long: list[int] = []
-    number = 0
+    number = refused = 0
+    name = "standard input" if options.file == "-" else options.file
     lines = read_lines(options.file, broken.append)
     typed = options.file == "-" and sys.stdin.isatty()
     with ExitStack() as files:
@@ -55,7 +57,11 @@ def run(arguments: list[str]) -> None:
         traces = opened(files, options.trace)
         for chunk in chunks(lines, 1 if typed else LINES_AT_A_TIME):
             attention = options.tint or traces is not None
-            for answer in classifier.classify(chunk, attention=attention):
+            answers, said = _answers(classifier, chunk, attention)
+            for place, why in said.items():
+                warn(f"{name}, line {number + place + 1}: {why}")
+            refused += len(said)
+            for answer in answers:
                 number += 1
                 if answer.is_long:
                     long.append(number)
@@ -66,6 +72,23 @@ def run(arguments: list[str]) -> None:
                     print(answer.trace.to_json() if answer.trace else "{}", file=traces)
     warn_of_broken(broken)
     warn_of_long(long, classifier.data.max_length, "what is beyond was not read")
+    return 1 if refused else 0
+
+
+def _answers(
+    classifier: Classifier, lines: list[str], attention: bool
+) -> tuple[list[Answer], dict[int, str]]:
+    """The answers, blank for lines that cannot be read, and why these cannot, by their places."""
+    from regard.pipeline.reading import SourceError
+
+    lines = list(lines)
+    refused: dict[int, str] = {}
+    while True:
+        try:
+            return classifier.classify(lines, attention=attention), refused
+        except SourceError as error:
+            refused[error.place] = str(error)
+            lines[error.place] = ""
 
 
 def _line(answer: Answer, probabilities: bool) -> str:

@@ -20,7 +20,7 @@ from regard.models.readout import ReadoutModel
 from regard.pipeline.classifier import Classifier
 from regard.pipeline.folder import RunFolder
 from regard.pipeline.prepared import NUM_EXAMPLES, Prepared
-from regard.pipeline.reading import Reading
+from regard.pipeline.reading import Reading, placed
 from regard.pipeline.splitting import Split
 from regard.pipeline.validation import measure_of
 from regard.pipeline.vectors import begin_with_vectors
@@ -94,7 +94,8 @@ def _check(config: TrainingConfig) -> None:
 
 
 def _encoded(reading: Reading, pairs: Sequence[Pair]) -> EncodedAnswers:
-    sources = reading.reader.encode([pair.source for pair in pairs])
+    with placed(pairs):
+        sources = reading.reader.encode([pair.source for pair in pairs])
     return EncodedAnswers(sources, reading.answers.encode(pairs))
 
 

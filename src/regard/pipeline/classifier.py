@@ -20,7 +20,7 @@ from regard.data.answers import Labels
 from regard.errors import UserError
 from regard.models.readout import ReadoutModel
 from regard.pipeline.folder import RunFolder
-from regard.pipeline.reading import Reading
+from regard.pipeline.reading import Reading, SourceError
 from regard.pipeline.tracing import TOP, as_map, by_sentence
 from regard.search import HypothesisAttention
 from regard.shapes import Float, Tensor
@@ -151,13 +151,17 @@ class Classifier:
     ) -> Answer | list[Answer]:
         """Answer for one source or for many, in their order; a blank one gets a blank answer.
 
-        They are worked on in batches of like lengths. `attention` False is faster."""
+        They are worked on in batches of like lengths. `attention` False is faster. SourceError
+        where one is not the numbers that it should be."""
         if isinstance(source, str):
             return self.classify([source], attention=attention)[0]
         texts = list(source)
         results = [Answer(text, "") for text in texts]
         filled = [number for number, text in enumerate(texts) if text.strip()]
-        encoded = self.reading.reader.encode([texts[number] for number in filled])
+        try:
+            encoded = self.reading.reader.encode([texts[number] for number in filled])
+        except SourceError as error:
+            raise SourceError(str(error), filled[error.place]) from error
         order = sorted(range(len(filled)), key=lambda place: len(encoded[place]))
         for first in range(0, len(order), SOURCES_AT_A_TIME):
             places = order[first : first + SOURCES_AT_A_TIME]

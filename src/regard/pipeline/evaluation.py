@@ -23,6 +23,7 @@ from regard.metrics.text import Score, bleu, chrf, score_texts
 from regard.pipeline.captioner import PICTURES_AT_A_TIME, Captioner
 from regard.pipeline.classifier import Classifier
 from regard.pipeline.folder import RunFolder
+from regard.pipeline.reading import placed
 from regard.pipeline.scene_scores import SceneScores
 from regard.pipeline.translator import Translator
 from regard.trace import of_kind
@@ -128,8 +129,10 @@ def evaluate_answers(
     classifier.reading.answers.encode(pairs)  # which says what is no answer of this run
     texts: list[str] = []
     for first in range(0, len(pairs), SOURCES_AT_A_TIME):
-        part = [pair.source for pair in pairs[first : first + SOURCES_AT_A_TIME]]
-        texts.extend(each.text for each in classifier.classify(part, attention=False))
+        part = pairs[first : first + SOURCES_AT_A_TIME]
+        with placed(part):
+            found = classifier.classify([pair.source for pair in part], attention=False)
+        texts.extend(each.text for each in found)
         if progress:
             progress(len(texts), len(pairs))
     wanted = [pair.target for pair in pairs]

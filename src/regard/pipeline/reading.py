@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
 
 from regard import trace
 from regard.config import AnswerDataConfig
@@ -17,6 +20,36 @@ from regard.data.tokenizer import Tokenizer, TokenizerSettings
 from regard.data.tokenizer_settings import Kind
 from regard.errors import UserError
 from regard.pipeline.folder import RunFolder
+
+Read = TypeVar("Read")
+
+
+class SourceError(UserError):
+    """One of several sources that cannot be read; `place` is which, from 0."""
+
+    def __init__(self, why: str, place: int) -> None:
+        super().__init__(why)
+        self.place = place
+
+
+@contextmanager
+def placed(pairs: Sequence[Pair]) -> Iterator[None]:
+    """Names the line of a pair whose source cannot be read."""
+    try:
+        yield
+    except SourceError as error:
+        raise UserError(f"{pairs[error.place].place}: {error}") from error
+
+
+def _each(read: Callable[[str], Read], texts: Iterable[str]) -> list[Read]:
+    """SourceError where one is not what is to be read."""
+    found = []
+    for place, text in enumerate(texts):
+        try:
+            found.append(read(text))
+        except UserError as error:
+            raise SourceError(str(error), place) from error
+    return found
 
 
 @dataclass(frozen=True)
@@ -52,8 +85,8 @@ class ItemReader:
     features: int
 
     def encode(self, texts: Sequence[str]) -> list[EncodedSource]:
-        """UserError for a text that is no items."""
-        found = [parse_items(text, self.features) for text in texts]
+        """SourceError for a text that is no items."""
+        found = _each(partial(parse_items, features=self.features), texts)
         ids = self.tokenizer.encode_batch([as_tokens(each) for each in found])
         longest = self.longest
         return [
@@ -76,9 +109,9 @@ class SeriesReader:
     features: int
 
     def encode(self, texts: Sequence[str]) -> list[EncodedSource]:
-        """UserError for a text that is no series."""
-        found = [parse_series(text, self.features).values for text in texts]
-        longest = self.longest
+        """SourceError for a text that is no series."""
+        read = _each(partial(parse_series, features=self.features), texts)
+        found, longest = [each.values for each in read], self.longest
         return [EncodedSource(None, each[:longest], len(each) > longest) for each in found]
 
     def sequence(self, text: str) -> trace.Sequence:
@@ -104,7 +137,8 @@ class Reading:
             answers: Answers = Labels.of(pairs)
         else:
             answers = Scale.of(pairs, standardised=config.standardise)
-        return cls(_learned(config, [pair.source for pair in pairs]), answers)
+        with placed(pairs):
+            return cls(_learned(config, [pair.source for pair in pairs]), answers)
 
     @classmethod
     def load(cls, folder: RunFolder, config: AnswerDataConfig) -> Reading:
@@ -145,11 +179,13 @@ def as_tokens(items: NamedSeries) -> str:
 def _learned(config: AnswerDataConfig, texts: Sequence[str]) -> Reader:
     match config.source:
         case "series":
-            features = parse_series(texts[0]).values.shape[1]
+            (first,) = _each(parse_series, texts[:1])
+            features = first.values.shape[1]
             return SeriesReader(config.source_language, config.max_length, features)
         case "items":
-            features = parse_items(texts[0]).series.values.shape[1]
-            names = [as_tokens(parse_items(text, features)) for text in texts]
+            (beginning,) = _each(parse_items, texts[:1])
+            features = beginning.series.values.shape[1]
+            names = map(as_tokens, _each(partial(parse_items, features=features), texts))
             return _reader(config, Tokenizer.train(names, _settings(config, "spaces")), features)
         case "text":
             return _reader(config, Tokenizer.train(texts, _settings(config, config.tokenizer)), 0)
