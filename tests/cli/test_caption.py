@@ -25,6 +25,17 @@ def run(tmp_path_factory):
     return path
 
 
+@pytest.fixture(scope="module")
+def transformer(tmp_path_factory):
+    """One whose decoder has two layers and three heads, and cuts words to pieces."""
+    path = tmp_path_factory.mktemp("captions") / "transformer"
+    options = ["train", "shapes-caption", "--run", path, *SMALL, "--model.decoder", "transformer"]
+    options += ["--model.layers", 2, "--model.heads", 3, "--data.tokenizer", "characters"]
+    options += ["--data.max-length", 200]
+    assert main.run([str(each) for each in options]) == 0
+    return path
+
+
 def test_pictures_come_with_their_captions_and_traces(run, tmp_path, capsys):
     assert regard(capsys, "data", "shapes", "--size", 2, "-o", tmp_path / "shapes")[0] == 0
     pictures = sorted((tmp_path / "shapes").glob("*.png"))
@@ -47,6 +58,29 @@ def test_what_cannot_be_read_is_named_and_the_others_are_captioned(run, tmp_path
     assert f"cannot read the picture {bad}" in err
 
 
+def test_pictures_are_captioned_together_in_their_order(run, tmp_path, capsys, monkeypatch):
+    from regard.pipeline import captioner
+    from regard.pipeline.searching import Searcher
+
+    names = [str(tmp_path / f"{number}.png") for number in range(5)]
+    for number, name in enumerate(names):
+        Image.new("RGB", (9, 9), (50 * number, 200 - 50 * number, 90)).save(name)
+    given = [*names[:3], str(tmp_path / "gone.png"), names[0], *names[3:]]
+    alone = [regard(capsys, "caption", run, name)[1] for name in given if "gone" not in name]
+    sizes, search = [], Searcher.search
+
+    def watched(self, source, *arguments, **how):
+        sizes.append(len(source.values))
+        return search(self, source, *arguments, **how)
+
+    monkeypatch.setattr(Searcher, "search", watched)
+    monkeypatch.setattr(captioner, "PICTURES_AT_A_TIME", 4)
+    status, out, err = regard(capsys, "caption", run, *given)
+    assert (status, out) == (1, "".join(alone))
+    assert ("gone.png" in err, err.count("\n")) == (True, 1)
+    assert sizes == [3, 3]
+
+
 def test_attention_is_laid_over_the_picture(run, tmp_path, capsys):
     smooth, cells = tmp_path / "smooth.png", tmp_path / "cells.png"
     assert regard(capsys, "plot", run, SCENE, "-o", smooth)[0] == 0
@@ -55,6 +89,53 @@ def test_attention_is_laid_over_the_picture(run, tmp_path, capsys):
     assert smooth.read_bytes() != cells.read_bytes()
     status, _, err = regard(capsys, "plot", run, SCENE)
     assert (status, "name a file with -o" in err) == (1, True)
+
+
+def test_a_photograph_is_drawn_in_its_own_proportions(run, tmp_path, capsys):
+    tall, wide = tmp_path / "tall.png", tmp_path / "wide.png"
+    Image.new("RGB", (30, 120), "red").save(tall)
+    Image.new("RGB", (120, 30), "red").save(wide)
+    sizes = []
+    for picture in (tall, wide):
+        drawn = tmp_path / f"{picture.stem}-drawn.png"
+        assert regard(capsys, "plot", run, picture, "-o", drawn)[0] == 0
+        sizes.append(Image.open(drawn).size)
+    assert sizes[0][1] > sizes[1][1]
+
+
+def test_layers_and_heads_of_a_captioner_are_drawn_apart(transformer, tmp_path, capsys):
+    drawn = []
+    for flags in ((), ("--layer", 1), ("--layer", 1, "--head", 3)):
+        path = tmp_path / f"{len(drawn)}.svg"
+        status, _, err = regard(capsys, "plot", transformer, SCENE, "-o", path, *flags)
+        assert (status, err) == (0, "")
+        drawn.append(path.read_text())
+    assert len(set(drawn)) == 3
+    assert "layer 1, head 3, brightest" in drawn[2]
+    status, out, _ = regard(
+        capsys, "plot", transformer, SCENE, "--kind", "decoder", "--layer", 2, "--mean"
+    )
+    assert status == 0
+    assert out.splitlines()[1] == "decoder, layer 2"
+    assert "<sos>" in out
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (("--layer", 3), "there is no layer 3: expected 1 to 2"),
+        (("--kind", "image", "--head", 4), "there is no head 4: expected 1 to 3"),
+        (("--mean",), "--mean is for maps"),
+        (("--kind", "cross"), "has no attention of kind cross, but image, decoder"),
+        (("--kind", "decoder", "--cells"), "--cells is for captions that are drawn on their"),
+    ],
+)
+def test_what_a_caption_has_not_is_one_line(transformer, tmp_path, capsys, flags, said):
+    path = tmp_path / "drawn.png"
+    status, out, err = regard(capsys, "plot", transformer, SCENE, "-o", path, *flags)
+    assert (status, out, err.count("\n")) == (1, "", 1)
+    assert said in err
+    assert not path.exists()
 
 
 def test_scenes_are_scored_by_their_truth(run, capsys):

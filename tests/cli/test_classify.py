@@ -115,6 +115,54 @@ def test_a_sentence_is_drawn(run, tmp_path, capsys):
     assert "who[" in regard(capsys, "plot", run, "who is it")[1]
 
 
+@pytest.fixture(scope="module")
+def readers(data, tmp_path_factory):
+    """Runs that take the mean of all words: of states, which looked at nothing, and of those of a
+    Transformer, which looked at each other."""
+    from regard.cli import main
+
+    folder = tmp_path_factory.mktemp("readers")
+    recipe = folder / "questions.yaml"
+    recipe.write_text("about: Questions by what they ask for.\ndata: {task: classify}\n")
+    for encoder in ("recurrent", "transformer"):
+        options = ["--data.path", str(data), "--data.dev-size", "6", "--training.epochs", "1"]
+        options += ["--model.embedding", "12", "--model.hidden", "8", "--model.pool", "mean"]
+        options += ["--model.encoder", encoder, "--model.heads", "3", "--model.layers", "2"]
+        assert main.run(["train", str(recipe), *options, "--run", str(folder / encoder)]) == 0
+    return folder
+
+
+@pytest.mark.parametrize("encoder", ["recurrent", "transformer"])
+def test_what_looks_at_nothing_has_no_tint(readers, encoder, tmp_path, capsys):
+    lines, output, traces = tmp_path / "lines", tmp_path / "answers", tmp_path / "traces"
+    lines.write_text("who is it\n")
+    run = readers / encoder
+    status, out, err = regard(capsys, "classify", run, lines, "--tint", "-o", output)
+    assert (status, out, err.count("\n")) == (1, "", 1)
+    assert f"--tint shows what an answer looked at, and those of {run} look at nothing" in err
+    assert not output.exists()
+    assert regard(capsys, "classify", run, lines, "--trace", traces)[0] == 0
+    assert len(json.loads(traces.read_text())["attention"]) == (encoder == "transformer")
+
+
+def test_layers_and_heads_of_a_classifiers_encoder_are_drawn(readers, tmp_path, capsys):
+    run = readers / "transformer"
+    status, out, _ = regard(
+        capsys, "plot", run, "who is it", "--kind", "encoder", "--layer", 2, "--head", 3
+    )
+    assert (status, out.splitlines()[1]) == (0, "encoder, layer 2, head 3")
+    assert "head" not in regard(capsys, "plot", run, "who", "--kind", "encoder", "--mean")[1]
+    status, out, err = regard(capsys, "plot", run, "who is it")
+    assert (status, out) == (1, "")
+    assert "has no attention of kind cross, but encoder" in err
+    status, out, err = regard(capsys, "plot", readers / "recurrent", "who is it")
+    assert (status, out) == (1, "")
+    assert "is a model without attention: there is nothing to draw" in err
+    numbers = tmp_path / "numbers.json"
+    assert regard(capsys, "plot", run, "who is it", "-o", numbers)[0] == 0
+    assert [each["kind"] for each in json.loads(numbers.read_text())["attention"]] == ["encoder"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -125,9 +173,12 @@ def test_a_sentence_is_drawn(run, tmp_path, capsys):
         (("score", "RUN", "PAIRS"), "was trained to classify"),
         (("export", "RUN", "--to", "onnx"), "was trained to classify"),
         (("plot", "RUN", "who", "--kind", "decoder"), "has no attention of kind decoder"),
-        (("plot", "RUN", "who", "--target", "x"), "--target is for runs that write texts"),
-        (("plot", "RUN", " "), "the text is blank"),
-        (("plot", "RUN", "who", "--cells"), "--cells is for runs that caption"),
+        (("plot", "RUN", "who", "--target", "x"), "--target is for runs that translate"),
+        (("plot", "RUN", " "), "the text is blank: give something to classify"),
+        (("plot", "RUN", "who", "--cells"), "--cells is for captions"),
+        (("plot", "RUN", "who", "--layer", 1), "--layer, --head and --mean are for maps"),
+        (("plot", "RUN", "who", "--mean"), "a sentence is tinted by one look alone"),
+        (("plot", "RUN", "who", "-o", "x.json", "--mean"), "x.json keeps the maps of every kind"),
         (("evaluate", "RUN", "PAIRS"), "line 1: the label 'b' is not one that was trained on"),
     ],
 )

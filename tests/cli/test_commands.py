@@ -435,6 +435,8 @@ def test_plot_draws_the_layer_and_head_that_are_asked_for(capsys, transformer):
         (("--layer", 3), "there is no layer 3: expected 1 to 2"),
         (("--head", 0), "there is no head 0: expected 1 to 3"),
         (("--layer", 1, "-o", "trace.json"), "keeps the maps of every kind"),
+        (("--cells", "-o", "trace.json"), "--layer, --head, --mean and --cells, or draw a picture"),
+        (("--cells",), "--cells is for captions"),
     ],
 )
 def test_what_cannot_be_plotted_is_one_line(capsys, transformer, flags, words):
@@ -447,6 +449,19 @@ def test_plot_of_a_kind_that_a_model_has_not(capsys, run):
     status, _, err = regard(capsys, "plot", run, "a b", "--kind", "encoder")
     assert status == 1
     assert "has no attention of kind encoder, but cross" in err
+
+
+def test_looks_at_vectors_of_no_source_are_drawn(capsys, tmp_path):
+    np.save(tmp_path / "vectors.npy", np.random.default_rng(1).normal(size=(2, 5)))
+    model = replace(small().model, memory_vectors=3, external=tmp_path / "vectors.npy")
+    train(replace(small(epochs=1), model=model), tmp_path / "run")
+    arguments = ("plot", tmp_path / "run", "a b c", "--target", "x y", "--kind")
+    status, out, err = regard(capsys, *arguments, "memory")
+    assert (status, err) == (0, "")
+    assert out.splitlines()[1] == "memory"
+    assert ["1", "2", "3", "1", "2"] in [line.split() for line in out.splitlines()]
+    status, _, err = regard(capsys, *arguments, "image")
+    assert (status, "has no attention of kind image, but cross, memory" in err) == (1, True)
 
 
 def test_a_run_is_exported_and_what_cannot_be_is_said_in_a_line(capsys, run, tmp_path):

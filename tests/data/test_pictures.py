@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from regard.data.generated.scenes import Scene, pixels
-from regard.data.pictures import PictureError, draw_scene, read_picture
+from regard.data.pictures import PictureError, draw_scene, read_picture, read_whole
 
 
 def saved(path, picture, **how):
@@ -75,6 +75,27 @@ def test_a_picture_is_turned_as_its_camera_says(tmp_path):
     exif[0x0112] = 3  # upside down
     values = read_picture(saved(tmp_path / "a.png", halves(), exif=exif), 16)
     assert corners(values) == ([0, 0, 255], [255, 0, 0])
+
+
+@pytest.mark.parametrize(
+    ("size", "shape"),
+    [((40, 20), (20, 40)), ((20, 50), (50, 20)), ((90, 45), (25, 50)), ((200, 1), (1, 50))],
+)
+def test_a_picture_may_keep_its_proportions(tmp_path, size, shape):
+    values = read_whole(saved(tmp_path / "a.png", halves(size)), 50)
+    assert values.shape == (3, *shape)
+
+
+def test_a_picture_that_keeps_its_proportions_is_read_like_others(tmp_path):
+    exif = Image.Exif()
+    exif[0x0112] = 6  # its right side is below
+    values = read_whole(saved(tmp_path / "a.png", halves(), exif=exif), 50)
+    assert values.shape == (3, 40, 20)
+    assert corners(values) == ([255, 0, 0], [0, 0, 255])
+    clear = Image.new("RGBA", (30, 10), (255, 0, 0, 0))
+    assert (read_whole(saved(tmp_path / "b.png", clear), 50) == 255).all()
+    with pytest.raises(PictureError, match=r"cannot read the picture .*gone\.png"):
+        read_whole("gone.png", 50)
 
 
 def test_what_is_no_picture_is_named(tmp_path):

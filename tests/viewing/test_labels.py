@@ -48,7 +48,42 @@ def test_labels_are_those_of_who_looks_and_what_is_looked_at() -> None:
     assert labelled(cross) is cross
     assert LabelledMap.of_trace(TRACE, "encoder").down == ("a", "b", "c")
     assert LabelledMap.of_trace(TRACE, "decoder").across == ("<sos>", "x")
-    assert LabelledMap.of_trace(TRACE, "image").across == ("0", "1", "2", "3", "4")
+    assert LabelledMap.of_trace(TRACE, "image").across == ("1", "2", "3", "4", "5")
+
+
+def test_memories_of_one_model_stand_beside_each_other() -> None:
+    def looks(number, size):
+        return AttentionMap("memory", np.full((1, 1, 2, size), number))
+
+    beside = TRACE.attention[0], looks(0.1, 3), looks(0.2, 2)
+    other = TRACE.attention[0], looks(0.3, 7)
+    found = LabelledMap.of_trace(replace(TRACE, attention=beside + other), "memory")
+    assert found.across == ("1", "2", "3", "1", "2")
+    assert found.down == ("x", "y")
+    np.testing.assert_allclose(found.weights[0, 0], [[0.1, 0.1, 0.1, 0.2, 0.2]] * 2)
+    with pytest.raises(ValueError, match="no attention of kind 'memory', only: cross"):
+        LabelledMap.of_trace(replace(TRACE, attention=other[:1]), "memory")
+
+
+def test_pieces_of_a_word_have_one_row_which_is_their_mean() -> None:
+    target = Sequence("a dog a", ("▁a", "▁do", "g", "▁", "a", "<eos>"), (0, 1, 1, 2, 2, 3), "en")
+    weights = np.arange(24.0).reshape(2, 1, 6, 2)
+    trace = Trace(TRACE.source, target, (AttentionMap("image", weights),))
+    found = LabelledMap.of_words(trace, "image")
+    assert found.down == ("a", "dog", "a", "<eos>")
+    expected = np.stack(
+        [
+            weights[:, :, 0],
+            weights[:, :, 1:3].mean(2),
+            weights[:, :, 3:5].mean(2),
+            weights[:, :, 5],
+        ],
+        axis=2,
+    )
+    np.testing.assert_allclose(found.weights, expected)
+    whole = LabelledMap.of_words(TRACE)
+    assert whole.down == ("x", "y")
+    np.testing.assert_array_equal(whole.weights, LabelledMap.of_trace(TRACE).weights)
 
 
 def test_panels_are_named_by_what_there_is_more_than_one_of() -> None:

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from regard.cli.lines import opened
+from regard.cli.lines import chunks, opened
 from regard.cli.output import warn
 from regard.cli.searching import SearchFields, parse
 from regard.config import SearchConfig
 from regard.errors import UserError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from regard.pipeline.captioner import Captioner
 
 
 @dataclass(frozen=True)
@@ -39,28 +45,34 @@ def run(arguments: list[str]) -> int:
     options = parse(Options, arguments, "regard caption")
     if not options.pictures:
         raise UserError("no pictures were named: give at least one file")
-    from regard.data.pictures import PictureError
-    from regard.pipeline.captioner import Captioner
+    from regard.pipeline.captioner import PICTURES_AT_A_TIME, Captioner
 
     captioner = Captioner.load(options.run)
-    broken = 0
+    num_read = 0
     with ExitStack() as files:
         written, traces = opened(files, options.output), opened(files, options.trace)
-        for picture in options.pictures:
-            try:
-                found = captioner.caption(
-                    picture,
-                    search=options.search,
-                    num_best=options.nbest,
-                    attention=traces is not None,
-                )
-            except PictureError as error:
-                warn(str(error))
-                broken += 1
-                continue
-            for each in (found, *found.alternatives):
-                score = f"\t{each.score:.4f}" if options.nbest > 1 else ""
-                print(f"{picture}{score}\t{each.text}", file=written)
-            if traces is not None and found.trace is not None:
-                print(found.trace.to_json(), file=traces)
-    return 1 if broken else 0
+        for names in chunks(options.pictures, PICTURES_AT_A_TIME):
+            seen = list(_seen(captioner, names))
+            num_read += len(seen)
+            captions = captioner.write(
+                seen,
+                search=options.search,
+                num_best=options.nbest,
+                attention=traces is not None,
+            )
+            for (name, _), found in zip(seen, captions, strict=True):
+                for each in (found, *found.alternatives):
+                    score = f"\t{each.score:.4f}" if options.nbest > 1 else ""
+                    print(f"{name}{score}\t{each.text}", file=written)
+                if traces is not None and found.trace is not None:
+                    print(found.trace.to_json(), file=traces)
+    return 1 if num_read < len(options.pictures) else 0
+
+
+def _seen(captioner: Captioner, names: list[str]) -> Iterator[tuple[str, np.ndarray]]:
+    """What the model sees of the pictures that can be read; the others are named."""
+    for name, seen in zip(names, captioner.sources.made(names), strict=True):
+        if isinstance(seen, str):
+            warn(seen)
+        else:
+            yield name, seen

@@ -13,6 +13,7 @@ import tyro
 from regard.cli import show
 from regard.cli.lines import chunks, opened, warn_of_broken, warn_of_long
 from regard.cli.output import warn
+from regard.errors import UserError
 
 if TYPE_CHECKING:
     from regard.pipeline.classifier import Answer, Classifier
@@ -46,6 +47,11 @@ def run(arguments: list[str]) -> int:
     from regard.pipeline.classifier import Classifier
 
     classifier = Classifier.load(options.run)
+    if options.tint and not classifier.attends:
+        raise UserError(
+            f"--tint shows what an answer looked at, and those of {options.run} look at nothing: "
+            "leave it out, or train with model.pool attention"
+        )
     broken: list[Problem] = []
     long: list[int] = []
     number = refused = 0

@@ -111,12 +111,12 @@ def save_sentence(trace: Trace, path: Path) -> None:
         sentence.save(sentence.Tinted.of(trace), path)
 
 
-def save_overlay(trace: Trace, picture: np.ndarray, path: Path, *, smooth: bool) -> None:
+def save_overlay(looks: LabelledMap, picture: np.ndarray, path: Path, *, smooth: bool) -> None:
     """Write a picture of what each word of a caption looked at."""
     from regard.viewing import overlay
 
     with saying_warnings():
-        overlay.save(trace, picture, path, smooth=smooth)
+        overlay.save(looks, picture, path, smooth=smooth)
 
 
 @contextmanager

@@ -7,6 +7,7 @@ read is named.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -28,6 +29,24 @@ class PictureError(UserError):
 
 def read_picture(source: str, size: int) -> UInt8[np.ndarray, "channel height width"]:
     """Red, green and blue from 0 to 255; PictureError names a file that cannot be read."""
+    return _read(source, lambda _: (size, size))
+
+
+def read_whole(source: str, longest: int) -> UInt8[np.ndarray, "channel height width"]:
+    """The same in the picture's own proportions, made smaller where a side has more dots than
+    this."""
+
+    def fit(picture: Picture) -> tuple[int, int]:
+        shrunk = min(1.0, longest / max(picture.size))
+        return max(1, round(shrunk * picture.width)), max(1, round(shrunk * picture.height))
+
+    return _read(source, fit)
+
+
+def _read(
+    source: str, fit: Callable[[Picture], tuple[int, int]]
+) -> UInt8[np.ndarray, "channel height width"]:
+    """At the width and height that are to fit it."""
     from PIL import Image, ImageOps, UnidentifiedImageError
 
     try:
@@ -37,7 +56,7 @@ def read_picture(source: str, size: int) -> UInt8[np.ndarray, "channel height wi
                 picture = picture.convert("RGBA")
                 ground = Image.new("RGBA", picture.size, (255, 255, 255, 255))
                 picture = Image.alpha_composite(ground, picture)
-            picture = picture.convert("RGB").resize((size, size), Image.Resampling.BICUBIC)
+            picture = picture.convert("RGB").resize(fit(picture), Image.Resampling.BICUBIC)
     except (
         OSError,
         UnidentifiedImageError,

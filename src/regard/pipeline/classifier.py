@@ -140,6 +140,12 @@ class Classifier:
         load_weights(model, folder.model)
         return cls(experiment, reading, model.eval())
 
+    @property
+    def attends(self) -> bool:
+        """Whether answers look at the source."""
+        config = self.experiment.model
+        return isinstance(config, ClassifierConfig) and config.attends
+
     @overload  # of the two that fit a str the first is meant
     def classify(  # type: ignore[overload-overlap]
         self, source: str, *, attention: bool = True

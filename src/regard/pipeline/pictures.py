@@ -18,7 +18,7 @@ from regard import trace
 from regard.config import CaptionDataConfig
 from regard.data.batch import Cells, Pictures
 from regard.data.captioned import Gallery, as_source
-from regard.data.pictures import PictureError, draw_scene, read_picture
+from regard.data.pictures import PictureError, draw_scene, read_picture, read_whole
 from regard.data.rows import Rows
 from regard.errors import UserError
 from regard.layers.backbone import Backbone
@@ -27,8 +27,10 @@ from regard.pipeline.watching import Watch
 
 log = logging.getLogger(__name__)
 
-FORMAT = 1
+FORMAT = 2
 """To be raised where other numbers are made of the same pictures."""
+MOST_DOTS = 800
+"""Of the longer side of a picture for people."""
 SHOWN = 5
 """Names of pictures that one line lists."""
 AT_A_TIME = 16
@@ -50,9 +52,17 @@ class PictureSources:
 
     def read(self, source: str) -> np.ndarray:
         """Axes channel, height and width, from 0 to 255; PictureError names what cannot be read."""
-        if self.scenes and not Path(source).is_file():
-            return draw_scene(source, self.side)
-        return read_picture(source, self.side)
+        return self._scene(source) if self._is_scene(source) else read_picture(source, self.side)
+
+    def show(self, source: str) -> np.ndarray:
+        """The same for people: a photograph has its own proportions."""
+        return self._scene(source) if self._is_scene(source) else read_whole(source, MOST_DOTS)
+
+    def _is_scene(self, source: str) -> bool:
+        return self.scenes and not Path(source).is_file()
+
+    def _scene(self, source: str) -> np.ndarray:
+        return draw_scene(source, self.side)
 
     @torch.inference_mode()
     def see(self, pictures: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
@@ -79,7 +89,7 @@ class PictureSources:
         names = list(dict.fromkeys(sources))
         digest = self._digest(names)
         rows = self._rows(len(names), digest)
-        for row in self._made(names[rows.done :]):
+        for row in self.made(names[rows.done :]):
             rows.put(row)
             if watch and rows.done % AT_A_TIME == 0:
                 watch("reading pictures", rows.done, len(names))
@@ -89,7 +99,7 @@ class PictureSources:
             raise UserError(f"none of {len(names)} pictures can be read: {'; '.join(broken[:1])}")
         return Gallery(rows.values, places, digest), _left_out(broken)
 
-    def _made(self, names: Sequence[str]) -> Iterator[np.ndarray | str]:
+    def made(self, names: Sequence[str]) -> Iterator[np.ndarray | str]:
         """What the model is given of each, or why it cannot be read."""
         for first in range(0, len(names), AT_A_TIME):
             read: list[np.ndarray | str] = []

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,6 +32,7 @@ from regard.viewing.picture import (
     check_suffix,
     empty_figure,
     missing_glyphs_said_already,
+    widths,
     write,
 )
 
@@ -141,7 +141,7 @@ def _lay_out(picture: LabelledMap, across: list[Choice], down: list[Choice]) -> 
     room, least, most = (7.0, 0.2, 0.48) if alone else (11.0, 0.15, 0.3)
     cell = min(max(room / max(num_layers * num_down, num_heads * num_across), least), most)
     type_size = min(max(cell * 72 * 0.58, 6.0), 10.5)
-    widest_across, widest_down = _widest(across, type_size), _widest(down, type_size)
+    widest_across, widest_down = (max(widths(each, type_size)) for each in (across, down))
     slanted = widest_across > 0.9 * cell
     line = type_size * 1.3 / 72
     rise, run = (math.sin(math.radians(SLANT)), math.cos(math.radians(SLANT)))
@@ -156,18 +156,6 @@ def _lay_out(picture: LabelledMap, across: list[Choice], down: list[Choice]) -> 
         right=max(GAP + BAR_WIDTH + BAR_NUMBERS, overhang),
         panel=(num_across * cell, num_down * cell),
     )
-
-
-def _widest(choices: Sequence[Choice], type_size: float) -> float:
-    """The width of the widest label in inches."""
-    figure = empty_figure(1.0, 1.0)
-    widths = [
-        figure.text(0, 0, each.label, family=list(each.families), size=type_size, parse_math=False)
-        .get_window_extent()
-        .width
-        for each in choices
-    ]
-    return float(max(widths, default=0.0) / figure.dpi)
 
 
 def _panel(

@@ -5,14 +5,17 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 
 import numpy as np
 from jaxtyping import Float
 
 from regard.errors import UserError
-from regard.trace import MapKind, Trace
+from regard.trace import AttentionMap, MapKind, Trace
 
 VISIBLE = {" ": "␣", "▁": "␣", "\t": "⇥", "\n": "↵", "\r": "↵", "": "∅"}
+SPACE = "▁"
+"""How tokenizers write a space."""
 LONGEST = 24
 """Longer labels are cut off; they would take more room than the map."""
 
@@ -56,13 +59,33 @@ class LabelledMap:
 
     @classmethod
     def of_trace(cls, trace: Trace, kind: MapKind = "cross") -> LabelledMap:
-        """A trace's map of this kind; ValueError where there is none."""
-        weights = trace.map(kind).weights
+        """A trace's map of this kind; ValueError where there is none. Cells and vectors have
+        numbers, from 1; where a model has several memories of vectors these stand beside each
+        other."""
         down, across = trace.down(kind), trace.across(kind)
-        if across is None:
-            numbers = tuple(str(number) for number in range(weights.shape[3]))
-            return cls(weights, numbers, down.pieces, languages=(None, down.language))
-        return cls(weights, across.pieces, down.pieces, languages=(across.language, down.language))
+        if across is not None:
+            languages = across.language, down.language
+            return cls(trace.map(kind).weights, across.pieces, down.pieces, languages=languages)
+        maps = _of_one_model(trace, kind)
+        numbers = tuple(str(n + 1) for each in maps for n in range(each.weights.shape[3]))
+        weights = np.concatenate([each.weights for each in maps], axis=3)
+        return cls(weights, numbers, down.pieces, languages=(None, down.language))
+
+    @classmethod
+    def of_words(cls, trace: Trace, kind: MapKind = "cross") -> LabelledMap:
+        """The same with a row for every word of who looks: the mean of its pieces'."""
+        every, down = cls.of_trace(trace, kind), trace.down(kind)
+        words = [
+            [place for place, _ in pieces]
+            for _, pieces in groupby(enumerate(down.words), lambda each: each[1])
+        ]
+        labels = ("".join(down.pieces[place] for place in places) for places in words)
+        rows = [every.weights[:, :, places].mean(axis=2) for places in words]
+        return replace(
+            every,
+            weights=np.stack(rows, axis=2),
+            down=tuple(label.removeprefix(SPACE) or label for label in labels),
+        )
 
     def part(self, layer: int | None = None, head: int | None = None) -> LabelledMap:
         """One layer's or head's maps alone, counted from 1 as pictures do, with its name in the
@@ -87,6 +110,13 @@ class LabelledMap:
         for layer, head in np.ndindex(layers, heads):
             names = [f"layer {layer + 1}"] * (layers > 1) + [f"head {head + 1}"] * (heads > 1)
             yield ", ".join(names), self.weights[layer, head]
+
+
+def _of_one_model(trace: Trace, kind: MapKind) -> Sequence[AttentionMap]:
+    """The first one's maps of a kind, where a model may have several: they follow each other."""
+    trace.map(kind)
+    runs = groupby(trace.attention, lambda each: each.kind)
+    return next(list(maps) for run, maps in runs if run == kind)
 
 
 def labelled(what: Trace | LabelledMap) -> LabelledMap:

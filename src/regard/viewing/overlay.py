@@ -20,8 +20,8 @@ import numpy as np
 from jaxtyping import Float, UInt8
 
 from regard.trace import Trace
-from regard.viewing.fonts import Fonts, MachineFonts, MissingFontWarning, advice, choose
-from regard.viewing.labels import short
+from regard.viewing.fonts import Choice, Fonts, MachineFonts, MissingFontWarning, advice, choose
+from regard.viewing.labels import LabelledMap, short
 from regard.viewing.picture import (
     FRAME,
     INK,
@@ -29,25 +29,33 @@ from regard.viewing.picture import (
     check_suffix,
     empty_figure,
     missing_glyphs_said_already,
+    widths,
     write,
 )
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 ACROSS = 6
 """Panels in a row."""
 PALEST = 0.15
 """How much of the picture's own light is left where nothing is looked at."""
+GREY = (0.299, 0.587, 0.114)
+"""How light red, green and blue are (ITU-R BT.601)."""
 
-# Inches, and points for type.
-SIDE, GAP, NAME = 1.35, 0.12, 0.26
+# Inches, and points for type. A panel has the area of a square of this side, but is no longer than
+# two of them.
+SIDE, GAP, NAME = 1.6, 0.12, 0.26
 TYPE, SMALL = 10.0, 8.0
+PICTURE = "picture"
+
+Colours = UInt8[np.ndarray, "channel height width"]
 
 
 def save(
-    trace: Trace,
-    picture: UInt8[np.ndarray, "channel height width"],
+    what: Trace | LabelledMap,
+    picture: Colours,
     path: str | Path,
     *,
     smooth: bool = True,
@@ -55,64 +63,80 @@ def save(
 ) -> None:
     """Draw to a .png, .svg or .pdf file. Warns with MissingFontWarning."""
     check_suffix(path)
-    write(draw(trace, picture, smooth=smooth, fonts=fonts), path)
+    write(draw(what, picture, smooth=smooth, fonts=fonts), path)
 
 
 def draw(
-    trace: Trace,
-    picture: UInt8[np.ndarray, "channel height width"],
+    what: Trace | LabelledMap,
+    picture: Colours,
     *,
     smooth: bool = True,
     fonts: Fonts | None = None,
 ) -> Figure:
-    """A figure with the picture and a panel for each piece. ValueError where the cells are no
-    square, or nothing looked at cells."""
+    """A figure with the picture and a panel for each word. The picture may be of any size and
+    proportions: the cells are stretched to it. ValueError where the cells are no square, or nothing
+    looked at cells."""
+    looks = LabelledMap.of_words(what, "image") if isinstance(what, Trace) else what
     fonts = fonts or MachineFonts()
-    names = choose([short(piece) for piece in trace.target.pieces], fonts, trace.target.language)
+    names = choose([short(word) for word in looks.down], fonts, looks.languages[1])
     for line in advice(names):
         warnings.warn(line, MissingFontWarning, stacklevel=2)
-    seen = grids(trace)
-    colour = picture.transpose(1, 2, 0) / 255
-    grey = np.repeat((colour @ np.array([0.299, 0.587, 0.114]))[..., None], 3, axis=2)
-    rows = math.ceil((len(names) + 1) / ACROSS)
-    columns = min(len(names) + 1, ACROSS)
-    width = columns * (SIDE + GAP) + 0.6
-    height = rows * (SIDE + NAME + GAP)
     with missing_glyphs_said_already():
-        figure = empty_figure(width, height)
-        strongest = max(float(seen.max(initial=0)), 1e-9)
-        for number in range(len(names) + 1):
-            row, column = divmod(number, ACROSS)
-            top = row * (SIDE + NAME + GAP) + NAME
-            axes = figure.add_axes(
-                (
-                    column * (SIDE + GAP) / width,
-                    1 - (top + SIDE) / height,
-                    SIDE / width,
-                    SIDE / height,
-                )
-            )
-            axes.set(xticks=[], yticks=[])
-            for spine in axes.spines.values():
-                spine.set(linewidth=0.7, color=FRAME)
-            if number == 0:
-                axes.imshow(colour)
-                axes.set_title("picture", size=TYPE, color=QUIET, pad=3)
-                continue
-            share = _spread(seen[number - 1] / strongest, colour.shape[:2], smooth=smooth)
-            axes.imshow(PALEST * grey + (1 - PALEST) * share[..., None] * colour)
-            choice = names[number - 1]
-            axes.set_title(choice.label, family=list(choice.families), size=TYPE, color=INK, pad=3,
-                           parse_math=False)  # fmt: skip
-        figure.text(1 - 0.05 / width, 0.02, f"brightest: {strongest:.2f}", size=SMALL, color=QUIET,
-                    ha="right", va="bottom")  # fmt: skip
+        return _figure(looks, names, picture.transpose(1, 2, 0), smooth=smooth)
+
+
+def _figure(
+    looks: LabelledMap,
+    names: list[Choice],
+    colours: UInt8[np.ndarray, "height width channel"],
+    *,
+    smooth: bool,
+) -> Figure:
+    width, height = _panel_size(*colours.shape[:2])
+    columns = min(len(names) + 1, ACROSS)
+    across = max(width, *widths(names, TYPE)) + GAP
+    down = NAME + height + GAP
+    page = columns * across - GAP, math.ceil((len(names) + 1) / ACROSS) * down + GAP
+    figure = empty_figure(*page)
+
+    def place(number: int) -> Axes:
+        row, column = divmod(number, ACROSS)
+        left, top = column * across + (across - GAP - width) / 2, row * down + NAME
+        bounds = left / page[0], 1 - (top + height) / page[1], width / page[0], height / page[1]
+        axes = figure.add_axes(bounds)
+        axes.set(xticks=[], yticks=[])
+        for spine in axes.spines.values():
+            spine.set(linewidth=0.7, color=FRAME)
+        return axes
+
+    first = place(0)
+    first.imshow(colours, aspect="auto")
+    first.set_title(PICTURE, size=TYPE, color=QUIET, pad=3)
+    seen = grids(looks)
+    strongest = max(float(seen.max(initial=0)), 1e-9)
+    grey = (colours @ np.array(GREY))[..., None]
+    for number, (choice, grid) in enumerate(zip(names, seen, strict=True), start=1):
+        share = _spread(grid / strongest, colours.shape[:2], smooth=smooth)[..., None]
+        lit = PALEST * grey + (1 - PALEST) * share * colours
+        axes = place(number)
+        axes.imshow(np.rint(lit).astype(np.uint8), aspect="auto")
+        axes.set_title(choice.label, family=list(choice.families), size=TYPE, color=INK, pad=3,
+                       parse_math=False)  # fmt: skip
+    told = [looks.title] * bool(looks.title) + [f"brightest: {strongest:.2f}"]
+    figure.text(1, 0, ", ".join(told), size=SMALL, color=QUIET, ha="right", va="bottom")
     return figure
 
 
-def grids(trace: Trace) -> Float[np.ndarray, "target row column"]:
-    """What each piece looked at, the mean over layers, heads and models, as squares of cells."""
-    maps = [each.weights.mean(axis=(0, 1)) for each in trace.maps("image")]
-    weights = np.mean(maps, axis=0)
+def _panel_size(height: int, width: int) -> tuple[float, float]:
+    """Width and height in inches, in the picture's proportions."""
+    longer = math.sqrt(max(width / height, height / width))
+    side = SIDE * min(1.0, 2 / longer)
+    return side * math.sqrt(width / height), side * math.sqrt(height / width)
+
+
+def grids(looks: LabelledMap) -> Float[np.ndarray, "target row column"]:
+    """What each word looked at, the mean over layers and heads, as squares of cells."""
+    weights = looks.weights.mean(axis=(0, 1))
     side = math.isqrt(weights.shape[1])
     if side * side != weights.shape[1]:
         raise ValueError(f"{weights.shape[1]} cells are no square grid")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regard.errors import UserError
 from regard.files import whole
+from regard.viewing.fonts import Choice
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -36,6 +37,16 @@ def empty_figure(width: float, height: float) -> Figure:
     figure = Figure(figsize=(width, height), facecolor="white")
     FigureCanvasAgg(figure)
     return figure
+
+
+def widths(choices: Sequence[Choice], type_size: float) -> list[float]:
+    """Of labels, in inches."""
+    figure = empty_figure(1.0, 1.0)
+    texts = [
+        figure.text(0, 0, each.label, family=list(each.families), size=type_size, parse_math=False)
+        for each in choices
+    ]
+    return [float(text.get_window_extent().width / figure.dpi) for text in texts]
 
 
 def check_suffix(path: str | Path) -> str:

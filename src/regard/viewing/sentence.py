@@ -28,6 +28,7 @@ from regard.viewing.picture import (
     check_suffix,
     empty_figure,
     missing_glyphs_said_already,
+    widths,
     write,
 )
 
@@ -175,13 +176,10 @@ def _foot(figure: Figure, axes: Axes, answer: Choice, y: float, width: float) ->
 
 def _lay_out(pieces: list[Choice], weights: Float[np.ndarray, "source"]) -> Iterator[_Box]:
     """From left to right, and on in the next line where there is no room."""
-    figure = empty_figure(1.0, 1.0)
     left, line = 0.0, 0
-    for choice, weight in zip(pieces, weights.tolist(), strict=True):
-        drawn = figure.text(
-            0, 0, choice.label, family=list(choice.families), size=TYPE, parse_math=False
-        )
-        width = drawn.get_window_extent().width / figure.dpi + 2 * INSIDE
+    drawn = zip(pieces, weights.tolist(), widths(pieces, TYPE), strict=True)
+    for choice, weight, label in drawn:
+        width = label + 2 * INSIDE
         if left and left + width > WIDTH:
             left, line = 0.0, line + 1
         yield _Box(choice, weight, left, line, width)
