@@ -129,6 +129,8 @@ def test_data_and_models_fit_or_are_named(task, family):
 def test_heads_fit(given, words):
     with pytest.raises(UserError, match=words):
         TransformerConfig(**given)
+    with pytest.raises(UserError, match=r"divides model.embedding, which is 10"):
+        ClassifierConfig(encoder="transformer", embedding=10, heads=4)
 
 
 def test_learned_positions_are_as_many_as_the_longest_pair_needs():

@@ -15,7 +15,7 @@ def build_attention(config: AttentionConfig, query_size: int, key_size: int) -> 
     if config.scope != "global":
         raise UserError(
             f"model.attention.scope {config.scope} goes along with a target, which only the look "
-            "of a recurrent decoder at its source can: leave it out (self-attention of a "
+            "of a recurrent decoder at a source text can: leave it out (self-attention of a "
             "Transformer has model.window)"
         )
     match config.score:
@@ -37,7 +37,7 @@ def build_attention(config: AttentionConfig, query_size: int, key_size: int) -> 
         case "coverage" | "location":
             raise UserError(
                 f"model.attention.score {config.score} remembers the step before, which only the "
-                "look of a recurrent decoder at its source can: choose another score"
+                "look of a recurrent decoder at a source text can: choose another score"
             )
     if config.score in ("dot", "scaled_dot", "cosine"):
         _need_equal(config.score, query_size, key_size)
@@ -80,7 +80,7 @@ def _build_normaliser(config: AttentionConfig) -> attention.Normaliser:
 def _need_equal(score: str, query_size: int, key_size: int) -> None:
     if query_size != key_size:
         raise UserError(
-            f"model.attention.score {score} needs queries and keys of one size, but the decoder's "
-            f"queries have {query_size} and the encoder's keys {key_size} numbers: choose general, "
-            "additive or concat, or change model.hidden or model.bidirectional"
+            f"model.attention.score {score} needs queries and keys of one size, but queries have "
+            f"{query_size} and keys {key_size} numbers: choose general, additive or concat, or make "
+            "them equal"
         )

@@ -269,6 +269,11 @@ class ClassifierConfig:
         check_least("model", self, 1, "embedding", "hidden", "layers", "heads", "feed_forward")
         check_least("model", self, 1, "longest", "window")
         check_share("model", self, "dropout")
+        if self.encoder == "transformer" and self.embedding % self.heads:
+            raise UserError(
+                f"model.heads is {self.heads}: expected a number that divides model.embedding, "
+                f"which is {self.embedding}"
+            )
 
     @property
     def attends(self) -> bool:
