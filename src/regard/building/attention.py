@@ -81,6 +81,6 @@ def _need_equal(score: str, query_size: int, key_size: int) -> None:
     if query_size != key_size:
         raise UserError(
             f"model.attention.score {score} needs queries and keys of one size, but queries have "
-            f"{query_size} and keys {key_size} numbers: choose general, additive or concat, or make "
-            "them equal"
+            f"{query_size} and keys {key_size} numbers: choose general, additive or concat, or "
+            "make them equal"
         )
