@@ -5,29 +5,33 @@ from __future__ import annotations
 import pytest
 import torch
 
-from regard.attention import Coverage, Location, RememberingAttention
+from regard.attention import AdditiveWithPast, Coverage, Location, RememberingAttention
 
 SOURCE, SIZE, STEPS = 7, 5, 4
 LENGTHS = (7, 4)
 
 
-def past(score, before, place):
+def remembering(past):
+    return RememberingAttention(AdditiveWithPast(SIZE, SIZE, past))
+
+
+def said(past, before, place):
     """What is added for one key, given the weights of the steps before."""
-    if isinstance(score, Coverage):
-        return score.taken.weight[:, 0] * sum(float(weights[place]) for weights in before)
-    found = torch.zeros(score.seen.out_features, dtype=torch.float64)
-    reach = score.filters.padding[0]
+    if isinstance(past, Coverage):
+        return past.taken.weight[:, 0] * sum(float(weights[place]) for weights in before)
+    found = torch.zeros(past.size, dtype=torch.float64)
+    reach = past.filters.padding[0]
     for shift in range(-reach, reach + 1):
         if before and 0 <= place + shift < SOURCE:
             weight = float(before[-1][place + shift])
-            found += score.seen.weight @ score.filters.weight[:, 0, shift + reach] * weight
+            found += past.seen.weight @ past.filters.weight[:, 0, shift + reach] * weight
     return found
 
 
 @pytest.mark.parametrize("kind", [Coverage, Location])
 def test_every_step_knows_of_those_before(kind):
     torch.manual_seed(2)
-    attention = RememberingAttention(kind(SIZE, SIZE, 6)).double()
+    attention = remembering(kind(6)).double()
     score = attention.score
     queries = torch.randn(2, STEPS, SIZE, dtype=torch.float64)
     keys = torch.randn(2, SOURCE, SIZE, dtype=torch.float64)
@@ -46,7 +50,7 @@ def test_every_step_knows_of_those_before(kind):
                     score.query.weight @ queries[row, step]
                     + score.key.weight @ keys[row, place]
                     + score.key.bias
-                    + past(score, before[row], place)
+                    + said(score.past, before[row], place)
                 )
                 for place in range(length)
             ]
@@ -61,7 +65,7 @@ def test_every_step_knows_of_those_before(kind):
 
 
 def test_what_is_remembered_is_learned_from():
-    attention = RememberingAttention(Location(SIZE, SIZE, 6, filters=3, width=2))
+    attention = remembering(Location(6, filters=3, width=2))
     keys, mask = torch.randn(1, SOURCE, SIZE), torch.ones(1, SOURCE, dtype=torch.bool)
     state = attention.start(mask)
     for _ in range(2):
@@ -75,4 +79,4 @@ def test_what_is_remembered_is_learned_from():
 
 def test_no_target_is_read_whole():
     with pytest.raises(ValueError, match="cannot read a target whole"):
-        RememberingAttention(Coverage(SIZE, SIZE, 6)).positions(torch.ones(1, 2, SIZE))
+        remembering(Coverage(6)).positions(torch.ones(1, 2, SIZE))

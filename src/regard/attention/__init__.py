@@ -22,7 +22,7 @@ from regard.attention.multihead import (
 )
 from regard.attention.normalisers import Entmax15, Normaliser, Softmax, Sparsemax
 from regard.attention.reach import Everything, Reach, Window
-from regard.attention.remembering import Coverage, Location, RememberingAttention
+from regard.attention.remembering import AdditiveWithPast, Coverage, Location, RememberingAttention
 from regard.attention.scores import (
     Additive,
     Concat,
@@ -39,6 +39,7 @@ __all__ = [
     "CAUSAL",
     "Additive",
     "AdditiveKeys",
+    "AdditiveWithPast",
     "Attended",
     "AttendedHeads",
     "Attends",

@@ -23,11 +23,10 @@ from regard.shapes import Bool, Float, Tensor
 
 
 @runtime_checkable
-class RememberingScore(Protocol):
-    """A score of queries, keys, and what attention was before."""
+class Past(Protocol):
+    """What is kept of the weights so far, and what it says of each key: `size` numbers."""
 
-    def prepare(self, keys: Float[Tensor, "batch source key"]) -> Float[Tensor, "batch source _"]:
-        """The work that depends on the keys alone."""
+    size: int
 
     def remember(
         self,
@@ -37,53 +36,20 @@ class RememberingScore(Protocol):
         """What the next step gets to know."""
 
     def __call__(
-        self,
-        queries: Float[Tensor, "batch target query"],
-        prepared: Float[Tensor, "batch source _"],
-        before: Float[Tensor, "batch target source"],
-    ) -> Float[Tensor, "batch target source"]: ...
-
-
-class _AdditiveWithPast(nn.Module):
-    """v . tanh(W q + U k_j + what the past says of j)."""
-
-    def __init__(self, query_size: int, key_size: int, size: int) -> None:
-        super().__init__()
-        self.query = Linear(query_size, size, bias=False)
-        self.key = Linear(key_size, size)
-        self.vector = nn.Parameter(torch.empty(size))
-        nn.init.uniform_(self.vector, -(size**-0.5), size**-0.5)
-
-    def prepare(
-        self, keys: Float[Tensor, "batch source key"]
-    ) -> Float[Tensor, "batch source size"]:
-        return self.key(keys)
-
-    def forward(
-        self,
-        queries: Float[Tensor, "batch target query"],
-        prepared: Float[Tensor, "batch source size"],
-        before: Float[Tensor, "batch target source"],
-    ) -> Float[Tensor, "batch target source"]:
-        asked = self.query(queries)[:, :, None] + prepared[:, None] + self.past(before)
-        return (torch.tanh(asked) * self.vector).sum(dim=-1)
-
-    def past(
         self, before: Float[Tensor, "batch target source"]
-    ) -> Float[Tensor, "batch target source size"]:
-        """What is added for each key."""
-        raise NotImplementedError
+    ) -> Float[Tensor, "batch target source size"]: ...
 
 
-class Coverage(_AdditiveWithPast):
-    """How much of each key was taken so far enters its score, so that little is taken twice and
-    nothing left out (Tu et al. 2016: linguistic coverage, every word counting as one)."""
+class Coverage(nn.Module):
+    """How much of each key was taken so far, so that little is taken twice and nothing left out (Tu
+    et al. 2016: linguistic coverage, every word counting as one)."""
 
-    def __init__(self, query_size: int, key_size: int, size: int) -> None:
-        super().__init__(query_size, key_size, size)
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.size = size
         self.taken = Linear(1, size, bias=False)
 
-    def past(
+    def forward(
         self, before: Float[Tensor, "batch target source"]
     ) -> Float[Tensor, "batch target source size"]:
         return self.taken(before[..., None])
@@ -96,19 +62,18 @@ class Coverage(_AdditiveWithPast):
         return before + weights
 
 
-class Location(_AdditiveWithPast):
-    """The weights of the step before, through a convolution, enter the scores, so that attention
-    can move on from where it was."""
+class Location(nn.Module):
+    """The weights of the step before, through a convolution, so that attention can move on from
+    where it was."""
 
-    def __init__(
-        self, query_size: int, key_size: int, size: int, *, filters: int = 10, width: int = 5
-    ) -> None:
+    def __init__(self, size: int, *, filters: int = 10, width: int = 5) -> None:
         """`width` is how far a filter reaches to each side."""
-        super().__init__(query_size, key_size, size)
+        super().__init__()
+        self.size = size
         self.filters = nn.Conv1d(1, filters, 2 * width + 1, padding=width, bias=False)
         self.seen = Linear(filters, size, bias=False)
 
-    def past(
+    def forward(
         self, before: Float[Tensor, "batch target source"]
     ) -> Float[Tensor, "batch target source size"]:
         batch, target, source = before.shape
@@ -124,16 +89,43 @@ class Location(_AdditiveWithPast):
         return weights
 
 
+class AdditiveWithPast(nn.Module):
+    """v . tanh(W q + U k_j + b + what the past says of j)."""
+
+    def __init__(self, query_size: int, key_size: int, past: Past) -> None:
+        super().__init__()
+        self.query = Linear(query_size, past.size, bias=False)
+        self.key = Linear(key_size, past.size)
+        self.past = past
+        self.vector = nn.Parameter(torch.empty(past.size))
+        nn.init.uniform_(self.vector, -(past.size**-0.5), past.size**-0.5)
+
+    def prepare(
+        self, keys: Float[Tensor, "batch source key"]
+    ) -> Float[Tensor, "batch source size"]:
+        """The work that depends on the keys alone."""
+        return self.key(keys)
+
+    def forward(
+        self,
+        queries: Float[Tensor, "batch target query"],
+        prepared: Float[Tensor, "batch source size"],
+        before: Float[Tensor, "batch target source"],
+    ) -> Float[Tensor, "batch target source"]:
+        asked = self.query(queries)[:, :, None] + prepared[:, None] + self.past(before)
+        return (torch.tanh(asked) * self.vector).sum(dim=-1)
+
+
 class RememberingAttention(nn.Module):
     """Attention by a score that remembers. Called as `Attention` is, step by step; its state is
-    what the score remembers, for every hypothesis and key."""
+    what the past keeps, for every hypothesis and key."""
 
     remembers = True
     additive = None
 
     def __init__(
         self,
-        score: RememberingScore,
+        score: AdditiveWithPast,
         normaliser: Normaliser | None = None,
         dropout: float = 0.0,
     ) -> None:
@@ -171,7 +163,7 @@ class RememberingAttention(nn.Module):
         scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
         weights = self.normaliser(scores, mask)
         context = (self.dropout(weights) @ values.to(weights.dtype)).to(values.dtype)
-        after = self.score.remember(state.to(weights.dtype), weights)
+        after = self.score.past.remember(state.to(weights.dtype), weights)
         if not need_weights:
             return Attended(context, state=after)
         return Attended(context, weights, scores, after)

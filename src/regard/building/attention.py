@@ -54,7 +54,7 @@ def build_look(config: AttentionConfig, query_size: int, key_size: int) -> Atten
                 f"the scope is {config.scope}: change either"
             )
         kind = attention.Coverage if config.score == "coverage" else attention.Location
-        score = kind(query_size, key_size, config.size)
+        score = attention.AdditiveWithPast(query_size, key_size, kind(config.size))
         return attention.RememberingAttention(score, normaliser, config.dropout)
     whole = build_attention(replace(config, scope="global"), query_size, key_size)
     match config.scope:
