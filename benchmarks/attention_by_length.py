@@ -14,7 +14,7 @@ from pathlib import Path
 
 from regard.data.text import read_pairs
 from regard.metrics.text import chrf
-from regard.pipeline.evaluation import evaluate
+from regard.pipeline.evaluation import HowTranslated, evaluate
 from regard.pipeline.translator import Translator
 
 
@@ -28,7 +28,8 @@ def main() -> None:
     for run in options.runs:
         translator = Translator.load(run)
         by_length = defaultdict(list)
-        for output in evaluate(translator, pairs, translator.experiment.search).outputs:
+        how = HowTranslated(translator.experiment.search)
+        for output in evaluate(translator, pairs, how).outputs:
             by_length[len(output.source.split())].append(output)
         for length, outputs in by_length.items():
             score = chrf([each.text for each in outputs], [each.references for each in outputs])

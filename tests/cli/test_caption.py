@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
 
 import pytest
 from PIL import Image
+from rich.console import Console
 
 from regard.cli import main
 from regard.trace import Trace
@@ -143,8 +145,35 @@ def test_scenes_are_scored_by_their_truth(run, capsys):
     assert status == 0
     names = [line.split()[0] for line in out.splitlines()[1:]]
     assert names[-1] == "true"  # nothing is said of a shape yet, so that attention has no score
-    (found,) = json.loads((run / "results.json").read_text()).values()
-    assert found[0]["scores"][-1]["signature"] == "scenes:2"
+    (entry,) = json.loads((run / "results.json").read_text())["test.tsv"]
+    assert entry["scores"][-1]["signature"] == "scenes:2"
+    assert set(entry) == {"num_pairs", "search", "scores", "outputs", "left_out"}
+
+
+def test_pictures_of_scenes_are_scored_as_any_others(run, tmp_path, capsys):
+    assert regard(capsys, "data", "shapes", "--size", 2, "-o", tmp_path / "shapes")[0] == 0
+    (captions,) = (tmp_path / "shapes").glob("*.csv")
+    status, out, err = regard(capsys, "evaluate", run, captions)
+    assert (status, err) == (0, "")
+    assert ("CIDEr-D" in out, "true" in out) == (True, False)
+
+
+def test_reading_pictures_is_shown_where_a_person_sees_it(run, tmp_path, capsys, monkeypatch):
+    from regard.cli import progress
+
+    lines = ["file,caption"]
+    for number in range(17):
+        Image.new("RGB", (9, 9), (number, 0, 0)).save(tmp_path / f"{number}.png")
+        lines.append(f"{number}.png,a picture")
+    (tmp_path / "captions.csv").write_text("\n".join(lines))
+    screen = io.StringIO()
+    monkeypatch.setattr(
+        progress, "Console", lambda **_: Console(file=screen, force_terminal=True, width=90)
+    )
+    assert regard(capsys, "evaluate", run, tmp_path / "captions.csv")[0] == 0
+    shown = screen.getvalue()
+    assert ("reading pictures" in shown, "16/17" in shown) == (True, True)
+    assert "captioning" in shown
 
 
 @pytest.mark.parametrize(
@@ -153,10 +182,15 @@ def test_scenes_are_scored_by_their_truth(run, capsys):
         (("caption", "RUN", SCENE, "--unknown-replacement"), "a picture has none of them"),
         (("plot", "RUN", SCENE, "-o", "x.png", "--target", "y"), "--target is for runs that"),
         (("translate", "RUN"), "was trained to caption"),
+        (("evaluate", "RUN", "--lowercase"), "--lowercase says nothing of RUN, which was trained"),
+        (("evaluate", "RUN", "--tokenized"), "which was trained to caption: leave it out"),
+        (("evaluate", "RUN", "--error-rates"), "--error-rates says nothing of"),
+        (("evaluate", "RUN", "--target-path", "x"), "--target-path says nothing of"),
+        (("evaluate", "RUN", "--unknown-replacement"), "a picture has none of them"),
     ],
 )
 def test_what_does_not_fit_is_said(run, capsys, arguments, said):
     given = [{"RUN": run}.get(each, each) for each in arguments]
     status, _, err = regard(capsys, *given)
-    assert status == 1
-    assert said in err
+    assert (status, err.count("\n")) == (1, 1)
+    assert said.replace("RUN", str(run)) in err

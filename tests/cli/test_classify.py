@@ -105,6 +105,7 @@ def test_evaluation_counts_what_is_right(run, data, capsys):
     assert "Answered:  person" in again[1]
     results = json.loads((run / "results.json").read_text())
     assert set(results) == {"test.tsv", str(data / "test.csv")}
+    assert set(results["test.tsv"][0]) == {"num_pairs", "scores", "outputs"}
 
 
 def test_a_sentence_is_drawn(run, tmp_path, capsys):
@@ -179,6 +180,9 @@ def test_layers_and_heads_of_a_classifiers_encoder_are_drawn(readers, tmp_path, 
         (("plot", "RUN", "who", "--layer", 1), "--layer, --head and --mean are for maps"),
         (("plot", "RUN", "who", "--mean"), "a sentence is tinted by one look alone"),
         (("plot", "RUN", "who", "-o", "x.json", "--mean"), "x.json keeps the maps of every kind"),
+        (("evaluate", "RUN", "--beam", 3), "--beam says nothing of"),
+        (("evaluate", "RUN", "--lowercase"), "--lowercase says nothing of"),
+        (("evaluate", "RUN", "--error-rates"), "which was trained to classify: leave it out"),
         (("evaluate", "RUN", "PAIRS"), "line 1: the label 'b' is not one that was trained on"),
     ],
 )

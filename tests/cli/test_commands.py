@@ -181,7 +181,7 @@ def test_evaluate_asks_for_pairs_where_none_were_held_out(capsys, run, tmp_path)
     (copy / "test.tsv").unlink()
     status, _, err = regard(capsys, "evaluate", copy)
     assert status == 1
-    assert "held out no pairs for its test: name some" in err
+    assert "held out nothing for its test: name some" in err
 
 
 def test_evaluate_refuses_before_it_translates(capsys, run, tmp_path):
@@ -189,6 +189,9 @@ def test_evaluate_refuses_before_it_translates(capsys, run, tmp_path):
     for count in (0, -5):
         status, _, err = regard(capsys, "evaluate", copy, "--first", count)
         assert (status, err) == (1, f"regard evaluate: --first is {count}: expected 1 or more\n")
+    status, _, err = regard(capsys, "evaluate", copy, "--target-path", "x")
+    assert (status, err.count("\n")) == (1, 1)
+    assert "--target-path is one side of pairs: name the file of the other too" in err
     for broken in (b"{", b"[]", b'{"test.tsv": 3}', b"\xff"):
         (copy / "results.json").write_bytes(broken)
         status, out, err = regard(capsys, "evaluate", copy)

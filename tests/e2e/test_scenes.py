@@ -8,6 +8,7 @@ import regard
 from regard import recipes
 from regard.data.text import read_pairs
 from regard.pipeline.evaluation import evaluate_captions
+from regard.pipeline.scene_scores import SceneScores
 from regard.pipeline.training import train
 
 
@@ -24,7 +25,7 @@ def test_captions_are_true_and_attention_falls_on_the_shape_that_is_named(tmp_pa
     train(recipe, tmp_path / "run")
     captioner = regard.load(tmp_path / "run")
     pairs = read_pairs(tmp_path / "run" / "test.tsv").pairs
-    found = evaluate_captions(captioner, pairs, captioner.experiment.search)
+    found = evaluate_captions(captioner, pairs, captioner.experiment.search, scenes=SceneScores())
     scores = {score.name: score.value for score in found.scores}
     assert len(found.outputs) == 200
     assert scores["true"] >= 95

@@ -23,6 +23,7 @@ from regard.config import (
 )
 from regard.data import rows
 from regard.data.generated.scenes import captions, draw, scenes
+from regard.data.text import Pair
 from regard.errors import UserError
 from regard.layers.backbone import Backbone
 from regard.pipeline import pictures
@@ -30,6 +31,7 @@ from regard.pipeline.captioner import Captioner
 from regard.pipeline.cost import cost_of
 from regard.pipeline.evaluation import evaluate_captions
 from regard.pipeline.pictures import PictureSources
+from regard.pipeline.scene_scores import SceneScores
 from regard.pipeline.training import train
 
 
@@ -153,12 +155,19 @@ def test_evaluation_takes_every_caption_of_a_picture_as_a_reference(tmp_path):
     from regard.data.text import read_pairs
 
     pairs = read_pairs(tmp_path / "run" / "test.tsv").pairs
-    found = evaluate_captions(captioner, pairs, captioner.experiment.search)
+    search, told = captioner.experiment.search, []
+    found = evaluate_captions(
+        captioner, pairs, search, scenes=SceneScores(), watch=lambda *each: told.append(each)
+    )
+    assert told[-1] == ("captioning", 0, 2)
     assert (len(pairs), len(found.outputs)) == (10, 2)
     assert all(len(each.references) == 5 for each in found.outputs)
     names = [score.name for score in found.scores]
     assert names[:4] == ["BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4"]
     assert names[-1] == "true"
+    plain = evaluate_captions(captioner, pairs, search)
+    assert plain.scores == found.scores[:-1]
+    assert plain.outputs == found.outputs
 
 
 def test_a_gallery_has_every_picture_once(tmp_path):
@@ -235,6 +244,8 @@ def test_a_search_that_pictures_do_not_allow_is_one_line(tmp_path):
     captioner = regard.load(tmp_path / "run")
     with pytest.raises(UserError, match="a picture has none of"):
         captioner.caption(SCENE, search=SearchConfig(unknown_replacement=True))
+    with pytest.raises(UserError, match=r"search.max_ratio goes by the words of a source"):
+        evaluate_captions(captioner, [Pair("gone", "a dog", 1)], SearchConfig(max_ratio=2.0))
     covering = SearchConfig(beam=2, coverage_penalty=0.2, max_length=5)
     assert captioner.caption(SCENE, search=covering).score < 0
 

@@ -10,7 +10,7 @@ from sacrebleu.metrics.bleu import BLEU
 from regard.config import SearchConfig
 from regard.data.text import Pair
 from regard.data.tokenizer import Tokenizer, TokenizerSettings
-from regard.pipeline.evaluation import evaluate, kept, save
+from regard.pipeline.evaluation import HowTranslated, evaluate, kept, save
 from regard.pipeline.folder import RunFolder
 from regard.pipeline.prepare import Tokenizers
 from regard.pipeline.translator import Translation, Translator
@@ -18,10 +18,10 @@ from regard.pipeline.translator import Translation, Translator
 
 def test_any_of_a_sources_targets_is_right(run):
     translator = Translator.load(run)
-    search = translator.experiment.search
+    how = HowTranslated(translator.experiment.search)
     written = translator.translate("a b c").text
     pairs = [Pair("a b c", "z z", 1), Pair("a b c", f"  {written} ", 2), Pair("b", "q q q", 3)]
-    evaluation = evaluate(translator, pairs, search)
+    evaluation = evaluate(translator, pairs, how)
     values = {score.name: score.value for score in evaluation.scores}
     assert evaluation.num_pairs == 3
     assert [output.references for output in evaluation.outputs] == [
@@ -34,11 +34,11 @@ def test_any_of_a_sources_targets_is_right(run):
 
 def test_error_rates_are_told_where_they_are_asked_for(run):
     translator = Translator.load(run)
-    search = translator.experiment.search
+    how = HowTranslated(translator.experiment.search)
     written = translator.translate("a b c").text
     pairs = [Pair("a b c", f"{written} z", 1)]
-    plain = evaluate(translator, pairs, search)
-    rates = evaluate(translator, pairs, search, error_rates=True).scores[len(plain.scores) :]
+    plain = evaluate(translator, pairs, how)
+    rates = evaluate(translator, pairs, how, error_rates=True).scores[len(plain.scores) :]
     words = len(written.split()) + 1
     assert [score.name for score in rates] == ["WER", "CER"]
     assert rates[0].value == pytest.approx(100 / words)
@@ -48,13 +48,16 @@ def test_error_rates_are_told_where_they_are_asked_for(run):
 def test_results_keep_raw_output_and_what_was_there_before(run, tmp_path, monkeypatch):
     translator = Translator.load(run)
     folder = RunFolder(shutil.copytree(run, tmp_path / "run"))
-    evaluation = evaluate(translator, [Pair("a", "a", 1)], translator.experiment.search)
+    how = HowTranslated(translator.experiment.search)
+    evaluation = evaluate(translator, [Pair("a", "a", 1)], how)
     monkeypatch.chdir(tmp_path)
     for path in (folder.dev, Path("run/test.tsv"), Path("mine.tsv")):
         save(folder, evaluation, path)
     page = kept(folder)
     assert set(page) == {"dev.tsv", "test.tsv", str(tmp_path / "mine.tsv")}
     (entry,) = page["dev.tsv"]
+    kept_of_it = {"num_pairs", "search", "lowercase", "tokenized", "scores", "outputs", "ensemble"}
+    assert set(entry) == kept_of_it
     assert entry["outputs"][0]["source"] == "a"
     assert {score["name"] for score in entry["scores"]} >= {"BLEU", "chrF", "TER"}
 
@@ -62,13 +65,15 @@ def test_results_keep_raw_output_and_what_was_there_before(run, tmp_path, monkey
 def test_results_say_how_they_were_found_and_keep_others(run, tmp_path):
     translator = Translator.load(run)
     folder = RunFolder(shutil.copytree(run, tmp_path / "run"))
-    pairs, usual = [Pair("a", "a", 1), Pair("b", "B", 2)], translator.experiment.search
+    pairs = [Pair("a", "a", 1), Pair("b", "B", 2)]
+    usual = HowTranslated(translator.experiment.search)
+    wider = replace(usual, search=replace(usual.search, beam=3))
     for _ in range(2):
         save(folder, evaluate(translator, pairs, usual), folder.test)
     assert len(kept(folder)["test.tsv"]) == 1
     save(folder, evaluate(translator, pairs[:1], usual), folder.test)
-    save(folder, evaluate(translator, pairs, replace(usual, beam=3)), folder.test)
-    save(folder, evaluate(translator, pairs, usual, lowercase=True), folder.test)
+    save(folder, evaluate(translator, pairs, wider), folder.test)
+    save(folder, evaluate(translator, pairs, replace(usual, lowercase=True)), folder.test)
     found = kept(folder)["test.tsv"]
     assert [each["num_pairs"] for each in found] == [2, 1, 2, 2]
     assert [each["search"]["beam"] for each in found] == [1, 1, 3, 1]
@@ -87,7 +92,7 @@ def scored(cutting, *texts, **how):
         def translate(self, sources, *, search, attention):
             return [Translation(source, texts[int(source)], 0.0) for source in sources]
 
-    return evaluate(Reciting(), pairs, SearchConfig(), **how).scores
+    return evaluate(Reciting(), pairs, HowTranslated(SearchConfig(), **how)).scores
 
 
 def judged(texts, **how):

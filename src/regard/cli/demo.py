@@ -37,7 +37,7 @@ def run(arguments: list[str]) -> int:
     """From nothing to pictures; 130 where it was interrupted."""
     options = tyro.cli(Options, args=arguments, prog="regard demo")
     from regard.data.text import read_pairs
-    from regard.pipeline.evaluation import evaluate, save
+    from regard.pipeline.evaluation import HowTranslated, evaluate, save
     from regard.pipeline.training import train
     from regard.pipeline.translator import Translator
 
@@ -52,7 +52,8 @@ def run(arguments: list[str]) -> int:
         return 130
 
     translator = Translator.load(options.run)
-    evaluation = evaluate(translator, read_pairs(folder.test).pairs, experiment.search)
+    how = HowTranslated(experiment.search)
+    evaluation = evaluate(translator, read_pairs(folder.test).pairs, how)
     save(folder, evaluation, folder.test)
     scores = {score.name: score.value for score in evaluation.scores}
     print(f"\n{evaluation.num_pairs} numbers never seen: {scores['exact match']:.1f} % right\n")

@@ -2,50 +2,77 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import tyro
 
 from regard.cli import show
+from regard.cli.progress import PreparationView
 from regard.cli.searching import SearchFields, parse
 from regard.config import SearchConfig
 from regard.errors import UserError
 
 if TYPE_CHECKING:
+    from regard.data.text import Corpus, Pair
     from regard.pipeline.captioner import Captioner
     from regard.pipeline.classifier import Classifier
-    from regard.pipeline.folder import RunFolder
+    from regard.pipeline.evaluation import Evaluation
     from regard.pipeline.translator import Translator
+
+    Model = Translator | Classifier | Captioner
+
+OF_TRANSLATION = ("target_path", "lowercase", "tokenized", "error_rates")
 
 
 @dataclass(frozen=True)
 class Options:
-    """Translate the sources of some pairs freely and compare with their targets.
+    """Translate, classify or caption the sources of some data and compare with what is right.
 
-    Sources that occur more than once are translated once and may be right in any of their ways."""
+    A source that occurs more than once is translated, or captioned, once and may be right in any of
+    its ways."""
 
     run: tyro.conf.Positional[Path]
     """The run folder."""
     data: tyro.conf.Positional[Path | None] = None
-    """Pairs; without them those that the run held out for its test."""
+    """Pairs, labelled texts or captioned pictures, as the run was trained on; without them those
+    that it held out for its test."""
     target_path: Path | None = None
-    """The target side, where the pairs are in two files."""
+    """The target side, where the pairs of a translation are in two files."""
     first: int | None = None
-    """Only the first so many pairs."""
+    """Only the first so many."""
     search: SearchFields = field(default_factory=SearchConfig)
     ensemble: tuple[Path, ...] = ()
-    """Runs that write together with this one: the mean of their probabilities is searched."""
+    """Runs that translate together with this one: the mean of their probabilities is searched."""
     examples: int = 0
     """Print so many examples."""
     lowercase: bool = False
-    """Print the scores without regard to case too."""
+    """Print the scores of translations without regard to case too."""
     tokenized: bool = False
-    """Print BLEU on cut text too: on words between spaces, where the run was trained on text that
-    is cut already, else as sacrebleu's 13a cuts it. Older papers report it with --lowercase."""
+    """Print BLEU of translations on cut text too: on words between spaces, where the run was
+    trained on text that is cut already, else as sacrebleu's 13a cuts it. Older papers report it
+    with --lowercase."""
     error_rates: bool = False
-    """Print word and character error rate too: edits for 100 words, or characters."""
+    """Print word and character error rate of translations too: edits for 100 words, or
+    characters."""
+
+
+@dataclass(frozen=True)
+class Words:
+    """How an evaluation is told: what there was, and what stands before a source, before what was
+    written for it and before a score's digits."""
+
+    counts: str
+    source: str
+    text: str
+    digits: str = "6.2f"
+
+
+TRANSLATED = Words("{sources} sources, {pairs} pairs", "Source:", "Predicted:")
+ANSWERED = Words("{pairs} examples", "Source:", "Answered:", "8.4g")
+CAPTIONED = Words("{sources} pictures, {pairs} captions", "Picture:", "Caption:")
 
 
 def run(arguments: list[str]) -> None:
@@ -54,103 +81,98 @@ def run(arguments: list[str]) -> None:
     if options.first is not None and options.first < 1:
         raise UserError(f"--first is {options.first}: expected 1 or more")
     from regard.pipeline.classifier import Classifier
-    from regard.pipeline.evaluation import kept
+    from regard.pipeline.evaluation import kept, save
     from regard.pipeline.folder import RunFolder
     from regard.pipeline.loading import load
     from regard.pipeline.translator import Translator
 
     model, folder = load(options.run, *options.ensemble), RunFolder(options.run)
+    _check_flags(model, options)
     path = options.data or folder.test
     if options.data is None and not path.exists():
         raise UserError(
-            f"{options.run} held out no pairs for its test: name some, as `regard evaluate "
-            f"{options.run} PAIRS`"
+            f"{options.run} held out nothing for its test: name some data, as `regard evaluate "
+            f"{options.run} DATA`"
         )
     kept(folder)  # what cannot be added to is said now, not after all the work
+    held_out = path == folder.test  # regard wrote it: pairs, whatever the run's data are
     if isinstance(model, Translator):
-        _translate(model, folder, path, options)
+        found, words = _translate(model, path, options), TRANSLATED
     elif isinstance(model, Classifier):
-        _answer(model, folder, path, options)
+        found, words = _answer(model, path, options, held_out=held_out), ANSWERED
     else:
-        _caption(model, folder, path, options)
-
-
-def _translate(translator: Translator, folder: RunFolder, path: Path, options: Options) -> None:
-    from regard.cli.progress import counting
-    from regard.data.text import read_pairs
-    from regard.pipeline.evaluation import evaluate, save
-
-    corpus = read_pairs(path, target_path=options.target_path)
-    for line in corpus.summary():
-        print(line)
-    with counting("translating") as progress:
-        evaluation = evaluate(
-            translator,
-            corpus.pairs[: options.first],
-            options.search,
-            lowercase=options.lowercase,
-            tokenized=options.tokenized,
-            error_rates=options.error_rates,
-            progress=progress,
-        )
-    together = tuple(str(each.resolve()) for each in options.ensemble)
-    save(folder, replace(evaluation, ensemble=together), data=path)
-    print(f"{len(evaluation.outputs)} sources, {evaluation.num_pairs} pairs, {path}")
-    for score in evaluation.scores:
-        print(f"{score.name:12} {score.value:6.2f}  {score.signature}")
-    for output in evaluation.outputs[: options.examples]:
-        print(f"\nSource:    {output.source}\nPredicted: {output.text}")
+        found, words = _caption(model, path, options, held_out=held_out), CAPTIONED
+    save(folder, found, data=path)
+    counts = words.counts.format(sources=len(found.outputs), pairs=found.num_pairs)
+    print("\n".join([f"{counts}, {path}", *found.left_out]))
+    for score in found.scores:
+        print(f"{score.name:12} {score.value:{words.digits}}  {score.signature}")
+    if isinstance(model, Classifier) and model.labels:
+        show.confusion(found.confusion(model.labels))
+    for output in found.outputs[: options.examples]:
+        print(f"\n{words.source:10} {output.source}\n{words.text:10} {output.text}")
         print("\n".join(f"Actual:    {reference}" for reference in output.references))
 
 
-def _answer(classifier: Classifier, folder: RunFolder, path: Path, options: Options) -> None:
-    from regard.cli.progress import counting
-    from regard.data.answers import Labels
+def _check_flags(model: Model, options: Options) -> None:
+    """UserError for a flag that says nothing of this kind of run."""
+    from regard.pipeline.classifier import Classifier
+    from regard.pipeline.translator import Translator
+
+    if isinstance(model, Translator):
+        if options.target_path is not None and options.data is None:
+            raise UserError("--target-path is one side of pairs: name the file of the other too")
+        return
+    vain = [name for name in OF_TRANSLATION if getattr(options, name)]
+    if isinstance(model, Classifier):
+        names = (each.name for each in fields(SearchConfig))
+        own = model.experiment.search
+        vain += [name for name in names if getattr(options.search, name) != getattr(own, name)]
+    if vain:
+        raise UserError(
+            f"--{vain[0].replace('_', '-')} says nothing of {options.run}, which was trained to "
+            f"{model.data.task}: leave it out"
+        )
+
+
+def _translate(translator: Translator, path: Path, options: Options) -> Evaluation:
+    from regard.data.text import read_pairs
+    from regard.pipeline.evaluation import HowTranslated, evaluate
+
+    pairs = _said(read_pairs(path, target_path=options.target_path), options)
+    together = tuple(str(each.resolve()) for each in options.ensemble)
+    how = HowTranslated(options.search, options.lowercase, options.tokenized, together)
+    with PreparationView() as watch:
+        return evaluate(translator, pairs, how, error_rates=options.error_rates, watch=watch)
+
+
+def _answer(classifier: Classifier, path: Path, options: Options, *, held_out: bool) -> Evaluation:
     from regard.data.labelled import Columns, read_labelled
     from regard.data.text import read_pairs
-    from regard.pipeline.evaluation import evaluate_answers, save
+    from regard.pipeline.evaluation import evaluate_answers
 
-    data = classifier.data
-    columns = Columns(data.text_column, data.label_column)
-    own = path == folder.test  # regard wrote it, without names above
-    corpus = read_pairs(path) if own else read_labelled(path, columns)
-    for line in corpus.summary():
-        print(line)
-    with counting("answering") as progress:
-        found = evaluate_answers(classifier, corpus.pairs[: options.first], progress=progress)
-    save(folder, found, data=path)
-    print(f"{found.num_pairs} examples, {path}")
-    for score in found.scores:
-        print(f"{score.name:12} {score.value:8.4g}  {score.signature}")
-    answers = classifier.reading.answers
-    if isinstance(answers, Labels):
-        show.confusion(found.confusion(answers.names))
-    for output in found.outputs[: options.examples]:
-        print(f"\nSource:    {output.source}\nAnswered:  {output.text}")
-        print(f"Actual:    {output.references[0]}")
+    columns = Columns(classifier.data.text_column, classifier.data.label_column)
+    pairs = _said(read_pairs(path) if held_out else read_labelled(path, columns), options)
+    with PreparationView() as watch:
+        return evaluate_answers(classifier, pairs, watch=watch)
 
 
-def _caption(captioner: Captioner, folder: RunFolder, path: Path, options: Options) -> None:
-    from regard.cli.progress import counting
+def _caption(captioner: Captioner, path: Path, options: Options, *, held_out: bool) -> Evaluation:
     from regard.data.captions import read_captions
     from regard.data.text import read_pairs
-    from regard.pipeline.evaluation import evaluate_captions, save
+    from regard.pipeline.evaluation import evaluate_captions
+    from regard.pipeline.scene_scores import SceneScores
 
     data = captioner.data
-    own = path == folder.test  # regard wrote it: names of pictures, or scenes, and captions
-    corpus = read_pairs(path) if own else read_captions(path, data.pictures).to_score
+    corpus = read_pairs(path) if held_out else read_captions(path, data.pictures).to_score
+    pairs = _said(corpus, options)
+    scenes = SceneScores() if held_out and data.generated else None
+    with PreparationView() as watch:
+        return evaluate_captions(captioner, pairs, options.search, scenes=scenes, watch=watch)
+
+
+def _said(corpus: Corpus, options: Options) -> Sequence[Pair]:
+    """Those that are wanted, once it is said what was left out."""
     for line in corpus.summary():
         print(line)
-    with counting("captioning") as progress:
-        found = evaluate_captions(
-            captioner, corpus.pairs[: options.first], options.search, progress=progress
-        )
-    save(folder, found, data=path)
-    print(f"{len(found.outputs)} pictures, {found.num_pairs} captions, {path}")
-    for line in found.left_out:
-        print(line)
-    for score in found.scores:
-        print(f"{score.name:12} {score.value:6.2f}  {score.signature}")
-    for output in found.outputs[: options.examples]:
-        print(f"\nPicture:   {output.source}\nCaption:   {output.text}")
-        print("\n".join(f"Actual:    {reference}" for reference in output.references))
+    return corpus.pairs[: options.first]

@@ -19,7 +19,7 @@ COMMANDS = {
     "caption": "pictures in, a caption for each",
     "evaluate": "score a run, with signatures",
     "score": "log probability of given targets, with attention",
-    "plot": "draw what a translation looked at",
+    "plot": "draw what an output looked at",
     "export": "write a run for onnxruntime or CTranslate2",
     "average": "the mean of the weights of several runs, as a run",
     "data": "fetch or generate data",

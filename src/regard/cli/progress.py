@@ -59,7 +59,7 @@ class PreparationView:
         if label != self._label:
             for task in self._bar.task_ids:
                 self._bar.remove_task(task)
-            self._bar.add_task(label, total=total, completed=done, facts="pairs")
+            self._bar.add_task(label, total=total, completed=done, facts="")
             self._label = label
             self._bar.start()
         self._bar.update(self._bar.task_ids[-1], completed=done)

@@ -29,6 +29,16 @@ LONGEST = 60
 """Tokens of a caption where a recipe says nothing."""
 
 
+def check_search(search: SearchConfig) -> None:
+    """UserError for a search that pictures do not allow."""
+    for name in ("unknown_replacement", "lexicon", "max_ratio"):
+        if getattr(search, name):
+            raise UserError(
+                f"search.{name} goes by the words of a source, and a picture has none of them: "
+                "leave it out"
+            )
+
+
 class Captioner:
     """What `regard.load` gives for a run that writes captions."""
 
@@ -123,11 +133,7 @@ class Captioner:
             raise UserError(f"num_best (--nbest) is {num_best}: expected 1 or more")
         search = search or self.experiment.search
         search = replace(search, beam=max(search.beam, num_best))
-        if search.unknown_replacement or search.lexicon is not None:
-            raise UserError(
-                "search.unknown_replacement takes words from the source, and a picture has none of "
-                "them: leave it, and search.lexicon, out"
-            )
+        check_search(search)
         limits = Limits(
             start=START,
             end=END,

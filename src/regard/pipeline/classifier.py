@@ -141,6 +141,12 @@ class Classifier:
         return cls(experiment, reading, model.eval())
 
     @property
+    def labels(self) -> tuple[str, ...]:
+        """Those that it may give; none where it gives numbers."""
+        answers = self.reading.answers
+        return answers.names if isinstance(answers, Labels) else ()
+
+    @property
     def attends(self) -> bool:
         """Whether answers look at the source."""
         config = self.experiment.model
@@ -205,9 +211,9 @@ class Classifier:
 
     def _ranked(self, values: Float[Tensor, "batch output"]) -> list[tuple[tuple[str, float], ...]]:
         """Every label with its probability, the likeliest first."""
-        if not isinstance(self.reading.answers, Labels):
+        names = self.labels
+        if not names:
             return [()] * len(values)
-        names = self.reading.answers.names
         shares, order = values.softmax(dim=-1).sort(dim=-1, descending=True, stable=True)
         return [
             tuple((names[place], share) for place, share in zip(*both, strict=True))

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from regard.config import SearchConfig
-from regard.data.answers import Labels
-from regard.data.generated.scenes import Scene
 from regard.data.text import Pair
+from regard.data.tokenizer import Tokenizer
 from regard.errors import UserError
 from regard.files import locked
 from regard.metrics import answers
@@ -20,13 +19,15 @@ from regard.metrics.answers import Confusion
 from regard.metrics.captions import score_captions
 from regard.metrics.edits import character_error_rate, word_error_rate
 from regard.metrics.text import Score, bleu, chrf, score_texts
-from regard.pipeline.captioner import PICTURES_AT_A_TIME, Captioner
+from regard.pipeline.captioner import PICTURES_AT_A_TIME, Captioner, check_search
 from regard.pipeline.classifier import Classifier
 from regard.pipeline.folder import RunFolder
 from regard.pipeline.reading import placed
 from regard.pipeline.scene_scores import SceneScores
 from regard.pipeline.translator import Translator
-from regard.trace import of_kind
+from regard.pipeline.watching import Watch
+
+Item = TypeVar("Item")
 
 SOURCES_AT_A_TIME = 512
 NUMBER_SCORES = (answers.r2, answers.mean_error, answers.root_mean_square_error)
@@ -42,28 +43,51 @@ class Output:
 
 
 @dataclass(frozen=True)
+class HowTranslated:
+    """By what search, what is scored beside the usual, and the other runs that wrote together with
+    this one."""
+
+    search: SearchConfig
+    lowercase: bool = False
+    tokenized: bool = False
+    ensemble: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class HowCaptioned:
+    """By what search, and what is said of pictures that could not be read."""
+
+    search: SearchConfig
+    left_out: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Evaluation:
-    """Scores, with how they came about and all that was written."""
+    """Scores, with how they came about, where there is a choice, and all that was written."""
 
     num_pairs: int
-    search: SearchConfig
-    lowercase: bool
-    tokenized: bool
     scores: tuple[Score, ...]
     outputs: tuple[Output, ...]
-    ensemble: tuple[str, ...] = ()
-    """Other runs that wrote together with this one."""
+    how: HowTranslated | HowCaptioned | None = None
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """What is said of pictures that could not be read."""
+        return self.how.left_out if isinstance(self.how, HowCaptioned) else ()
+
+    def confusion(self, labels: Sequence[str]) -> Confusion:
+        """How often each of these labels was given each."""
+        texts = [each.text for each in self.outputs]
+        return Confusion.of(texts, [each.references[0] for each in self.outputs], labels)
 
 
 def evaluate(
     translator: Translator,
     pairs: Sequence[Pair],
-    search: SearchConfig,
+    how: HowTranslated,
     *,
-    lowercase: bool = False,
-    tokenized: bool = False,
     error_rates: bool = False,
-    progress: Callable[[int, int], None] | None = None,
+    watch: Watch | None = None,
 ) -> Evaluation:
     """Translate every different source once; each of its targets is a reference.
 
@@ -74,90 +98,45 @@ def evaluate(
 
     References are normalised as the model's own targets are (white space, Unicode form, and case
     where the recipe lower-cases), since that is all it can write."""
-    references: dict[str, list[str]] = defaultdict(list)
-    for pair in pairs:
-        references[pair.source].append(translator.tokenizers.target.normalise(pair.target))
-    sources = list(references)
+    target = translator.tokenizers.target
+    references = _by_source(pairs, target)
     texts: list[str] = []
-    for first in range(0, len(sources), SOURCES_AT_A_TIME):
-        part = sources[first : first + SOURCES_AT_A_TIME]
-        found = translator.translate(part, search=search, attention=False)
+    for part in _parts(list(references), SOURCES_AT_A_TIME, "translating", watch):
+        found = translator.translate(part, search=how.search, attention=False)
         texts.extend(each.text for each in found)
-        if progress:
-            progress(len(texts), len(sources))
-    right = [references[source] for source in sources]
+    right = list(references.values())
     scores = score_texts(texts, right)
-    if lowercase or tokenized:
-        at_spaces = tokenized and translator.tokenizers.target.settings.kind == "spaces"
-        others = score_texts(texts, right, lowercase=lowercase, tokenized=at_spaces)
+    if how.lowercase or how.tokenized:
+        at_spaces = how.tokenized and target.settings.kind == "spaces"
+        others = score_texts(texts, right, lowercase=how.lowercase, tokenized=at_spaces)
         scores += tuple(score for score in others if score not in scores)
     if error_rates:
         scores += tuple(
             rate(texts, right, lowercase=ignores_case)
-            for ignores_case in ((False, True) if lowercase else (False,))
+            for ignores_case in ((False, True) if how.lowercase else (False,))
             for rate in (word_error_rate, character_error_rate)
         )
-    outputs = tuple(
-        Output(source, text, tuple(references[source]))
-        for source, text in zip(sources, texts, strict=True)
-    )
-    return Evaluation(len(pairs), search, lowercase, tokenized, scores, outputs)
-
-
-@dataclass(frozen=True)
-class AnswerEvaluation:
-    """Scores of labels or numbers, and all that was answered."""
-
-    num_pairs: int
-    scores: tuple[Score, ...]
-    outputs: tuple[Output, ...]
-
-    def confusion(self, labels: Sequence[str]) -> Confusion:
-        """How often each of these labels was given each."""
-        texts = [each.text for each in self.outputs]
-        return Confusion.of(texts, [each.references[0] for each in self.outputs], labels)
+    return Evaluation(len(pairs), scores, _outputs(references, texts), how)
 
 
 def evaluate_answers(
-    classifier: Classifier,
-    pairs: Sequence[Pair],
-    *,
-    progress: Callable[[int, int], None] | None = None,
-) -> AnswerEvaluation:
+    classifier: Classifier, pairs: Sequence[Pair], *, watch: Watch | None = None
+) -> Evaluation:
     """Answer every source and compare: accuracy and macro F1 of labels; R2, the mean error and its
     root mean square of numbers. UserError for a target that the run cannot give."""
     classifier.reading.answers.encode(pairs)  # which says what is no answer of this run
     texts: list[str] = []
-    for first in range(0, len(pairs), SOURCES_AT_A_TIME):
-        part = pairs[first : first + SOURCES_AT_A_TIME]
+    for part in _parts(pairs, SOURCES_AT_A_TIME, "answering", watch):
         with placed(part):
             found = classifier.classify([pair.source for pair in part], attention=False)
         texts.extend(each.text for each in found)
-        if progress:
-            progress(len(texts), len(pairs))
     wanted = [pair.target for pair in pairs]
-    is_labels = isinstance(classifier.reading.answers, Labels)
-    measures = (answers.accuracy, answers.macro_f1) if is_labels else NUMBER_SCORES
-    return AnswerEvaluation(
-        len(pairs),
-        tuple(measure(texts, wanted) for measure in measures),
-        tuple(
-            Output(pair.source, text, (pair.target,))
-            for pair, text in zip(pairs, texts, strict=True)
-        ),
+    measures = (answers.accuracy, answers.macro_f1) if classifier.labels else NUMBER_SCORES
+    scores = tuple(measure(texts, wanted) for measure in measures)
+    outputs = (
+        Output(pair.source, text, (pair.target,)) for pair, text in zip(pairs, texts, strict=True)
     )
-
-
-@dataclass(frozen=True)
-class CaptionEvaluation:
-    """Scores of captions, and all that was written."""
-
-    num_pairs: int
-    search: SearchConfig
-    scores: tuple[Score, ...]
-    outputs: tuple[Output, ...]
-    left_out: tuple[str, ...] = ()
-    """What is said of pictures that could not be read."""
+    return Evaluation(len(pairs), scores, tuple(outputs))
 
 
 def evaluate_captions(
@@ -165,39 +144,51 @@ def evaluate_captions(
     pairs: Sequence[Pair],
     search: SearchConfig,
     *,
-    progress: Callable[[int, int], None] | None = None,
-) -> CaptionEvaluation:
-    """Caption every different picture once; all of its captions are references. For scenes that
-    were drawn also whether captions are true of them, and whether they looked there. UserError
-    where no picture can be read."""
-    references: dict[str, list[str]] = defaultdict(list)
-    for pair in pairs:
-        references[pair.source].append(captioner.tokenizer.normalise(pair.target))
-    gallery, left_out = captioner.sources.gallery(references)
-    names = list(gallery.names)
+    scenes: SceneScores | None = None,
+    watch: Watch | None = None,
+) -> Evaluation:
+    """Caption every different picture once; all of its captions are references. With `scenes` also
+    how captions fit the scenes that the sources are. UserError where no picture can be read."""
+    check_search(search)
+    references = _by_source(pairs, captioner.tokenizer)
+    gallery, left_out = captioner.sources.gallery(references, watch)
+    read = {name: references[name] for name in gallery.names}
     texts: list[str] = []
-    fits = SceneScores()
-    for first in range(0, len(names), PICTURES_AT_A_TIME):
-        part = names[first : first + PICTURES_AT_A_TIME]
+    for part in _parts(gallery.names, PICTURES_AT_A_TIME, "captioning", watch):
         seen = gallery.pictures(part)
-        drawn = captioner.sources.scenes
-        found = captioner.write(seen, search=search, attention=drawn)
+        found = captioner.write(seen, search=search, attention=scenes is not None)
         texts.extend(each.text for each in found)
-        for name, each in zip(part, found, strict=True):
-            if drawn and each.looked is not None:
-                (block,) = of_kind(each.maps, "image")
-                weights = block.weights.mean(axis=(0, 1))
-                fits.add(Scene.of(name), each.text, weights, each.looked.target.words)
-        if progress:
-            progress(len(texts), len(names))
-    right = [references[name] for name in names]
+        if scenes is not None:
+            scenes.add_written(zip(part, found, strict=True))
+    right = list(read.values())
     scores = (*score_captions(texts, right), bleu(texts, right), chrf(texts, right))
-    if captioner.sources.scenes:
-        scores += fits.scores()
-    outputs = tuple(
-        Output(name, text, tuple(references[name])) for name, text in zip(names, texts, strict=True)
-    )
-    return CaptionEvaluation(len(pairs), search, scores, outputs, left_out)
+    if scenes is not None:
+        scores += scenes.scores()
+    return Evaluation(len(pairs), scores, _outputs(read, texts), HowCaptioned(search, left_out))
+
+
+def _by_source(pairs: Sequence[Pair], tokenizer: Tokenizer) -> dict[str, list[str]]:
+    """The targets of every different source, as far as a model with this tokenizer can write
+    them."""
+    references: defaultdict[str, list[str]] = defaultdict(list)
+    for pair in pairs:
+        references[pair.source].append(tokenizer.normalise(pair.target))
+    return references
+
+
+def _parts(
+    items: Sequence[Item], size: int, label: str, watch: Watch | None
+) -> Iterator[Sequence[Item]]:
+    """So many at a time; `watch` is told how many there were before each part."""
+    for first in range(0, len(items), size):
+        if watch:
+            watch(label, first, len(items))
+        yield items[first : first + size]
+
+
+def _outputs(references: Mapping[str, Sequence[str]], texts: Sequence[str]) -> tuple[Output, ...]:
+    both = zip(references.items(), texts, strict=True)
+    return tuple(Output(source, text, tuple(right)) for (source, right), text in both)
 
 
 def kept(folder: RunFolder) -> dict[str, list[dict[str, Any]]]:
@@ -214,16 +205,15 @@ def kept(folder: RunFolder) -> dict[str, list[dict[str, Any]]]:
     return page
 
 
-def save(
-    folder: RunFolder, evaluation: Evaluation | AnswerEvaluation | CaptionEvaluation, data: Path
-) -> None:
+def save(folder: RunFolder, evaluation: Evaluation, data: Path) -> None:
     """Keep an evaluation in the run's results.json, the raw output beside its scores. Others stay
     there, but for an earlier one of as many pairs of this file with the same search and flags.
 
     A file of the run goes by its name, so that the folder can be moved, any other by its path."""
     path, home = data.resolve(), folder.path.resolve()
     name = str(path.relative_to(home) if path.is_relative_to(home) else path)
-    new = json.loads(json.dumps(asdict(evaluation), default=str))
+    told = asdict(evaluation)
+    new = json.loads(json.dumps({**(told.pop("how") or {}), **told}, default=str))
     with locked(folder.path):
         page = kept(folder)
         others = [each for each in page.get(name, []) if _how(each) != _how(new)]

@@ -4,13 +4,15 @@ it spoke of."""
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from regard.data.generated.scenes import Claim, Scene, claims, is_true
 from regard.metrics.text import Score
+from regard.pipeline.translator import Translation
 from regard.shapes import Float
+from regard.trace import of_kind
 
 
 class SceneScores:
@@ -32,6 +34,14 @@ class SceneScores:
         for claim in claims(caption) or ():
             if claim.shape in scene.shapes:
                 self._inside.append(attention_inside(claim, weights, words))
+
+    def add_written(self, found: Iterable[tuple[str, Translation]]) -> None:
+        """Scenes as text, each with the caption of it that was written."""
+        for source, written in found:
+            if written.looked is not None:
+                (block,) = of_kind(written.maps, "image")
+                weights = block.weights.mean(axis=(0, 1))
+                self.add(Scene.of(source), written.text, weights, written.looked.target.words)
 
     def scores(self) -> tuple[Score, ...]:
         """The percentage of captions that are true; and how many times as much attention lies in
