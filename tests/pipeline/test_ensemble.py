@@ -12,7 +12,7 @@ from regard.config import SearchConfig, TransformerConfig
 from regard.data.text import Pair
 from regard.errors import UserError
 from regard.metrics.alignment import trace_links
-from regard.pipeline.evaluation import evaluate, save
+from regard.pipeline.evaluation import HowTranslated, evaluate, save
 from regard.pipeline.folder import RunFolder
 from regard.pipeline.training import train
 from regard.pipeline.translator import Translator
@@ -141,9 +141,9 @@ def test_other_vocabularies_cannot_write_together(run, other, tmp_path):
 def test_results_say_who_wrote_together(run, other, tmp_path):
     folder = RunFolder(shutil.copytree(run, tmp_path / "run"))
     together, pairs = Translator.load(folder.path, other), [Pair("a b", "a b", 1)]
-    found = evaluate(together, pairs, together.experiment.search)
     for ensemble in ((), (str(other),), (str(other),)):
-        save(folder, replace(found, ensemble=ensemble), folder.test)
+        how = HowTranslated(together.experiment.search, ensemble=ensemble)
+        save(folder, evaluate(together, pairs, how), folder.test)
     entries = json.loads(folder.results.read_text())["test.tsv"]
     assert [each["ensemble"] for each in entries] == [[], [str(other)]]
 
