@@ -56,7 +56,7 @@ def test_draws_before_likely_targets_are_rewarded():
                 chosen = math.log(float(weights[row, step, DRAWN[row][step]]))
                 total += -0.7 * (reward + 3.0) * chosen
     found = penalty(given, BATCH, PROJECTION)
-    assert float(found.value) == pytest.approx(total, rel=1e-5)
+    assert found.value.item() == pytest.approx(total, rel=1e-5)
     assert float(penalty.baseline) == pytest.approx(-3 * 0.9 + 0.1 * sum(rewards) / 2)
 
 
