@@ -60,6 +60,29 @@ def test_draws_before_likely_targets_are_rewarded():
     assert float(penalty.baseline) == pytest.approx(-3 * 0.9 + 0.1 * sum(rewards) / 2)
 
 
+def test_over_all_draws_the_gradient_is_that_of_the_bound():
+    """Of the sum over places of p(s) log p(y | s), whatever the baseline (Xu et al. 2015, eq. 11);
+    a draw's share of the mean of many is its probability."""
+    batch = pair_batch([[4, 5, 6]], [[2]])
+    logits = torch.randn(3, dtype=torch.float64, requires_grad=True)
+    features = torch.randn(3, 1, 1, 3)
+    rewards = [float(PROJECTION(each)[0, 0].log_softmax(dim=-1)[2].detach()) for each in features]
+    bound = (logits.softmax(dim=-1) * torch.tensor(rewards, dtype=torch.float64)).sum()
+    (expected,) = torch.autograd.grad(-bound, logits)
+    penalty = HardReward(1.0, 0.0).eval()
+    penalty.baseline.fill_(-2.0)
+    total = torch.zeros(())
+    for place, seen in enumerate(features):
+        weights = logits.softmax(dim=-1).float()
+        block = AttentionBlock(
+            "image", weights[None, None, None, None], None, torch.tensor([[[[place]]]])
+        )
+        found = penalty(DecoderOutput(seen, (block,)), batch, PROJECTION)
+        total = total + weights[place].detach() * found.value
+    (gradient,) = torch.autograd.grad(total, logits)
+    torch.testing.assert_close(gradient, expected, rtol=1e-4, atol=1e-6)
+
+
 def test_where_nobody_learns_the_baseline_stays():
     penalty = HardReward(1.0, 0.0).eval()
     penalty(output(DRAWN), BATCH, PROJECTION)
