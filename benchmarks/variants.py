@@ -82,6 +82,7 @@ QUESTIONS = {
 SCENES = {
     "the recipe: soft, gate, doubly stochastic": "",
     "no gate": "--model.no-gate",
+    "the paper's output layer": "--model.output summed",
     "not doubly stochastic": "--model.doubly-stochastic 0",
     "hard": "--model.looks hard",
     "Transformer": "--model.decoder transformer --training.learning-rate 0.001",

@@ -162,7 +162,7 @@ def test_each_of_what_translate_writes_needs_a_file_of_its_own(capsys, run, tmp_
     text.write_text("a b\n")
     status, _, err = regard(capsys, "translate", run, text, "--output", one, "--alignments", one)
     assert status == 1
-    assert "two are the same" in err
+    assert "needs a file each" in err
     assert not one.exists()
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from regard.cli.lines import chunks, opened
+from regard.cli.lines import check_different, chunks, opened
 from regard.cli.output import warn
 from regard.cli.searching import SearchFields, parse
 from regard.config import SearchConfig
@@ -45,6 +45,8 @@ def run(arguments: list[str]) -> int:
     options = parse(Options, arguments, "regard caption")
     if not options.pictures:
         raise UserError("no pictures were named: give at least one file")
+    for picture in options.pictures:
+        check_different(picture, options.output, options.trace)
     from regard.pipeline.captioner import PICTURES_AT_A_TIME, Captioner
 
     captioner = Captioner.load(options.run)

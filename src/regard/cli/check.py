@@ -1,4 +1,4 @@
-"""`regard check`: look at data before training on it."""
+"""`regard check`: look at pairs of texts before training on them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ Kind = Literal["words", "spaces", "characters", "bpe", "unigram", "spacy"]
 @dataclass(frozen=True)
 class Options:
     """Counts, lengths, vocabulary, unknown words at each cut-off, duplicates, overlap, and warnings
-    of what will go wrong. Nothing is changed."""
+    of what will go wrong, of pairs of texts. What is wrong with labelled texts or with captions is
+    said by `regard train`. Nothing is changed."""
 
     data: tyro.conf.Positional[Path]
     """Pairs: a file with tabs, or the source side of two files."""

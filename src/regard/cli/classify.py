@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from regard.cli import show
-from regard.cli.lines import chunks, opened, warn_of_broken, warn_of_long
+from regard.cli.lines import check_different, chunks, opened, warn_of_broken, warn_of_long
 from regard.cli.output import warn
 from regard.errors import UserError
 
@@ -43,7 +43,9 @@ class Options:
 def run(arguments: list[str]) -> int:
     """Answer lines in their order; 1 where one of them is not the numbers that it should be."""
     options = tyro.cli(Options, args=arguments, prog="regard classify")
+    check_different(options.file, options.output, options.trace)
     from regard.data.lines import Problem, read_lines
+    from regard.data.table import SEPARATORS, suffix_of
     from regard.pipeline.classifier import Classifier
 
     classifier = Classifier.load(options.run)
@@ -52,6 +54,8 @@ def run(arguments: list[str]) -> int:
             f"--tint shows what an answer looked at, and those of {options.run} look at nothing: "
             "leave it out, or train with model.pool attention"
         )
+    if suffix_of(Path(options.file)) in SEPARATORS:
+        warn(f"{options.file} is a table: its lines are answered whole. Give texts, a line each")
     broken: list[Problem] = []
     long: list[int] = []
     number = refused = 0

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     Model = Translator | Classifier | Captioner
 
 OF_TRANSLATION = ("target_path", "lowercase", "tokenized", "error_rates")
+OF_LABELS = ("text_column", "label_column")
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,10 @@ class Options:
     that it held out for its test."""
     target_path: Path | None = None
     """The target side, where the pairs of a translation are in two files."""
+    text_column: str | None = None
+    """The column of texts in a table of labels, where it is not called as in training."""
+    label_column: tuple[str, ...] | None = None
+    """The column of labels in it, or several of numbers."""
     first: int | None = None
     """Only the first so many."""
     search: SearchFields = field(default_factory=SearchConfig)
@@ -119,11 +124,13 @@ def _check_flags(model: Model, options: Options) -> None:
     from regard.pipeline.classifier import Classifier
     from regard.pipeline.translator import Translator
 
+    others: tuple[str, ...] = () if isinstance(model, Classifier) else OF_LABELS
     if isinstance(model, Translator):
         if options.target_path is not None and options.data is None:
             raise UserError("--target-path is one side of pairs: name the file of the other too")
-        return
-    vain = [name for name in OF_TRANSLATION if getattr(options, name)]
+    else:
+        others += OF_TRANSLATION
+    vain = [name for name in others if getattr(options, name)]
     if isinstance(model, Classifier):
         names = (each.name for each in fields(SearchConfig))
         own = model.experiment.search
@@ -151,7 +158,10 @@ def _answer(classifier: Classifier, path: Path, options: Options, *, held_out: b
     from regard.data.text import read_pairs
     from regard.pipeline.evaluation import evaluate_answers
 
-    columns = Columns(classifier.data.text_column, classifier.data.label_column)
+    columns = Columns(
+        options.text_column or classifier.data.text_column,
+        options.label_column or classifier.data.label_column,
+    )
     pairs = _said(read_pairs(path) if held_out else read_labelled(path, columns), options)
     with PreparationView() as watch:
         return evaluate_answers(classifier, pairs, watch=watch)

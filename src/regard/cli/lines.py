@@ -23,6 +23,19 @@ def opened(files: ExitStack, path: Path | None) -> TextIO | None:
     return files.enter_context(unfinished.open("w", encoding="utf8"))
 
 
+def check_different(read: str, *written: Path | None) -> None:
+    """UserError where two files to write are one, or one is the file that is read."""
+    from regard.errors import UserError
+
+    named = [each for each in written if each]
+    files = [each.resolve() for each in named if each.is_file() or not each.exists()]
+    if len(set(files)) < len(files):
+        both = " and ".join(str(each) for each in named)
+        raise UserError(f"what is written needs a file each, but two of these are one: {both}")
+    if read != "-" and Path(read).resolve() in files:
+        raise UserError(f"{read} is read, and would be written over: write to another file")
+
+
 def chunks(lines: Iterable[str], size: int) -> Iterator[list[str]]:
     """So many at a time."""
     rest = iter(lines)

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import tyro
 
 from regard.cli import show
-from regard.cli.lines import chunks, opened, warn_of_broken, warn_of_long
+from regard.cli.lines import check_different, chunks, opened, warn_of_broken, warn_of_long
 from regard.cli.output import warn
 from regard.cli.searching import SearchFields, parse
 from regard.config import SearchConfig
-from regard.errors import UserError
 
 if TYPE_CHECKING:
     from regard.metrics.alignment import Unit
@@ -55,7 +54,7 @@ class Options:
 def run(arguments: list[str]) -> None:
     """Translate lines in their order."""
     options = parse(Options, arguments, "regard translate")
-    _check_different(options)
+    check_different(options.file, options.output, options.alignments, options.trace)
     from regard.data.lines import Problem, read_lines
     from regard.pipeline.translator import Translator
 
@@ -93,13 +92,6 @@ def _unit(translator: Translator) -> Unit:
     """What links join where nobody says it."""
     sides = translator.tokenizers.source, translator.tokenizers.target
     return "pieces" if any(side.settings.kind == "characters" for side in sides) else "words"
-
-
-def _check_different(options: Options) -> None:
-    named = [each for each in (options.output, options.alignments, options.trace) if each]
-    files = [each.resolve() for each in named if each.is_file() or not each.exists()]
-    if len(set(files)) < len(files):
-        raise UserError("--output, --alignments and --trace need a file each: two are the same")
 
 
 def _warning_of_tabs(lines: Iterable[str]) -> Iterator[str]:

@@ -44,9 +44,10 @@ class Labels:
         numbers = {name: number for number, name in enumerate(self.names)}
         for pair in pairs:
             if pair.target not in numbers:
-                shown = ", ".join(self.names[:10]) + (" …" if len(self.names) > 10 else "")
+                names = [name[:40] for name in self.names[:10]]
+                shown = ", ".join(names) + (" …" if len(self.names) > 10 else "")
                 raise UserError(
-                    f"{pair.place}: the label {pair.target!r} is not one that was trained on: "
+                    f"{pair.place}: the label {pair.target[:40]!r} is not one that is learned: "
                     f"expected one of {shown}"
                 )
         return np.array([numbers[pair.target] for pair in pairs], dtype=np.int64)

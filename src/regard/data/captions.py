@@ -119,6 +119,11 @@ def _table(
             places = named or (0, 1)
             if named:
                 continue
+            if not Path(row[0].strip() if row else "").suffix:
+                raise UserError(
+                    f"{path}: the first row is {separator.join(row)[:60]!r}: expected the names of "
+                    f"two columns, such as file and caption, or a picture's file and its caption"
+                )
         if len(row) > max(places):
             name, caption = (row[place].strip() for place in places)
             yield _pair(path, folder, name, caption, rows.line)

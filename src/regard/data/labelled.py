@@ -168,8 +168,8 @@ def _named_places(
     has, lacks = ("text", "label") if places == () else ("label", "text")
     raise UserError(
         f"{path}: the first row is {', '.join(head)}, where {head[known]!r} names the {has}s: name "
-        f"its other column too, with --data.{lacks}-column, or put a row with text and label above "
-        "it if it is an example"
+        f"its other column too, with --data.{lacks}-column (evaluate: --{lacks}-column), or put a "
+        "row with text and label above it if it is an example"
     )
 
 
