@@ -45,8 +45,7 @@ def run(arguments: list[str]) -> int:
     options = parse(Options, arguments, "regard caption")
     if not options.pictures:
         raise UserError("no pictures were named: give at least one file")
-    for picture in options.pictures:
-        check_different(picture, options.output, options.trace)
+    check_different(options.pictures, options.output, options.trace)
     from regard.pipeline.captioner import PICTURES_AT_A_TIME, Captioner
 
     captioner = Captioner.load(options.run)

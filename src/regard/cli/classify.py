@@ -43,7 +43,7 @@ class Options:
 def run(arguments: list[str]) -> int:
     """Answer lines in their order; 1 where one of them is not the numbers that it should be."""
     options = tyro.cli(Options, args=arguments, prog="regard classify")
-    check_different(options.file, options.output, options.trace)
+    check_different([options.file], options.output, options.trace)
     from regard.data.lines import Problem, read_lines
     from regard.data.table import SEPARATORS, suffix_of
     from regard.pipeline.classifier import Classifier

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from regard.cli.output import warn
+from regard.errors import UserError
 from regard.files import whole
 
 if TYPE_CHECKING:
@@ -23,17 +24,16 @@ def opened(files: ExitStack, path: Path | None) -> TextIO | None:
     return files.enter_context(unfinished.open("w", encoding="utf8"))
 
 
-def check_different(read: str, *written: Path | None) -> None:
-    """UserError where two files to write are one, or one is the file that is read."""
-    from regard.errors import UserError
-
+def check_different(read: Iterable[str], *written: Path | None) -> None:
+    """UserError where two files to write are one, or one is among the files that are read."""
     named = [each for each in written if each]
     files = [each.resolve() for each in named if each.is_file() or not each.exists()]
     if len(set(files)) < len(files):
         both = " and ".join(str(each) for each in named)
         raise UserError(f"what is written needs a file each, but two of these are one: {both}")
-    if read != "-" and Path(read).resolve() in files:
-        raise UserError(f"{read} is read, and would be written over: write to another file")
+    for name in read:
+        if name != "-" and Path(name).resolve() in files:
+            raise UserError(f"{name} is read, and would be written over: write to another file")
 
 
 def chunks(lines: Iterable[str], size: int) -> Iterator[list[str]]:

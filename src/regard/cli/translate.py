@@ -54,7 +54,7 @@ class Options:
 def run(arguments: list[str]) -> None:
     """Translate lines in their order."""
     options = parse(Options, arguments, "regard translate")
-    check_different(options.file, options.output, options.alignments, options.trace)
+    check_different([options.file], options.output, options.alignments, options.trace)
     from regard.data.lines import Problem, read_lines
     from regard.pipeline.translator import Translator
 

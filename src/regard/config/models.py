@@ -129,13 +129,12 @@ class RecurrentConfig:
     def _check_plain(self) -> None:
         """UserError where a model that looks at nothing is told how to look."""
         told = ("query", "keys", "values", "neighbours", "key_positions", "memory_vectors")
-        for name in (*told, "external", "looks_at_written"):
-            usual = getattr(RecurrentConfig, name)
-            if self.wiring == "plain" and getattr(self, name) != usual:
-                raise UserError(
-                    f"model.{name} is {getattr(self, name)}, but model.wiring plain looks at "
-                    "nothing: take bahdanau or luong, or leave it out"
-                )
+        found = changed(self, *told, "external", "looks_at_written")
+        if found and not self.attends:
+            raise UserError(
+                f"model.{found[0]} is {getattr(self, found[0])}, but model.wiring plain looks at "
+                "nothing: take bahdanau or luong, or leave it out"
+            )
 
     @property
     def attends(self) -> bool:

@@ -27,6 +27,12 @@ class EncodedSource:
         content = self.values if self.ids is None else self.ids
         return 0 if content is None else len(content)
 
+    def cut(self, longest: int) -> EncodedSource:
+        """The same without what is beyond so many positions."""
+        ids = None if self.ids is None else self.ids[:longest]
+        values = None if self.values is None else self.values[:longest]
+        return EncodedSource(ids, values, len(self) > longest)
+
 
 @dataclass(frozen=True)
 class EncodedAnswers:

@@ -64,8 +64,7 @@ class TextReader:
     def encode(self, texts: Sequence[str]) -> list[EncodedSource]:
         """ValueError where a text is blank."""
         found = self.tokenizer.encode_batch(texts)
-        longest = self.longest
-        return [EncodedSource(ids[:longest], is_cut=len(ids) > longest) for ids in found]
+        return [EncodedSource(ids).cut(self.longest) for ids in found]
 
     def sequence(self, text: str) -> trace.Sequence:
         """What a model sees of a text."""
@@ -88,9 +87,8 @@ class ItemReader:
         """SourceError for a text that is no items."""
         found = _each(partial(parse_items, features=self.features), texts)
         ids = self.tokenizer.encode_batch([as_tokens(each) for each in found])
-        longest = self.longest
         return [
-            EncodedSource(numbers[:longest], each.series.values[:longest], len(numbers) > longest)
+            EncodedSource(numbers, each.series.values).cut(self.longest)
             for numbers, each in zip(ids, found, strict=True)
         ]
 
@@ -110,9 +108,8 @@ class SeriesReader:
 
     def encode(self, texts: Sequence[str]) -> list[EncodedSource]:
         """SourceError for a text that is no series."""
-        read = _each(partial(parse_series, features=self.features), texts)
-        found, longest = [each.values for each in read], self.longest
-        return [EncodedSource(None, each[:longest], len(each) > longest) for each in found]
+        found = _each(partial(parse_series, features=self.features), texts)
+        return [EncodedSource(None, each.values).cut(self.longest) for each in found]
 
     def sequence(self, text: str) -> trace.Sequence:
         """Every position is a word."""
