@@ -42,7 +42,8 @@ def test_the_attention_is_the_diagonal_that_the_task_has(task, model, tmp_path):
     seed = str(np.random.default_rng().integers(1, 1000))
     trained(
         *(task, "--run", run, "--data.generated-size", "3000", "--training.epochs", "6"),
-        *("--data.dev-size", "50", "--data.test-size", "100", "--training.seed", seed, *model),
+        *("--data.dev-size", "50", "--data.test-size", "100", "--data.seed", seed, *model),
+        *("--training.seed", seed),
     )
     regard("evaluate", run)
     (found,) = json.loads((run / "results.json").read_text())["test.tsv"]

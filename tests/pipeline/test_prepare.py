@@ -32,7 +32,7 @@ def written(path, lines):
 
 
 def prepared(config, seed=1, watch=None):
-    split = splitting.read(config, seed, watch)
+    split = splitting.read(replace(config, seed=seed), watch)
     tokenizers = prepare.train_tokenizers(config, split.train, watch)
     return split, tokenizers, prepare.encode(config, tokenizers, split.train, seed, watch)
 

@@ -1,9 +1,12 @@
 """Which pairs are trained on and which are held out."""
 
+from dataclasses import replace
+
 import pytest
 
-from regard.config import DataConfig
-from regard.data.held_out import same_text
+from regard.config import AnswerDataConfig, CaptionDataConfig, DataConfig
+from regard.data.held_out import same_text, split_held_out
+from regard.data.text import read_pairs
 from regard.errors import UserError
 from regard.pipeline import splitting
 
@@ -24,52 +27,74 @@ def twofold(tmp_path):
 
 
 def test_the_usual_sizes_are_only_the_most(twofold):
-    split = splitting.read(DataConfig(path=twofold), seed=1)
+    split = splitting.read(DataConfig(path=twofold))
     assert [len(part) for part in (split.train, split.dev, split.test)] == [272, 14, 14]
     parts = [sources(part) for part in (split.train, split.dev, split.test)]
     assert len(set.union(*parts)) == sum(map(len, parts)) == 150
 
 
 def test_sizes_that_were_asked_for_are_kept_or_refused_by_name(twofold):
-    split = splitting.read(DataConfig(path=twofold, dev_size=26, test_size=34), seed=1)
+    split = splitting.read(DataConfig(path=twofold, dev_size=26, test_size=34))
     assert [len(part) for part in (split.dev, split.test)] == [26, 34]
     with pytest.raises(UserError, match=r"--data.test-size is 3, but only 2 of 300 pairs"):
-        splitting.read(DataConfig(path=twofold, test_size=3), seed=1)
+        splitting.read(DataConfig(path=twofold, test_size=3))
     with pytest.raises(UserError, match=r"none to train on: lower --data.dev-size"):
-        splitting.read(DataConfig(path=twofold, dev_size=150, test_size=150), seed=1)
+        splitting.read(DataConfig(path=twofold, dev_size=150, test_size=150))
 
 
 def test_pairs_after_a_limit_are_searched_until_the_parts_are_full(tmp_path):
     lines = [f"s{n}\tt{n}" for n in range(7)] + [f"one\tu{n}" for n in range(50)]
     path = written(tmp_path / "late.tsv", lines + [f"r{n}\tt{n}" for n in range(5)])
-    split = splitting.read(DataConfig(path=path, limit=7, dev_size=3, test_size=2), seed=1)
+    split = splitting.read(DataConfig(path=path, limit=7, dev_size=3, test_size=2))
     assert sources(split.dev) | sources(split.test) == {f"r{n}" for n in range(5)}
     assert sources(split.train) == {f"s{n}" for n in range(7)}
     with pytest.raises(UserError, match=r"--data.test-size is 3, but only 2 of 55"):
-        splitting.read(DataConfig(path=path, limit=7, dev_size=3, test_size=3), seed=1)
+        splitting.read(DataConfig(path=path, limit=7, dev_size=3, test_size=3))
 
 
 def test_pairs_after_a_limit_are_shared_by_dev_and_test(tmp_path):
     path = written(tmp_path / "short.tsv", [f"s{n}\tt{n}" for n in range(300)])
-    split = splitting.read(DataConfig(path=path, limit=290), seed=1)
+    split = splitting.read(DataConfig(path=path, limit=290))
     assert [len(part) for part in (split.train, split.dev, split.test)] == [290, 5, 5]
 
 
 def test_dev_pairs_of_ones_own_that_are_trained_on_are_warned_of(tmp_path):
     path = written(tmp_path / "a.tsv", [f"s{n}\tt{n}" for n in range(41)])
     dev = written(tmp_path / "dev.tsv", ["s3\tt", "S7 \tt", "new\tt"])
-    split = splitting.read(DataConfig(path=path, dev_path=dev), seed=1)
+    split = splitting.read(DataConfig(path=path, dev_path=dev))
     assert [len(part) for part in (split.train, split.dev, split.test)] == [41, 3, 0]
     (warning,) = split.left_out
     assert warning.startswith("a source of the training data in 2 of 3 dev pairs")
     other = written(tmp_path / "other.tsv", ["new\tt"])
-    assert splitting.read(DataConfig(path=path, dev_path=other), seed=1).left_out == ()
+    assert splitting.read(DataConfig(path=path, dev_path=other)).left_out == ()
 
 
 def test_a_test_is_held_out_beside_dev_pairs_of_ones_own_where_it_is_asked_for(tmp_path):
     path = written(tmp_path / "a.tsv", [f"s{n}\tt{n}" for n in range(41)])
     dev = written(tmp_path / "dev.tsv", ["new\tt"])
     config = DataConfig(path=path, dev_path=dev, dev_size=5, test_size=7)
-    split = splitting.read(config, seed=1)
+    split = splitting.read(config)
     assert [len(part) for part in (split.train, split.dev, split.test)] == [34, 1, 7]
     assert not sources(split.train) & sources(split.test)
+
+
+@pytest.mark.parametrize("seed", [1, 3])
+def test_the_split_follows_from_data_seed(tmp_path, seed):
+    path = written(tmp_path / "a.tsv", [f"s{n}\tt{n}" for n in range(41)])
+    split = splitting.read(DataConfig(path=path, dev_size=5, test_size=7, seed=seed))
+    expected = split_held_out(read_pairs(path).pairs, (5, 7), seed)
+    assert (split.dev, split.test) == (expected.dev, expected.test)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        DataConfig(generated="copy", generated_size=41),
+        AnswerDataConfig(generated="drinks", generated_size=41),
+        CaptionDataConfig(generated="shapes", generated_size=41),
+    ],
+)
+def test_generated_data_follow_from_data_seed(config):
+    first, again, different = (splitting.read(replace(config, seed=seed)) for seed in (1, 1, 2))
+    assert [*first.train] == [*again.train] != [*different.train]
+    assert first.test == again.test != different.test

@@ -66,6 +66,29 @@ def test_resuming_gives_the_weights_of_an_unbroken_run(tmp_path):
     assert all((expected[name] == found[name]).all() for name in expected)
 
 
+def test_training_seeds_share_their_held_out_pairs(tmp_path):
+    folders = [RunFolder(tmp_path / str(seed)) for seed in (1, 2)]
+    for seed, folder in enumerate(folders, start=1):
+        train(smaller(seed=seed, epochs=1), folder.path)
+    first, second = folders
+    assert first.dev.read_bytes() == second.dev.read_bytes()
+    assert first.test.read_bytes() == second.test.read_bytes()
+    assert first.model.read_bytes() != second.model.read_bytes()
+
+
+def test_a_run_from_before_data_seed_resumes_on_its_own_split(tmp_path):
+    experiment, folder = smaller(seed=3, epochs=1), RunFolder(tmp_path)
+    train(replace(experiment, data=replace(experiment.data, seed=3)), folder.path)
+    page, held_out = folder.config.read_text(), folder.test.read_bytes()
+    assert "  seed: 3\n" in page
+    folder.config.write_text(page.replace("  seed: 3\n", "", 1))
+    with pytest.raises(UserError, match=r"data.seed was 3 and is 1 now"):
+        train(smaller(seed=3, epochs=2), folder.path, resume=True)
+    longer = replace(folder.experiment(), training=smaller(seed=3, epochs=2).training)
+    assert train(longer, folder.path, resume=True).epoch == 2
+    assert folder.test.read_bytes() == held_out
+
+
 def test_a_run_is_never_overwritten_and_never_invented(run, tmp_path):
     with pytest.raises(UserError, match="holds a run already"):
         train(small(), run)

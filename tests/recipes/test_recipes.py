@@ -140,3 +140,13 @@ def test_paths_beside_a_page_are_found_from_anywhere(tmp_path, monkeypatch):
 def test_an_unknown_name_offers_the_nearest():
     with pytest.raises(UserError, match="did you mean tatoeba-luong"):
         recipes.find("tatoeba-lung")
+
+
+@pytest.mark.parametrize(
+    ("page", "seed"), [("", 1), ("training: {seed: 3}", 3), ("data: {seed: 5}", 5)]
+)
+def test_in_an_old_run_the_training_seed_decided_the_split(tmp_path, page, seed):
+    path = tmp_path / "config.yaml"
+    path.write_text(page)
+    assert recipes.read_run(path).data.seed == seed
+    assert recipes.read(path).data.seed == (5 if seed == 5 else 1)

@@ -24,6 +24,9 @@ class DataConfig:
     """Make the pairs instead of reading them: number words, or sequences of letters."""
     generated_size: int = 10_000
     """How many pairs to make."""
+    seed: int = 1
+    """Seed of generated pairs and of the split into train, dev and test. Independent of
+    training.seed, so runs with different training seeds share their held-out pairs."""
     dev_path: Path | None = None
     """Pairs for the dev score; without it `dev_size` pairs are held out of the data. Those whose
     source is trained on too are warned of."""
@@ -75,7 +78,7 @@ class DataConfig:
     """Batches of sources of the very same length, without padding; in small data, smaller ones."""
 
     def __post_init__(self) -> None:
-        check_least("data", self, 0, "dev_size", "test_size")
+        check_least("data", self, 0, "dev_size", "test_size", "seed")
         check_least("data", self, 1, "generated_size", "limit", "min_count", "vocabulary_size")
         check_least("data", self, 1, "max_length", "batch_tokens", "batch_sentences")
         one = self.shared_vocabulary or self.vocabulary is not None
@@ -101,6 +104,9 @@ class AnswerDataConfig:
     with one value marked."""
     generated_size: int = 10_000
     """How many examples to make."""
+    seed: int = 1
+    """Seed of generated examples and of the split into train, dev and test. Independent of
+    training.seed, so runs with different training seeds share their held-out examples."""
     dev_path: Path | None = None
     """Examples for the dev score; without it `dev_size` are held out of the data."""
     test_path: Path | None = None
@@ -142,7 +148,7 @@ class AnswerDataConfig:
     """The most examples of a batch."""
 
     def __post_init__(self) -> None:
-        check_least("data", self, 0, "dev_size", "test_size")
+        check_least("data", self, 0, "dev_size", "test_size", "seed")
         check_least("data", self, 1, "generated_size", "limit", "min_count", "vocabulary_size")
         check_least("data", self, 1, "max_length", "batch_tokens", "batch_sentences")
 
@@ -169,6 +175,9 @@ class CaptionDataConfig:
     """Draw scenes of shapes with captions instead of reading pictures."""
     generated_size: int = 5000
     """How many scenes to draw."""
+    seed: int = 1
+    """Seed of generated captions and of the split into train, dev and test. Independent of
+    training.seed, so runs with different training seeds share their held-out captions."""
     limit: int | None = None
     """Train on the first so many captions; held-out ones are then taken from those after them."""
     dev_size: int | None = None
@@ -194,7 +203,7 @@ class CaptionDataConfig:
     """About so many captions make a batch; all those of a picture stay together."""
 
     def __post_init__(self) -> None:
-        check_least("data", self, 0, "dev_size", "test_size")
+        check_least("data", self, 0, "dev_size", "test_size", "seed")
         check_least("data", self, 1, "generated_size", "limit", "min_count", "vocabulary_size")
         check_least("data", self, 1, "max_length", "batch_sentences")
         check_least("data", self, 8, "picture_size")

@@ -126,7 +126,7 @@ def _caption_cost(experiment: Experiment, data: CaptionDataConfig, config: Capti
     since the way back costs two."""
     num_words, is_assumed = data.vocabulary_size or ASSUMED, True
     if data.generated is not None:
-        pairs = splitting.read(data, seed=1).train
+        pairs = splitting.read(data).train
         num_words, is_assumed = len(captioning.tokenizer_of(data, None, list(pairs))), False
     backbone = None if config.backbone is None else Backbone.load(config.backbone).to("meta")
     with torch.device("meta"):
@@ -175,7 +175,7 @@ def _num_multiplied(side: nn.Module) -> int:
 def _answers(config: AnswerDataConfig) -> _Sizes:
     """Data that is made here tells them."""
     if config.generated is not None:
-        reading = Reading.of(config, list(splitting.read(config, seed=1).train))
+        reading = Reading.of(config, list(splitting.read(config).train))
         features = reading.reader.features
         return _Sizes(reading.num_source, reading.answers.size, False, features)
     num_words = config.vocabulary_size or ASSUMED
@@ -196,7 +196,7 @@ def _vocabularies(config: DataConfig) -> _Sizes:
         return _Sizes(len(found.source), len(found.target), False)
     if config.generated is not None or config.vocabulary is not None:
         nothing = TrainingPairs(Corpus(()), 0, 0, frozenset(), None)
-        pairs = nothing if config.generated is None else splitting.read(config, seed=1).train
+        pairs = nothing if config.generated is None else splitting.read(config).train
         tokenizers = prepare.train_tokenizers(config, pairs)
         return _Sizes(len(tokenizers.source), len(tokenizers.target), False)
     kinds = config.tokenizer, config.target_tokenizer or config.tokenizer

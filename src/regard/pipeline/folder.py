@@ -89,7 +89,7 @@ class RunFolder:
             raise UserError(
                 f"{self.path} is not a run: it has no config.yaml. Train one with `regard train`"
             )
-        return recipes.read(self.config)
+        return recipes.read_run(self.config)
 
     def write(self, path: Path, text: str) -> None:
         """Write a file of the run whole or not at all."""

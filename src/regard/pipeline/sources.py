@@ -27,22 +27,22 @@ class Sources:
     test: Corpus | None = None
 
 
-def find(config: Data, seed: int) -> Sources:
+def find(config: Data) -> Sources:
     """UserError where there are none, or files cannot be read."""
     match config:
         case DataConfig():
-            return _translations(config, seed)
+            return _translations(config)
         case AnswerDataConfig():
-            return _answers(config, seed)
+            return _answers(config)
         case CaptionDataConfig():
-            return _captions(config, seed)
+            return _captions(config)
 
 
-def _translations(config: DataConfig, seed: int) -> Sources:
+def _translations(config: DataConfig) -> Sources:
     """Large files are read anew each time. What is no file, a pipe say, can be read only once."""
     dev = None
     if config.generated is not None:
-        train: PairFiles | Corpus = Corpus(generate(config.generated, config.generated_size, seed))
+        train: PairFiles | Corpus = Corpus(generate(config.generated, config.generated_size, config.seed))
     elif config.path is None:
         raise UserError(
             "this recipe needs data: give --data.path FILE (source, tab, target on each line), "
@@ -60,7 +60,7 @@ def _translations(config: DataConfig, seed: int) -> Sources:
     return Sources(train, dev)
 
 
-def _answers(config: AnswerDataConfig, seed: int) -> Sources:
+def _answers(config: AnswerDataConfig) -> Sources:
     """A folder may say by its names which files are for dev and test."""
     columns = Columns(config.text_column, config.label_column)
 
@@ -68,7 +68,7 @@ def _answers(config: AnswerDataConfig, seed: int) -> Sources:
         return None if path is None else read_labelled(path, columns)
 
     if config.generated is not None:
-        train = Corpus(generate(config.generated, config.generated_size, seed))
+        train = Corpus(generate(config.generated, config.generated_size, config.seed))
         return Sources(train, read(config.dev_path), read(config.test_path))
     if config.path is None:
         raise UserError(
@@ -83,10 +83,10 @@ def _answers(config: AnswerDataConfig, seed: int) -> Sources:
     )
 
 
-def _captions(config: CaptionDataConfig, seed: int) -> Sources:
+def _captions(config: CaptionDataConfig) -> Sources:
     """Data may say themselves which pictures are for dev and test."""
     if config.generated is not None:
-        return Sources(Corpus(generate(config.generated, config.generated_size, seed)))
+        return Sources(Corpus(generate(config.generated, config.generated_size, config.seed)))
     if config.path is None:
         raise UserError(
             "this recipe needs data: give --data.path FILE, a .csv of pictures and captions, "

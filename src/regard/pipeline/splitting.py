@@ -67,11 +67,11 @@ class Split:
     left_out: tuple[str, ...]
 
 
-def read(config: Data, seed: int, watch: Watch | None = None) -> Split:
+def read(config: Data, watch: Watch | None = None) -> Split:
     """Read or make the pairs and hold some out. No held-out source is trained on."""
-    sources = find(config, seed)
+    sources = find(config)
     source, dev, test = sources.train, sources.dev, sources.test
-    dealer = _Dealer(config, seed, sources, marks_of(dev.pairs if dev else ()), watch)
+    dealer = _Dealer(config, sources, marks_of(dev.pairs if dev else ()), watch)
     if isinstance(source, Corpus):
         shelf, dealt = None, dealer.deal()
     else:
@@ -112,7 +112,6 @@ class _Dealer:
     """Deals the pairs of a source out. They are known by eight bytes each."""
 
     config: Data
-    seed: int
     sources: Sources
     dev_marks: np.ndarray
     watch: Watch | None
@@ -125,7 +124,7 @@ class _Dealer:
         """All that the parts depend on, but for the pairs."""
         config = self.config
         dev = self.sources.dev and hashlib.sha256(self.dev_marks.tobytes()).hexdigest()
-        return ["split", config.limit, config.dev_size, config.test_size, self.seed, dev]
+        return ["split", config.limit, config.dev_size, config.test_size, config.seed, dev]
 
     def deal(self) -> _Dealt:
         left_out = LeftOut()
@@ -183,7 +182,7 @@ class _Dealer:
         """Out of the first pairs if these suffice: in a file that is sorted by length they are most
         like those that are trained on."""
         while True:
-            parts = parts_of(marks[:near], sizes, self.seed)
+            parts = parts_of(marks[:near], sizes, self.config.seed)
             if near >= len(marks) or _held_out(parts) == sizes:
                 return parts
             near *= 2

@@ -83,7 +83,7 @@ def train(
     """
     folder = RunFolder(path)
     resuming.check_folder(folder, experiment, resume=resume)
-    split = splitting.read(experiment.data, experiment.training.seed, watch)
+    split = splitting.read(experiment.data, watch)
     ready = prepare_task(experiment, split, folder if resume else None, watch)
     model, batches = ready.model, ready.batches
     keep_fixed(model, experiment.training.freeze)

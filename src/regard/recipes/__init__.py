@@ -64,7 +64,21 @@ def load(path: Path) -> Experiment:
 
 
 def read(path: Path) -> Experiment:
-    """Read a page as it stands, as that of a run: its paths never meant files of the run folder."""
+    """Read a recipe's page; its paths stay as they are."""
+    return _parse_page(_page(path), path)
+
+
+def read_run(path: Path) -> Experiment:
+    """Read the page of a run. A page without data.seed is of version 0.1, where training.seed
+    decided the split."""
+    page = _page(path)
+    experiment = _parse_page(page, path)
+    if "seed" in page.get("data", {}):
+        return experiment
+    return replace(experiment, data=replace(experiment.data, seed=experiment.training.seed))
+
+
+def _page(path: Path) -> dict[str, Any]:
     try:
         page = yaml.safe_load(path.read_text(encoding="utf8")) or {}
     except OSError as error:
@@ -75,6 +89,10 @@ def read(path: Path) -> Experiment:
         raise UserError(f"{path}: this is not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(page, dict):
         raise UserError(f"{path}: a recipe is a page of `field: value` lines")
+    return page
+
+
+def _parse_page(page: dict[str, Any], path: Path) -> Experiment:
     usual = replace(default(_named(page), f"{path}: "), name=path.stem)
     _check_names(page, usual, path, "")
     usual = _take_texts(page, usual, f"{path}: ")
