@@ -42,7 +42,9 @@ def _translations(config: DataConfig) -> Sources:
     """Large files are read anew each time. What is no file, a pipe say, can be read only once."""
     dev = None
     if config.generated is not None:
-        train: PairFiles | Corpus = Corpus(generate(config.generated, config.generated_size, config.seed))
+        train: PairFiles | Corpus = Corpus(
+            generate(config.generated, config.generated_size, config.seed)
+        )
     elif config.path is None:
         raise UserError(
             "this recipe needs data: give --data.path FILE (source, tab, target on each line), "
