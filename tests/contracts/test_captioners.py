@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 
+from regard import products
 from regard.building import build_captioner
 from regard.config import AttentionConfig, CaptionerConfig
 from regard.data.batch import PAD, START, Cells, Pictures, pad
 from regard.models.image import CellEncoder
+from regard.products import freeze
 from regard.search import BeamSettings, Limits, NoPenalty, beam, forced, greedy
 
 SIDE, NUM_WORDS = 16, 17
@@ -119,6 +121,22 @@ def test_state_selects_hypotheses_and_keeps_pictures(model, source):
     kept, _ = decoder.step(tokens[[2, 0]], state.keep(torch.tensor([2, 0])))
     torch.testing.assert_close(swapped.features.flip(1), straight.features)
     torch.testing.assert_close(kept.features, straight.features[[2, 0]])
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("packed", [True, False], ids=["packed", "unpacked"])
+def test_a_model_frozen_in_bfloat16_gives_nearly_the_same_numbers(
+    monkeypatch, model, source, packed
+):
+    """Packed where oneDNN multiplies bfloat16, unpacked on CPUs where it does not."""
+    expected = model.decoder.project(model.decoder(INPUTS, model.encode(source)).features)
+    if not packed:
+        monkeypatch.setattr(products, "_TYPES", ())
+    frozen = freeze(model, torch.bfloat16)
+    output = frozen.decoder(INPUTS, frozen.encode(source), need_weights=True)
+    logits = frozen.decoder.project(output.features)
+    assert logits.dtype == torch.bfloat16
+    torch.testing.assert_close(logits.float(), expected, rtol=0.1, atol=0.1)
 
 
 LIMITS = Limits(start=START, end=2, maximum=torch.tensor([7, 5, 3]), forbidden=(PAD, START))

@@ -6,7 +6,7 @@ from itertools import product
 import pytest
 import torch
 
-from regard import kernels
+from regard import kernels, products
 from regard.attention import Predictive
 from regard.building import build_translation
 from regard.config import AttentionConfig, RecurrentConfig, TransformerConfig
@@ -338,10 +338,14 @@ def test_two_may_go_on_from_one_state(model, source):
 
 @pytest.mark.parametrize("model", by_kernels(frozen()), indirect=True)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-@pytest.mark.parametrize("built", [True, False], ids=["kernels", "formulas"])
-def test_a_frozen_model_writes_by_the_same_numbers(monkeypatch, model, source, dtype, built):
-    if not built:
+@pytest.mark.parametrize("path", ["kernels", "formulas", "unpacked"])
+def test_a_frozen_model_writes_by_the_same_numbers(monkeypatch, model, source, dtype, path):
+    """With the kernels, without them, and where oneDNN multiplies no such numbers, as without
+    AVX-512: weights are then frozen unpacked."""
+    if path == "formulas":
         monkeypatch.setattr(kernels, "_LIBRARY", None)
+    if path == "unpacked":
+        monkeypatch.setattr(products, "_TYPES", ())
     frozen = freeze(model, dtype)
     inputs = torch.tensor([[START, 4, 7, 9], [START, 5, 5, 16], [START, 8, 6, 4]])
     with torch.inference_mode():
@@ -353,8 +357,9 @@ def test_a_frozen_model_writes_by_the_same_numbers(monkeypatch, model, source, d
             state = state.select(torch.zeros_like(tokens))
         stepped = torch.cat(logits, dim=1)
         whole = decoder.project(decoder(inputs, memories).features)
+        shown = decoder(inputs, memories, need_weights=True)
         expected = model.decoder.project(model.decoder(inputs, model.encode(source)).features)
-    assert stepped.dtype == dtype
+    assert stepped.dtype == whole.dtype == decoder.project(shown.features).dtype == dtype
     exact = dict(rtol=1e-4, atol=1e-5) if dtype == torch.float32 else dict(rtol=0.1, atol=0.1)
     for found in (stepped, whole):
         torch.testing.assert_close(found.float(), expected, **exact)

@@ -6,7 +6,7 @@ import importlib
 import os
 import sys
 
-from regard import __version__
+from regard import __version__, instruction_set
 from regard.allocator import keep_freed_memory
 from regard.cli.output import drop_output
 from regard.cli.typed import is_text
@@ -47,6 +47,11 @@ def run(arguments: list[str]) -> int:
     if arguments[0] == "--version":
         print(f"regard {__version__}")
         return 0
+    try:
+        instruction_set.limit()
+    except ValueError as error:
+        print(f"regard: {error}", file=sys.stderr)
+        return 2
     name, *rest = arguments
     if name not in COMMANDS:
         print(f"regard: {name} is no command; `regard --help` lists them", file=sys.stderr)

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 import torch
 
+from regard import instruction_set
 from regard.shapes import Tensor
 
 log = logging.getLogger(__name__)
@@ -51,6 +52,7 @@ def _load() -> ctypes.CDLL | None:
             return None
         for name, takes in _FUNCTIONS.items():
             getattr(library, f"regard_{name}").argtypes = takes
+        library.regard_lanes(instruction_set.most_lanes() or 0)
     except (OSError, AttributeError):
         return None
     return library
@@ -105,8 +107,10 @@ def structure(name: str) -> Callable[[AnyStructure], AnyStructure]:
 
 def lanes(wanted: int = 0) -> int:
     """How many numbers the instruction set in use takes at once: 16 with AVX-512, 8 with AVX2, 4
-    with the baseline. Naming one of these makes it the one in use, where this CPU has it."""
-    return _library().regard_lanes(wanted)
+    with the baseline. Naming one of these makes it the one in use, where this CPU has it and
+    REGARD_INSTRUCTION_SET allows it."""
+    most = instruction_set.most_lanes()
+    return _library().regard_lanes(0 if most is not None and wanted > most else wanted)
 
 
 def call(name: str, *arguments: Any) -> None:

@@ -77,7 +77,7 @@ class Backbone(nn.Module):
     ) -> Float[Tensor, "picture cell feature"]:
         """Row after row. ValueError where what the network makes is no square of cells."""
         prepared = (pictures.float() / 255 - self.mean) / self.deviation
-        found = self.network(pixel_values=prepared).last_hidden_state
+        found = self.network(pixel_values=prepared.to(self.mean.dtype)).last_hidden_state
         if found.dim() == 4:
             cells = found.flatten(2).mT
         else:

@@ -56,7 +56,8 @@ class ConvolutionEncoder(nn.Module):
     def forward(self, source: Pictures, *, need_weights: bool = False) -> Encoded:
         """Cells do not look at each other, so weights that are asked for are none."""
         del need_weights
-        grid = self.stack(source.values.float() / 127.5 - 1)
+        scaled = source.values.float() / 127.5 - 1
+        grid = self.stack(scaled.to(self.places.vectors.dtype))
         return self.places(grid.flatten(2).mT, source.rows)
 
 

@@ -110,13 +110,15 @@ def read_at_once(
         asks_first=asks_first,
     )
     found = run(loop.to(torch.promote_types(memory.values.dtype, torch.float32)))
-    asked_by, contexts = found.top, found.contexts
+    # a frozen bfloat16 model has no autocast: layers accept inputs of their own dtype only
+    top, contexts = found.top.to(embedded.dtype), found.contexts.to(embedded.dtype)
+    asked_by = top
     if asks_first:
-        first = state.hidden[:, :, -1].to(found.top.dtype)
-        asked_by = torch.cat([first, found.top[:, :-1]], dim=1)
+        first = state.hidden[:, :, -1].to(top.dtype)
+        asked_by = torch.cat([first, top[:, :-1]], dim=1)
     if gate is not None:
         contexts = torch.sigmoid(gate(asked_by)) * contexts
-    features = parts.features(found.top, contexts, embedded)
+    features = parts.features(top, contexts, embedded)
     if not need_weights:
         return DecoderOutput(features)
     scores = additive_scores(score.ask(asked_by), memory.prepared.projected, score.vector)

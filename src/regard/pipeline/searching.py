@@ -14,7 +14,7 @@ from regard.config import SearchConfig
 from regard.models.ensemble import Ensemble
 from regard.models.seq2seq import Seq2Seq
 from regard.pipeline.tracing import by_sentence
-from regard.products import freeze
+from regard.products import freeze, warn_of_slow_bfloat16
 from regard.search import (
     Average,
     BeamSettings,
@@ -82,6 +82,8 @@ class Searcher:
         device = next(self.model.parameters()).device
         if device.type != "cpu" and precision == "float32":
             return self.model
+        if precision == "bfloat16":
+            warn_of_slow_bfloat16("search.precision", device)
         if (precision, device) not in self._writers:
             self._writers[precision, device] = freeze(self.model, getattr(torch, precision))
         return self._writers[precision, device]

@@ -25,12 +25,13 @@ from regard.pipeline.initial import Beginning, keep_fixed
 from regard.pipeline.prepared import Prepared
 from regard.pipeline.splitting import Split
 from regard.pipeline.watching import Watch
+from regard.products import has_fast_bfloat16, warn_of_slow_bfloat16
 from regard.training.checkpoint import Checkpoints, facts_of
 from regard.training.log import EndLine, Reporter
 from regard.training.loop import check
 from regard.training.loop import train as run_loop
 from regard.training.objective import Objective
-from regard.training.precision import Precision, has_fast_bfloat16
+from regard.training.precision import Precision
 from regard.training.schedule import (
     Constant,
     Cosine,
@@ -197,4 +198,6 @@ def _schedule(config: TrainingConfig) -> Schedule:
 def _precision(config: TrainingConfig, device: torch.device) -> Precision:
     if config.precision == "auto":
         return "bfloat16" if has_fast_bfloat16(device) else "float32"
+    if config.precision == "bfloat16":
+        warn_of_slow_bfloat16("training.precision", device)
     return config.precision

@@ -7,6 +7,7 @@ The loop is written out in `loop.py`. How a model decodes is none of its busines
 comes from the function that it is given.
 """
 
+from regard.products import has_fast_bfloat16
 from regard.training.log import (
     AverageLine,
     DevLine,
@@ -19,7 +20,7 @@ from regard.training.log import (
 from regard.training.loop import Validate, train
 from regard.training.loss import CrossEntropy
 from regard.training.objective import Loss, NextToken, Objective, mean_loss
-from regard.training.precision import Precision, has_fast_bfloat16
+from regard.training.precision import Precision
 from regard.training.schedule import (
     Constant,
     Cosine,

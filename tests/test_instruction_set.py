@@ -1,0 +1,118 @@
+"""The limit on instruction sets, and whether bfloat16 counts as fast under it."""
+
+import logging
+from pathlib import Path
+
+import pytest
+import torch
+
+from regard import instruction_set, kernels, products
+from regard.building import build_translation
+from regard.cli import main
+from regard.config import RecurrentConfig, TrainingConfig
+from regard.pipeline.searching import Searcher
+from regard.pipeline.training import _precision
+from regard.products import has_fast_bfloat16, warn_of_slow_bfloat16
+
+FLAGS = Path("/proc/cpuinfo")
+
+
+@pytest.fixture
+def limited(monkeypatch):
+    """Set the limit to one of the instruction sets, and lift it afterwards."""
+    before = kernels.lanes() if kernels.available() else 0
+    yield lambda name: monkeypatch.setenv(instruction_set.VARIABLE, name)
+    monkeypatch.undo()
+    if before:
+        kernels.lanes(before)
+
+
+@pytest.mark.skipif(not kernels.available(), reason="the kernels were not compiled")
+@pytest.mark.parametrize(("name", "most"), instruction_set.LANES.items())
+def test_the_kernels_stay_within_the_limit(limited, name, most):
+    limited(name)
+    kernels._load()
+    assert kernels.lanes() <= most
+    for wanted in (4, 8, 16):
+        assert kernels.lanes(wanted) <= most
+
+
+@pytest.mark.parametrize("name", ["baseline", "avx2", " AVX2 "])
+def test_below_avx512_there_are_no_products_in_bfloat16(limited, name):
+    limited(name)
+    assert set(products._types()) <= {torch.float32}
+    assert not has_fast_bfloat16("cpu")
+
+
+def test_avx512_without_bfloat16_instructions_is_not_fast(limited):
+    limited("avx512")
+    assert not has_fast_bfloat16("cpu")
+
+
+@pytest.mark.parametrize("name", ["", "  "])
+def test_an_empty_value_is_no_limit(limited, name):
+    fast, types = has_fast_bfloat16("cpu"), products._types()
+    limited(name)
+    assert instruction_set.limit() in (None, *instruction_set.LANES)
+    assert fast <= has_fast_bfloat16("cpu")
+    assert set(types) <= set(products._types())
+
+
+def test_an_unknown_set_is_one_line(limited, capsys):
+    limited("sse9")
+    with pytest.raises(ValueError, match="expected one of baseline, avx2, avx512"):
+        instruction_set.limit()
+    assert main.run(["recipes"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "REGARD_INSTRUCTION_SET='sse9'" in line
+
+
+@pytest.mark.skipif(not FLAGS.exists(), reason="the judge is Linux's list of instructions")
+def test_the_cpu_is_asked():
+    if instruction_set.limit() or not products._types()[1:]:
+        assert not has_fast_bfloat16("cpu")
+        return
+    flags = set(FLAGS.read_text().split())
+    assert has_fast_bfloat16("cpu") == bool(flags & {"amx_bf16", "avx512_bf16", "svebf16"})
+
+
+def test_other_devices_are_not_promised():
+    assert not has_fast_bfloat16("meta")
+
+
+def test_slow_bfloat16_is_warned_of_once_for_each_option(limited, caplog):
+    limited("avx2")
+    warn_of_slow_bfloat16.cache_clear()
+    with caplog.at_level(logging.WARNING):
+        for option in ("training.precision", "search.precision", "training.precision"):
+            warn_of_slow_bfloat16(option, torch.device("cpu"))
+    assert len(caplog.messages) == 2
+    assert "training.precision is bfloat16, but this CPU has no bfloat16" in caplog.messages[0]
+    assert "1/20" in caplog.messages[0]
+    assert "search.precision" in caplog.messages[1]
+
+
+def test_auto_is_float32_and_bfloat16_is_warned_of_without_its_instructions(limited, caplog):
+    limited("avx2")
+    warn_of_slow_bfloat16.cache_clear()
+    cpu = torch.device("cpu")
+    assert _precision(TrainingConfig(precision="auto"), cpu) == "float32"
+    assert caplog.messages == []
+    assert _precision(TrainingConfig(precision="bfloat16"), cpu) == "bfloat16"
+    (line,) = caplog.messages
+    assert line.startswith("training.precision is bfloat16")
+
+
+def test_a_search_in_slow_bfloat16_is_warned_of(limited, caplog):
+    limited("avx2")
+    warn_of_slow_bfloat16.cache_clear()
+    Searcher(build_translation(RecurrentConfig(hidden=7, embedding=5), 11, 11))._writer("bfloat16")
+    (line,) = caplog.messages
+    assert line.startswith("search.precision is bfloat16")
+
+
+def test_fast_bfloat16_is_not_warned_of(monkeypatch, caplog):
+    monkeypatch.setattr(products, "has_fast_bfloat16", lambda device: True)
+    warn_of_slow_bfloat16.cache_clear()
+    warn_of_slow_bfloat16("training.precision", torch.device("cpu"))
+    assert caplog.messages == []
