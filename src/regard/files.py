@@ -1,13 +1,17 @@
-"""Files that are there whole or not at all, and folders that one changes at a time."""
+"""Read a user's files within bounds, write files whole or not at all, and lock folders."""
 
 from __future__ import annotations
 
+import gzip
+import io
 import os
 import re
 import stat
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any, BinaryIO
 from uuid import uuid4
 
 from regard.errors import UserError
@@ -17,9 +21,101 @@ MODEL, LOG = "model.safetensors", "log.jsonl"
 LEFT_OVER = re.compile(r"\.[0-9a-f]{32}\.unfinished$")
 """How names end of files that are being written."""
 
+MAX_WHOLE = 1 << 30
+"""Largest number of bytes of a file that is read into memory at once, after unpacking."""
+MAX_RATIO = 200
+"""Largest number of unpacked bytes for each packed one. Text packs 3 to 30 times; a gzip bomb
+reaches 1,000."""
+RATIO_FROM = 1 << 26
+"""Unpacked bytes from which on the ratio is checked: a small file may repeat one line."""
+MAX_UNPACKED = 1 << 36
+"""Largest number of bytes that one gzip file unpacks to."""
+GZIP = b"\x1f\x8b"
+
 
 class UnwritableError(UserError):
     """A file or a folder cannot be written or made."""
+
+
+def check_name(name: str | Path) -> Path:
+    """Return the name as a path. UserError if no file can have it: a NUL or a lone surrogate."""
+    try:
+        if b"\0" in os.fsencode(name):
+            raise UserError(f"the file name {str(name)[:200]!a} has a NUL character: correct it")
+    except UnicodeEncodeError as error:
+        raise UserError(
+            f"the file name {str(name)[:200]!a} has half of a surrogate pair: correct it"
+        ) from error
+    return Path(name)
+
+
+def check_input(name: str | Path) -> Path:
+    """Return the path of a file to read; UserError if it is missing or is no file.
+
+    Directories, named pipes, sockets and devices are refused by their mode (stat): a named pipe
+    waits for a writer, and /dev/zero never ends. Allowed are /dev/null and every stream that this
+    process holds open already, under any name: /dev/stdin, /dev/fd/63 of a shell's <(command).
+    """
+    path = check_name(name)
+    try:
+        status = path.stat()
+        kind = _kind(status)
+        is_allowed = kind is None or _is_null(status) or _descriptor(status) is not None
+    except OSError as error:
+        raise unreadable(path, error) from error
+    if kind == "directory":
+        raise UserError(f"cannot read {path}: is a directory")
+    if not is_allowed:
+        raise UserError(
+            f"cannot read {path}: it is a {kind}: expected a file; pipe data in as /dev/stdin"
+        )
+    return path
+
+
+def unreadable(path: str | Path, error: OSError) -> UserError:
+    """Return the error for a file that the system does not open or read."""
+    return UserError(f"cannot read {path}: {(error.strerror or str(error)).lower()}")
+
+
+def open_bytes(name: str | Path) -> io.BufferedReader:
+    """Open a user's file, unpacked if it is gzipped; UserError if it cannot be read.
+
+    Unpacking stops with a UserError at more than `MAX_RATIO` bytes for each packed one, or at more
+    than `MAX_UNPACKED` bytes; memory use is constant."""
+    path = check_input(name)
+    try:
+        file = _open(path)
+    except OSError as error:
+        raise unreadable(path, error) from error
+    try:
+        if file.peek(2)[:2] != GZIP:
+            return file
+    except OSError as error:
+        file.close()
+        raise unreadable(path, error) from error
+    return io.BufferedReader(_Unpacked(file, path), buffer_size=1 << 16)
+
+
+def read_bytes(name: str | Path, most: int = MAX_WHOLE) -> bytes:
+    """Return the content of a user's file, unpacked if it is gzipped. UserError if it cannot be
+    read or has more than `most` bytes."""
+    with open_bytes(name) as file:
+        try:
+            content = file.read(most + 1)
+        except (OSError, EOFError, zlib.error) as error:
+            raise UserError(f"cannot read {name}: {error}") from error
+    if len(content) > most:
+        raise UserError(f"{name} has more than {most:,} bytes, which is the most that is read")
+    return content
+
+
+def read_text(name: str | Path, most: int = MAX_WHOLE) -> str:
+    """Return the content of a user's file of UTF-8 text; UserError if it is not, and as
+    `read_bytes`. A byte-order mark at its beginning is dropped."""
+    try:
+        return read_bytes(name, most).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UserError(f"{name} is not UTF-8 at byte {error.start}: save it as UTF-8") from error
 
 
 @contextmanager
@@ -109,3 +205,91 @@ def _opened(path: Path) -> Iterator[int]:
         yield descriptor
     finally:
         os.close(descriptor)
+
+
+class _Unpacked(io.RawIOBase):
+    """What a gzip file unpacks to, within bounds."""
+
+    def __init__(self, file: BinaryIO, path: Path) -> None:
+        self._packed = _Counted(file)
+        self._gzip = gzip.GzipFile(fileobj=self._packed, mode="rb")
+        self._path = path
+        self._num_bytes = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        content = self._gzip.read1(len(buffer))
+        buffer[: len(content)] = content
+        self._num_bytes += len(content)
+        ratio = self._num_bytes / max(self._packed.num_bytes, 1)
+        if self._num_bytes > MAX_UNPACKED or (self._num_bytes > RATIO_FROM and ratio > MAX_RATIO):
+            raise UserError(
+                f"{self._path} unpacks to {ratio:.0f} times its size (more than "
+                f"{self._num_bytes >> 20} MiB): expected at most {MAX_RATIO} times. If it is not a "
+                "gzip bomb, unpack it first (gunzip)"
+            )
+        return len(content)
+
+    def close(self) -> None:
+        if not self.closed:
+            self._gzip.close()
+            self._packed.close()
+        super().close()
+
+
+class _Counted(io.RawIOBase):
+    """A file with the number of bytes read from it."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.num_bytes = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        content = self._file.read(size)
+        self.num_bytes += len(content)
+        return content
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+def _kind(status: os.stat_result) -> str | None:
+    """Return the noun for what is not a regular file."""
+    tests = {
+        "directory": stat.S_ISDIR,
+        "named pipe (FIFO)": stat.S_ISFIFO,
+        "socket": stat.S_ISSOCK,
+        "device": stat.S_ISCHR,
+        "disk device": stat.S_ISBLK,
+    }
+    return next((noun for noun, is_kind in tests.items() if is_kind(status.st_mode)), None)
+
+
+def _is_null(status: os.stat_result) -> bool:
+    return stat.S_ISCHR(status.st_mode) and status.st_rdev == Path(os.devnull).stat().st_rdev
+
+
+def _open(path: Path) -> io.BufferedReader:
+    """Open a file. A pipe that is open already is read on: opened anew by its name it would wait
+    for another writer."""
+    status = path.stat()
+    descriptor = _descriptor(status) if stat.S_ISFIFO(status.st_mode) else None
+    return path.open("rb") if descriptor is None else os.fdopen(os.dup(descriptor), "rb")
+
+
+def _descriptor(status: os.stat_result) -> int | None:
+    """Return this process's open descriptor of a pipe or terminal, if there is one."""
+    if stat.S_ISDIR(status.st_mode) or not Path("/dev/fd").is_dir():
+        return None
+    for name in Path("/dev/fd").iterdir():
+        with suppress(OSError, ValueError):
+            opened = os.fstat(int(name.name))
+            if (opened.st_dev, opened.st_ino) == (status.st_dev, status.st_ino):
+                return int(name.name)
+    return None

@@ -123,3 +123,21 @@ def test_what_cannot_be_read_is_said_in_one_line(tmp_path):
     (tmp_path / "nothing").mkdir()
     with pytest.raises(UserError, match="holds no folder with files"):
         read(tmp_path / "nothing")
+
+
+def test_a_first_row_of_unknown_names_is_no_example(tmp_path: Path) -> None:
+    rows = "wer kam,PERSON\nwo war das,ORT\nwer ging,PERSON\n"
+    path = tmp_path / "fragen.csv"
+    path.write_text(f"Frage,Klasse\n{rows}")
+    with pytest.raises(UserError, match=r"no other row has the label 'Klasse'.*--data.text-column"):
+        read_labelled(path)
+    named = read_labelled(path, Columns("Frage", ("Klasse",)))
+    assert {pair.target for pair in named.pairs} == {"PERSON", "ORT"}
+    assert len(read_labelled(path, known={"Klasse"}).pairs) == 4
+    assert len(read_labelled(path, known=None).pairs) == 4  # numbers are read by their own rules
+    path.write_text(f"ein Satz,ORT\n{rows}")
+    assert len(read_labelled(path).pairs) == 4
+    path.write_text(f"text,label\nein Satz,ZEIT\n{rows}")
+    assert len(read_labelled(path).pairs) == 4
+    path.write_text("first,5\nsecond,3\nthird,3\n")  # numbers are no names
+    assert len(read_labelled(path).pairs) == 3

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from regard.cli import show
-from regard.cli.lines import check_different, chunks, opened, warn_of_broken, warn_of_long
+from regard.cli.lines import check_different, chunks, opened, warn_of_long, warn_of_problems
 from regard.cli.output import warn
 from regard.errors import UserError
 
@@ -80,7 +80,7 @@ def run(arguments: list[str]) -> int:
                     show.tinted(answer.trace)
                 if traces:
                     print(answer.trace.to_json() if answer.trace else "{}", file=traces)
-    warn_of_broken(broken)
+    warn_of_problems(broken)
     warn_of_long(long, classifier.data.max_length, "what is beyond was not read")
     return 1 if refused else 0
 

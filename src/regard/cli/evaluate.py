@@ -162,7 +162,8 @@ def _answer(classifier: Classifier, path: Path, options: Options, *, held_out: b
         options.text_column or classifier.data.text_column,
         options.label_column or classifier.data.label_column,
     )
-    pairs = _said(read_pairs(path) if held_out else read_labelled(path, columns), options)
+    known = frozenset(classifier.labels) or None
+    pairs = _said(read_pairs(path) if held_out else read_labelled(path, columns, known), options)
     with PreparationView() as watch:
         return evaluate_answers(classifier, pairs, watch=watch)
 

@@ -54,12 +54,24 @@ def warn_of_long(lines: Sequence[int], longest: int, outcome: str) -> None:
         )
 
 
-def warn_of_broken(broken: Sequence[Problem]) -> None:
-    """Say which lines were not UTF-8, if any."""
-    from regard.data.lines import numbers_of
+def warn_of_problems(problems: Sequence[Problem]) -> None:
+    """Say which lines were not UTF-8, had NUL characters or byte-order marks, if any."""
+    from regard.data.lines import LeftOut, marks_removed
 
-    if broken:
-        warn(
-            f"{len(broken)} of the lines of {broken[0].path} are not UTF-8 "
-            f"({numbers_of([each.line for each in broken])}): what could not be read became \ufffd"
-        )
+    places = LeftOut()
+    for problem in problems:
+        places.add(problem)
+    for path, kinds in places.places.items():
+        for kind, lines in kinds.items():
+            if kind == "byte-order mark":
+                warn(marks_removed(path, lines))
+            elif kind == "NUL":
+                warn(
+                    f"{lines.count} of the lines of {path} have NUL characters ({lines}): if it is "
+                    "UTF-16, save it as UTF-8"
+                )
+            else:
+                warn(
+                    f"{lines.count} of the lines of {path} are not UTF-8 ({lines}): what could not "
+                    "be read became \ufffd"
+                )

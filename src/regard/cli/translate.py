@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import tyro
 
 from regard.cli import show
-from regard.cli.lines import check_different, chunks, opened, warn_of_broken, warn_of_long
+from regard.cli.lines import check_different, chunks, opened, warn_of_long, warn_of_problems
 from regard.cli.output import warn
 from regard.cli.searching import SearchFields, parse
 from regard.config import SearchConfig
@@ -83,7 +83,7 @@ def run(arguments: list[str]) -> None:
                 number += 1
                 if translation.is_long:
                     long.append(number)
-    warn_of_broken(broken)
+    warn_of_problems(broken)
     outcome = "the model never learned from any so long, and may lose its way"
     warn_of_long(long, translator.data.max_length, outcome)
 

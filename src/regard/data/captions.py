@@ -17,10 +17,11 @@ from itertools import chain, combinations
 from pathlib import Path
 from typing import Any, Literal
 
-from regard.data.lines import Line, Problem, decoded, open_bytes
+from regard.data.lines import Line, Places, Problem, counting_marks, decoded, marks_removed
 from regard.data.table import SEPARATORS, TableRows, find_column, suffix_of
 from regard.data.text import Corpus, Pair
 from regard.errors import UserError
+from regard.files import open_bytes, read_bytes
 
 FILE_NAMES = ("file", "image", "filename", "file_name", "path", "picture", "image_name")
 CAPTION_NAMES = ("caption", "text", "sentence", "description", "comment")
@@ -37,6 +38,8 @@ OLDER = "latin-1"
 """What lines that are not UTF-8 are in."""
 
 NO_PAIRS = Corpus(())
+MAX_JSON = 1 << 29
+"""Largest number of bytes of a JSON file. COCO's training captions have 90 million."""
 
 
 @dataclass(frozen=True)
@@ -77,9 +80,9 @@ def read_captions(path: Path, pictures: Path | None = None, lists: Lists | None 
     `lists` deal the pictures out anew, whatever the file says of parts; without a list for
     training all that no other names are for it.
 
-    Where pictures lie is looked up later, when they are read. Blank captions are left out and
-    listed. UserError where the file is in none of the forms, or holds no captions; where a list
-    names none of its pictures, or two lists name one."""
+    Where pictures lie is looked up later, when they are read. Blank captions, and those with a NUL
+    in them or in the name, are left out and listed. UserError where the file is in none of the
+    forms, or holds no captions; where a list names none of its pictures, or two lists name one."""
     folder = (pictures or path.parent).absolute()
     try:
         found = _json(path, folder) if suffix_of(path) == ".json" else _lines(path, folder)
@@ -92,8 +95,9 @@ def read_captions(path: Path, pictures: Path | None = None, lists: Lists | None 
 
 
 def _lines(path: Path, folder: Path) -> Captions:
+    marks = Places()
     with open_bytes(path) as file:
-        lines = decoded(file, path, otherwise=OLDER)
+        lines = counting_marks(decoded(file, path, otherwise=OLDER), marks)
         first = next(lines, None)
         if first is None:
             return Captions(NO_PAIRS)
@@ -104,7 +108,9 @@ def _lines(path: Path, folder: Path) -> Captions:
         found = (
             _table(lines, path, folder, separator) if separator else _tokens(lines, path, folder)
         )
-        return Captions(Corpus.of(found))
+        corpus = Corpus.of(found)
+    remarks = (marks_removed(path, marks),) if marks.count else ()
+    return Captions(replace(corpus, remarks=remarks))
 
 
 def _table(
@@ -156,30 +162,56 @@ def _tokens(lines: Iterable[Line], path: Path, folder: Path) -> Iterator[Pair | 
 
 def _pair(path: Path, folder: Path, name: str, caption: str, line: int) -> Pair | Problem:
     caption = " ".join(caption.split())
+    if "\0" in name + caption:
+        return Problem(str(path), line, "NUL", f"{name} {caption}")
     if not name.strip() or not caption:
         return Problem(str(path), line, "blank", f"{name} {caption}")
     return Pair(str(folder / name), caption, line, str(path))
 
 
 def _json(path: Path, folder: Path) -> Captions:
-    with open_bytes(path) as file:
-        try:
-            page = json.loads(file.read())
-            is_karpathys = all("sentences" in image for image in page["images"])
-            found = list(_karpathy(page) if is_karpathys else _coco(page))
-        except (ValueError, LookupError, TypeError, AttributeError) as error:
-            raise UserError(
-                f"{path} is neither Karpathy's JSON nor COCO's captions: {error!r}"
-            ) from error
+    content = read_bytes(path, MAX_JSON)
+    try:
+        page = json.loads(content)
+        is_karpathys = all("sentences" in image for image in page["images"])
+        found = list(_karpathy(page) if is_karpathys else _coco(page))
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise UserError(
+            f"{path} is neither Karpathy's JSON nor COCO's captions: {repr(error)[:200]}"
+        ) from error
     parts: dict[Part, list[Pair]] = {"train": [], "dev": [], "test": []}
+    num_blank = num_broken = 0
     for number, said in enumerate(found, start=1):
-        if said.text:
-            source = str(folder / said.picture)
+        source = str(folder / said.picture)
+        if not said.text:
+            num_blank += 1
+        elif _is_broken(source) or _is_broken(said.text):
+            num_broken += 1
+        else:
             parts[said.part].append(Pair(source, said.text, number, str(path)))
-    blank = len(found) - sum(map(len, parts.values()))
-    remarks = (f"left out {blank} of the captions of {path}, which are blank",) if blank else ()
+    remarks = tuple(
+        f"left out {count} of the captions of {path}, which {fault}"
+        for count, fault in (
+            (num_blank, "are blank"),
+            (num_broken, "have NUL characters or halves of surrogate pairs"),
+        )
+        if count
+    )
     train, dev, test = (Corpus(tuple(parts[part])) for part in ("train", "dev", "test"))
     return Captions(replace(train, remarks=remarks), dev, test)
+
+
+def _is_broken(text: str) -> bool:
+    """Whether a text cannot be written as UTF-8, or be part of a file's name."""
+    return "\0" in text or not _is_utf8(text)
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 @dataclass(frozen=True)
@@ -190,19 +222,27 @@ class _Said:
     picture: str
     text: str
 
+    @classmethod
+    def of(cls, part: Part, picture: object, text: object) -> _Said:
+        """TypeError if name or caption is no text. Byte-order marks are removed."""
+        if not isinstance(picture, str) or not isinstance(text, str):
+            raise TypeError(f"expected a file name and a caption, got {picture!r} and {text!r}")
+        picture, text = (each.replace("\ufeff", "") for each in (picture, text))
+        return cls(part, picture, " ".join(text.split()))
+
 
 def _karpathy(page: Any) -> Iterator[_Said]:
     for image in page["images"]:
         part = PARTS[image.get("split", "train")]
         picture = str(Path(image.get("filepath", "")) / image["filename"])
         for sentence in image["sentences"]:
-            yield _Said(part, picture, " ".join(sentence["raw"].split()))
+            yield _Said.of(part, picture, sentence["raw"])
 
 
 def _coco(page: Any) -> Iterator[_Said]:
     names = {image["id"]: image["file_name"] for image in page["images"]}
     for each in page["annotations"]:
-        yield _Said("train", names[each["image_id"]], " ".join(each["caption"].split()))
+        yield _Said.of("train", names[each["image_id"]], each["caption"])
 
 
 @dataclass(frozen=True)

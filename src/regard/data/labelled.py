@@ -11,16 +11,27 @@ them. What is read is a `Pair` of text and label.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import Literal
 
-from regard.data.lines import Fault, Line, Problem, decoded, open_bytes
+from regard.data.lines import (
+    Fault,
+    Line,
+    Places,
+    Problem,
+    check_beginning,
+    counting_marks,
+    decoded,
+    marks_removed,
+)
 from regard.data.table import SEPARATORS, TableRows, find_column, suffix_of
 from regard.data.text import Corpus, Pair
 from regard.errors import UserError
+from regard.files import open_bytes, read_bytes
 
 Part = Literal["train", "dev", "test"]
 PART = re.compile(r"(?<![a-z])(?:(train|training)|(dev|val|valid|validation)|(test))(?![a-z])")
@@ -76,14 +87,19 @@ def parts_of(path: Path) -> dict[Part, Path]:
     return found if "train" in found else {"train": path}
 
 
-def read_labelled(path: Path, columns: Columns | None = None) -> Corpus:
+def read_labelled(
+    path: Path, columns: Columns | None = None, known: Set[str] | None = frozenset()
+) -> Corpus:
     """All examples of a file or of a folder with a folder for each label.
 
-    A line that is blank, or lacks its label or its text, is left out and listed. One that is not
-    UTF-8 is read as Latin-1, which older collections are in. UserError where there is nothing to
-    read.
+    A line that is blank, has a NUL, or lacks its label or its text, is left out and listed. One
+    that is not UTF-8 is read as Latin-1, which older collections are in. UserError where there is
+    nothing to read, or where the first row of a table seems to hold the names of columns: two
+    unusual names, of which the second comes again nowhere as a label. `known` are labels that are
+    surely no names: those of the training data. None: answers are numbers, and this is not
+    checked.
     """
-    corpus = _folders(path) if path.is_dir() else _file(path, columns or Columns())
+    corpus = _folders(path) if path.is_dir() else _file(path, columns or Columns(), known)
     if not corpus.pairs:
         why = "; ".join(corpus.left_out.summary()) or "it is empty"
         raise UserError(
@@ -106,29 +122,39 @@ def _folders(path: Path) -> Corpus:
 
 
 def _whole(file: Path) -> Pair | Problem:
-    with open_bytes(file) as opened:
-        text = " ".join(_text(opened.read()).split())
+    content = read_bytes(file)
+    check_beginning(content[:4096], file)
+    text = " ".join(_text(content).replace("\ufeff", "").split())
+    if "\0" in text:
+        return Problem(str(file), 1, "NUL", text)
     if not text:
         return Problem(str(file), 1, "blank", text)
     return Pair(text, file.parent.name, 1, str(file))
 
 
-def _file(path: Path, columns: Columns) -> Corpus:
+def _file(path: Path, columns: Columns, known: Set[str] | None) -> Corpus:
+    marks = Places()
     with open_bytes(path) as file:
-        lines = decoded(file, path, otherwise=OLDER)
+        lines = counting_marks(decoded(file, path, otherwise=OLDER), marks)
         first = next(lines, None)
         if first is None:
             return Corpus(())
         separator = SEPARATORS.get(suffix_of(path)) or ("\t" if "\t" in first.text else None)
         lines = chain([first], lines)
         if separator is not None:
-            return _table(lines, separator, path, columns)
-        if columns.text or columns.labels:
+            corpus = _table(lines, separator, path, columns, known)
+        elif columns.text or columns.labels:
             raise UserError(f"{path} has no columns to be named: expected .csv, .tsv, or tabs")
-        return Corpus.of(_label_first(line, path) for line in lines)
+        else:
+            corpus = Corpus.of(_label_first(line, path) for line in lines)
+    if not marks.count:
+        return corpus
+    return replace(corpus, remarks=(*corpus.remarks, marks_removed(path, marks)))
 
 
-def _table(lines: Iterator[Line], separator: str, path: Path, columns: Columns) -> Corpus:
+def _table(
+    lines: Iterator[Line], separator: str, path: Path, columns: Columns, known: Set[str] | None
+) -> Corpus:
     """The rows of a table: by the names that stand above, or else text, then label."""
     reader = TableRows(lines, path, separator)
     rows = [(reader.line, row) for row in reader]
@@ -136,6 +162,8 @@ def _table(lines: Iterator[Line], separator: str, path: Path, columns: Columns) 
         return Corpus(())
     (_, head), *others = rows
     named = _named_places(head, [row for _, row in others], columns, path)
+    if named is None and known is not None:
+        _check_no_names(head, [row for _, row in others], known, path)
     places = named or _Chosen(0, (1,))
     return Corpus.of(
         (_row(row, places, line, path) for line, row in (others if named else rows)),
@@ -178,6 +206,33 @@ def _is_name(place: int, head: Sequence[str], others: Sequence[Sequence[str]]) -
     return not any(len(row) > place and row[place] == head[place] for row in others)
 
 
+def _check_no_names(
+    head: Sequence[str], others: Sequence[Sequence[str]], known: Set[str], path: Path
+) -> None:
+    """UserError if the first row, read as text and label, has a label that comes again nowhere,
+    while other labels do: it is likelier to hold two unusual names of columns. Numbers are no
+    names."""
+    label = head[1].strip() if len(head) > 1 else ""
+    if not label or label in known or _is_number(label):
+        return
+    counts = Counter(row[1].strip() for row in others if len(row) > 1)
+    if not counts[label] and max(counts.values(), default=0) > 1:
+        raise UserError(
+            f"{path}: the first row is {', '.join(head)}, and no other row has the label "
+            f"{label!r}. If these are names, name the columns with --data.text-column "
+            f"{head[0].strip()!r} --data.label-column {label!r} (evaluate: --text-column, "
+            "--label-column); if it is an example, put a row with text and label above it"
+        )
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
 def _unused(head: Sequence[str], named: _Chosen | None, path: Path) -> tuple[str, ...]:
     """A sentence about columns that are not read, if there are any."""
     if named is None:
@@ -196,6 +251,8 @@ def _row(row: Sequence[str], places: _Chosen, line: int, path: Path) -> Pair | P
     if len(row) <= max(places.text, *places.labels):
         kind: Fault = "one column" if any(cell.strip() for cell in row) else "blank"
         return Problem(str(path), line, kind, " ".join(row))
+    if any("\0" in cell for cell in row):
+        return Problem(str(path), line, "NUL", " ".join(row))
     text = " ".join(row[places.text].split())
     labels = [" ".join(row[place].split()) for place in places.labels]
     if not text or not all(labels):
@@ -204,6 +261,8 @@ def _row(row: Sequence[str], places: _Chosen, line: int, path: Path) -> Pair | P
 
 
 def _label_first(line: Line, path: Path) -> Pair | Problem:
+    if line.fault:
+        return Problem(str(path), line.number, line.fault, line.text)
     label, _, text = line.text.strip().partition(" ")
     text = " ".join(text.split())
     if not text:

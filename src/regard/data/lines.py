@@ -2,34 +2,52 @@
 
 from __future__ import annotations
 
-import gzip
 import logging
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from io import BufferedIOBase
-from itertools import starmap
+from io import BufferedIOBase, IOBase
+from itertools import chain, starmap
 from pathlib import Path
 from typing import BinaryIO, Literal, NamedTuple
 
 from regard.errors import UserError
+from regard.files import open_bytes
 
 log = logging.getLogger(__name__)
 
-Fault = Literal["blank", "one column", "not UTF-8"]
+Fault = Literal["blank", "one column", "not UTF-8", "NUL", "byte-order mark"]
 
 MEANINGS: dict[Fault, str] = {
     "blank": "with a blank side",
     "one column": "without a tab",
     "not UTF-8": "not UTF-8",
+    "NUL": "with NUL characters",
 }
+"""Reasons to leave a line out. A byte-order mark is removed, and the line is used."""
 LINES_SHOWN = 5
+MAX_LINE = 1 << 24
+"""Largest number of bytes of a line: more are refused while they are read."""
+MARK = b"\xef\xbb\xbf"
+"""The byte-order mark in UTF-8. Inside a file it shows that files were joined."""
+NUL = b"\0"
+FORMATS: dict[bytes, str] = {
+    b"PK\x03\x04": "a ZIP archive or an Excel workbook: save the sheet as CSV UTF-8, or unpack it",
+    b"\xd0\xcf\x11\xe0": "an old Excel workbook: save the sheet as CSV UTF-8",
+    b"%PDF-": "a PDF document: save its text as UTF-8",
+    b"SQLite format 3": "an SQLite database: export the table as CSV",
+    b"PAR1": "a Parquet table: export it as CSV",
+    b"BZh91AY&SY": "packed by bzip2: unpack it, or pack it by gzip",
+    b"\xfd7zXZ\x00": "packed by xz: unpack it, or pack it by gzip",
+    b"\x28\xb5\x2f\xfd": "packed by Zstandard: unpack it, or pack it by gzip",
+}
+"""Beginnings of files that are no text, with the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A line that could not be used as it stands, and what of it could be read."""
+    """A line that could not be used as it stands, and the text that could be read of it."""
 
     path: str
     line: int
@@ -69,8 +87,9 @@ class LeftOut:
         return any(kind in kinds for kinds in self.places.values())
 
     def summary(self) -> tuple[str, ...]:
-        """A sentence for each file."""
-        return tuple(starmap(_left_out, self.places.items()))
+        """One sentence a file for lines left out, one for byte-order marks removed."""
+        sentences = starmap(_sentences, self.places.items())
+        return tuple(chain.from_iterable(sentences))
 
 
 def read_lines(
@@ -79,8 +98,9 @@ def read_lines(
     """Give every line of a file ("-" is the standard input) or binary stream, as it comes.
 
     Blank lines are kept, so that there are as many answers as lines. Bytes that are not UTF-8 are
-    replaced by U+FFFD and the line is reported: to `report`, or to the log as a warning.
-    UserError where the file cannot be read.
+    replaced by U+FFFD, a byte-order mark inside the file is removed, a NUL is kept; each of these
+    lines is reported: to `report`, or to the log as a warning. UserError as `decoded`, and where
+    the file cannot be opened.
     """
     report = report or _warn
     if not isinstance(source, str | Path):
@@ -98,58 +118,136 @@ def numbers_of(lines: Sequence[int]) -> str:
 
 
 class Line(NamedTuple):
-    """A line without its end; `good` says whether it is UTF-8."""
+    """A line without its end."""
 
     number: int
     text: str
     good: bool
+    """Whether the line is UTF-8."""
+    is_marked: bool = False
+    """Whether a byte-order mark was removed. The file's own, at its beginning, does not count."""
 
-
-def open_bytes(path: str | Path) -> BufferedIOBase:
-    """A file as it is, or what was gzipped in it; UserError where it cannot be read."""
-    path = Path(path)
-    try:
-        file = path.open("rb")
-        if file.peek(2)[:2] != b"\x1f\x8b":
-            return file
-        file.close()
-        return gzip.open(path, "rb")
-    except OSError as error:
-        raise UserError(f"cannot read {path}: {(error.strerror or str(error)).lower()}") from error
+    @property
+    def fault(self) -> Fault | None:
+        """Why no text of this line can be learned from."""
+        if not self.good:
+            return "not UTF-8"
+        return "NUL" if "\0" in self.text else None
 
 
 def decoded(
     file: Iterable[bytes], path: str | Path, otherwise: str | None = None
 ) -> Iterator[Line]:
-    """The lines of an open file. Each ends with \\n or \\r\\n and nothing else; a byte order
-    mark is left out. Lines that are not UTF-8 are read in the encoding `otherwise`, if there is
-    one. UserError for UTF-16, and where reading breaks off."""
+    """The lines of an open file. Each ends with \\n or \\r\\n and nothing else; byte-order marks
+    are removed. Lines that are not UTF-8 are read in the encoding `otherwise`, if there is one.
+
+    UserError for UTF-16, with or without a byte-order mark; for line ends of \\r alone; for a file
+    of another format (`FORMATS`); for a line of more than `MAX_LINE` bytes, which is not read to
+    its end; and where reading breaks off."""
     number = 0
+    is_first_with_nul = False
     try:
-        for number, line in enumerate(file, start=1):
+        for number, line in enumerate(_bounded(file, path), start=1):
+            content = line
             if number == 1:
-                if line.startswith((b"\xff\xfe", b"\xfe\xff")):
-                    raise UserError(f"{path} is UTF-16: save it as UTF-8")
-                line = line.removeprefix(b"\xef\xbb\xbf")
-            yield _decoded(number, line, otherwise)
+                check_beginning(line, path)
+                is_first_with_nul = NUL in line
+                content = line.removeprefix(MARK)
+            elif number == 2 and is_first_with_nul and line.startswith(NUL):
+                raise _utf16(path)
+            is_marked = MARK in content
+            if is_marked:
+                content = content.replace(MARK, b"")
+            yield _decoded(number, content, otherwise, is_marked)
     except (OSError, EOFError, zlib.error) as error:
         raise UserError(f"cannot read {path} after line {number}: {error}") from error
 
 
-def _decoded(number: int, line: bytes, otherwise: str | None) -> Line:
+def counting_marks(lines: Iterable[Line], marks: Places) -> Iterator[Line]:
+    """The lines, while those with byte-order marks are counted."""
+    for line in lines:
+        if line.is_marked:
+            marks.add(line.number)
+        yield line
+
+
+def check_beginning(line: bytes, path: str | Path) -> None:
+    """UserError if a file with this first line is no UTF-8 text with ends of lines."""
+    for beginning, meaning in FORMATS.items():
+        if line.startswith(beginning):
+            raise UserError(f"{path} is {meaning}")
+    num_nul = line.count(NUL)
+    has_utf16_nul = num_nul and (4 * num_nul >= len(line) or line.endswith(b"\0\n"))
+    if line.startswith((b"\xff\xfe", b"\xfe\xff")) or has_utf16_nul or _is_odd(line):
+        raise _utf16(path)
+    content = line.removesuffix(b"\n").removesuffix(b"\r")
+    num_ends = content.count(b"\r")
+    if num_ends > 1 or (num_ends and not line.endswith(b"\n")):
+        raise UserError(
+            f"{path} ends its lines with CR alone, as old Macs did: expected LF or CR LF; convert "
+            r"it, as `tr '\r' '\n'` does"
+        )
+
+
+def _utf16(path: str | Path) -> UserError:
+    return UserError(f"{path} is UTF-16: save it as UTF-8, or run `iconv -f UTF-16 -t UTF-8`")
+
+
+def _is_odd(line: bytes) -> bool:
+    """Whether a line with a NUL is no UTF-8 either, as UTF-16 outside of Latin letters."""
+    if NUL not in line:
+        return False
+    try:
+        line.decode("utf8")
+    except UnicodeDecodeError:
+        return True
+    return False
+
+
+def _bounded(file: Iterable[bytes], path: str | Path) -> Iterator[bytes]:
+    """The lines of an open file, or of anything else that gives lines."""
+    if not isinstance(file, IOBase):
+        yield from file
+        return
+    number = 0
+    while line := file.readline(MAX_LINE + 1):
+        number += 1
+        if len(line) > MAX_LINE:
+            if number == 1:
+                check_beginning(line, path)
+            raise UserError(
+                f"{path}, line {number} has more than {MAX_LINE:,} bytes: expected a text with "
+                "line ends"
+            )
+        yield line
+
+
+def _decoded(number: int, line: bytes, otherwise: str | None, is_marked: bool) -> Line:
     line = line.removesuffix(b"\n").removesuffix(b"\r")
     try:
-        return Line(number, line.decode("utf8"), good=True)
+        return Line(number, line.decode("utf8"), True, is_marked)
     except UnicodeDecodeError:
         if otherwise is not None:
-            return Line(number, line.decode(otherwise), good=True)
-        return Line(number, line.decode("utf8", errors="replace"), good=False)
+            return Line(number, line.decode(otherwise), True, is_marked)
+        return Line(number, line.decode("utf8", errors="replace"), False, is_marked)
 
 
-def _left_out(path: str, kinds: dict[Fault, Places]) -> str:
-    count = sum(at.count for at in kinds.values())
-    reasons = ", ".join(f"{at.count} {MEANINGS[kind]} ({at})" for kind, at in kinds.items())
-    return f"left out {count} {'line' if count == 1 else 'lines'} of {path}: {reasons}"
+def _sentences(path: str, kinds: dict[Fault, Places]) -> Iterator[str]:
+    reasons = [
+        f"{at.count} {MEANINGS[kind]} ({at})" for kind, at in kinds.items() if kind in MEANINGS
+    ]
+    count = sum(at.count for kind, at in kinds.items() if kind in MEANINGS)
+    if count:
+        lines = "line" if count == 1 else "lines"
+        yield f"left out {count} {lines} of {path}: {', '.join(reasons)}"
+    if marks := kinds.get("byte-order mark"):
+        yield marks_removed(path, marks)
+
+
+def marks_removed(path: str | Path, lines: Places) -> str:
+    """The sentence on byte-order marks that were removed from these lines."""
+    marks = "a byte-order mark" if lines.count == 1 else f"{lines.count} byte-order marks"
+    return f"removed {marks} inside {path} ({lines}): joined files have them"
 
 
 def _to_the_end(
@@ -163,12 +261,17 @@ def _replacing(
     file: Iterable[bytes], path: str, report: Callable[[Problem], None]
 ) -> Iterator[str]:
     for line in decoded(file, path):
-        if not line.good:
-            report(Problem(path, line.number, "not UTF-8", line.text))
+        if line.fault:
+            report(Problem(path, line.number, line.fault, line.text))
+        if line.is_marked:
+            report(Problem(path, line.number, "byte-order mark", line.text))
         yield line.text
 
 
 def _warn(problem: Problem) -> None:
-    log.warning(
-        "%s, line %d is not UTF-8: what could not be read became U+FFFD", problem.path, problem.line
-    )
+    reports: dict[Fault, str] = {
+        "not UTF-8": "is not UTF-8: what could not be read became U+FFFD",
+        "NUL": "has NUL characters",
+        "byte-order mark": "had a byte-order mark, which was removed",
+    }
+    log.warning("%s, line %d %s", problem.path, problem.line, reports[problem.kind])

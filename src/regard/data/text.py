@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
 
-from regard.data.lines import LeftOut, Line, Problem, decoded, open_bytes
+from regard.data.lines import LeftOut, Line, Problem, decoded
 from regard.errors import UserError
+from regard.files import open_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +72,11 @@ def read_pairs(
 ) -> Corpus:
     """Read pairs from one file (source, tab, target; further columns are ignored) or from two.
 
-    Lines end with \\n or \\r\\n and nothing else. Files may be gzipped and begin with a byte order
-    mark. A line that is blank on a side, has no tab or is not UTF-8 is left out and listed. `limit`
-    is the number of pairs after which reading stops. UserError where a file cannot be read, two
-    files differ in length, or not one pair is found.
+    Lines end with \\n or \\r\\n and nothing else. Files may be gzipped and begin with a byte-order
+    mark; one inside a file is removed and listed. A line that is blank on a side, has no tab, has a
+    NUL or is not UTF-8 is left out and listed. `limit` is the number of pairs after which reading
+    stops. UserError where a file cannot be read, two files differ in length, or not one pair is
+    found.
     """
     if limit is not None and limit < 1:
         raise UserError(f"limit is {limit}: give at least 1, or none to read all pairs")
@@ -82,11 +84,12 @@ def read_pairs(
 
 
 def each_line(path: str | Path, target_path: str | Path | None = None) -> Iterator[Pair | Problem]:
-    """What `read_pairs` reads, as it comes: a pair or a problem for each line. Nothing is held."""
+    """What `read_pairs` reads, as it comes: a pair or a problem for each line, and another problem
+    for each byte-order mark that was removed. Nothing is held."""
     with open_bytes(path) as file:
         if target_path is None:
             for line in decoded(file, path):
-                yield _columns(line, str(path))
+                yield from _read(line, str(path))
             return
         with open_bytes(target_path) as target_file:
             sides = zip_longest(decoded(file, path), decoded(target_file, target_path))
@@ -94,12 +97,15 @@ def each_line(path: str | Path, target_path: str | Path | None = None) -> Iterat
             for source, target in sides:
                 if source is None or target is None:
                     raise UserError(_lengths_differ(paths))
+                for line, name in zip((source, target), paths, strict=True):
+                    if line.is_marked:
+                        yield Problem(name, line.number, "byte-order mark", line.text)
                 yield _couple(source, target, paths)
 
 
 def parse_pairs(lines: Iterable[bytes], path: str | Path, *, limit: int | None = None) -> Corpus:
     """Read pairs from the lines of an open file; `path` is what problems call it."""
-    found = (_columns(line, str(path)) for line in decoded(lines, path))
+    found = (item for line in decoded(lines, path) for item in _read(line, str(path)))
     return _collect(found, (path, None), limit)
 
 
@@ -109,10 +115,16 @@ def no_pairs(paths: tuple[str | Path, str | Path | None], left_out: LeftOut) -> 
     return UserError(f"no pairs in {names}: {'; '.join(_hints(left_out))}")
 
 
+def _read(line: Line, path: str) -> Iterator[Pair | Problem]:
+    if line.is_marked:
+        yield Problem(path, line.number, "byte-order mark", line.text)
+    yield _columns(line, path)
+
+
 def _columns(line: Line, path: str) -> Pair | Problem:
     columns = line.text.split("\t")
-    if not line.good:
-        return Problem(path, line.number, "not UTF-8", line.text)
+    if line.fault:
+        return Problem(path, line.number, line.fault, line.text)
     if len(columns) == 1 and line.text.strip():
         return Problem(path, line.number, "one column", line.text)
     source, target = columns[0].strip(), "".join(columns[1:2]).strip()
@@ -123,8 +135,8 @@ def _columns(line: Line, path: str) -> Pair | Problem:
 
 def _couple(source: Line, target: Line, paths: tuple[str, str]) -> Pair | Problem:
     for line, path in zip((source, target), paths, strict=True):
-        if not line.good:
-            return Problem(path, line.number, "not UTF-8", line.text)
+        if line.fault:
+            return Problem(path, line.number, line.fault, line.text)
         if not line.text.strip():
             return Problem(path, line.number, "blank", line.text)
     # A tab inside a text would be a third column wherever the pair is written down.

@@ -66,22 +66,27 @@ def _answers(config: AnswerDataConfig) -> Sources:
     """A folder may say by its names which files are for dev and test."""
     columns = Columns(config.text_column, config.label_column)
 
-    def read(path: Path | None) -> Corpus | None:
-        return None if path is None else read_labelled(path, columns)
+    def read(path: Path | None, train: Corpus) -> Corpus | None:
+        if path is None:
+            return None
+        labels = {pair.target for pair in train.pairs}
+        return read_labelled(path, columns, labels if config.answer == "label" else None)
 
     if config.generated is not None:
         train = Corpus(generate(config.generated, config.generated_size, config.seed))
-        return Sources(train, read(config.dev_path), read(config.test_path))
+        return Sources(train, read(config.dev_path, train), read(config.test_path, train))
     if config.path is None:
         raise UserError(
             "this recipe needs data: give --data.path FILE (text, tab, label on each line; .csv; "
             "or the label first), or a folder with a folder for each label"
         )
     parts = parts_of(config.path)
+    known: frozenset[str] | None = frozenset() if config.answer == "label" else None
+    train = read_labelled(parts["train"], columns, known)
     return Sources(
-        read_labelled(parts["train"], columns),
-        read(config.dev_path or parts.get("dev")),
-        read(config.test_path or parts.get("test")),
+        train,
+        read(config.dev_path or parts.get("dev"), train),
+        read(config.test_path or parts.get("test"), train),
     )
 
 

@@ -89,8 +89,9 @@ def read_lexicon(path: Path) -> Mapping[str, str]:
 def _read_lexicon(path: Path, _changed: int) -> Mapping[str, str]:
     """Read once for as long as the file stays the same: texts come in many small parts."""
     corpus = read_pairs(path)
-    if corpus.problems:
-        first = corpus.problems[0]
+    unusable = [each for each in corpus.problems if each.kind != "byte-order mark"]
+    if unusable:
+        first = unusable[0]
         raise UserError(
             f"{path}, line {first.line}: expected a source word, a tab and a target word, but "
             f"{first.text!r} came"

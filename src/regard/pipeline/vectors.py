@@ -169,4 +169,6 @@ def _read_vectors(path: Path) -> dict[str, list[float]]:
 
 
 def _refuse(problem: Problem) -> None:
+    if problem.kind == "byte-order mark":
+        return
     raise UserError(f"{problem.path}, line {problem.line} is not UTF-8: save it as UTF-8")
