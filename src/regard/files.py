@@ -208,7 +208,7 @@ def _opened(path: Path) -> Iterator[int]:
 
 
 class _Unpacked(io.RawIOBase):
-    """What a gzip file unpacks to, within bounds."""
+    """The unpacked content of a gzip file, within bounds."""
 
     def __init__(self, file: BinaryIO, path: Path) -> None:
         self._packed = _Counted(file)
@@ -276,7 +276,7 @@ def _is_null(status: os.stat_result) -> bool:
 
 
 def _open(path: Path) -> io.BufferedReader:
-    """Open a file. A pipe that is open already is read on: opened anew by its name it would wait
+    """Open a file. Of an open pipe the descriptor is copied: opened by its name it would wait
     for another writer."""
     status = path.stat()
     descriptor = _descriptor(status) if stat.S_ISFIFO(status.st_mode) else None

@@ -174,14 +174,14 @@ def _json(path: Path, folder: Path) -> Captions:
     try:
         page = json.loads(content)
         is_karpathys = all("sentences" in image for image in page["images"])
-        found = list(_karpathy(page) if is_karpathys else _coco(page))
+        captions = list(_karpathy(page) if is_karpathys else _coco(page))
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise UserError(
             f"{path} is neither Karpathy's JSON nor COCO's captions: {repr(error)[:200]}"
         ) from error
     parts: dict[Part, list[Pair]] = {"train": [], "dev": [], "test": []}
     num_blank = num_broken = 0
-    for number, said in enumerate(found, start=1):
+    for number, said in enumerate(captions, start=1):
         source = str(folder / said.picture)
         if not said.text:
             num_blank += 1

@@ -84,7 +84,7 @@ def read_pairs(
 
 
 def each_line(path: str | Path, target_path: str | Path | None = None) -> Iterator[Pair | Problem]:
-    """What `read_pairs` reads, as it comes: a pair or a problem for each line, and another problem
+    """Read as `read_pairs` does, one by one: a pair or a problem for each line, and another problem
     for each byte-order mark that was removed. Nothing is held."""
     with open_bytes(path) as file:
         if target_path is None:
@@ -105,8 +105,8 @@ def each_line(path: str | Path, target_path: str | Path | None = None) -> Iterat
 
 def parse_pairs(lines: Iterable[bytes], path: str | Path, *, limit: int | None = None) -> Corpus:
     """Read pairs from the lines of an open file; `path` is what problems call it."""
-    found = (item for line in decoded(lines, path) for item in _read(line, str(path)))
-    return _collect(found, (path, None), limit)
+    items = (item for line in decoded(lines, path) for item in _read(line, str(path)))
+    return _collect(items, (path, None), limit)
 
 
 def no_pairs(paths: tuple[str | Path, str | Path | None], left_out: LeftOut) -> UserError:
