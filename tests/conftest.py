@@ -2,6 +2,7 @@
 
 import signal
 
+import jaxtyping
 import pytest
 from jaxtyping import install_import_hook
 
@@ -17,6 +18,15 @@ def _cache(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("REGARD_CACHE", str(tmp_path_factory.mktemp("cache")))
         yield
+
+
+@pytest.fixture
+def unchecked():
+    """Run without the types of shapes: a user's call is not held to them, and they fix the batch
+    size of an export."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
 
 
 @pytest.fixture(params={"baseline": 4, "AVX2": 8, "AVX-512": 16}.items(), ids=lambda item: item[0])

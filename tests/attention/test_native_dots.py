@@ -2,7 +2,6 @@
 
 from types import SimpleNamespace
 
-import jaxtyping
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
@@ -217,14 +216,6 @@ def test_attention_shows_what_the_kernel_saw(monkeypatch, target, temperature):
         shown = attention(queries, keys, values, mask, need_weights=True)
     for name in ("context", "weights", "scores"):
         torch.testing.assert_close(getattr(shown, name), getattr(formula, name))
-
-
-@pytest.fixture
-def unchecked():
-    """Without the types of shapes: what comes from outside is not held to them."""
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", False)
 
 
 FITTING = SimpleNamespace(queries=(3, 5, 7, 11), keys=(3, 5, 13, 11), values=(3, 5, 13, 17))

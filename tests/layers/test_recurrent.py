@@ -146,13 +146,13 @@ def test_a_mask_with_holes_or_without_anything_is_refused(row):
         ours.read(torch.randn(2, 3, 5).double(), torch.tensor([[True] * 3, row]))
 
 
-@pytest.mark.parametrize("kind", ["gru", "lstm"])
+@pytest.mark.parametrize(("kind", "gates"), [("gru", 3), ("lstm", 4)])
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode, torch.enable_grad])
-def test_every_step_is_kept_for_those_who_learn_alone(monkeypatch, kind, mode):
-    layer = scan.Layer(kind, torch.randn(4 * 7, 7, requires_grad=True), torch.randn(4 * 7))
+def test_every_step_is_kept_for_those_who_learn_alone(monkeypatch, kind, gates, mode):
+    layer = scan.Layer(kind, torch.randn(gates * 7, 7, requires_grad=True), torch.randn(gates * 7))
     places, first = set(), scan.CellState(torch.zeros(3, 7), torch.zeros(3, 7))
     cells = SimpleNamespace(step=lambda kind, at: places.add(at.kept.data_ptr()))
     monkeypatch.setattr(scan, "choose", lambda like: cells)
     with mode():
-        scan.scan(layer, torch.randn(11, 3, 4 * 7), first)
+        scan.scan(layer, torch.randn(11, 3, gates * 7), first)
     assert len(places) == (11 if mode is torch.enable_grad else 1)

@@ -9,11 +9,17 @@ import torch
 from torch import nn
 
 from regard.attention import native_dots
-from regard.attention.fused_additive import AdditiveKeys, additive_attention, additive_scores
+from regard.attention.checks import batch_of, check_inputs, check_num_keys
+from regard.attention.fused_additive import additive_attention, additive_scores
 from regard.attention.fused_dot import dot_scale, fused_dot
 from regard.attention.masks import Causal, formed
 from regard.attention.normalisers import Normaliser, Softmax
-from regard.attention.scores import AdditiveScore, Prepared, Score
+from regard.attention.scores import (
+    AdditiveScore,
+    Prepared,
+    Score,
+    prepared_keys,
+)
 from regard.shapes import Bool, Float, Int, Tensor
 
 Mask = Bool[Tensor, "*#batch #target #source"] | Causal
@@ -59,9 +65,9 @@ class Attends(Protocol):
 
     def __call__(
         self,
-        queries: Float[Tensor, "*batch target query"],
+        queries: Float[Tensor, "*#batch target query"],
         prepared: Any,
-        values: Float[Tensor, "*batch source value"],
+        values: Float[Tensor, "*#batch source value"],
         mask: Any = None,
         state: Any = None,
         *,
@@ -104,9 +110,9 @@ class Attention(nn.Module):
 
     def forward(
         self,
-        queries: Float[Tensor, "*batch target query"],
+        queries: Float[Tensor, "*#batch target query"],
         prepared: Prepared,
-        values: Float[Tensor, "*batch source value"],
+        values: Float[Tensor, "*#batch source value"],
         mask: Mask | None = None,
         state: Any = None,
         *,
@@ -115,12 +121,14 @@ class Attention(nn.Module):
         """Attend. The mask broadcasts to "*batch target source", or is CAUSAL. With `need_weights`
         scores and weights are returned, at least in float32; without, the fastest path runs that
         is equal to forming scores, weights and contexts one after the other."""
+        if need_weights or self.additive is None:  # additive_attention checks its own
+            _check(queries, prepared, values, mask)
         find = self._looked if need_weights else self._fused
         found = find(queries, prepared, values, mask)
         if found is not None:
             return replace(found, state=state)
         ask = self._precise_scores if need_weights else self.score
-        scores = ask(queries, prepared)
+        scores = _of_batch(ask(queries, prepared), values)
         weights = self.normaliser(scores, formed(mask, scores))
         context = self.dropout(weights) @ values.to(weights.dtype)
         context = context.to(values.dtype)
@@ -130,9 +138,9 @@ class Attention(nn.Module):
 
     def _looked(
         self,
-        queries: Float[Tensor, "*batch target query"],
+        queries: Float[Tensor, "*#batch target query"],
         prepared: Prepared,
-        values: Float[Tensor, "*batch source value"],
+        values: Float[Tensor, "*#batch source value"],
         mask: Mask | None,
     ) -> Attended | None:
         """Context, weights and scores by one kernel, where there is one and nobody is learning."""
@@ -147,12 +155,13 @@ class Attention(nn.Module):
         return Attended(context, weights, scores * softmax.temperature)
 
     def _precise_scores(
-        self, queries: Float[Tensor, "*batch target query"], prepared: Prepared
+        self, queries: Float[Tensor, "*#batch target query"], prepared: Prepared
     ) -> Float[Tensor, "*batch target source"]:
         """At least in float32, as those that a kernel makes weights of."""
-        if self.additive is not None and isinstance(prepared, AdditiveKeys):
+        if self.additive is not None:
             score, _ = self.additive
-            return additive_scores(score.ask(queries), prepared.projected, score.vector)
+            keys = prepared_keys(score, prepared).projected
+            return additive_scores(score.ask(queries), keys, score.vector)
         scores = self.score(queries, prepared)
         return scores.to(torch.promote_types(scores.dtype, torch.float32))
 
@@ -164,9 +173,9 @@ class Attention(nn.Module):
 
     def _fused(
         self,
-        queries: Float[Tensor, "*batch target query"],
+        queries: Float[Tensor, "*#batch target query"],
         prepared: Prepared,
-        values: Float[Tensor, "*batch source value"],
+        values: Float[Tensor, "*#batch source value"],
         mask: Mask | None,
     ) -> Attended | None:
         """The context by one kernel, where there is one for this score and normaliser."""
@@ -175,11 +184,37 @@ class Attention(nn.Module):
             score, scale = self.additive
             asking = score.ask(queries)
             seen = formed(mask, queries)
+            keys = prepared_keys(score, prepared)
             context, _ = additive_attention(
-                asking, prepared, score.vector, values, seen, scale=scale, dropout=dropout
+                asking, keys, score.vector, values, seen, scale=scale, dropout=dropout
             )
             return Attended(context)
         dots = self._dots(queries, prepared)
         if dots is None or not isinstance(prepared, Tensor):
             return None
+        if values.dtype != queries.dtype and not torch.is_autocast_enabled(queries.device.type):
+            return None
         return Attended(fused_dot(queries, prepared, values, mask, dots, dropout))
+
+
+def _check(queries: Tensor, prepared: Any, values: Tensor, mask: Mask | None) -> None:
+    if isinstance(mask, Causal):
+        check_inputs(queries, prepared, values, None)
+        if queries.size(-2) not in (1, values.size(-2)):
+            raise ValueError(
+                f"mask: CAUSAL needs as many queries as keys, got {queries.size(-2)} queries and "
+                f"{values.size(-2)} keys; form a mask of their positions"
+            )
+    else:
+        check_inputs(queries, prepared, values, mask)
+
+
+def _of_batch(
+    scores: Float[Tensor, "*#batch target source"], values: Float[Tensor, "*#batch source value"]
+) -> Float[Tensor, "*batch target source"]:
+    """Scores of the batch that contexts have. ValueError for another number of keys."""
+    check_num_keys(scores.mT, values)
+    if scores.shape[:-2] == values.shape[:-2]:
+        return scores
+    batch = batch_of(scores=scores, values=values)
+    return scores if scores.shape[:-2] == batch else scores.expand(*batch, *scores.shape[-2:])

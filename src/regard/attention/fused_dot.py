@@ -9,9 +9,10 @@ import torch
 from torch.nn import functional as F
 
 from regard.attention import native_dots
+from regard.attention.checks import check_num_keys
 from regard.attention.masks import Causal, formed, hiding
 from regard.attention.normalisers import Normaliser, Softmax
-from regard.attention.scores import Dot, General, ScaledDot, Score
+from regard.attention.scores import Dot, General, ScaledDot, Score, check_pairs
 from regard.shapes import Bool, Float, Tensor
 
 
@@ -41,12 +42,16 @@ def fused_dot(
     and emptied afterwards, as the plain formula does."""
     if native_dots.suits(queries, prepared, values, mask):
         return native_dots.attend(queries, prepared, values, mask, scale, dropout)
+    check_pairs("dot", queries, prepared)
+    check_num_keys(prepared, values)
     if queries.size(-2) != prepared.size(-2):  # torch's causal mask need not be square: ours must
         mask = formed(mask, queries)
     if mask is None or isinstance(mask, Causal):
         return F.scaled_dot_product_attention(
             queries, prepared, values, dropout_p=dropout, is_causal=mask is not None, scale=scale
         )
+    if mask.dim() < 2:
+        mask = mask.expand(1, prepared.size(-2))
     sees_something = mask.any(dim=-1, keepdim=True)
     blind = hiding(sees_something) is not None
     context = F.scaled_dot_product_attention(

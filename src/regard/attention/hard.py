@@ -72,7 +72,7 @@ class HardAttention(nn.Module):
         weights = cast(Tensor, attended.weights)
         places = self._drawn(weights) if self.training else weights.argmax(dim=-1)
         index = places[..., None].expand(*places.shape, values.size(-1))
-        context = values.gather(1, index)
+        context = values.expand(len(places), -1, -1).gather(1, index)
         if mask is not None:
             context = context * mask.any(dim=-1, keepdim=True)
         if state is not None:

@@ -18,6 +18,7 @@ import torch
 from torch import nn
 
 from regard.attention.attend import Attended
+from regard.attention.checks import check_inputs
 from regard.attention.normalisers import Normaliser, Softmax
 from regard.attention.scores import Prepared, Score
 from regard.products import Linear
@@ -134,15 +135,16 @@ class LocalAttention(nn.Module):
 
     def forward(
         self,
-        queries: Float[Tensor, "batch target query"],
+        queries: Float[Tensor, "#batch target query"],
         prepared: Any,
-        values: Float[Tensor, "batch source value"],
-        mask: Bool[Tensor, "batch 1 source"],
+        values: Float[Tensor, "#batch source value"],
+        mask: Bool[Tensor, "#batch 1 source"],
         state: Int[Tensor, "batch target"] | None = None,
         *,
         need_weights: bool = False,
     ) -> Attended:
         """Attend. Scores are those before the mask and the window."""
+        check_inputs(queries, prepared, values, mask)
         source = torch.arange(values.size(-2), device=values.device)
         window = self.centre(queries, mask.sum(dim=-1), state, source)
         scores = self.score(queries, prepared)

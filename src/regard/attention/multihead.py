@@ -9,6 +9,7 @@ from typing import Any
 from torch import nn
 
 from regard.attention.attend import Attention, Mask
+from regard.attention.checks import check_mask
 from regard.attention.scores import Prepared
 from regard.first_weights import glorot_uniform
 from regard.products import Linear
@@ -90,11 +91,15 @@ class Heads(nn.Module):
         need_weights: bool = False,
     ) -> AttendedHeads:
         """Attend in every head. The mask broadcasts to "*batch target source": heads share it."""
+        if isinstance(mask, Tensor):
+            axes = (*queries.shape[:-3], queries.size(-2), prepared.values.size(-2))
+            check_mask(mask, axes, queries.device)
+            mask = mask.unsqueeze(-3) if mask.dim() > 2 else mask
         attended = self.attention(
             queries,
             prepared.keys,
             prepared.values,
-            mask.unsqueeze(-3) if isinstance(mask, Tensor) else mask,
+            mask,
             state,
             need_weights=need_weights,
         )

@@ -132,6 +132,7 @@ class _How:
     def problem(self, given: tuple[Tensor, ...], context: Tensor, weights: Tensor | None) -> _Dots:
         """It holds addresses: what it was made of must outlive it."""
         queries, keys, values = given
+        self._check(given, context, weights)
         problem = _Dots(
             *(*queries.shape[:3], keys.size(2), queries.size(3), values.size(3)),
             queries.dtype == torch.bfloat16,
@@ -148,6 +149,32 @@ class _How:
         problem.weights = kernels.place(weights)
         problem.seed, problem.keep, problem.scale = self.seed, self.keep, self.scale
         return problem
+
+    def _check(self, given: tuple[Tensor, ...], context: Tensor, weights: Tensor | None) -> None:
+        queries, keys, values = given
+        batch, heads, target, size = queries.shape
+        source, value_size = keys.size(2), values.size(3)
+        expected = [
+            ("keys", keys, (batch, heads, source, size)),
+            ("values", values, (batch, heads, source, value_size)),
+            ("context", context, (batch, heads, target, value_size)),
+        ]
+        if weights is not None:
+            expected.append(("weights", weights, (batch, heads, target, source)))
+        for name, tensor, shape in expected:
+            if tensor.shape != shape or not tensor.is_cpu:
+                raise ValueError(
+                    f"{name}: expected {shape} on cpu beside queries of shape "
+                    f"{tuple(queries.shape)}, got {tuple(tensor.shape)} on {tensor.device}"
+                )
+        if isinstance(self.mask, Tensor):
+            mask = self.mask
+            fits = mask.size(0) in (1, batch) and mask.size(1) == 1 and mask.size(2) in (1, target)
+            if not (fits and mask.size(3) == source and mask.dtype == torch.bool and mask.is_cpu):
+                raise ValueError(
+                    f"mask: expected torch.bool that broadcasts to {(batch, 1, target, source)}, "
+                    f"got {mask.dtype} of shape {tuple(mask.shape)} on {mask.device}"
+                )
 
 
 class _Attend(torch.autograd.Function):

@@ -17,6 +17,7 @@ import torch
 from torch import nn
 
 from regard.attention.attend import Attended
+from regard.attention.checks import check_inputs
 from regard.attention.normalisers import Normaliser, Softmax
 from regard.products import Linear
 from regard.shapes import Bool, Float, Tensor
@@ -158,6 +159,7 @@ class RememberingAttention(nn.Module):
         need_weights: bool = False,
     ) -> Attended:
         """Attend, for one step."""
+        check_inputs(queries, prepared, values, mask)
         before = state.to(queries.dtype)
         scores = self.score(queries, prepared, before)
         scores = scores.to(torch.promote_types(scores.dtype, torch.float32))

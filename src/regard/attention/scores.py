@@ -14,6 +14,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from regard.attention.checks import batch_of, check_vectors
 from regard.attention.fused_additive import AdditiveKeys, additive_scores, prepare
 from regard.products import Linear, affine
 from regard.shapes import Float, Tensor
@@ -47,10 +48,10 @@ class Dot(nn.Module):
 
     def forward(
         self,
-        queries: Float[Tensor, "*batch target query"],
-        prepared: Float[Tensor, "*batch source prepared"],
+        queries: Float[Tensor, "*#batch target query"],
+        prepared: Float[Tensor, "*#batch source prepared"],
     ) -> Float[Tensor, "*batch target source"]:
-        _check_equal("Dot", queries, prepared)
+        check_pairs("Dot", queries, prepared)
         return queries @ prepared.mT
 
 
@@ -64,10 +65,10 @@ class ScaledDot(nn.Module):
 
     def forward(
         self,
-        queries: Float[Tensor, "*batch target query"],
-        prepared: Float[Tensor, "*batch source prepared"],
+        queries: Float[Tensor, "*#batch target query"],
+        prepared: Float[Tensor, "*#batch source prepared"],
     ) -> Float[Tensor, "*batch target source"]:
-        _check_equal("ScaledDot", queries, prepared)
+        check_pairs("ScaledDot", queries, prepared)
         return queries @ prepared.mT / math.sqrt(queries.size(-1))
 
 
@@ -81,13 +82,18 @@ class General(nn.Module):
     def prepare(
         self, keys: Float[Tensor, "*batch source key"]
     ) -> Float[Tensor, "*batch source query"]:
+        _check_size("keys", keys, self.key.in_features, self)
         return self.key(keys)
 
     def forward(
         self,
-        queries: Float[Tensor, "*batch target query"],
-        prepared: Float[Tensor, "*batch source prepared"],
+        queries: Float[Tensor, "*#batch target query"],
+        prepared: Float[Tensor, "*#batch source prepared"],
     ) -> Float[Tensor, "*batch target source"]:
+        if queries.size(-1) != prepared.size(-1):
+            _check_size("queries", queries, self.key.out_features, self)
+            _check_size("prepared", prepared, self.key.out_features, self)
+        check_pairs("General", queries, prepared)
         return queries @ prepared.mT
 
 
@@ -104,6 +110,7 @@ class Additive(nn.Module):
         nn.init.uniform_(self.vector, -(size**-0.5), size**-0.5)
 
     def prepare(self, keys: Float[Tensor, "*batch source key"]) -> AdditiveKeys:
+        _check_size("keys", keys, self.key.in_features, self)
         return prepare(self.key(keys))
 
     @property
@@ -113,12 +120,13 @@ class Additive(nn.Module):
     def ask(
         self, queries: Float[Tensor, "*batch target query"]
     ) -> Float[Tensor, "*batch target size"]:
+        _check_size("queries", queries, self.query.in_features, self)
         return self.query(queries)
 
     def forward(
-        self, queries: Float[Tensor, "*batch target query"], prepared: AdditiveKeys
+        self, queries: Float[Tensor, "*#batch target query"], prepared: AdditiveKeys
     ) -> Float[Tensor, "*batch target source"]:
-        return _tanh_score(self.ask(queries), prepared, self.vector)
+        return _tanh_score(self, queries, prepared)
 
 
 class Concat(nn.Module):
@@ -134,6 +142,7 @@ class Concat(nn.Module):
         nn.init.uniform_(self.vector, -(size**-0.5), size**-0.5)
 
     def prepare(self, keys: Float[Tensor, "*batch source key"]) -> AdditiveKeys:
+        _check_size("keys", keys, self.joined.in_features - self.query_size, self)
         return prepare(affine(keys, self.joined.weight[:, self.query_size :], self.joined.bias))
 
     @property
@@ -143,12 +152,13 @@ class Concat(nn.Module):
     def ask(
         self, queries: Float[Tensor, "*batch target query"]
     ) -> Float[Tensor, "*batch target size"]:
+        _check_size("queries", queries, self.query_size, self)
         return affine(queries, self.query_weight)
 
     def forward(
-        self, queries: Float[Tensor, "*batch target query"], prepared: AdditiveKeys
+        self, queries: Float[Tensor, "*#batch target query"], prepared: AdditiveKeys
     ) -> Float[Tensor, "*batch target source"]:
-        return _tanh_score(self.ask(queries), prepared, self.vector)
+        return _tanh_score(self, queries, prepared)
 
 
 class SharedAdditive(nn.Module):
@@ -162,6 +172,7 @@ class SharedAdditive(nn.Module):
         nn.init.uniform_(self.vector, -(size**-0.5), size**-0.5)
 
     def prepare(self, keys: Float[Tensor, "*batch source key"]) -> AdditiveKeys:
+        _check_size("keys", keys, self.shared.in_features, self)
         return prepare(self.shared(keys))
 
     @property
@@ -171,6 +182,7 @@ class SharedAdditive(nn.Module):
     def ask(
         self, queries: Float[Tensor, "*batch target query"]
     ) -> Float[Tensor, "*batch target size"]:
+        check_vectors(queries=queries)
         if queries.size(-1) != self.shared.in_features:
             raise ValueError(
                 f"SharedAdditive uses one matrix for queries and keys of size "
@@ -180,9 +192,9 @@ class SharedAdditive(nn.Module):
         return affine(queries, self.query_weight)
 
     def forward(
-        self, queries: Float[Tensor, "*batch target query"], prepared: AdditiveKeys
+        self, queries: Float[Tensor, "*#batch target query"], prepared: AdditiveKeys
     ) -> Float[Tensor, "*batch target source"]:
-        return _tanh_score(self.ask(queries), prepared, self.vector)
+        return _tanh_score(self, queries, prepared)
 
 
 class Cosine(nn.Module):
@@ -196,10 +208,10 @@ class Cosine(nn.Module):
 
     def forward(
         self,
-        queries: Float[Tensor, "*batch target query"],
-        prepared: Float[Tensor, "*batch source prepared"],
+        queries: Float[Tensor, "*#batch target query"],
+        prepared: Float[Tensor, "*#batch source prepared"],
     ) -> Float[Tensor, "*batch target source"]:
-        _check_equal("Cosine", queries, prepared)
+        check_pairs("Cosine", queries, prepared)
         return F.normalize(queries, dim=-1) @ prepared.mT
 
 
@@ -208,16 +220,48 @@ AdditiveScore = Additive | Concat | SharedAdditive
 `query_weight`."""
 
 
+def prepared_keys(score: nn.Module, prepared: Any) -> AdditiveKeys:
+    """Return the keys that an additive score prepared. ValueError for keys it did not prepare."""
+    if isinstance(prepared, AdditiveKeys):
+        return prepared
+    came = type(prepared).__name__
+    if isinstance(prepared, Tensor):
+        came = f"a tensor of shape {tuple(prepared.shape)}"
+    raise ValueError(
+        f"prepared: expected the keys as {type(score).__name__}.prepare returns them, got {came}; "
+        "call attention.prepare(keys) once a source and pass its result"
+    )
+
+
 def _tanh_score(
-    queries: Float[Tensor, "*batch target size"], prepared: AdditiveKeys, vector: Tensor
+    score: AdditiveScore, queries: Float[Tensor, "*#batch target query"], prepared: Any
 ) -> Float[Tensor, "*batch target source"]:
-    scores = additive_scores(queries, prepared.projected, vector)
-    return scores.to(torch.promote_types(queries.dtype, prepared.projected.dtype))
+    keys, asking = prepared_keys(score, prepared).projected, score.ask(queries)
+    scores = additive_scores(asking, keys, score.vector)
+    return scores.to(torch.promote_types(asking.dtype, keys.dtype))
 
 
-def _check_equal(name: str, queries: Tensor, keys: Tensor) -> None:
+def _check_size(name: str, vectors: Tensor, size: int, score: nn.Module) -> None:
+    check_vectors(**{name: vectors})
+    if vectors.size(-1) != size:
+        raise ValueError(
+            f"{name}: {type(score).__name__} was built for vectors of size {size}, got size "
+            f"{vectors.size(-1)} (shape {tuple(vectors.shape)})"
+        )
+
+
+def check_pairs(name: str, queries: Tensor, keys: Tensor) -> None:
+    """Check that queries and prepared keys can be multiplied."""
+    check_vectors(queries=queries, keys=keys)
     if queries.size(-1) != keys.size(-1):
         raise ValueError(
             f"{name} needs queries and keys of one size, but queries of size {queries.size(-1)} "
             f"and keys of size {keys.size(-1)} came: use General, Additive or Concat"
         )
+    if queries.dtype != keys.dtype and not torch.is_autocast_enabled(queries.device.type):
+        raise ValueError(
+            f"keys: expected {queries.dtype} as the queries, got {keys.dtype}; "
+            "use keys.to(queries.dtype)"
+        )
+    if queries.shape[:-2] != keys.shape[:-2]:
+        batch_of(queries=queries, keys=keys)

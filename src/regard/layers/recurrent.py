@@ -75,7 +75,9 @@ class RecurrentStack(nn.Module):
         hidden: Float[Tensor, "batch layer hidden"],
         cell: Float[Tensor, "batch layer hidden"] | None = None,
     ) -> RecurrentOutput:
-        """Go on from a state, forwards, with no padding: how decoders read."""
+        """Go on from a state, forwards, with no padding: how decoders read. ValueError for shapes
+        that do not fit."""
+        self._check(inputs, 3, hidden, cell)
         run = self._scan_on if self._scans(inputs) else self._torch_on
         layers: list[Tensor] = []
         ends = []
@@ -94,6 +96,7 @@ class RecurrentStack(nn.Module):
         cell: Float[Tensor, "batch layer hidden"] | None = None,
     ) -> RecurrentOutput:
         """One step from a state: `forward` for a single position."""
+        self._check(inputs, 2, hidden, cell)
         if not self._scans(inputs):
             step = self._torch_step
         elif torch.is_grad_enabled():
@@ -116,7 +119,14 @@ class RecurrentStack(nn.Module):
         """Read whole sequences from the zero state: how encoders read.
 
         Padding is never seen by the backward direction, and gives zero states. ValueError where
-        padding comes before what is real, or a sequence is nothing but padding."""
+        padding comes before what is real, a sequence is nothing but padding, or shapes do not
+        fit."""
+        self._check_inputs(inputs, 3)
+        if mask.dtype != torch.bool or mask.shape != inputs.shape[:2]:
+            raise ValueError(
+                f"mask: expected bool (True = a real position) of shape {tuple(inputs.shape[:2])}, "
+                f"got {mask.dtype} of shape {tuple(mask.shape)}"
+            )
         lengths = None if mask.all() else _lengths(mask)
         run = self._scan_all if self._scans(inputs) else self._torch_all
         layers: list[Tensor] = []
@@ -127,6 +137,27 @@ class RecurrentStack(nn.Module):
             layers.append(states)
             ends.append(end)
         return _output(layers, ends)
+
+    def _check_inputs(self, inputs: Tensor, num_axes: int) -> None:
+        size = self.layers[0].input_size
+        if inputs.dim() != num_axes or inputs.size(-1) != size:
+            axes = ("batch", "position", "input")[: num_axes - 1]
+            raise ValueError(
+                f"inputs: expected ({', '.join(axes)}, {size}), got shape {tuple(inputs.shape)}"
+            )
+
+    def _check(self, inputs: Tensor, num_axes: int, hidden: Tensor, cell: Tensor | None) -> None:
+        self._check_inputs(inputs, num_axes)
+        state = (len(inputs), self.num_layers, self.hidden_size)
+        for name, tensor in (("hidden", hidden), ("cell", cell)):
+            if tensor is not None and (tensor.shape != state or tensor.device != inputs.device):
+                raise ValueError(
+                    f"{name}: expected (batch, layer, hidden) = {state} on {inputs.device}, got "
+                    f"{tuple(tensor.shape)} on {tensor.device}"
+                )
+        if (cell is None) == (self.kind == "lstm"):
+            came = "none" if cell is None else "one"
+            raise ValueError(f"cell: expected for an lstm alone, got {came} for {self.kind}")
 
     def _scans(self, inputs: Tensor) -> bool:
         """Whether `scan` runs: where its kernels do, and for weights that are packed for its

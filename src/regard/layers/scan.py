@@ -48,7 +48,9 @@ def scan(
     first: CellState,
     mask: Bool[Tensor, "position batch"] | None = None,
 ) -> Scanned:
-    """All steps from the first state, in the type of `of_input`; cells at least in float32."""
+    """All steps from the first state, in the type of `of_input`; cells at least in float32.
+    ValueError for shapes that do not fit."""
+    _check(layer, of_input, first, mask)
     dtype = of_input.dtype
     given = (
         of_input,
@@ -59,6 +61,36 @@ def scan(
     )
     path = _Path(layer.kind, layer.backwards, mask, torch.is_grad_enabled())
     return Scanned(*_Scan.apply(*given, path))
+
+
+def _check(layer: Layer, of_input: Tensor, first: CellState, mask: Tensor | None) -> None:
+    if first.hidden.dim() != 2 or of_input.dim() != 3:
+        raise ValueError(
+            "first state and inputs: expected (batch, hidden) and (position, batch, gates), got "
+            f"{tuple(first.hidden.shape)} and {tuple(of_input.shape)}"
+        )
+    (length, batch, _), size = of_input.shape, first.hidden.size(1)
+    gates = NUM_GATES[layer.kind] * size
+    if first.cell is None and layer.kind == "lstm":
+        raise ValueError("first cell: expected one for an lstm, got none")
+    expected = [
+        ("W x + b", of_input, (length, batch, gates)),
+        ("first hidden state", first.hidden, (batch, size)),
+        ("first cell", first.cell, (batch, size)),
+        ("recurrent weight", layer.recurrent, (gates, size)),
+        ("recurrent bias", layer.bias, (gates,)),
+        ("mask", mask, (length, batch)),
+    ]
+    for name, tensor, shape in expected:
+        if tensor is None:
+            continue
+        if tensor.shape != shape or tensor.device != of_input.device:
+            raise ValueError(
+                f"{name}: expected shape {shape} on {of_input.device}, got {tuple(tensor.shape)} "
+                f"on {tensor.device}"
+            )
+    if mask is not None and mask.dtype != torch.bool:
+        raise ValueError(f"mask: expected bool (True = a real position), got {mask.dtype}")
 
 
 @dataclass(frozen=True)

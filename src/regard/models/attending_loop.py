@@ -82,8 +82,60 @@ class LoopRun:
 
 
 def run(loop: Loop) -> LoopRun:
-    """All steps, with gradients to everything that is a number."""
+    """All steps, with gradients to everything that is a number. ValueError for shapes, types or
+    devices that do not fit."""
+    _check(loop)
     return LoopRun(*_run(*vars(loop).values()))
+
+
+def _check(loop: Loop) -> None:
+    batch, target, _ = loop.of_input.shape
+    _, layers, size = loop.hidden.shape
+    _, source, key_size = loop.keys.shape
+    gates, value = NUM_GATES[loop.kind] * size, loop.values.size(2)
+    expected: dict[str, tuple[int, ...]] = {
+        "of_input": (batch, target, gates),
+        "hidden": (batch, layers, size),
+        "cell": (batch, layers, size),
+        "keys": (batch, source, key_size),
+        "values": (batch, source, value),
+        "vector": (key_size,),
+        "query": (key_size, size),
+        "context": (gates, value),
+        "gate": (1, size),
+        "gate_bias": (1,),
+        "drop": (batch, target, source),
+        "between": (target, layers - 1, batch, size),
+    }
+    numbers = [(name, getattr(loop, name), shape) for name, shape in expected.items()]
+    of_layers = [(gates, size), (gates,)] * (2 * layers - 1)
+    if len(loop.weights) != len(of_layers) or (loop.cell is None) == (loop.kind == "lstm"):
+        raise ValueError(
+            f"expected {len(of_layers)} weights for {layers} layers, and a cell for an lstm alone; "
+            f"got {len(loop.weights)} weights, {'no' if loop.cell is None else 'a'} cell"
+        )
+    numbers += [("weights", *pair) for pair in zip(loop.weights, of_layers, strict=True)]
+    for name, tensor, shape in numbers:
+        if tensor is None:
+            continue
+        if tensor.shape != shape or tensor.dtype != loop.hidden.dtype:
+            raise ValueError(
+                f"{name}: expected {loop.hidden.dtype} of shape {shape}, got {tensor.dtype} of "
+                f"shape {tuple(tensor.shape)}"
+            )
+        if tensor.device != loop.hidden.device:
+            raise ValueError(f"{name}: expected {loop.hidden.device}, got {tensor.device}")
+    mask = loop.mask
+    if mask is not None and (mask.dtype != torch.bool or mask.shape not in _masks(loop)):
+        raise ValueError(
+            f"mask: expected bool of shape (1 or {batch}, 1, {source}), got {mask.dtype} of shape "
+            f"{tuple(mask.shape)}"
+        )
+
+
+def _masks(loop: Loop) -> list[tuple[int, ...]]:
+    source = loop.keys.size(1)
+    return [(1, 1, source), (len(loop.hidden), 1, source)]
 
 
 OF_LOOP = (

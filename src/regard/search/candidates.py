@@ -64,9 +64,30 @@ def best(
 ) -> Candidates:
     """The `count` candidates with the highest totals, or all where there are fewer: equal ones by
     the lower hypothesis, then the lower token. What is not a number comes before all that is, what
-    is impossible after it, and may come more than once."""
+    is impossible after it, and may come more than once. ValueError for shapes that do not fit."""
+    _check(logits, totals, closed, count)
     find = _native if totals.dtype == torch.float32 and kernels.suit(logits) else _plain
     return find(logits, totals, closed, min(count, logits.size(1) * logits.size(2)))
+
+
+def _check(logits: Tensor, totals: Tensor, closed: Tensor, count: int) -> None:
+    if logits.dim() != 3 or 0 in logits.shape[1:] or totals.shape != logits.shape[:2]:
+        raise ValueError(
+            "logits and totals: expected (batch, hypothesis, vocabulary), at least one of the last "
+            f"two, and (batch, hypothesis), got {tuple(logits.shape)} and {tuple(totals.shape)}"
+        )
+    if closed.dim() != 1 or closed.dtype != torch.long:
+        raise ValueError(
+            f"closed: expected a vector of torch.int64, got {closed.dtype} of shape "
+            f"{tuple(closed.shape)}"
+        )
+    if count < 1:
+        raise ValueError(f"count: expected 1 or more, got {count}")
+    if not logits.device == totals.device == closed.device:
+        raise ValueError(
+            f"logits, totals and closed: expected one device, got {logits.device}, "
+            f"{totals.device} and {closed.device}"
+        )
 
 
 def log_probabilities(
@@ -100,7 +121,7 @@ class _Candidates(ctypes.Structure):
 
 
 def _native(logits: Tensor, totals: Tensor, closed: Tensor, count: int) -> Candidates:
-    logits, totals = logits.contiguous(), totals.contiguous()
+    logits, totals, closed = logits.contiguous(), totals.contiguous(), closed.contiguous()
     batch, place = len(logits), kernels.place
     numbers = torch.empty(2, batch, count)
     places = torch.empty(2, batch, count, dtype=torch.long)

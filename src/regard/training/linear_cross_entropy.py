@@ -40,8 +40,10 @@ def linear_cross_entropy(
     smoothing to the target and the rest to every word alike (Szegedy et al. 2016, section 7).
 
     Products are in the type that autocast asks for, the loss at least in float32. First
-    derivatives only. ValueError for targets on a CPU that are no words."""
-    size = weight.size(0)
+    derivatives only. ValueError for shapes that do not fit, and for targets on a CPU that are no
+    words."""
+    _check(features, weight, bias, targets)
+    targets, size = targets.long(), weight.size(0)
     if targets.is_cpu and len(targets) and not 0 <= int(targets.min()) <= int(targets.max()) < size:
         raise ValueError(
             f"targets must be from 0 to {size - 1}, but {int(targets.min())} to "
@@ -53,6 +55,31 @@ def linear_cross_entropy(
         features.to(dtype), weight, bias, targets.contiguous(), smoothing, learns
     )
     return found
+
+
+def _check(features: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor) -> None:
+    if features.dim() != 2 or weight.dim() != 2 or weight.size(1) != features.size(-1):
+        raise ValueError(
+            "features and weight: expected (words, features) and (vocabulary, features), got "
+            f"{tuple(features.shape)} and {tuple(weight.shape)}"
+        )
+    if not weight.size(0):
+        raise ValueError("weight: expected a row for each word of a vocabulary, got none")
+    if bias is not None and bias.shape != weight.shape[:1]:
+        raise ValueError(f"bias: expected shape ({len(weight)},), got {tuple(bias.shape)}")
+    if targets.shape != features.shape[:1]:
+        raise ValueError(
+            f"targets: expected one for each of the {len(features)} rows of features, got shape "
+            f"{tuple(targets.shape)}"
+        )
+    if targets.dtype == torch.bool or targets.is_floating_point() or targets.is_complex():
+        raise ValueError(f"targets: expected integers, got {targets.dtype}")
+    for name, tensor in (("weight", weight), ("bias", bias), ("targets", targets)):
+        if tensor is not None and tensor.device != features.device:
+            raise ValueError(
+                f"{name}: expected a tensor on {features.device} as the features, got one on "
+                f"{tensor.device}"
+            )
 
 
 class _LinearCrossEntropy(torch.autograd.Function):

@@ -121,7 +121,7 @@ def test_a_compiler_sees_operators_and_no_breaks():
     assert done.returncode == 0, done.stderr
 
 
-def test_it_can_be_exported_for_any_length():
+def test_it_can_be_exported_for_any_length(unchecked):
     class Model(torch.nn.Module):
         def forward(self, queries: Tensor, keys: Tensor, vector: Tensor, values: Tensor) -> Tensor:
             return additive_attention(queries, keys, vector, values)[0]

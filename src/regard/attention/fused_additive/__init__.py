@@ -12,6 +12,14 @@ from __future__ import annotations
 import torch
 from torch.nn import functional as F
 
+from regard.attention.checks import (
+    Axes,
+    batch_of,
+    check_mask,
+    check_num_keys,
+    check_scored,
+    check_vectors,
+)
 from regard.attention.fused_additive import operator
 from regard.attention.fused_additive.backends import choose
 from regard.attention.fused_additive.prepared import AdditiveKeys
@@ -21,10 +29,10 @@ __all__ = ["AdditiveKeys", "additive_attention", "additive_scores", "prepare"]
 
 
 def additive_attention(
-    queries: Float[Tensor, "*batch target size"],
-    keys: Float[Tensor, "*batch source size"] | AdditiveKeys,
+    queries: Float[Tensor, "*#batch target size"],
+    keys: Float[Tensor, "*#batch source size"] | AdditiveKeys,
     vector: Float[Tensor, "size"],
-    values: Float[Tensor, "*batch source value"],
+    values: Float[Tensor, "*#batch source value"],
     mask: Bool[Tensor, "*#batch #target #source"] | None = None,
     *,
     scale: float = 1.0,
@@ -34,40 +42,79 @@ def additive_attention(
     before dropout, at least in float32.
 
     A query that sees nothing gets zeros. What no query sees may hold anything, NaN too. Gradients
-    flow through contexts and weights; there are no second derivatives."""
+    flow through contexts and weights; there are no second derivatives. Batch axes broadcast, so
+    one source may serve a batch of queries; contexts and weights have the batch of all inputs.
+    ValueError for shapes that do not fit, masks that are not bool, and tensors on different
+    devices."""
     prepared = keys if isinstance(keys, AdditiveKeys) else AdditiveKeys(keys)
-    axes, num_keys = queries.shape[:-1], prepared.projected.size(-2)
+    projected, powers = prepared.projected, prepared.powers
+    check_scored(queries, projected, vector)
+    check_vectors(queries=queries, values=values)
+    num_queries, num_keys = queries.size(-2), projected.size(-2)
+    check_num_keys(projected, values)
+    batch: Axes = queries.shape[:-2]
+    if not batch == projected.shape[:-2] == values.shape[:-2]:
+        batch = batch_of(queries=queries, keys=projected, values=values)
     if mask is not None:
-        mask = _flat_mask(mask, axes, num_keys)
-    asking, asked = _one_type(_flat(queries), _flat(prepared.projected))
+        check_mask(mask, (*batch, num_queries, num_keys), queries.device)
+    if _is_one(batch, projected, values):
+        if mask is not None:
+            mask = mask.expand(*batch, num_queries, num_keys).flatten(0, -2)
+        context, weights = additive_attention(
+            queries.flatten(0, -2),
+            AdditiveKeys(
+                projected.flatten(0, -2), None if powers is None else powers.flatten(0, -2)
+            ),
+            vector,
+            values.flatten(0, -2),
+            mask,
+            scale=scale,
+            dropout=dropout,
+        )
+        return (
+            context.view(*batch, num_queries, values.size(-1)),
+            weights.view(*batch, num_queries, num_keys),
+        )
+    if mask is not None:
+        mask = _flat_mask(mask, (*batch, num_queries), num_keys)
+    asking, asked = _one_type(_flat(queries, batch), _flat(projected, batch))
     drop = None
     if dropout:
-        drop = F.dropout(
-            torch.ones(asking.size(0), asking.size(1), num_keys, device=queries.device), dropout
-        )
+        drop = F.dropout(torch.ones(*asking.shape[:2], num_keys, device=queries.device), dropout)
     context, weights = operator.attend(
         asking,
         asked,
         vector,
-        _flat(values),
+        _flat(values, batch),
         mask,
         drop,
         scale,
-        None if prepared.powers is None else _flat(prepared.powers),
+        None if powers is None else _flat(powers, batch),
     )
-    if queries.dim() == 3:
-        return context, weights
-    return context.view(*axes, values.size(-1)), weights.view(*axes, num_keys)
+    if len(batch) != 1:
+        context = context.view(*batch, num_queries, values.size(-1))
+        weights = weights.view(*batch, num_queries, num_keys)
+    return context, weights
 
 
 def additive_scores(
-    queries: Float[Tensor, "*batch target size"],
-    keys: Float[Tensor, "*batch source size"],
+    queries: Float[Tensor, "*#batch target size"],
+    keys: Float[Tensor, "*#batch source size"],
     vector: Float[Tensor, "size"],
 ) -> Float[Tensor, "*batch target source"]:
-    """vector . tanh(query + key) for every pair, at least in float32."""
-    scores = operator.score(*_one_type(_flat(queries), _flat(keys)), vector)
-    return scores if queries.dim() == 3 else scores.view(*queries.shape[:-1], keys.size(-2))
+    """vector . tanh(query + key) for every pair, at least in float32. Batch axes broadcast.
+    ValueError for shapes that do not fit and tensors on different devices."""
+    check_scored(queries, keys, vector)
+    batch: Axes = queries.shape[:-2]
+    if keys.shape[:-2] != batch:
+        batch = batch_of(queries=queries, keys=keys)
+    if _is_one(batch, keys):
+        scores = additive_scores(queries.flatten(0, -2), keys.flatten(0, -2), vector)
+        return scores.view(*batch, queries.size(-2), keys.size(-2))
+    scores = operator.score(*_one_type(_flat(queries, batch), _flat(keys, batch)), vector)
+    if len(batch) == 1:
+        return scores
+    return scores.view(*batch, queries.size(-2), keys.size(-2))
 
 
 def prepare(projected: Float[Tensor, "*batch source size"]) -> AdditiveKeys:
@@ -78,20 +125,30 @@ def prepare(projected: Float[Tensor, "*batch source size"]) -> AdditiveKeys:
     return AdditiveKeys(projected, choose(projected).powers(projected))
 
 
-def _flat(vectors: Tensor) -> Tensor:
-    """One batch axis, whether there were none or many."""
-    if vectors.dim() == 3:
+def _is_one(batch: Axes, *sources: Tensor) -> bool:
+    """Whether one source serves a batch of queries, which then are so many more queries to it: keys
+    and values need not be repeated."""
+    return batch != sources[0].shape[:-2] and all(
+        size == 1 for source in sources for size in source.shape[:-2]
+    )
+
+
+def _flat(vectors: Tensor, batch: Axes) -> Tensor:
+    """Vectors of this batch, along one batch axis."""
+    if vectors.shape[:-2] != batch:
+        vectors = vectors.expand(*batch, *vectors.shape[-2:])
+    if len(batch) == 1:
         return vectors
-    return vectors[None] if vectors.dim() == 2 else vectors.flatten(0, -3)
+    return vectors.flatten(0, -3) if batch else vectors[None]
 
 
-def _flat_mask(mask: Tensor, axes: torch.Size, num_keys: int) -> Tensor:
-    """With one batch axis, where it is not the same for all, and every key."""
-    rows = mask.size(-2)
-    leading = mask.shape[:-2]
+def _flat_mask(mask: Tensor, axes: Axes, num_keys: int) -> Tensor:
+    """The mask with one batch axis, of size 1 if the mask is the same for all, and every key."""
+    mask = mask[(None,) * (2 - mask.dim())]
+    rows, leading = mask.size(-2), mask.shape[:-2]
     if all(size == 1 for size in leading):
-        return mask.reshape(1, rows, -1).expand(1, rows, num_keys)
-    return _flat(mask.expand(*axes[:-1], rows, num_keys))
+        return mask.reshape(1, rows, mask.size(-1)).expand(1, rows, num_keys)
+    return _flat(mask.expand(*axes[:-1], rows, num_keys), axes[:-1])
 
 
 def _one_type(queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:

@@ -149,6 +149,13 @@ def through_softmax(
 ) -> Float[Tensor, "batch target source"]:
     """As `tiled.through_softmax`. What is hidden has no weight, which tells as much as the mask."""
     del mask
+    if not (weights.shape == grad_weights.shape and weights.dtype == grad_weights.dtype):
+        raise ValueError(
+            f"weights: expected the shape and type of their gradients, {grad_weights.dtype} "
+            f"{tuple(grad_weights.shape)}, got {weights.dtype} {tuple(weights.shape)}"
+        )
+    if weights.dtype != torch.float32 or not grad_weights.is_contiguous():
+        raise ValueError("gradients of weights: expected a contiguous tensor of torch.float32")
     rows, columns = grad_weights.shape[:2].numel(), grad_weights.size(2)
     weights = weights.contiguous()
     places = weights.data_ptr(), grad_weights.data_ptr()
@@ -170,7 +177,8 @@ class _Call:
     ) -> None:
         self.queries, self.keys, self.vector = _dense(queries), _dense(keys), _dense(vector)
         self.powers = None if powers is None else _dense(powers)
-        self.mask = mask if mask is None or mask.stride(2) == 1 else mask.contiguous()
+        self.mask = mask if mask is None or mask.stride(-1) == 1 else mask.contiguous()
+        self._check()
 
     def weigh(self, scale: float | None = None) -> Float[Tensor, "batch target source"]:
         """The softmax of `scale` times the scores; without it scores, without their constant."""
@@ -178,6 +186,39 @@ class _Call:
         problem, place = self.problem(slice(None)), weights.data_ptr()
         kernels.call("additive_weigh", problem, scale is not None, scale or 0.0, place)
         return weights
+
+    def _check(self) -> None:
+        """Check every size that the library derives from the queries' and keys'."""
+        if self.queries.dim() != 3 or self.keys.dim() != 3:
+            raise ValueError(
+                "queries and keys: expected (batch, position, size), got shapes "
+                f"{tuple(self.queries.shape)} and {tuple(self.keys.shape)}"
+            )
+        (batch, target, size), source = self.queries.shape, self.keys.size(1)
+        expected = [
+            ("keys", self.keys, (batch, source, size)),
+            ("vector", self.vector, (size,)),
+            ("powers", self.powers, (batch, source, size)),
+        ]
+        for name, tensor, shape in expected:
+            if tensor is not None and (tensor.shape != shape or not tensor.is_cpu):
+                raise ValueError(
+                    f"{name}: expected {shape} on cpu beside queries of shape "
+                    f"{tuple(self.queries.shape)}, got {tuple(tensor.shape)} on {tensor.device}"
+                )
+        mask = self.mask
+        if mask is not None and not (
+            mask.dtype == torch.bool
+            and mask.is_cpu
+            and mask.dim() == 3
+            and mask.size(0) in (1, batch)
+            and mask.size(1) in (1, target)
+            and mask.size(2) == source
+        ):
+            raise ValueError(
+                f"mask: expected torch.bool on cpu, (1 or {batch}, 1 or {target}, {source}), got "
+                f"{mask.dtype} on {mask.device}, {tuple(mask.shape)}"
+            )
 
     def problem(self, chunk: slice) -> _Problem:
         """Of some of the sentences. It holds addresses: what it was made of must outlive it."""
@@ -209,7 +250,14 @@ class _Gradients:
     def add(self, grad_scores: Float[Tensor, "sentence target source"], start: int = 0) -> None:
         """What the sentences from `start` on give."""
         grad_scores = _dense(grad_scores)
-        chunk = slice(start, start + len(grad_scores))
+        batch, target, _ = self.call.queries.shape
+        end, axes = start + len(grad_scores), (target, self.call.keys.size(1))
+        if grad_scores.shape[1:] != axes or not 0 <= start <= end <= batch:
+            raise ValueError(
+                f"gradients of scores: expected (at most {batch - start}, {axes[0]}, {axes[1]}), "
+                f"got {tuple(grad_scores.shape)}"
+            )
+        chunk = slice(start, end)
         found = (
             None if room is None else room[chunk] for room in (self.queries, self.keys, self.shares)
         )

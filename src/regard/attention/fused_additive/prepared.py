@@ -16,6 +16,13 @@ class AdditiveKeys:
     projected: Float[Tensor, "*_ source size"]
     powers: Float[Tensor, "*_ source size"] | None = None
 
+    def __post_init__(self) -> None:
+        if self.powers is not None and self.powers.shape != self.projected.shape:
+            raise ValueError(
+                f"powers: expected the shape of the keys, {tuple(self.projected.shape)}, got "
+                f"{tuple(self.powers.shape)}"
+            )
+
     def __getitem__(self, index: Any) -> AdditiveKeys:
         powers = None if self.powers is None else self.powers[index]
         return AdditiveKeys(self.projected[index], powers)

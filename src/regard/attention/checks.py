@@ -1,0 +1,144 @@
+"""Checks of shapes, types and devices at the public calls of attention.
+
+Batch axes broadcast as torch's do: keys of batch 1, or without a batch axis, serve every query.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from regard.shapes import Tensor
+
+Axes = tuple[Any, ...]
+"""Sizes of axes: integers, or torch.SymInt during an export."""
+
+
+def check_inputs(queries: Tensor, prepared: Any, values: Tensor, mask: Any) -> None:
+    """Check one call of an attention module. A tensor that a score prepared is left to the score,
+    which knows its axes. Raise ValueError if the call cannot be the plain formula."""
+    check_vectors(queries=queries, values=values)
+    batch: Axes = queries.shape[:-2]
+    if values.shape[:-2] != batch:
+        batch = batch_of(queries=queries, values=values)
+    if isinstance(prepared, Tensor):
+        if mask is not None and prepared.shape[:-2] != batch:
+            batch = _broadcast([batch, prepared.shape[:-2]]) or batch
+    elif (keys := getattr(prepared, "projected", None)) is not None:  # AdditiveKeys
+        check_vectors(queries=queries, keys=keys)
+        check_num_keys(keys, values)
+        if keys.shape[:-2] != batch:
+            batch = batch_of(queries=queries, keys=keys, values=values)
+    if mask is not None:
+        check_mask(mask, (*batch, queries.size(-2), values.size(-2)), queries.device)
+
+
+def check_vectors(**vectors: Tensor) -> None:
+    """Check tensors "*batch position size" of floats on one device."""
+    device = None
+    for name, tensor in vectors.items():
+        if not isinstance(tensor, Tensor):
+            raise TypeError(f"{name}: expected a tensor, got {type(tensor).__name__}")
+        if tensor.dim() < 2:
+            raise ValueError(
+                f"{name}: expected at least two axes (position, size), got shape "
+                f"{tuple(tensor.shape)}; add an axis for the positions: {name}[None]"
+            )
+        if not tensor.is_floating_point():
+            raise ValueError(
+                f"{name}: expected floating-point numbers, got {tensor.dtype}; use {name}.float()"
+            )
+        device = _check_device(name, tensor, device)
+
+
+def check_scored(queries: Tensor, keys: Tensor, vector: Tensor) -> None:
+    """Check projected queries and keys, and the vector of an additive score."""
+    check_vectors(queries=queries, keys=keys)
+    size = queries.size(-1)
+    if keys.size(-1) != size:
+        raise ValueError(
+            f"keys: expected vectors of size {size} as the queries', got size {keys.size(-1)}; "
+            "project both to one size"
+        )
+    if not isinstance(vector, Tensor):
+        raise TypeError(f"vector: expected a tensor, got {type(vector).__name__}")
+    if vector.shape != (size,) or not vector.is_floating_point():
+        raise ValueError(
+            f"vector: expected {size} floating-point numbers, one for each of the keys, got "
+            f"{vector.dtype} of shape {tuple(vector.shape)}"
+        )
+    _check_device("vector", vector, queries.device)
+
+
+def check_num_keys(keys: Tensor, values: Tensor) -> None:
+    """Check that every key has a value."""
+    num_keys = keys.size(-2)
+    if values.size(-2) != num_keys:
+        raise ValueError(
+            f"values: expected {num_keys}, one for each key, got {values.size(-2)} (shape "
+            f"{tuple(values.shape)})"
+        )
+
+
+def check_mask(mask: Any, axes: Axes, device: torch.device) -> None:
+    """Check a mask that broadcasts to "*batch target source"."""
+    if not isinstance(mask, Tensor):
+        raise TypeError(f"mask: expected a bool tensor, got {type(mask).__name__}")
+    if mask.dtype != torch.bool:
+        raise ValueError(
+            f"mask: expected bool (True = may be attended to), got {mask.dtype}; {_remedy(mask)}"
+        )
+    _check_device("mask", mask, device)
+    shape = mask.shape
+    if shape == axes:
+        return
+    if len(shape) > len(axes) or any(
+        size not in (1, most) for size, most in zip(reversed(shape), reversed(axes), strict=False)
+    ):
+        wanted = tuple(axes)
+        advice = ""
+        if len(wanted) == 3 and tuple(shape) == (wanted[0], wanted[2]):
+            advice = "; for one row a source use mask[:, None]"
+        raise ValueError(
+            f"mask: expected a shape that broadcasts to {wanted} (*batch, target, source), got "
+            f"{tuple(shape)}{advice}"
+        )
+
+
+def batch_of(**vectors: Tensor) -> Axes:
+    """Return the batch axes that tensors "*batch position size" broadcast to."""
+    batch = _broadcast([tensor.shape[:-2] for tensor in vectors.values()])
+    if batch is None:
+        shapes = ", ".join(f"{name} {tuple(tensor.shape)}" for name, tensor in vectors.items())
+        *names, last = vectors
+        raise ValueError(
+            f"{', '.join(names)} and {last}: expected batch axes (all but the last two) that "
+            f"broadcast, got {shapes}"
+        )
+    return batch
+
+
+def _broadcast(shapes: list[Axes]) -> Axes | None:
+    try:
+        return tuple(torch.broadcast_shapes(*shapes))
+    except RuntimeError:
+        return None
+
+
+def _check_device(name: str, tensor: Tensor, device: torch.device | None) -> torch.device:
+    if device is not None and tensor.device != device:
+        raise ValueError(
+            f"{name}: expected a tensor on {device} as the queries, got one on {tensor.device}; "
+            f"use {name}.to(queries.device)"
+        )
+    return tensor.device
+
+
+def _remedy(mask: Tensor) -> str:
+    if mask.is_floating_point():
+        return (
+            "use mask != 0 for a mask of ones and zeros, mask == 0 for a mask of 0 and -inf that "
+            "is added to scores"
+        )
+    return "use mask != 0"
