@@ -3,6 +3,9 @@
 import itertools
 import math
 from dataclasses import fields, is_dataclass
+from pathlib import Path
+from types import UnionType
+from typing import Annotated, Union, get_args, get_origin
 
 import pytest
 
@@ -22,6 +25,7 @@ from regard.config import (
     TrainingConfig,
     TransformerConfig,
 )
+from regard.config.checks import Range, hints_of, shown
 from regard.errors import UserError
 
 SECTIONS = [
@@ -38,24 +42,45 @@ SECTIONS = [
 ]
 
 
-def is_number(field):
-    return any(kind in str(field.type).split(" | ") for kind in ("int", "float"))
+def numbers(record):
+    """The fields of a record that hold one number, each with its type and its range, if any."""
+    for name, hint in hints_of(record).items():
+        members = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+        for member in members:
+            kind = get_args(member)[0] if get_origin(member) is Annotated else member
+            if kind in (int, float):
+                yield name, kind, getattr(member, "__metadata__", (None,))[0]
 
 
-NUMBERS = [
-    (section, record, field.name)
-    for section, record in SECTIONS
-    for field in fields(record)
-    if is_number(field)
-]
+NUMBERS = [(section, record, *number) for section, record in SECTIONS for number in numbers(record)]
 
 
-@pytest.mark.parametrize(("section", "record", "name"), NUMBERS)
-def test_every_number_has_its_range(section, record, name):
-    kinds = {field.name: str(field.type) for field in fields(record)}
-    for value in (-1.0, math.inf, math.nan) if "float" in kinds[name] else (-1,):
-        with pytest.raises(UserError, match=rf"^{section}\.{name} is {value}: expected"):
+@pytest.mark.parametrize(("section", "record", "name", "kind", "limits"), NUMBERS)
+def test_every_number_has_its_range(section, record, name, kind, limits):
+    assert isinstance(limits, Range)
+    beyond = (-1.0, math.inf, math.nan) if kind is float else (-1, limits.most + 1, 2**63, 2**70)
+    for value in beyond:
+        with pytest.raises(UserError) as caught:
             record(**{name: value})
+        assert str(caught.value).startswith(f"{section}.{name} is {shown(value)}: expected")
+        assert str(limits) in str(caught.value)
+
+
+def test_there_are_so_many_numbers():
+    assert len(NUMBERS) > 80
+
+
+@pytest.mark.parametrize("path", ["a\0b", "a\ud800b", "\0"])
+def test_paths_and_names_are_text(path):
+    with pytest.raises(UserError, match=r"data.path is .*expected text without NUL or lone"):
+        DataConfig(path=Path(path))
+    with pytest.raises(UserError, match=r"data.source_language is .*expected text without NUL"):
+        DataConfig(source_language=path)
+
+
+def test_a_number_too_long_to_print_is_named():
+    with pytest.raises(UserError, match=r"search.beam is a number of thousands of digits"):
+        SearchConfig(beam=10**5000)
 
 
 @pytest.mark.parametrize(
@@ -123,7 +148,7 @@ def test_data_and_models_fit_or_are_named(task, family):
     [
         (dict(heads=5), r"model.heads is 5: expected a number that divides model.size, .* 256"),
         (dict(size=12, heads=4, positions="rotary"), r"each of the 4 heads has 3"),
-        (dict(dropout=2.0), "model.dropout is 2.0: expected 0 to 1"),
+        (dict(dropout=2.0), "model.dropout is 2.0: expected a number from 0 to 1"),
     ],
 )
 def test_heads_fit(given, words):

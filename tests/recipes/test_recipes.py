@@ -87,11 +87,17 @@ def test_a_dumped_page_loads_as_the_same_experiment(tmp_path_factory, experiment
 @pytest.mark.parametrize(
     ("page", "words"),
     [
-        ("data: {lowercase: maybe}", "data.lowercase: 'maybe'"),
+        ("data: {lowercase: maybe}", "data.lowercase is 'maybe': expected True or False"),
         ("data: {tokeniser: words}", "data.tokeniser is not a field of a recipe; did you mean"),
-        ("training: {epochs: many}", "training.epochs: 'many'"),
-        ("model: {cell: grru}", "model.cell: 'grru'"),
-        ("data: 3", "data holds fields, but came as 3"),
+        (
+            "training: {epochs: many}",
+            "line 1: training.epochs is 'many': expected a whole number",
+        ),
+        (
+            "model: {cell: grru}",
+            "model.cell is 'grru': expected elman, gru or lstm; did you mean gru?",
+        ),
+        ("data: 3", "line 1: data is 3: expected fields"),
         ("- a list", "a recipe is a page of"),
         ("data: {path: [", "this is not YAML"),
         ("data: {vocabulary: [yes, no, a]}", "data.vocabulary: expected text, but YAML reads True"),
@@ -99,16 +105,19 @@ def test_a_dumped_page_loads_as_the_same_experiment(tmp_path_factory, experiment
         ("data: {source_language: no}", "reads False there: put it in quotes"),
         ("name: [a]", "name: expected text"),
         ("name:", "name: expected text"),
-        ("data: {path: 2020-01-01}", "data.path: expected text"),
-        ("model: {wiring: off}", "model.wiring: False is not a value it can have"),
+        ("data: {path: 2020.01}", "data.path: expected text"),
+        ("model: {wiring: off}", "model.wiring is False: expected bahdanau, luong or plain"),
         ("model: {family: transfomer}", "model.family is transfomer: there are recurrent, trans"),
         ("model: {family: transformer, cell: gru}", "model.cell is not a field of a recipe"),
         ("model: {family: transformer, head: 4}", "model.head is not a field of a recipe; did you"),
-        ("model: {family: transformer, norm: both}", "model.norm: 'both' is not a value"),
+        ("model: {family: transformer, norm: both}", "model.norm is 'both': expected pre or post"),
         ("model: {family: transformer, heads: 7}", "model.heads is 7: expected a number that"),
         ("model: {layers: 2, heads: 4}", "model.heads is not a field of a recipe"),
-        ("training: {adam_betas: [0.9]}", "training.adam_betas: '0.9' is not a value it can have"),
-        ("training: {epochs: yes}", "training.epochs: True is not a value it can have"),
+        (
+            "training: {adam_betas: [0.9]}",
+            "training.adam_betas is [0.9]: expected 2 values",
+        ),
+        ("training: {epochs: yes}", "training.epochs is True: expected a whole number"),
     ],
 )
 def test_mistakes_are_named_with_their_file(tmp_path, page, words):

@@ -1,46 +1,257 @@
-"""What several records check of their fields."""
+"""Checks of every field: its type, its choices, its range.
+
+A field's annotation is its schema. The same check serves recipes, flags and Python:
+
+    hidden: Size = 256                   a whole number with the range of Size
+    clip: Positive | None = 1.0          a number above 0, or None
+    cell: Literal["gru", "lstm"]         one of these names
+"""
 
 from __future__ import annotations
 
+import difflib
 import math
-from dataclasses import MISSING, fields
-from typing import Any
+import re
+from collections.abc import Sequence
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from functools import cache
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from regard.errors import UserError
 
 
-def check_least(section: str, record: object, least: int, *names: str) -> None:
-    """UserError unless each of these fields is unset or a number from the least one up."""
-    for name in names:
-        value = getattr(record, name)
-        if value is not None and not least <= value < math.inf:
-            raise UserError(f"{section}.{name} is {value}: expected {least} or more")
+@dataclass(frozen=True)
+class Range:
+    """Finite numbers that a field accepts, both ends included unless `is_open` excludes the lower
+    one."""
+
+    least: int | float
+    most: int | float = math.inf
+    is_open: bool = False
+
+    def __contains__(self, value: int | float) -> bool:
+        above = self.least < value if self.is_open else self.least <= value
+        return above and value <= self.most and value != math.inf
+
+    def __str__(self) -> str:
+        if self.most == math.inf:
+            return f"{'more than' if self.is_open else 'at least'} {self.least:,}"
+        return f"from {self.least:,} to {self.most:,}"
 
 
-def check_positive(section: str, record: object, *names: str) -> None:
-    """UserError unless each of these fields is unset or more than 0."""
-    for name in names:
-        value = getattr(record, name)
-        if value is not None and not 0 < value < math.inf:
-            raise UserError(f"{section}.{name} is {value}: expected more than 0")
+MOST = 1_000_000_000
+Count = Annotated[int, Range(1, MOST)]
+CountOrZero = Annotated[int, Range(0, MOST)]
+Examples = Annotated[int, Range(1, 10_000_000)]
+"""Examples to generate."""
+Size = Annotated[int, Range(1, 1 << 20)]
+"""A dimension of a model."""
+SizeOrZero = Annotated[int, Range(0, 1 << 20)]
+Layers = Annotated[int, Range(1, 256)]
+Neighbours = Annotated[int, Range(0, 1000)]
+ImageSize = Annotated[int, Range(8, 4096)]
+Averaged = Annotated[int, Range(2, 1000)]
+"""Checkpoints to average."""
+Beam = Annotated[int, Range(1, 10_000)]
+Length = Annotated[int, Range(1, 1_000_000)]
+"""A length in tokens."""
+LengthOrZero = Annotated[int, Range(0, 1_000_000)]
+Seed = Annotated[int, Range(0, (1 << 63) - 1)]
+Share = Annotated[float, Range(0, 1)]
+Weight = Annotated[float, Range(0)]
+Positive = Annotated[float, Range(0, is_open=True)]
+
+UNWRITABLE = re.compile("[\0\ud800-\udfff]")
+MOST_SHOWN = 60
+"""Characters of a value in a message."""
 
 
-def check_share(section: str, record: object, *names: str) -> None:
-    """UserError unless each of these fields is unset or a share, from 0 to 1."""
-    for name in names:
-        value = getattr(record, name)
-        if value is not None and not 0 <= value <= 1:
-            raise UserError(f"{section}.{name} is {value}: expected 0 to 1")
+def check_fields(section: str, record: Any) -> None:
+    """UserError for the first field whose value is not of its type, choices or range."""
+    for name, hint in hints_of(record.__class__).items():
+        problem = expected(hint, getattr(record, name))
+        if problem:
+            place = f"{section}.{name}" if section else name
+            raise UserError(f"{place} is {shown(getattr(record, name))}: {problem}")
+
+
+def expected(hint: Any, value: object) -> str:
+    """What a field with this annotation accepts, as the end of a message; empty if the value
+    fits."""
+    if _fits(hint, value):
+        return ""
+    if isinstance(value, str | Path) and not is_text(str(value)):
+        return "expected text without NUL or lone surrogates"
+    sentence = f"expected {_named(hint)}"
+    names = _choices(hint)
+    near = difflib.get_close_matches(value, names, n=1) if isinstance(value, str) else []
+    return f"{sentence}; did you mean {near[0]}?" if near else sentence
+
+
+def parsed(hint: Any, words: Sequence[str]) -> Any:
+    """The value that text stands for in a field of this annotation.
+
+    ValueError, as the end of a message, if the text stands for no such value."""
+    for kind in sorted(alternatives(hint), key=lambda kind: kind is not NoneType):
+        value = _read(kind, words)
+        if value is not MISSING and (_fits(kind, value) or _is_number(value)):
+            return _checked(hint, value)
+    came = words[0] if len(words) == 1 else list(words)
+    raise ValueError(expected(hint, came) or f"expected {_named(hint)}")
+
+
+def is_text(value: str) -> bool:
+    """False for a NUL or a lone surrogate, which no file name and no UTF-8 file can hold."""
+    return UNWRITABLE.search(value) is None
+
+
+@cache
+def hints_of(record: Any) -> dict[str, Any]:
+    """The annotation of each field, with its range."""
+    return get_type_hints(record, include_extras=True)
+
+
+def alternatives(hint: Any) -> tuple[Any, ...]:
+    """The members of a union, or the annotation itself."""
+    if get_origin(hint) is Annotated and not _split(hint)[1]:
+        hint = _split(hint)[0]
+    if get_origin(hint) in (Union, UnionType):
+        return tuple(kind for member in get_args(hint) for kind in alternatives(member))
+    return (hint,)
+
+
+def shown(value: object) -> str:
+    """A value in a message, cut where it is long."""
+    try:
+        text = str(value) if isinstance(value, int | float | tuple) else repr(value)
+    except ValueError:  # Python writes no more than some thousand digits
+        return "a number of thousands of digits"
+    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}…"
 
 
 def changed(record: Any, *names: str) -> tuple[str, ...]:
     """Those of a dataclass's fields that are not at their defaults."""
     return tuple(
-        each.name
-        for each in fields(record)
-        if each.name in names and getattr(record, each.name) != _default(each)
+        field.name
+        for field in fields(record)
+        if field.name in names and getattr(record, field.name) != _default(field)
     )
 
 
-def _default(each: Any) -> object:
-    return each.default if each.default_factory is MISSING else each.default_factory()
+def _default(field: Any) -> object:
+    return field.default if field.default_factory is MISSING else field.default_factory()
+
+
+def _split(kind: Any) -> tuple[Any, Range | None]:
+    """The type of an annotation and its range."""
+    if get_origin(kind) is not Annotated:
+        return kind, None
+    ranges = [extra for extra in kind.__metadata__ if isinstance(extra, Range)]
+    return kind.__origin__, ranges[0] if ranges else None
+
+
+def _choices(hint: Any) -> tuple[str, ...]:
+    kinds = (_split(kind)[0] for kind in alternatives(hint))
+    return tuple(
+        choice for kind in kinds if get_origin(kind) is Literal for choice in get_args(kind)
+    )
+
+
+def _fits(hint: Any, value: object) -> bool:
+    return any(_is_a(kind, value) for kind in alternatives(hint))
+
+
+def _is_a(annotation: Any, value: object) -> bool:
+    kind, limits = _split(annotation)
+    origin = get_origin(kind)
+    if origin in (Union, UnionType):
+        return _fits(kind, value)
+    if origin is Literal:
+        return isinstance(value, str) and value in get_args(kind)
+    if origin is tuple:
+        return isinstance(value, tuple) and _are(get_args(kind), value)
+    if kind in (int, float):
+        is_number = _is_number(value) and (kind is float or isinstance(value, int))
+        return is_number and _in_range(value, limits)
+    if kind is str or kind is Path:
+        return isinstance(value, kind) and is_text(str(value))
+    return isinstance(value, kind)
+
+
+def _are(kinds: tuple[Any, ...], values: tuple[object, ...]) -> bool:
+    if kinds[-1] is ...:
+        return all(_fits(kinds[0], value) for value in values)
+    return len(kinds) == len(values) and all(map(_fits, kinds, values))
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _in_range(value: Any, limits: Range | None) -> bool:
+    if limits is not None:
+        return value in limits
+    return isinstance(value, int) or math.isfinite(value)
+
+
+def _named(hint: Any) -> str:
+    """The values of an annotation in words."""
+    names = [_name(kind) for kind in alternatives(hint) if kind is not NoneType]
+    if NoneType in alternatives(hint):
+        names.append("None")
+    return " or ".join(names)
+
+
+def _name(annotation: Any) -> str:
+    kind, limits = _split(annotation)
+    if get_origin(kind) in (Union, UnionType):
+        return _named(kind)
+    if get_origin(kind) is Literal:
+        *first, last = map(str, get_args(kind))
+        return f"{', '.join(first)} or {last}" if first else last
+    if get_origin(kind) is tuple:
+        kinds = get_args(kind)
+        if kinds[-1] is ...:
+            return f"a list, each entry {_name(kinds[0])}"
+        return f"{len(kinds)} values, each {_name(kinds[0])}"
+    if kind in (int, float):
+        name = "a whole number" if kind is int else "a number"
+        return f"{name} {limits}" if limits else name
+    names = {bool: "True or False", str: "text", Path: "a path (pathlib.Path)"}
+    return names.get(kind, getattr(kind, "__name__", str(kind)))
+
+
+def _read(annotation: Any, words: Sequence[str]) -> Any:
+    """MISSING if the words stand for no value of this type."""
+    kind, _ = _split(annotation)
+    if get_origin(kind) is tuple:
+        kinds = get_args(kind)
+        entries = [kinds[0]] * len(words) if kinds[-1] is ... else list(kinds)
+        if len(entries) != len(words):
+            return MISSING
+        values = tuple(_read(entry, [word]) for entry, word in zip(entries, words, strict=True))
+        return MISSING if MISSING in values else values
+    if len(words) != 1:
+        return MISSING
+    (word,) = words
+    if kind is NoneType:
+        return None if word == "None" else MISSING
+    if kind is bool:
+        return {"True": True, "False": False}.get(word, MISSING)
+    if get_origin(kind) is Literal:
+        return word if word in get_args(kind) else MISSING
+    if is_dataclass(kind):
+        return MISSING
+    try:
+        return kind(word)
+    except ValueError:
+        return MISSING
+
+
+def _checked(hint: Any, value: Any) -> Any:
+    problem = expected(hint, value)
+    if problem:
+        raise ValueError(problem)
+    return value

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
-from regard.config.checks import check_least
+from regard.config.checks import Count, CountOrZero, Examples, ImageSize, Length, Seed, check_fields
 from regard.errors import UserError
 
 
@@ -22,9 +22,9 @@ class DataConfig:
     """The target side, where the pairs are in two files."""
     generated: Literal["numbers", "copy", "reverse", "sort"] | None = None
     """Make the pairs instead of reading them: number words, or sequences of letters."""
-    generated_size: int = 10_000
+    generated_size: Examples = 10_000
     """How many pairs to make."""
-    seed: int = 1
+    seed: Seed = 1
     """Seed of generated pairs and of the split into train, dev and test. Independent of
     training.seed, so runs with different training seeds share their held-out pairs."""
     dev_path: Path | None = None
@@ -32,12 +32,12 @@ class DataConfig:
     source is trained on too are warned of."""
     dev_target_path: Path | None = None
     """The target side of the dev pairs, where they are in two files."""
-    limit: int | None = None
+    limit: Count | None = None
     """Train on the first so many pairs; held-out pairs are then taken from those after them."""
-    dev_size: int | None = None
+    dev_size: CountOrZero | None = None
     """Held-out pairs for the dev score; without it a twentieth of the pairs, at most 500, and fewer
     where sources are shared by too many pairs. No held-out source is ever trained on."""
-    test_size: int | None = None
+    test_size: CountOrZero | None = None
     """Held-out pairs kept for `regard evaluate`; without it as many as would be for the dev score,
     or none where `dev_path` is given."""
     tokenizer: Literal["words", "spaces", "characters", "bpe", "unigram", "spacy"] = "words"
@@ -53,9 +53,9 @@ class DataConfig:
     """The target's language code."""
     lowercase: bool = False
     """Lower-case both sides."""
-    min_count: int = 1
+    min_count: Count = 1
     """Words that occur less often in training become <unk>."""
-    vocabulary_size: int | None = None
+    vocabulary_size: Count | None = None
     """The largest vocabulary a side; subwords need one and take 8,000 where none is given."""
     shared_vocabulary: bool = False
     """One vocabulary for both sides."""
@@ -68,19 +68,17 @@ class DataConfig:
     """End sources with <eos>."""
     target_end: bool = True
     """End targets with <eos>, which is how a decoder learns to stop."""
-    max_length: int = 200
+    max_length: Length = 200
     """Pairs with a longer side (in tokens) are left out of training, and counted."""
-    batch_tokens: int | None = 2048
+    batch_tokens: Count | None = 2048
     """The most source and target tokens of a batch, padding included."""
-    batch_sentences: int | None = None
+    batch_sentences: Count | None = None
     """The most sentences of a batch."""
     one_source_length: bool = False
     """Batches of sources of the very same length, without padding; in small data, smaller ones."""
 
     def __post_init__(self) -> None:
-        check_least("data", self, 0, "dev_size", "test_size", "seed")
-        check_least("data", self, 1, "generated_size", "limit", "min_count", "vocabulary_size")
-        check_least("data", self, 1, "max_length", "batch_tokens", "batch_sentences")
+        check_fields("data", self)
         one = self.shared_vocabulary or self.vocabulary is not None
         if one and self.target_tokenizer not in (None, self.tokenizer):
             raise UserError(
@@ -102,9 +100,9 @@ class AnswerDataConfig:
     generated: Literal["drinks", "series"] | None = None
     """Make the examples instead of reading them: baskets whose drinks have a mean price, or series
     with one value marked."""
-    generated_size: int = 10_000
+    generated_size: Examples = 10_000
     """How many examples to make."""
-    seed: int = 1
+    seed: Seed = 1
     """Seed of generated examples and of the split into train, dev and test. Independent of
     training.seed, so runs with different training seeds share their held-out examples."""
     dev_path: Path | None = None
@@ -115,11 +113,11 @@ class AnswerDataConfig:
     """The column of a table that holds the texts, where it has an unusual name."""
     label_column: tuple[str, ...] | None = None
     """The same for the labels or numbers; several columns are several numbers."""
-    limit: int | None = None
+    limit: Count | None = None
     """Train on the first so many examples; held-out ones are then taken from those after them."""
-    dev_size: int | None = None
+    dev_size: CountOrZero | None = None
     """Held-out examples for the dev score; without it a twentieth of all, at most 500."""
-    test_size: int | None = None
+    test_size: CountOrZero | None = None
     """Held-out examples kept for `regard evaluate`; without it as many as for the dev score, or
     none where the data have some for it."""
     source: Literal["text", "items", "series"] = "text"
@@ -136,21 +134,19 @@ class AnswerDataConfig:
     """The texts' language code: for spaCy, and for the views."""
     lowercase: bool = False
     """Lower-case the texts."""
-    min_count: int = 1
+    min_count: Count = 1
     """Words that occur less often in training become <unk>."""
-    vocabulary_size: int | None = None
+    vocabulary_size: Count | None = None
     """The largest vocabulary; subwords need one and take 8,000 where none is given."""
-    max_length: int = 400
+    max_length: Length = 400
     """Of sources that are longer (in tokens) the rest is not read, which is said."""
-    batch_tokens: int | None = 2048
+    batch_tokens: Count | None = 2048
     """The most positions of a batch, padding included."""
-    batch_sentences: int | None = 64
+    batch_sentences: Count | None = 64
     """The most examples of a batch."""
 
     def __post_init__(self) -> None:
-        check_least("data", self, 0, "dev_size", "test_size", "seed")
-        check_least("data", self, 1, "generated_size", "limit", "min_count", "vocabulary_size")
-        check_least("data", self, 1, "max_length", "batch_tokens", "batch_sentences")
+        check_fields("data", self)
 
 
 @dataclass(frozen=True)
@@ -173,19 +169,19 @@ class CaptionDataConfig:
     """The same for `regard evaluate`."""
     generated: Literal["shapes"] | None = None
     """Draw scenes of shapes with captions instead of reading pictures."""
-    generated_size: int = 5000
+    generated_size: Examples = 5000
     """How many scenes to draw."""
-    seed: int = 1
+    seed: Seed = 1
     """Seed of generated captions and of the split into train, dev and test. Independent of
     training.seed, so runs with different training seeds share their held-out captions."""
-    limit: int | None = None
+    limit: Count | None = None
     """Train on the first so many captions; held-out ones are then taken from those after them."""
-    dev_size: int | None = None
+    dev_size: CountOrZero | None = None
     """Held-out captions for the dev score; without it a twentieth, at most 500. All captions of a
     picture stay together."""
-    test_size: int | None = None
+    test_size: CountOrZero | None = None
     """Held-out captions kept for `regard evaluate`; without it as many as for the dev score."""
-    picture_size: int = 64
+    picture_size: ImageSize = 64
     """Pictures are stretched to squares of so many dots a side."""
     tokenizer: Literal["words", "spaces", "characters", "bpe", "unigram", "spacy"] = "words"
     """How captions are cut."""
@@ -193,20 +189,17 @@ class CaptionDataConfig:
     """The captions' language code."""
     lowercase: bool = True
     """Lower-case captions."""
-    min_count: int = 1
+    min_count: Count = 1
     """Words that occur less often in training become <unk>."""
-    vocabulary_size: int | None = None
+    vocabulary_size: Count | None = None
     """The largest vocabulary; subwords need one and take 8,000 where none is given."""
-    max_length: int = 60
+    max_length: Length = 60
     """Captions with more tokens are left out of training, and counted."""
-    batch_sentences: int = 64
+    batch_sentences: Count = 64
     """About so many captions make a batch; all those of a picture stay together."""
 
     def __post_init__(self) -> None:
-        check_least("data", self, 0, "dev_size", "test_size", "seed")
-        check_least("data", self, 1, "generated_size", "limit", "min_count", "vocabulary_size")
-        check_least("data", self, 1, "max_length", "batch_sentences")
-        check_least("data", self, 8, "picture_size")
+        check_fields("data", self)
 
 
 Data = DataConfig | AnswerDataConfig | CaptionDataConfig

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from regard.config.checks import check_fields
 from regard.config.data import AnswerDataConfig, CaptionDataConfig, Data, DataConfig
 from regard.config.models import (
     CaptionerConfig,
@@ -38,6 +39,7 @@ class Experiment:
     search: SearchConfig = field(default_factory=SearchConfig)
 
     def __post_init__(self) -> None:
+        check_fields("", self)
         if self.name in ("", ".", "..") or any(sign in self.name for sign in "/\\\0"):
             raise UserError(
                 f"name is {self.name!r}: expected the name of one folder, as it becomes runs/NAME"

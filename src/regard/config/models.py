@@ -6,7 +6,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, get_args
 
-from regard.config.checks import changed, check_least, check_positive, check_share
+from regard.config.checks import (
+    Count,
+    Layers,
+    Length,
+    Neighbours,
+    Positive,
+    Share,
+    Size,
+    SizeOrZero,
+    Weight,
+    changed,
+    check_fields,
+)
 from regard.errors import UserError
 
 ScoreName = Literal[
@@ -31,24 +43,22 @@ class AttentionConfig:
     (one matrix for query plus key), cosine; and, for recurrent decoders, additive with what was
     taken of each key so far (coverage, Tu et al.) or with where attention was (location, Chorowski
     et al.)."""
-    size: int = 256
+    size: Size = 256
     """Units of the additive, concat and shared scores."""
     scope: Literal["global", "local_m", "local_p"] = "global"
     """What a recurrent decoder sees of the source: all, a window that goes along with the target,
     or one that the query places (Luong et al. 2015)."""
-    window: int = 10
+    window: Size = 10
     """How far a window reaches to each side."""
     normaliser: Literal["softmax", "sparsemax", "entmax15"] = "softmax"
     """How scores become weights."""
-    temperature: float = 1.0
+    temperature: Positive = 1.0
     """Scores are divided by this before they are normalised."""
-    dropout: float = 0.0
+    dropout: Share = 0.0
     """Share of the weights dropped in training."""
 
     def __post_init__(self) -> None:
-        check_least("model.attention", self, 1, "size", "window")
-        check_share("model.attention", self, "dropout")
-        check_positive("model.attention", self, "temperature")
+        check_fields("model.attention", self)
 
 
 @dataclass(frozen=True)
@@ -61,13 +71,13 @@ class RecurrentConfig:
     """Who asks: the previous state (bahdanau), the new state (luong), nobody (plain)."""
     cell: Literal["elman", "gru", "lstm"] = "lstm"
     """The recurrent cell."""
-    hidden: int = 256
+    hidden: Size = 256
     """Size of the decoder's states, and of the encoder's in each direction."""
-    encoder_hidden: int | None = None
+    encoder_hidden: Size | None = None
     """Size of the encoder's states in each direction, where it is another."""
-    embedding: int = 256
+    embedding: Size = 256
     """Size of the embeddings."""
-    layers: int = 1
+    layers: Layers = 1
     """Layers of the encoder and of the decoder."""
     bidirectional: bool = False
     """Read the source in both directions."""
@@ -88,19 +98,19 @@ class RecurrentConfig:
     layer, -1 the highest."""
     values: tuple[int, ...] = (-1,)
     """What is mixed by the answers: layers too."""
-    neighbours: int = 0
+    neighbours: Neighbours = 0
     """Every key and value has so many time steps to each side beside it."""
     key_positions: bool = False
     """Add waves to the keys that tell where each stands (Vaswani et al. 2017, section 3.5)."""
-    memory_vectors: int = 0
+    memory_vectors: SizeOrZero = 0
     """So many learned vectors can be looked at beside the source."""
     external: Path | None = None
     """Vectors of a file can be looked at beside the source: .npy, or text with a row on a line."""
-    external_shape: tuple[int, int] | None = None
+    external_shape: tuple[Count, Size] | None = None
     """How many they are, and of how many numbers; training sets it."""
     looks_at_written: bool = False
     """Look at the decoder's own earlier states too."""
-    dropout: float = 0.0
+    dropout: Share = 0.0
     """Dropout of embeddings, between layers and before the logits."""
     tied: Literal["none", "output", "all"] = "none"
     """Share the target embeddings with the output, or source, target and output (which needs a
@@ -110,9 +120,7 @@ class RecurrentConfig:
     attention: AttentionConfig = field(default_factory=AttentionConfig)
 
     def __post_init__(self) -> None:
-        check_least("model", self, 1, "hidden", "encoder_hidden", "embedding", "layers")
-        check_least("model", self, 0, "neighbours", "memory_vectors")
-        check_share("model", self, "dropout")
+        check_fields("model", self)
         self._check_picked()
         self._check_plain()
 
@@ -158,32 +166,32 @@ class TransformerConfig:
 
     family: Literal["transformer"] = "transformer"
     """Which models the fields below are of."""
-    size: int = 256
+    size: Size = 256
     """Numbers in an embedding and in every layer's states."""
-    layers: int = 3
+    layers: Layers = 3
     """Layers of the encoder, and of the decoder too unless `decoder_layers` says otherwise."""
-    decoder_layers: int | None = None
+    decoder_layers: Layers | None = None
     """The decoder's layers, where they are not as many: fewer of them write faster."""
-    heads: int = 4
+    heads: Size = 4
     """Attentions beside each other, each on its share of the size."""
-    feed_forward: int = 1024
+    feed_forward: Size = 1024
     """Units of the network after attention."""
     activation: Literal["relu", "gelu"] = "relu"
     """Of these units."""
     positions: Literal["sinusoidal", "learned", "rotary"] = "sinusoidal"
     """Waves (the paper's) or learned vectors, added to embeddings, or queries and keys turned."""
-    longest: int = 512
+    longest: Length = 512
     """The longest sequence, in tokens, where positions are learned."""
     norm: Literal["pre", "post"] = "pre"
     """Layer norm before each sublayer, which is easier to train, or after its sum (the paper's)."""
-    dropout: float = 0.1
+    dropout: Share = 0.1
     """Dropout of the embedded input and of every sublayer's output."""
-    activation_dropout: float = 0.0
+    activation_dropout: Share = 0.0
     """Dropout of the units of the feed-forward network."""
     tied: Literal["none", "output", "all"] = "none"
     """Share the target embeddings with the output, or source, target and output (which needs a
     shared vocabulary)."""
-    window: int | None = None
+    window: Size | None = None
     """How many positions to each side self-attention sees, of the target those before; without it
     all."""
     vectors: Path | None = None
@@ -193,9 +201,7 @@ class TransformerConfig:
     )
 
     def __post_init__(self) -> None:
-        check_least("model", self, 1, "size", "layers", "decoder_layers", "heads", "feed_forward")
-        check_least("model", self, 1, "longest", "window")
-        check_share("model", self, "dropout", "activation_dropout")
+        check_fields("model", self)
         if self.size % self.heads:
             raise UserError(
                 f"model.heads is {self.heads}: expected a number that divides model.size, which is "
@@ -237,27 +243,27 @@ class ClassifierConfig:
     """Who asks: one learned question for all sources, or the last state."""
     output: Literal["linear", "none"] = "linear"
     """From the vector to the answer: a linear layer, or the vector is the answer."""
-    embedding: int = 128
+    embedding: Size = 128
     """Size of the embeddings, and of a Transformer's states."""
     cell: Literal["elman", "gru", "lstm"] = "lstm"
     """The recurrent cell."""
-    hidden: int = 128
+    hidden: Size = 128
     """Size of the recurrent states, in each direction."""
-    layers: int = 1
+    layers: Layers = 1
     """Layers of the encoder."""
     bidirectional: bool = True
     """Read the source in both directions (recurrent only)."""
-    heads: int = 4
+    heads: Size = 4
     """Attentions beside each other (transformer only)."""
-    feed_forward: int = 512
+    feed_forward: Size = 512
     """Units of the network after attention (transformer only)."""
     positions: Literal["sinusoidal", "learned", "rotary"] = "sinusoidal"
     """How a Transformer knows the order of a source."""
-    longest: int = 512
+    longest: Length = 512
     """The longest source, in tokens, where positions are learned."""
-    window: int | None = None
+    window: Size | None = None
     """How many positions to each side a Transformer's self-attention sees; without it all."""
-    dropout: float = 0.3
+    dropout: Share = 0.3
     """Dropout of embeddings, inside the encoder and of the pooled vector."""
     vectors: Path | None = None
     """Embeddings to begin with: a GloVe or word2vec text file. Words that it has not keep their
@@ -265,9 +271,7 @@ class ClassifierConfig:
     attention: AttentionConfig = field(default_factory=lambda: AttentionConfig(size=128))
 
     def __post_init__(self) -> None:
-        check_least("model", self, 1, "embedding", "hidden", "layers", "heads", "feed_forward")
-        check_least("model", self, 1, "longest", "window")
-        check_share("model", self, "dropout")
+        check_fields("model", self)
         if self.encoder == "transformer" and self.embedding % self.heads:
             raise UserError(
                 f"model.heads is {self.heads}: expected a number that divides model.embedding, "
@@ -306,7 +310,7 @@ class CaptionerConfig:
 
     family: Literal["captioner"] = "captioner"
     """Which models the fields below are of."""
-    channels: tuple[int, ...] = (32, 64, 128)
+    channels: tuple[Size, ...] = (32, 64, 128)
     """Of each convolutional block; every block halves the picture's sides. The last is the size of
     a cell."""
     backbone: str | None = None
@@ -316,9 +320,9 @@ class CaptionerConfig:
     """Train it along; else its cells are made once and kept on disk."""
     decoder: Literal["recurrent", "transformer"] = "recurrent"
     """Who writes: an LSTM that asks before each word, or a Transformer's decoder."""
-    size: int = 256
+    size: Size = 256
     """Numbers in a state, and in a Transformer's layers."""
-    embedding: int = 128
+    embedding: Size = 128
     """Size of the words' embeddings (recurrent)."""
     looks: Literal["soft", "hard"] = "soft"
     """The mean of all cells by their weights, or one cell that is drawn (recurrent)."""
@@ -327,28 +331,26 @@ class CaptionerConfig:
     output: Literal["summed", "deep"] = "summed"
     """Before the logits: the sum of the token read, state and context, as the paper has it, or
     Bahdanau's maxout layer of them (recurrent)."""
-    doubly_stochastic: float = 1.0
+    doubly_stochastic: Weight = 1.0
     """Weight of the penalty for cells that are not looked at about once; 0 is none (soft)."""
-    reward: float = 0.005
+    reward: Weight = 0.005
     """Weight of the reward that attention learns by (hard). With more its noise drowns what the
     words teach."""
-    entropy: float = 0.002
+    entropy: Weight = 0.002
     """Weight of the entropy that keeps attention from settling too soon (hard)."""
-    layers: int = 2
+    layers: Layers = 2
     """Layers (transformer)."""
-    heads: int = 4
+    heads: Size = 4
     """Attentions beside each other (transformer)."""
-    feed_forward: int = 512
+    feed_forward: Size = 512
     """Units of the network after attention (transformer)."""
-    dropout: float = 0.1
+    dropout: Share = 0.1
     """Dropout of cells, embeddings and before the logits."""
     attention: AttentionConfig = field(default_factory=lambda: AttentionConfig(size=128))
 
     def __post_init__(self) -> None:
-        check_least("model", self, 1, "size", "embedding", "layers", "heads", "feed_forward")
-        check_least("model", self, 0, "doubly_stochastic", "reward", "entropy")
-        check_share("model", self, "dropout")
-        if not self.channels or min(self.channels) < 1:
+        check_fields("model", self)
+        if not self.channels:
             raise UserError(f"model.channels is {self.channels}: expected one number or more")
         if self.looks == "hard" and self.decoder != "recurrent":
             raise UserError(

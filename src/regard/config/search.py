@@ -6,7 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from regard.config.checks import check_least, check_positive
+from regard.config.checks import (
+    Beam,
+    Length,
+    LengthOrZero,
+    Positive,
+    Weight,
+    check_fields,
+)
 from regard.errors import UserError
 
 
@@ -14,17 +21,17 @@ from regard.errors import UserError
 class SearchConfig:
     """How text is decoded."""
 
-    beam: int = 1
+    beam: Beam = 1
     """Hypotheses alive together; 1 is greedy."""
-    length_penalty: float | Literal["average"] = "average"
+    length_penalty: Weight | Literal["average"] = "average"
     """Scores are divided by the length (average) or by Wu et al.'s ((5 + length) / 6) ** alpha."""
-    coverage_penalty: float = 0.0
+    coverage_penalty: Weight = 0.0
     """Weight of Wu et al.'s coverage penalty."""
-    min_length: int = 0
+    min_length: LengthOrZero = 0
     """Tokens before an end is allowed."""
-    max_length: int | None = None
+    max_length: Length | None = None
     """The most tokens; without it the source's times max_ratio, and ten more."""
-    max_ratio: float | None = None
+    max_ratio: Positive | None = None
     """The most tokens for each of the source's; without it training sets it to twice what nearly
     all of its pairs need."""
     early_stopping: bool = True
@@ -39,11 +46,7 @@ class SearchConfig:
     instructions for it. Probabilities are float32 in both."""
 
     def __post_init__(self) -> None:
-        check_least("search", self, 0, "coverage_penalty", "min_length")
-        check_least("search", self, 1, "beam", "max_length")
-        check_positive("search", self, "max_ratio")
-        if self.length_penalty != "average":
-            check_least("search", self, 0, "length_penalty")
+        check_fields("search", self)
         if self.max_length is not None and self.min_length > self.max_length:
             raise UserError(
                 f"search.min_length is {self.min_length}: expected no more than search.max_length, "

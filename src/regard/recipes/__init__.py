@@ -1,22 +1,17 @@
 """Recipes: whole experiments as YAML pages, one a file in this folder, or a person's own.
 
-A page is turned into command-line flags and parsed by the parser of the command line itself, so
-that one set of checks serves both. Only texts and paths are taken as they stand: a word such as --
-would mean something else to that parser.
+Pages, flags and Python share one set of checks, that of `config`.
 """
 
 from __future__ import annotations
 
-import contextlib
 import difflib
-import io
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, fields, is_dataclass, replace
 from pathlib import Path
 from types import NoneType
-from typing import Any, get_args, get_type_hints
+from typing import Any
 
-import tyro
 import yaml
 
 from regard.config import (
@@ -26,7 +21,9 @@ from regard.config import (
     Experiment,
     RecurrentConfig,
 )
+from regard.config.checks import alternatives, hints_of, parsed, shown
 from regard.errors import UserError
+from regard.recipes.page import Page, read_page
 
 FOLDER = Path(__file__).parent
 WORDS = tuple[str, ...]
@@ -65,64 +62,31 @@ def load(path: Path) -> Experiment:
 
 def read(path: Path) -> Experiment:
     """Read a recipe's page; its paths stay as they are."""
-    return _parse_page(_page(path), path)
+    return _parsed(read_page(path))
 
 
 def read_run(path: Path) -> Experiment:
     """Read the page of a run. A page without data.seed is of version 0.1, where training.seed
     decided the split."""
-    page = _page(path)
-    experiment = _parse_page(page, path)
-    if "seed" in page.get("data", {}):
+    page = read_page(path)
+    experiment = _parsed(page)
+    if "data.seed" in page.lines:
         return experiment
     return replace(experiment, data=replace(experiment.data, seed=experiment.training.seed))
 
 
-def _page(path: Path) -> dict[str, Any]:
+def _parsed(page: Page) -> Experiment:
+    usual = replace(default(_named(page.values), f"{page.path}: "), name=page.path.stem)
     try:
-        page = yaml.safe_load(path.read_text(encoding="utf8")) or {}
-    except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise UserError(f"{path} is not UTF-8: save it as UTF-8") from error
-    except yaml.YAMLError as error:
-        raise UserError(f"{path}: this is not YAML: {' '.join(str(error).split())}") from error
-    if not isinstance(page, dict):
-        raise UserError(f"{path}: a recipe is a page of `field: value` lines")
-    return page
-
-
-def _parse_page(page: dict[str, Any], path: Path) -> Experiment:
-    usual = replace(default(_named(page), f"{path}: "), name=path.stem)
-    _check_names(page, usual, path, "")
-    usual = _take_texts(page, usual, f"{path}: ")
-    return parse(list(_flags(page)), usual, path)
-
-
-def parse(flags: list[str], default: Experiment, path: Path) -> Experiment:
-    """Parse flags, naming the field of the page that is wrong."""
-    try:
-        return _cli(flags, default)
+        return _set(usual, page, page.values, "")
     except UserError as error:
-        raise UserError(f"{path}: {error}") from error
-    except SystemExit:
-        for field, *values in _one_by_one(flags):
-            try:
-                _cli([field, *values], default)
-            except SystemExit as error:
-                name, came = field.removeprefix("--"), " ".join(values)
-                raise UserError(f"{path}: {name}: {came!r} is not a value it can have") from error
-        raise
+        has_place = str(error).startswith(str(page.path))
+        raise error if has_place else UserError(f"{page.path}: {error}") from None
 
 
 def dump(experiment: Experiment) -> str:
     """The page of an experiment, whole: every field with its value."""
     return yaml.safe_dump(_plain(asdict(experiment)), sort_keys=False, allow_unicode=True)
-
-
-def _cli(flags: list[str], default: Experiment) -> Experiment:
-    with contextlib.redirect_stderr(io.StringIO()):
-        return tyro.cli(tyro.conf.AvoidSubcommands[Experiment], args=flags, default=default)
 
 
 def flat(page: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -132,27 +96,6 @@ def flat(page: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
             yield from flat(value, f"{prefix}{name}.")
         else:
             yield f"{prefix}{name}", value
-
-
-def _flags(page: dict[str, Any]) -> Iterator[str]:
-    for field, value in flat(page):
-        if isinstance(value, bool):
-            record, dot, name = field.rpartition(".")
-            yield f"--{field}" if value else f"--{record}{dot}no-{name}"
-        else:
-            yield f"--{field}"
-            yield from map(str, value if isinstance(value, list) else [value])
-
-
-def _one_by_one(flags: list[str]) -> list[list[str]]:
-    """Each flag with its own values."""
-    single: list[list[str]] = []
-    for flag in flags:
-        if flag.startswith("--"):
-            single.append([flag])
-        else:
-            single[-1].append(flag)
-    return single
 
 
 def default(named: Mapping[str, str], place: str) -> Experiment:
@@ -179,47 +122,53 @@ def _named(page: dict[str, Any]) -> dict[str, str]:
     return found
 
 
-def _check_names(page: dict[str, Any], record: Any, path: Path, prefix: str) -> None:
-    known = get_type_hints(type(record))
-    for name, value in page.items():
-        if name not in known:
-            near = difflib.get_close_matches(str(name), list(known), n=1)
-            hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(known)}"
-            raise UserError(f"{path}: {prefix}{name} is not a field of a recipe; {hint}")
+def _set(record: Any, page: Page, values: dict[str, Any], prefix: str) -> Any:
+    """The record with the values of a page; UserError naming the line of a wrong one."""
+    hints, changed = hints_of(record.__class__), {}
+    for name, value in values.items():
+        full = f"{prefix}{name}"
+        if name not in hints:
+            near = difflib.get_close_matches(name, list(hints), n=1)
+            hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(hints)}"
+            raise UserError(f"{page.place(full)}: {full} is not a field of a recipe; {hint}")
         section = getattr(record, name)
-        if is_dataclass(section):
-            if not isinstance(value, dict):
-                raise UserError(f"{path}: {prefix}{name} holds fields, but came as {value!r}")
-            _check_names(value, section, path, f"{prefix}{name}.")
-        elif isinstance(value, bool) and known[name] is not bool and not _holds_text(known[name]):
-            raise UserError(f"{path}: {prefix}{name}: {value} is not a value it can have")
-
-
-def _holds_text(hint: Any) -> bool:
-    return bool({str, Path, WORDS} & {hint, *get_args(hint)})
-
-
-def _take_texts(page: dict[str, Any], record: Any, prefix: str) -> Any:
-    """The record with the texts and paths of the page, which are taken out of it."""
-    hints, changed = get_type_hints(type(record)), {}
-    for name, value in list(page.items()):
-        hint, where = hints[name], f"{prefix}{name}"
-        section = getattr(record, name)
-        if is_dataclass(section):
-            changed[name] = _take_texts(value, section, f"{where}.")
-        elif _holds_text(hint):
-            changed[name] = _text(page.pop(name), {hint, *get_args(hint)}, where)
+        if not is_dataclass(section):
+            changed[name] = _value(hints[name], value, full, page)
+        elif isinstance(value, dict):
+            changed[name] = _set(section, page, value, f"{full}.")
+        else:
+            raise UserError(
+                f"{page.place(full)}: {full} is {shown(value)}: expected fields, indented below it"
+            )
     return replace(record, **changed)
 
 
-def _text(value: Any, kinds: set[Any], where: str) -> str | Path | tuple[str, ...] | None:
+def _value(hint: Any, value: Any, name: str, page: Page) -> Any:
+    """The value of a field, of its type and in its range."""
+    if _holds_text(hint):
+        return _text(hint, value, name, page)
+    words = list(map(str, value if isinstance(value, list) else [value]))
+    try:
+        return parsed(hint, words)
+    except ValueError as error:
+        raise UserError(f"{page.place(name)}: {name} is {shown(value)}: {error}") from None
+
+
+def _holds_text(hint: Any) -> bool:
+    return bool({str, Path, WORDS} & set(alternatives(hint)))
+
+
+def _text(hint: Any, value: Any, name: str, page: Page) -> str | Path | WORDS | None:
+    """Texts are never read as numbers: a name such as 1.10 needs quotes in YAML."""
+    kinds = alternatives(hint)
     if value is None and NoneType in kinds:
         return None
     words = value if WORDS in kinds and isinstance(value, list) else [value]
     for word in words:
         if not isinstance(word, str):
             raise UserError(
-                f"{where}: expected text, but YAML reads {word!r} there: put it in quotes"
+                f"{page.place(name)}: {name}: expected text, but YAML reads {shown(word)} there: "
+                "put it in quotes"
             )
     if WORDS in kinds:
         return tuple(words)
@@ -243,4 +192,6 @@ def _plain(value: Any) -> Any:
         return {key: _plain(entry) for key, entry in value.items()}
     if isinstance(value, tuple):
         return [_plain(entry) for entry in value]
+    if isinstance(value, float):
+        return float(value)  # YAML has no place for NumPy's
     return str(value) if isinstance(value, Path) else value

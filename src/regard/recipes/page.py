@@ -1,0 +1,207 @@
+"""Recipe files: YAML of plain scalars, lists and maps, with bounds.
+
+A page has no tags, no aliases and no timestamps. Its size, depth, number of values and lengths of
+numbers are bounded, so a hostile page costs a fraction of a second.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NoReturn
+
+import yaml
+
+from regard.config.checks import is_text
+from regard.errors import UserError
+
+MOST_BYTES = 1 << 20
+MOST_VALUES = 20_000
+MOST_DEPTH = 8
+"""Maps and lists inside each other; an experiment has four."""
+MOST_DIGITS = 64
+"""Characters of a number."""
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+NUMBERS = re.compile(r"[-+]?[0-9.][^:]*")
+"""Numbers without colons: YAML 1.1 reads 1:30 as 90."""
+
+
+@dataclass(frozen=True)
+class Page:
+    """The values of a page, and the line of each field by its full name, such as data.limit."""
+
+    path: Path
+    values: dict[str, Any]
+    lines: dict[str, int]
+
+    def place(self, name: str) -> str:
+        """Where a field stands."""
+        line = self.lines.get(name)
+        return str(self.path) if line is None else f"{self.path}, line {line}"
+
+
+def read_page(path: Path) -> Page:
+    """Read a page. UserError with line and column if it is not plain YAML."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(MOST_BYTES + 1)
+        text = content.decode("utf-8-sig")
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path} is not UTF-8: save it as UTF-8") from error
+    if len(content) > MOST_BYTES:
+        raise UserError(f"{path} has more than {MOST_BYTES:,} bytes: a recipe is a short page")
+    odd = yaml.reader.Reader.NON_PRINTABLE.search(text)
+    if odd is not None:
+        line, column = _place(text, odd.start())
+        raise UserError(
+            f"{path}, line {line}, column {column}: the character U+{ord(odd[0]):04X} is none that "
+            "YAML can hold: remove it"
+        )
+    reader = _Reader(path)
+    try:
+        for event in yaml.parse(text, Loader=LOADER):
+            reader.take(event)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        raise UserError(f"{_at(path, mark)}: {_problem(error, text)}") from error
+    except yaml.YAMLError as error:
+        raise UserError(f"{path}: this is not YAML: {' '.join(str(error).split())}") from error
+    values = {} if reader.root is None else reader.root
+    if not isinstance(values, dict):
+        raise UserError(f"{path}: a recipe is a page of `field: value` lines")
+    return Page(path, values, reader.lines)
+
+
+@dataclass
+class _Open:
+    """A map or a list whose end has not come."""
+
+    values: dict[str, Any] | list[Any]
+    prefix: str
+    """Full name of the fields in it, up to their own names."""
+    key: str | None = None
+    """The key whose value comes next."""
+
+
+@dataclass
+class _Reader:
+    """Builds values from YAML's events, without recursion."""
+
+    path: Path
+    root: Any = None
+    lines: dict[str, int] = field(default_factory=dict)
+    open: list[_Open] = field(default_factory=list)
+    num_values: int = 0
+    num_documents: int = 0
+
+    def take(self, event: yaml.Event) -> None:
+        """UserError for an event that no recipe has."""
+        match event:
+            case yaml.AliasEvent():
+                self._refuse(event, f"aliases (*{event.anchor}): write the value out")
+            case yaml.DocumentStartEvent():
+                self.num_documents += 1
+                if self.num_documents > 1:
+                    self._refuse(event, "a second document (---): it is one page")
+            case yaml.ScalarEvent():
+                self._count(event)
+                self._take_scalar(event)
+            case yaml.MappingStartEvent():
+                self._begin(event, {})
+            case yaml.SequenceStartEvent():
+                self._begin(event, [])
+            case yaml.CollectionEndEvent():
+                self.open.pop()
+
+    def _count(self, event: Any) -> None:
+        self.num_values += 1
+        if event.tag not in (None, "!"):
+            self._refuse(event, f"tags ({event.tag}): leave it out")
+        if self.num_values > MOST_VALUES:
+            self._refuse(event, f"more than {MOST_VALUES:,} values")
+
+    def _begin(self, event: Any, values: dict[str, Any] | list[Any]) -> None:
+        self._count(event)
+        if len(self.open) >= MOST_DEPTH:
+            self._refuse(event, f"maps or lists more than {MOST_DEPTH} deep")
+        prefix = ""
+        if self.open:
+            above = self.open[-1]
+            if isinstance(above.values, dict) and above.key is None:
+                self._refuse(event, "lists or maps as keys: expected the name of a field")
+            prefix = f"{above.prefix}{above.key}." if above.key is not None else above.prefix
+        self._put(values)
+        self.open.append(_Open(values, prefix))
+
+    def _take_scalar(self, event: Any) -> None:
+        if not is_text(event.value):
+            self._refuse(event, "a NUL or a lone surrogate in text: remove it")
+        above = self.open[-1] if self.open else None
+        if above is None or above.key is not None or isinstance(above.values, list):
+            self._put(self._value(event))
+            return
+        name = f"{above.prefix}{event.value}"
+        if event.value in above.values:
+            first = self.lines[name]
+            self._refuse(event, f"{name} twice (first on line {first}): leave one out")
+        above.key = event.value
+        self.lines[name] = event.start_mark.line + 1
+
+    def _put(self, value: Any) -> None:
+        if not self.open:
+            self.root = value
+            return
+        above = self.open[-1]
+        if isinstance(above.values, list):
+            above.values.append(value)
+        elif above.key is not None:
+            above.values[above.key] = value
+            above.key = None
+
+    def _value(self, event: Any) -> Any:
+        """The text itself if it is in quotes; else null, true, false, a number or text."""
+        text = event.value
+        if not event.implicit[0]:
+            return text
+        tag = _RESOLVER.resolve(yaml.ScalarNode, text, (True, False))
+        if tag.endswith((":int", ":float")) and NUMBERS.fullmatch(text):
+            if len(text) > MOST_DIGITS:
+                self._refuse(event, f"a number of {len(text):,} characters: at most {MOST_DIGITS}")
+            return _number(text)
+        if tag.endswith((":null", ":bool")):
+            return yaml.safe_load(text)
+        return text
+
+    def _refuse(self, event: Any, problem: str) -> NoReturn:
+        raise UserError(f"{_at(self.path, event.start_mark)}: a recipe must not have {problem}")
+
+
+def _place(text: str, position: int) -> tuple[int, int]:
+    """Line and column, from 1."""
+    return text.count("\n", 0, position) + 1, position - text.rfind("\n", 0, position)
+
+
+_RESOLVER = yaml.SafeLoader("")
+
+
+def _number(text: str) -> int | float | str:
+    """Text where YAML's patterns match what is no number after all, such as 0x_."""
+    try:
+        return yaml.safe_load(text)
+    except ValueError:
+        return text
+
+
+def _at(path: Path, mark: Any) -> str:
+    return f"{path}, line {mark.line + 1}, column {mark.column + 1}" if mark else str(path)
+
+
+def _problem(error: yaml.MarkedYAMLError, text: str) -> str:
+    mark = error.problem_mark
+    lines = text.splitlines()
+    if mark is not None and mark.line < len(lines) and lines[mark.line].lstrip(" ")[:1] == "\t":
+        return "the line begins with a tab: YAML indents with spaces"
+    return f"this is not YAML: {' '.join(filter(None, (error.context, error.problem)))}"

@@ -1,0 +1,160 @@
+"""Hostile recipe pages: each gets one line, in a fraction of a second."""
+
+import re
+import time
+
+import pytest
+import yaml
+
+from regard import recipes
+from regard.config import Experiment
+from regard.errors import UserError
+from regard.recipes import page
+
+BOMB = "a: &a [x, x, x]\n" + "".join(
+    f"{after}: &{after} [*{before}, *{before}]\n"
+    for before, after in zip("abcdefgh", "bcdefghi", strict=True)
+)
+FIELDS = ["data", "name", "training", "model", "about", "search"]
+FIELDS += ["data.path", "data.task", "training.epochs", "model.keys", "model.attention"]
+TAGS = ["!!int abc", "!!float abc", "!!bool abc", "!!timestamp abc", "!!python/object:os.system x"]
+TAGS += ["!!binary x", "!!set {a}", "!own x", "!!str 1", "!!null x", "!!omap [a: 1]"]
+VALUES = {
+    "9" * 5000: "a number of 5,000 characters",
+    "-" + "9" * 5000: "a number of 5,001 characters",
+    "9" * 5000 + ".0": "a number of 5,002 characters",
+    "0x" + "f" * 5000: "a number of 5,002 characters",
+    "[" * 1000: "more than 8 deep",
+    "{a: " * 1000: "more than 8 deep",
+    "*loop": "aliases",
+    '"a\\0b"': "NUL",
+    "a\x00b": "U+0000",
+    "a\x07b": "U+0007",
+    "[a, b": "this is not YAML",
+    "`x`": "this is not YAML",
+    "{[a]: b}": "lists or maps as keys",
+}
+
+
+def nested(name, value):
+    """A page with this value in this field."""
+    *sections, field = name.split(".")
+    lines = [f"{'  ' * depth}{section}:" for depth, section in enumerate(sections)]
+    return "\n".join([*lines, f"{'  ' * len(sections)}{field}: {value}", ""])
+
+
+def refused(tmp_path, content):
+    """The line that a page is refused with."""
+    path = tmp_path / "mine.yaml"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    begin = time.perf_counter()
+    with pytest.raises(UserError) as caught:
+        recipes.load(path)
+    assert time.perf_counter() - begin < 2
+    line = str(caught.value)
+    assert line.startswith(str(path))
+    assert "\n" not in line
+    assert len(line) < 500 + len(str(path))
+    return line
+
+
+@pytest.fixture(params=["libyaml", "python"])
+def loader(request, monkeypatch):
+    loader = yaml.SafeLoader if request.param == "python" else page.LOADER
+    monkeypatch.setattr(page, "LOADER", loader)
+
+
+@pytest.mark.parametrize("field", FIELDS)
+@pytest.mark.parametrize("tag", TAGS)
+def test_tags_are_refused(tmp_path, field, tag):
+    line = refused(tmp_path, nested(field, tag))
+    assert ", column " in line
+    assert "must not have tags" in line
+
+
+@pytest.mark.usefixtures("loader")
+@pytest.mark.parametrize("field", FIELDS)
+@pytest.mark.parametrize("value", VALUES, ids=lambda value: ascii(value[:12]))
+def test_hostile_values_are_refused_with_their_place(tmp_path, field, value):
+    line = refused(tmp_path, nested(field, value))
+    assert re.search(rf", line [{field.count('.') + 1}-{field.count('.') + 2}], column ", line)
+    assert VALUES[value] in line
+
+
+@pytest.mark.parametrize("field", FIELDS)
+def test_aliases_are_refused(tmp_path, field):
+    assert "aliases (*a)" in refused(tmp_path, BOMB + nested(field, "*i"))
+    assert "aliases (*x)" in refused(tmp_path, nested(field, "&x [*x]"))
+
+
+@pytest.mark.usefixtures("loader")
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("data:\n\tpath: x\n", "line 2, column 1: the line begins with a tab"),
+        ("\tdata: {}\n", "line 1, column 1: the line begins with a tab"),
+        ("data: {}\n---\nname: x\n", "line 2, column 1: a recipe must not have a second document"),
+        ("data: {}\nname: x\ndata: {}\n", "line 3, column 1: a recipe must not have data twice"),
+        ("name: x\n" + "- \n" * 20, "this is not YAML"),
+        ("- " * 1000 + "x", "more than 8 deep"),
+        ("\n".join(f"{' ' * n}a:" for n in range(1000)), "more than 8 deep"),
+        ("? " * 1000 + "x", "lists or maps as keys"),
+        ("%YAML 9.0\n---\nname: x\n", "this is not YAML"),
+        (b"\xff\xfen\0a\0m\0e\0", "is not UTF-8"),
+        (b"name: \xed\xa0\x80", "is not UTF-8"),
+        ("3", "a page of `field: value` lines"),
+        ("[]", "a page of `field: value` lines"),
+        ("<<: {name: x}", "<< is not a field of a recipe"),
+        ("1: 2", "1 is not a field of a recipe"),
+        ("data: {sed: 0x_}", "data.sed is not a field"),
+        ("training: {seed: 0x_}", "training.seed is '0x_': expected a whole number"),
+        ("training: {clip: 1.0e+999}", "training.clip is inf: expected a number"),
+        ("training: {clip: .nan}", "training.clip is nan: expected a number"),
+        ("training: {epochs: [1, 2]}", "training.epochs is [1, 2]: expected a whole number"),
+        ("training: {epochs: {a: 1}}", "training.epochs is {'a': 1}: expected a whole number"),
+        ("training: {epochs: 2020-01-01}", "training.epochs is '2020-01-01': expected a whole"),
+        ("training: {epochs: 1:30}", "training.epochs is '1:30': expected a whole number"),
+        ("model: {keys: [[0]]}", "model.keys is [[0]]: expected a list"),
+    ],
+)
+def test_odd_pages_are_refused(tmp_path, content, words):
+    assert words in refused(tmp_path, content)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "x" * 3_000_000,
+        "a: " + "[" + "x," * 400_000 + "]",
+        "data: {" + "".join(f"f{n}: x, " for n in range(80_000)) + "}",
+        "a: '" + "x" * 3_000_000 + "'",
+        "# " + "x" * 3_000_000,
+        "\n" * 2_000_000,
+    ],
+    ids=["text", "list", "map", "quoted", "comment", "blank"],
+)
+def test_huge_pages_are_refused(tmp_path, content, monkeypatch):
+    monkeypatch.setattr(page, "MOST_VALUES", 1000)  # the checks of types in tests take long
+    assert "more than" in refused(tmp_path, content)
+
+
+def test_dates_are_text(tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text("name: 2020-01-01\ndata: {path: 2001-99-99T99:99:99}\n")
+    experiment = recipes.load(path)
+    assert experiment.name == "2020-01-01"
+    assert str(experiment.data.path) == "2001-99-99T99:99:99"
+
+
+@pytest.mark.parametrize("content", ["", "# only a comment\n", "~", "null", "{}"])
+def test_an_empty_page_is_the_usual_experiment(tmp_path, content):
+    path = tmp_path / "mine.yaml"
+    path.write_text(content)
+    assert recipes.load(path) == Experiment(name="mine")
+
+
+def test_a_long_vocabulary_is_a_page(tmp_path):
+    path = tmp_path / "mine.yaml"
+    words = "".join(f"  - word{number}\n" for number in range(2_000))
+    path.write_text(f"data:\n  vocabulary:\n{words}")
+    assert len(recipes.load(path).data.vocabulary) == 2_000
