@@ -16,8 +16,10 @@ from uuid import uuid4
 
 from regard.errors import UserError
 
-MODEL, LOG = "model.safetensors", "log.jsonl"
-"""What whoever trains calls the weights and the log in a folder."""
+MODEL, LOG, RECORD = "model.safetensors", "log.jsonl", "run.json"
+"""Names of the weights, the log and the record in a run folder."""
+STATE = "state/training.safetensors"
+"""Name of the training state in a run folder."""
 LEFT_OVER = re.compile(r"\.[0-9a-f]{32}\.unfinished$")
 """How names end of files that are being written."""
 
@@ -163,6 +165,26 @@ def locked(folder: Path) -> Iterator[None]:
 
     with _opened(folder) as descriptor:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+
+
+@contextmanager
+def locked_or_refused(folder: Path, refusal: str) -> Iterator[None]:
+    """Hold the folder's lock until the block ends; UserError with this text if another process
+    holds it. The lock ends with its process, however that ends. Without POSIX, or on a file system
+    without locks, nothing is locked."""
+    if os.name != "posix":
+        yield
+        return
+    import fcntl
+
+    with _opened(folder) as descriptor:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise UserError(refusal) from error
+        except OSError:  # this file system has no locks
+            pass
         yield
 
 

@@ -66,6 +66,7 @@ def test_what_cannot_be_averaged_is_refused_and_nothing_written(run, other, tmp_
     with pytest.raises(UserError, match="is not a run"):
         average([run, tmp_path / "gone"], new)
     copy = RunFolder(shutil.copytree(other, tmp_path / "copy"))
+    copy.record.unlink()
     page = copy.config.read_text()
     copy.config.write_text(page.replace("score: additive", "score: concat"))
     with pytest.raises(UserError, match=r"copy.*another model"):

@@ -1,7 +1,10 @@
 """From a recipe to a run folder, and on from there."""
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 from dataclasses import fields, replace
 
 import pytest
@@ -25,6 +28,7 @@ from regard.training import (
     TeacherForcing,
     TrainingSettings,
 )
+from regard.training.checkpoint import Checkpoints
 from tests.pipeline.conftest import small, smaller
 
 
@@ -191,6 +195,68 @@ def test_damaged_weights_are_said_to_be_damaged(run, tmp_path):
     (copy / "model.safetensors").unlink()
     with pytest.raises(UserError, match=r"model.safetensors cannot be read as weights"):
         Translator.load(copy)
+
+
+def killed_before_the_first_save(folder, monkeypatch):
+    """A run folder as a process leaves it that is killed while it writes the first state."""
+    with monkeypatch.context() as patch:
+        patch.setattr(Checkpoints, "save", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            train(smaller(epochs=1), folder)
+
+
+def test_a_run_killed_before_its_first_save_begins_again(tmp_path, monkeypatch):
+    folder = RunFolder(tmp_path / "killed")
+    killed_before_the_first_save(folder.path, monkeypatch)
+    assert not folder.training_state.exists()
+    with pytest.raises(UserError, match=r"use --resume if this run was stopped before it saved"):
+        train(smaller(epochs=1), folder.path)
+    with pytest.raises(UserError, match=r"training.learning_rate was 0.01 and is 0.5 now"):
+        train(smaller(epochs=1, learning_rate=0.5), folder.path, resume=True)
+    train(smaller(epochs=1), folder.path, resume=True)
+    train(smaller(epochs=1), tmp_path / "whole")
+    assert folder.model.read_bytes() == RunFolder(tmp_path / "whole").model.read_bytes()
+
+
+@pytest.mark.parametrize("name", ["dev.tsv", "run.json", "target.tokenizer.json", "state"])
+def test_a_run_killed_while_its_first_files_are_written_begins_again(tmp_path, monkeypatch, name):
+    folder = RunFolder(tmp_path / "killed")
+    killed_before_the_first_save(folder.path, monkeypatch)
+    path = folder.path / name
+    path.rmdir() if path.is_dir() else path.unlink()
+    train(smaller(epochs=1), folder.path, resume=True)
+    assert Translator.load(folder.path).translate("a b").text
+
+
+HOLDER = """
+import fcntl, os, sys, time
+descriptor = os.open(sys.argv[1], os.O_RDONLY)
+fcntl.flock(descriptor, fcntl.LOCK_EX)
+print("locked", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="only POSIX has these locks")
+def test_two_trainings_never_share_a_folder(run, tmp_path):
+    folder = tmp_path / "new"
+    for state, resume in ((run / "state", True), (folder / "state", False)):
+        state.mkdir(parents=True, exist_ok=True)
+        command = [sys.executable, "-c", HOLDER, str(state)]
+        with subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as process:
+            assert process.stdout.readline() == "locked\n"
+            before = contents(state.parent)
+            with pytest.raises(UserError, match="is being trained by another process"):
+                train(
+                    smaller() if state.parent == folder else small(teacher_forcing=0.5),
+                    state.parent,
+                    resume=resume,
+                )
+            assert contents(state.parent) == before
+            process.kill()
+    train(smaller(epochs=1), folder)  # a killed process leaves no lock
 
 
 def test_a_recipe_without_data_says_how_to_give_some(tmp_path):

@@ -35,6 +35,7 @@ def test_all_that_was_saved_comes_back(tmp_path):
     adam, fresh = stepped(model), Optimiser().build(other)
     sums = Sums(1 / 3, 5, 7, 0.1, {"size": 0.7})
     standing = Standing(17, 3, 2, 1.5, [0.1, -2 / 3], [None, 1 / 7], sums)
+    checkpoints.save_model(model)
     checkpoints.save(standing, model, adam)
 
     assert checkpoints.begin(other, fresh, resume=True) == standing

@@ -74,7 +74,9 @@ class Tokenizer:
         except OSError as error:
             raise UserError(f"cannot read the tokenizer {path}: {error.strerror}") from error
         except Exception as error:  # the library raises nothing narrower
-            raise UserError(f"{path} is not a tokenizer that regard wrote: {error!r}") from error
+            raise UserError(
+                f"{path} is not a tokenizer that regard wrote: {error!r:.200}"
+            ) from error
 
     @classmethod
     def from_json(cls, text: str) -> Tokenizer:

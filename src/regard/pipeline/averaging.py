@@ -12,7 +12,7 @@ from regard.errors import UserError
 from regard.files import make_folder
 from regard.pipeline.folder import RunFolder
 from regard.pipeline.loaded import Loaded
-from regard.training.weights import mean_weights, write_tensors
+from regard.training.weights import digest_of_weights, mean_weights, write_tensors
 
 MAY_DIFFER = ("dropout", "vectors")
 """How fields of a model end that say nothing of how its weights are used."""
@@ -41,7 +41,9 @@ def average(runs: Sequence[Path], path: Path) -> RunFolder:
         if len(texts) == 1 and (text := texts.pop()) is not None:
             folder.write(getattr(folder, name), text)
     folder.write(folder.config, recipes.dump(_named(first.experiment, runs, path)))
-    write_tensors(folder.model, weights, {})
+    run = digest_of_weights(weights)
+    folder.write_record(run)
+    write_tensors(folder.model, weights, {"run": run})
     return folder
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import overload
 
@@ -22,7 +23,7 @@ from regard.pipeline.searching import Searcher
 from regard.pipeline.tracing import Looked, Tracer, Written
 from regard.pipeline.translator import Translation, translations
 from regard.search import Limits
-from regard.training.weights import load_weights
+from regard.training.weights import load_model
 
 PICTURES_AT_A_TIME = 64
 LONGEST = 60
@@ -69,13 +70,14 @@ class Captioner:
         data, config = experiment.data, experiment.model
         if not isinstance(data, CaptionDataConfig) or not isinstance(config, CaptionerConfig):
             raise UserError(f"{run} is no captioner: its task is to {data.task}")
+        folder.check_files()
         tokenizer = Tokenizer.load(folder.target_tokenizer)
         backbone = None
         if config.backbone is not None:
             load = Backbone.shaped if config.backbone_learns else Backbone.load
             backbone = load(folder.backbone).eval()
-        model = build_captioner(config, data.picture_size, len(tokenizer), backbone)
-        load_weights(model, folder.model)
+        build = partial(build_captioner, config, data.picture_size, len(tokenizer), backbone)
+        model = load_model(build, folder.model)
         return cls(
             experiment, tokenizer, model.eval(), None if config.backbone_learns else backbone
         )

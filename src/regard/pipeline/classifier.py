@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import overload
 
@@ -25,7 +25,7 @@ from regard.pipeline.tracing import TOP, as_map, by_sentence
 from regard.search import HypothesisAttention
 from regard.shapes import Float, Tensor
 from regard.trace import AttentionMap, Step, Trace, of_kind
-from regard.training.weights import load_weights
+from regard.training.weights import load_model
 
 SOURCES_AT_A_TIME = 64
 
@@ -133,11 +133,10 @@ class Classifier:
         data, config = experiment.data, experiment.model
         if not isinstance(data, AnswerDataConfig) or not isinstance(config, ClassifierConfig):
             raise UserError(f"{run} is no classifier: its task is to {data.task}")
+        folder.check_files()
         reading = Reading.load(folder, data)
-        model = build_classifier(
-            config, reading.num_source, reading.reader.features, reading.answers.size
-        )
-        load_weights(model, folder.model)
+        sizes = reading.num_source, reading.reader.features, reading.answers.size
+        model = load_model(partial(build_classifier, config, *sizes), folder.model)
         return cls(experiment, reading, model.eval())
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +11,23 @@ from regard import recipes
 from regard.config import Experiment
 from regard.data.text import Pair
 from regard.errors import UserError
-from regard.files import LOG, MODEL, whole
+from regard.files import LOG, MODEL, RECORD, STATE, whole
+from regard.record import REMEDY, Record, digest_of_file
+
+MAY_CHANGE = (
+    "name",
+    "about",
+    "model.external_shape",
+    "search.",
+    "training.epochs",
+    "training.updates",
+    "training.patience",
+    "training.validate_every",
+    "training.log_",
+    "training.device",
+)
+"""Prefixes of the fields that may change when a run is resumed. Paths may change too: the content
+of the files is compared."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +81,14 @@ class RunFolder:
         return self.path / "state"
 
     @property
+    def training_state(self) -> Path:
+        return self.path / STATE
+
+    @property
+    def record(self) -> Path:
+        return self.path / RECORD
+
+    @property
     def curve(self) -> Path:
         return self.path / "curve.png"
 
@@ -81,6 +106,7 @@ class RunFolder:
             self.dev,
             self.test,
             self.curve,
+            self.record,
         )
 
     def experiment(self) -> Experiment:
@@ -89,7 +115,31 @@ class RunFolder:
             raise UserError(
                 f"{self.path} is not a run: it has no config.yaml. Train one with `regard train`"
             )
-        return recipes.read_run(self.config)
+        try:
+            return recipes.read_run(self.config)
+        except RecursionError as error:
+            raise UserError(
+                f"{self.config} is nested too deeply: put the run's own file back"
+            ) from error
+
+    def check_files(self) -> None:
+        """UserError if a tokenizer, the labels or the configuration differ from those of the
+        run. A folder without a record is not checked."""
+        record = Record.read(self.path)
+        if record is None:
+            return
+        record.check_files(self.path)
+        if record.config and record.config != digest_of(self.config.read_text(encoding="utf8")):
+            raise UserError(
+                f"{self.config}: section data or model was changed after training: {REMEDY}"
+            )
+
+    def write_record(self, run: str) -> None:
+        """Write the record of a run whose other constant files are in the folder."""
+        constant = (self.source_tokenizer, self.target_tokenizer, self.answers)
+        files = {path.name: digest_of_file(path) for path in constant if path.exists()}
+        config = digest_of(self.config.read_text(encoding="utf8"))
+        Record(run, files, config).write(self.path)
 
     def write(self, path: Path, text: str) -> None:
         """Write a file of the run whole or not at all."""
@@ -100,3 +150,20 @@ class RunFolder:
 def as_lines(pairs: Iterable[Pair]) -> str:
     """As the files of a run's pairs have them."""
     return "".join(f"{pair.source}\t{pair.target}\n" for pair in pairs)
+
+
+def may_change(name: str) -> bool:
+    """Return whether a field of an experiment may change when its run is resumed."""
+    return name.startswith(MAY_CHANGE) or name.endswith("path")
+
+
+def digest_of(config: str) -> str:
+    """Return a digest of the sections `data` and `model` of a configuration file, without paths.
+    Training goes by these sections, and a trained model's output does."""
+    section, lines = "", []
+    for line in config.splitlines():
+        if line and not line.startswith((" ", "-", "#")):
+            section = line.partition(":")[0]
+        elif section in ("data", "model") and not may_change(line.partition(":")[0].strip()):
+            lines.append(line)
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from regard.building import build_translation
@@ -12,7 +13,7 @@ from regard.errors import UserError
 from regard.models.seq2seq import Seq2Seq
 from regard.pipeline.folder import RunFolder
 from regard.pipeline.prepare import Tokenizers
-from regard.training.weights import load_weights
+from regard.training.weights import load_model
 
 
 @dataclass(frozen=True)
@@ -37,9 +38,10 @@ class Loaded:
                 f"{path} is a run that was trained to {data.task}, and this is for runs that "
                 f"translate: `regard {data.task} {path}` is for it"
             )
+        folder.check_files()
         tokenizers = Tokenizers.load(folder)
-        model = build_translation(config, len(tokenizers.source), len(tokenizers.target))
-        load_weights(model, folder.model)
+        sizes = len(tokenizers.source), len(tokenizers.target)
+        model = load_model(partial(build_translation, config, *sizes), folder.model)
         return cls(path, experiment, data, config, tokenizers, model.eval())
 
     def check_vocabularies(self, other: Loaded, purpose: str) -> None:

@@ -1,54 +1,74 @@
-"""Whether a folder holds the run that is to go on, of the same settings and data."""
+"""Whether a folder holds a run that can go on, with the same settings and data."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 
 from regard import recipes
 from regard.config import Experiment
 from regard.data.text import Pair
 from regard.errors import UserError
-from regard.pipeline.folder import RunFolder, as_lines
-
-MAY_CHANGE = (
-    "name",
-    "about",
-    "model.external_shape",
-    "search.",
-    "training.epochs",
-    "training.updates",
-    "training.patience",
-    "training.validate_every",
-    "training.log_",
-    "training.device",
-)
-"""How fields begin that may change when a run is resumed. Where the pairs lie may change too: it is
-their content that is compared."""
+from regard.files import locked_or_refused, make_folder
+from regard.pipeline.folder import RunFolder, as_lines, may_change
 
 
-def check_folder(folder: RunFolder, experiment: Experiment, *, resume: bool) -> None:
-    """A folder with neither weights nor state holds no run: one was never begun in it."""
-    if not (folder.model.exists() or folder.state.exists()):
-        if resume:
+def check_folder(folder: RunFolder, experiment: Experiment, *, resume: bool) -> bool:
+    """Return whether training goes on from a state in the folder.
+
+    A run that was killed before it saved a state left its configuration: it begins again. UserError
+    if the folder holds another run, a run that is not to be resumed, or nothing to resume."""
+    if folder.model.exists() or folder.training_state.exists():
+        if not resume:
+            raise UserError(
+                f"{folder.path} holds a run already: go on with it by --resume, or name another "
+                "folder with --run"
+            )
+        _compare(folder, experiment)
+        folder.check_files()
+        return True
+    if resume:
+        if not folder.config.exists():
             raise UserError(
                 f"{folder.path} holds no run to resume: leave out --resume to begin one"
             )
-        in_the_way = [path.name for path in folder.files if path.exists()]
-        if in_the_way:
-            raise UserError(
-                f"{folder.path} holds no run, but {', '.join(in_the_way)}, which training would "
-                "write over: move that away, or name another folder with --run"
-            )
-        return
-    if not resume:
+        _compare(folder, experiment)
+        return False
+    in_the_way = [path.name for path in folder.files if path.exists()]
+    if in_the_way:
         raise UserError(
-            f"{folder.path} holds a run already: go on with it by --resume, or name another "
-            "folder with --run"
+            f"{folder.path} holds no weights, but {', '.join(in_the_way)}, which training would "
+            "write over: use --resume if this run was stopped before it saved anything, else move "
+            "that away, or name another folder with --run"
         )
+    return False
+
+
+def check_unused(folder: RunFolder) -> None:
+    """UserError if another process trains in this folder now."""
+    if folder.state.is_dir():
+        with training_alone(folder):
+            pass
+
+
+@contextmanager
+def training_alone(folder: RunFolder) -> Iterator[None]:
+    """Keep other processes from training in this folder until the block ends; UserError if one
+    does so already."""
+    make_folder(folder.state)
+    with locked_or_refused(
+        folder.state,
+        f"{folder.path} is being trained by another process: wait for its end, or name another "
+        "folder with --run",
+    ):
+        yield
+
+
+def _compare(folder: RunFolder, experiment: Experiment) -> None:
     now = dict(recipes.flat(asdict(experiment)))
     for name, was in recipes.flat(asdict(folder.experiment())):
-        if now.get(name) != was and not (name.startswith(MAY_CHANGE) or name.endswith("path")):
+        if now.get(name) != was and not may_change(name):
             raise UserError(
                 f"cannot resume {folder.path}: {name} was {was} and is {now.get(name)} now. Put it "
                 "back, or train in a new folder"
@@ -57,7 +77,10 @@ def check_folder(folder: RunFolder, experiment: Experiment, *, resume: bool) -> 
 
 def check_dev(folder: RunFolder, dev: Sequence[Pair]) -> None:
     """Scores on other pairs say nothing about which weights are the best."""
-    known = folder.dev.read_bytes() if folder.dev.exists() else b""
+    try:
+        known = folder.dev.read_bytes() if folder.dev.exists() else b""
+    except OSError as error:
+        raise UserError(f"cannot read {folder.dev}: {error.strerror or error}") from error
     if known != as_lines(dev).encode():
         raise UserError(
             f"cannot resume {folder.path}: the pairs for the dev score are not those of its "

@@ -3,7 +3,8 @@ own."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
@@ -11,6 +12,7 @@ from typing import Any, Literal
 import torch
 
 from regard.config import SearchConfig
+from regard.errors import UserError
 from regard.models.ensemble import Ensemble
 from regard.models.seq2seq import Seq2Seq
 from regard.pipeline.tracing import by_sentence
@@ -21,6 +23,7 @@ from regard.search import (
     GoogleLength,
     Hypothesis,
     HypothesisAttention,
+    ImpossibleError,
     Lattice,
     Limits,
 )
@@ -35,6 +38,10 @@ class Found:
     hypotheses: list[Hypothesis]
     encoder: tuple[HypothesisAttention, ...]
     lattice: Callable[[], Lattice] | None = None
+
+
+class NotFiniteError(UserError):
+    """The probabilities of an output are not finite numbers."""
 
 
 class Searcher:
@@ -65,12 +72,14 @@ class Searcher:
             Average() if search.length_penalty == "average" else GoogleLength(search.length_penalty)
         )
         if search.beam == 1:
-            best = greedy_search(decoder, memories, limits, penalty, need_weights=attention)
+            with _finite():
+                best = greedy_search(decoder, memories, limits, penalty, need_weights=attention)
             return [Found([each], seen) for each, seen in zip(best, encoder, strict=True)]
         settings = BeamSettings(
             search.beam, num_best, penalty, search.coverage_penalty, search.early_stopping
         )
-        result = beam_search(decoder, memories, limits, settings, need_weights=attention)
+        with _finite():
+            result = beam_search(decoder, memories, limits, settings, need_weights=attention)
         return [
             Found(found, encoder[number], partial(result.lattice, number))
             for number, found in enumerate(result)
@@ -87,3 +96,14 @@ class Searcher:
         if (precision, device) not in self._writers:
             self._writers[precision, device] = freeze(self.model, getattr(torch, precision))
         return self._writers[precision, device]
+
+
+@contextmanager
+def _finite() -> Iterator[None]:
+    try:
+        yield
+    except ImpossibleError as error:
+        raise NotFiniteError(
+            f"the model gives no finite probability ({error}). Its weights are damaged, or too "
+            "large: train again, with a lower learning rate"
+        ) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,15 +18,15 @@ from regard.config import (
     Experiment,
     TrainingConfig,
 )
-from regard.files import make_folder
 from regard.pipeline import captioning, classification, resuming, splitting, translation
 from regard.pipeline.device import device_of
-from regard.pipeline.folder import RunFolder, as_lines
+from regard.pipeline.folder import RunFolder, as_lines, digest_of
 from regard.pipeline.initial import Beginning, keep_fixed
 from regard.pipeline.prepared import Prepared
 from regard.pipeline.splitting import Split
 from regard.pipeline.watching import Watch
 from regard.products import has_fast_bfloat16, warn_of_slow_bfloat16
+from regard.record import Record
 from regard.training.checkpoint import Checkpoints, facts_of
 from regard.training.log import EndLine, Reporter
 from regard.training.loop import check
@@ -83,9 +84,10 @@ def train(
     data; where the data or the recipe do not fit. Nothing is written before all of that is known.
     """
     folder = RunFolder(path)
-    resuming.check_folder(folder, experiment, resume=resume)
+    goes_on = resuming.check_folder(folder, experiment, resume=resume)
+    resuming.check_unused(folder)
     split = splitting.read(experiment.data, watch)
-    ready = prepare_task(experiment, split, folder if resume else None, watch)
+    ready = prepare_task(experiment, split, folder if goes_on else None, watch)
     model, batches = ready.model, ready.batches
     keep_fixed(model, experiment.training.freeze)
     device = device_of(experiment.training)
@@ -93,8 +95,8 @@ def train(
     precision = _precision(experiment.training, device)
     settings = settings_of(experiment.training, ready.objective, precision)
     check(batches, settings, validates=ready.validate is not None)
-    Checkpoints(path, facts_of(settings, batches)).check(resume=resume)
-    if resume:
+    Checkpoints(path, facts_of(settings, batches)).check(resume=goes_on)
+    if goes_on:
         resuming.check_dev(folder, split.dev)
     plan = Plan(
         folder=folder,
@@ -103,7 +105,7 @@ def train(
         vocabularies=ready.vocabularies,
         num_parameters=sum(each.numel() for each in model.parameters()),
         num_frozen=sum(each.numel() for each in model.parameters() if not each.requires_grad),
-        num_frozen_new=0 if resume else _num_frozen_new(model, ready),
+        num_frozen_new=0 if goes_on else _num_frozen_new(model, ready),
         precision=precision,
         device=str(device),
         left_out=split.left_out + ready.left_out,
@@ -111,16 +113,18 @@ def train(
         made=ready.made,
         beginning=ready.beginning,
     )
-    _write(folder, ready, split)
-    return run_loop(
-        model,
-        batches,
-        settings,
-        validate=ready.validate,
-        report=begin(plan) if begin else None,
-        folder=path,
-        resume=resume,
-    )
+    with resuming.training_alone(folder):
+        resuming.check_folder(folder, experiment, resume=resume)
+        _write(folder, ready, split, goes_on=goes_on)
+        return run_loop(
+            model,
+            batches,
+            settings,
+            validate=ready.validate,
+            report=begin(plan) if begin else None,
+            folder=path,
+            resume=goes_on,
+        )
 
 
 def _num_frozen_new(model: nn.Module, ready: Prepared) -> int:
@@ -145,13 +149,22 @@ def prepare_task(
             return captioning.prepare(experiment, experiment.data, split, resumed, watch)
 
 
-def _write(folder: RunFolder, ready: Prepared, split: Split) -> None:
-    make_folder(folder.path)
+def _write(folder: RunFolder, ready: Prepared, split: Split, *, goes_on: bool) -> None:
+    """Write all files but those of the loop. The configuration comes first: a run that is killed
+    here begins again by it."""
+    text = recipes.dump(ready.experiment)
+    folder.write(folder.config, text)
+    if goes_on:
+        if (record := Record.read(folder.path)) is not None:
+            folder.write_record(record.run)
+        return
+    folder.log.unlink(missing_ok=True)
     ready.save_vocabularies(folder)
     for path, pairs in ((folder.dev, split.dev), (folder.test, split.test)):
         if pairs:
             folder.write(path, as_lines(pairs))
-    folder.write(folder.config, recipes.dump(ready.experiment))
+    identity = f"{digest_of(text)} {ready.batches.fingerprint()} {ready.experiment.training}"
+    folder.write_record(hashlib.sha256(identity.encode()).hexdigest())
 
 
 def settings_of(

@@ -12,8 +12,8 @@ from regard.data.batching import PairBatches
 from regard.errors import UserError
 from regard.metrics.text import Score
 from regard.pipeline.prepared import NUM_EXAMPLES
+from regard.pipeline.searching import NotFiniteError
 from regard.pipeline.translator import Translation
-from regard.search import ImpossibleError
 from regard.training.journal import REMEDY
 from regard.training.log import Example, Validation
 from regard.training.objective import NextToken, mean_loss
@@ -50,7 +50,7 @@ class FreeWriting:
         """UserError where the model's probabilities are no numbers."""
         try:
             outputs = [each.text for each in self.write(model)]
-        except ImpossibleError as error:
+        except NotFiniteError as error:
             raise UserError(
                 "what the model writes for the dev pairs has a probability that is not a number, "
                 f"so training stopped and these weights are not kept. {REMEDY}"

@@ -16,19 +16,23 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
 from regard.errors import UserError
-from regard.files import MODEL, make_folder, remove_unfinished, whole
+from regard.files import LOG, MODEL, STATE, make_folder, remove_unfinished, whole
+from regard.record import run_of
+from regard.training.log import digest_up_to
 from regard.training.settings import Batches, TrainingSettings
 from regard.training.weights import (
     mean_weights,
+    read_metadata,
     read_tensors,
+    read_weights,
     save_weights,
     set_weights,
     weights_of,
@@ -95,12 +99,17 @@ class Checkpoints:
 
     @property
     def state(self) -> Path | None:
-        return self.folder / "state" / "training.safetensors" if self.folder else None
+        return self.folder / STATE if self.folder else None
+
+    @cached_property
+    def run(self) -> str:
+        """Identity of the run, which its record holds."""
+        return run_of(self.folder)
 
     def save_model(self, model: nn.Module) -> None:
         """Keep these weights as the model."""
         if self.folder:
-            save_weights(model, self.folder / MODEL)
+            save_weights(model, self.folder / MODEL, self.run)
 
     def keep(self, standing: Standing, model: nn.Module) -> bool:
         """Keep the weights that were validated last as the model if they are the best so far, which
@@ -108,7 +117,7 @@ class Checkpoints:
         last = len(standing.scores) - 1
         if self.folder and last in self._to_average(standing):
             make_folder(self._validated(last).parent)
-            save_weights(model, self._validated(last))
+            save_weights(model, self._validated(last), self.run)
         if standing.best == last:
             self.save_model(model)
         return standing.best == last
@@ -145,7 +154,12 @@ class Checkpoints:
             for name, weight in model.named_parameters():
                 for moment, value in adam.state.get(weight, {}).items():
                     tensors[f"{moment}.{name}"] = value
-            about = {"standing": asdict(standing), "facts": dict(self.facts)}
+            about = {
+                "standing": asdict(standing),
+                "facts": dict(self.facts),
+                "run": self.run,
+                "log": digest_up_to(self.state.parent.with_name(LOG), standing.update),
+            }
             make_folder(self.state.parent)
             write_tensors(self.state, tensors, {"training": json.dumps(about)})
             needed = {self._validated(number) for number in self._to_average(standing)}
@@ -161,7 +175,7 @@ class Checkpoints:
         if resume:
             if self.state is None or not self.state.is_file():
                 raise UserError(f"nothing to resume: there is no {self.state or 'folder'}")
-            self._compare(_read_about(self.state)["facts"])
+            self._check_files(self.folder or Path(), self.state)
         elif self.state and self.state.exists():
             raise UserError(f"{self.folder} holds a run already: resume it or name another")
 
@@ -176,8 +190,7 @@ class Checkpoints:
             tensors = read_tensors(self.state)
             set_weights(model, _with_prefix("weights.", tensors), self.state)
             _set_moments(model, adam, tensors)
-            about = _read_about(self.state)["standing"]
-            standing = Standing(**{**about, "sums": Sums(**about["sums"])})
+            standing = _standing(_read_about(self.state), self.state)
             self._take_back_average(standing)
             return standing
         if self.folder:
@@ -199,6 +212,24 @@ class Checkpoints:
             )
         with whole(self.folder / MODEL) as unfinished:
             unfinished.write_bytes(best.read_bytes())
+
+    def _check_files(self, folder: Path, state: Path) -> None:
+        """UserError if the state, the best weights or the log are damaged or another run's."""
+        about = _read_about(state)
+        self._compare(about["facts"])
+        standing = _standing(about, state)
+        read_tensors(state)
+        if self.run and about.get("run") != self.run:
+            raise UserError(f"cannot resume {folder}: {state} is the state of another run")
+        if standing.scores:
+            read_weights(folder / MODEL)
+        digest = about.get("log")
+        log = folder / LOG
+        if digest is not None and log.exists() and digest != digest_up_to(log, standing.update):
+            raise UserError(
+                f"cannot resume {folder}: {log} is not the log that this run wrote. Put it back, "
+                "or remove it to begin another"
+            )
 
     def _compare(self, then: Mapping[str, str]) -> None:
         for name in [*then, *self.facts]:
@@ -247,8 +278,17 @@ def _with_prefix(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor
 def _read_about(path: Path) -> dict[str, Any]:
     """What a file that `Checkpoints.save` wrote says about itself."""
     try:
-        with safe_open(path, framework="pt") as file:
-            about: dict[str, Any] = json.loads((file.metadata() or {})["training"])
-    except (SafetensorError, OSError, KeyError, json.JSONDecodeError) as error:
+        about = json.loads(read_metadata(path)["training"])
+    except (KeyError, ValueError, RecursionError) as error:
         raise UserError(f"{path} is not the state of a training: {error}") from error
+    if not isinstance(about, dict) or not isinstance(about.get("facts"), dict):
+        raise UserError(f"{path} is not the state of a training: it holds no settings")
     return about
+
+
+def _standing(about: Mapping[str, Any], path: Path) -> Standing:
+    try:
+        totals = about["standing"]
+        return Standing(**{**totals, "sums": Sums(**totals["sums"])})
+    except (KeyError, TypeError) as error:
+        raise UserError(f"{path} is not the state of a training: {error}") from error

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import errno
+import hashlib
 import json
+import os
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol, runtime_checkable
 
-from regard.files import LOG, whole
+from regard.errors import UserError
+from regard.files import LOG, UnwritableError, whole
 from regard.training.schedule import Progress
 
 
@@ -129,17 +134,48 @@ class Log:
 
     def write(self, line: Line) -> None:
         if self._path:
-            with self._path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(asdict(line), ensure_ascii=False) + "\n")
+            _append(self._path, json.dumps(asdict(line), ensure_ascii=False) + "\n")
 
     def begin(self, update: int) -> None:
         """Keep what was said up to this update, so that going on from there says nothing twice.
         The end of an earlier session, with its average, or half a line that a crash left, is
         dropped."""
         if self._path:
-            kept = [line for line in _lines(self._path) if _is_before(line, update)]
             with whole(self._path) as path:
-                path.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
+                path.write_text(_text_up_to(self._path, update), encoding="utf-8")
+
+
+def digest_up_to(path: Path, update: int) -> str:
+    """Return the SHA-256 of the log's lines up to this update, which are on the disk then."""
+    try:
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror or error}") from error
+    return hashlib.sha256(_text_up_to(path, update).encode()).hexdigest()
+
+
+def _append(path: Path, text: str) -> None:
+    """Append a line whole or not at all."""
+    try:
+        with path.open("ab", buffering=0) as file:
+            size = file.tell()
+            try:
+                written = file.write(text.encode())
+                if written != len(text.encode()):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            except OSError:
+                with suppress(OSError):
+                    file.truncate(size)
+                raise
+    except OSError as error:
+        raise UnwritableError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def _text_up_to(path: Path, update: int) -> str:
+    return "".join(f"{line}\n" for line in _lines(path) if _is_before(line, update))
 
 
 def _lines(path: Path) -> list[str]:
@@ -150,5 +186,5 @@ def _is_before(line: str, update: int) -> bool:
     try:
         said = json.loads(line)
         return said["kind"] not in ("average", "end") and bool(said["update"] <= update)
-    except (json.JSONDecodeError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, RecursionError):
         return False

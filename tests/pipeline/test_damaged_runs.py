@@ -1,0 +1,332 @@
+"""A damaged or foreign file in a run folder gives one line or the right result, never anything
+else."""
+
+import json
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+
+from regard.config import AnswerDataConfig, ClassifierConfig, Experiment
+from regard.errors import UserError
+from regard.pipeline.folder import RunFolder
+from regard.pipeline.loading import load
+from regard.pipeline.training import train
+from tests.pipeline.conftest import smaller
+from tests.pipeline.test_captioning import DRAWN
+from tests.pipeline.test_captioning import small as small_captioner
+
+TEXTS = ["a b c", "b", "c a"]
+MODEL, STATE = "model.safetensors", "state/training.safetensors"
+FILES = (
+    "config.yaml",
+    "source.tokenizer.json",
+    "target.tokenizer.json",
+    "log.jsonl",
+    "dev.tsv",
+    "test.tsv",
+    "run.json",
+    MODEL,
+    STATE,
+)
+
+
+def tiny(**training):
+    """An experiment that takes a moment."""
+    experiment = smaller(**{"epochs": 1, **training})
+    return replace(
+        experiment,
+        data=replace(experiment.data, generated_size=40, dev_size=4, test_size=2),
+        search=replace(experiment.search, max_length=3),
+    )
+
+
+def foreign_experiment():
+    """The same sizes and vocabularies, other weights and other data."""
+    experiment = tiny()
+    return replace(experiment, data=replace(experiment.data, generated="reverse"))
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """Two finished runs whose files have the same names and shapes."""
+    folder = tmp_path_factory.mktemp("damaged")
+    train(tiny(epochs=1), folder / "own")
+    train(foreign_experiment(), folder / "foreign")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def expected(runs):
+    return texts(runs / "own")
+
+
+@pytest.fixture
+def copy(runs, tmp_path):
+    return shutil.copytree(runs / "own", tmp_path / "copy")
+
+
+def texts(folder):
+    return [(each.text, each.score) for each in load(folder).translate(TEXTS)]
+
+
+def as_version_0_1(folder):
+    """Leave out what earlier programs did not write."""
+    (folder / "run.json").unlink()
+    for name in (MODEL, STATE):
+        tensors = load_file(folder / name)
+        metadata = {"format": "pt"}
+        if name == STATE:
+            with safe_open(folder / name, framework="pt") as file:
+                about = json.loads(json.loads(file.metadata()["regard"])["training"])
+            del about["run"], about["log"]
+            metadata["training"] = json.dumps(about)
+        save_file(tensors, folder / name, metadata=metadata)
+    return folder
+
+
+def to_nothing(path, foreign):
+    path.write_bytes(b"")
+
+
+def to_half(path, foreign):
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def to_garbage(path, foreign):
+    path.write_bytes(bytes(np.random.default_rng(1).integers(0, 256, 999, dtype=np.uint8)))
+
+
+def to_zeros(path, foreign):
+    path.write_bytes(bytes(path.stat().st_size))
+
+
+def to_a_flipped_bit(path, foreign):
+    content = bytearray(path.read_bytes())
+    content[len(content) * 2 // 3] ^= 4
+    path.write_bytes(content)
+
+
+def to_a_deep_nest(path, foreign):
+    path.write_text("[" * 100_000)
+
+
+def to_null(path, foreign):
+    path.write_text("null")
+
+
+def to_a_folder(path, foreign):
+    path.unlink()
+    path.mkdir()
+
+
+def to_nowhere(path, foreign):
+    path.unlink()
+
+
+def to_a_foreign_file(path, foreign):
+    shutil.copy(foreign, path)
+
+
+DAMAGES = (
+    to_nothing,
+    to_half,
+    to_garbage,
+    to_zeros,
+    to_a_flipped_bit,
+    to_a_deep_nest,
+    to_null,
+    to_a_folder,
+    to_nowhere,
+    to_a_foreign_file,
+)
+
+
+def outcome(work):
+    """What comes of it, and None after a refusal in one line."""
+    try:
+        return work()
+    except UserError as error:
+        text = str(error)
+        assert text
+        assert "\n" not in text
+        assert len(text) < 900
+        return None
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("name", FILES)
+def test_a_damaged_file_gives_one_line_or_the_right_texts(runs, copy, expected, name, damage):
+    damage(copy / name, runs / "foreign" / name)
+    found = outcome(lambda: texts(copy))
+    assert found in (None, expected)
+    if name in ("log.jsonl", "dev.tsv", "test.tsv", STATE):
+        assert found == expected
+
+
+@pytest.mark.parametrize(
+    "damage", [to_nothing, to_half, to_garbage, to_a_deep_nest, to_a_folder, to_a_foreign_file]
+)
+@pytest.mark.parametrize("name", ["config.yaml", "log.jsonl", "dev.tsv", "run.json", MODEL, STATE])
+def test_a_damaged_run_is_resumed_rightly_or_not(runs, copy, name, damage):
+    damage(copy / name, runs / "foreign" / name)
+    outcome(lambda: train(tiny(epochs=1), copy, resume=True))
+    model = copy / MODEL
+    if name != MODEL and model.is_file():
+        assert model.read_bytes() == (runs / "own" / MODEL).read_bytes()
+
+
+@pytest.mark.parametrize("damage", [to_nothing, to_half, to_garbage, to_a_flipped_bit, to_null])
+@pytest.mark.parametrize("name", ["config.yaml", "source.tokenizer.json", MODEL])
+def test_a_damaged_file_without_a_record_gives_one_line(runs, copy, name, damage):
+    damage(as_version_0_1(copy) / name, runs / "foreign" / name)
+    outcome(lambda: texts(copy))
+
+
+@pytest.mark.parametrize("damage", [to_nothing, to_half, to_garbage, to_a_foreign_file])
+def test_a_damaged_state_without_a_record_gives_one_line(runs, copy, damage):
+    damage(as_version_0_1(copy) / STATE, runs / "foreign" / STATE)
+    assert outcome(lambda: train(tiny(epochs=1), copy, resume=True)) is None
+
+
+@pytest.mark.parametrize("name", [MODEL, STATE, "log.jsonl"])
+def test_a_foreign_file_is_refused(runs, copy, name):
+    to_a_foreign_file(copy / name, runs / "foreign" / name)
+    if name == MODEL:
+        with pytest.raises(UserError, match=rf"{name} does not belong to this run .*run\.json"):
+            texts(copy)
+    before = {path: path.read_bytes() for path in copy.rglob("*") if path.is_file()}
+    with pytest.raises(UserError, match=rf"{name}|cannot resume"):
+        train(tiny(epochs=2), copy, resume=True)
+    assert {path: path.read_bytes() for path in copy.rglob("*") if path.is_file()} == before
+
+
+def test_weights_are_replaced_on_purpose_by_removing_the_record(runs, copy):
+    shutil.copy(runs / "foreign" / MODEL, copy / MODEL)
+    (copy / "run.json").unlink()
+    assert [text for text, _ in texts(copy)] != []
+
+
+def test_another_log_is_begun_where_the_log_was_removed(runs, copy):
+    (copy / "log.jsonl").unlink()
+    train(tiny(epochs=2), copy, resume=True)
+    lines = [json.loads(line) for line in (copy / "log.jsonl").read_text().splitlines()]
+    assert {line["epoch"] for line in lines} == {2}
+
+
+def filled(value):
+    def change(weight):
+        changed = weight.clone()
+        changed.flatten()[0] = value
+        return changed
+
+    return change
+
+
+REPLACED = {
+    "nan": filled(float("nan")),
+    "infinite": filled(float("inf")),
+    "int": lambda weight: weight.int(),
+    "bool": lambda weight: weight.bool(),
+    "complex": lambda weight: weight.to(torch.complex64),
+    "zeros": torch.zeros_like,
+    "huge": lambda weight: torch.full_like(weight, 1e38),
+    "flat": lambda weight: weight.flatten(),
+}
+
+
+@pytest.mark.parametrize("keeps_metadata", [True, False])
+@pytest.mark.parametrize("kind", REPLACED)
+def test_changed_weights_are_refused(copy, kind, keeps_metadata):
+    path = copy / MODEL
+    with safe_open(path, framework="pt") as file:
+        metadata = file.metadata() if keeps_metadata else None
+    tensors = {name: REPLACED[kind](weight) for name, weight in load_file(path).items()}
+    save_file(tensors, path, metadata=metadata)
+    with pytest.raises(UserError, match=r"is damaged: its" if keeps_metadata else "not belong"):
+        texts(copy)
+
+
+@pytest.mark.parametrize("kind", ["nan", "infinite", "int", "bool", "complex", "flat", "huge"])
+def test_changed_weights_without_a_record_are_refused(copy, kind):
+    path = as_version_0_1(copy) / MODEL
+    save_file({name: REPLACED[kind](weight) for name, weight in load_file(path).items()}, path)
+    with pytest.raises(UserError, match=r"not finite|another model|no finite"):
+        texts(copy)
+
+
+@pytest.mark.parametrize("change", ["missing", "extra"])
+def test_missing_and_extra_weights_are_named(copy, change):
+    path = as_version_0_1(copy) / MODEL
+    tensors = load_file(path)
+    if change == "missing":
+        del tensors["encoder.embedding.weight"]
+    else:
+        tensors["encoder.more"] = torch.zeros(3)
+    save_file(tensors, path)
+    words = "embedding.weight is missing, expected" if change == "missing" else "more is unknown"
+    with pytest.raises(UserError, match=words):
+        texts(copy)
+
+
+SIZES = [0, 24, 10**5, 2**40, 2**63, 2**70]
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("field", ["hidden", "embedding"])
+def test_sizes_in_a_damaged_configuration_are_refused(copy, field, size):
+    config = as_version_0_1(copy) / "config.yaml"
+    old = {"hidden": 16, "embedding": 8}[field]
+    config.write_text(config.read_text().replace(f" {field}: {old}\n", f" {field}: {size}\n"))
+    assert outcome(lambda: texts(copy)) is None
+
+
+def test_a_changed_configuration_is_refused_and_another_search_is_not(copy, expected):
+    config = copy / "config.yaml"
+    text = config.read_text()
+    config.write_text(text.replace("beam: 1\n", "beam: 3\n"))
+    assert load(copy).experiment.search.beam == 3
+    config.write_text(text.replace("dropout: 0.1", "dropout: 0.3"))
+    with pytest.raises(UserError, match=r"config\.yaml: section data or model was changed"):
+        texts(copy)
+    with pytest.raises(UserError, match=r"changed after training|dropout was"):
+        train(tiny(epochs=1), copy, resume=True)
+    config.write_text(text)
+    assert texts(copy) == expected
+
+
+def test_a_run_of_version_0_1_is_loaded_and_resumed(runs, copy, expected, tmp_path):
+    as_version_0_1(copy)
+    assert texts(copy) == expected
+    train(tiny(epochs=2), copy, resume=True)
+    train(tiny(epochs=2), tmp_path / "whole")
+    ours, theirs = load_file(copy / MODEL), load_file(tmp_path / "whole" / MODEL)
+    assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
+
+
+def test_labels_and_captions_are_checked_too(tmp_path):
+    pairs = tmp_path / "labels.tsv"
+    pairs.write_text(
+        "".join(f"so {'hot' if n % 2 else 'cold'} it{n}\t{n % 2}\n" for n in range(20))
+    )
+    data = AnswerDataConfig(path=pairs, dev_size=2, test_size=0)
+    training = replace(tiny().training, metric=None)
+    config = ClassifierConfig(embedding=4, hidden=4)
+    train(Experiment(data=data, model=config, training=training), tmp_path / "labels")
+    train(small_captioner(DRAWN), tmp_path / "captions")
+    for name, changed in (("labels", "answers.json"), ("captions", "target.tokenizer.json")):
+        folder = RunFolder(tmp_path / name)
+        assert load(folder.path).experiment.name
+        path = folder.path / changed
+        path.write_text(path.read_text() + " ")
+        with pytest.raises(UserError, match=rf"{changed} does not belong"):
+            load(folder.path)
+        path.write_text(path.read_text()[:-1])
+        page = json.loads(folder.record.read_text())
+        folder.record.write_text(json.dumps({**page, "run": "0"}))
+        with pytest.raises(UserError, match=r"model\.safetensors does not belong"):
+            load(folder.path)
