@@ -85,6 +85,7 @@ def test_a_run_from_before_data_seed_resumes_on_its_own_split(tmp_path):
     train(replace(experiment, data=replace(experiment.data, seed=3)), folder.path)
     page, held_out = folder.config.read_text(), folder.test.read_bytes()
     assert "  seed: 3\n" in page
+    folder.record.unlink()  # version 0.1 wrote none
     folder.config.write_text(page.replace("  seed: 3\n", "", 1))
     with pytest.raises(UserError, match=r"data.seed was 3 and is 1 now"):
         train(smaller(seed=3, epochs=2), folder.path, resume=True)
