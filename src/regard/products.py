@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import copy
 import logging
+from collections.abc import Iterator
 from functools import cache
-from typing import Any, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast, runtime_checkable
 
 import torch
 from torch import nn
@@ -21,6 +22,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from regard import instruction_set
+from regard.kernels.choice import is_exactly, needs_formula
 from regard.shapes import Float, Tensor
 
 log = logging.getLogger(__name__)
@@ -42,6 +44,14 @@ AnyModule = TypeVar("AnyModule", bound=nn.Module)
 LINEAR: Any = getattr(torch.ops.mkldnn, "_linear_pointwise", None)
 
 
+@runtime_checkable
+class Packable(Protocol):
+    """A module whose weights `affine` and `linear` alone use, without calling their layers."""
+
+    def weights_of_products(self) -> Iterator[tuple[nn.Module, str]]:
+        """Modules and names of their parameters."""
+
+
 class Linear(nn.Linear):
     """torch's own layer, with its product and those of its gradients taken by `linear`."""
 
@@ -58,7 +68,7 @@ def affine(
     if weight.is_mkldnn:
         return _one_call(inputs, weight, bias)
     dtype = working_type(inputs)
-    if _is_small(inputs, weight) or not _suits(inputs.device, dtype):
+    if _is_small(inputs, weight) or not _suits(inputs.device, dtype) or needs_formula():
         return F.linear(inputs, weight, bias)
     shift = None if bias is None else bias.to(dtype)
     rows = inputs.reshape(-1, inputs.size(-1))
@@ -113,15 +123,17 @@ def linear(
 
 def freeze(model: AnyModule, dtype: torch.dtype = torch.float32) -> AnyModule:
     """A copy of a model that computes the same in this type, and faster on a CPU: the weights of
-    `Linear` and of recurrent layers are packed. They are for products alone, without gradients."""
+    `Linear` and of recurrent stacks are packed. They are for products alone, without gradients.
+
+    Weights of a subclass of `Linear`, of a layer with hooks and of torch's own layers outside of a
+    stack are not packed, as other code may read them."""
     frozen = copy.deepcopy(model).eval().requires_grad_(False).to(dtype)
     for module in frozen.modules():
-        if isinstance(module, Linear):
+        if is_exactly(module, Linear):
             module.weight = _packed(cast(nn.Parameter, module.weight))
-        elif isinstance(module, nn.RNNBase):
-            for name in dict(module.named_parameters()):
-                if name.startswith("weight"):
-                    setattr(module, name, _packed(getattr(module, name)))
+        elif isinstance(module, Packable):
+            for layer, name in module.weights_of_products():
+                setattr(layer, name, _packed(getattr(layer, name)))
     return frozen
 
 

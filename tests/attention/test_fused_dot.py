@@ -40,7 +40,7 @@ def test_without_weights_no_scores_are_formed(monkeypatch: pytest.MonkeyPatch):
     def refuse(*arguments: object) -> None:
         raise RuntimeError("scores were formed")
 
-    monkeypatch.setattr(attention.score, "forward", refuse)
+    monkeypatch.setattr(Dot, "forward", refuse)
     queries, keys, values = torch.ones(2, 3), torch.ones(5, 3), torch.ones(5, 7)
     attention(queries, keys, values)
     with pytest.raises(RuntimeError, match="scores were formed"):

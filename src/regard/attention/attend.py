@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, runtime_checkable
+from functools import partial
+from typing import Any, Protocol, cast, runtime_checkable
 
 import torch
 from torch import nn
@@ -12,14 +13,18 @@ from regard.attention import native_dots
 from regard.attention.checks import batch_of, check_inputs, check_num_keys
 from regard.attention.fused_additive import additive_attention, additive_scores
 from regard.attention.fused_dot import dot_scale, fused_dot
+from regard.attention.hidden import mix, precise_scores
 from regard.attention.masks import Causal, formed
 from regard.attention.normalisers import Normaliser, Softmax
 from regard.attention.scores import (
+    ADDITIVE_SCORES,
+    SCORES,
     AdditiveScore,
     Prepared,
     Score,
     prepared_keys,
 )
+from regard.kernels.choice import is_exactly, needs_formula
 from regard.shapes import Bool, Float, Int, Tensor
 
 Mask = Bool[Tensor, "*#batch #target #source"] | Causal
@@ -98,11 +103,12 @@ class Attention(nn.Module):
 
     @property
     def additive(self) -> tuple[AdditiveScore, float] | None:
-        """The score and what it is multiplied by, where weights are the softmax of an additive
-        score; None where they are not."""
-        if isinstance(self.score, AdditiveScore) and isinstance(self.normaliser, Softmax):
-            return self.score, 1 / self.normaliser.temperature
-        return None
+        """The score and its factor, if weights are the softmax of exactly one of the additive
+        scores; None if not."""
+        score, softmax = self.score, self.normaliser
+        if not is_exactly(score, *ADDITIVE_SCORES) or not is_exactly(softmax, Softmax):
+            return None
+        return cast(AdditiveScore, score), 1 / cast(Softmax, softmax).temperature
 
     def prepare(self, keys: Float[Tensor, "*batch source key"]) -> Prepared:
         """What the score needs of the keys, once a source."""
@@ -118,23 +124,46 @@ class Attention(nn.Module):
         *,
         need_weights: bool = False,
     ) -> Attended:
-        """Attend. The mask broadcasts to "*batch target source", or is CAUSAL. With `need_weights`
-        scores and weights are returned, at least in float32; without, the fastest path runs that
-        is equal to forming scores, weights and contexts one after the other."""
+        """Attend. The mask broadcasts to "*batch target source", or is CAUSAL.
+
+        With `need_weights` scores and weights are returned, at least in float32; without it the
+        context is computed by the fastest kernel. The context is the same, to rounding, in the type
+        of the values. A subclass of a score, normaliser or dropout and a module with hooks are
+        called as they are, and no kernel takes their place.
+
+        A position that no query may attend to has no influence: no context, weight or gradient
+        depends on it, and its gradient is zero, also if it holds NaN or inf. If some queries may
+        attend to a position, NaN or inf there may also reach the contexts of the others."""
         if need_weights or self.additive is None:  # additive_attention checks its own
             _check(queries, prepared, values, mask)
-        find = self._looked if need_weights else self._fused
-        found = find(queries, prepared, values, mask)
-        if found is not None:
-            return replace(found, state=state)
-        ask = self._precise_scores if need_weights else self.score
-        scores = _of_batch(ask(queries, prepared), values)
-        weights = self.normaliser(scores, formed(mask, scores))
-        context = self.dropout(weights) @ values.to(weights.dtype)
-        context = context.to(values.dtype)
+        output = self._fast(queries, prepared, values, mask, need_weights)
+        if output is not None:
+            return replace(output, state=state)
+        visible = formed(mask, queries)
+        scores = _of_batch(attention_scores(self.score, queries, prepared, visible), values)
+        weights = self.normaliser(scores, visible)
+        context = mix(self.dropout(weights), values, visible)
         if not need_weights:
             return Attended(context, state=state)
         return Attended(context, weights, scores, state)
+
+    def _fast(
+        self,
+        queries: Float[Tensor, "*#batch target query"],
+        prepared: Prepared,
+        values: Float[Tensor, "*#batch source value"],
+        mask: Mask | None,
+        need_weights: bool,
+    ) -> Attended | None:
+        """The same by one kernel, if there is one for exactly these parts."""
+        if needs_formula() or not is_exactly(self.dropout, nn.Dropout):
+            return None
+        dropout = self.dropout.p if self.dropout.training else 0.0
+        if not need_weights:
+            return self._fused(queries, prepared, values, mask, dropout)
+        if torch.is_grad_enabled() or dropout:
+            return None
+        return self._looked(queries, prepared, values, mask)
 
     def _looked(
         self,
@@ -143,30 +172,17 @@ class Attention(nn.Module):
         values: Float[Tensor, "*#batch source value"],
         mask: Mask | None,
     ) -> Attended | None:
-        """Context, weights and scores by one kernel, where there is one and nobody is learning."""
-        softmax, dots = self.normaliser, self._dots(queries, prepared)
-        if dots is None or not isinstance(prepared, Tensor) or not isinstance(softmax, Softmax):
-            return None
-        if torch.is_grad_enabled() or (self.training and self.dropout.p):
+        """Context, weights and scores of dot products, without gradients."""
+        dots = self._dots(queries, prepared)
+        if dots is None or not isinstance(prepared, Tensor):
             return None
         if not native_dots.suits(queries, prepared, values, mask):
             return None
         context, weights, scores = native_dots.look(queries, prepared, values, mask, dots)
-        return Attended(context, weights, scores * softmax.temperature)
-
-    def _precise_scores(
-        self, queries: Float[Tensor, "*#batch target query"], prepared: Prepared
-    ) -> Float[Tensor, "*batch target source"]:
-        """At least in float32, as those that a kernel makes weights of."""
-        if self.additive is not None:
-            score, _ = self.additive
-            keys = prepared_keys(score, prepared).projected
-            return additive_scores(score.ask(queries), keys, score.vector)
-        scores = self.score(queries, prepared)
-        return scores.to(torch.promote_types(scores.dtype, torch.float32))
+        return Attended(context, weights, scores * cast(Softmax, self.normaliser).temperature)
 
     def _dots(self, queries: Tensor, prepared: Prepared) -> float | None:
-        """What dot products are multiplied by under the softmax, where attention is just that."""
+        """The factor of dot products under the softmax; None for another score or normaliser."""
         if not isinstance(prepared, Tensor) or queries.size(-1) != prepared.size(-1):
             return None
         return dot_scale(self.score, self.normaliser, queries.size(-1))
@@ -177,22 +193,20 @@ class Attention(nn.Module):
         prepared: Prepared,
         values: Float[Tensor, "*#batch source value"],
         mask: Mask | None,
+        dropout: float,
     ) -> Attended | None:
-        """The context by one kernel, where there is one for this score and normaliser."""
-        dropout = self.dropout.p if self.training else 0.0
+        """The context alone."""
         if self.additive is not None:
             score, scale = self.additive
             asking = score.ask(queries)
-            seen = formed(mask, queries)
+            visible = formed(mask, queries)
             keys = prepared_keys(score, prepared)
             context, _ = additive_attention(
-                asking, keys, score.vector, values, seen, scale=scale, dropout=dropout
+                asking, keys, score.vector, values, visible, scale=scale, dropout=dropout
             )
             return Attended(context)
         dots = self._dots(queries, prepared)
-        if dots is None or not isinstance(prepared, Tensor):
-            return None
-        if values.dtype != queries.dtype and not torch.is_autocast_enabled(queries.device.type):
+        if dots is None or not isinstance(prepared, Tensor) or dropout == 1:
             return None
         return Attended(fused_dot(queries, prepared, values, mask, dots, dropout))
 
@@ -218,3 +232,22 @@ def _of_batch(
         return scores
     batch = batch_of(scores=scores, values=values)
     return scores if scores.shape[:-2] == batch else scores.expand(*batch, *scores.shape[-2:])
+
+
+def attention_scores(
+    score: Score,
+    queries: Float[Tensor, "*#batch target query"],
+    prepared: Prepared,
+    mask: Bool[Tensor, "*#batch #target #source"] | None,
+) -> Float[Tensor, "*batch target source"]:
+    """Scores at least in float32. For the scores of this package, NaN and inf in keys that no query
+    may attend to are read as zeros; another score may have prepared anything."""
+    if is_exactly(score, *ADDITIVE_SCORES):
+        additive = cast(AdditiveScore, score)
+        asking, keys = additive.ask(queries), prepared_keys(additive, prepared)
+        return precise_scores(
+            lambda keys: additive_scores(asking, keys.projected, additive.vector), keys, mask
+        )
+    if not isinstance(score, SCORES):
+        mask = None
+    return precise_scores(partial(score, queries), prepared, mask)

@@ -4,34 +4,34 @@
 from __future__ import annotations
 
 import math
+from typing import cast
 
 import torch
 from torch.nn import functional as F
 
 from regard.attention import native_dots
 from regard.attention.checks import check_num_keys
+from regard.attention.hidden import without_hidden
 from regard.attention.masks import Causal, formed, hiding
 from regard.attention.normalisers import Normaliser, Softmax
 from regard.attention.scores import Dot, General, ScaledDot, Score, check_pairs
+from regard.kernels.choice import is_exactly
 from regard.shapes import Bool, Float, Tensor
 
 
 def dot_scale(score: Score, normaliser: Normaliser, size: int) -> float | None:
-    """What queries times prepared keys are multiplied by under the softmax, where score and
-    normaliser come to just that; None where they do not and the plain formula must run."""
-    if not isinstance(normaliser, Softmax):
+    """The factor of dot products under the softmax, if weights are the softmax of exactly one of
+    the dot scores; None if they are not and the plain formula must run."""
+    if not is_exactly(normaliser, Softmax) or not is_exactly(score, Dot, ScaledDot, General):
         return None
-    if isinstance(score, ScaledDot):
-        return 1 / (math.sqrt(size) * normaliser.temperature)
-    if isinstance(score, Dot | General):
-        return 1 / normaliser.temperature
-    return None
+    temperature = cast(Softmax, normaliser).temperature
+    return 1 / (temperature * (math.sqrt(size) if isinstance(score, ScaledDot) else 1))
 
 
 def fused_dot(
     queries: Float[Tensor, "*batch target size"],
-    prepared: Float[Tensor, "*batch source size"],
-    values: Float[Tensor, "*batch source value"],
+    prepared: Float[Tensor, "*#batch source size"],
+    values: Float[Tensor, "*#batch source value"],
     mask: Bool[Tensor, "*#batch #target #source"] | Causal | None,
     scale: float,
     dropout: float,
@@ -40,6 +40,8 @@ def fused_dot(
 
     Torch's kernel leaves such rows undefined in some of its versions, so they are shown everything
     and emptied afterwards, as the plain formula does."""
+    if not queries.dtype == prepared.dtype == values.dtype:
+        return _of_one_type(queries, prepared, values, mask, scale, dropout)
     if native_dots.suits(queries, prepared, values, mask):
         return native_dots.attend(queries, prepared, values, mask, scale, dropout)
     check_pairs("dot", queries, prepared)
@@ -49,9 +51,10 @@ def fused_dot(
     if mask is None or isinstance(mask, Causal):
         return F.scaled_dot_product_attention(
             queries, prepared, values, dropout_p=dropout, is_causal=mask is not None, scale=scale
-        )
+        ).to(values.dtype)
     if mask.dim() < 2:
         mask = mask.expand(1, prepared.size(-2))
+    prepared, values = without_hidden(prepared, mask), without_hidden(values, mask)
     sees_something = mask.any(dim=-1, keepdim=True)
     blind = hiding(sees_something) is not None
     context = F.scaled_dot_product_attention(
@@ -61,5 +64,19 @@ def fused_dot(
         mask | ~sees_something if blind else mask,
         dropout_p=dropout,
         scale=scale,
-    )
+    ).to(values.dtype)
     return torch.where(sees_something, context, 0) if blind else context
+
+
+def _of_one_type(
+    queries: Tensor,
+    prepared: Tensor,
+    values: Tensor,
+    mask: Tensor | Causal | None,
+    scale: float,
+    dropout: float,
+) -> Float[Tensor, "*batch target value"]:
+    """Types differ where some came through a layer under autocast. The context has the values'."""
+    dtype = torch.promote_types(torch.promote_types(queries.dtype, prepared.dtype), values.dtype)
+    queries, prepared, mixed = (x.to(dtype) for x in (queries, prepared, values))
+    return fused_dot(queries, prepared, mixed, mask, scale, dropout).to(values.dtype)

@@ -16,7 +16,8 @@ from typing import cast
 import torch
 from torch import nn
 
-from regard.attention.attend import Attended, Attention
+from regard.attention.attend import Attended, Attention, Mask
+from regard.attention.masks import formed
 from regard.attention.scores import Prepared
 from regard.shapes import Bool, Float, Int, Tensor
 
@@ -62,19 +63,22 @@ class HardAttention(nn.Module):
         queries: Float[Tensor, "batch target query"],
         prepared: Prepared,
         values: Float[Tensor, "batch source value"],
-        mask: Bool[Tensor, "batch 1 source"] | None = None,
+        mask: Mask | None = None,
         state: Bool[Tensor, "batch 1"] | None = None,
         *,
         need_weights: bool = False,
     ) -> Attended:
-        """Attend. A source with nothing to see gets a context of its first value times zero."""
+        """Attend. The context of a query that may attend to nothing is zero."""
         attended = self.soft(queries, prepared, values, mask, state, need_weights=True)
         weights = cast(Tensor, attended.weights)
+        if not weights.size(-1):
+            return attended if need_weights else replace(attended, weights=None, scores=None)
         places = self._drawn(weights) if self.training else weights.argmax(dim=-1)
         index = places[..., None].expand(*places.shape, values.size(-1))
         context = values.expand(len(places), -1, -1).gather(1, index)
-        if mask is not None:
-            context = context * mask.any(dim=-1, keepdim=True)
+        visible = formed(mask, queries)
+        if visible is not None:
+            context = torch.where(visible.any(dim=-1, keepdim=True), context, 0)
         if state is not None:
             context = torch.where(state[..., None], attended.context, context)
             places = places.masked_fill(state, NOWHERE)

@@ -17,8 +17,10 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 from torch import nn
 
-from regard.attention.attend import Attended
+from regard.attention.attend import Attended, Mask, attention_scores
 from regard.attention.checks import check_inputs
+from regard.attention.hidden import mix
+from regard.attention.masks import formed
 from regard.attention.normalisers import Normaliser, Softmax
 from regard.attention.scores import Prepared, Score
 from regard.products import Linear
@@ -138,22 +140,26 @@ class LocalAttention(nn.Module):
         queries: Float[Tensor, "#batch target query"],
         prepared: Any,
         values: Float[Tensor, "#batch source value"],
-        mask: Bool[Tensor, "#batch 1 source"],
+        mask: Mask | None = None,
         state: Int[Tensor, "batch target"] | None = None,
         *,
         need_weights: bool = False,
     ) -> Attended:
-        """Attend. Scores are those before the mask and the window."""
-        check_inputs(queries, prepared, values, mask)
+        """Attend. Without a mask every position of the source is real. Scores are those before the
+        mask and the window."""
+        check_inputs(queries, prepared, values, formed(mask, queries))
         source = torch.arange(values.size(-2), device=values.device)
-        window = self.centre(queries, mask.sum(dim=-1), state, source)
-        scores = self.score(queries, prepared)
-        scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
-        seen = mask & ((source - window.middle).abs() <= self.width)
-        weights = self.normaliser(scores, seen)
+        real = formed(mask, queries)
+        if real is None:
+            real = torch.ones(1, 1, len(source), dtype=torch.bool, device=values.device)
+        lengths = real.expand(*real.shape[:-1], len(source)).sum(dim=-1)
+        window = self.centre(queries, lengths, state, source)
+        visible = real & ((source - window.middle).abs() <= self.width)
+        scores = attention_scores(self.score, queries, prepared, visible)
+        weights = self.normaliser(scores, visible)
         if window.near is not None:
             weights = weights * window.near.to(weights.dtype)
-        context = (self.dropout(weights) @ values.to(weights.dtype)).to(values.dtype)
+        context = mix(self.dropout(weights), values, visible)
         after = None if state is None else state + 1
         if not need_weights:
             return Attended(context, state=after)

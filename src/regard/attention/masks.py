@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from regard.kernels.choice import is_free_to_read
 from regard.shapes import Bool, Float, Tensor
 
 
@@ -44,7 +45,7 @@ def formed(
 def hiding(mask: Bool[Tensor, "..."]) -> Bool[Tensor, "..."] | None:
     """The mask, or None where it is seen at no cost that it hides nothing. A GPU would have to be
     waited for, and a compiler wants one way through."""
-    if mask.is_cpu and not torch.compiler.is_compiling() and bool(mask.all()):
+    if is_free_to_read(mask) and bool(mask.all()):
         return None
     return mask
 

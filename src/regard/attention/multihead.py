@@ -10,6 +10,7 @@ from torch import nn
 
 from regard.attention.attend import Attention, Mask
 from regard.attention.checks import check_mask
+from regard.attention.hidden import by_position
 from regard.attention.scores import Prepared
 from regard.first_weights import glorot_uniform
 from regard.products import Linear
@@ -140,7 +141,8 @@ class MultiHeadAttention(nn.Module):
     ) -> PreparedHeads:
         """Project what is looked at, once a source."""
         split = self.heads.split
-        return self.heads.prepare(split(self.key(keys)), split(self.value(values)))
+        keys, values = by_position(self.key, keys), by_position(self.value, values)
+        return self.heads.prepare(split(keys), split(values))
 
     def forward(
         self,

@@ -11,6 +11,7 @@ import torch
 from torch.autograd.function import once_differentiable
 
 from regard import kernels
+from regard.attention.hidden import visible
 from regard.attention.masks import Causal
 from regard.shapes import Bool, Float, Tensor
 
@@ -112,9 +113,9 @@ def look(
     context = _room(given[0], values.size(-1))
     if context.numel() or weights.numel():
         how = _How(_shown(mask, queries, keys), scale, 1.0, 0)
-        problem = how.problem(given, context, weights)
-        problem.scores = scores.data_ptr()
-        kernels.call("attend", problem, 0)
+        how.look(given, context, room)
+        if not (context.sum() + scores.sum()).isfinite() and isinstance(how.mask, Tensor):
+            how.look(how.finite(given), context, room)
     if queries.dim() == 4:
         return context, weights, scores
     return context[:, 0], weights[:, 0], scores[:, 0]
@@ -128,6 +129,41 @@ class _How:
     scale: float
     keep: float
     seed: int
+
+    def look(self, given: tuple[Tensor, ...], context: Tensor, room: Tensor) -> None:
+        """Writes the context, and weights and scores into the two halves of the room."""
+        problem = self.problem(given, context, room[0])
+        problem.scores = room[1].data_ptr()
+        kernels.call("attend", problem, 0)
+
+    def differentiate(
+        self,
+        given: tuple[Tensor, ...],
+        above: Tensor,
+        weights: Tensor,
+        gradients: list[Tensor],
+    ) -> None:
+        """Writes the gradients of queries, keys and values."""
+        problem = self.problem(given, above, weights)
+        for name, array in zip(ARRAYS[4:], gradients, strict=True):
+            setattr(problem, name, _strided(array))
+        kernels.call("attend", problem, 1)
+
+    def finite(self, given: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        """With zeros for NaN and inf in keys and values that no query may attend to."""
+        return self._without_hidden(given, keeps_finite=True)
+
+    def visible(self, given: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        """With zeros for keys and values that no query may attend to."""
+        return self._without_hidden(given, keeps_finite=False)
+
+    def _without_hidden(self, given: tuple[Tensor, ...], keeps_finite: bool) -> tuple[Tensor, ...]:
+        if not isinstance(self.mask, Tensor):
+            return given
+        seen, (queries, *others) = visible(self.mask), given
+        return queries, *(
+            _rows(torch.where(seen | x.isfinite() if keeps_finite else seen, x, 0)) for x in others
+        )
 
     def problem(self, given: tuple[Tensor, ...], context: Tensor, weights: Tensor | None) -> _Dots:
         """It holds addresses: what it was made of must outlive it."""
@@ -192,6 +228,9 @@ class _Attend(torch.autograd.Function):
         context = _room(queries, values.size(3))
         if context.numel():
             kernels.call("attend", how.problem(given, context, weights), 0)
+            if isinstance(how.mask, Tensor) and not context.sum().isfinite():
+                given = how.visible(given)
+                kernels.call("attend", how.problem(given, context, weights), 0)
         ctx.save_for_backward(*given, *(() if weights is None else (weights,)))
         ctx.how = how
         return context
@@ -200,13 +239,12 @@ class _Attend(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, above: Tensor) -> tuple[Tensor | None, ...]:
         *given, weights = ctx.saved_tensors
-        gradients = [_room(x, x.size(3)) for x in given]
+        how, gradients = ctx.how, [_room(x, x.size(3)) for x in given]
         above = _rows(above)
-        problem = ctx.how.problem(tuple(given), above, weights)
-        for name, array in zip(ARRAYS[4:], gradients, strict=True):
-            setattr(problem, name, _strided(array))
         if above.numel():
-            kernels.call("attend", problem, 1)
+            how.differentiate(tuple(given), above, weights, gradients)
+            if isinstance(how.mask, Tensor) and not gradients[0].sum().isfinite():
+                how.differentiate(how.visible(tuple(given)), above, weights, gradients)
         else:
             gradients = [x.zero_() for x in gradients]
         return *gradients, None, None

@@ -1,7 +1,8 @@
 """From scores to weights that are not negative and sum to one over the visible keys.
 
 Each takes scores and a mask (True is visible; None is all). A hidden key gets a weight of exactly
-zero and passes no gradient; a row with nothing visible is all zeros, never NaN.
+zero and passes no gradient; a row with nothing visible is all zeros, never NaN. A visible score
+that is NaN makes the weights of its row NaN.
 """
 
 from __future__ import annotations
@@ -79,12 +80,12 @@ def _checked(temperature: float) -> float:
 
 def _hide(scores: Tensor, mask: Tensor | None, temperature: float) -> Tensor:
     """Scores over temperature, in at least float32, with minus infinity at hidden keys. A row that
-    sees nothing keeps finite scores, so that no NaN is ever formed; `_settle` empties it."""
+    sees nothing gets zeros, so that no NaN is ever formed; `_settle` empties it."""
     scores = scores.to(torch.promote_types(scores.dtype, torch.float32)) / temperature
     if mask is None:
         return scores
-    sees_something = mask.any(dim=-1, keepdim=True)
-    return scores.masked_fill(~mask & sees_something, -torch.inf)
+    hidden = scores.new_zeros(()).masked_fill(mask.any(dim=-1, keepdim=True), -torch.inf)
+    return torch.where(mask, scores, hidden)
 
 
 def _settle(weights: Tensor, mask: Tensor | None, dtype: torch.dtype) -> Tensor:
@@ -99,17 +100,24 @@ class _SparsemaxFunction(torch.autograd.Function):
     With the scores in falling order, the support is the k largest for the last k at which
     1 + k s_k exceeds the sum of the first k; tau is (that sum - 1) / k (algorithm 1)."""
 
+    generate_vmap_rule = True
+
     @staticmethod
-    def forward(ctx: Any, scores: Tensor) -> Tensor:
+    def forward(scores: Tensor) -> Tensor:
+        if not scores.size(-1):
+            return scores.clone()
         scores = scores - scores.amax(dim=-1, keepdim=True)
         falling = _falling(scores)
         count = torch.arange(1, scores.size(-1) + 1, device=scores.device, dtype=scores.dtype)
         sums = falling.cumsum(dim=-1)
-        support = (1 + count * falling > sums).sum(dim=-1, keepdim=True)
+        support = (1 + count * falling > sums).sum(dim=-1, keepdim=True).clamp(min=1)
         threshold = (sums.gather(-1, support - 1) - 1) / support
-        weights = (scores - threshold).clamp(min=0)
-        ctx.save_for_backward(weights)
-        return weights
+        return (scores - threshold).clamp(min=0)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:
+        del inputs
+        ctx.save_for_backward(output)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
@@ -124,18 +132,25 @@ class _Entmax15Function(torch.autograd.Function):
     For a support of the k largest, tau = mean - sqrt((1 - k variance) / k) of their halves; the
     right k is the last at which tau does not exceed the k-th half (algorithm 2)."""
 
+    generate_vmap_rule = True
+
     @staticmethod
-    def forward(ctx: Any, scores: Tensor) -> Tensor:
+    def forward(scores: Tensor) -> Tensor:
+        if not scores.size(-1):
+            return scores.clone()
         halves = (scores - scores.amax(dim=-1, keepdim=True)) / 2
         falling = _falling(halves)
         count = torch.arange(1, scores.size(-1) + 1, device=scores.device, dtype=scores.dtype)
         mean = falling.cumsum(dim=-1) / count
         spread = (falling.square().cumsum(dim=-1) / count - mean.square()) * count
         threshold = mean - ((1 - spread) / count).clamp(min=0).sqrt()
-        support = (threshold <= falling).sum(dim=-1, keepdim=True)
-        weights = (halves - threshold.gather(-1, support - 1)).clamp(min=0).square()
-        ctx.save_for_backward(weights)
-        return weights
+        support = (threshold <= falling).sum(dim=-1, keepdim=True).clamp(min=1)
+        return (halves - threshold.gather(-1, support - 1)).clamp(min=0).square()
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:
+        del inputs
+        ctx.save_for_backward(output)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Tensor:

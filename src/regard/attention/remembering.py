@@ -16,8 +16,10 @@ from typing import Protocol, runtime_checkable
 import torch
 from torch import nn
 
-from regard.attention.attend import Attended
+from regard.attention.attend import Attended, Mask
 from regard.attention.checks import check_inputs
+from regard.attention.hidden import by_position, mix, precise_scores
+from regard.attention.masks import formed
 from regard.attention.normalisers import Normaliser, Softmax
 from regard.products import Linear
 from regard.shapes import Bool, Float, Tensor
@@ -105,7 +107,7 @@ class AdditiveWithPast(nn.Module):
         self, keys: Float[Tensor, "batch source key"]
     ) -> Float[Tensor, "batch source size"]:
         """The work that depends on the keys alone."""
-        return self.key(keys)
+        return by_position(self.key, keys)
 
     def forward(
         self,
@@ -153,18 +155,20 @@ class RememberingAttention(nn.Module):
         queries: Float[Tensor, "batch target query"],
         prepared: Float[Tensor, "batch source _"],
         values: Float[Tensor, "batch source value"],
-        mask: Bool[Tensor, "batch 1 source"] | None,
-        state: Float[Tensor, "batch target source"],
+        mask: Mask | None = None,
+        state: Float[Tensor, "batch target source"] | None = None,
         *,
         need_weights: bool = False,
     ) -> Attended:
-        """Attend, for one step."""
-        check_inputs(queries, prepared, values, mask)
+        """Attend, for one step: the first if there is no state."""
+        visible = formed(mask, queries)
+        check_inputs(queries, prepared, values, visible)
+        if state is None:
+            state = queries.new_zeros(*queries.shape[:2], prepared.size(1))
         before = state.to(queries.dtype)
-        scores = self.score(queries, prepared, before)
-        scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
-        weights = self.normaliser(scores, mask)
-        context = (self.dropout(weights) @ values.to(weights.dtype)).to(values.dtype)
+        scores = precise_scores(lambda keys: self.score(queries, keys, before), prepared, visible)
+        weights = self.normaliser(scores, visible)
+        context = mix(self.dropout(weights), values, visible)
         after = self.score.past.remember(state.to(weights.dtype), weights)
         if not need_weights:
             return Attended(context, state=after)

@@ -8,6 +8,7 @@ of tensors that is indexed by sentences as a tensor is.
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
 import torch
@@ -16,6 +17,7 @@ from torch.nn import functional as F
 
 from regard.attention.checks import batch_of, check_vectors
 from regard.attention.fused_additive import AdditiveKeys, additive_scores, prepare
+from regard.attention.hidden import by_position
 from regard.products import Linear, affine
 from regard.shapes import Float, Tensor
 
@@ -52,7 +54,7 @@ class Dot(nn.Module):
         prepared: Float[Tensor, "*#batch source prepared"],
     ) -> Float[Tensor, "*batch target source"]:
         check_pairs("Dot", queries, prepared)
-        return queries @ prepared.mT
+        return _dots(queries, prepared)
 
 
 class ScaledDot(nn.Module):
@@ -69,7 +71,7 @@ class ScaledDot(nn.Module):
         prepared: Float[Tensor, "*#batch source prepared"],
     ) -> Float[Tensor, "*batch target source"]:
         check_pairs("ScaledDot", queries, prepared)
-        return queries @ prepared.mT / math.sqrt(queries.size(-1))
+        return _dots(queries, prepared) / math.sqrt(queries.size(-1))
 
 
 class General(nn.Module):
@@ -83,7 +85,7 @@ class General(nn.Module):
         self, keys: Float[Tensor, "*batch source key"]
     ) -> Float[Tensor, "*batch source query"]:
         _check_size("keys", keys, self.key.in_features, self)
-        return self.key(keys)
+        return by_position(self.key, keys)
 
     def forward(
         self,
@@ -94,7 +96,7 @@ class General(nn.Module):
             _check_size("queries", queries, self.key.out_features, self)
             _check_size("prepared", prepared, self.key.out_features, self)
         check_pairs("General", queries, prepared)
-        return queries @ prepared.mT
+        return _dots(queries, prepared)
 
 
 class Additive(nn.Module):
@@ -111,7 +113,11 @@ class Additive(nn.Module):
 
     def prepare(self, keys: Float[Tensor, "*batch source key"]) -> AdditiveKeys:
         _check_size("keys", keys, self.key.in_features, self)
-        return prepare(self.key(keys))
+        return prepare(by_position(self.key, keys))
+
+    @property
+    def query_module(self) -> nn.Linear:
+        return self.query
 
     @property
     def query_weight(self) -> Float[Tensor, "size query"]:
@@ -143,7 +149,12 @@ class Concat(nn.Module):
 
     def prepare(self, keys: Float[Tensor, "*batch source key"]) -> AdditiveKeys:
         _check_size("keys", keys, self.joined.in_features - self.query_size, self)
-        return prepare(affine(keys, self.joined.weight[:, self.query_size :], self.joined.bias))
+        weight, bias = self.joined.weight[:, self.query_size :], self.joined.bias
+        return prepare(by_position(lambda vectors: affine(vectors, weight, bias), keys))
+
+    @property
+    def query_module(self) -> nn.Linear:
+        return self.joined
 
     @property
     def query_weight(self) -> Float[Tensor, "size query"]:
@@ -173,7 +184,11 @@ class SharedAdditive(nn.Module):
 
     def prepare(self, keys: Float[Tensor, "*batch source key"]) -> AdditiveKeys:
         _check_size("keys", keys, self.shared.in_features, self)
-        return prepare(self.shared(keys))
+        return prepare(by_position(self.shared, keys))
+
+    @property
+    def query_module(self) -> nn.Linear:
+        return self.shared
 
     @property
     def query_weight(self) -> Float[Tensor, "size query"]:
@@ -204,7 +219,7 @@ class Cosine(nn.Module):
     def prepare(
         self, keys: Float[Tensor, "*batch source key"]
     ) -> Float[Tensor, "*batch source key"]:
-        return F.normalize(keys, dim=-1)
+        return by_position(partial(F.normalize, dim=-1), keys)
 
     def forward(
         self,
@@ -212,12 +227,22 @@ class Cosine(nn.Module):
         prepared: Float[Tensor, "*#batch source prepared"],
     ) -> Float[Tensor, "*batch target source"]:
         check_pairs("Cosine", queries, prepared)
-        return F.normalize(queries, dim=-1) @ prepared.mT
+        return _dots(F.normalize(queries, dim=-1), prepared)
 
 
+SCORES = (Dot, ScaledDot, General, Additive, Concat, SharedAdditive, Cosine)
+ADDITIVE_SCORES = (Additive, Concat, SharedAdditive)
 AdditiveScore = Additive | Concat | SharedAdditive
 """Scores that are `vector` . tanh(`ask`(query) + prepared key), where `ask` multiplies by
-`query_weight`."""
+`query_weight`, which belongs to `query_module`."""
+
+
+def _dots(
+    queries: Float[Tensor, "*#batch target size"], keys: Float[Tensor, "*#batch source size"]
+) -> Float[Tensor, "*batch target source"]:
+    """Dot products, in the larger of two types."""
+    dtype = torch.promote_types(queries.dtype, keys.dtype)
+    return queries.to(dtype) @ keys.to(dtype).mT
 
 
 def prepared_keys(score: nn.Module, prepared: Any) -> AdditiveKeys:

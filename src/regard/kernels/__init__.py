@@ -16,8 +16,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
+from torch import nn
 
 from regard import instruction_set
+from regard.kernels.choice import needs_formula
 from regard.shapes import Tensor
 
 log = logging.getLogger(__name__)
@@ -67,9 +69,12 @@ def available() -> bool:
 
 
 def suit(*tensors: Tensor) -> bool:
-    """Whether a kernel can run for these: on a CPU, all float32 or all bfloat16, and not while
-    torch compiles. Where it could, but the library is not there, that is said once."""
-    if torch.compiler.is_compiling() or not all(x.is_cpu for x in tensors):
+    """Whether a kernel can run for these: plain tensors on a CPU, all float32 or all bfloat16, and
+    not while torch compiles, exports or transforms functions. Warns once if only the library is
+    missing."""
+    if torch.compiler.is_compiling() or needs_formula():
+        return False
+    if not all(x.is_cpu and type(x) in (Tensor, nn.Parameter) for x in tensors):
         return False
     if {x.dtype for x in tensors} not in ({torch.float32}, {torch.bfloat16}):
         return False

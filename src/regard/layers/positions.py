@@ -116,9 +116,9 @@ def _waves(
 ) -> Float[Tensor, "position size"]:
     """Sines and cosines in turn."""
     with torch.inference_mode(False):
-        angles = _angles(num_positions, size, device)
-        is_even = torch.arange(size, device=device) % 2 == 0
-        return torch.where(is_even, angles.sin(), angles.cos()).to(dtype)
+        angles = _angles(num_positions, size)
+        is_even = torch.arange(size, device="cpu") % 2 == 0
+        return torch.where(is_even, angles.sin(), angles.cos()).to(dtype).to(device)
 
 
 @lru_cache(maxsize=8)
@@ -127,13 +127,14 @@ def _turns(
 ) -> tuple[Float[Tensor, "position size"], Float[Tensor, "position size"]]:
     """Cosines and sines."""
     with torch.inference_mode(False):
-        angles = _angles(num_positions, size, device)
-        return angles.cos().to(dtype), angles.sin().to(dtype)
+        angles = _angles(num_positions, size)
+        return angles.cos().to(dtype).to(device), angles.sin().to(dtype).to(device)
 
 
-def _angles(num_positions: int, size: int, device: torch.device) -> Float[Tensor, "position size"]:
+def _angles(num_positions: int, size: int) -> Float[Tensor, "position size"]:
     """p / 10000^(2i / size), the same for the numbers 2i and 2i + 1. In float64: far along, float32
-    would be off by more than what tells positions apart."""
-    places = torch.arange(num_positions, dtype=torch.float64, device=device)
-    pairs = torch.arange(size, device=device) // 2
+    would be off by more than what tells positions apart. On the CPU: not every device has
+    float64."""
+    places = torch.arange(num_positions, dtype=torch.float64, device="cpu")
+    pairs = torch.arange(size, device="cpu") // 2
     return places[:, None] * LONGEST_WAVE ** (-2 * pairs.double() / size)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ from torch import nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from regard import kernels
+from regard.kernels.choice import is_exactly
 from regard.layers.cells import NUM_KEPT, CellKind, CellState, Step
 from regard.layers.dropout import Dropout
 from regard.layers.native_cells import choose
@@ -20,9 +21,10 @@ from regard.shapes import Bool, Float, Int, Tensor
 
 LAYERS: dict[CellKind, type[nn.RNN] | type[nn.GRU] | type[nn.LSTM]] = {
     "elman": nn.RNN,  # Elman 1990: h = tanh(W x + U h)
-    "gru": nn.GRU,  # Cho et al. 2014
+    "gru": nn.GRU,  # Cho et al. 2014, with the reset gate after the product
     "lstm": nn.LSTM,  # Hochreiter and Schmidhuber 1997, with forget gates
 }
+MODES: dict[CellKind, str] = {"elman": "RNN_TANH", "gru": "GRU", "lstm": "LSTM"}
 STEPS: dict[CellKind, Callable[..., Any]] = {
     "elman": torch.rnn_tanh_cell,
     "gru": torch.gru_cell,
@@ -46,7 +48,11 @@ class RecurrentStack(nn.Module):
     """Layers of one kind of cell; dropout between them, never on the top.
 
     Each is one of torch's layers, because attention may want the states of any of them. On a CPU
-    they run by `scan` where its kernels are, elsewhere by torch: two ways to the same numbers."""
+    they run by `scan` where its kernels are, elsewhere by torch: two ways to the same numbers. A
+    layer that was replaced or has hooks is called as it is.
+
+    The GRU is torch's: its reset gate multiplies the product, r * (U h + c). In Cho et al. 2014 and
+    in Bahdanau et al. 2015 (appendix A.1.1) it multiplies the state before, U (r * h)."""
 
     def __init__(
         self,
@@ -160,9 +166,32 @@ class RecurrentStack(nn.Module):
             raise ValueError(f"cell: expected for an lstm alone, got {came} for {self.kind}")
 
     def _scans(self, inputs: Tensor) -> bool:
-        """Whether `scan` runs: where its kernels do, and for weights that are packed for its
-        products, which torch's layers do not take."""
-        return kernels.suit(inputs) or step_weights(self.layers[0])[0].is_mkldnn
+        """Whether `scan` runs: if its kernels do and all layers are exactly torch's own, and for
+        weights that are packed for its products, which torch's layers do not take."""
+        if step_weights(self.layers[0])[0].is_mkldnn:
+            return True
+        return kernels.suit(inputs) and self.is_exact()
+
+    def is_exact(self) -> bool:
+        """Whether every layer is exactly the one that this class makes, without hooks, so that its
+        weights say all that it computes."""
+        return all(
+            is_exactly(layer, LAYERS[self.kind])
+            and layer.mode == MODES[self.kind]
+            and layer.num_layers == 1
+            and layer.bias
+            and not layer.proj_size
+            for layer in self.layers
+        )
+
+    def weights_of_products(self) -> Iterator[tuple[nn.Module, str]]:
+        """Modules and names of weights that may be packed, as `scan` alone uses them."""
+        if not self.is_exact():
+            return
+        for layer in self.layers:
+            for name, _ in layer.named_parameters():
+                if name.startswith("weight"):
+                    yield layer, name
 
     def _scan_on(
         self, layer: nn.Module, inputs: Tensor, first: CellState

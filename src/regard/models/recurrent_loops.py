@@ -9,13 +9,15 @@ from torch import nn
 from torch.nn import functional as F
 
 from regard.attention import AdditiveKeys, Attention, additive_scores
-from regard.layers.recurrent import step_weights
+from regard.kernels.choice import are_unchanged, needs_formula
+from regard.layers.dropout import Dropout
+from regard.layers.recurrent import RecurrentStack, step_weights
 from regard.models.attending_loop import Loop, run
 from regard.models.contracts import AttentionBlock, Decoder, DecoderOutput
 from regard.models.look import GatedLook, Look, MemoryLook, MemoryState
 from regard.models.queries import StateQuery
 from regard.models.recurrent_parts import DecoderParts, RecurrentState
-from regard.products import affine
+from regard.products import Linear, affine
 from regard.shapes import Float, Int, Tensor
 
 
@@ -51,14 +53,29 @@ def _along(steps: list[Tensor], absent: float) -> Float[Tensor, "batch layer hea
 
 
 def can_read_at_once(parts: DecoderParts, look: Look) -> bool:
-    """Whether the loop over all steps can be one operator, where nothing but the context and the
-    state enters the next step: the highest state asks one memory, attention is additive, and no
-    weights are packed, which could not be taken apart."""
-    look, _ = _ungated(look)
-    if not isinstance(look, MemoryLook) or look.attention.additive is None:
+    """Whether the loop over all steps can be one operator, if nothing but the context and the state
+    enters the next step: the highest state asks one memory, attention is additive, and no weights
+    are packed, which could not be taken apart.
+
+    The operator takes the place of every module inside the loop, so each has to be exactly the
+    type that it implements, without hooks."""
+    if needs_formula() or not are_unchanged(look) or not are_unchanged(parts.stack):
         return False
-    asks = isinstance(look.query, StateQuery) and look.query.layer == -1
-    return asks and not any(weight.is_mkldnn for weight in parts.stack.parameters())
+    look, gate = _ungated(look)
+    if type(look) is not MemoryLook or type(look.attention) is not Attention:
+        return False
+    additive = look.attention.additive
+    if additive is None or type(look.query) is not StateQuery or look.query.layer != -1:
+        return False
+    stack, products = parts.stack, [additive[0].query_module, *([gate] if gate else [])]
+    return (
+        type(stack) is RecurrentStack
+        and stack.is_exact()
+        and type(stack.dropout) in (Dropout, nn.Dropout)
+        and type(look.attention.dropout) is nn.Dropout
+        and all(type(module) in (Linear, nn.Linear) for module in products)
+        and not any(weight.is_mkldnn for weight in stack.parameters())
+    )
 
 
 def read_at_once(
@@ -128,7 +145,7 @@ def read_at_once(
 
 def _ungated(look: Look) -> tuple[Look, nn.Linear | None]:
     """A look without its gate, and the gate, if there is one."""
-    return (look.look, look.gate) if isinstance(look, GatedLook) else (look, None)
+    return (look.look, look.gate) if type(look) is GatedLook else (look, None)
 
 
 def _drops(dropout: nn.Dropout, like: Tensor, *shape: int) -> Tensor | None:

@@ -106,8 +106,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
         ]
         matrix, shift = weight.to(dtype), None if bias is None else bias.to(dtype)
         precise = torch.promote_types(dtype, torch.float32)
-        loss = torch.zeros((), dtype=torch.promote_types(dtype, torch.float64))
-        loss = loss.to(features.device)
+        loss = torch.zeros((), dtype=_of_sums(features.device), device=features.device)
         rows = max(1, LOGITS_AT_A_TIME // weight.size(0) // WORDS) * WORDS
         for first in range(0, len(features), rows):
             part = slice(first, first + rows)
@@ -154,7 +153,12 @@ def _plain(logits: Tensor, targets: Tensor, smoothing: float, gradients: bool) -
         shares = logs.exp_().sub_(even)
         shares[torch.arange(len(targets), device=targets.device), targets] -= 1 - smoothing
         logits.copy_(shares)
-    return losses.double().sum()
+    return losses.sum(dtype=_of_sums(losses.device))
+
+
+def _of_sums(device: torch.device) -> torch.dtype:
+    """The type of sums over many words: double precision, if the device has it."""
+    return torch.float32 if device.type == "mps" else torch.float64
 
 
 @kernels.structure("Entropy")

@@ -8,11 +8,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
+from torch import nn
+from torch.nn import functional as F
 
 from regard.data.batch import PairBatch
 from regard.errors import UserError
+from regard.kernels.choice import is_exactly
 from regard.models.seq2seq import Seq2SeqOutput
-from regard.shapes import Float, Tensor
+from regard.products import Linear
+from regard.shapes import Float, Int, Tensor
 from regard.training.linear_cross_entropy import linear_cross_entropy
 
 
@@ -36,6 +40,8 @@ class CrossEntropy:
     def __call__(self, output: Seq2SeqOutput) -> Float[Tensor, ""]:
         """The sum over words, in nats; at least in float32."""
         projection = output.projection
+        if not is_exactly(projection, Linear, nn.Linear):
+            return self._of_logits(projection(output.features), output.targets)
         return linear_cross_entropy(
             output.features,
             projection.weight,
@@ -43,6 +49,13 @@ class CrossEntropy:
             output.targets,
             self.label_smoothing,
         )
+
+    def _of_logits(
+        self, logits: Float[Tensor, "word vocabulary"], targets: Int[Tensor, "word"]
+    ) -> Float[Tensor, ""]:
+        precise = logits.to(torch.promote_types(logits.dtype, torch.float32))
+        smoothing = self.label_smoothing
+        return F.cross_entropy(precise, targets, label_smoothing=smoothing, reduction="sum")
 
     def count(self, batch: PairBatch) -> int:
         """What a batch's sum is divided by: its words or its sentences."""

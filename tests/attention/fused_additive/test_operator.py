@@ -130,7 +130,7 @@ def test_it_can_be_exported_for_any_length(unchecked):
     shapes = ({0: dynamic, 1: dynamic}, {0: dynamic, 1: dynamic}, None, {0: dynamic, 1: dynamic})
     exported = torch.export.export(Model(), make().tensors, dynamic_shapes=shapes)
     called = {str(node.target) for node in exported.graph.nodes if node.op == "call_function"}
-    assert "regard.additive_attend.default" in called
+    assert not any(name.startswith("regard.") for name in called)  # other programs do not have it
     other = make((5, 2, 13, 7, 11)).tensors
     torch.testing.assert_close(exported.module()(*other), additive_attention(*other)[0])
 

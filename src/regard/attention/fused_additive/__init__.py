@@ -23,6 +23,7 @@ from regard.attention.checks import (
 from regard.attention.fused_additive import operator
 from regard.attention.fused_additive.backends import choose
 from regard.attention.fused_additive.prepared import AdditiveKeys
+from regard.kernels.choice import needs_formula
 from regard.shapes import Bool, Float, Tensor
 
 __all__ = ["AdditiveKeys", "additive_attention", "additive_scores", "prepare"]
@@ -120,7 +121,7 @@ def additive_scores(
 def prepare(projected: Float[Tensor, "*batch source size"]) -> AdditiveKeys:
     """Projected keys, with their exponentials where no gradient is wanted: every step of decoding
     would take them again."""
-    if torch.is_grad_enabled() or torch.compiler.is_compiling():
+    if torch.is_grad_enabled() or torch.compiler.is_compiling() or needs_formula():
         return AdditiveKeys(projected)
     return AdditiveKeys(projected, choose(projected).powers(projected))
 

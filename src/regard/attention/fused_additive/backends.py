@@ -30,6 +30,6 @@ def choose(queries: Tensor, values: Tensor | None = None) -> ModuleType:
 def _triton() -> ModuleType | None:
     try:
         backend = import_module("regard.attention.fused_additive.triton_kernels")
-    except ModuleNotFoundError:
+    except (ImportError, AttributeError):  # no Triton, or one before 3.4, which has no knobs
         return None
     return backend if backend.available() else None

@@ -8,11 +8,14 @@ Each with its gradient as an operator of its own, which itself has none.
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
 
+from regard.attention.fused_additive import plain
 from regard.attention.fused_additive.backends import choose
+from regard.kernels.choice import needs_formula
 from regard.shapes import Bool, Float, Tensor
 
 OF_ATTEND = "Tensor queries, Tensor keys, Tensor vector, Tensor values, Tensor? mask, Tensor? drop"
@@ -32,10 +35,14 @@ def attend(
     """Contexts and weights. Gradients flow through both, to the first four.
 
     Where no gradient is wanted the backend is called straight away: a step of decoding takes less
-    time than torch does to find an operator and its rules."""
+    time than torch does to find an operator and its rules. Exports and `torch.func` get the plain
+    formula."""
+    if needs_formula():
+        return plain.attend(queries, keys, vector, values, mask, drop, scale)
     arguments = (queries, keys, vector, values, mask, drop, scale, powers)
     if _is_plain_call(queries, keys, vector, values):
-        return choose(queries, values).attend(*arguments)
+        with _no_autocast(queries):
+            return choose(queries, values).attend(*arguments)
     return _attend(*arguments)
 
 
@@ -45,8 +52,11 @@ def score(
     vector: Float[Tensor, "size"],
 ) -> Float[Tensor, "batch target source"]:
     """Raw scores, with gradients to all three."""
+    if needs_formula():
+        return plain.score(queries, keys, vector)
     if _is_plain_call(queries, keys, vector):
-        return choose(queries).score(queries, keys, vector)
+        with _no_autocast(queries):
+            return choose(queries).score(queries, keys, vector)
     return _score(queries, keys, vector)
 
 
@@ -57,6 +67,14 @@ def _is_plain_call(*tensors: Tensor) -> bool:
     return not torch.is_grad_enabled() or not any(tensor.requires_grad for tensor in tensors)
 
 
+def _no_autocast(like: Tensor) -> AbstractContextManager[Any]:
+    """Autocast off: its products of float32 tensors would lose the precision that is promised."""
+    device = like.device.type
+    if torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device):
+        return torch.autocast(device, enabled=False)
+    return nullcontext()
+
+
 @torch.library.custom_op(
     "regard::additive_attend",
     mutates_args=(),
@@ -64,7 +82,8 @@ def _is_plain_call(*tensors: Tensor) -> bool:
 )
 def _attend(*arguments: Any) -> tuple[Tensor, Tensor]:
     queries, _, _, values = arguments[:4]
-    return choose(queries, values).attend(*arguments)
+    with _no_autocast(queries):
+        return choose(queries, values).attend(*arguments)
 
 
 @torch.library.custom_op(
@@ -75,14 +94,16 @@ def _attend(*arguments: Any) -> tuple[Tensor, Tensor]:
 )
 def _attend_backward(*arguments: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     queries, _, _, values = arguments[2:6]
-    return choose(queries, values).differentiate(*arguments)
+    with _no_autocast(queries):
+        return choose(queries, values).differentiate(*arguments)
 
 
 @torch.library.custom_op(
     "regard::additive_score", mutates_args=(), schema=f"({OF_SCORE}) -> Tensor"
 )
 def _score(queries: Tensor, keys: Tensor, vector: Tensor) -> Tensor:
-    return choose(queries).score(queries, keys, vector)
+    with _no_autocast(queries):
+        return choose(queries).score(queries, keys, vector)
 
 
 @torch.library.custom_op(
@@ -93,7 +114,8 @@ def _score(queries: Tensor, keys: Tensor, vector: Tensor) -> Tensor:
 def _score_backward(
     grad_scores: Tensor, queries: Tensor, keys: Tensor, vector: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    return choose(queries).differentiate_score(grad_scores, queries, keys, vector)
+    with _no_autocast(queries):
+        return choose(queries).differentiate_score(grad_scores, queries, keys, vector)
 
 
 @_attend.register_fake

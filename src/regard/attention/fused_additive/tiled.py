@@ -77,7 +77,9 @@ def differentiate(
 
 
 def powers(keys: Float[Tensor, "*batch source size"]) -> Tensor | None:
-    """e^{2k} for `attend`; None where a key is out of the range."""
+    """e^{2k} for `attend`; None if a key is out of range, or the device makes no use of it."""
+    if not keys.is_cpu:
+        return None
     keys = keys.to(torch.promote_types(keys.dtype, torch.float32))
     return power(keys) if near(keys) else None
 

@@ -4,13 +4,17 @@
           └──┬ tile: some of those, and the columns between the first and last that they see
 
 For every pair and number, s = 1 / (1 + e^{2q} e^{2k}), so that tanh(q + k) = 1 - 2 s.
+
+On other devices than a CPU s is formed as sigmoid(-2 (q + k)), for all columns: to ask which
+numbers are out of range and which columns are hidden, Python would have to wait for the device.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
+from weakref import ref
 
 import torch
 
@@ -80,10 +84,13 @@ class Pairs:
         self.mask, self.powers = mask, powers
         self.axes = (*queries.shape[:2], keys.size(1))
         self.size = queries.size(-1)
-        self.all_near = near(self.queries) and (powers is not None or near(self.keys))
-        if not self.all_near and mask is not None:
+        self.is_direct = self.device.type != "cpu"
+        self.all_near = self.is_direct
+        if not self.is_direct:
+            self.all_near = near(self.queries) and (powers is not None or near(self.keys))
+        if (self.is_direct or not self.all_near) and mask is not None:
             self.keys, self.powers = seen_only(self.keys, mask), None
-        self.spans = None if mask is None else _spans(mask)
+        self.spans = None if mask is None or self.is_direct else spans(mask)
         self.one = torch.ones((), dtype=self.dtype, device=self.device)
         self.buffer = self._new_buffer()
         self._rooms: dict[tuple[int, ...], Tensor] = {}
@@ -98,10 +105,13 @@ class Pairs:
         largest = max(num_rows * num_columns, (num_rows + num_columns) * self.size, 1)
         sentences = max(1, min(num_batch, CHUNK_SIZE // largest))
         rows = max(1, CHUNK_SIZE // max(1, sentences * num_columns))
-        shared = self.new(sentences, num_columns, self.size) if self.powers is None else None
+        needs_room = self.powers is None and not self.is_direct
+        shared = self.new(sentences, num_columns, self.size) if needs_room else None
         for batch in _parts(0, num_batch, sentences):
             keys = self.keys[batch]
-            if self.powers is not None:
+            if self.is_direct:
+                powers = keys
+            elif self.powers is not None:
                 powers = self.powers[batch]
             elif shared is not None:  # one room for all: fresh memory costs more than the powers
                 powers = power(keys, shared[: len(keys)])
@@ -127,7 +137,8 @@ class Chunk:
     ) -> None:
         self.pairs, self.batch, self.rows = pairs, batch, rows
         self.queries, self.keys = queries, keys
-        self.query_powers, self.key_powers = power(queries).unsqueeze(2), powers.unsqueeze(1)
+        self.query_powers = (queries if pairs.is_direct else power(queries)).unsqueeze(2)
+        self.key_powers = powers.unsqueeze(1)
         self.far = None if pairs.all_near else (far(queries), far(keys))
         self.axes = (*queries.shape[:2], keys.size(1))
 
@@ -170,6 +181,8 @@ class Chunk:
         asking = self.query_powers[batch, rows]
         asked = self.key_powers[batch, :, columns]
         shares = pairs.room((asking.size(0), asking.size(1), asked.size(2), pairs.size))
+        if pairs.is_direct:
+            return torch.add(asking, asked, out=shares).mul_(-2).sigmoid_()
         torch.addcmul(pairs.one, asking, asked, out=shares).reciprocal_()
         if self.far is not None:
             queries, keys = self.queries[batch, rows], self.keys[batch, columns]
@@ -193,8 +206,23 @@ def _cut(numbers: list[Any], chunk: slice, tile: slice) -> list[Any]:
     return numbers[chunk.start + tile.start : chunk.start + tile.stop]
 
 
+def spans(mask: Bool[Tensor, "batch target source"]) -> list[list[list[int]]]:
+    """For every row the first column it sees and the one after the last. The spans of the last mask
+    are remembered: every step of a loop has the same one."""
+    global _last
+    remembered, version, result = _last
+    if mask.is_inference():  # has no version
+        return _spans(mask)
+    if remembered() is not mask or version != mask._version:
+        result = _spans(mask)
+        _last = ref(mask), mask._version, result
+    return result
+
+
+_last: tuple[Callable[[], Tensor | None], int, list[list[list[int]]]] = (lambda: None, 0, [])
+
+
 def _spans(mask: Bool[Tensor, "batch target source"]) -> list[list[list[int]]]:
-    """For every row the first column it sees and the one after the last."""
     num_columns = mask.size(2)
     marks = mask.to(torch.uint8)
     first = marks.argmax(dim=2)

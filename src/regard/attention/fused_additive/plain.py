@@ -1,0 +1,44 @@
+"""Additive attention by its formula, in operations of torch alone: for exports and `torch.func`.
+
+It is differentiable any number of times, and forms a tensor of batch x target x source x size.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from regard.attention.fused_additive.tiles import seen_only
+from regard.shapes import Bool, Float, Tensor
+
+
+def attend(
+    queries: Float[Tensor, "batch target size"],
+    keys: Float[Tensor, "batch source size"],
+    vector: Float[Tensor, "size"],
+    values: Float[Tensor, "batch source value"],
+    mask: Bool[Tensor, "#batch #target source"] | None,
+    drop: Float[Tensor, "batch target source"] | None,
+    scale: float,
+) -> tuple[Float[Tensor, "batch target value"], Float[Tensor, "batch target source"]]:
+    """Contexts, and the weights before dropout. A row that sees nothing is zero in both."""
+    if mask is not None:
+        keys, values = seen_only(keys, mask), seen_only(values, mask)
+    scores = scale * score(queries, keys, vector)
+    if mask is None:
+        weights = torch.softmax(scores, dim=-1)
+    else:
+        hidden = scores.new_zeros(()).masked_fill(mask.any(dim=-1, keepdim=True), -torch.inf)
+        weights = torch.softmax(torch.where(mask, scores, hidden), dim=-1).masked_fill(~mask, 0)
+    kept = weights if drop is None else weights * drop
+    return (kept @ values.to(weights.dtype)).to(values.dtype), weights
+
+
+def score(
+    queries: Float[Tensor, "batch target size"],
+    keys: Float[Tensor, "batch source size"],
+    vector: Float[Tensor, "size"],
+) -> Float[Tensor, "batch target source"]:
+    """v . tanh(q + k) for every pair, at least in float32."""
+    dtype = torch.promote_types(queries.dtype, torch.float32)
+    queries, keys, vector = (x.to(dtype) for x in (queries, keys, vector))
+    return torch.tanh(queries[:, :, None] + keys[:, None]) @ vector

@@ -1,0 +1,125 @@
+"""NaN and inf at positions that no query may attend to: they change no result and no gradient.
+
+A masked score is never used, but 0 * NaN is NaN: in the product of weights and values, and in the
+gradients of queries and of every matrix that keys went through. So such numbers become zeros before
+they are multiplied. Where Python may read a tensor at no cost, this is done only if a result is not
+finite; elsewhere always.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import torch
+
+from regard.attention.fused_additive import AdditiveKeys
+from regard.kernels.choice import is_exported, is_free_to_read
+from regard.shapes import Bool, Float, Tensor
+
+Prepared = TypeVar("Prepared")
+
+LARGE = 1e18
+"""Products of smaller numbers are finite in float32."""
+
+
+def by_position(
+    function: Callable[[Tensor], Tensor], vectors: Float[Tensor, "*batch position size"]
+) -> Float[Tensor, "*batch position _"]:
+    """`function(vectors)`, for a function that treats every position alone. A position with NaN or
+    inf adds nothing to the gradients of its parameters, and does not reach its neighbours: oneDNN
+    reads a number of the next row times zero in products of bfloat16 of an odd size."""
+    if is_exported():
+        return function(vectors)
+    may_read = is_free_to_read(vectors)
+    if may_read and _is_finite(vectors):
+        return function(vectors)
+    finite = vectors.isfinite().all(dim=-1, keepdim=True)
+    result = function(torch.where(finite, vectors, 0))
+    other = function(vectors.detach()).detach() if may_read else torch.nan
+    return torch.where(finite, result, other)
+
+
+def precise_scores(
+    score: Callable[[Prepared], Float[Tensor, "*batch target source"]],
+    prepared: Prepared,
+    mask: Bool[Tensor, "*#batch #target #source"] | None,
+) -> Float[Tensor, "*batch target source"]:
+    """Scores at least in float32, with zeros for NaN and inf in keys that no query may attend to.
+
+    `prepared` is a tensor "*batch source size" or `AdditiveKeys`."""
+    if mask is None:
+        return at_least_float32(score(prepared))
+    if is_free_to_read(mask):
+        scores = at_least_float32(score(prepared))
+        if _is_finite(scores) or _is_finite(_numbers(prepared)):
+            return scores
+    return at_least_float32(score(_cleaned(prepared, mask)))
+
+
+def mix(
+    weights: Float[Tensor, "*batch target source"],
+    values: Float[Tensor, "*#batch source value"],
+    mask: Bool[Tensor, "*#batch #target #source"] | None,
+) -> Float[Tensor, "*batch target value"]:
+    """The context of every query, in the type of the values."""
+    precise = values.to(weights.dtype)
+    if mask is None:
+        return (weights @ precise).to(values.dtype)
+    if is_free_to_read(weights):
+        context = weights @ precise
+        if _is_finite(context):
+            return context.to(values.dtype)
+    return (weights @ _finite(precise, mask)).to(values.dtype)
+
+
+def without_hidden(
+    vectors: Float[Tensor, "*batch source size"],
+    mask: Bool[Tensor, "*#batch #target #source"],
+) -> Float[Tensor, "*batch source size"]:
+    """Zeros for positions that no query may attend to; unchanged if that makes no difference."""
+    if is_free_to_read(vectors) and is_moderate(vectors):
+        return vectors
+    return torch.where(visible(mask), vectors, 0)
+
+
+def visible(
+    mask: Bool[Tensor, "*#batch #target #source"],
+) -> Bool[Tensor, "*#batch #source 1"]:
+    """Which positions at least one query may attend to."""
+    return (mask if mask.dim() < 2 else mask.any(dim=-2)).unsqueeze(-1)
+
+
+def is_moderate(vectors: Tensor) -> bool:
+    """Whether all numbers are finite, and so are products of two of them."""
+    if not vectors.numel():
+        return True
+    lowest, highest = torch.aminmax(vectors.detach())
+    return bool(lowest > -LARGE) and bool(highest < LARGE)
+
+
+def at_least_float32(numbers: Tensor) -> Tensor:
+    """The numbers in float32, or in their own type if that is larger."""
+    return numbers.to(torch.promote_types(numbers.dtype, torch.float32))
+
+
+def _is_finite(numbers: Tensor) -> bool:
+    """Whether all are finite. Also False if their sum overflows, which only costs time."""
+    return bool(numbers.detach().sum().isfinite())
+
+
+def _numbers(prepared: object) -> Tensor:
+    numbers = prepared.projected if isinstance(prepared, AdditiveKeys) else prepared
+    if not isinstance(numbers, Tensor):
+        raise TypeError(f"keys must be a tensor or AdditiveKeys, but {type(prepared)} came")
+    return numbers
+
+
+def _cleaned(prepared: Prepared, mask: Tensor) -> Prepared:
+    numbers = _finite(_numbers(prepared), mask)
+    return AdditiveKeys(numbers) if isinstance(prepared, AdditiveKeys) else numbers  # type: ignore[return-value]
+
+
+def _finite(vectors: Tensor, mask: Tensor) -> Tensor:
+    """Zeros for NaN and inf at positions that no query may attend to."""
+    return torch.where(visible(mask) | vectors.isfinite(), vectors, 0)

@@ -1,0 +1,59 @@
+"""When a kernel may take the place of a module or of a formula in torch."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+from torch.autograd import forward_ad
+
+from regard.shapes import Tensor
+
+
+def is_exactly(part: object, *types: type) -> bool:
+    """Whether `part` is an instance of one of these types itself and works as its class says.
+
+    A subclass, a module with hooks and a module whose `forward` was replaced may compute something
+    else, so no kernel takes their place. Submodules are not checked."""
+    if type(part) not in types:
+        return False
+    return not isinstance(part, nn.Module) or not _is_changed(part)
+
+
+def are_unchanged(part: object) -> bool:
+    """Whether neither a module nor a submodule has hooks or a replaced `forward`."""
+    return not isinstance(part, nn.Module) or not any(map(_is_changed, part.modules()))
+
+
+def _is_changed(module: nn.Module) -> bool:
+    return bool(
+        module._forward_hooks
+        or module._forward_pre_hooks
+        or module._backward_hooks
+        or module._backward_pre_hooks
+        or "forward" in vars(module)
+    )
+
+
+def is_exported() -> bool:
+    """Whether torch records operations for another program: by export, for ONNX, or by a trace."""
+    if torch.compiler.is_compiling():
+        return torch.compiler.is_exporting()
+    return torch._C._get_tracing_state() is not None
+
+
+def needs_formula() -> bool:
+    """Whether only operations of torch itself may run: during an export, whose reader has no
+    kernels, and under the transforms of `torch.func`, which have no rules for kernels."""
+    if torch.compiler.is_compiling():
+        return torch.compiler.is_exporting()
+    return (
+        torch._C._get_tracing_state() is not None
+        or torch._C._are_functorch_transforms_active()
+        or forward_ad._current_level >= 0
+    )
+
+
+def is_free_to_read(tensor: Tensor) -> bool:
+    """Whether Python may read a number of the tensor at no cost: a GPU would have to be waited for,
+    and a compiler or an export records one path for all inputs."""
+    return tensor.is_cpu and not torch.compiler.is_compiling() and not needs_formula()

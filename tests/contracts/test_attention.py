@@ -1,0 +1,292 @@
+"""Attention gives one result: for every score and normaliser, with and without weights, autograd,
+the compiled library and autocast, in every type, whatever stands at positions that are hidden.
+
+    python -m tests.contracts.test_attention      prints the largest differences as a table
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import product
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from regard import kernels
+from regard.attention import (
+    Additive,
+    Attention,
+    Concat,
+    Cosine,
+    Dot,
+    Entmax15,
+    General,
+    ScaledDot,
+    SharedAdditive,
+    Softmax,
+    Sparsemax,
+)
+from tests.oracles import attention_gradients as oracle
+
+QUERY, KEY, SIZE, VALUE = 5, 13, 17, 11
+TEMPERATURE = 0.7
+
+
+@dataclass(frozen=True)
+class Case:
+    """A score, the size of its keys, and its formula."""
+
+    make: Callable[[], nn.Module]
+    key: int
+    formula: Callable[[nn.Module], oracle.Score]
+
+
+def _additive(score: Additive) -> oracle.Score:
+    def formula(queries: Tensor, keys: Tensor) -> Tensor:
+        keys = keys @ score.key.weight.mT + score.key.bias
+        return oracle.additive(queries @ score.query.weight.mT, keys, score.vector)
+
+    return formula
+
+
+def _concat(score: Concat) -> oracle.Score:
+    def formula(queries: Tensor, keys: Tensor) -> Tensor:
+        of_queries, of_keys = score.joined.weight.split([QUERY, KEY], dim=1)
+        keys = keys @ of_keys.mT + score.joined.bias
+        return oracle.additive(queries @ of_queries.mT, keys, score.vector)
+
+    return formula
+
+
+def _shared_additive(score: SharedAdditive) -> oracle.Score:
+    def formula(queries: Tensor, keys: Tensor) -> Tensor:
+        keys = keys @ score.shared.weight.mT + score.shared.bias
+        return oracle.additive(queries @ score.shared.weight.mT, keys, score.vector)
+
+    return formula
+
+
+def _general(score: General) -> oracle.Score:
+    return lambda queries, keys: oracle.dot(queries, keys @ score.key.weight.mT)
+
+
+SCORES = {
+    "dot": Case(Dot, QUERY, lambda _: oracle.dot),
+    "scaled dot": Case(ScaledDot, QUERY, lambda _: oracle.scaled_dot),
+    "general": Case(lambda: General(QUERY, KEY), KEY, _general),
+    "additive": Case(lambda: Additive(QUERY, KEY, SIZE), KEY, _additive),
+    "concat": Case(lambda: Concat(QUERY, KEY, SIZE), KEY, _concat),
+    "shared additive": Case(lambda: SharedAdditive(QUERY, SIZE), QUERY, _shared_additive),
+    "cosine": Case(Cosine, QUERY, lambda _: oracle.cosine),
+}
+NORMALISERS = {"softmax": Softmax, "sparsemax": Sparsemax, "entmax15": Entmax15}
+TYPES = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.bfloat16}
+HIDDEN = {"noise": None, "NaN": torch.nan, "inf": torch.inf, "1e38": 1e38}
+SHAPES = {
+    "one query": ((2, 1), (2, 7), (2, 1, 7)),
+    "queries": ((2, 3), (2, 7), (2, 3, 7)),
+    "padding": ((2, 3), (2, 7), (2, 1, 7)),
+    "heads": ((2, 3, 4), (2, 3, 7), (2, 1, 4, 7)),
+    "many queries": ((2, 19), (2, 23), (2, 1, 23)),
+    "a source for all": ((3, 4), (1, 7), (1, 1, 7)),
+    "a long source": ((1, 2), (1, 300), (1, 2, 300)),
+}
+
+
+@dataclass(frozen=True)
+class Path:
+    """What may decide which code computes the same."""
+
+    dtype: str
+    autocast: bool
+    hidden: str
+    need_weights: bool
+    learns: bool
+    library: bool
+
+    @property
+    def tolerance(self) -> float:
+        """Relative to the largest number, where that is above one."""
+        if self.autocast or self.dtype == "bfloat16":
+            return 0.06
+        return 1e-9 if self.dtype == "float64" else 2e-5
+
+
+def paths() -> Iterator[Path]:
+    flags = (False, True)
+    for how in product(TYPES, flags, HIDDEN, flags, flags, flags):
+        path = Path(*how)
+        if path.autocast and path.dtype != "float32":
+            continue
+        if path.library and (path.dtype == "float64" or not kernels.available()):
+            continue
+        yield path
+
+
+@dataclass(frozen=True)
+class Inputs:
+    queries: Tensor
+    keys: Tensor
+    values: Tensor
+    mask: Tensor
+    above: Tensor
+    above_weights: Tensor
+
+    @property
+    def is_hidden(self) -> Tensor:
+        """Positions that no query may attend to."""
+        return ~self.mask.any(dim=-2).expand(self.keys.shape[:-1])
+
+
+def draw(case: Case, shape: str) -> Inputs:
+    """Some positions hidden from all, some from some; a query that sees nothing, where others do
+    not share its mask."""
+    torch.manual_seed(5)
+    queries, keys, mask_shape = SHAPES[shape]
+    mask = torch.rand(mask_shape) < 0.6
+    mask[..., 1], mask[..., 4] = True, False
+    if mask_shape[0] > 1:
+        mask[0, ..., 0, :] = False
+    *_, target = queries
+    return Inputs(
+        torch.randn(*queries, QUERY),
+        torch.randn(*keys, case.key),
+        torch.randn(*keys, VALUE),
+        mask,
+        torch.randn(*queries, VALUE),
+        torch.randn(*queries[:-1], target, keys[-1]),
+    )
+
+
+Results = dict[str, Tensor]
+
+
+def expect(
+    case: Case, normaliser: str, attention: Attention, inputs: Inputs, path: Path
+) -> Results:
+    """By the formula in float64, from the numbers as this path has them."""
+    dtype = TYPES[path.dtype]
+    leaves = [_leaf(x.to(dtype).double()) for x in (inputs.queries, inputs.keys, inputs.values)]
+    exact = _copy(case, attention, torch.float64)
+    scored = case.formula(exact.score)
+    context, weights = oracle.attend(
+        lambda queries, keys: scored(queries, keys) / TEMPERATURE,
+        oracle.NORMALISERS[normaliser],
+        *leaves,
+        inputs.mask,
+    )
+    return _results(exact, leaves, context, weights if path.need_weights else None, inputs)
+
+
+def run(case: Case, attention: Attention, inputs: Inputs, path: Path) -> Results:
+    attention, dtype = _copy(case, attention, TYPES[path.dtype]), TYPES[path.dtype]
+    hidden, filling = inputs.is_hidden[..., None], HIDDEN[path.hidden]
+    keys, values = inputs.keys, inputs.values
+    if filling is not None:
+        keys, values = keys.masked_fill(hidden, filling), values.masked_fill(hidden, filling)
+    leaves = [_leaf(x.to(dtype), path.learns) for x in (inputs.queries, keys, values)]
+    queries, keys, values = leaves
+    with ExitStack() as stack:
+        stack.enter_context(torch.set_grad_enabled(path.learns))
+        stack.enter_context(torch.autocast("cpu", torch.bfloat16, enabled=path.autocast))
+        output = attention(
+            queries, attention.prepare(keys), values, inputs.mask, need_weights=path.need_weights
+        )
+    assert output.context.dtype == dtype
+    if not path.learns:
+        results = {"context": output.context}
+        return results | ({"weights": output.weights} if path.need_weights else {})
+    results = _results(attention, leaves, output.context, output.weights, inputs)
+    for name in ("gradient of keys", "gradient of values"):
+        assert not results[name][inputs.is_hidden].any(), name
+    return results
+
+
+def _leaf(numbers: Tensor, learns: bool = True) -> Tensor:
+    return numbers.clone().requires_grad_(learns)
+
+
+def _copy(case: Case, attention: Attention, dtype: torch.dtype) -> Attention:
+    copy = Attention(case.make(), attention.normaliser)
+    copy.load_state_dict(attention.state_dict())
+    return copy.to(dtype)
+
+
+def _results(
+    attention: Attention,
+    leaves: list[Tensor],
+    context: Tensor,
+    weights: Tensor | None,
+    inputs: Inputs,
+) -> Results:
+    loss = (context * inputs.above).sum()
+    if weights is not None:
+        loss = loss + (weights * inputs.above_weights).sum()
+    names = ["queries", "keys", "values", *dict(attention.named_parameters())]
+    wanted = [*leaves, *attention.parameters()]
+    gradients = torch.autograd.grad(loss, wanted, allow_unused=True)
+    results = {"context": context} | ({} if weights is None else {"weights": weights})
+    for name, leaf, gradient in zip(names, wanted, gradients, strict=True):
+        results[f"gradient of {name}"] = torch.zeros_like(leaf) if gradient is None else gradient
+    return results
+
+
+def difference(found: Tensor, expected: Tensor) -> float:
+    """The largest, relative to the largest number where that is above one; inf for NaN."""
+    assert found.shape == expected.shape
+    largest = (found.double() - expected).detach().abs().max() / expected.abs().max().clamp(min=1)
+    return float(largest.nan_to_num(nan=torch.inf))
+
+
+def differences(score: str, normaliser: str, shape: str) -> Iterator[tuple[Path, str, float]]:
+    """Of every path, for everything that it gives."""
+    case = SCORES[score]
+    torch.manual_seed(7)
+    attention = Attention(case.make(), NORMALISERS[normaliser](TEMPERATURE))
+    inputs = draw(case, shape)
+    library, expected = kernels._LIBRARY, {}
+    for path in paths():
+        known = path.dtype, path.need_weights
+        if known not in expected:
+            expected[known] = expect(case, normaliser, attention, inputs, path)
+        try:
+            kernels._LIBRARY = library if path.library else None
+            results = run(case, attention, inputs, path)
+        finally:
+            kernels._LIBRARY = library
+        for name, result in results.items():
+            jumps = normaliser != "softmax" and path.tolerance > 0.01 and "gradient" in name
+            if jumps:  # rounded scores may change a support, and with it the gradient, by a jump
+                assert result.isfinite().all()
+            else:
+                yield path, name, difference(result, expected[known][name])
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("normaliser", NORMALISERS)
+@pytest.mark.parametrize("score", SCORES)
+def test_every_path_gives_the_same(score: str, normaliser: str, shape: str):
+    for path, name, largest in differences(score, normaliser, shape):
+        assert largest < path.tolerance, (path, name)
+
+
+def _table() -> Iterator[str]:
+    yield "| score | normaliser | float64 | float32 | bfloat16 | float32, autocast |"
+    yield "|---|---|---|---|---|---|"
+    for score, normaliser in product(SCORES, NORMALISERS):
+        largest = dict.fromkeys([*TYPES, "autocast"], 0.0)
+        for shape in SHAPES:
+            for path, _, found in differences(score, normaliser, shape):
+                column = "autocast" if path.autocast else path.dtype
+                largest[column] = max(largest[column], found)
+        yield (
+            f"| {score} | {normaliser} | " + " | ".join(f"{x:.1e}" for x in largest.values()) + " |"
+        )
+
+
+if __name__ == "__main__":
+    sys.stdout.writelines(f"{line}\n" for line in _table())
