@@ -22,7 +22,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from regard import instruction_set
-from regard.kernels.choice import is_exactly, needs_formula
+from regard.fast_path import is_exactly, needs_formula
 from regard.shapes import Float, Tensor
 
 log = logging.getLogger(__name__)

@@ -24,7 +24,7 @@ from regard.attention.scores import (
     Score,
     prepared_keys,
 )
-from regard.kernels.choice import is_exactly, needs_formula
+from regard.fast_path import is_exactly, needs_formula
 from regard.shapes import Bool, Float, Int, Tensor
 
 Mask = Bool[Tensor, "*#batch #target #source"] | Causal

@@ -15,7 +15,7 @@ from regard.attention.hidden import without_hidden
 from regard.attention.masks import Causal, formed, hiding
 from regard.attention.normalisers import Normaliser, Softmax
 from regard.attention.scores import Dot, General, ScaledDot, Score, check_pairs
-from regard.kernels.choice import is_exactly
+from regard.fast_path import is_exactly
 from regard.shapes import Bool, Float, Tensor
 
 

@@ -14,7 +14,7 @@ from typing import TypeVar
 import torch
 
 from regard.attention.fused_additive import AdditiveKeys
-from regard.kernels.choice import is_exported, is_free_to_read
+from regard.fast_path import is_exported, is_free_to_read
 from regard.shapes import Bool, Float, Tensor
 
 Prepared = TypeVar("Prepared")

@@ -19,7 +19,7 @@ import torch
 from torch import nn
 
 from regard import instruction_set
-from regard.kernels.choice import needs_formula
+from regard.fast_path import needs_formula
 from regard.shapes import Tensor
 
 log = logging.getLogger(__name__)

@@ -11,7 +11,7 @@ from torch import nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from regard import kernels
-from regard.kernels.choice import is_exactly
+from regard.fast_path import is_exactly
 from regard.layers.cells import NUM_KEPT, CellKind, CellState, Step
 from regard.layers.dropout import Dropout
 from regard.layers.native_cells import choose

@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from regard.attention import AdditiveKeys, Attention, additive_scores
-from regard.kernels.choice import are_unchanged, needs_formula
+from regard.fast_path import are_unchanged, needs_formula
 from regard.layers.dropout import Dropout
 from regard.layers.recurrent import RecurrentStack, step_weights
 from regard.models.attending_loop import Loop, run

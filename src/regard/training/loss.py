@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from regard.data.batch import PairBatch
 from regard.errors import UserError
-from regard.kernels.choice import is_exactly
+from regard.fast_path import is_exactly
 from regard.models.seq2seq import Seq2SeqOutput
 from regard.products import Linear
 from regard.shapes import Float, Int, Tensor

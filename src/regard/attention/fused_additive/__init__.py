@@ -23,7 +23,7 @@ from regard.attention.checks import (
 from regard.attention.fused_additive import operator
 from regard.attention.fused_additive.backends import choose
 from regard.attention.fused_additive.prepared import AdditiveKeys
-from regard.kernels.choice import needs_formula
+from regard.fast_path import needs_formula
 from regard.shapes import Bool, Float, Tensor
 
 __all__ = ["AdditiveKeys", "additive_attention", "additive_scores", "prepare"]

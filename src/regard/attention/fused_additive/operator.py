@@ -15,7 +15,7 @@ import torch
 
 from regard.attention.fused_additive import plain
 from regard.attention.fused_additive.backends import choose
-from regard.kernels.choice import needs_formula
+from regard.fast_path import needs_formula
 from regard.shapes import Bool, Float, Tensor
 
 OF_ATTEND = "Tensor queries, Tensor keys, Tensor vector, Tensor values, Tensor? mask, Tensor? drop"
