@@ -76,7 +76,7 @@ def check_input(name: str | Path) -> Path:
 
 def unreadable(path: str | Path, error: OSError) -> UserError:
     """Return the error for a file that the system does not open or read."""
-    return UserError(f"cannot read {path}: {(error.strerror or str(error)).lower()}")
+    return UserError(f"cannot read {str(path)[:200]}: {(error.strerror or str(error)).lower()}")
 
 
 def open_bytes(name: str | Path) -> io.BufferedReader:

@@ -18,13 +18,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal
-from zipfile import BadZipFile
 
 import numpy as np
 from jaxtyping import Float
 
 from regard.errors import UserError
-from regard.files import whole
+from regard.files import check_input, read_text, whole
 
 FORMAT = 1
 """The version that files carry. A change that an older reader would misread raises it."""
@@ -33,16 +32,6 @@ START_PIECE, END_PIECE = "<sos>", "<eos>"
 """How what stands before a sequence, and its end where it is one of the pieces, are shown."""
 
 SUFFIXES = (".json", ".npz")
-UNREADABLE = (
-    UserError,
-    ValueError,
-    KeyError,
-    TypeError,
-    AttributeError,
-    EOFError,
-    OSError,
-    BadZipFile,
-)
 
 Weights = Float[np.ndarray, "layer head target source"]
 MapKind = Literal["cross", "encoder", "decoder", "image", "memory"]
@@ -245,13 +234,15 @@ class Trace:
     def load(cls, path: str | Path) -> Trace:
         """Read what `save` wrote; UserError for anything else. Nothing is unpickled."""
         path = Path(path)
+        as_json = _suffix(path) == ".json"
         try:
-            if _suffix(path) == ".json":
-                return _read(path.read_text(encoding="utf-8"), {})
-            with np.load(path, allow_pickle=False) as entries:
+            if as_json:
+                return _read(read_text(path), {})
+            with np.load(check_input(path), allow_pickle=False) as entries:
                 return _read(str(entries["trace"]), entries)
-        except UNREADABLE as error:
-            raise UserError(f"{path} is not a trace: {error}") from error
+        except Exception as error:  # NumPy's reader of headers raises what Python's tokenizer does
+            why = " ".join(str(error).split())[:300] or type(error).__name__
+            raise UserError(f"{path} is not a trace: {why}") from error
 
 
 def _suffix(path: Path) -> str:
@@ -310,7 +301,7 @@ def _read(text: str, arrays: Mapping[str, np.ndarray]) -> Trace:
             score=_number(said["score"]),
             lattice=_lattice(said["lattice"]) if said["lattice"] else None,
         )
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise UserError(
             f"expected the JSON of a trace, as `regard translate --trace` writes it, but came upon "
             f"{type(error).__name__}: {error}"

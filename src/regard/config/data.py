@@ -183,6 +183,9 @@ class CaptionDataConfig:
     """Held-out captions kept for `regard evaluate`; without it as many as for the dev score."""
     picture_size: ImageSize = 64
     """Pictures are stretched to squares of so many dots a side."""
+    max_pixels: Count = 50_000_000
+    """Largest number of pixels of an image. Larger ones are left out of training, and counted, and
+    get no caption; baseline JPEGs of up to 4 times as many are read at reduced size."""
     tokenizer: Literal["words", "spaces", "characters", "bpe", "unigram", "spacy"] = "words"
     """How captions are cut."""
     language: str = "en"

@@ -50,8 +50,8 @@ def parse_items(text: str, features: int | None = None) -> NamedSeries:
         name = " ".join(words[: len(words) - count])
         if not name or not count:
             raise UserError(
-                f"{text[:60]!r}: {piece!r} is no item: expected a name and then numbers, as in "
-                "'orange juice 1.20'"
+                f"{text[:60]!r}: {piece[:60]!r} is no item: expected a name and then numbers, as "
+                "in 'orange juice 1.20'"
             )
         names.append(name)
         rows.append(_numbers(words[len(words) - count :], piece, text))
@@ -76,7 +76,7 @@ def _numbers(words: Sequence[str], piece: str, text: str) -> list[float]:
     except ValueError:
         found = [math.nan]
     if not all(map(math.isfinite, found)):
-        raise UserError(f"{text[:60]!r}: {piece!r} holds something other than finite numbers")
+        raise UserError(f"{text[:60]!r}: {piece[:60]!r} holds something other than finite numbers")
     return found
 
 
@@ -89,7 +89,7 @@ def _block(
     for row, piece in zip(rows, pieces, strict=True):
         if len(row) != wanted:
             raise UserError(
-                f"{text[:60]!r}: {piece!r} has {len(row)} numbers, but expected {wanted}, as "
-                f"{'the model was trained with' if features else 'the first has'}"
+                f"{text[:60]!r}: {piece[:60]!r} has {len(row)} numbers, but expected "
+                f"{wanted}, as {'the model was trained with' if features else 'the first has'}"
             )
     return np.array(rows, dtype=np.float32)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import accumulate
 from pathlib import Path
+from typing import Any, get_args
 
 import tokenizers
 from tokenizers import models
@@ -21,13 +22,39 @@ from regard.data.cutting import (
 )
 from regard.data.learning import engine_of, in_order, learned
 from regard.data.special import SPECIAL, UNKNOWN
-from regard.data.tokenizer_settings import Kind, TokenizerSettings
+from regard.data.tokenizer_settings import SUBWORDS, Kind, TokenizerSettings
 from regard.errors import UserError
-from regard.files import whole
+from regard.files import read_text, whole
 
 __all__ = ["Encoding", "Kind", "Tokenizer", "TokenizerSettings"]
 
 FORMAT = 1
+EMPTY_ENGINE: dict[str, Any] = {
+    "version": "1.0",
+    "truncation": None,
+    "padding": None,
+    "added_tokens": [],
+    "normalizer": None,
+    "pre_tokenizer": None,
+    "post_processor": None,
+    "decoder": None,
+}
+"""The library's tokenizer without a model. Of a saved tokenizer only the model is read."""
+PLAIN_MODELS: dict[str, dict[str, Any]] = {
+    "WordLevel": {"unk_token": SPECIAL[UNKNOWN]},
+    "BPE": {
+        "unk_token": SPECIAL[UNKNOWN],
+        "dropout": None,
+        "continuing_subword_prefix": None,
+        "end_of_word_suffix": None,
+        "fuse_unk": False,
+        "byte_fallback": False,
+        "ignore_merges": False,
+    },
+    "Unigram": {"unk_id": UNKNOWN, "byte_fallback": False},
+}
+"""The fields that a model of each type has here, but for its vocabulary. With others the library
+ends in a panic, or gives other pieces."""
 
 
 @dataclass(frozen=True)
@@ -69,24 +96,24 @@ class Tokenizer:
     @classmethod
     def load(cls, path: str | Path) -> Tokenizer:
         """Read what `save` wrote; UserError where it is something else."""
+        text = read_text(path)
         try:
-            return cls.from_json(Path(path).read_text(encoding="utf8"))
-        except OSError as error:
-            raise UserError(f"cannot read the tokenizer {path}: {error.strerror}") from error
-        except Exception as error:  # the library raises nothing narrower
-            raise UserError(
-                f"{path} is not a tokenizer that regard wrote: {error!r:.200}"
-            ) from error
+            return cls.from_json(text)
+        except BaseException as error:  # the library raises Exception, and panics of its own kind
+            if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+                raise
+            why = " ".join(repr(error)[:200].split())
+            raise UserError(f"{path} is not a tokenizer that regard wrote: {why}") from error
 
     @classmethod
     def from_json(cls, text: str) -> Tokenizer:
         """The tokenizer that `to_json` told of; any exception where it is something else."""
         saved = json.loads(text)
-        given = saved["settings"]
-        if given["vocabulary"] is not None:
-            given["vocabulary"] = tuple(given["vocabulary"])
-        model = tokenizers.Tokenizer.from_str(json.dumps(saved["tokenizer"])).model
-        return cls(model, TokenizerSettings(**given))
+        settings = _settings(saved["settings"])
+        model = saved["tokenizer"]["model"]
+        _check_model(model, settings)
+        engine = {**EMPTY_ENGINE, "model": model}
+        return cls(tokenizers.Tokenizer.from_str(json.dumps(engine)).model, settings)
 
     def save(self, path: str | Path) -> None:
         """Write one JSON file, whole or not at all."""
@@ -233,3 +260,51 @@ class Tokenizer:
 
 def _words(encoding: tokenizers.Encoding) -> tuple[int, ...]:
     return tuple(word for word in encoding.word_ids if word is not None)
+
+
+def _settings(saved: dict[str, Any]) -> TokenizerSettings:
+    """The settings of a saved tokenizer; ValueError if one is of the wrong type."""
+    if saved["vocabulary"] is not None:
+        saved = {**saved, "vocabulary": tuple(saved["vocabulary"])}
+    settings = TokenizerSettings(**saved)
+    pieces = settings.vocabulary or ()
+    is_right = (
+        settings.kind in get_args(Kind)
+        and isinstance(settings.language, str)
+        and isinstance(settings.lowercase, bool)
+        and isinstance(settings.unknown, bool)
+        and isinstance(settings.min_count, int)
+        and isinstance(settings.size, int | None)
+        and all(isinstance(piece, str) for piece in pieces)
+    )
+    if not is_right:
+        raise ValueError(f"settings are {settings}")
+    return settings
+
+
+def _check_model(model: dict[str, Any], settings: TokenizerSettings) -> None:
+    """ValueError unless the library can load this model and use it with these settings."""
+    kinds = {"bpe": "BPE", "characters": "BPE", "unigram": "Unigram"}
+    expected = {"type": kinds.get(settings.kind, "WordLevel")}
+    expected |= PLAIN_MODELS[expected["type"]]
+    found = {name: model.get(name, value) for name, value in expected.items()}
+    if found != expected or model.keys() - expected.keys() - {"vocab", "merges"}:
+        raise ValueError(f"a model of {settings.kind} was expected to have {expected}")
+    vocabulary = model["vocab"]
+    if isinstance(vocabulary, list):
+        numbers = {piece: number for number, (piece, _) in enumerate(vocabulary)}
+        if not all(isinstance(score, float | int) for _, score in vocabulary):
+            raise ValueError("the vocabulary has scores that are no numbers")
+    else:
+        numbers = vocabulary
+    if any(type(number) is not int for number in numbers.values()):
+        raise ValueError("the vocabulary has numbers that are no integers")
+    if len(numbers) != len(vocabulary) or sorted(numbers.values()) != list(range(len(numbers))):
+        raise ValueError("the pieces of the vocabulary are not numbered one after the other")
+    pieces = sorted(numbers, key=numbers.__getitem__)
+    special = settings.special
+    unknown = pieces[-1:] if not settings.unknown else pieces[UNKNOWN : UNKNOWN + 1]
+    if tuple(pieces[: len(special)]) != special or unknown != [SPECIAL[UNKNOWN]]:
+        raise ValueError(f"the vocabulary does not have the special tokens {', '.join(SPECIAL)}")
+    if settings.kind not in SUBWORDS and model.get("merges"):
+        raise ValueError(f"{settings.kind} are never joined")

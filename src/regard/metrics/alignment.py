@@ -20,7 +20,8 @@ Link = tuple[int, int]
 Unit = Literal["words", "pieces"]
 """What links join: words, or the pieces that they are cut into, such as letters."""
 
-GOLD = re.compile(r"(\d+)([-p?])(\d+)")
+GOLD = re.compile(r"([0-9]{1,9})([-p?])([0-9]{1,9})")
+"""A link. No text has a thousand million words."""
 
 
 def links(
@@ -101,7 +102,7 @@ def read_pharaoh(line: str, first: int = 0) -> GoldLinks:
         found = GOLD.fullmatch(piece)
         if not found or min(int(found[1]), int(found[3])) < first:
             raise UserError(
-                f"{piece!r} is no link: expected source-target such as 0-2 (sure), 0p2 or 0?2 "
+                f"{piece[:60]!r} is no link: expected source-target such as 0-2 (sure), 0p2 or 0?2 "
                 f"(possible), numbered from {first}"
             )
         link = int(found[1]) - first, int(found[3]) - first

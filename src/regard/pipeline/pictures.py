@@ -18,9 +18,10 @@ from regard import trace
 from regard.config import CaptionDataConfig
 from regard.data.batch import Cells, Pictures
 from regard.data.captioned import Gallery, as_source
-from regard.data.pictures import PictureError, draw_scene, read_picture, read_whole
+from regard.data.pictures import MAX_PIXELS, PictureError, draw_scene, read_picture, read_whole
 from regard.data.rows import Rows
 from regard.errors import UserError
+from regard.files import check_name
 from regard.layers.backbone import Backbone
 from regard.pipeline.cache import Shelf, cache_folder
 from regard.pipeline.watching import Watch
@@ -45,23 +46,36 @@ class PictureSources:
     side: int
     scenes: bool = False
     backbone: Backbone | None = field(default=None, compare=False)
+    max_pixels: int = MAX_PIXELS
 
     @classmethod
     def of(cls, config: CaptionDataConfig, backbone: Backbone | None = None) -> PictureSources:
-        return cls(config.picture_size, config.generated is not None, backbone)
+        scenes = config.generated is not None
+        return cls(config.picture_size, scenes, backbone, config.max_pixels)
 
     def read(self, source: str) -> np.ndarray:
         """Axes channel, height and width, from 0 to 255; PictureError names what cannot be read."""
-        return self._scene(source) if self._is_scene(source) else read_picture(source, self.side)
+        if self._is_scene(source):
+            return self._scene(source)
+        return read_picture(source, self.side, self.max_pixels)
 
     def show(self, source: str) -> np.ndarray:
         """The same for people: a photograph has its own proportions."""
-        return self._scene(source) if self._is_scene(source) else read_whole(source, MOST_DOTS)
+        if self._is_scene(source):
+            return self._scene(source)
+        return read_whole(source, MOST_DOTS, self.max_pixels)
 
     def _is_scene(self, source: str) -> bool:
-        return self.scenes and not Path(source).is_file()
+        try:
+            return self.scenes and not Path(source).is_file()
+        except OSError:  # no file has so long a name
+            return self.scenes
 
     def _scene(self, source: str) -> np.ndarray:
+        try:
+            check_name(source)
+        except UserError as error:
+            raise PictureError(str(error)) from error
         return draw_scene(source, self.side)
 
     @torch.inference_mode()
@@ -131,12 +145,14 @@ class PictureSources:
 
     def _digest(self, names: Sequence[str]) -> str:
         """The same for the same files as they are now, seen in the same way."""
-        told = hashlib.sha256(json.dumps([FORMAT, self.side, self.scenes]).encode())
+        told = hashlib.sha256(
+            json.dumps([FORMAT, self.side, self.scenes, self.max_pixels]).encode()
+        )
         if self.backbone is not None:
             told.update(self.backbone.digest().encode())
         for name in names:
             facts: tuple[object, ...] = (name,)
-            with suppress(OSError):
+            with suppress(OSError, ValueError):
                 found = Path(name).stat()
                 facts = (name, found.st_size, found.st_mtime_ns)
             told.update(json.dumps(facts).encode())

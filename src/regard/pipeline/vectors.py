@@ -17,6 +17,7 @@ from torch import nn
 from regard.data.lines import Problem, read_lines
 from regard.data.special import SPECIAL
 from regard.errors import UserError
+from regard.files import check_input
 from regard.models.picks import Beside
 from regard.models.seq2seq import Seq2Seq
 from regard.pipeline.prepare import Tokenizers
@@ -130,15 +131,22 @@ def read_external(path: Path) -> Float[Tensor, "vector number"]:
     not a table of finite numbers."""
     try:
         if path.suffix == ".npy":
-            table = np.load(path, allow_pickle=False)
+            table = np.load(check_input(path), mmap_mode="r", allow_pickle=False)
+            is_table = table.ndim == 2 and table.dtype.kind in "biuf"
         else:
-            table = np.loadtxt(path, dtype=np.float32, ndmin=2)
-    except (OSError, ValueError) as error:
-        raise UserError(f"cannot read vectors from {path} (model.external): {error}") from error
-    table = np.asarray(table, dtype=np.float32)
-    if table.ndim != 2 or not table.size or not np.isfinite(table).all():
+            table = np.loadtxt(read_lines(path, _refuse), dtype=np.float32, ndmin=2)
+            is_table = table.ndim == 2
+    except UserError:
+        raise
+    except Exception as error:  # NumPy's reader of headers raises what Python's tokenizer does
+        why = " ".join(str(error).split())[:200] or type(error).__name__
+        raise UserError(f"cannot read vectors from {path} (model.external): {why}") from error
+    if is_table:
+        table = np.array(table, dtype=np.float32)
+    if not is_table or not table.size or not np.isfinite(table).all():
         raise UserError(
-            f"{path} (model.external) has the shape {table.shape}: expected rows of finite numbers"
+            f"{path} (model.external) has the shape {table.shape} of {table.dtype}: expected rows "
+            "of finite numbers"
         )
     return torch.from_numpy(table)
 

@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from regard.errors import UserError
-from regard.files import UnwritableError, whole
+from regard.files import UnwritableError, check_input, whole
 from regard.record import Record
 
 METADATA = "regard"
@@ -152,7 +152,7 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
 def read_metadata(path: Path) -> dict[str, str]:
     """Return the texts about the tensors of a file; UserError if it holds none."""
     try:
-        with safe_open(path, framework="pt") as file:
+        with safe_open(check_input(path), framework="pt") as file:
             metadata = dict(file.metadata() or {})
         ours = json.loads(metadata.pop(METADATA, "{}"))
         return {**metadata, **ours}
