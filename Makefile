@@ -8,7 +8,7 @@ PARALLEL := --numprocesses $(WORKERS) --maxprocesses 8
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test e2e lint docs check sanitize format clean elsewhere
+.PHONY: help demo test e2e lint docs check othercpus sanitize format clean elsewhere
 
 help: ## list these commands
 	@echo "make COMMAND, where COMMAND is"
@@ -33,6 +33,9 @@ docs: $(INSTALLED) ## run every snippet of the docs and check their links
 	$(PYTEST) tests/docs
 
 check: lint test e2e docs ## all of these four, as before a change is taken
+
+othercpus: $(INSTALLED) ## run kernels, contracts and small trainings as on CPUs with fewer instructions
+	@scripts/other-cpus
 
 sanitize: ## run the kernels under the address, undefined-behaviour and thread sanitizers
 	@scripts/sanitize

@@ -1,7 +1,7 @@
 """What every encoder with every decoder must hold, whatever attends inside."""
 
 from dataclasses import replace
-from itertools import product
+from functools import cache, partial
 
 import pytest
 import torch
@@ -11,81 +11,108 @@ from regard.attention import Predictive
 from regard.building import build_translation
 from regard.config import AttentionConfig, RecurrentConfig, TransformerConfig
 from regard.data.batch import PAD, START, Tokens, pad
+from regard.errors import UserError
 from regard.products import freeze
 from regard.search import BeamSettings, Limits, NoPenalty, beam, forced, greedy
+from tests.pairwise import pairwise
 
 NUM_SOURCE, NUM_TARGET = 13, 17
 SIZES = RecurrentConfig(hidden=7, embedding=5, attention=AttentionConfig(size=11))
 TRANSFORMER = TransformerConfig(size=14, heads=7, layers=2, feed_forward=11, longest=29)
 SCORES = ("dot", "scaled_dot", "general", "additive", "concat", "shared_additive", "cosine")
-QUERIES = ("state", "first_layer", "input", "last_two", "same_place", "learned")
 NORMALISERS = ("softmax", "sparsemax", "entmax15")
 
 
-def squared(*choices):
-    """Every pair of choices at least once, in a Latin square: the last follows from the others."""
-    *others, last = choices
-    for places in product(*(range(len(each)) for each in others)):
-        chosen = (each[place] for each, place in zip(others, places, strict=True))
-        yield *chosen, last[sum(places) % len(last)]
+WIRINGS = (
+    ("luong", "none"),
+    ("bahdanau", "none"),
+    ("luong", "context"),
+    ("luong", "attentional"),
+    ("plain", "none"),
+)
+RECURRENT = {
+    "wiring, feeding": WIRINGS,
+    "cell": ("gru", "elman", "lstm"),
+    "output": ("linear", "tanh", "deep", "summed"),
+    "score": ("additive", *sorted({*SCORES, "coverage", "location"} - {"additive"})),
+    "normaliser": NORMALISERS,
+    "scope": ("global", "local_m", "local_p"),
+    "query": ("state", "first_layer", "input", "last_two", "same_place", "learned"),
+    "keys, values": (((-1,), (-1,)), ((0,), (-1,)), ((0, 1), (0,))),
+    "neighbours": (0, 1),
+    "key_positions": (False, True),
+    "memory_vectors": (0, 3),
+    "external_shape": (None, (4, 6)),
+    "looks_at_written": (False, True),
+    "bridge": ("linear", "copy", "zero"),
+    "layers": (1, 2),
+    "bidirectional": (False, True),
+}
+OF_TRANSFORMERS = {
+    "positions": ("sinusoidal", "learned", "rotary"),
+    "norm": ("pre", "post"),
+    "activation": ("relu", "gelu"),
+    "score": ("scaled_dot", *sorted({*SCORES} - {"scaled_dot"})),
+    "normaliser": NORMALISERS,
+    "temperature": (1.0, 0.7),
+    "window": (None, 1),
+    "decoder_layers": (None, 1),
+}
+
+
+def configured(sizes, row):
+    """The model section of a combination of options; names with a comma stand for several."""
+    fields = {}
+    for name, value in row.items():
+        names = name.split(", ")
+        fields |= zip(names, value if len(names) > 1 else (value,), strict=True)
+    of_attention = {"score", "normaliser", "scope", "temperature"} & fields.keys()
+    parts = {name: fields.pop(name) for name in of_attention}
+    window = 2 if isinstance(sizes, RecurrentConfig) else sizes.attention.window
+    return replace(sizes, attention=replace(sizes.attention, window=window, **parts), **fields)
+
+
+EQUAL_SIZES = {"dot", "scaled_dot", "cosine", "shared_additive"}
+"""Scores that need queries and keys of one size."""
+
+
+def is_possible(sizes, row):
+    """Whether a model is built of these options, and each of them has an effect."""
+    if row.get("wiring, feeding") == ("plain", "none"):
+        attends = ("score", "normaliser", "scope", "external_shape")
+        if any(row[name] != RECURRENT[name][0] for name in attends):
+            return False
+    alike = {name: values[0] for name, values in INDEPENDENT.items() if name in row}
+    if row["score"] in EQUAL_SIZES:
+        alike["score"] = "dot"
+    try:
+        configured(sizes, row)
+    except UserError:
+        return False
+    return _is_built(sizes, tuple({**row, **alike}.items()))
+
+
+INDEPENDENT = {
+    name: RECURRENT[name] for name in ("cell", "output", "normaliser", "key_positions")
+} | {name: OF_TRANSFORMERS[name] for name in ("norm", "activation", "temperature", "window")}
+"""Options that no other option refuses, beside those that a plain decoder does."""
+
+
+@cache
+def _is_built(sizes, row):
+    try:
+        with torch.device("meta"):
+            build_translation(configured(sizes, dict(row)), NUM_SOURCE, NUM_TARGET)
+    except UserError:
+        return False
+    return True
 
 
 def variants():
-    """Every pair of wiring with feeding, cell and output; of score, normaliser and wiring; of a
-    Transformer's parts. Three of a kind meet in some cases only."""
-    for (wiring, feeding), cell, output in squared(
-        [
-            ("bahdanau", "none"),
-            ("luong", "none"),
-            ("luong", "context"),
-            ("luong", "attentional"),
-            ("plain", "none"),
-        ],
-        ("elman", "gru", "lstm"),
-        ("linear", "tanh", "deep", "summed"),
-    ):
-        yield replace(
-            SIZES, cell=cell, wiring=wiring, feeding=feeding, output=output, bidirectional=True
-        )
-    for score, normaliser, wiring in squared(SCORES, NORMALISERS, ("bahdanau", "luong")):
-        attention = AttentionConfig(score=score, size=11, normaliser=normaliser)
-        yield replace(SIZES, wiring=wiring, attention=attention)
-    for bridge, layers in product(("copy", "linear", "zero"), (1, 2)):
-        yield replace(SIZES, bridge=bridge, layers=layers)
-    yield from looks()
-    for positions, norm, activation in squared(
-        ("sinusoidal", "learned", "rotary"), ("pre", "post"), ("relu", "gelu")
-    ):
-        yield replace(TRANSFORMER, positions=positions, norm=norm, activation=activation)
-    for score, normaliser, positions in squared(SCORES, NORMALISERS, ("sinusoidal", "rotary")):
-        attention = AttentionConfig(score=score, size=7, normaliser=normaliser, temperature=0.7)
-        yield replace(TRANSFORMER, positions=positions, attention=attention)
-    for score, positions in (("scaled_dot", "rotary"), ("additive", "learned")):
-        attention = AttentionConfig(score=score, size=7)
-        yield replace(TRANSFORMER, positions=positions, attention=attention, window=1)
-
-
-def looks():
-    """Every choice of query, key, value and scope, with both wirings and whatever else they may
-    meet: two layers, feeding, and several memories at once."""
-    wirings = [dict(wiring="bahdanau"), dict(wiring="luong")]
-    wirings += [dict(wiring="luong", feeding="attentional", layers=2)]
-    choices = [dict(query=each) for each in QUERIES]
-    choices += [dict(keys=(0,)), dict(keys=(0, 1), values=(0,))]
-    choices += [dict(neighbours=1), dict(key_positions=True, keys=(0,))]
-    choices += [dict(memory_vectors=3), dict(external_shape=(4, 6)), dict(looks_at_written=True)]
-    choices += [dict(memory_vectors=3, external_shape=(4, 6), looks_at_written=True)]
-    attentions = [dict(scope=scope, window=2) for scope in ("local_m", "local_p")]
-    attentions += [dict(score=score) for score in ("coverage", "location")]
-    attentions += [dict(scope="local_p", window=3, score="general", normaliser="sparsemax")]
-    choices += [
-        dict(attention=AttentionConfig(**{"score": "additive", "size": 11, **each}))
-        for each in attentions
-    ]
-    for number, choice in enumerate(choices):
-        for place in {number % 3, (number + 1) % 3}:
-            score = AttentionConfig(score="general" if number % 2 else "additive", size=11)
-            yield replace(SIZES, **{"attention": score, **wirings[place], **choice})
+    """Every pair of options of each family that may stand together."""
+    for sizes, options in ((SIZES, RECURRENT), (TRANSFORMER, OF_TRANSFORMERS)):
+        for row in pairwise(options, partial(is_possible, sizes)):
+            yield configured(sizes, row)
 
 
 def frozen():
@@ -141,7 +168,8 @@ def expected(request):
     """Kinds of attention, counted, with their layers and heads."""
     config, _ = request.node.callspec.params["model"]
     if isinstance(config, TransformerConfig):
-        return {"encoder 0": (2, 7), "decoder 0": (2, 7), "cross 0": (2, 7)}
+        of_decoder = (config.decoder_layers or 2, 7)
+        return {"encoder 0": (2, 7), "decoder 0": of_decoder, "cross 0": of_decoder}
     kinds = ["cross"] * config.attends
     vectors = bool(config.memory_vectors) + (config.external_shape is not None)
     kinds += [f"memory {number}" for number in range(vectors)]
@@ -177,9 +205,7 @@ def maps(output):
 
 def is_less_than_one(model):
     """Whether the paper's weights do not sum to one."""
-    look = getattr(model.decoder, "look", None)
-    attention = getattr(look, "attention", None)
-    return isinstance(getattr(attention, "centre", None), Predictive)
+    return any(isinstance(module, Predictive) for module in model.modules())
 
 
 @torch.no_grad()

@@ -23,8 +23,8 @@ tokenizers = pytest.importorskip("tokenizers")
 def transformer(tmp_path_factory):
     """A Transformer that has learned a little of writing numbers."""
     folder = tmp_path_factory.mktemp("runs") / "transformer"
-    experiment = small(epochs=4, learning_rate=0.005)
-    data = dict(generated="numbers", generated_size=1200, test_size=200)
+    experiment = small(epochs=4, learning_rate=0.01)
+    data = dict(generated="numbers", generated_size=800, test_size=200)
     pieces = dict(tokenizer="bpe", vocabulary_size=120)
     model = TransformerConfig(size=32, heads=2, layers=1, feed_forward=48)
     train(replace(experiment, data=replace(experiment.data, **data, **pieces), model=model), folder)

@@ -12,7 +12,7 @@ from regard.config import SearchConfig, TransformerConfig
 from regard.data.special import UNKNOWN
 from regard.errors import UserError
 from regard.pipeline.training import train
-from regard.pipeline.translator import Translator
+from regard.pipeline.translator import SCORED_AT_A_TIME, Translator
 from regard.search import beam
 from regard.trace import Trace
 from tests.pipeline.conftest import small
@@ -144,11 +144,20 @@ def test_a_more_probable_target_scores_higher(translator):
 
 
 SIDES = ("source", "target")
-PAIRS = [("a b c", "x"), ("z", "q r s"), ("a " * 301, "b " * 211), ("q", "a b"), ("b c", "c b")]
+PAIRS = [("a b c", "x"), ("z", "q r s"), ("a " * 31, "b " * 23), ("q", "a b"), ("b c", "c b")]
+
+
+@pytest.fixture
+def few_at_a_time(monkeypatch):
+    """The bound on scored batches, lowered as far as the texts of these tests are shorter."""
+    assert SCORED_AT_A_TIME.tokens == 4096
+    bound = replace(SCORED_AT_A_TIME, tokens=256)
+    monkeypatch.setattr("regard.pipeline.translator.SCORED_AT_A_TIME", bound)
+    return bound.tokens
 
 
 @pytest.mark.parametrize("attention", [True, False])
-def test_the_same_score_whatever_is_scored_beside_it(translator, attention):
+def test_the_same_score_whatever_is_scored_beside_it(translator, few_at_a_time, attention):
     every_alone = [translator.score([pair])[0] for pair in PAIRS]
     together = translator.score(PAIRS * 17, attention=attention)
     for pair, alone, found in zip(PAIRS * 17, every_alone * 17, together, strict=True):
@@ -158,7 +167,7 @@ def test_the_same_score_whatever_is_scored_beside_it(translator, attention):
         assert bool(found.trace.attention) is attention
 
 
-def test_long_pairs_are_not_scored_beside_many_others(translator, monkeypatch):
+def test_long_pairs_are_not_scored_beside_many_others(translator, few_at_a_time, monkeypatch):
     read, sizes = translator._tracer.read, []
 
     def watched(written, **how):
@@ -167,9 +176,9 @@ def test_long_pairs_are_not_scored_beside_many_others(translator, monkeypatch):
         return read(written, **how)
 
     monkeypatch.setattr(translator._tracer, "read", watched)
-    translator.score([("a " * 4090, "b " * 20), *PAIRS * 17], attention=False)
-    assert sizes[0] == (1, 4091 + 21)
-    assert max(positions for _, positions in sizes[1:]) <= 4096
+    translator.score([("a " * 250, "b " * 20), *PAIRS * 17], attention=False)
+    assert sizes[0] == (1, 251 + 21)  # more than the bound, so alone
+    assert max(positions for _, positions in sizes[1:]) <= few_at_a_time
 
 
 def test_where_there_is_nothing_to_score_there_is_no_score(translator):
