@@ -23,8 +23,9 @@ from typing import TYPE_CHECKING, Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent / "src"))  # runs from a bare checkout too
 
+from regard.cli.output import drop_output, say
 from regard.errors import UserError
-from regard.pipeline.counting_settings import CountingSettings
+from regard.pipeline.counting_settings import LARGEST, CountingSettings
 
 if TYPE_CHECKING:
     from regard.pipeline.counting import Counter, Looked
@@ -52,7 +53,30 @@ class Asked:
 
 
 def main(arguments: list[str]) -> int:
-    """Run; returns the exit status."""
+    """Run the command line and return the exit status. Every failure is one line."""
+    try:
+        try:
+            status = run(arguments)
+        except SystemExit:  # --help
+            status = DONE
+        if sys.stdout is not None:
+            sys.stdout.flush()  # reports a full disk or a closed pipe before the exit
+        return status
+    except UserError as error:
+        return complain(error, FAILED)
+    except BrokenPipeError:
+        drop_output()
+        return FAILED
+    except (OSError, UnicodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        drop_output()
+        return complain(f"{getattr(error, 'filename', None) or 'the output'}: {reason}", FAILED)
+    except KeyboardInterrupt:
+        return complain("interrupted", INTERRUPTED)
+
+
+def run(arguments: list[str]) -> int:
+    """Train or test; UserError if that fails."""
     try:
         asked = read(arguments)
     except UserError as error:
@@ -68,12 +92,7 @@ def main(arguments: list[str]) -> int:
         settings = CountingSettings(**asked.given)
     except UserError as error:
         return complain(error, MISUSED)
-    try:
-        return train(asked, settings) if asked.train else test(asked)
-    except UserError as error:
-        return complain(error, FAILED)
-    except KeyboardInterrupt:
-        return complain("interrupted", INTERRUPTED)
+    return train(asked, settings) if asked.train else test(asked)
 
 
 def read(arguments: list[str]) -> Asked:
@@ -90,8 +109,8 @@ def read(arguments: list[str]) -> Asked:
     CountingSettings(**given)
     for name, least in (("print_every", 0), ("save_every", 0), ("sample_len", 1), ("seed", 0)):
         value = getattr(found, name)
-        if value is not None and value < least:
-            raise UserError(f"{name} is {value}: expected {least} or more")
+        if value is not None and not least <= value <= LARGEST:
+            raise UserError(f"{name} is {value}: expected {least} to {LARGEST}")
     others = {field.name for field in fields(Asked)} - {"given"}
     return Asked(given=given, **{name: getattr(found, name) for name in others})
 
@@ -127,13 +146,31 @@ def build_parser() -> argparse.ArgumentParser:
                 help=f"{about} ({field.default})",
             )
     add = parser.add_argument
-    add("--savepath", type=Path, default=Path("models"), help="the model's folder (models/)")
+    add("--savepath", type=folder, default=Path("models"), help="the model's folder (models/)")
     add("--print_every", type=int, default=200, metavar="N", help="steps; 0 is never (200)")
     add("--save_every", type=int, default=500, metavar="N", help="steps; 0 is at the end (500)")
     add("--plot", action="store_true", help="with --test: draw the attention")
     add("--sample_len", type=int, metavar="N", help="with --test: letters to count (max_len)")
     add("--seed", type=int, metavar="N", help="what is drawn (0; with --test always another)")
     return parser
+
+
+def folder(text: str) -> Path:
+    """A folder's path, which is not empty."""
+    if not text:
+        raise argparse.ArgumentTypeError("expected a folder, got an empty path")
+    return Path(text)
+
+
+def check_memory(num_bytes: int, remedy: str) -> None:
+    """UserError if this is more than the machine's memory."""
+    if hasattr(os, "sysconf"):
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        if num_bytes > memory:
+            raise UserError(
+                f"this needs at least {num_bytes / 1e9:,.0f} GB of memory and the machine has "
+                f"{memory / 1e9:,.0f} GB: {remedy}"
+            )
 
 
 def check_mode(asked: Asked) -> None:
@@ -150,6 +187,7 @@ def train(asked: Asked, settings: CountingSettings) -> int:
 
     from regard.pipeline import counting
 
+    check_memory(settings.training_bytes, "lower batchsize, max_len or hidden")
     seed = asked.seed or 0
     model = counting.build_counter(settings, seed)
     letters = counting.training_letters(settings)
@@ -165,11 +203,14 @@ def train(asked: Asked, settings: CountingSettings) -> int:
                     f"the loss is {loss:.4g} after {step} steps: lower lr, which is {settings.lr}"
                 )
             if is_due(step, asked.print_every):
-                print(progress(counting.Counter(model, settings, step), float(loss)), flush=True)
+                say(progress(counting.Counter(model, settings, step), float(loss)))
             if is_due(step, asked.save_every):
                 counting.save(counting.Counter(model, settings, step), asked.savepath)
     except KeyboardInterrupt:
         status = INTERRUPTED
+    except OSError:  # the output cannot be written: save the model first
+        counting.save(counting.Counter(model, settings, step), asked.savepath)
+        raise
     path = counting.save(counting.Counter(model, settings, step), asked.savepath)
     if status == INTERRUPTED:
         print(f"\nInterrupted: the model as it was after {step} steps is in {path}")
@@ -212,6 +253,7 @@ def test(asked: Asked) -> int:
     check_same(asked.given, counter)
     settings = counter.settings
     length = asked.sample_len or settings.max_len
+    check_memory(settings.sequence_bytes(length), "lower sample_len")
     for warning in warnings_about(counter, length):
         print(f"main.py: warning: {warning}", file=sys.stderr)
     seed = random.randrange(2**32) if asked.seed is None else asked.seed

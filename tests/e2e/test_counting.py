@@ -4,6 +4,8 @@ says to those who ask for what cannot be."""
 from __future__ import annotations
 
 import ast
+import errno
+import io
 import os
 import re
 import runpy
@@ -189,6 +191,12 @@ def test_flags_may_not_contradict_the_model(say, folder, flag, message) -> None:
         (["--train", "--test"], 2, "either --train or --test"),
         (["--train", "--vocab_size=27"], 2, "vocab_size is 27: expected 1 to 26"),
         (["--train", "--max_len", "0"], 2, "max_len is 0: expected 1 or more"),
+        (["--train", "--steps=9223372036854775808"], 2, "expected at most 9223372036854775807"),
+        (["--train", "--lr=nan"], 2, "lr is nan: expected a number above 0"),
+        (["--test", "--seed=9223372036854775808"], 2, "expected 0 to 9223372036854775807"),
+        (["--test", "--savepath="], 2, "--savepath: expected a folder, got an empty path"),
+        (["--train", "--max_len=9999999999"], 1, "GB: lower batchsize, max_len or hidden"),
+        (["--train", "--hidden=9999999999999"], 1, "of memory and the machine has"),
         (["--train", "--steps=many"], 2, "--steps: invalid int value: 'many'"),
         (["--train", "--steps"], 2, "--steps: expected one argument"),
         (["--train", "--step=5"], 2, "--step=5 is not known"),
@@ -196,6 +204,7 @@ def test_flags_may_not_contradict_the_model(say, folder, flag, message) -> None:
         (["--train", f"--savepath={MAIN}"], 1, "cannot write a model into"),
         (["--train", "--lr=1e30", "--savepath=FOLDER"], 1, "lower lr, which is 1e+30"),
         (["--train", "--lr=1e39", "--steps=1", "--savepath=FOLDER"], 1, "weights are not finite"),
+        (["--test", f"--savepath={'a' * 5000}"], 1, "File name too long"),
         (["--test", "--savepath=FOLDER"], 1, "model.safetensors: train one with --train"),
     ],
 )
@@ -206,6 +215,61 @@ def test_mistakes_are_one_line(say, tmp_path, arguments, status, message) -> Non
     assert said.err.startswith("main.py: ")
     assert said.err.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
+
+
+class Output(io.StringIO):
+    """A standard output that cannot be written."""
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__()
+        self.error = error
+
+    def write(self, _text: str) -> int:
+        raise self.error
+
+
+CLOSED = (BrokenPipeError(errno.EPIPE, "Broken pipe"), "")
+FULL = (OSError(errno.ENOSPC, "No space left on device"), "main.py: the output: No space left")
+
+
+@pytest.mark.parametrize(("error", "message"), [CLOSED, FULL])
+def test_an_output_that_cannot_be_written_is_no_traceback(
+    folder, monkeypatch, capsys, error, message
+) -> None:
+    monkeypatch.setattr("sys.stdout", Output(error))
+    status = runpy.run_path(str(MAIN))["main"](["--test", f"--savepath={folder}"])
+    assert (status, capsys.readouterr().err[: len(message) or None]) == (1, message)
+
+
+def test_a_closed_pipe_ends_the_command_in_silence(folder: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, str(MAIN), "--test", f"--savepath={folder}"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as testing:
+        testing.stdout.close()
+        assert testing.stderr.read() == ""
+    assert testing.returncode == 1
+
+
+@pytest.mark.parametrize("error", [CLOSED[0], FULL[0]])
+def test_training_saves_its_model_where_its_output_cannot_be_written(
+    tmp_path, monkeypatch, capsys, error
+) -> None:
+    monkeypatch.setattr("sys.stdout", Output(error))
+    options = ["--steps=5", "--hidden=4", "--print_every=2", f"--savepath={tmp_path}"]
+    assert runpy.run_path(str(MAIN))["main"](["--train", *options]) == 1
+    assert 1 <= len(capsys.readouterr().err.splitlines()) <= 2
+    assert (tmp_path / "model.safetensors").is_file()
+
+
+def test_an_interruption_while_torch_is_loaded_is_one_line(say, monkeypatch) -> None:
+    def interrupt(name: str) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("importlib.import_module", interrupt)
+    assert say("--test") == Said(130, "", "main.py: interrupted\n")
 
 
 def test_help_and_a_line_about_installing_come_without_torch(tmp_path: Path) -> None:

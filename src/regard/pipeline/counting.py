@@ -40,14 +40,13 @@ from regard.errors import UserError
 from regard.files import MODEL, whole
 from regard.models.memory import first_and_last
 from regard.models.readout import LetterEncoder, QueryReadout, ReadoutModel
-from regard.pipeline.counting_settings import CountingSettings
+from regard.pipeline.counting_settings import BATCHES_AHEAD, CountingSettings
 from regard.shapes import Float, Int, Tensor
 from regard.trace import AttentionMap, Trace
 
 READOUT_RATE = 10
 BETAS = (0.95, 0.95)
 SETTLING = 0.2
-BATCHES_AHEAD = 20
 TESTED_AT_ONCE = 1000
 
 
