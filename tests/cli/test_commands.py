@@ -17,7 +17,8 @@ from regard.cli.progress import TrainingView
 from regard.config import TransformerConfig
 from regard.pipeline.training import train
 from regard.pipeline.translator import Translator
-from regard.training.log import DevLine, Example, Validation
+from regard.training.log import DevLine, Example, TrainLine, Validation
+from regard.training.schedule import Progress
 from tests import needs
 from tests.pipeline.conftest import small
 
@@ -275,6 +276,24 @@ def test_plot_knows_the_file_before_it_works(capsys, run, tmp_path):
     status, out, err = regard(capsys, "plot", run, "a b", "-o", tmp_path / "a.gif")
     assert (status, out) == (1, "")
     assert "would be neither a picture (.png" in err
+
+
+def test_lines_of_the_training_loss_name_their_update(capsys):
+    view = TrainingView(lines=True)
+    for update in (50, 100):
+        line = TrainLine(
+            update=update,
+            epoch=1,
+            loss=0.87018,
+            learning_rate=0.001,
+            tokens_per_second=1.0,
+            seconds=1.0,
+        )
+        view.on_train(line, Progress(update, 200))
+    assert capsys.readouterr().out.splitlines() == [
+        "Epoch 1, update 50, Loss: 0.8702",
+        "Epoch 1, update 100, Loss: 0.8702",
+    ]
 
 
 def test_examples_of_the_dev_score_are_cut_off(capsys):

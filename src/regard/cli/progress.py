@@ -110,7 +110,7 @@ class TrainingView:
         facts = f"loss {line.loss:.3f}, {line.tokens_per_second:,.0f} tokens/s"
         self._bar.update(self._task, facts=facts)
         if self._lines:
-            self._say(f"Epoch {line.epoch}, Loss: {line.loss:.4f}")
+            self._say(f"Epoch {line.epoch}, update {line.update}, Loss: {line.loss:.4f}")
 
     def on_validation(self, line: DevLine, validation: Validation) -> None:
         loss = "" if line.loss is None else f", dev loss {line.loss:.3f}"
