@@ -93,3 +93,29 @@ def test_a_library_with_other_structures_is_not_used(monkeypatch, name, size):
 
     assert ctypes.sizeof(Own) == size
     assert kernels.available() == ((name, size) == ("Strided", 32))
+
+
+@pytest.mark.skipif(not kernels.available(), reason="the kernels were not compiled")
+def test_a_call_with_arrays_that_are_too_small_is_a_value_error():
+    weights, grads = torch.rand(3, 5), torch.rand(3, 5)
+    places = weights.data_ptr(), grads.data_ptr()
+    sizes = 3, 6, 1
+    with pytest.raises(ValueError, match="additive through softmax: an array is smaller"):
+        kernels.call("additive_through_softmax", *places, 1.0, *sizes, weights.nbytes, grads.nbytes)
+
+
+@pytest.mark.parametrize(
+    ("tensor", "expected"),
+    [
+        (torch.zeros(3, 5), 60),
+        (torch.zeros(3, 5, dtype=torch.bfloat16), 30),
+        (torch.zeros(3, 5)[:, :2], 4 * (10 + 2)),
+        (torch.zeros(3, 5).T, 60),
+        (torch.zeros(3, 1).expand(3, 5), 12),
+        (torch.zeros(3, 0), 0),
+        (torch.zeros(3, 5)[1:1], 0),
+        (None, 0),
+    ],
+)
+def test_bytes_go_from_the_first_number_to_the_last(tensor, expected):
+    assert kernels.num_bytes(tensor) == expected

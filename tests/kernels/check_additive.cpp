@@ -62,11 +62,13 @@ void check(const Case& c, Random& random) {
   Problem problem{c.batch, c.target, c.source, c.size, queries.data(), keys.data(),
                   c.ready ? powers.data() : nullptr, vector.data(),
                   c.masked ? mask.data() : nullptr, c.target * c.source, c.source,
-                  THREADS};
+                  THREADS,
+                  {bytes(queries), bytes(keys), c.ready ? bytes(powers) : 0, bytes(vector),
+                   c.masked ? bytes(mask) : 0}};
   const Found right = by_loops(problem, grads);
   Numbers scores = unknown<float>(pairs);
   problem.mask = nullptr;
-  must_run(regard_additive_weigh(&problem, 0, 1, scores.data()));
+  must_run(regard_additive_weigh(&problem, 0, 1, scores.data(), bytes(scores)));
   compare("scores", scores, right.scores, ROUNDED);
   if (c.masked) problem.mask = mask.data();
 
@@ -81,19 +83,22 @@ void check(const Case& c, Random& random) {
     for (Index j = 0; j < c.source && whole > 0; ++j) softmax[row + j] /= whole;
   }
   Numbers weights = unknown<float>(pairs);
-  must_run(regard_additive_weigh(&problem, 1, 1, weights.data()));
+  must_run(regard_additive_weigh(&problem, 1, 1, weights.data(), bytes(weights)));
   compare("weights", weights, softmax, ROUNDED);
 
   Numbers grad_queries = unknown<float>(queries.size()), grad_keys = unknown<float>(keys.size());
   std::vector<double> shares(c.batch * c.size, NAN);
-  const Gradients all{grads.data(), grad_queries.data(), grad_keys.data(), shares.data()};
+  const Gradients all{grads.data(), grad_queries.data(), grad_keys.data(), shares.data(),
+                      {bytes(grads), bytes(grad_queries), bytes(grad_keys), bytes(shares)}};
   must_run(regard_additive_differentiate(&problem, &all));
   compare("gradients of queries", grad_queries, right.queries, ROUNDED);
   compare("gradients of keys", grad_keys, right.keys, ROUNDED);
   compare("sums of shares", shares, right.shares, ROUNDED);
   grad_queries = unknown<float>(queries.size()), grad_keys = unknown<float>(keys.size());
-  const Gradients first{grads.data(), grad_queries.data(), nullptr, nullptr};
-  const Gradients second{grads.data(), nullptr, grad_keys.data(), shares.data()};
+  const Gradients first{grads.data(), grad_queries.data(), nullptr, nullptr,
+                        {bytes(grads), bytes(grad_queries), 0, 0}};
+  const Gradients second{grads.data(), nullptr, grad_keys.data(), shares.data(),
+                         {bytes(grads), 0, bytes(grad_keys), bytes(shares)}};
   must_run(regard_additive_differentiate(&problem, &first));
   must_run(regard_additive_differentiate(&problem, &second));
   compare("gradients of queries alone", grad_queries, right.queries, ROUNDED);
@@ -109,8 +114,22 @@ void check(const Case& c, Random& random) {
   }
   const Index rows = c.batch * c.target;
   must_run(regard_additive_through_softmax(weights.data(), grads.data(), scale, rows, c.source,
-                                           THREADS));
+                                           THREADS, bytes(weights), bytes(grads)));
   compare("gradients through softmax", grads, through, ROUNDED);
+  if (pairs == 0) return;
+  auto weigh = [&](const Problem& wrong) {
+    return regard_additive_weigh(&wrong, 1, 1, weights.data(), bytes(weights));
+  };
+  must_refuse_wrong(problem, {&Problem::batch, &Problem::target, &Problem::source, &Problem::size}, weigh);
+  must_refuse(regard_additive_weigh(&problem, 1, 1, weights.data(), bytes(weights) - 1));
+  must_refuse_wrong(all, {}, [&](const Gradients& wrong) {
+    return regard_additive_differentiate(&problem, &wrong);
+  });
+  must_refuse_wrong(problem, {&Problem::batch, &Problem::target, &Problem::source, &Problem::size},
+                    [&](const Problem& wrong) { return regard_additive_differentiate(&wrong, &all); });
+  for (Index more : {Index(1), INT64_MAX / 2})
+    must_refuse(regard_additive_through_softmax(weights.data(), grads.data(), scale, rows + more, c.source,
+                                                THREADS, bytes(weights), bytes(grads)));
 }
 
 }  // namespace

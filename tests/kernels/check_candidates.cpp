@@ -40,7 +40,9 @@ void check(const Case& c, Random& random) {
   std::vector<Index> parents(sums.size(), -1), tokens(sums.size(), -1);
   const Candidates candidates{c.sentences, c.hypotheses, c.words, c.count, c.num_closed,
                               IS_BFLOAT16<Number>, THREADS, logits.data(), totals.data(), closed.data(),
-                              sums.data(), logs.data(), parents.data(), tokens.data()};
+                              sums.data(), logs.data(), parents.data(), tokens.data(),
+                              {bytes(logits), bytes(totals), bytes(closed), bytes(sums), bytes(logs),
+                               bytes(parents), bytes(tokens)}};
   must_run(regard_candidates(&candidates));
 
   std::vector<double> best, of_chosen, log_of_chosen;
@@ -70,6 +72,11 @@ void check(const Case& c, Random& random) {
   compare("the best sums", sums, best);
   compare("sums of the chosen", sums, of_chosen);
   compare("log probabilities of the chosen", logs, log_of_chosen);
+  if (c.sentences == 0) return;
+  must_refuse_wrong(candidates,
+                    {&Candidates::sentences, &Candidates::hypotheses, &Candidates::words,
+                     &Candidates::count, &Candidates::num_closed},
+                    [](const Candidates& wrong) { return regard_candidates(&wrong); });
 }
 
 }  // namespace

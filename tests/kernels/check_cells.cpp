@@ -79,6 +79,7 @@ void check(const Case& c, Random& random) {
   const Index gates = arrays.gates, numbers = c.rows * c.size, cells = c.kind == LSTM ? numbers : 0;
   std::vector<std::uint8_t> mask(2 * c.rows);
   for (std::uint8_t& each : mask) each = random() % 3 != 0;
+  const Index apart = c.rows ? APART * sizeof(Number) : 0;  // behind the last row
   auto skipped = [&](Index row) { return c.masked && !mask[2 * row]; };
 
   std::vector<Number> hidden = unknown<Number>(numbers), kept = unknown<Number>(KEPT[c.kind] * numbers);
@@ -86,7 +87,10 @@ void check(const Case& c, Random& random) {
   const CellStep step{c.kind, c.rows, c.size, IS_BFLOAT16<Number>, THREADS, arrays.of_input.data(),
                       arrays.input_row, arrays.recurrent.data(), arrays.last_hidden.data(),
                       arrays.last_cell.data(), c.masked ? mask.data() : nullptr, 2, hidden.data(),
-                      cell.data(), kept.data()};
+                      cell.data(), kept.data(),
+                      {bytes(arrays.of_input) - apart, bytes(arrays.recurrent),
+                       bytes(arrays.last_hidden), bytes(arrays.last_cell),
+                       c.masked ? bytes(mask) - 1 : 0, bytes(hidden), bytes(cell), bytes(kept)}};
   must_run(regard_cell_step(&step));
 
   std::vector<double> right_hidden(numbers), right_cell(cells);
@@ -111,7 +115,11 @@ void check(const Case& c, Random& random) {
                       passed.data(), grad_cell.data(), arrays.last_hidden.data(),
                       arrays.last_cell.data(), hidden.data(), cell.data(), kept.data(),
                       c.masked ? mask.data() : nullptr, 2,
-                      of_input.data(), c.kind == GRU ? of_recurrent.data() : of_input.data()};
+                      of_input.data(), c.kind == GRU ? of_recurrent.data() : of_input.data(),
+                      {c.outside ? bytes(above) - apart : 0, c.later ? bytes(around) : 0, bytes(passed),
+                       bytes(grad_cell), bytes(arrays.last_hidden), bytes(arrays.last_cell),
+                       bytes(hidden), bytes(cell), bytes(kept), c.masked ? bytes(mask) - 1 : 0,
+                       bytes(of_input), bytes(of_input)}};
   must_run(regard_cell_back(&back));
 
   std::vector<double> right_input(c.rows * gates), right_recurrent(c.rows * gates);
@@ -138,6 +146,16 @@ void check(const Case& c, Random& random) {
   if (c.kind == GRU) compare("gradients of what comes around", of_recurrent, right_recurrent, tolerance);
   compare("gradients that pass", passed, right_passed, tolerance);
   compare("gradients of cells", grad_cell, right_grad_cell, tolerance);
+  if (numbers == 0) return;
+  must_refuse_wrong(step, {&CellStep::rows, &CellStep::size},
+                    [](const CellStep& wrong) { return regard_cell_step(&wrong); });
+  must_refuse_wrong(back, {&CellBack::rows, &CellBack::size},
+                    [](const CellBack& wrong) { return regard_cell_back(&wrong); });
+  for (Index kind : {-1, 3}) {
+    CellStep wrong = step;
+    wrong.kind = kind;
+    must_refuse(regard_cell_step(&wrong));
+  }
 }
 
 }  // namespace

@@ -95,7 +95,10 @@ struct Attention {
             context.strided(), grad_queries.strided(), grad_keys.strided(), grad_values.strided(),
             masked ? mask.data() : nullptr, mask_row ? c.target * mask_row : c.source, mask_row,
             c.trained ? weights.data() : nullptr, c.trained ? scores.data() : nullptr,
-            0x123456789abcdefu, c.keep, 0.7f};
+            0x123456789abcdefu, c.keep, 0.7f,
+            {bytes(queries.numbers), bytes(keys.numbers), bytes(values.numbers), bytes(context.numbers),
+             bytes(grad_queries.numbers), bytes(grad_keys.numbers), bytes(grad_values.numbers),
+             masked ? bytes(mask) : 0, bytes(weights), bytes(scores)}};
   }
 
   bool seen(Index b, Index i, Index j) const {
@@ -109,7 +112,8 @@ struct Attention {
     const Index row = (c.source + MOST_LANES - 1) / MOST_LANES * MOST_LANES;
     const std::vector<float> ones(c.batch * c.heads * c.target * row, 1);
     std::vector<float> found = ones;
-    const Dropping dropping{Index(ones.size()), 0, 1, ones.data(), found.data(), dots.seed, c.keep};
+    const Dropping dropping{Index(ones.size()), 0, 1, ones.data(), found.data(), dots.seed, c.keep,
+                            {bytes(ones), bytes(found)}};
     if (c.keep < 1) must_run(regard_drop(&dropping));
     std::vector<double> factors;
     for (std::size_t n = 0; n < found.size(); ++n)
@@ -181,6 +185,10 @@ void check(const Case& c, Random& random) {
   compare("gradients of keys", grad_keys.dense(), right_keys.numbers, tolerance);
   compare("gradients of values", grad_values.dense(), right_values.numbers, tolerance);
   for (auto* each : {&grad_queries, &grad_keys, &grad_values}) each->must_keep_to_its_own();
+  if (c.batch * c.heads * c.target * c.source == 0) return;
+  must_refuse_wrong(dots, {&Dots::batch, &Dots::heads, &Dots::target, &Dots::source, &Dots::size,
+                           &Dots::value_size},
+                    [](const Dots& wrong) { return regard_attend(&wrong, 1); });
 }
 
 }  // namespace

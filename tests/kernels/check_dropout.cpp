@@ -28,9 +28,13 @@ void check(Index count, float keep, Random& random) {
   }
   for (Index threads : {Index(1), THREADS}) {
     std::vector<Number> to = unknown<Number>(count);
-    const Dropping dropping{count, IS_BFLOAT16<Number>, threads, from.data(), to.data(), seed, keep};
+    const Dropping dropping{count, IS_BFLOAT16<Number>, threads, from.data(), to.data(), seed, keep,
+                            {bytes(from), bytes(to)}};
     must_run(regard_drop(&dropping));
     compare("what is not dropped", to, right);
+    if (count)
+      must_refuse_wrong(dropping, {&Dropping::count},
+                        [](const Dropping& wrong) { return regard_drop(&wrong); });
   }
   const double deviation = std::sqrt(double(count) * keep * (1 - keep));
   must(std::fabs(double(kept) - double(count) * keep) <= 6 * deviation, "dropout keeps another share");

@@ -39,12 +39,21 @@ void check(const Case& c, Random& random) {
   std::vector<Number> apart = unknown<Number>(c.in_place ? 0 : logits.size());
   std::vector<Number>& given = c.in_place ? logits : apart;
   const Entropy entropy{c.rows, c.words, IS_BFLOAT16<Number>, THREADS, logits.data(), targets.data(),
-                        log_sums.data(), given.data(), c.smoothing};
-  must_run(regard_cross_entropy(&entropy, found.data()));
+                        log_sums.data(), given.data(), c.smoothing,
+                        {bytes(logits), bytes(targets), bytes(log_sums), bytes(given)}};
+  must_run(regard_cross_entropy(&entropy, found.data(), bytes(found)));
   compare("logs of sums", log_sums, sums);
   compare("losses", found, losses, NEAR<float>);
   must_run(regard_cross_entropy_back(&entropy, above));
   compare("gradients of logits", given, grads);
+  if (c.rows == 0) return;
+  must_refuse_wrong(entropy, {&Entropy::rows, &Entropy::words},
+                    [](const Entropy& wrong) { return regard_cross_entropy_back(&wrong, 1); });
+  must_refuse(regard_cross_entropy(&entropy, found.data(), bytes(found) - 1));
+  for (Index target : {Index(-1), c.words, INT64_MAX}) {
+    targets[0] = target;
+    must_refuse(regard_cross_entropy(&entropy, found.data(), bytes(found)));
+  }
 }
 
 }  // namespace

@@ -12,5 +12,5 @@ int main() {
                        check_entropy})
       count += check(random);
   }
-  std::printf("%d problems are right\n", count);
+  std::printf("%d problems are right, %d calls with wrong sizes are refused\n", count, refused);
 }

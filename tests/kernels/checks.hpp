@@ -9,19 +9,21 @@
 #include <cstdlib>
 #include <cstring>
 #include <random>
+#include <initializer_list>
+#include <iterator>
 #include <type_traits>
 #include <vector>
 
-#include "kernels.hpp"
+#include "sizes.hpp"
 
 extern "C" {
 int regard_lanes(int);
-int regard_additive_weigh(const Problem*, int, float, float*);
+int regard_additive_weigh(const Problem*, int, float, float*, Index);
 int regard_additive_differentiate(const Problem*, const Gradients*);
-int regard_additive_through_softmax(const float*, float*, float, Index, Index, Index);
+int regard_additive_through_softmax(const float*, float*, float, Index, Index, Index, Index, Index);
 int regard_cell_step(const CellStep*);
 int regard_cell_back(const CellBack*);
-int regard_cross_entropy(const Entropy*, double*);
+int regard_cross_entropy(const Entropy*, double*, Index);
 int regard_cross_entropy_back(const Entropy*, float);
 int regard_attend(const Dots*, Index);
 int regard_drop(const Dropping*);
@@ -88,7 +90,47 @@ inline void must(bool holds, const char* what) {
   std::exit(1);
 }
 
-inline void must_run(int status) { must(status == 0, "a kernel had too little memory"); }
+inline void must_run(int status) {
+  must(status != WRONG_SIZES, "a kernel refused arrays that fit");
+  must(status == 0, "a kernel had too little memory");
+}
+
+/// Bytes of an array.
+template <typename Number>
+Index bytes(const std::vector<Number>& numbers) {
+  return Index(numbers.size() * sizeof(Number));
+}
+
+/// How many wrong calls were refused so far.
+inline int refused = 0;
+
+inline void must_refuse(int status) {
+  must(status == WRONG_SIZES, "a kernel ran with arrays that are too small");
+  ++refused;
+}
+
+/// Sizes that no array here has.
+constexpr Index WRONG[] = {-1, Index(1) << 40, INT64_MAX, INT64_MIN};
+
+/// run(problem) with each array a byte too short, then with each of some sizes wrong.
+template <typename Problem, typename Run>
+void must_refuse_wrong(const Problem& right, std::initializer_list<Index Problem::*> sizes, const Run& run) {
+  for (std::size_t i = 0; i < std::size(right.bytes); ++i) {
+    if (right.bytes[i] == 0) continue;
+    Problem wrong = right;
+    wrong.bytes[i] -= 1;
+    must_refuse(run(wrong));
+  }
+  for (Index Problem::*size : sizes) {
+    Problem wrong = right;
+    wrong.*size += 1;
+    must_refuse(run(wrong));
+    for (Index value : WRONG) {
+      wrong.*size = value;
+      must_refuse(run(wrong));
+    }
+  }
+}
 
 /// How far numbers of a type may be from right ones: some roundings.
 template <typename Number>

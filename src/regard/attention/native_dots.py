@@ -45,6 +45,7 @@ class _Dots(ctypes.Structure):
         *((name, ctypes.c_void_p) for name in ("weights", "scores")),
         ("seed", ctypes.c_uint64),
         *((name, ctypes.c_float) for name in ("keep", "scale")),
+        ("bytes", ctypes.c_int64 * 10),
     ]
 
 
@@ -133,7 +134,7 @@ class _How:
     def look(self, given: tuple[Tensor, ...], context: Tensor, room: Tensor) -> None:
         """Writes the context, and weights and scores into the two halves of the room."""
         problem = self.problem(given, context, room[0])
-        problem.scores = room[1].data_ptr()
+        problem.scores, problem.bytes[9] = room[1].data_ptr(), room[1].nbytes
         kernels.call("attend", problem, 0)
 
     def differentiate(
@@ -145,8 +146,7 @@ class _How:
     ) -> None:
         """Writes the gradients of queries, keys and values."""
         problem = self.problem(given, above, weights)
-        for name, array in zip(ARRAYS[4:], gradients, strict=True):
-            setattr(problem, name, _strided(array))
+        _set_arrays(problem, 4, tuple(gradients))
         kernels.call("attend", problem, 1)
 
     def finite(self, given: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
@@ -175,14 +175,13 @@ class _How:
             isinstance(self.mask, Causal),
             torch.get_num_threads(),
         )
-        for name, array in zip(ARRAYS, (*given, context), strict=False):
-            setattr(problem, name, _strided(array))
+        _set_arrays(problem, 0, (*given, context))
         if isinstance(self.mask, Tensor):
-            problem.mask = self.mask.data_ptr()
+            problem.mask, problem.bytes[7] = self.mask.data_ptr(), kernels.num_bytes(self.mask)
             problem.mask_batch, problem.mask_row = (
                 0 if self.mask.size(axis) == 1 else self.mask.stride(axis) for axis in (0, 2)
             )
-        problem.weights = kernels.place(weights)
+        problem.weights, problem.bytes[8] = kernels.place(weights), kernels.num_bytes(weights)
         problem.seed, problem.keep, problem.scale = self.seed, self.keep, self.scale
         return problem
 
@@ -277,5 +276,9 @@ def _room(like: Tensor, size: int) -> Tensor:
     return like.new_empty(batch, positions, heads, size).transpose(1, 2)
 
 
-def _strided(vectors: Tensor) -> _Strided:
-    return _Strided(vectors.data_ptr(), *vectors.stride()[:3])
+def _set_arrays(problem: _Dots, first: int, arrays: tuple[Tensor, ...]) -> None:
+    """Set the arrays from the `first` of `ARRAYS` on."""
+    for place, array in enumerate(arrays, first):
+        strided = _Strided(array.data_ptr(), *array.stride()[:3])
+        setattr(problem, ARRAYS[place], strided)
+        problem.bytes[place] = kernels.num_bytes(array)

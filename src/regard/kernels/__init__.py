@@ -24,18 +24,21 @@ from regard.shapes import Tensor
 
 log = logging.getLogger(__name__)
 
-INTERFACE = 4
+INTERFACE = 5
 """What the library must say of itself: one that was compiled from other sources is not used."""
+
+_WRONG_SIZES = 2
+"""What a function of the library returns for arrays that are smaller than their sizes."""
 
 _POINTER, _NUMBER, _FLOAT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float
 _FUNCTIONS = {
-    "additive_weigh": [_POINTER, ctypes.c_int, _FLOAT, _POINTER],
+    "additive_weigh": [_POINTER, ctypes.c_int, _FLOAT, _POINTER, _NUMBER],
     "additive_differentiate": [_POINTER, _POINTER],
-    "additive_through_softmax": [_POINTER, _POINTER, _FLOAT, _NUMBER, _NUMBER, _NUMBER],
+    "additive_through_softmax": [_POINTER, _POINTER, _FLOAT, *[_NUMBER] * 5],
     "size": [ctypes.c_char_p],
     "cell_step": [_POINTER],
     "cell_back": [_POINTER],
-    "cross_entropy": [_POINTER, _POINTER],
+    "cross_entropy": [_POINTER, _POINTER, _NUMBER],
     "cross_entropy_back": [_POINTER, _FLOAT],
     "attend": [_POINTER, _NUMBER],
     "drop": [_POINTER],
@@ -120,17 +123,40 @@ def lanes(wanted: int = 0) -> int:
 
 def call(name: str, *arguments: Any) -> None:
     """Call a function of the interface; structures and addresses must outlive the call.
-    MemoryError where it had too little of it."""
+    MemoryError if its workspace does not fit; ValueError for arrays smaller than their sizes."""
     given = [
         ctypes.addressof(each) if isinstance(each, ctypes.Structure) else each for each in arguments
     ]
-    if getattr(_library(), f"regard_{name}")(*given):
+    status = getattr(_library(), f"regard_{name}")(*given)
+    if status == _WRONG_SIZES:
+        raise ValueError(
+            f"{name.replace('_', ' ')}: an array is smaller than its sizes, or a target or count "
+            "is out of range"
+        )
+    if status:
         raise MemoryError(f"{name.replace('_', ' ')}: not enough memory for its workspace")
 
 
 def place(tensor: Tensor | None) -> int | None:
     """Where the numbers of a tensor lie."""
     return None if tensor is None else tensor.data_ptr()
+
+
+def num_bytes(tensor: Tensor | None) -> int:
+    """Bytes from the first to behind the last number of a tensor."""
+    if tensor is None:
+        return 0
+    if tensor.is_contiguous():
+        return tensor.nbytes
+    if not tensor.numel():
+        return 0
+    steps = zip(tensor.shape, tensor.stride(), strict=True)
+    return (1 + sum((size - 1) * step for size, step in steps)) * tensor.element_size()
+
+
+def all_bytes(*tensors: Tensor | None) -> Any:
+    """The bytes of every array of a structure, as its last field."""
+    return (_NUMBER * len(tensors))(*map(num_bytes, tensors))
 
 
 def new_seed() -> int:

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <vector>
 
+#include "sizes.hpp"
 #include "threads.hpp"
 
 namespace {
@@ -77,8 +78,12 @@ void of_no_pairs(const Problem& problem, const Gradients& gradients) {
 
 }  // namespace
 
-EXPORTED int regard_additive_weigh(const Problem* given, int softmax, float scale, float* weights) try {
+EXPORTED int regard_additive_weigh(const Problem* given, int softmax, float scale, float* weights,
+                                   Index bytes) try {
   const Problem& problem = *given;
+  if (!fits(problem) ||
+      !holds(weights, bytes, dense(sizeof(float), {problem.batch, problem.target, problem.source})))
+    return WRONG_SIZES;
   if (problem.batch * problem.target * problem.source == 0) return 0;
   Plan plan{};
   Seen seen;
@@ -105,6 +110,7 @@ EXPORTED int regard_additive_weigh(const Problem* given, int softmax, float scal
 
 EXPORTED int regard_additive_differentiate(const Problem* given, const Gradients* gradients) try {
   const Problem& problem = *given;
+  if (!fits(problem, *gradients)) return WRONG_SIZES;
   if (problem.batch * problem.target * problem.source == 0) {
     of_no_pairs(problem, *gradients);
     return 0;
@@ -131,7 +137,11 @@ EXPORTED int regard_additive_differentiate(const Problem* given, const Gradients
 }
 
 EXPORTED int regard_additive_through_softmax(const float* weights, float* grads, float scale,
-                                             Index rows, Index columns, Index threads) try {
+                                             Index rows, Index columns, Index threads,
+                                             Index weights_bytes, Index grads_bytes) try {
+  const Index needed = dense(sizeof(float), {rows, columns});
+  if (!holds(weights, weights_bytes, needed) || !holds(grads, grads_bytes, needed))
+    return WRONG_SIZES;
   constexpr Index part = 64;
   if (rows * columns < WORTH_A_THREAD) threads = 1;
   share_out((rows + part - 1) / part, 0, threads, [&](Index task, float*) {

@@ -18,6 +18,7 @@ struct Problem {
   const std::uint8_t* mask;        // which keys a query sees; null where it sees all
   Index mask_batch, mask_row;      // steps of the mask to the next sentence and query; 0: the same
   Index threads;
+  Index bytes[5];  // of each array above, in their order; 0 for null
 };
 
 struct Gradients {
@@ -25,6 +26,7 @@ struct Gradients {
   float* queries;       // batch x target x size, or null where not wanted
   float* keys;          // batch x source x size, or null where not wanted
   double* shares;       // batch x size: sum of g s over the pairs; null where `keys` are
+  Index bytes[4];       // of each array above
 };
 
 /// What the library has found out about a problem before its sentences are worked on.

@@ -21,6 +21,7 @@ struct CellStep {
   void* hidden;
   float* cell;
   void* kept;  // rows x kept: what the way back needs
+  Index bytes[8];  // of each array above, in their order; 0 for null
 };
 
 /// From the gradient of a step's state to those of what it was made of.
@@ -40,4 +41,5 @@ struct CellBack {
   Index mask_row;
   void* of_input;   // rows x gates
   void* recurrent;  // rows x gates; not touched where it would be the same
+  Index bytes[12];  // of each array above, in their order; 0 for null
 };

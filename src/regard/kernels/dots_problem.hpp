@@ -21,6 +21,7 @@ struct Dots {
   float* scores;               // of the same axes: scale Q K^T, whatever the mask; may be null
   std::uint64_t seed;          // of dropout
   float keep, scale;           // the share of weights that dropout keeps: 1 where there is none
+  Index bytes[10];             // of the seven arrays, the mask, the weights and the scores; 0 for null
 };
 
 inline Index room_of(const Dots& dots) {

@@ -14,6 +14,7 @@ struct Entropy {
   float* log_sums;       // of each row: written on the way there, read on the way back
   void* grads;           // rows x words; may be the logits' own place
   float smoothing;
+  Index bytes[4];  // of each array above, in their order; 0 for null
 };
 
 /// Numbers, and where those that dropout keeps go. layers/dropout.py must agree.
@@ -23,6 +24,7 @@ struct Dropping {
   void* to;
   std::uint64_t seed;
   float keep;
+  Index bytes[2];  // of both arrays
 };
 
 /// What every hypothesis of some sentences may write, and the best of it. search/candidates.py
@@ -36,6 +38,7 @@ struct Candidates {
   float* logs;          // log probabilities: -inf where the sum is
   Index* parents;       // the hypothesis
   Index* tokens;        // the word
+  Index bytes[7];       // of each array above
 };
 
 struct Kernels {

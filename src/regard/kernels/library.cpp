@@ -2,6 +2,7 @@
 #include <string_view>
 
 #include "kernels.hpp"
+#include "sizes.hpp"
 #include "threads.hpp"
 
 extern const Kernels BASELINE;
@@ -39,7 +40,7 @@ void by_rows(Index rows, Index size, Index threads, const Work& work) {
 const Kernels& in_use() { return *chosen; }
 
 /// Which version of the structures and functions of this interface these are: see kernels/__init__.py.
-EXPORTED int regard_interface() { return 4; }
+EXPORTED int regard_interface() { return 5; }
 
 /// Bytes of a structure, by its name; 0 where there is none of it.
 EXPORTED Index regard_size(const char* name) {
@@ -68,6 +69,7 @@ EXPORTED int regard_lanes(int lanes) {
 }
 
 EXPORTED int regard_cell_step(const CellStep* step) try {
+  if (!fits(*step)) return WRONG_SIZES;
   by_rows(step->rows, step->size, step->threads,
           [&](Index first, Index end) { chosen->step(*step, first, end); });
   return 0;
@@ -76,6 +78,7 @@ EXPORTED int regard_cell_step(const CellStep* step) try {
 }
 
 EXPORTED int regard_cell_back(const CellBack* back) try {
+  if (!fits(*back)) return WRONG_SIZES;
   by_rows(back->rows, back->size, back->threads,
           [&](Index first, Index end) { chosen->back(*back, first, end); });
   return 0;
@@ -84,7 +87,9 @@ EXPORTED int regard_cell_back(const CellBack* back) try {
 }
 
 /// `losses` has one place a row.
-EXPORTED int regard_cross_entropy(const Entropy* given, double* losses) try {
+EXPORTED int regard_cross_entropy(const Entropy* given, double* losses, Index bytes) try {
+  if (!fits(*given) || !holds(losses, bytes, dense(sizeof(double), {given->rows})))
+    return WRONG_SIZES;
   by_rows(given->rows, given->words, given->threads, [&](Index first, Index end) {
     for (Index row = first; row < end; ++row) losses[row] = chosen->cross_entropy(*given, row);
   });
@@ -94,6 +99,8 @@ EXPORTED int regard_cross_entropy(const Entropy* given, double* losses) try {
 }
 
 EXPORTED int regard_cross_entropy_back(const Entropy* given, float above) try {
+  const Index logits = dense(item_of(given->is_bfloat16), {given->rows, given->words});
+  if (!fits(*given) || !holds(given->grads, given->bytes[3], logits)) return WRONG_SIZES;
   by_rows(given->rows, given->words, given->threads, [&](Index first, Index end) {
     for (Index row = first; row < end; ++row) chosen->cross_entropy_back(*given, row, above);
   });
@@ -103,6 +110,7 @@ EXPORTED int regard_cross_entropy_back(const Entropy* given, float above) try {
 }
 
 EXPORTED int regard_attend(const Dots* dots, Index back) try {
+  if (!fits(*dots, back != 0)) return WRONG_SIZES;
   const auto attend = back ? chosen->attend_back : chosen->attend;
   const Index tasks = dots->batch * dots->heads;
   const Index numbers = tasks * dots->target * dots->source * dots->size;
@@ -114,6 +122,7 @@ EXPORTED int regard_attend(const Dots* dots, Index back) try {
 }
 
 EXPORTED int regard_drop(const Dropping* given) try {
+  if (!fits(*given)) return WRONG_SIZES;
   constexpr Index lanes = MOST_LANES;  // whole vectors of every instruction set to a task
   by_rows((given->count + lanes - 1) / lanes, lanes, given->threads, [&](Index first, Index end) {
     const Index last = end * lanes;
@@ -125,6 +134,7 @@ EXPORTED int regard_drop(const Dropping* given) try {
 }
 
 EXPORTED int regard_candidates(const Candidates* given) try {
+  if (!fits(*given)) return WRONG_SIZES;
   by_rows(given->sentences, given->hypotheses * given->words, given->threads,
           [&](Index first, Index end) {
             for (Index i = first; i < end; ++i) chosen->candidates(*given, i);

@@ -98,7 +98,7 @@ inline Number as_number(float from) {
 inline Vector absolute(Vector x) { return x < 0 ? -x : x; }
 
 /// Where one of two is NaN, NaN.
-inline Vector larger(Vector x, Vector y) { return (y > x) | (y != y) ? y : x; }
+inline Vector larger(Vector x, Vector y) { return ((y > x) | (y != y)) ? y : x; }
 
 /// The nearest number from -limit to limit; NaN becomes -limit.
 inline Vector within(Vector x, float limit) {
@@ -144,10 +144,19 @@ inline Vector inverse(Vector x) {
 #endif
 }
 
+/// Lanes of x, then those of y. GCC before 12 has its own name for this alone.
+template <std::size_t... lane>
+inline Vector choose(Vector x, Vector y) {
+#if __has_builtin(__builtin_shufflevector)
+  return __builtin_shufflevector(x, y, lane...);
+#else
+  return __builtin_shuffle(x, y, Integers{std::int32_t(lane)...});
+#endif
+}
+
 template <std::size_t... lane>
 inline Vector sum_neighbours(Vector x, Vector y, std::index_sequence<lane...>) {
-  return __builtin_shufflevector(x, y, (2 * lane)...) +
-         __builtin_shufflevector(x, y, (2 * lane + 1)...);
+  return choose<(2 * lane)...>(x, y) + choose<(2 * lane + 1)...>(x, y);
 }
 
 /// The sums of as many vectors as one has lanes, which are lost.

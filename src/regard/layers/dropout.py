@@ -35,6 +35,7 @@ class _Dropping(ctypes.Structure):
         *((name, ctypes.c_void_p) for name in ("numbers", "to")),
         ("seed", ctypes.c_uint64),
         ("keep", ctypes.c_float),
+        ("bytes", ctypes.c_int64 * 2),
     ]
 
 
@@ -63,6 +64,7 @@ def _drop(numbers: Tensor, keep: float, seed: int) -> Tensor:
         dropped.data_ptr(),
         seed,
         keep,
+        kernels.all_bytes(numbers, dropped),
     )
     kernels.call("drop", given)
     return dropped

@@ -28,6 +28,7 @@ class _Step(ctypes.Structure):
         *((name, ctypes.c_void_p) for name in ("recurrent", "last_hidden", "last_cell", "mask")),
         ("mask_row", ctypes.c_int64),
         *((name, ctypes.c_void_p) for name in ("hidden", "cell", "kept")),
+        ("bytes", ctypes.c_int64 * 8),
     ]
 
 
@@ -44,6 +45,7 @@ class _Back(ctypes.Structure):
         *((name, ctypes.c_void_p) for name in ("kept", "mask")),
         ("mask_row", ctypes.c_int64),
         *((name, ctypes.c_void_p) for name in ("of_input", "recurrent")),
+        ("bytes", ctypes.c_int64 * 12),
     ]
 
 
@@ -55,15 +57,18 @@ def choose(like: Tensor) -> ModuleType:
 def step(kind: CellKind, at: Step) -> None:
     """As `cells.step`. Rows lie one after the other, but for those of `of_input` and the mask."""
     place = kernels.place
+    before = at.recurrent, at.last.hidden, at.last.cell, at.mask
+    after = at.new.hidden, at.new.cell, at.kept
     kernels.call(
         "cell_step",
         _Step(
             *_sizes(kind, at.new.hidden),
             place(at.of_input),
             at.of_input.stride(0),
-            *(place(each) for each in (at.recurrent, at.last.hidden, at.last.cell, at.mask)),
+            *map(place, before),
             0 if at.mask is None else at.mask.stride(0),
-            *(place(each) for each in (at.new.hidden, at.new.cell, at.kept)),
+            *map(place, after),
+            kernels.all_bytes(at.of_input, *before, *after),
         ),
     )
 
@@ -71,17 +76,19 @@ def step(kind: CellKind, at: Step) -> None:
 def back(kind: CellKind, at: StepBack) -> None:
     """As `cells.back`. Rows lie one after the other, but for those of `above` and the mask."""
     place = kernels.place
+    states = at.last.hidden, at.last.cell, at.new.hidden, at.new.cell
+    before = at.around, at.passed, at.cell, *states, at.kept, at.mask
+    after = at.of_input, at.recurrent
     kernels.call(
         "cell_back",
         _Back(
             *_sizes(kind, at.new.hidden),
             place(at.above),
             0 if at.above is None else at.above.stride(0),
-            *(place(each) for each in (at.around, at.passed, at.cell)),
-            *(place(each) for each in (at.last.hidden, at.last.cell, at.new.hidden, at.new.cell)),
-            *(place(each) for each in (at.kept, at.mask)),
+            *map(place, before),
             0 if at.mask is None else at.mask.stride(0),
-            *(place(each) for each in (at.of_input, at.recurrent)),
+            *map(place, after),
+            kernels.all_bytes(at.above, *before, *after),
         ),
     )
 

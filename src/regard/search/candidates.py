@@ -117,23 +117,26 @@ class _Candidates(ctypes.Structure):
         *((name, ctypes.c_int64) for name in ("num_closed", "is_bfloat16", "threads")),
         *((name, ctypes.c_void_p) for name in ("logits", "totals", "closed")),
         *((name, ctypes.c_void_p) for name in ("sums", "logs", "parents", "tokens")),
+        ("bytes", ctypes.c_int64 * 7),
     ]
 
 
 def _native(logits: Tensor, totals: Tensor, closed: Tensor, count: int) -> Candidates:
     logits, totals, closed = logits.contiguous(), totals.contiguous(), closed.contiguous()
-    batch, place = len(logits), kernels.place
+    batch = len(logits)
     numbers = torch.empty(2, batch, count)
     places = torch.empty(2, batch, count, dtype=torch.long)
     sums, logs = numbers.unbind()
     parents, tokens = places.unbind()
+    arrays = logits, totals, closed, sums, logs, parents, tokens
     problem = _Candidates(
         *logits.shape,
         count,
         len(closed),
         logits.dtype == torch.bfloat16,
         torch.get_num_threads(),
-        *(place(each) for each in (logits, totals, closed, sums, logs, parents, tokens)),
+        *map(kernels.place, arrays),
+        kernels.all_bytes(*arrays),
     )
     if batch:
         kernels.call("candidates", problem)

@@ -169,21 +169,23 @@ class _Entropy(ctypes.Structure):
         *((name, ctypes.c_int64) for name in ("rows", "words", "is_bfloat16", "threads")),
         *((name, ctypes.c_void_p) for name in ("logits", "targets", "log_sums", "grads")),
         ("smoothing", ctypes.c_float),
+        ("bytes", ctypes.c_int64 * 4),
     ]
 
 
 def _native(logits: Tensor, targets: Tensor, smoothing: float, gradients: bool) -> Tensor:
-    place = kernels.place
     log_sums = torch.empty(len(logits))
     losses = torch.empty(len(logits), dtype=torch.float64)
+    arrays = logits, targets, log_sums, logits
     problem = _Entropy(
         *logits.shape,
         logits.dtype == torch.bfloat16,
         torch.get_num_threads(),
-        *(place(logits), place(targets), place(log_sums), place(logits)),
+        *map(kernels.place, arrays),
         smoothing,
+        kernels.all_bytes(*arrays),
     )
-    kernels.call("cross_entropy", problem, place(losses))
+    kernels.call("cross_entropy", problem, losses.data_ptr(), losses.nbytes)
     if gradients:
         kernels.call("cross_entropy_back", problem, 1.0)
     return losses.sum()

@@ -34,6 +34,7 @@ class _Problem(ctypes.Structure):
         *((name, ctypes.c_int64) for name in ("batch", "target", "source", "size")),
         *((name, ctypes.c_void_p) for name in ("queries", "keys", "powers", "vector", "mask")),
         *((name, ctypes.c_int64) for name in ("mask_batch", "mask_row", "threads")),
+        ("bytes", ctypes.c_int64 * 5),
     ]
 
 
@@ -41,7 +42,10 @@ class _Problem(ctypes.Structure):
 class _Places(ctypes.Structure):
     """`Gradients` of regard/kernels/additive.hpp."""
 
-    _fields_ = [(name, ctypes.c_void_p) for name in ("scores", "queries", "keys", "shares")]
+    _fields_ = [
+        *((name, ctypes.c_void_p) for name in ("scores", "queries", "keys", "shares")),
+        ("bytes", ctypes.c_int64 * 4),
+    ]
 
 
 def attend(
@@ -159,8 +163,10 @@ def through_softmax(
     rows, columns = grad_weights.shape[:2].numel(), grad_weights.size(2)
     weights = weights.contiguous()
     places = weights.data_ptr(), grad_weights.data_ptr()
-    threads = torch.get_num_threads()
-    kernels.call("additive_through_softmax", *places, scale, rows, columns, threads)
+    sizes = rows, columns, torch.get_num_threads()
+    kernels.call(
+        "additive_through_softmax", *places, scale, *sizes, weights.nbytes, grad_weights.nbytes
+    )
     return grad_weights
 
 
@@ -184,7 +190,8 @@ class _Call:
         """The softmax of `scale` times the scores; without it scores, without their constant."""
         weights = self.queries.new_empty(*self.queries.shape[:2], self.keys.size(1))
         problem, place = self.problem(slice(None)), weights.data_ptr()
-        kernels.call("additive_weigh", problem, scale is not None, scale or 0.0, place)
+        how = scale is not None, scale or 0.0
+        kernels.call("additive_weigh", problem, *how, place, weights.nbytes)
         return weights
 
     def _check(self) -> None:
@@ -228,11 +235,13 @@ class _Call:
             mask = mask[chunk] if steps[0] else mask
         queries, keys = self.queries[chunk], self.keys[chunk]
         powers = None if self.powers is None else self.powers[chunk]
+        arrays = queries, keys, powers, self.vector, mask
         return _Problem(
             *(*queries.shape[:2], keys.size(1), keys.size(2)),
-            *(kernels.place(each) for each in (queries, keys, powers, self.vector, mask)),
+            *map(kernels.place, arrays),
             *steps,
             torch.get_num_threads(),
+            kernels.all_bytes(*arrays),
         )
 
 
@@ -258,10 +267,9 @@ class _Gradients:
                 f"got {tuple(grad_scores.shape)}"
             )
         chunk = slice(start, end)
-        found = (
-            None if room is None else room[chunk] for room in (self.queries, self.keys, self.shares)
-        )
-        places = _Places(grad_scores.data_ptr(), *(kernels.place(each) for each in found))
+        rooms = self.queries, self.keys, self.shares
+        arrays = grad_scores, *(None if room is None else room[chunk] for room in rooms)
+        places = _Places(*map(kernels.place, arrays), kernels.all_bytes(*arrays))
         kernels.call("additive_differentiate", self.call.problem(chunk), places)
         if self.keys is not None:
             self.total += grad_scores.sum(dtype=torch.float64)

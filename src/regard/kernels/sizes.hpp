@@ -1,0 +1,162 @@
+// Whether the arrays of a call are as large as its sizes say. Every function of the interface checks
+// this before a kernel runs, and returns WRONG_SIZES otherwise: a kernel itself trusts its sizes.
+#pragma once
+
+#include <initializer_list>
+
+#include "kernels.hpp"
+
+constexpr int WRONG_SIZES = 2;
+
+namespace {
+
+/// An axis: its size, and the numbers from one position to the next.
+struct Axis {
+  Index size, step;
+};
+
+/// Bytes from the first to behind the last number of an array; -1 for sizes that no array has.
+inline Index reach(Index item, std::initializer_list<Axis> axes) {
+  Index last = 0, along;
+  bool possible = true, empty = false;
+  for (const Axis& axis : axes) {
+    possible = possible && axis.size >= 0 && axis.step >= 0;
+    empty = empty || axis.size == 0;
+    if (possible && !empty)
+      possible = !__builtin_mul_overflow(axis.size - 1, axis.step, &along) &&
+                 !__builtin_add_overflow(last, along, &last);
+  }
+  if (!possible) return -1;
+  if (empty) return 0;
+  return __builtin_add_overflow(last, Index(1), &last) || __builtin_mul_overflow(last, item, &last)
+             ? -1
+             : last;
+}
+
+/// Bytes of a dense array; -1 for sizes that no array has.
+inline Index dense(Index item, std::initializer_list<Index> sizes) {
+  Index count = 1;
+  bool possible = true, empty = false;
+  for (Index size : sizes) {
+    possible = possible && size >= 0;
+    empty = empty || size == 0;
+    if (possible && !empty) possible = !__builtin_mul_overflow(count, size, &count);
+  }
+  if (!possible || __builtin_mul_overflow(count, item, &count)) return -1;
+  return empty ? 0 : count;
+}
+
+inline bool holds(const void* array, Index bytes, Index needed) {
+  return needed == 0 || (needed > 0 && array && bytes >= needed);
+}
+
+inline bool holds_if_there(const void* array, Index bytes, Index needed) {
+  return needed >= 0 && (!array || bytes >= needed);
+}
+
+inline bool fits(const Problem& p) {
+  constexpr Index item = sizeof(float);
+  const Index of_keys = dense(item, {p.batch, p.source, p.size});
+  return p.source <= INT32_MAX && holds(p.queries, p.bytes[0], dense(item, {p.batch, p.target, p.size})) &&
+         holds(p.keys, p.bytes[1], of_keys) && holds_if_there(p.powers, p.bytes[2], of_keys) &&
+         holds(p.vector, p.bytes[3], dense(item, {p.size})) &&
+         holds_if_there(
+             p.mask, p.bytes[4],
+             reach(1, {{p.batch, p.mask_batch}, {p.target, p.mask_row}, {p.source, 1}}));
+}
+
+inline bool fits(const Problem& p, const Gradients& g) {
+  constexpr Index item = sizeof(float);
+  return fits(p) && holds(g.scores, g.bytes[0], dense(item, {p.batch, p.target, p.source})) &&
+         holds_if_there(g.queries, g.bytes[1], dense(item, {p.batch, p.target, p.size})) &&
+         holds_if_there(g.keys, g.bytes[2], dense(item, {p.batch, p.source, p.size})) &&
+         holds_if_there(g.shares, g.bytes[3], dense(sizeof(double), {p.batch, p.size})) &&
+         (!g.keys || g.shares);
+}
+
+inline Index item_of(Index is_bfloat16) { return is_bfloat16 ? sizeof(BFloat16) : sizeof(float); }
+
+constexpr Index NUM_GATES[] = {1, 3, 4}, NUM_KEPT[] = {0, 4, 4};
+
+inline bool is_cell(Index kind) { return kind >= ELMAN && kind <= LSTM; }
+
+inline bool fits(const CellStep& s) {
+  if (!is_cell(s.kind)) return false;
+  const Index item = item_of(s.is_bfloat16), gates = NUM_GATES[s.kind];
+  const Index state = dense(item, {s.rows, s.size}), cells = dense(sizeof(float), {s.rows, s.size});
+  const Index of_gates = dense(item, {s.rows, gates, s.size});
+  return of_gates >= 0 &&
+         holds(s.of_input, s.bytes[0],
+               reach(item, {{s.rows, s.of_input_row}, {gates * s.size, 1}})) &&
+         holds(s.recurrent, s.bytes[1], of_gates) && holds(s.last_hidden, s.bytes[2], state) &&
+         (s.kind != LSTM || (holds(s.last_cell, s.bytes[3], cells) && holds(s.cell, s.bytes[6], cells))) &&
+         holds_if_there(s.mask, s.bytes[4], reach(1, {{s.rows, s.mask_row}})) &&
+         holds(s.hidden, s.bytes[5], state) &&
+         holds(s.kept, s.bytes[7], dense(item, {s.rows, NUM_KEPT[s.kind], s.size}));
+}
+
+inline bool fits(const CellBack& b) {
+  if (!is_cell(b.kind)) return false;
+  const Index item = item_of(b.is_bfloat16);
+  const Index state = dense(item, {b.rows, b.size}), cells = dense(sizeof(float), {b.rows, b.size});
+  const Index of_gates = dense(item, {b.rows, NUM_GATES[b.kind], b.size});
+  return of_gates >= 0 &&
+         holds_if_there(b.above, b.bytes[0], reach(item, {{b.rows, b.above_row}, {b.size, 1}})) &&
+         holds_if_there(b.around, b.bytes[1], state) && holds(b.passed, b.bytes[2], cells) &&
+         (b.kind != LSTM || (holds(b.grad_cell, b.bytes[3], cells) && holds(b.last_cell, b.bytes[5], cells) &&
+                             holds(b.cell, b.bytes[7], cells))) &&
+         holds(b.last_hidden, b.bytes[4], state) && holds(b.hidden, b.bytes[6], state) &&
+         holds(b.kept, b.bytes[8], dense(item, {b.rows, NUM_KEPT[b.kind], b.size})) &&
+         holds_if_there(b.mask, b.bytes[9], reach(1, {{b.rows, b.mask_row}})) &&
+         holds(b.of_input, b.bytes[10], of_gates) && holds(b.recurrent, b.bytes[11], of_gates);
+}
+
+inline bool fits(const Entropy& e) {
+  const Index logits = dense(item_of(e.is_bfloat16), {e.rows, e.words});
+  if (!(e.words > 0 && holds(e.logits, e.bytes[0], logits) &&
+        holds(e.targets, e.bytes[1], dense(sizeof(Index), {e.rows})) &&
+        holds(e.log_sums, e.bytes[2], dense(sizeof(float), {e.rows}))))
+    return false;
+  for (Index row = 0; row < e.rows; ++row)
+    if (e.targets[row] < 0 || e.targets[row] >= e.words) return false;
+  return true;
+}
+
+inline bool fits(const Dropping& d) {
+  const Index bytes = dense(item_of(d.is_bfloat16), {d.count});
+  return holds(d.from, d.bytes[0], bytes) && holds(d.to, d.bytes[1], bytes);
+}
+
+inline bool fits(const Candidates& c) {
+  const Index found = dense(sizeof(float), {c.sentences, c.count});
+  const Index places = dense(sizeof(Index), {c.sentences, c.count});
+  Index choices;
+  return c.hypotheses > 0 && c.words > 0 && c.count > 0 &&
+         !__builtin_mul_overflow(c.hypotheses, c.words, &choices) && c.count <= choices &&
+         holds(c.logits, c.bytes[0], dense(item_of(c.is_bfloat16), {c.sentences, choices})) &&
+         holds(c.totals, c.bytes[1], dense(sizeof(float), {c.sentences, c.hypotheses})) &&
+         holds(c.closed, c.bytes[2], dense(sizeof(Index), {c.num_closed})) &&
+         holds(c.sums, c.bytes[3], found) && holds(c.logs, c.bytes[4], found) &&
+         holds(c.parents, c.bytes[5], places) && holds(c.tokens, c.bytes[6], places);
+}
+
+inline bool fits(const Dots& d, bool back) {
+  const Index item = item_of(d.is_bfloat16);
+  const Index pairs = dense(sizeof(float), {d.batch, d.heads, d.target, d.source});
+  auto has = [&](const Strided& array, int place, Index positions, Index size) {
+    return holds(array.numbers, d.bytes[place],
+                 reach(item, {{d.batch, array.batch}, {d.heads, array.head},
+                              {positions, array.position}, {size, 1}}));
+  };
+  return pairs >= 0 && d.value_size >= 0 && d.size >= 0 &&
+         has(d.queries, 0, d.target, d.size) && has(d.keys, 1, d.source, d.size) &&
+         has(d.values, 2, d.source, d.value_size) && has(d.context, 3, d.target, d.value_size) &&
+         (!back || (has(d.grad_queries, 4, d.target, d.size) && has(d.grad_keys, 5, d.source, d.size) &&
+                    has(d.grad_values, 6, d.source, d.value_size) && holds(d.weights, d.bytes[8], pairs))) &&
+         holds_if_there(
+             d.mask, d.bytes[7],
+             reach(1, {{d.batch, d.mask_batch}, {d.target, d.mask_row}, {d.source, 1}})) &&
+         holds_if_there(d.weights, d.bytes[8], pairs) && holds_if_there(d.scores, d.bytes[9], pairs);
+}
+
+}  // namespace
