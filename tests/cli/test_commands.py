@@ -530,3 +530,23 @@ def test_the_mean_of_runs_is_a_run(capsys, run, tmp_path):
     status, _, err = regard(capsys, "average", run, copy, "--run", new)
     assert status == 1
     assert err.count("\n") == 1
+
+
+def test_lines_beyond_the_bound_get_no_output_and_the_others_go_on(capsys, run, tmp_path):
+    text = tmp_path / "in.txt"
+    text.write_text("a b\n" + "a " * 2_000 + "\nb a\n")
+    status, out, err = regard(capsys, "translate", run, text)
+    assert (status, out.count("\n")) == (1, 3)
+    assert out.split("\n")[1] == ""
+    assert err == (
+        "1 of the lines (line 2) have more than 400 tokens (search.max_source) and got no output: "
+        "cut them into sentences, or raise --max-source\n"
+    )
+    assert regard(capsys, "translate", run, text, "--max-source", 3)[:2] == (status, out)
+    assert "too many tokens" in regard(capsys, "plot", run, "a " * 2_000)[2]
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text("a\tb\n" + "a " * 6_000 + "\tb\n")
+    status, out, err = regard(capsys, "score", run, pairs)
+    assert (status, out.count("\n"), out.split("\n")[1].split("\t")[0]) == (1, 2, "nan")
+    assert "1 of the pairs (line 2) have more than 5000 tokens on a side" in err
+    assert regard(capsys, "translate", run, "/dev/zero")[0] == 1

@@ -2,6 +2,7 @@
 
 import math
 import pickle
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -297,3 +298,26 @@ def test_beams_that_do_not_stop_early_are_asked_for_by_name(run, monkeypatch):
         search = SearchConfig(beam=2, early_stopping=early)
         Translator.load(run).translate("a b", search=search, attention=False)
     assert seen == [True, False]
+
+
+def test_sources_beyond_the_bound_are_refused_and_the_others_go_on(translator):
+    longest = translator.max_source()
+    assert longest == 2 * translator.data.max_length
+    texts = ["a b", "a " * 125_000, "", "b", "a " * 2_000]
+    began = time.perf_counter()
+    results = translator.translate(texts)
+    assert time.perf_counter() - began < 5
+    assert [each.is_refused for each in results] == [False, True, False, False, True]
+    assert [each.text for each in results][1:3] == ["", ""]
+    assert results[1].trace is None
+    assert results[0] == translator.translate("a b")
+    search = replace(translator.experiment.search, max_source=2, max_length=3)  # "a", end
+    bounded = translator.translate(["a b", "a"], search=search)
+    assert [each.is_refused for each in bounded] == [True, False]
+
+
+def test_pairs_too_long_to_be_scored_have_no_score(translator):
+    long, short = translator.score([("a " * 6_000, "b"), ("a", "b")])
+    assert (long.is_refused, math.isnan(long.score), long.trace) == (True, True, None)
+    assert not short.is_refused
+    assert short.score == pytest.approx(translator.score([("a", "b")])[0].score)

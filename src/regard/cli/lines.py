@@ -54,6 +54,17 @@ def warn_of_long(lines: Sequence[int], longest: int, outcome: str) -> None:
         )
 
 
+def warn_of_refused(lines: Sequence[int], longest: int) -> None:
+    """Say which lines, counted from 1, had too many tokens to be decoded."""
+    from regard.data.lines import numbers_of
+
+    if lines:
+        warn(
+            f"{len(lines)} of the lines ({numbers_of(lines)}) have more than {longest} tokens "
+            "(search.max_source) and got no output: cut them into sentences, or raise --max-source"
+        )
+
+
 def warn_of_problems(problems: Sequence[Problem]) -> None:
     """Say which lines were not UTF-8, had NUL characters or byte-order marks, if any."""
     from regard.data.lines import LeftOut, marks_removed

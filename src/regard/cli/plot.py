@@ -74,6 +74,11 @@ def run(arguments: list[str]) -> None:
     model = load(options.run, *options.ensemble)
     _check_flags(model, options)
     found = _found(model, options)
+    if getattr(found, "is_refused", False):
+        raise UserError(
+            "the text has too many tokens for this run (search.max_source, by default twice "
+            "data.max_length): give a shorter one"
+        )
     if found.trace is None:
         raise UserError(f"the text is blank: give something to {model.data.task}")
     draw = _drawing(model, found.trace, options)

@@ -15,7 +15,9 @@ PAIRS_AT_A_TIME = 1024
 
 @dataclass(frozen=True)
 class Options:
-    """Print the log probability (natural logarithm) of each pair's target, a line a pair."""
+    """Print the log probability (natural logarithm) of each pair's target, a line a pair. A pair
+    with more than 5,000 tokens on a side (or search.max_source of the run) gets nan, and the exit
+    status is 1."""
 
     run: tyro.conf.Positional[Path]
     """The run folder."""
@@ -31,8 +33,8 @@ class Options:
     """Print each token's log probability too."""
 
 
-def run(arguments: list[str]) -> None:
-    """Score given targets."""
+def run(arguments: list[str]) -> int:
+    """Score given targets; 1 where one of them is too long."""
     options = tyro.cli(Options, args=arguments, prog="regard score")
     import sys
 
@@ -44,6 +46,7 @@ def run(arguments: list[str]) -> None:
     for line in corpus.summary():
         print(line, file=sys.stderr)
     pairs = [(pair.source, pair.target) for pair in corpus.pairs]
+    refused: list[int] = []
     with ExitStack() as files:
         traces = None
         if options.trace:
@@ -51,10 +54,24 @@ def run(arguments: list[str]) -> None:
             traces = files.enter_context(path.open("w", encoding="utf8"))
         for first in range(0, len(pairs), PAIRS_AT_A_TIME):
             part = pairs[first : first + PAIRS_AT_A_TIME]
-            for each in translator.score(part, attention=bool(options.trace)):
+            scored = translator.score(part, attention=bool(options.trace))
+            for number, each in enumerate(scored, first):
+                if each.is_refused:
+                    refused.append(corpus.pairs[number].line)
                 print(f"{each.score:.4f}\t{each.source}\t{each.text}")
                 if options.verbose and each.trace:
                     for step in each.trace.steps:
                         print(f"    {step.log_probability:9.4f}  {step.token}")
                 if traces and each.trace:
                     print(each.trace.to_json(), file=traces)
+    if refused:
+        from regard.cli.output import warn
+        from regard.data.lines import numbers_of
+        from regard.pipeline.translator import MAX_SCORED
+
+        longest = translator.experiment.search.max_source or MAX_SCORED
+        warn(
+            f"{len(refused)} of the pairs ({numbers_of(refused)}) have more than {longest} tokens "
+            "on a side and got no score: cut them into sentences"
+        )
+    return 1 if refused else 0

@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import tyro
 
 from regard.cli import show
-from regard.cli.lines import check_different, chunks, opened, warn_of_long, warn_of_problems
+from regard.cli.lines import (
+    check_different,
+    chunks,
+    opened,
+    warn_of_long,
+    warn_of_problems,
+    warn_of_refused,
+)
 from regard.cli.output import warn
 from regard.cli.searching import SearchFields, parse
 from regard.config import SearchConfig
@@ -26,8 +33,9 @@ LINES_AT_A_TIME = 1024
 
 @dataclass(frozen=True)
 class Options:
-    """Translate a file, or what is typed or piped in. A blank line gives a blank line. How to
-    search is as the run's recipe says, where nothing else is said here."""
+    """Translate a file, or what is typed or piped in. A blank line gives a blank line, as does a
+    line of more tokens than --max-source; then the exit status is 1. How to search is as the run's
+    recipe says, where nothing else is said here."""
 
     run: tyro.conf.Positional[Path]
     """The run folder."""
@@ -51,8 +59,8 @@ class Options:
     """Print each step with its attention."""
 
 
-def run(arguments: list[str]) -> None:
-    """Translate lines in their order."""
+def run(arguments: list[str]) -> int:
+    """Translate lines in their order; 1 where one of them is too long."""
     options = parse(Options, arguments, "regard translate")
     check_different([options.file], options.output, options.alignments, options.trace)
     from regard.data.lines import Problem, read_lines
@@ -61,6 +69,7 @@ def run(arguments: list[str]) -> None:
     translator = Translator.load(options.run, *options.ensemble)
     broken: list[Problem] = []
     long: list[int] = []
+    refused: list[int] = []
     lines = _warning_of_tabs(read_lines(options.file, broken.append))
     unit = options.links or _unit(translator)
     attention = bool(options.alignments or options.trace or options.verbose)
@@ -81,11 +90,15 @@ def run(arguments: list[str]) -> None:
                 if traces:
                     print(translation.trace.to_json() if translation.trace else "{}", file=traces)
                 number += 1
-                if translation.is_long:
+                if translation.is_refused:
+                    refused.append(number)
+                elif translation.is_long:
                     long.append(number)
     warn_of_problems(broken)
     outcome = "the model never learned from any so long, and may lose its way"
     warn_of_long(long, translator.data.max_length, outcome)
+    warn_of_refused(refused, translator.max_source(options.search))
+    return 1 if refused else 0
 
 
 def _unit(translator: Translator) -> Unit:

@@ -27,6 +27,9 @@ class SearchConfig:
     """Scores are divided by the length (average) or by Wu et al.'s ((5 + length) / 6) ** alpha."""
     coverage_penalty: Weight = 0.0
     """Weight of Wu et al.'s coverage penalty."""
+    max_source: Length | None = None
+    """Largest number of tokens of a source. A longer one is not decoded: its output is empty, and
+    it is reported. By default twice data.max_length, as training had no longer sources."""
     min_length: LengthOrZero = 0
     """Tokens before an end is allowed."""
     max_length: Length | None = None

@@ -32,7 +32,7 @@ LONGEST = 60
 
 def check_search(search: SearchConfig) -> None:
     """UserError for a search that pictures do not allow."""
-    for name in ("unknown_replacement", "lexicon", "max_ratio"):
+    for name in ("unknown_replacement", "lexicon", "max_ratio", "max_source"):
         if getattr(search, name):
             raise UserError(
                 f"search.{name} goes by the words of a source, and a picture has none of them: "

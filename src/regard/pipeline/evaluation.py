@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -26,6 +27,8 @@ from regard.pipeline.reading import placed
 from regard.pipeline.scene_scores import SceneScores
 from regard.pipeline.translator import Translator
 from regard.pipeline.watching import Watch
+
+log = logging.getLogger(__name__)
 
 Item = TypeVar("Item")
 
@@ -101,9 +104,19 @@ def evaluate(
     target = translator.tokenizers.target
     references = _by_source(pairs, target)
     texts: list[str] = []
+    num_refused = 0
     for part in _parts(list(references), SOURCES_AT_A_TIME, "translating", watch):
         found = translator.translate(part, search=how.search, attention=False)
         texts.extend(each.text for each in found)
+        num_refused += sum(each.is_refused for each in found)
+    if num_refused:
+        log.warning(
+            "%d of %d sources have more than %d tokens (search.max_source): they are scored as if "
+            "their output were empty",
+            num_refused,
+            len(references),
+            translator.max_source(how.search),
+        )
     right = list(references.values())
     scores = score_texts(texts, right)
     if how.lowercase or how.tokenized:

@@ -32,6 +32,8 @@ from regard.trace import AttentionMap, Trace, of_kind
 SENTENCES_AT_A_TIME = 64
 SCORED_AT_A_TIME = BatchSettings(tokens=4096, sentences=SENTENCES_AT_A_TIME)
 DEFAULT_RATIO, BEYOND_RATIO = 2.0, 10
+MAX_SCORED = 5000
+"""Largest number of tokens of a side that is scored, unless `search.max_source` names another."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,8 @@ class Translation:
     """One output: its text, its score, and, where it was asked for, what it looked at.
 
     `score` is what it was ranked by; `alternatives` are the next best, best first. `is_long` where
-    the source has more tokens than any in training could have (`data.max_length`). Two with the
+    the source has more tokens than any in training could have (`data.max_length`); `is_refused`
+    where it has more than are decoded (`search.max_source`) and the text is empty. Two with the
     same texts and scores are equal."""
 
     source: str
@@ -47,6 +50,7 @@ class Translation:
     score: float
     alternatives: tuple[Translation, ...] = ()
     is_long: bool = False
+    is_refused: bool = False
     looked: Looked | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -139,7 +143,8 @@ class Translator:
         """Translate one text or many; a blank one gives a blank one.
 
         The texts are the same whatever stands beside them: they are sorted by length, worked on in
-        batches, and handed back in their order. `attention` False is faster. UserError for a text
+        batches, and handed back in their order. `attention` False is faster. A text of more than
+        `search.max_source` tokens gives a blank one too, with `is_refused`. UserError for a text
         that is too long for the model, or a search that it cannot do."""
         if isinstance(text, str):
             return self.translate([text], search=search, num_best=num_best, attention=attention)[0]
@@ -153,17 +158,28 @@ class Translator:
         if search.unknown_replacement:
             replacement = UnknownReplacement.of(search, self.tokenizers)
         results = [Translation(each, "", 0.0) for each in texts]
-        for numbers, ids in self._batches(texts):
+        filled = [number for number, text in enumerate(texts) if text.strip()]
+        sources = self._encoded([texts[number] for number in filled])
+        max_source = self.max_source(search)
+        for number, source_ids in zip(filled, sources, strict=True):
+            if len(source_ids) > max_source:
+                results[number] = replace(results[number], is_long=True, is_refused=True)
+        for numbers, ids in self._batches(texts, filled, sources, max_source):
             source = pad(ids)
             limits = self._limits(source, search)
             looks = attention or replacement is not None
             found = self._searcher.search(source, limits, search, num_best, attention=looks)
-            sources = zip([texts[number] for number in numbers], ids, strict=True)
+            read = list(zip([texts[number] for number in numbers], ids, strict=True))
             text_of = partial(self._text, replacement=replacement)
-            written = translations(self._tracer, list(sources), found, text_of, attention=attention)
-            for number, read, result in zip(numbers, ids, written, strict=True):
-                results[number] = replace(result, is_long=len(read) > self.data.max_length)
+            written = translations(self._tracer, read, found, text_of, attention=attention)
+            for number, tokens, result in zip(numbers, ids, written, strict=True):
+                results[number] = replace(result, is_long=len(tokens) > self.data.max_length)
         return results
+
+    def max_source(self, search: SearchConfig | None = None) -> int:
+        """Largest number of tokens of a source that is translated by this search."""
+        search = search or self.experiment.search
+        return search.max_source or 2 * self.data.max_length
 
     def _check(self, search: SearchConfig) -> None:
         """UserError where a search asks for what this model has not, or for half of something."""
@@ -192,14 +208,22 @@ class Translator:
 
         Worked on in batches of like lengths. `attention` False leaves the maps out of the traces,
         which is faster and lets texts be far longer. Where the source is blank, or no token of the
-        target is left to look up, there is no trace, and the score is NaN."""
+        target is left to look up, there is no trace, and the score is NaN; also, with `is_refused`,
+        where a side has more tokens than the run's `search.max_source`, or else `MAX_SCORED`."""
         data = self.data
         sources = prepare.encode_sources(data, self.tokenizers.source, [s for s, _ in pairs])
         targets = prepare.encode_targets(data, self.tokenizers.target, [t for _, t in pairs])
-        check_lengths(self._members, [text for text, _ in pairs], sources)
-        check_lengths(self._members, [text for _, text in pairs], targets)
-        results = [Translation(source, target, math.nan) for source, target in pairs]
+        longest = self.experiment.search.max_source or MAX_SCORED
+        lengths = [max(map(len, sides)) for sides in zip(sources, targets, strict=True)]
+        results = [
+            Translation(*pair, math.nan, is_refused=length > longest)
+            for pair, length in zip(pairs, lengths, strict=True)
+        ]
         filled = [n for n, (text, _) in enumerate(pairs) if text.strip() and targets[n]]
+        filled = [number for number in filled if not results[number].is_refused]
+        for side, ids in enumerate((sources, targets)):
+            texts = [pairs[number][side] for number in filled]
+            check_lengths(self._members, texts, [ids[number] for number in filled])
         found = EncodedPairs.of(
             [sources[each] for each in filled], [targets[each] for each in filled]
         )
@@ -212,17 +236,28 @@ class Translator:
                 results[place] = replace(results[place], score=looked.score, looked=looked)
         return results
 
-    def _batches(self, texts: Sequence[str]) -> Iterator[tuple[list[int], list[list[int]]]]:
-        """Sources that are not blank in batches of like lengths, with their places."""
-        filled = [number for number, text in enumerate(texts) if text.strip()]
-        ids = prepare.encode_sources(
-            self.data, self.tokenizers.source, [texts[number] for number in filled]
+    def _encoded(self, texts: Sequence[str]) -> list[list[int]]:
+        return prepare.encode_sources(self.data, self.tokenizers.source, texts)
+
+    def _batches(
+        self,
+        texts: Sequence[str],
+        filled: Sequence[int],
+        sources: Sequence[list[int]],
+        max_source: int,
+    ) -> Iterator[tuple[list[int], list[list[int]]]]:
+        """Sources, of those of these texts, that are not too long, in batches of like lengths, with
+        their places."""
+        order = [place for place, ids in enumerate(sources) if len(ids) <= max_source]
+        check_lengths(
+            self._members,
+            [texts[filled[place]] for place in order],
+            [sources[place] for place in order],
         )
-        check_lengths(self._members, [texts[number] for number in filled], ids)
-        order = sorted(range(len(filled)), key=lambda place: len(ids[place]))
+        order.sort(key=lambda place: len(sources[place]))
         for first in range(0, len(order), SENTENCES_AT_A_TIME):
             places = order[first : first + SENTENCES_AT_A_TIME]
-            yield [filled[place] for place in places], [ids[place] for place in places]
+            yield [filled[place] for place in places], [sources[place] for place in places]
 
     def _limits(self, source: Tokens, search: SearchConfig) -> Limits:
         lengths = source.mask.sum(dim=1)
