@@ -68,7 +68,7 @@ def affine(
     if weight.is_mkldnn:
         return _one_call(inputs, weight, bias)
     dtype = working_type(inputs)
-    if _is_small(inputs, weight) or not _suits(inputs.device, dtype) or needs_formula():
+    if needs_formula() or _is_small(inputs, weight) or not _suits(inputs.device, dtype):
         return F.linear(inputs, weight, bias)
     shift = None if bias is None else bias.to(dtype)
     rows = inputs.reshape(-1, inputs.size(-1))
