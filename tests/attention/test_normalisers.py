@@ -156,3 +156,32 @@ def test_bfloat16_is_normalised_in_float32(make: type, judge: oracle.Normaliser)
 
 def test_softmax_far_from_zero_does_not_overflow():
     assert Softmax()(torch.tensor([[1e30, 1e30, -1e30]]), None).tolist() == [[0.5, 0.5, 0]]
+
+
+@every_normaliser
+@pytest.mark.parametrize("odd", [torch.nan, torch.inf])
+def test_a_row_with_nan_or_inf_is_nan(make: type, judge: oracle.Normaliser, odd: float):
+    """All of it, and no other row; hidden keys still get nothing."""
+    scores = torch.tensor([[[odd, 0.0, 1.0], [2.0, 0.0, 1.0]]], requires_grad=True)
+    mask = torch.tensor([[[True, True, False], [True, True, False]]])
+    weights = make()(scores, mask)
+    assert weights[0, 0, :2].isnan().all()
+    assert not weights[..., 2].any()
+    assert weights[0, 1].sum().item() == pytest.approx(1)
+    weights.sum().backward()
+    assert scores.grad[0, 1].isfinite().all()
+    hidden = torch.tensor([[[False, True, True], [True, True, True]]])
+    assert make()(scores.detach(), hidden).isfinite().all()
+
+
+@every_normaliser
+@pytest.mark.parametrize("shape", [(3, 4, 0), (3, 0, 4), (0, 3, 4)])
+@pytest.mark.parametrize("is_masked", [False, True])
+def test_no_keys_no_weights(
+    make: type, judge: oracle.Normaliser, shape: tuple[int, ...], is_masked: bool
+):
+    scores = torch.zeros(shape, requires_grad=True)
+    weights = make()(scores, torch.ones(shape, dtype=torch.bool) if is_masked else None)
+    assert weights.shape == shape
+    weights.sum().backward()
+    assert scores.grad.shape == shape

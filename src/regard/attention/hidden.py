@@ -80,10 +80,10 @@ def without_hidden(
     """Zeros for positions that no query may attend to; unchanged if that makes no difference."""
     if is_free_to_read(vectors) and is_moderate(vectors):
         return vectors
-    return torch.where(visible(mask), vectors, 0)
+    return torch.where(visible_positions(mask), vectors, 0)
 
 
-def visible(
+def visible_positions(
     mask: Bool[Tensor, "*#batch #target #source"],
 ) -> Bool[Tensor, "*#batch #source 1"]:
     """Which positions at least one query may attend to."""
@@ -122,4 +122,4 @@ def _cleaned(prepared: Prepared, mask: Tensor) -> Prepared:
 
 def _finite(vectors: Tensor, mask: Tensor) -> Tensor:
     """Zeros for NaN and inf at positions that no query may attend to."""
-    return torch.where(visible(mask) | vectors.isfinite(), vectors, 0)
+    return torch.where(visible_positions(mask) | vectors.isfinite(), vectors, 0)

@@ -19,7 +19,7 @@ from torch import nn
 
 from regard.attention.attend import Attended, Mask, attention_scores
 from regard.attention.checks import check_inputs
-from regard.attention.hidden import mix
+from regard.attention.hidden import mix, visible_positions
 from regard.attention.masks import formed
 from regard.attention.normalisers import Normaliser, Softmax
 from regard.attention.scores import Prepared, Score
@@ -152,7 +152,8 @@ class LocalAttention(nn.Module):
         real = formed(mask, queries)
         if real is None:
             real = torch.ones(1, 1, len(source), dtype=torch.bool, device=values.device)
-        lengths = real.expand(*real.shape[:-1], len(source)).sum(dim=-1)
+        in_source = visible_positions(real)[..., 0].expand(len(queries), len(source))
+        lengths = in_source.sum(dim=-1, keepdim=True)
         window = self.centre(queries, lengths, state, source)
         visible = real & ((source - window.middle).abs() <= self.width)
         scores = attention_scores(self.score, queries, prepared, visible)

@@ -11,7 +11,7 @@ import torch
 from torch.autograd.function import once_differentiable
 
 from regard import kernels
-from regard.attention.hidden import visible
+from regard.attention.hidden import visible_positions
 from regard.attention.masks import Causal
 from regard.shapes import Bool, Float, Tensor
 
@@ -160,7 +160,7 @@ class _How:
     def _without_hidden(self, given: tuple[Tensor, ...], keeps_finite: bool) -> tuple[Tensor, ...]:
         if not isinstance(self.mask, Tensor):
             return given
-        seen, (queries, *others) = visible(self.mask), given
+        seen, (queries, *others) = visible_positions(self.mask), given
         return queries, *(
             _rows(torch.where(seen | x.isfinite() if keeps_finite else seen, x, 0)) for x in others
         )

@@ -1,0 +1,147 @@
+"""What every kind of attention keeps: masks may be left out or named, what is hidden may hold
+anything, and the context has the type of the values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from regard.attention import (
+    CAUSAL,
+    Additive,
+    AdditiveWithPast,
+    Attention,
+    Coverage,
+    General,
+    HardAttention,
+    LocalAttention,
+    Location,
+    Monotonic,
+    MultiHeadAttention,
+    Predictive,
+    RememberingAttention,
+    ScaledDot,
+    Sparsemax,
+    causal,
+)
+
+BATCH, TARGET, SOURCE, QUERY, KEY, VALUE = 2, 3, 7, 5, 13, 11
+
+
+class Heads(nn.Module):
+    """Several heads, called as the other kinds are."""
+
+    def __init__(self, attention: Attention) -> None:
+        super().__init__()
+        self.heads = MultiHeadAttention(QUERY, KEY, VALUE, 12, 4, attention)
+
+    def forward(self, queries: Tensor, keys: Tensor, values: Tensor, mask: object, **how: bool):
+        return self.heads(queries, self.heads.prepare(keys, values), mask, **how)
+
+
+class Alone(nn.Module):
+    """One attention, from keys that are not prepared, over whole targets."""
+
+    def __init__(self, attention: nn.Module) -> None:
+        super().__init__()
+        self.attention = attention
+
+    def forward(self, queries: Tensor, keys: Tensor, values: Tensor, mask: object, **how: bool):
+        prepared = self.attention.prepare(keys)
+        state = None
+        if not self.attention.remembers:
+            state = self.attention.positions(queries)
+        return self.attention(queries, prepared, values, mask, state, **how)
+
+
+KINDS: dict[str, Callable[[], nn.Module]] = {
+    "attention": lambda: Alone(Attention(General(QUERY, KEY))),
+    "hard": lambda: Alone(HardAttention(Attention(General(QUERY, KEY)))),
+    "local-m": lambda: Alone(LocalAttention(General(QUERY, KEY), Monotonic(), 2)),
+    "local-p": lambda: Alone(LocalAttention(Additive(QUERY, KEY, 17), Predictive(QUERY, 3, 4), 4)),
+    "coverage": lambda: Alone(RememberingAttention(AdditiveWithPast(QUERY, KEY, Coverage(17)))),
+    "location": lambda: Alone(
+        RememberingAttention(AdditiveWithPast(QUERY, KEY, Location(17)), Sparsemax())
+    ),
+    "dot heads": lambda: Heads(Attention(ScaledDot())),
+    "additive heads": lambda: Heads(Attention(Additive(3, 3, 17))),
+}
+every_kind = pytest.mark.parametrize("make", KINDS.values(), ids=KINDS.keys())
+both_ways = pytest.mark.parametrize("need_weights", [False, True])
+
+
+@pytest.fixture
+def inputs() -> tuple[Tensor, Tensor, Tensor]:
+    torch.manual_seed(5)
+    shapes = (BATCH, TARGET, QUERY), (BATCH, SOURCE, KEY), (BATCH, SOURCE, VALUE)
+    return tuple(torch.randn(shape) for shape in shapes)
+
+
+@every_kind
+@both_ways
+def test_without_a_mask_every_position_is_real(make, inputs, need_weights: bool):
+    attention = make().eval()
+    everything = torch.ones(BATCH, 1, SOURCE, dtype=torch.bool)
+    contexts = [
+        attention(*inputs, mask, need_weights=need_weights).context for mask in (None, everything)
+    ]
+    torch.testing.assert_close(*contexts)
+
+
+@every_kind
+@both_ways
+def test_a_mask_by_its_name_is_that_mask(make, inputs, need_weights: bool):
+    attention, (queries, keys, values) = make().eval(), inputs
+    square = queries, keys[:, :TARGET], values[:, :TARGET]
+    contexts = [
+        attention(*square, mask, need_weights=need_weights).context
+        for mask in (CAUSAL, causal(TARGET).expand(BATCH, -1, -1))
+    ]
+    torch.testing.assert_close(*contexts)
+
+
+@every_kind
+@both_ways
+@pytest.mark.parametrize("filling", [torch.nan, torch.inf, -torch.inf, 1e38])
+def test_what_is_hidden_has_no_influence(make, inputs, need_weights: bool, filling: float):
+    """Neither on contexts and weights nor on any gradient; one source is hidden whole."""
+    attention, (queries, keys, values) = make().eval(), inputs
+    mask = torch.arange(SOURCE) < torch.tensor([[0], [SOURCE - 2]])
+    hidden = ~mask[..., None]
+    results = []
+    for content in (0.5, filling):
+        leaves = [
+            x.clone().requires_grad_()
+            for x in (
+                queries,
+                keys.masked_fill(hidden, content),
+                values.masked_fill(hidden, content),
+            )
+        ]
+        output = attention(*leaves, mask[:, None], need_weights=need_weights)
+        wanted = [*leaves, *attention.parameters()]
+        gradients = torch.autograd.grad(output.context.square().sum(), wanted, allow_unused=True)
+        assert not any(x[hidden.expand_as(x)].any() for x in gradients[1:3] if x is not None)
+        results.append([output.context, *gradients])
+        results[-1] += [output.weights] if need_weights else []
+    for expected, result in zip(*results, strict=True):
+        torch.testing.assert_close(result, expected)
+
+
+@every_kind
+@both_ways
+def test_under_autocast_the_context_has_the_type_of_the_values(make, inputs, need_weights: bool):
+    attention = make().eval()
+    context = attention(*inputs, None, need_weights=need_weights).context
+    with torch.autocast("cpu", torch.bfloat16):
+        rounded = attention(*inputs, None, need_weights=need_weights).context
+    if isinstance(attention, Heads):  # ends in a layer, whose type autocast decides
+        assert rounded.dtype == torch.bfloat16
+    else:
+        assert rounded.dtype == torch.float32
+        assert isinstance(attention.attention, HardAttention) or torch.allclose(
+            rounded, context, rtol=0.05, atol=0.05
+        )
