@@ -1,18 +1,28 @@
-"""Compiles the kernels, once for every instruction set, into a library that
-does not depend on Python's version or PyTorch's. Where that fails the package is built without it;
-everything else about the build is in pyproject.toml."""
+"""Compile the kernels, once for each instruction set, into a library that depends neither on the
+version of Python nor on that of PyTorch: its wheel is `py3-none-PLATFORM`. Without a compiler the
+wheel is `py3-none-any` and one warning says so. Everything else about the build is in
+pyproject.toml."""
 
 from __future__ import annotations
 
+import os
 import platform
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from setuptools import Extension, setup
+from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
-from setuptools.errors import CompileError, LinkError
+from setuptools.errors import BaseError, CompileError, LinkError
 
 KERNELS = Path("src/regard/kernels")
+WITHOUT_KERNELS = """
+regard: WARNING: built without its C++ kernels, because no C++ compiler worked ({reason}).
+regard: Results are the same, but training and translation on a CPU are slower.
+regard: Install g++ 11 or newer, or Clang 14 or newer, and build again from the same folder:
+regard:     {python} -m pip install --force-reinstall --no-deps --no-cache-dir .
+"""
 
 FLAGS = [
     "-std=c++17",
@@ -23,6 +33,9 @@ FLAGS = [
     "-fno-math-errno",
     "-fno-trapping-math",
 ]
+RUNTIMES = [] if sys.platform == "darwin" else [["-static-libstdc++", "-static-libgcc"]]
+"""Flags that put the compiler's own libraries into ours, so that a wheel runs where these are
+older. Without them, or where they are missing, the system's are linked."""
 
 
 def instruction_sets() -> dict[str, list[str]]:
@@ -36,19 +49,31 @@ class BuildLibrary(build_ext):
     """A plain shared library in the place of an extension module."""
 
     def build_extension(self, ext: Extension) -> None:
-        try:
-            self._build(ext, ["-fopenmp"])
-        except (CompileError, LinkError):  # a compiler without OpenMP: it has threads of its own
-            self._build(ext, ["-pthread"])
+        errors = []
+        for threads in "-fopenmp", "-pthread":  # a compiler may have no OpenMP
+            try:
+                return self._build(ext, threads)
+            except (BaseError, CompileError, LinkError) as error:
+                errors.append(str(error).splitlines()[0])
+        with suppress(FileNotFoundError):  # compiled from earlier sources
+            Path(self.get_ext_fullpath(ext.name)).unlink()
+        self.extensions.remove(ext)  # so that nothing is copied into the package
+        _warn(WITHOUT_KERNELS.format(reason=errors[0], python=sys.executable))
 
-    def _build(self, ext: Extension, threads: list[str]) -> None:
+    def _build(self, ext: Extension, threads: str) -> None:
         objects = []
         for source in ("library.cpp", "additive.cpp"):
-            objects += self._compile(source, "shared", threads)
+            objects += self._compile(source, "shared", [threads])
         for name, flags in instruction_sets().items():
             objects += self._compile("block.cpp", name, [*flags, f"-DKERNELS={name}"])
+        for runtime in RUNTIMES:
+            with suppress(LinkError):
+                return self._link(ext, objects, [threads, *runtime])
+        self._link(ext, objects, [threads])
+
+    def _link(self, ext: Extension, objects: list[str], flags: list[str]) -> None:
         path = self.get_ext_fullpath(ext.name)
-        self.compiler.link_shared_object(objects, path, extra_postargs=threads, target_lang="c++")
+        self.compiler.link_shared_object(objects, path, extra_postargs=flags, target_lang="c++")
 
     def _compile(self, source: str, name: str, flags: list[str]) -> list[str]:
         folder = Path(self.build_temp) / name
@@ -61,8 +86,30 @@ class BuildLibrary(build_ext):
         return str(Path(*fullname.split(".")).with_suffix(".so"))
 
 
-library = Extension("regard.kernels.libkernels", [], optional=True)
+class TagWheel(bdist_wheel):
+    """Tag the wheel by its platform if it holds the library, and by no platform otherwise."""
+
+    def run(self) -> None:
+        self.run_command("build_ext")
+        self.distribution.ext_modules = self.get_finalized_command("build_ext").extensions
+        self.root_is_pure = not self.distribution.has_ext_modules()
+        super().run()
+
+    def get_tag(self) -> tuple[str, str, str]:
+        _, _, system = super().get_tag()
+        return "py3", "none", "any" if self.root_is_pure else system
+
+
+def _warn(text: str) -> None:
+    """Print where pip does not hide it: on the terminal, if there is one."""
+    sys.stderr.write(text)
+    with suppress(OSError), Path("/dev/tty").open("w", encoding="utf8") as terminal:
+        if not os.isatty(2):
+            terminal.write(text)
+
+
+library = Extension("regard.kernels.libkernels", [])
 setup(
     ext_modules=[] if sys.platform == "win32" else [library],
-    cmdclass={"build_ext": BuildLibrary},
+    cmdclass={"build_ext": BuildLibrary, "bdist_wheel": TagWheel},
 )

@@ -1,6 +1,16 @@
-"""The one exception that a person's input can cause."""
+"""The exception that a user's input can cause, and a remedy that many messages name."""
+
+from __future__ import annotations
+
+import shlex
+import sys
 
 
 class UserError(Exception):
     """Says in one line what came, what was expected and what to do. The command line prints it
     without a traceback and exits with a non-zero status."""
+
+
+def install_command(*packages: str) -> str:
+    """Return the command that installs packages for the Python that is running."""
+    return f"{shlex.quote(sys.executable)} -m pip install {shlex.join(packages)}"

@@ -84,3 +84,18 @@ def test_files_without_a_run_are_not_removed(quick, capsys, tmp_path, name):
     assert main.run(["demo", "--run", str(folder)]) == 1
     assert (folder / name).read_text() == "mine\n"
     assert name in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("found", [True, False])
+def test_the_last_line_names_the_command_that_was_started(
+    quick, capsys, tmp_path, monkeypatch, found
+):
+    script = tmp_path / "bin" / "regard"
+    script.parent.mkdir()
+    script.write_text("#!/bin/sh\n")
+    script.chmod(0o755)
+    monkeypatch.setattr("sys.argv", [str(script)])
+    monkeypatch.setenv("PATH", str(script.parent if found else tmp_path))
+    assert main.run(["demo", "--run", str(tmp_path / "demo")]) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last.startswith(f"Go on:  {'regard' if found else script} plot ")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shlex
+import shutil
+import sys
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -70,8 +72,19 @@ def run(arguments: list[str]) -> int:
         shown.trace.save(numbers)
         print(f"{drawn}\n{numbers}")
     place = shlex.quote(str(options.run))
-    print(f'\nGo on:  .venv/bin/regard plot {place} "sixty-one" -o sixty-one.png')
+    print(f'\nGo on:  {_command()} plot {place} "sixty-one" -o sixty-one.png')
     return 0
+
+
+def _command() -> str:
+    """Return how to start `regard` again: its name if the shell finds it, else its path."""
+    script = Path(sys.argv[0])
+    if script.name != "regard":
+        return "regard"
+    on_path = shutil.which("regard")
+    if on_path is not None and Path(on_path).absolute() == script.absolute():
+        return "regard"
+    return shlex.quote(str(script))
 
 
 def _pictures(folder: RunFolder) -> tuple[Path, ...]:

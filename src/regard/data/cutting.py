@@ -15,7 +15,7 @@ from functools import cache
 from tokenizers import Regex, decoders, normalizers, pre_tokenizers
 
 from regard.data.special import SPECIAL
-from regard.errors import UserError
+from regard.errors import UserError, install_command
 
 MARK = "▁"
 
@@ -100,7 +100,7 @@ def by_spacy(language: str) -> Callable[[str], list[str]]:
     try:
         import spacy
     except ImportError as error:
-        raise UserError("spaCy is not installed: pip install 'regard[spacy]'") from error
+        raise UserError(f"spaCy is not installed: {install_command('spacy')}") from error
     try:
         rules = spacy.blank(language).tokenizer
     except ImportError as error:  # spaCy raises it for an unknown language too

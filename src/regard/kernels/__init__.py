@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import ctypes
 import logging
+import shlex
+import sys
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -94,10 +96,20 @@ def usable() -> bool:
 @cache
 def _say_missing() -> None:
     log.warning(
-        "the kernels in C++ are not there, or were compiled from other sources: on CPUs Regard is "
-        "as right without them, and slower. With a C++ compiler on this machine (GCC or Clang), "
-        "install it again"
+        "the C++ kernels are missing or were compiled from other sources: results are the same, "
+        "but Regard is slower on this CPU. Install g++ 11 or newer, or Clang 14 or newer, and run: "
+        "%s",
+        _command_to_build(),
     )
+
+
+def _command_to_build() -> str:
+    """The command that builds the package again, for a clone or for an installed package."""
+    root = Path(__file__).resolve().parents[3]
+    build = f"{shlex.quote(sys.executable)} -m pip install --force-reinstall --no-deps"
+    if (root / "setup.py").is_file() and (root / "pyproject.toml").is_file():
+        return f"{build} --editable {shlex.quote(str(root))}"
+    return f"{build} --no-cache-dir . (in the folder of Regard's sources)"
 
 
 def structure(name: str) -> Callable[[AnyStructure], AnyStructure]:

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from regard.errors import UserError
+from regard.errors import UserError, install_command
 from regard.shapes import Float, Tensor, UInt8
 
 USUAL_MEAN = (0.485, 0.456, 0.406)
@@ -123,7 +123,7 @@ def _transformers() -> Any:
         import transformers
     except ImportError as error:
         raise UserError(
-            "model.backbone needs the package transformers: pip install 'regard[vision]'"
+            f"model.backbone needs the package transformers: {install_command('transformers')}"
         ) from error
     transformers.utils.logging.disable_progress_bar()
     return transformers

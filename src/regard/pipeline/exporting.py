@@ -13,7 +13,7 @@ from typing import Any, Literal
 from regard.config import SearchConfig
 from regard.data.batch import END, PAD, START
 from regard.data.special import SPECIAL
-from regard.errors import UserError
+from regard.errors import UserError, install_command
 from regard.files import make_folder
 from regard.pipeline.translator import BEYOND_RATIO, DEFAULT_RATIO, Translator
 
@@ -55,7 +55,7 @@ def _writer(engine: Engine) -> ModuleType:
     except ImportError as error:
         raise UserError(
             f"--to {engine} needs a library that is not installed ({error.name}): "
-            "pip install 'regard[export]'"
+            f"{install_command('ctranslate2', 'onnx', 'onnxruntime')}"
         ) from error
 
 
