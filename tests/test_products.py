@@ -7,6 +7,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from regard.layers.recurrent import RecurrentStack
 from regard.products import Linear, affine, freeze, linear, multiply, outer, working_type
 
 
@@ -114,7 +115,7 @@ def test_what_is_frozen_is_a_copy_that_learns_no_more():
     embedding = nn.Embedding(67, 61)
     projection = Linear(61, 67)
     projection.weight = embedding.weight  # tied: only what is multiplied by is packed
-    model = nn.ModuleList([embedding, projection, nn.LSTM(61, 31)]).train()
+    model = nn.ModuleList([embedding, projection, RecurrentStack("lstm", 61, 31)]).train()
     before = {name: value.clone() for name, value in model.state_dict().items()}
     frozen = freeze(model)
     assert model.training
@@ -123,9 +124,9 @@ def test_what_is_frozen_is_a_copy_that_learns_no_more():
     assert not any(each.requires_grad for each in frozen.parameters())
     for name, value in model.state_dict().items():
         assert torch.equal(value, before[name])
-    inputs, cell = torch.randn(5, 61), frozen[2]
+    inputs, layer, cell = torch.randn(5, 61), model[2].layers[0], frozen[2].layers[0]
     torch.testing.assert_close(frozen[0].weight, embedding.weight.detach())
-    expected = F.linear(inputs, model[2].weight_ih_l0, model[2].bias_ih_l0).detach()
+    expected = F.linear(inputs, layer.weight_ih_l0, layer.bias_ih_l0).detach()
     found = affine(inputs, cell.weight_ih_l0, cell.bias_ih_l0)
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
 
@@ -133,3 +134,20 @@ def test_what_is_frozen_is_a_copy_that_learns_no_more():
 def test_double_precision_is_frozen_as_it_is():
     layer, inputs = Linear(61, 257).double(), torch.randn(5, 61).double()
     assert torch.equal(freeze(layer, torch.double)(inputs), layer(inputs))
+
+
+class Halved(Linear):
+    """Reads its own weight."""
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        return F.linear(inputs, self.weight / 2)
+
+
+def test_weights_that_other_code_reads_are_not_packed():
+    hooked = Linear(61, 67)
+    hooked.register_forward_hook(lambda *arguments: None)
+    model, inputs = nn.ModuleList([Halved(61, 67), hooked, nn.GRU(61, 31)]), torch.randn(5, 61)
+    frozen = freeze(model)
+    assert not any(weight.is_mkldnn for weight in frozen.parameters())
+    torch.testing.assert_close(frozen[0](inputs), model[0](inputs).detach())
+    torch.testing.assert_close(frozen[2](inputs)[0], model[2](inputs)[0].detach())

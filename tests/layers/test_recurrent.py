@@ -10,6 +10,7 @@ from torch import nn
 from regard import kernels
 from regard.layers import scan
 from regard.layers.recurrent import RecurrentStack
+from regard.products import freeze
 
 KINDS = {"elman": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}
 
@@ -156,3 +157,64 @@ def test_every_step_is_kept_for_those_who_learn_alone(monkeypatch, kind, gates, 
     with mode():
         scan.scan(layer, torch.randn(11, 3, gates * 7), first)
     assert len(places) == (11 if mode is torch.enable_grad else 1)
+
+
+class Doubled(nn.GRU):
+    """A layer that computes something else than its weights say."""
+
+    def forward(self, *arguments):
+        states, end = super().forward(*arguments)
+        return 2 * states, 2 * end
+
+
+def hooked(layer, calls):
+    layer.register_forward_hook(lambda *arguments: calls.append(1))
+    return layer
+
+
+@pytest.mark.parametrize("make", [Doubled, lambda *sizes, **how: hooked(nn.GRU(*sizes, **how), [])])
+def test_a_replaced_layer_is_called_as_it_is(make):
+    """In sequences and in steps, with gradients and without, and after `freeze`."""
+    torch.manual_seed(3)
+    stack = RecurrentStack("gru", 5, 7)
+    stack.layers[0] = make(5, 7, batch_first=True)
+    inputs, hidden = torch.randn(2, 1, 5), torch.zeros(2, 1, 7)
+    expected = stack.layers[0](inputs)[0][:, 0].detach()
+    for learns in (False, True):
+        with torch.set_grad_enabled(learns):
+            results = [
+                stack(inputs, hidden).layers[-1][:, 0],
+                stack.step(inputs[:, 0], hidden).layers[-1][:, 0],
+                stack.read(inputs, torch.ones(2, 1, dtype=torch.bool)).layers[-1][:, 0],
+                freeze(stack).step(inputs[:, 0], hidden).layers[-1][:, 0],
+            ]
+        for result in results:
+            torch.testing.assert_close(result, expected)
+
+
+def test_hooks_of_a_layer_are_called():
+    calls, stack = [], RecurrentStack("lstm", 5, 7)
+    hooked(stack.layers[0], calls)
+    hidden = torch.zeros(2, 1, 7)
+    stack(torch.randn(2, 3, 5), hidden, hidden)
+    stack.step(torch.randn(2, 5), hidden, hidden)
+    assert len(calls) == 2
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        nn.RNN(5, 7, nonlinearity="relu", batch_first=True),
+        nn.RNN(5, 7, bias=False, batch_first=True),
+        nn.RNN(5, 7, num_layers=2, batch_first=True),
+    ],
+    ids=["relu", "no bias", "two layers"],
+)
+def test_a_layer_with_other_options_is_not_scanned(layer):
+    stack = RecurrentStack("elman", 5, 7)
+    assert stack.is_exact()
+    stack.layers[0] = layer
+    assert not stack.is_exact()
+    if layer.num_layers == 1:
+        inputs, hidden = torch.randn(2, 3, 5), torch.zeros(2, 1, 7)
+        torch.testing.assert_close(stack(inputs, hidden).layers[-1], layer(inputs)[0])

@@ -7,6 +7,7 @@ import torch
 from torch.autograd import gradcheck
 from torch.library import opcheck
 
+from regard.attention import Softmax
 from regard.building import build_recurrent
 from regard.config import AttentionConfig, RecurrentConfig
 from regard.data.batch import START, pad
@@ -14,6 +15,7 @@ from regard.models import attending_loop
 from regard.models.attending_loop import Loop, run
 from regard.models.look import GatedLook
 from regard.models.recurrent_loops import read_stepwise
+from regard.products import Linear
 
 SOURCE = [[4, 5, 6, 7, 8], [9, 10], [11, 12, 4]]
 INPUTS = torch.tensor([[START, 4, 5, 6], [START, 7, 8, 16], [START, 9, 15, 3]])
@@ -103,6 +105,49 @@ def test_what_it_does_not_cover_goes_step_by_step():
         dict(wiring="luong", feeding="none"),
     ):
         assert not make(**{"wiring": "bahdanau", **changes}).decoder.reads_at_once
+
+
+class Scaled(Linear):
+    def forward(self, inputs):
+        return 3 * super().forward(inputs)
+
+
+def scale_queries(model):
+    model.decoder.look.attention.score.query = Scaled(SIZES.hidden, 11, bias=False)
+
+
+def sharpen(model):
+    class Sharp(Softmax):
+        def __call__(self, scores, mask):
+            return super().__call__(20 * scores, mask)
+
+    model.decoder.look.attention.normaliser = Sharp()
+
+
+def watch(choose):
+    return lambda model: choose(model.decoder).register_forward_hook(lambda *arguments: None)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        scale_queries,
+        sharpen,
+        watch(lambda decoder: decoder.look),
+        watch(lambda decoder: decoder.look.attention),
+        watch(lambda decoder: decoder.look.attention.score.query),
+        watch(lambda decoder: decoder.look.query),
+        watch(lambda decoder: decoder.parts.stack),
+        watch(lambda decoder: decoder.parts.stack.layers[0]),
+    ],
+)
+def test_a_changed_part_goes_step_by_step(change):
+    model = make(wiring="bahdanau").double().eval()
+    assert model.decoder.reads_at_once
+    change(model.double())
+    model.double()
+    assert not model.decoder.reads_at_once
+    torch.testing.assert_close(at_once(model), stepwise(model), rtol=1e-9, atol=1e-12)
 
 
 def make_loop(kind="gru", layers=2, asks_first=True, mask=True, gate=True):
@@ -216,3 +261,20 @@ def test_mixed_precision_runs_in_float32():
     torch.testing.assert_close(mixed.float(), exact, rtol=0.05, atol=0.05)
     mixed.float().sum().backward()
     assert all(p.grad.dtype == torch.float32 for p in model.parameters() if p.grad is not None)
+
+
+@pytest.mark.parametrize("asks_first", [False, True])
+def test_python_reads_no_number_of_a_device(asks_first):
+    """Tensors of the device "meta" have none: a step that waited for a GPU would raise here."""
+    loop = make_loop("gru", 2, asks_first)
+
+    def moved(value):
+        if isinstance(value, list):
+            return [moved(x) for x in value]
+        return value.detach().to("meta") if isinstance(value, torch.Tensor) else value
+
+    there = Loop(*map(moved, vars(loop).values()))
+    with torch.no_grad():
+        result = attending_loop.LoopRun(*attending_loop._forward(there))
+    way_back = attending_loop._WayBack(there, result, None, None)
+    assert len(way_back.walk(torch.empty_like(result.top))) > 10

@@ -114,3 +114,19 @@ def test_divergences_have_gradients_where_words_are_impossible():
         (gradient,) = torch.autograd.grad(divergence(p, q), logits, retain_graph=True)
         assert gradient.isfinite().all()
         assert gradient[:, 1].eq(0).all()
+
+
+class Cold(nn.Linear):
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        return 5 * super().forward(inputs)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_a_projection_of_another_type_is_called(smoothing: float):
+    torch.manual_seed(5)
+    projection, targets = Cold(7, 11), torch.tensor([3, 0, 10])
+    features = torch.randn(3, 7)
+    loss = CrossEntropy(label_smoothing=smoothing)(Seq2SeqOutput(features, targets, projection))
+    logits = projection(features).detach().double().numpy()
+    expected = smoothed_cross_entropy(logits, targets.numpy(), smoothing)
+    assert loss.item() == pytest.approx(expected, rel=1e-5)

@@ -103,6 +103,8 @@ class RecurrentStack(nn.Module):
     ) -> RecurrentOutput:
         """One step from a state: `forward` for a single position."""
         self._check(inputs, 2, hidden, cell)
+        if not self.is_exact():
+            return self(inputs[:, None], hidden, cell)
         if not self._scans(inputs):
             step = self._torch_step
         elif torch.is_grad_enabled():
@@ -168,9 +170,9 @@ class RecurrentStack(nn.Module):
     def _scans(self, inputs: Tensor) -> bool:
         """Whether `scan` runs: if its kernels do and all layers are exactly torch's own, and for
         weights that are packed for its products, which torch's layers do not take."""
-        if step_weights(self.layers[0])[0].is_mkldnn:
-            return True
-        return kernels.suit(inputs) and self.is_exact()
+        if not self.is_exact():
+            return False
+        return kernels.suit(inputs) or step_weights(self.layers[0])[0].is_mkldnn
 
     def is_exact(self) -> bool:
         """Whether every layer is exactly the one that this class makes, without hooks, so that its

@@ -35,6 +35,11 @@ CHUNK_SIZE = 1 << 19
 """Scores, or numbers in queries and keys, that are worked on together."""
 
 
+def is_slow_to_read(device: torch.device) -> bool:
+    """Whether Python waits for the device to read a number of its tensors."""
+    return device.type != "cpu"
+
+
 def power(vectors: Tensor, out: Tensor | None = None) -> Tensor:
     """e^{2x}."""
     return torch.mul(vectors, 2, out=out).exp_()
@@ -84,7 +89,7 @@ class Pairs:
         self.mask, self.powers = mask, powers
         self.axes = (*queries.shape[:2], keys.size(1))
         self.size = queries.size(-1)
-        self.is_direct = self.device.type != "cpu"
+        self.is_direct = is_slow_to_read(self.device)
         self.all_near = self.is_direct
         if not self.is_direct:
             self.all_near = near(self.queries) and (powers is not None or near(self.keys))

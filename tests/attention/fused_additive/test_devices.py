@@ -1,0 +1,127 @@
+"""The tiles as a device runs them that Python has to wait for. No GPU is needed: tensors of the
+device "meta" have no numbers, so that reading one raises, and the CPU stands in for the results."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from regard import kernels
+from regard.attention import Additive, Attention, additive_attention, additive_scores
+from regard.attention.fused_additive import backends, operator, tiled, tiles
+from tests.attention.fused_additive.problems import make
+from tests.attention.parts import SCORES, uneven_mask
+
+
+def as_on_meta(problem):
+    numbers = {
+        name: value.to("meta") if isinstance(value, torch.Tensor) else value
+        for name, value in vars(problem).items()
+    }
+    return type(problem)(**numbers)
+
+
+@pytest.mark.parametrize("mask", ["none", "padding"])
+def test_python_reads_no_number(mask: str):
+    problem = as_on_meta(make((2, 3, 5, 7, 11), mask=mask, dropout=True))
+    arguments = (*problem.tensors, problem.mask, problem.drop, problem.scale)
+    context, weights = tiled.attend(*arguments)
+    assert context.shape == (2, 3, 11)
+    grads = (problem.grad_context, problem.grad_weights)
+    assert len(tiled.differentiate(*grads, *arguments, weights)) == 4
+    queries, keys, vector, _ = problem.tensors
+    scores = tiled.score(queries, keys, vector)
+    assert len(tiled.differentiate_score(scores, queries, keys, vector)) == 3
+    tiled.differentiate_queries(scores, queries, keys, vector, problem.mask)
+    tiled.differentiate_keys(scores, queries, keys, vector, problem.mask)
+
+
+def test_a_step_of_a_module_reads_no_number():
+    attention, inputs = Attention(Additive(5, 13, 17)).to("meta"), SCORES["additive"].inputs()
+    queries, keys, values = (x.float().to("meta") for x in vars(inputs).values())
+    for learns in (False, True):
+        with torch.set_grad_enabled(learns):
+            prepared = attention.prepare(keys)
+            attention(queries, prepared, values, uneven_mask().to("meta"))
+
+
+@pytest.mark.parametrize("largeness", [1.0, 60.0])
+@pytest.mark.parametrize("hidden", [None, torch.nan])
+def test_the_results_are_the_same(monkeypatch, largeness: float, hidden: float | None):
+    problem = make((2, 3, 5, 7, 11), mask="padding", largeness=largeness)
+    queries, keys, vector, values = problem.tensors
+    if hidden is not None:
+        nobody = ~problem.mask.any(dim=1)[..., None]
+        keys, values = keys.masked_fill(nobody, hidden), values.masked_fill(nobody, hidden)
+    expected = tiled.attend(*problem.tensors, problem.mask)
+    above = (problem.grad_context, problem.grad_weights)
+    gradients = tiled.differentiate(*above, *problem.tensors, problem.mask)
+    monkeypatch.setattr(tiles, "is_slow_to_read", lambda device: True)
+    found = tiled.attend(queries, keys, vector, values, problem.mask)
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+    found = tiled.differentiate(*above, queries, keys, vector, values, problem.mask)
+    torch.testing.assert_close(found[:3], gradients[:3], rtol=1e-4, atol=1e-4)
+
+
+def test_the_spans_of_a_mask_are_formed_once(monkeypatch):
+    calls, form = [], tiles._spans
+
+    def counted(mask):
+        calls.append(mask)
+        return form(mask)
+
+    monkeypatch.setattr(tiles, "_spans", counted)
+    mask = torch.rand(2, 1, 5) < 0.6
+    spans = [tiles.spans(mask) for _ in range(5)]
+    assert len(calls) == 1
+    assert spans[4] == form(mask)
+    mask[0, 0] = ~mask[0, 0]  # in place: another mask
+    assert tiles.spans(mask) == form(mask)
+    assert tiles.spans(mask.clone()) == form(mask)
+    assert len(calls) == 3
+
+
+def test_autocast_is_off_inside_of_the_operators(monkeypatch):
+    """CUDA's autocast takes `mv` in half precision, the CPU's `bmm`: whatever is on its list."""
+    seen = []
+
+    class Watched:
+        def __getattr__(self, name: str):
+            def run(*arguments):
+                seen.append((name, torch.is_autocast_enabled("cpu")))
+                return getattr(tiled, name)(*arguments)
+
+            return run
+
+    monkeypatch.setattr(operator, "choose", lambda *tensors: Watched())
+    queries, keys, vector, values = (x.requires_grad_() for x in make().tensors)
+    with torch.autocast("cpu", torch.bfloat16):
+        context, weights = additive_attention(queries, keys, vector, values)
+        scores = additive_scores(queries, keys, vector)
+        (context.sum() + weights.square().sum() + scores.sum()).backward()
+        with torch.no_grad():
+            additive_attention(queries, keys, vector, values)
+            additive_scores(queries, keys, vector)
+    names = ["attend", "score", "differentiate_score", "differentiate", "attend", "score"]
+    assert sorted(seen) == sorted((name, False) for name in names)
+
+
+@pytest.mark.parametrize("library", [False, True])
+@pytest.mark.parametrize("learns", [False, True])
+def test_under_autocast_float32_stays_precise(monkeypatch, library: bool, learns: bool):
+    if not library:
+        monkeypatch.setattr(kernels, "_LIBRARY", None)
+    tensors = make((4, 20, 40, 64, 32)).tensors
+    expected = additive_attention(*tensors)
+    with torch.autocast("cpu", torch.bfloat16), torch.set_grad_enabled(learns):
+        found = additive_attention(*(x.clone().requires_grad_(learns) for x in tensors))
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("error", [ModuleNotFoundError, ImportError, AttributeError])
+def test_a_triton_that_is_absent_or_too_old_is_not_used(monkeypatch, error: type[Exception]):
+    def fail(name: str) -> None:
+        raise error(f"module 'triton' has no attribute 'knobs' ({name})")
+
+    monkeypatch.setattr(backends, "import_module", fail)
+    assert backends._triton.__wrapped__() is None
