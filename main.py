@@ -9,19 +9,25 @@ loading torch.
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent / "src"))  # runs from a bare checkout too
+
+from regard import interruption
+
+if __name__ == "__main__":  # before the other imports, in which Ctrl-C can come
+    interruption.handle("main.py")
+
 import argparse
 import importlib
 import math
 import os
 import random
-import sys
 import time
 import webbrowser
 from dataclasses import asdict, dataclass, fields
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-sys.path.insert(0, str(Path(__file__).resolve().parent / "src"))  # runs from a bare checkout too
 
 from regard.cli.output import drop_output, say
 from regard.errors import UserError
@@ -334,4 +340,10 @@ def complain(what: object, status: int) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    try:
+        status = main(sys.argv[1:])
+    except KeyboardInterrupt:
+        interruption.leave("main.py")
+    finally:
+        interruption.ignore()
+    sys.exit(status)

@@ -69,7 +69,8 @@ def _shapes(folder: Path, options: Options) -> None:
     names = [f"{number:06d}.png" for number in range(1, len(drawn) + 1)]
     with counting("drawing") as progress:
         for number, (name, scene) in enumerate(zip(names, drawn, strict=True), start=1):
-            draw(scene).save(folder / name)
+            with whole(folder / name) as path:
+                draw(scene).save(path, format="PNG")
             progress(number, len(drawn))
     both = list(zip(names, drawn, strict=True))
     rows = [f'{name},"{caption}"' for name, scene in both for caption in captions(scene)]

@@ -17,6 +17,7 @@ from regard.cli.output import say
 from regard.cli.train import watching
 from regard.config import Experiment
 from regard.errors import UserError
+from regard.interruption import INTERRUPTED, TERMINATED
 from regard.pipeline.folder import RunFolder
 
 EXAMPLES = (
@@ -36,7 +37,7 @@ class Options:
 
 
 def run(arguments: list[str]) -> int:
-    """From nothing to pictures; 130 where it was interrupted."""
+    """From nothing to pictures; 130 after Ctrl-C, 143 after SIGTERM."""
     options = tyro.cli(Options, args=arguments, prog="regard demo")
     from regard.data.text import read_pairs
     from regard.pipeline.evaluation import HowTranslated, evaluate, save
@@ -51,7 +52,7 @@ def run(arguments: list[str]) -> int:
         end = train(experiment, options.run, resume=resume, begin=begin, watch=watch)
     if end.interrupted:
         say(f"saved; go on with: {shlex.join(['regard', 'demo', '--run', str(options.run)])}")
-        return 130
+        return TERMINATED if end.reason == "terminated" else INTERRUPTED
 
     translator = Translator.load(options.run)
     how = HowTranslated(experiment.search)

@@ -6,7 +6,7 @@ import importlib
 import os
 import sys
 
-from regard import __version__, instruction_set
+from regard import __version__, instruction_set, interruption
 from regard.allocator import keep_freed_memory
 from regard.cli.output import drop_output
 from regard.cli.typed import is_text
@@ -35,8 +35,15 @@ def main() -> None:
     # OpenMP a busy core beside ours made training ten times slower; sleeping at once costs half on
     # a quiet machine. It is read once, when torch is loaded.
     os.environ.setdefault("GOMP_SPINCOUNT", "20000")
+    interruption.handle("regard")
     keep_freed_memory()
-    sys.exit(run(sys.argv[1:]))
+    try:
+        status = run(sys.argv[1:])
+    except KeyboardInterrupt:  # while an error was being printed
+        status = interruption.INTERRUPTED
+    finally:
+        interruption.ignore()
+    sys.exit(status)
 
 
 def run(arguments: list[str]) -> int:

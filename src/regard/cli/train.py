@@ -17,6 +17,7 @@ from regard.cli.output import say, warn
 from regard.cli.progress import PreparationView, TrainingView
 from regard.config import DataConfig, Experiment
 from regard.errors import UserError
+from regard.interruption import INTERRUPTED, TERMINATED
 from regard.pipeline.folder import RunFolder
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ PARSER: type[Options] = tyro.conf.AvoidSubcommands[Options]
 
 
 def run(arguments: list[str]) -> int:
-    """Train, with progress; 130 where it was interrupted."""
+    """Train, with progress; 130 after Ctrl-C, 143 after SIGTERM."""
     options = parse(arguments)
     from regard.pipeline.training import train
 
@@ -59,7 +60,7 @@ def run(arguments: list[str]) -> int:
         again = shlex.join(["regard", "train", options.recipe, "--run", str(folder), "--resume"])
         say(f"saved; go on with: {again}")
         _draw_curve(folder)
-        return 130
+        return TERMINATED if end.reason == "terminated" else INTERRUPTED
     run = shlex.quote(str(folder))
     verb = options.experiment.data.task
     examples = {"caption": ("PICTURE", "PICTURE -o looked.png")}

@@ -9,6 +9,7 @@ Rows of a file are read where they are needed: there may be more than memory hol
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from regard.files import locked, whole
+from regard.files import UnwritableError, locked, whole
 
 NOTED_AFTER = 256
 """So many new rows are noted together; at most these are made again."""
@@ -33,7 +34,7 @@ class Rows:
         path: Path | None = None,
     ) -> None:
         """Go on with the files of this name, or begin them; without a name all is in memory.
-        OSError where they cannot be written."""
+        OSError or UnwritableError where they cannot be written."""
         self._path = path
         self.done = 0
         """How many rows are made, the broken ones included."""
@@ -46,9 +47,7 @@ class Rows:
             with locked(path.parent):
                 found = _found(path, wanted, dtype)
                 if found is None:
-                    self.values = np.lib.format.open_memmap(
-                        _array(path), mode="w+", dtype=dtype, shape=wanted
-                    )
+                    self.values = _new_array(_array(path), wanted, dtype)
                     self._note()
                 else:
                     self.values, self.done, self.broken = found
@@ -91,6 +90,20 @@ def _found(
         if (values.shape, values.dtype) == (shape, dtype):
             return values, done, broken
     return None
+
+
+def _new_array(path: Path, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
+    """Create the file at its full size. Writing to a mapped file that the disk has no room for
+    would kill the process."""
+    values = np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape)
+    if hasattr(os, "posix_fallocate"):
+        try:
+            with path.open("r+b") as file:
+                os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
+        except OSError as error:
+            path.unlink(missing_ok=True)
+            raise UnwritableError(f"cannot write {path}: {error.strerror or error}") from error
+    return values
 
 
 def _array(path: Path) -> Path:

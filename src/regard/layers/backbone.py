@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from torch import nn
 
 from regard.errors import UserError, install_command
@@ -67,10 +68,15 @@ class Backbone(nn.Module):
     def save(self, folder: Path) -> None:
         """For `load`: all that the network is, and how pictures are prepared for it."""
         network: Any = self.network
-        network.save_pretrained(folder)
-        told = {"image_mean": self.mean.flatten().tolist()}
-        told |= {"image_std": self.deviation.flatten().tolist()}
-        (folder / PREPARATION).write_text(json.dumps(told), encoding="utf8")
+        preparation = {
+            "image_mean": self.mean.flatten().tolist(),
+            "image_std": self.deviation.flatten().tolist(),
+        }
+        try:
+            network.save_pretrained(folder)
+            (folder / PREPARATION).write_text(json.dumps(preparation), encoding="utf8")
+        except (OSError, SafetensorError) as error:
+            raise UserError(f"cannot write {folder}: {error}") from error
 
     def forward(
         self, pictures: UInt8[Tensor, "picture 3 side side"]

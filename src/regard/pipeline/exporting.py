@@ -14,7 +14,7 @@ from regard.config import SearchConfig
 from regard.data.batch import END, PAD, START
 from regard.data.special import SPECIAL
 from regard.errors import UserError, install_command
-from regard.files import make_folder
+from regard.files import UnwritableError, make_folder
 from regard.pipeline.translator import BEYOND_RATIO, DEFAULT_RATIO, Translator
 
 Engine = Literal["onnx", "ctranslate2"]
@@ -37,15 +37,18 @@ def export(run: Path, engine: Engine, folder: Path) -> tuple[str, ...]:
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".export") as unfinished:
         whole = Path(unfinished) / "export"
         whole.mkdir()
-        _write_model(writer, engine, translator, whole)
-        for side, tokenizer in _sides(translator).items():
-            text = tokenizer.to_library()
-            (whole / f"{side}.tokenizer.json").write_text(text, encoding="utf8")
-        about = json.dumps(_about(translator, engine), ensure_ascii=False, indent=1)
-        (whole / ABOUT).write_text(about, encoding="utf8")
-        if folder.exists():
-            folder.rmdir()
-        shutil.move(whole, folder)
+        try:
+            _write_model(writer, engine, translator, whole)
+            for side, tokenizer in _sides(translator).items():
+                text = tokenizer.to_library()
+                (whole / f"{side}.tokenizer.json").write_text(text, encoding="utf8")
+            about = json.dumps(_about(translator, engine), ensure_ascii=False, indent=1)
+            (whole / ABOUT).write_text(about, encoding="utf8")
+            if folder.exists():
+                folder.rmdir()
+            shutil.move(whole, folder)
+        except OSError as error:
+            raise UnwritableError(f"cannot write {folder}: {error.strerror or error}") from error
     return tuple(sorted(path.name for path in folder.iterdir()))
 
 

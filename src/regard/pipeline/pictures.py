@@ -135,7 +135,7 @@ class PictureSources:
         if not self.scenes:
             try:
                 return Rows(count, shape, kind, Shelf(cache_folder(), digest).place("pictures"))
-            except OSError as error:
+            except (OSError, UnwritableError) as error:
                 log.warning(
                     "%s: pictures are held in memory and read anew by the next run. REGARD_CACHE "
                     "can name another folder",

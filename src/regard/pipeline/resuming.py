@@ -56,6 +56,7 @@ def check_unused(folder: RunFolder) -> None:
 def training_alone(folder: RunFolder) -> Iterator[None]:
     """Keep other processes from training in this folder until the block ends; UserError if one
     does so already."""
+    make_folder(folder.path)
     make_folder(folder.state)
     with locked_or_refused(
         folder.state,

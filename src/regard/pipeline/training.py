@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
@@ -20,7 +20,7 @@ from regard.config import (
 )
 from regard.pipeline import captioning, classification, resuming, splitting, translation
 from regard.pipeline.device import device_of
-from regard.pipeline.folder import RunFolder, as_lines, digest_of
+from regard.pipeline.folder import RunFolder, as_lines, may_change
 from regard.pipeline.initial import Beginning, keep_fixed
 from regard.pipeline.prepared import Prepared
 from regard.pipeline.splitting import Split
@@ -152,8 +152,7 @@ def prepare_task(
 def _write(folder: RunFolder, ready: Prepared, split: Split, *, goes_on: bool) -> None:
     """Write all files but those of the loop. The configuration comes first: a run that is killed
     here begins again by it."""
-    text = recipes.dump(ready.experiment)
-    folder.write(folder.config, text)
+    folder.write(folder.config, recipes.dump(ready.experiment))
     if goes_on:
         if (record := Record.read(folder.path)) is not None:
             folder.write_record(record.run)
@@ -163,8 +162,14 @@ def _write(folder: RunFolder, ready: Prepared, split: Split, *, goes_on: bool) -
     for path, pairs in ((folder.dev, split.dev), (folder.test, split.test)):
         if pairs:
             folder.write(path, as_lines(pairs))
-    identity = f"{digest_of(text)} {ready.batches.fingerprint()} {ready.experiment.training}"
-    folder.write_record(hashlib.sha256(identity.encode()).hexdigest())
+    folder.write_record(_identity(ready))
+
+
+def _identity(ready: Prepared) -> str:
+    """Return what names a run: the same for the same data and settings, however long it trains."""
+    fields = recipes.flat(asdict(ready.experiment))
+    fixed = sorted((name, str(value)) for name, value in fields if not may_change(name))
+    return hashlib.sha256(f"{fixed} {ready.batches.fingerprint()}".encode()).hexdigest()
 
 
 def settings_of(

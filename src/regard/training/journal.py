@@ -6,14 +6,22 @@ import math
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import torch
 
 from regard.errors import UserError
 from regard.shapes import Float, Tensor
 from regard.training.checkpoint import Standing, Sums
-from regard.training.log import AverageLine, DevLine, EndLine, Log, Reporter, TrainLine, Validation
+from regard.training.log import (
+    AverageLine,
+    DevLine,
+    Ending,
+    EndLine,
+    Log,
+    Reporter,
+    TrainLine,
+    Validation,
+)
 from regard.training.schedule import Progress
 
 REMEDY = "Lower the learning rate, warm it up, or clip the gradient"
@@ -134,7 +142,7 @@ class Journal:
         """The epoch of the last update."""
         return self._standing.epoch - (self._standing.batch == 0)
 
-    def end_line(self, reason: Literal["finished", "patience", "interrupted"]) -> EndLine:
+    def end_line(self, reason: Ending) -> EndLine:
         """Say why training ended."""
         line = EndLine(
             update=self._standing.update,

@@ -15,6 +15,9 @@ from regard.errors import UserError
 from regard.files import LOG, UnwritableError, whole
 from regard.training.schedule import Progress
 
+Ending = Literal["finished", "patience", "interrupted", "terminated"]
+"""Why training ended: all updates, no better dev score, SIGINT, SIGTERM."""
+
 
 @dataclass(frozen=True)
 class Example:
@@ -93,14 +96,15 @@ class EndLine:
     kind: Literal["end"] = "end"
     update: int
     epoch: int
-    reason: Literal["finished", "patience", "interrupted"]
+    reason: Ending
     score: float | None
     """The dev score of the weights that are kept: the best."""
     seconds: float
 
     @property
     def interrupted(self) -> bool:
-        return self.reason == "interrupted"
+        """Whether a signal ended training before its time: Ctrl-C, or SIGTERM."""
+        return self.reason in ("interrupted", "terminated")
 
 
 Line = TrainLine | DevLine | AverageLine | EndLine

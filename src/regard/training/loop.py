@@ -11,13 +11,13 @@ import math
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from types import FrameType
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -26,7 +26,7 @@ from torch import nn
 from regard.errors import UserError
 from regard.training.checkpoint import Checkpoints, Standing, facts_of, rank
 from regard.training.journal import REMEDY, Journal, Losses
-from regard.training.log import EndLine, Reporter, Validation
+from regard.training.log import Ending, EndLine, Reporter, Validation
 from regard.training.schedule import Plateau, Progress
 from regard.training.settings import Batches, Period, TrainingSettings
 
@@ -47,9 +47,9 @@ def train(
     the folder's model.safetensors.
 
     With `resume` the run in the folder goes on as if it had never stopped: the same batches, the
-    same noise, the same weights. SIGINT (Ctrl-C) ends training after the current update and
-    validation, with everything saved; a second one ends it at once. UserError where the loss is no
-    longer a number, where there is nothing to train on, or where the run cannot be resumed.
+    same noise, the same weights. SIGINT (Ctrl-C) or SIGTERM ends training after the current update
+    and validation, with everything saved; a second one ends it at once. UserError where the loss is
+    no longer a number, where there is nothing to train on, or where the run cannot be resumed.
     """
     check(batches, settings, validates=validate is not None)
     total = settings.length.updates(batches, settings.accumulate)
@@ -61,8 +61,8 @@ def train(
 
     model.train()
     steps = training_steps(batches, standing.epoch, standing.batch, settings.accumulate)
-    with interruptions() as interrupted:
-        while (reason := _reason_to_end(standing, total, settings, interrupted)) is None:
+    with interruptions() as signals:
+        while (reason := _reason_to_end(standing, total, settings, signals)) is None:
             began = time.perf_counter()
             step = next(steps)
             progress = _advance(standing, step, total)
@@ -99,7 +99,12 @@ def train(
         checkpoints.save(standing, model, adam)
         if not standing.scores:
             checkpoints.save_model(model)
-        if validate and settings.average and len(standing.scores) > 1 and reason != "interrupted":
+        if (
+            validate
+            and settings.average
+            and len(standing.scores) > 1
+            and reason in ("finished", "patience")
+        ):
             _try_average(validate, model, checkpoints, standing, journal)
     return journal.end_line(reason)
 
@@ -221,35 +226,44 @@ def _try_average(
 
 
 def _reason_to_end(
-    standing: Standing, total: int, settings: TrainingSettings, interrupted: threading.Event
-) -> Literal["finished", "patience", "interrupted"] | None:
+    standing: Standing, total: int, settings: TrainingSettings, signals: Sequence[int]
+) -> Ending | None:
     if standing.update >= total:
         return "finished"
     waited = len(standing.scores) - 1 - standing.best if standing.scores else 0
     if settings.patience is not None and waited >= settings.patience:
         return "patience"
-    return "interrupted" if interrupted.is_set() else None
+    if not signals:
+        return None
+    return "terminated" if signals[0] == signal.SIGTERM else "interrupted"
 
 
 @contextmanager
-def interruptions() -> Iterator[threading.Event]:
-    """Set the event at the first SIGINT instead of breaking off; the second acts as ever. Only the
-    main thread can do that; elsewhere, and where SIGINT is ignored, nothing changes."""
-    asked = threading.Event()
-    usual = signal.getsignal(signal.SIGINT)
-
-    def ask(_number: int, _frame: FrameType | None) -> None:
-        asked.set()
-        signal.signal(signal.SIGINT, usual)
-
-    if threading.current_thread() is not threading.main_thread() or usual in (signal.SIG_IGN, None):
-        yield asked
+def interruptions() -> Iterator[Sequence[int]]:
+    """Collect the first SIGINT or SIGTERM instead of ending at once; the second acts as ever. Only
+    the main thread can do that; elsewhere nothing changes. A signal that is ignored stays so."""
+    received: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield received
         return
-    signal.signal(signal.SIGINT, ask)
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    handlers = {number: signal.getsignal(number) for number in numbers}
+    handlers = {n: act for n, act in handlers.items() if act not in (signal.SIG_IGN, None)}
+
+    def restore() -> None:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+
+    def collect(number: int, _frame: FrameType | None) -> None:
+        received.append(number)
+        restore()
+
+    for number in handlers:
+        signal.signal(number, collect)
     try:
-        yield asked
+        yield received
     finally:
-        signal.signal(signal.SIGINT, usual)
+        restore()
 
 
 def check(batches: Batches, settings: TrainingSettings, *, validates: bool) -> None:

@@ -1,0 +1,18 @@
+"""`python -m regard`, and where the console's `regard` begins."""
+
+from regard import interruption
+
+
+def main() -> None:
+    """Run the command line. Ctrl-C is handled before anything large is imported."""
+    interruption.handle("regard")
+    try:
+        from regard.cli.main import main as run
+
+        run()
+    except KeyboardInterrupt:
+        interruption.leave("regard")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,84 @@
+"""Ctrl-C at any time after the first import: one line and 130."""
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+REGARD = """
+import sys
+from regard import interruption
+interruption.handle("regard")
+print("begun", flush=True)
+from regard.__main__ import main
+sys.argv[0] = "regard"
+main()
+"""
+COUNTING = """
+import runpy, sys
+from regard import interruption
+interruption.handle("main.py")
+print("begun", flush=True)
+sys.argv[0] = "main.py"
+try:
+    runpy.run_path({path!r}, run_name="__main__")
+except KeyboardInterrupt:  # in runpy itself
+    interruption.leave("main.py")
+"""
+
+
+def interrupted(program, arguments, delay, number=signal.SIGINT):
+    """Status and errors of a process that gets a signal so many seconds after its first line."""
+    with subprocess.Popen(
+        [sys.executable, "-c", program, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout.readline() == "begun\n"
+        time.sleep(delay)
+        process.send_signal(number)
+        _, errors = process.communicate(timeout=60)
+        return process.returncode, errors
+
+
+@pytest.mark.parametrize("delay", [0.0, 0.2, 1.0])
+def test_regard_ends_with_130(tmp_path, delay):
+    arguments = ["train", "copy", "--run", str(tmp_path / "run"), "--training.epochs", "1000"]
+    status, errors = interrupted(REGARD, arguments, delay)
+    assert status == 130
+    assert errors in ("", "regard: interrupted\n", "regard train: interrupted\n")
+    assert not list(tmp_path.rglob("*.unfinished"))
+
+
+@pytest.mark.parametrize("delay", [0.0, 0.4])
+def test_the_counting_task_ends_with_130(tmp_path, delay):
+    program = COUNTING.format(path=str(ROOT / "main.py"))
+    arguments = ["--train", "--steps", "100000", "--savepath", str(tmp_path)]
+    status, errors = interrupted(program, arguments, delay)
+    assert status == 130
+    assert "Traceback" not in errors
+
+
+def test_sigterm_saves_and_ends_with_143(tmp_path):
+    run = tmp_path / "run"
+    sizes = ["--model.hidden", "8", "--model.embedding", "8", "--data.generated-size", "100"]
+    arguments = ["train", "copy", "--run", str(run), "--training.epochs", "1000", *sizes]
+    with subprocess.Popen(
+        [sys.executable, "-m", "regard", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        while not (run / "log.jsonl").exists() and process.poll() is None:
+            time.sleep(0.02)
+        time.sleep(0.2)
+        process.terminate()
+        output, errors = process.communicate(timeout=60)
+    assert (process.returncode, errors) == (143, "")
+    assert "saved; go on with: regard train copy" in output
+    assert '"reason": "terminated"' in (run / "log.jsonl").read_text()
