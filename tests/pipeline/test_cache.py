@@ -173,3 +173,22 @@ def test_pages_are_json_and_nothing_is_pickled(shelf):
     shelf.page("name", "facts", lambda: [1, 2])
     (path,) = shelf.folder.iterdir()
     assert json.loads(path.read_text())["content"] == [1, 2]
+
+
+@pytest.mark.parametrize("changed", ["the program", "the tokenizers", "the format"])
+def test_an_upgrade_makes_a_new_entry(shelf, monkeypatch, changed):
+    shelf.page("name", "facts", lambda: "old")
+    source = Counted()
+    shelf.pairs("facts", source)
+    if changed == "the program":
+        monkeypatch.setattr(cache, "__version__", "99.0")
+    elif changed == "the tokenizers":
+        monkeypatch.setattr(cache, "version", lambda _: "99.0")
+    else:
+        monkeypatch.setattr(cache, "FORMAT", 99)
+    assert shelf.page("name", "facts", lambda: "new") == "new"
+    shelf.pairs("facts", source)
+    assert source.asked == 2
+    place = shelf.place("pictures")
+    monkeypatch.undo()
+    assert shelf.place("pictures") != place

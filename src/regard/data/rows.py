@@ -67,6 +67,12 @@ class Rows:
         if self.done == len(self) or self.done - self._noted >= NOTED_AFTER:
             self._note()
 
+    def repair(self, place: int, row: np.ndarray) -> None:
+        """Set a row that could not be made before."""
+        self.values[place] = row
+        del self.broken[place]
+        self._note()
+
     def _note(self) -> None:
         self._noted = self.done
         if self._path is None:

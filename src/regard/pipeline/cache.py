@@ -70,16 +70,27 @@ class Shelf:
     def page(self, name: str, facts: object, make: Callable[[], Any]) -> Any:
         """What was kept under this name for the same facts, or else what is made now: anything that
         JSON holds."""
+        content = self.recall(name, facts)
+        if content is None:
+            content = make()
+            self.remember(name, facts, content)
+        return content
+
+    def recall(self, name: str, facts: object) -> Any | None:
+        """Return the content that was remembered under this name for the same facts, or None."""
         path = self._path(f"{name}.json", facts)
         with suppress(OSError, ValueError, LookupError, TypeError):  # not there, or damaged
-            kept = json.loads(path.read_text(encoding="utf8"))
-            if kept["sha256"] == _digest(kept["content"]):
+            page = json.loads(path.read_text(encoding="utf8"))
+            if page["sha256"] == _digest(page["content"]):
                 _use(path)
-                return kept["content"]
-        content = make()
+                return page["content"]
+        return None
+
+    def remember(self, name: str, facts: object, content: Any) -> None:
+        """Write content for `recall`, if the cache can be written."""
         text = _json({"sha256": _digest(content), "content": content})
+        path = self._path(f"{name}.json", facts)
         self._keep(path, lambda unfinished: unfinished.write_text(text, encoding="utf8"))
-        return content
 
     def pairs(self, facts: object, source: PairSource) -> Kept:
         """The pairs that were kept for the same facts, or else those that are encoded now. Where
@@ -103,8 +114,11 @@ class Shelf:
         """Where files may be kept whose names begin so, in a folder that is there. UnwritableError
         where it cannot be made."""
         make_folder(self.folder)
+        path = self._path(name, None)
+        for file in self.folder.glob(f"{path.name}.*"):
+            _use(file)
         self._tidy()
-        return self._path(name, None)
+        return path
 
     def _path(self, name: str, facts: object) -> Path:
         versions = FORMAT, __version__, version("tokenizers")

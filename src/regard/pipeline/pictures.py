@@ -7,8 +7,8 @@ import hashlib
 import json
 import logging
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -21,14 +21,15 @@ from regard.data.captioned import Gallery, as_source
 from regard.data.pictures import MAX_PIXELS, PictureError, draw_scene, read_picture, read_whole
 from regard.data.rows import Rows
 from regard.errors import UserError
-from regard.files import check_name
+from regard.files import UnwritableError, check_name
 from regard.layers.backbone import Backbone
 from regard.pipeline.cache import Shelf, cache_folder
+from regard.pipeline.file_digests import digests_of
 from regard.pipeline.watching import Watch
 
 log = logging.getLogger(__name__)
 
-FORMAT = 2
+FORMAT = 3
 """To be raised where other numbers are made of the same pictures."""
 MOST_DOTS = 800
 """Of the longer side of a picture for people."""
@@ -103,6 +104,10 @@ class PictureSources:
         names = list(dict.fromkeys(sources))
         digest = self._digest(names)
         rows = self._rows(len(names), digest)
+        for place in list(rows.broken):  # the reason may be gone
+            (again,) = self.made([names[place]])
+            if not isinstance(again, str):
+                rows.repair(place, again)
         for row in self.made(names[rows.done :]):
             rows.put(row)
             if watch and rows.done % AT_A_TIME == 0:
@@ -134,7 +139,8 @@ class PictureSources:
         kind = np.dtype(np.uint8 if self.backbone is None else np.float16)
         if not self.scenes:
             try:
-                return Rows(count, shape, kind, Shelf(cache_folder(), digest).place("pictures"))
+                shelf = Shelf(cache_folder(), f"{digest} pillow {version('pillow')}")
+                return Rows(count, shape, kind, shelf.place("pictures"))
             except (OSError, UnwritableError) as error:
                 log.warning(
                     "%s: pictures are held in memory and read anew by the next run. REGARD_CACHE "
@@ -144,19 +150,15 @@ class PictureSources:
         return Rows(count, shape, kind)
 
     def _digest(self, names: Sequence[str]) -> str:
-        """The same for the same files as they are now, seen in the same way."""
-        told = hashlib.sha256(
-            json.dumps([FORMAT, self.side, self.scenes, self.max_pixels]).encode()
-        )
+        """Return a digest of the files' names and contents, and of how they are read."""
+        settings = [FORMAT, self.side, self.scenes, self.max_pixels]
+        digest = hashlib.sha256(json.dumps(settings).encode())
         if self.backbone is not None:
-            told.update(self.backbone.digest().encode())
-        for name in names:
-            facts: tuple[object, ...] = (name,)
-            with suppress(OSError, ValueError):
-                found = Path(name).stat()
-                facts = (name, found.st_size, found.st_mtime_ns)
-            told.update(json.dumps(facts).encode())
-        return told.hexdigest()
+            digest.update(self.backbone.digest().encode())
+        contents = digests_of(names, cache_folder())
+        for name, content in zip(names, contents, strict=True):
+            digest.update(json.dumps([name, content]).encode())
+        return digest.hexdigest()
 
 
 def _left_out(broken: Sequence[str]) -> tuple[str, ...]:
