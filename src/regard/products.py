@@ -137,11 +137,26 @@ def freeze(model: AnyModule, dtype: torch.dtype = torch.float32) -> AnyModule:
     return frozen
 
 
+class PackedWeight(nn.Parameter):
+    """A matrix in oneDNN's own order, which torch can neither copy nor pickle: copies and pickles
+    go by its plain form."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> nn.Parameter:
+        return memo.setdefault(id(self), _packed(_plain(self)))
+
+    def __reduce_ex__(self, _protocol: Any) -> tuple[Any, ...]:
+        return _packed, (_plain(self),)
+
+
+def _plain(weight: Tensor) -> nn.Parameter:
+    return nn.Parameter(weight.detach().to_dense(), requires_grad=False)
+
+
 def _packed(weight: nn.Parameter) -> nn.Parameter:
     if not _suits(weight.device, weight.dtype) or weight.is_mkldnn:
         return weight
-    found = torch.ops.mkldnn._reorder_linear_weight(weight.detach().contiguous(), PACKED_FOR)
-    return nn.Parameter(found, requires_grad=False)
+    matrix = torch.ops.mkldnn._reorder_linear_weight(weight.detach().contiguous(), PACKED_FOR)
+    return PackedWeight(matrix, requires_grad=False)
 
 
 def outer(

@@ -52,6 +52,10 @@ class Searcher:
         self.model = model
         self._writers: dict[tuple[str, torch.device], Seq2Seq | Ensemble] = {}
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Packed weights can be neither pickled nor copied: they are made again."""
+        return {**self.__dict__, "_writers": {}}
+
     @torch.inference_mode()
     def search(
         self,

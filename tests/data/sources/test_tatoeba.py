@@ -102,7 +102,7 @@ def test_the_download_is_told_as_it_comes(server: str, archive: Path, tmp_path: 
     [
         ("gone.zip", "404"),
         ("short.zip", "bytes came|IncompleteRead"),
-        ("page.zip", "no pairs in .*: left out 1 line"),
+        ("page.zip", "what came is not a whole zip file"),
     ],
 )
 def test_what_did_not_come_leaves_nothing(
@@ -138,3 +138,14 @@ def test_a_broken_zip_is_named(archive: Path, tmp_path: Path) -> None:
     archive.write_bytes(content)
     with pytest.raises(UserError, match=r"cannot read .*deu\.txt"):
         tatoeba.fetch(tmp_path / "out.tsv", from_path=archive)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 0.9])
+def test_a_cut_download_of_unknown_length_leaves_nothing(archive, tmp_path, share):
+    cut = tmp_path / "cut.zip"
+    content = archive.read_bytes()
+    cut.write_bytes(content[: int(share * len(content))])
+    destination = tmp_path / "out" / "pairs.tsv"
+    with pytest.raises(UserError, match=r"cannot fetch .*what came is not a whole zip file"):
+        tatoeba.fetch(destination, address=cut.as_uri())
+    assert not destination.exists()

@@ -7,6 +7,7 @@ import tempfile
 import urllib.error
 import urllib.request
 import zipfile
+import zlib
 from collections.abc import Callable
 from http.client import HTTPException
 from pathlib import Path
@@ -47,6 +48,8 @@ def fetch(
         with tempfile.TemporaryDirectory(prefix="regard-") as folder:
             archive = Path(folder) / Path(address).name
             _download(address, archive, progress, destination)
+            if archive.suffix == ".zip" and not zipfile.is_zipfile(archive):
+                raise _unfetched(address, "what came is not a whole zip file", destination)
             corpus = _read(archive)
     with whole(destination) as path, path.open("wb") as file:
         for pair in corpus.pairs:
@@ -71,7 +74,13 @@ def _read(path: Path) -> Corpus:
         try:
             with archive.open(texts[0]) as file:
                 return parse_pairs(file, f"{path}/{texts[0]}")
-        except (zipfile.BadZipFile, RuntimeError, NotImplementedError) as error:
+        except (
+            zipfile.BadZipFile,
+            zlib.error,
+            EOFError,
+            RuntimeError,
+            NotImplementedError,
+        ) as error:
             raise UserError(f"cannot read {texts[0]} in {path}: {error}") from error
 
 
@@ -91,7 +100,11 @@ def _download(address: str, archive: Path, progress: Progress | None, destinatio
         if total is not None and come < total:
             raise HTTPException(f"{come} of {total} bytes came")
     except (urllib.error.URLError, HTTPException, OSError) as error:
-        raise UserError(
-            f"cannot fetch {address} ({error}): download it by other means and run "
-            f"regard data tatoeba --from FILE -o {destination}"
-        ) from error
+        raise _unfetched(address, error, destination) from error
+
+
+def _unfetched(address: str, reason: object, destination: Path) -> UserError:
+    return UserError(
+        f"cannot fetch {address} ({reason}): download it by other means and run "
+        f"regard data tatoeba --from FILE -o {destination}"
+    )

@@ -1,0 +1,107 @@
+"""Models that were used are copied, pickled, sent to other processes and shared by threads."""
+
+import copy
+import io
+import multiprocessing
+import pickle
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from dataclasses import replace
+
+import pytest
+import torch
+
+from regard.config import AnswerDataConfig, ClassifierConfig, Experiment, SearchConfig
+from regard.pipeline import counting
+from regard.pipeline.counting_settings import CountingSettings
+from regard.pipeline.loading import load
+from regard.pipeline.training import train
+from regard.products import freeze
+from tests.pipeline.test_captioning import DRAWN, SCENE
+from tests.pipeline.test_captioning import small as small_captioner
+from tests.pipeline.test_damaged_runs import tiny
+
+TEXTS = ["a b c", "b", "", "c a a"]
+SEARCHES = [SearchConfig(max_length=3), SearchConfig(beam=3, max_length=3, precision="bfloat16")]
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("processes")
+    train(tiny(), folder / "translator")
+    train(small_captioner(DRAWN), folder / "captioner")
+    pairs = folder / "labels.tsv"
+    pairs.write_text(
+        "".join(f"so {'hot' if n % 2 else 'cold'} it{n}\t{n % 2}\n" for n in range(20))
+    )
+    training = replace(tiny().training, metric=None)
+    data = AnswerDataConfig(path=pairs, dev_size=2, test_size=0)
+    config = ClassifierConfig(embedding=4, hidden=4)
+    train(Experiment(data=data, model=config, training=training), folder / "classifier")
+    return folder
+
+
+def outputs(model):
+    """Texts and scores of all that a model can do."""
+    if hasattr(model, "translate"):
+        found = [each for how in SEARCHES for each in model.translate(TEXTS, search=how)]
+        return [(each.text, each.score) for each in found]
+    if hasattr(model, "caption"):
+        found = model.caption([SCENE, SCENE])
+        return [(each.text, each.score) for each in found]
+    return [(each.text, each.probabilities) for each in model.classify(["so hot", "", "so cold"])]
+
+
+def load_named(folders, name):
+    if name == "ensemble":
+        return load(folders / "translator", folders / "translator")
+    return load(folders / name)
+
+
+@pytest.mark.parametrize("name", ["translator", "ensemble", "captioner", "classifier"])
+def test_a_used_model_is_copied_and_pickled(folders, name):
+    model = load_named(folders, name)
+    expected = outputs(model)
+    assert outputs(copy.deepcopy(model)) == expected
+    assert outputs(pickle.loads(pickle.dumps(model))) == expected
+    assert outputs(model) == expected
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_frozen_model_is_copied_and_pickled(folders, dtype):
+    frozen = freeze(load(folders / "translator").model, dtype)
+    again = [copy.deepcopy(frozen), pickle.loads(pickle.dumps(frozen)), copy.deepcopy(frozen)]
+    stored = io.BytesIO()
+    torch.save(again[0], stored)
+    stored.seek(0)
+    again.append(torch.load(stored, weights_only=False))
+    for other in again:
+        for ours, theirs in zip(other.parameters(), frozen.parameters(), strict=True):
+            assert ours.is_mkldnn == theirs.is_mkldnn
+            ours, theirs = (each.to_dense() if each.is_mkldnn else each for each in (ours, theirs))
+            assert torch.equal(ours, theirs)
+
+
+def test_a_used_counting_model_is_copied_and_pickled():
+    settings = CountingSettings(steps=1, hidden=4)
+    model = counting.build_counter(settings, 0).eval()
+    counter = counting.Counter(model, settings, 1)
+    letters = torch.tensor([1, 2, 3, 1, 1, 2, 3, 1, 0, 0])
+    expected = counting.look(counter, letters).counts
+    for other in (copy.deepcopy(counter), pickle.loads(pickle.dumps(counter))):
+        assert counting.look(other, letters).counts == expected
+
+
+def test_threads_share_a_model(folders):
+    """Each makes the packed weights that nobody has made yet."""
+    model = load(folders / "translator")
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda _: outputs(model), range(16)))
+    assert found == [outputs(load(folders / "translator"))] * 16
+
+
+def test_a_spawned_process_gives_the_same_output(folders):
+    model = load(folders / "translator")
+    expected = outputs(model)
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, mp_context=context) as pool:
+        assert pool.submit(outputs, model).result(timeout=120) == expected
