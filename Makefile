@@ -8,7 +8,7 @@ PARALLEL := --numprocesses $(WORKERS) --maxprocesses 8
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test e2e lint docs check othercpus sanitize format clean elsewhere
+.PHONY: help demo test e2e lint docs check othercpus fuzz sanitize format clean elsewhere
 
 help: ## list these commands
 	@echo "make COMMAND, where COMMAND is"
@@ -36,6 +36,9 @@ check: lint test e2e docs ## all of these four, as before a change is taken
 
 othercpus: $(INSTALLED) ## run kernels, contracts and small trainings as on CPUs with fewer instructions
 	@scripts/other-cpus
+
+fuzz: $(INSTALLED) ## read mutated files by every parser, FUZZ_SECONDS (10) each, from FUZZ_SEED
+	OMP_NUM_THREADS=1 .venv/bin/python -m tests.fuzz
 
 sanitize: ## run the kernels under the address, undefined-behaviour and thread sanitizers
 	@scripts/sanitize

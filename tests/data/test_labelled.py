@@ -141,3 +141,12 @@ def test_a_first_row_of_unknown_names_is_no_example(tmp_path: Path) -> None:
     assert len(read_labelled(path).pairs) == 4
     path.write_text("first,5\nsecond,3\nthird,3\n")  # numbers are no names
     assert len(read_labelled(path).pairs) == 3
+
+
+def test_a_long_first_row_is_shortened_in_the_message(tmp_path: Path) -> None:
+    path = tmp_path / "fragen.csv"
+    path.write_text('"Frage\n' + "x" * 5000 + '",Klasse\na,b\nb,b\n')
+    with pytest.raises(UserError) as caught:
+        read_labelled(path)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 500

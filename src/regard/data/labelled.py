@@ -181,7 +181,7 @@ def _named_places(
             if find_column(head, [name]) is None:
                 raise UserError(
                     f"{path} has no column {name!r} (--data.{flag}-column): its first row is "
-                    f"{', '.join(head)}"
+                    f"{_shown(head)}"
                 )
     (_, texts), (_, labels) = wanted
     usual = [name for name in TEXT_NAMES if name not in map(str.lower, labels)]
@@ -195,7 +195,7 @@ def _named_places(
         return None
     has, lacks = ("text", "label") if places == () else ("label", "text")
     raise UserError(
-        f"{path}: the first row is {', '.join(head)}, where {head[known]!r} names the {has}s: name "
+        f"{path}: the first row is {_shown(head)}, where {head[known][:40]!r} names the {has}s: name "
         f"its other column too, with --data.{lacks}-column (evaluate: --{lacks}-column), or put a "
         "row with text and label above it if it is an example"
     )
@@ -218,11 +218,17 @@ def _check_no_names(
     counts = Counter(row[1].strip() for row in others if len(row) > 1)
     if not counts[label] and max(counts.values(), default=0) > 1:
         raise UserError(
-            f"{path}: the first row is {', '.join(head)}, and no other row has the label "
-            f"{label!r}. If these are names, name the columns with --data.text-column "
-            f"{head[0].strip()!r} --data.label-column {label!r} (evaluate: --text-column, "
+            f"{path}: the first row is {_shown(head)}, and no other row has the label "
+            f"{label[:40]!r}. If these are names, name the columns with --data.text-column "
+            f"{head[0].strip()[:40]!r} --data.label-column {label[:40]!r} (evaluate: --text-column, "
             "--label-column); if it is an example, put a row with text and label above it"
         )
+
+
+def _shown(cells: Sequence[str]) -> str:
+    """The cells of a row as part of a line."""
+    shown = ", ".join(" ".join(cell.split())[:40] for cell in cells[:20])
+    return f"{shown}, …" if len(cells) > 20 else shown
 
 
 def _is_number(text: str) -> bool:
@@ -243,8 +249,8 @@ def _unused(head: Sequence[str], named: _Chosen | None, path: Path) -> tuple[str
             "the second as its label",
         )
     used = {named.text, *named.labels}
-    names = [cell.strip() for place, cell in enumerate(head) if place not in used]
-    return (f"not used of {path}: {', '.join(names)}",) if names else ()
+    names = [cell for place, cell in enumerate(head) if place not in used]
+    return (f"not used of {path}: {_shown(names)}",) if names else ()
 
 
 def _row(row: Sequence[str], places: _Chosen, line: int, path: Path) -> Pair | Problem:

@@ -1,0 +1,160 @@
+"""The parsers to fuzz, each with the files that its inputs are made of."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from PIL import Image
+from safetensors.torch import save
+
+from regard import recipes
+from regard.data.captions import read_captions
+from regard.data.labelled import read_labelled
+from regard.data.pictures import read_picture
+from regard.data.series import parse_items, parse_series
+from regard.data.text import read_pairs
+from regard.data.tokenizer import Tokenizer, TokenizerSettings
+from regard.errors import UserError
+from regard.metrics.alignment import read_pharaoh
+from regard.pipeline.folder import RunFolder
+from regard.pipeline.vectors import read_external
+from regard.training.weights import read_tensors
+
+FORMATS = ("PNG", "JPEG", "GIF", "TIFF", "BMP", "PPM", "WEBP", "ICO", "TGA", "PCX", "SGI", "DDS")
+
+
+@dataclass(frozen=True)
+class Parser:
+    """An entrance for bytes of other people."""
+
+    read: Callable[[Path], object]
+    """Reads a file; UserError for anything that it cannot read."""
+    seeds: Callable[[], Iterator[bytes]]
+    """Good inputs, which are mutated."""
+    name: str = "input"
+    """Name of the file that is read."""
+    words: tuple[bytes, ...] = ()
+    """Parts of the format, which mutations put in."""
+
+
+def _pairs() -> Iterator[bytes]:
+    content = "hello\thallo\nlo\tla\tCC\r\n\nλόγος\tlogos\n".encode()
+    yield content
+    yield b"\xef\xbb\xbf" + content * 3
+    yield gzip.compress(content)
+
+
+def _labelled() -> Iterator[bytes]:
+    yield b'text,label\ngood,1\n"a, b",0\nbad,1\n'
+    yield b'id,question,answer\n1,who,A\n2,"wh""at\nnow",B\n3,why,A\n'
+    yield b"who,A\nwhat,B\nwhy,A\n"
+
+
+def _captions() -> Iterator[bytes]:
+    image = {"id": 1, "file_name": "a.png"}
+    annotation = {"image_id": 1, "caption": "a dog"}
+    yield json.dumps({"images": [image], "annotations": [annotation]}).encode()
+    sentence = {"raw": "a dog"}
+    image = {"filename": "a.png", "filepath": "x", "split": "val", "sentences": [sentence]}
+    yield json.dumps({"images": [image, image]}).encode()
+    yield gzip.compress(json.dumps({"images": [image]}).encode())
+
+
+def _arrays() -> Iterator[bytes]:
+    for values in (np.ones((3, 4), np.float32), np.arange(6).reshape(2, 3), np.ones((1, 1), "<f8")):
+        file = io.BytesIO()
+        np.save(file, values)
+        yield file.getvalue()
+
+
+def _weights() -> Iterator[bytes]:
+    yield save({"a": torch.ones(3, 4), "b.c": torch.zeros(2)}, {"regard": "{}"})
+    yield save({"a": torch.ones(1, dtype=torch.bfloat16)})
+
+
+def _tokenizers() -> Iterator[bytes]:
+    for kind, size in (("words", None), ("characters", None), ("bpe", 30), ("unigram", 30)):
+        settings = TokenizerSettings(kind=kind, size=size)
+        yield Tokenizer.train(["low lower lowest"] * 3, settings).to_json().encode()
+
+
+def _use_tokenizer(path: Path) -> None:
+    tokenizer = Tokenizer.load(path)
+    encoding = tokenizer.encode("the lowest ▁ λ")
+    tokenizer.decode(encoding.ids)
+
+
+def _recipes() -> Iterator[bytes]:
+    for path in sorted(recipes.FOLDER.glob("*.yaml")):
+        yield path.read_bytes()
+
+
+def _run_configs() -> Iterator[bytes]:
+    for name in ("copy", "drinks", "g2p", "captions"):
+        path = recipes.FOLDER / f"{name}.yaml"
+        if path.exists():
+            yield recipes.dump(recipes.read(path)).encode()
+
+
+def _pictures() -> Iterator[bytes]:
+    for kind in FORMATS:
+        for mode in ("RGB", "L", "P", "RGBA", "1"):
+            picture = Image.effect_noise((23, 17), 60).convert(mode)
+            file = io.BytesIO()
+            try:
+                picture.save(file, kind)
+            except (OSError, ValueError, KeyError):
+                continue  # this format has no such mode
+            yield file.getvalue()
+
+
+def _per_line(*readers: Callable[[str], object]) -> Callable[[Path], None]:
+    def read(path: Path) -> None:
+        text = path.read_bytes().decode("utf8", errors="replace")
+        errors = []
+        for reader in readers:
+            for line in text.split("\n"):
+                try:
+                    reader(line)
+                except UserError as error:
+                    errors.append(error)
+        if errors:
+            raise errors[0]
+
+    return read
+
+
+JSON = (b"[", b"{", b"null", b"true", b"1e999", b"NaN", b'"\\ud800"', b'"\\u0000"', b"-1", b'"":')
+YAML = (b"!!int ", b"!!float ", b"!!python/object:os.system ", b"&a ", b"*a", b"- ", b"? ", b"<<: ")
+NUMBERS = (b"nan", b"inf", b"1e999", b"-0", b"0x1", b"1_0", b"9" * 5000, b",", b";")
+
+PARSERS: dict[str, Parser] = {
+    "captions": Parser(read_captions, _captions, "captions.json", JSON),
+    "links": Parser(
+        _per_line(read_pharaoh), lambda: iter([b"0-0 1-2 3p4 5?6", b"10-20\n"]), "links", NUMBERS
+    ),
+    "pairs": Parser(read_pairs, _pairs, "pairs.tsv", (b"\t", b"\r", b"\xef\xbb\xbf", b"\xff\xfe")),
+    "labels": Parser(read_labelled, _labelled, "labels.csv", (b'"', b",", b"\r", b"\xef\xbb\xbf")),
+    "series": Parser(
+        _per_line(parse_series, parse_items),
+        lambda: iter([b"0.3,0 0.5,1\n", b"orange juice 1.20; bread 0.80\n"]),
+        "series",
+        NUMBERS,
+    ),
+    "vectors": Parser(read_external, _arrays, "vectors.npy", (b"'<f4'", b"'|O'", b"(", b"'''")),
+    "vectors-text": Parser(read_external, lambda: iter([b"1 2\n3 4\n"]), "vectors.txt", NUMBERS),
+    "weights": Parser(read_tensors, _weights, "model.safetensors", JSON),
+    "recipes": Parser(recipes.read, _recipes, "recipe.yaml", YAML),
+    "tokenizers": Parser(_use_tokenizer, _tokenizers, "source.tokenizer.json", JSON),
+    "pictures": Parser(lambda path: read_picture(str(path), 16), _pictures, "picture"),
+    "configs": Parser(
+        lambda path: RunFolder(path.parent).experiment(), _run_configs, "config.yaml", YAML
+    ),
+}
