@@ -20,6 +20,7 @@ REFERENCES = [
 
 def test_words_are_lower_cased_and_without_punctuation():
     assert words("A dog's  Ball, 2 (big)!") == ["a", "dog's", "ball", "2", "big"]
+    assert words("a T-shirt that won't_fit") == ["a", "t", "shirt", "that", "won't_fit"]
 
 
 def test_bleu_is_that_of_its_order():

@@ -33,3 +33,13 @@ def test_rates_are_over_the_whole_corpus():
 def test_the_nearest_reference_counts():
     assert word_error_rate(["a b"], [["x y z w", "a c"]]).value == 50
     assert word_error_rate(["a b c d"], [["b"]]).value == 300
+
+
+def test_of_several_references_the_lowest_rate_counts_not_the_fewest_edits():
+    """1 edit for 1 word is 100, 4 edits for 6 words are 67: the second reference counts."""
+    score = word_error_rate(["a b"], [["a", "a b c d e f"]])
+    assert score.value == pytest.approx(100 * 4 / 6)
+    score = character_error_rate(["ab"], [["a", "abcdef"]])
+    assert score.value == pytest.approx(100 * 4 / 6)
+    both = word_error_rate(["a b", "x"], [["a", "a b c d e f"], ["x"]])
+    assert both.value == pytest.approx(100 * 4 / 7)  # edits and words of the same reference

@@ -195,9 +195,9 @@ def _named_places(
         return None
     has, lacks = ("text", "label") if places == () else ("label", "text")
     raise UserError(
-        f"{path}: the first row is {_shown(head)}, where {head[known][:40]!r} names the {has}s: name "
-        f"its other column too, with --data.{lacks}-column (evaluate: --{lacks}-column), or put a "
-        "row with text and label above it if it is an example"
+        f"{path}: the first row is {_shown(head)}, where {head[known][:40]!r} names the {has}s: "
+        f"name its other column too, with --data.{lacks}-column (evaluate: --{lacks}-column), or "
+        "put a row with text and label above it if it is an example"
     )
 
 
@@ -217,10 +217,11 @@ def _check_no_names(
         return
     counts = Counter(row[1].strip() for row in others if len(row) > 1)
     if not counts[label] and max(counts.values(), default=0) > 1:
+        text = head[0].strip()
         raise UserError(
             f"{path}: the first row is {_shown(head)}, and no other row has the label "
             f"{label[:40]!r}. If these are names, name the columns with --data.text-column "
-            f"{head[0].strip()[:40]!r} --data.label-column {label[:40]!r} (evaluate: --text-column, "
+            f"{text[:40]!r} --data.label-column {label[:40]!r} (evaluate: --text-column, "
             "--label-column); if it is an example, put a row with text and label above it"
         )
 

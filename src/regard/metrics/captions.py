@@ -1,10 +1,11 @@
-"""Scores of captions as papers on captioning report them, from 0 to 100; CIDEr-D may exceed it.
+"""Scores of captions that papers on captioning report, from 0 to 100; CIDEr-D may exceed it.
 
     BLEU-1 .. BLEU-4    Papineni et al. 2002, of lower-cased words without punctuation
     ROUGE-L             Lin 2004, section 2: the longest common subsequence, recall weighing more
     CIDEr-D             Vedantam et al. 2015, section 4: n-grams by how telling they are
 
-METEOR is not among them: it needs Java, or a download of word lists.
+The formulas are those of COCO's scorer, the words are not (see `words`). METEOR is not among them:
+it needs Java, or a download of word lists.
 """
 
 from __future__ import annotations
@@ -35,7 +36,10 @@ def score_captions(hypotheses: Sequence[str], references: References) -> tuple[S
 
 
 def words(text: str) -> list[str]:
-    """Lower-cased words and numbers, without punctuation."""
+    """Lower-cased words and numbers, without punctuation.
+
+    A word is a run of letters, digits and underscores, also with apostrophes inside: t-shirt is two
+    words and man's is one. The PTB tokenizer of COCO's scorer cuts both the other way."""
     return re.findall(r"\w+(?:['’]\w+)*", text.lower())
 
 

@@ -2,7 +2,8 @@
 
 Levenshtein's distance (1966) counts the insertions, deletions and substitutions that lead from one
 sequence to the other, as few as there can be. A rate is their number over all sentences, for 100
-units of the references; it may exceed 100.
+units of the references; it may exceed 100. Of several references of a sentence the one with the
+lowest rate counts, with its edits and its units: fewest edits would favour short references.
 """
 
 from __future__ import annotations
