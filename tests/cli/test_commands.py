@@ -50,7 +50,7 @@ def test_every_command_has_help(capsys, command):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("fly",), "fly is no command"),
+        (("fly",), "unknown command 'fly'"),
         (("translate", "nowhere"), "nowhere is not a run"),
         (("train", "tatoeba-lung"), "did you mean tatoeba-luong"),
         (("train", "gone.tsv"), "gone.tsv does not exist"),

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import tyro
 
+from regard.cli.options import parse
+
 
 @dataclass(frozen=True)
 class Options:
@@ -22,7 +24,7 @@ class Options:
 
 def run(arguments: list[str]) -> None:
     """Write the mean as a run."""
-    options = tyro.cli(Options, args=arguments, prog="regard average")
+    options = parse(Options, arguments, "regard average")
     from regard.pipeline.averaging import average
 
     folder = average(options.runs, options.run)

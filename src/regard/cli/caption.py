@@ -14,6 +14,7 @@ from regard.cli.lines import check_different, chunks, opened
 from regard.cli.output import warn
 from regard.cli.searching import SearchFields, parse
 from regard.config import SearchConfig
+from regard.config.checks import Beam
 from regard.errors import UserError
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ class Options:
     pictures: tyro.conf.Positional[tuple[str, ...]]
     """Files of pictures; for a run on drawn scenes also scenes as text."""
     search: SearchFields = field(default_factory=SearchConfig)
-    nbest: int = 1
+    nbest: Beam = 1
     """How many captions for each picture, best first."""
     output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
     """Write to this file instead of the terminal."""

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Literal
 
 import tyro
 
+from regard.cli.options import parse
+from regard.config.checks import Count, Length
+
 if TYPE_CHECKING:
     from regard.data.text import Corpus
 
@@ -37,9 +40,9 @@ class Options:
     """How text would be cut."""
     target_tokenizer: Kind | None = None
     """The same for the target, where it is another."""
-    min_count: int = 1
+    min_count: Count = 1
     """Words that occur less often in training would become <unk>."""
-    vocabulary_size: int | None = None
+    vocabulary_size: Count | None = None
     """The largest vocabulary a side."""
     source_language: str = "en"
     """For spaCy."""
@@ -47,13 +50,13 @@ class Options:
     """For spaCy."""
     lowercase: bool = False
     """Lower-case both sides."""
-    max_length: int = 200
+    max_length: Length = 200
     """The longest side that training would take, in tokens."""
 
 
 def run(arguments: list[str]) -> None:
     """Print the report."""
-    options = tyro.cli(Options, args=arguments, prog="regard check")
+    options = parse(Options, arguments, "regard check")
     from regard.data.checking import CheckSettings, check
     from regard.data.text import read_pairs
     from regard.data.tokenizer import TokenizerSettings

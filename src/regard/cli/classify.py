@@ -12,6 +12,7 @@ import tyro
 
 from regard.cli import show
 from regard.cli.lines import check_different, chunks, opened, warn_of_long, warn_of_problems
+from regard.cli.options import parse
 from regard.cli.output import warn
 from regard.errors import UserError
 
@@ -42,7 +43,7 @@ class Options:
 
 def run(arguments: list[str]) -> int:
     """Answer lines in their order; 1 where one of them is not the numbers that it should be."""
-    options = tyro.cli(Options, args=arguments, prog="regard classify")
+    options = parse(Options, arguments, "regard classify")
     check_different([options.file], options.output, options.trace)
     from regard.data.lines import Problem, read_lines
     from regard.data.table import SEPARATORS, suffix_of

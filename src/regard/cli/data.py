@@ -8,6 +8,8 @@ from typing import Annotated, Literal
 
 import tyro
 
+from regard.cli.options import parse
+from regard.config.checks import Examples, Seed
 from regard.files import make_folder, whole
 
 
@@ -24,15 +26,15 @@ class Options:
     """Where to write it; without it data/NAME.tsv, and for shapes the folder data/shapes."""
     from_: Annotated[Path | None, tyro.conf.arg(name="from")] = None
     """tatoeba: a .txt or .zip that is here already, instead of a download."""
-    size: int = 10_000
+    size: Examples = 10_000
     """Generated data: how many pairs, or pictures."""
-    seed: int = 1
+    seed: Seed = 1
     """Generated data: of the random choice."""
 
 
 def run(arguments: list[str]) -> None:
     """Write one file of pairs and say where."""
-    options = tyro.cli(Options, args=arguments, prog="regard data")
+    options = parse(Options, arguments, "regard data")
     if options.name == "shapes":
         _shapes(options.output or Path("data") / "shapes", options)
         return

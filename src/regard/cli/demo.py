@@ -9,10 +9,9 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import tyro
-
 from regard import recipes
 from regard.cli import show
+from regard.cli.options import parse
 from regard.cli.output import say
 from regard.cli.train import watching
 from regard.config import Experiment
@@ -38,7 +37,7 @@ class Options:
 
 def run(arguments: list[str]) -> int:
     """From nothing to pictures; 130 after Ctrl-C, 143 after SIGTERM."""
-    options = tyro.cli(Options, args=arguments, prog="regard demo")
+    options = parse(Options, arguments, "regard demo")
     from regard.data.text import read_pairs
     from regard.pipeline.evaluation import HowTranslated, evaluate, save
     from regard.pipeline.training import train
@@ -97,6 +96,10 @@ def _clear(folder: RunFolder, experiment: Experiment) -> bool:
     nothing is removed, where it came to no results and can be resumed."""
     found = [path for path in (*folder.files, *_pictures(folder)) if path.exists()]
     if not found and not folder.state.exists():
+        if folder.path.exists() and (not folder.path.is_dir() or any(folder.path.iterdir())):
+            raise UserError(
+                f"{folder.path} is no folder of a demo: name an empty or a new folder with --run"
+            )
         return False
     if not folder.config.is_file() or not _is_same(folder.experiment(), experiment):
         names = ", ".join(path.name for path in found) or folder.state.name

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 import tyro
 
 from regard.cli import show
+from regard.cli.options import Runs
 from regard.cli.progress import PreparationView
 from regard.cli.searching import SearchFields, parse
 from regard.config import SearchConfig
+from regard.config.checks import CountOrZero
 from regard.errors import UserError
 
 if TYPE_CHECKING:
@@ -49,9 +51,9 @@ class Options:
     first: int | None = None
     """Only the first so many."""
     search: SearchFields = field(default_factory=SearchConfig)
-    ensemble: tuple[Path, ...] = ()
+    ensemble: Runs = ()
     """Runs that translate together with this one: the mean of their probabilities is searched."""
-    examples: int = 0
+    examples: CountOrZero = 0
     """Print so many examples."""
     lowercase: bool = False
     """Print the scores of translations without regard to case too."""

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 import tyro
 
+from regard.cli.options import parse
 from regard.cli.output import say
 
 
@@ -26,7 +27,7 @@ class Options:
 
 def run(arguments: list[str]) -> None:
     """Write the files and name them."""
-    options = tyro.cli(Options, args=arguments, prog="regard export")
+    options = parse(Options, arguments, "regard export")
     from regard.pipeline.exporting import export
 
     folder = options.output or options.run / options.to

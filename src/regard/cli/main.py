@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import os
 import sys
@@ -10,6 +11,7 @@ from regard import __version__, instruction_set, interruption
 from regard.allocator import keep_freed_memory
 from regard.cli.output import drop_output
 from regard.cli.typed import is_text
+from regard.config.checks import shown
 from regard.errors import UserError
 
 COMMANDS = {
@@ -61,7 +63,9 @@ def run(arguments: list[str]) -> int:
         return 2
     name, *rest = arguments
     if name not in COMMANDS:
-        print(f"regard: {name} is no command; `regard --help` lists them", file=sys.stderr)
+        near = difflib.get_close_matches(name, COMMANDS, n=1)
+        hint = f"did you mean {near[0]}?" if near else "`regard --help` lists the commands"
+        print(f"regard: unknown command {shown(name)}; {hint}", file=sys.stderr)
         return 2
     command = importlib.import_module(f"regard.cli.{name}")
     try:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from regard.cli import show
+from regard.cli.options import Runs, parse
 from regard.cli.typed import is_text
 from regard.errors import UserError
 from regard.trace import MapKind
@@ -37,7 +38,7 @@ class Options:
     output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
     """A .png, .svg or .pdf file, or .json or .npz for the numbers; without it the picture is drawn
     in the terminal."""
-    ensemble: tuple[Path, ...] = ()
+    ensemble: Runs = ()
     """Runs that write together with this one; a picture shows this one's attention."""
     target: str | None = None
     """Look at this target instead of the model's own translation."""
@@ -63,7 +64,7 @@ class Options:
 
 def run(arguments: list[str]) -> None:
     """Draw what one output looked at."""
-    options = tyro.cli(Options, args=arguments, prog="regard plot")
+    options = parse(Options, arguments, "regard plot")
     if options.output is not None:
         show.check_picture(options.output)
     for text in (options.text, options.target or ""):

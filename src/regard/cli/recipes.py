@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import tyro
 
 from regard import recipes
+from regard.cli.options import parse
 
 if TYPE_CHECKING:
     from regard.pipeline.cost import Cost
@@ -31,7 +32,7 @@ class Options:
 
 def run(arguments: list[str]) -> None:
     """List the recipes or show one."""
-    options = tyro.cli(Options, args=arguments, prog="regard recipes")
+    options = parse(Options, arguments, "regard recipes")
     names = recipes.names() if options.recipe is None else [options.recipe]
     if options.cost:
         from regard.pipeline.cost import cost_of

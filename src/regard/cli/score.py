@@ -8,6 +8,7 @@ from pathlib import Path
 
 import tyro
 
+from regard.cli.options import Runs, parse
 from regard.files import whole
 
 PAIRS_AT_A_TIME = 1024
@@ -25,7 +26,7 @@ class Options:
     """Pairs: a file with tabs, or the source side of two files."""
     target_path: Path | None = None
     """The target side, where the pairs are in two files."""
-    ensemble: tuple[Path, ...] = ()
+    ensemble: Runs = ()
     """Runs that score together with this one, by the mean of their probabilities."""
     trace: Path | None = None
     """Write each pair's tokens, probabilities and attention here, a JSON object a line."""
@@ -35,7 +36,7 @@ class Options:
 
 def run(arguments: list[str]) -> int:
     """Score given targets; 1 where one of them is too long."""
-    options = tyro.cli(Options, args=arguments, prog="regard score")
+    options = parse(Options, arguments, "regard score")
     import sys
 
     from regard.data.text import read_pairs

@@ -7,6 +7,7 @@ from typing import Annotated, Any, TypeVar
 
 import tyro
 
+from regard.cli.options import parse as parse_options
 from regard.config import SearchConfig
 from regard.pipeline.folder import RunFolder
 
@@ -19,6 +20,9 @@ Options = TypeVar("Options")
 
 def parse(options: type[Options], arguments: list[str], prog: str) -> Options:
     """The options, with the search of the run that they name as their default."""
-    named: Any = tyro.cli(options, args=arguments, prog=prog)
-    default = replace(named, search=RunFolder(named.run).experiment().search)
-    return tyro.cli(options, args=arguments, prog=prog, default=default)
+    named: Any = parse_options(options, arguments, prog)
+    changes: dict[str, Any] = {"search": RunFolder(named.run).experiment().search}
+    if hasattr(named, "ensemble"):
+        changes["ensemble"] = ()  # the options append to their default
+    default = replace(named, **changes)
+    return parse_options(options, arguments, prog, default)

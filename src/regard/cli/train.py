@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass, field, fields, replace
 from itertools import pairwise
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import tyro
 
 from regard import recipes
+from regard.cli.options import check
 from regard.cli.output import say, warn
 from regard.cli.progress import PreparationView, TrainingView
-from regard.config import DataConfig, Experiment
+from regard.config import TASKS, DataConfig, Experiment
+from regard.config.unused import unused_fields
 from regard.errors import UserError
 from regard.interruption import INTERRUPTED, TERMINATED
 from regard.pipeline.folder import RunFolder
@@ -48,7 +51,7 @@ def run(arguments: list[str]) -> int:
     from regard.pipeline.training import train
 
     folder = folder_of(options)
-    with watching() as (begin, watch):
+    with watching(_inherited(options)) as (begin, watch):
         end = train(options.experiment, folder, resume=options.resume, begin=begin, watch=watch)
     if end.score == 0 and options.experiment.training.metric == "bleu":
         warn(
@@ -83,7 +86,7 @@ def parse(arguments: list[str]) -> Options:
             f"{arguments[0]} came before the recipe: name the recipe or file of pairs first, as in "
             "`regard train RECIPE --training.epochs 5`"
         )
-    experiment = _of_sections(_experiment(arguments[0]), arguments)
+    experiment = _on_file(_of_sections(_experiment(arguments[0]), arguments), arguments)
     default = Options(recipe=arguments[0], experiment=experiment)
     options = _cli(arguments, default)
     if not options.resume:
@@ -94,15 +97,15 @@ def parse(arguments: list[str]) -> Options:
 
 def _cli(arguments: list[str], default: Options) -> Options:
     """The flags of the model are those of the default's family."""
+    check(Options, arguments, default)
     return tyro.cli(PARSER, args=arguments, prog=PROG, default=default)
 
 
 def _of_sections(experiment: Experiment, arguments: list[str]) -> Experiment:
     """The experiment with the usual values of the task and the family that are named, which have
     to be known before the other fields can be parsed."""
-    words = [word for each in arguments for word in each.split("=", 1)]
-    flags = ("--data.task", "--model.family")
-    named = {flag[2:]: after for flag, after in pairwise(words) if flag in flags}
+    flags = _named(arguments, "--data.task", "--model.family")
+    named = {flag[2:]: value for flag, value in flags.items()}
     now = {"data.task": experiment.data.task, "model.family": experiment.model.family}
     changed = {name: value for name, value in named.items() if now[name] != value}
     if not changed:
@@ -110,7 +113,26 @@ def _of_sections(experiment: Experiment, arguments: list[str]) -> Experiment:
     usual = recipes.default(changed, "")
     if usual.data.task == experiment.data.task:
         return replace(experiment, model=usual.model)
-    return replace(experiment, data=usual.data, model=usual.model)
+    data = replace(usual.data, path=experiment.data.path)
+    return replace(experiment, data=data, model=usual.model)
+
+
+def _on_file(experiment: Experiment, arguments: list[str]) -> Experiment:
+    """The experiment without the recipe's generated data if the arguments name a file instead."""
+    named = _named(arguments, "--data.path", "--data.generated")
+    path, generated = named.get("--data.path", "None"), experiment.data.generated
+    if path == "None" or generated is None or "--data.generated" in named:
+        return experiment
+    if not {"-h", "--help"} & set(arguments):
+        say(f"data.path {path} takes the place of the recipe's generated data ({generated})")
+    usual = TASKS[experiment.data.task]().generated_size
+    return replace(experiment, data=replace(experiment.data, generated=None, generated_size=usual))
+
+
+def _named(arguments: list[str], *flags: str) -> dict[str, str]:
+    """The words after these flags."""
+    words = [word for argument in arguments for word in argument.split("=", 1)]
+    return {flag: after for flag, after in pairwise(words) if flag in flags}
 
 
 def _resumed(options: Options, named: Experiment) -> Experiment:
@@ -169,28 +191,43 @@ class Watching(NamedTuple):
     watch: PreparationView
 
 
+def _inherited(options: Options) -> frozenset[str]:
+    """Unused fields with the value of the recipe, where the recipe alone makes use of them: nobody
+    set them on the command line."""
+    recipe, experiment = _experiment(options.recipe), options.experiment
+    own = {unused.name for unused in unused_fields(recipe)}
+    names = {unused.name for unused in unused_fields(experiment)} - own
+    return frozenset(name for name in names if attrgetter(name)(experiment) == _value(recipe, name))
+
+
+def _value(recipe: Experiment, name: str) -> object:
+    try:
+        return attrgetter(name)(recipe)
+    except AttributeError:  # a field of another family or task
+        return None
+
+
 @contextlib.contextmanager
-def watching() -> Iterator[Watching]:
-    """Gives who watches a training; all of them stop when the block ends, however it does."""
+def watching(inherited: Container[str] = ()) -> Iterator[Watching]:
+    """Gives who watches a training; all of them stop when the block ends, however it does. Unused
+    fields are reported unless `inherited` has them."""
     with contextlib.ExitStack() as stack:
         watch = stack.enter_context(PreparationView())
 
         def begin(plan: Plan) -> TrainingView:
             watch.stop()
-            return stack.enter_context(_announce(plan))
+            return stack.enter_context(_announce(plan, inherited))
 
         yield Watching(begin, watch)
 
 
-def _announce(plan: Plan) -> TrainingView:
+def _announce(plan: Plan, inherited: Container[str]) -> TrainingView:
     """Say what is about to be trained, and give who watches."""
     for line in plan.left_out:
         say(line)
-    if plan.unused:
-        say(
-            f"{', '.join(f'model.{name}' for name in plan.unused)}: not used by what this model is "
-            "made of"
-        )
+    for idle in plan.unused:
+        if idle.name not in inherited:
+            say(str(idle))
     if plan.made is not None:
         size = plan.made.stat().st_size / 1e6
         say(

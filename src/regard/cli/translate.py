@@ -20,9 +20,11 @@ from regard.cli.lines import (
     warn_of_problems,
     warn_of_refused,
 )
+from regard.cli.options import Runs
 from regard.cli.output import warn
 from regard.cli.searching import SearchFields, parse
 from regard.config import SearchConfig
+from regard.config.checks import Beam
 
 if TYPE_CHECKING:
     from regard.metrics.alignment import Unit
@@ -44,7 +46,7 @@ class Options:
     output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
     """Write the translations here instead of printing them."""
     search: SearchFields = field(default_factory=SearchConfig)
-    nbest: int = 1
+    nbest: Beam = 1
     """Print so many for each line, as line number, score and text with tabs between."""
     alignments: Path | None = None
     """Write links here, a line each, as source-target pairs from 0 (Pharaoh format)."""
@@ -53,7 +55,7 @@ class Options:
     words."""
     trace: Path | None = None
     """Write all that each output looked at here, a JSON object a line."""
-    ensemble: tuple[Path, ...] = ()
+    ensemble: Runs = ()
     """Runs that write together with this one: the mean of their probabilities is searched."""
     verbose: bool = False
     """Print each step with its attention."""

@@ -32,6 +32,8 @@ ScoreName = Literal[
     "coverage",
     "location",
 ]
+SIZED = ("additive", "concat", "shared_additive", "coverage", "location")
+"""Scores with units of their own."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,15 @@ class AttentionConfig:
 
     def __post_init__(self) -> None:
         check_fields("model.attention", self)
+
+    def unused(self, usual: AttentionConfig) -> tuple[str, ...]:
+        """Fields that differ from the usual ones, although the score or the scope does not read
+        them."""
+        idle: tuple[str, ...] = () if self.scope != "global" else ("window",)
+        if self.score not in SIZED and self.scope != "local_p":
+            idle += ("size",)
+        differ = (name for name in idle if getattr(self, name) != getattr(usual, name))
+        return tuple(f"attention.{name}" for name in differ)
 
 
 @dataclass(frozen=True)
@@ -152,7 +163,10 @@ class RecurrentConfig:
     @property
     def unused(self) -> tuple[str, ...]:
         """Fields that were set, although what was chosen beside them makes no use of them."""
-        return () if self.attends else changed(self, "attention")
+        if not self.attends:
+            return changed(self, "attention")
+        idle = () if self.layers > 1 or self.query != "first_layer" else ("query",)
+        return (*idle, *self.attention.unused(AttentionConfig()))
 
     @property
     def longest_sequence(self) -> int | None:
@@ -220,8 +234,9 @@ class TransformerConfig:
 
     @property
     def unused(self) -> tuple[str, ...]:
-        """None: all fields have their use."""
-        return ()
+        """Fields that were set, although what was chosen beside them makes no use of them."""
+        idle = () if self.positions == "learned" else ("longest",)
+        return (*changed(self, *idle), *self.attention.unused(TransformerConfig().attention))
 
     @property
     def longest_sequence(self) -> int | None:
@@ -293,9 +308,13 @@ class ClassifierConfig:
                 idle: tuple[str, ...] = of_transformers
             case "transformer":
                 idle = of_recurrent
+                if self.positions != "learned":
+                    idle += ("longest",)
             case "embedding":
                 idle = (*of_recurrent, *of_transformers, "layers")
-        return changed(self, *idle, *(() if self.attends else ("query", "attention")))
+        if not self.attends:
+            return changed(self, *idle, "query", "attention")
+        return (*changed(self, *idle), *self.attention.unused(ClassifierConfig().attention))
 
     @property
     def longest_sequence(self) -> int | None:
@@ -369,12 +388,15 @@ class CaptionerConfig:
         idle: tuple[str, ...] = ("layers", "heads", "feed_forward")
         if self.decoder == "transformer":
             idle = ("embedding", "gate", "output", "doubly_stochastic")
-            idle += ("reward", "entropy", "attention")
+            idle += ("reward", "entropy", "attention", *(("channels",) if self.backbone else ()))
         elif self.looks == "soft":
             idle += ("reward", "entropy")
         else:
             idle += ("doubly_stochastic",)
-        return changed(self, *idle, *(() if self.backbone else ("backbone_learns",)))
+        names = changed(self, *idle, *(() if self.backbone else ("backbone_learns",)))
+        if self.decoder == "transformer":
+            return names
+        return (*names, *self.attention.unused(CaptionerConfig().attention))
 
     @property
     def longest_sequence(self) -> int | None:

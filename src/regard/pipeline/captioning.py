@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from regard.building import build_captioner
+from regard.building.memory import check_memory
 from regard.config import (
     CaptionDataConfig,
     CaptionerConfig,
@@ -74,8 +75,10 @@ def prepare(
     gallery, unread = sources.gallery((pair.source for pair in chain(pairs, split.dev)), watch)
     encoded, too_long = _encoded(data, tokenizer, gallery, pairs)
     experiment = _with_max_length(experiment, encoded)
+    build = partial(build_captioner, model_config, data.picture_size, len(tokenizer), backbone)
+    check_memory(build)
     torch.manual_seed(config.seed)
-    model = build_captioner(model_config, data.picture_size, len(tokenizer), backbone)
+    model = build()
     dev = [pair for pair in split.dev if pair.source in gallery.places]
     return Prepared(
         experiment,

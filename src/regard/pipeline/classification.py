@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import cast
 
 import torch
 from torch import nn
 
 from regard.building import build_classifier
+from regard.building.memory import check_memory
 from regard.config import AnswerDataConfig, ClassifierConfig, Experiment, TrainingConfig
 from regard.data.answered import EncodedAnswers
 from regard.data.answers import Labels
@@ -43,10 +45,16 @@ def prepare(
     reading = Reading.load(resumed, data) if resumed else Reading.of(data, pairs)
     encoded = _encoded(reading, pairs)
     settings = BatchSettings(data.batch_tokens, data.batch_sentences)
-    torch.manual_seed(config.seed)
-    model = build_classifier(
-        model_config, reading.num_source, reading.reader.features, reading.answers.size
+    build = partial(
+        build_classifier,
+        model_config,
+        reading.num_source,
+        reading.reader.features,
+        reading.answers.size,
     )
+    check_memory(build)
+    torch.manual_seed(config.seed)
+    model = build()
     said = _cut(encoded, data.max_length)
     if model_config.vectors is not None and resumed is None:
         said += (str(begin_with_vectors(model, reading.reader, model_config.vectors)),)

@@ -29,6 +29,7 @@ class Sources:
 
 def find(config: Data) -> Sources:
     """UserError where there are none, or files cannot be read."""
+    check_read(config)
     match config:
         case DataConfig():
             return _translations(config)
@@ -36,6 +37,31 @@ def find(config: Data) -> Sources:
             return _answers(config)
         case CaptionDataConfig():
             return _captions(config)
+
+
+def check_read(config: Data) -> None:
+    """UserError for a path that nothing reads: a path is never ignored."""
+    for name in ("path", "target_path", "pictures", "train_list", "dev_list", "test_list"):
+        path = getattr(config, name, None)
+        if path is not None and config.generated is not None:
+            raise UserError(
+                f"data.{name} is {path}, but data.generated {config.generated} makes the data: set "
+                "data.generated to None, or leave the path out"
+            )
+    for name, needed in (("target_path", "path"), ("dev_target_path", "dev_path")):
+        path = getattr(config, name, None)
+        if path is not None and getattr(config, needed) is None:
+            raise UserError(
+                f"data.{name} is {path}, the targets of pairs whose sources are missing: set "
+                f"data.{needed} too, or leave it out"
+            )
+    if isinstance(config, AnswerDataConfig) and config.generated is not None:
+        for name in ("text_column", "label_column"):
+            if getattr(config, name) and config.dev_path is None and config.test_path is None:
+                raise UserError(
+                    f"data.{name} names a column of a table, but data.generated "
+                    f"{config.generated} makes the data: leave it out"
+                )
 
 
 def _translations(config: DataConfig) -> Sources:

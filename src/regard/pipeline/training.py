@@ -18,6 +18,7 @@ from regard.config import (
     Experiment,
     TrainingConfig,
 )
+from regard.config.unused import Unused, unused_fields
 from regard.pipeline import captioning, classification, resuming, splitting, translation
 from regard.pipeline.device import device_of
 from regard.pipeline.folder import RunFolder, as_lines, may_change
@@ -61,8 +62,8 @@ class Plan:
     precision: Precision
     device: str
     left_out: tuple[str, ...]
-    unused: tuple[str, ...]
-    """Fields of the model that were set, but do nothing beside the others."""
+    unused: tuple[Unused, ...]
+    """Fields that are set and have no effect beside the others."""
     made: Path | None
     """The file in the cache that the training pairs were written to, where one was."""
     beginning: Beginning | None = None
@@ -109,7 +110,7 @@ def train(
         precision=precision,
         device=str(device),
         left_out=split.left_out + ready.left_out,
-        unused=experiment.model.unused,
+        unused=unused_fields(experiment),
         made=ready.made,
         beginning=ready.beginning,
     )

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import cast
 
 import torch
 from torch import nn
 
 from regard.building import build_translation
+from regard.building.memory import check_memory
 from regard.config import DataConfig, Experiment, RecurrentConfig, TrainingConfig, WriterConfig
 from regard.data.batching import BatchSettings, PairBatches
 from regard.data.encoded import EncodedPairs
@@ -54,8 +56,10 @@ def prepare(
         external = read_external(model_config.external)
         model_config = replace(model_config, external_shape=(external.size(0), external.size(1)))
         experiment = replace(experiment, model=model_config)
+    build = partial(build_translation, model_config, len(tokenizers.source), len(tokenizers.target))
+    check_memory(build)
     torch.manual_seed(config.seed)
-    model = build_translation(model_config, len(tokenizers.source), len(tokenizers.target))
+    model = build()
     beginning = None
     if config.initial_run is not None and resumed is None:
         beginning = begin_with(config.initial_run, model_config, model, tokenizers)

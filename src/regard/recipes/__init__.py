@@ -49,7 +49,8 @@ def find(name: str) -> Path:
             "`regard recipes` lists the recipes"
         )
     near = difflib.get_close_matches(name, names(), n=1)
-    hint = f"did you mean {near[0]}? " if near else ""
+    near = near or [known for known in names() if len(name) > 2 and name in known]
+    hint = f"did you mean {' or '.join(near)}? " if near else ""
     raise UserError(
         f"{name} is neither a recipe nor a file: {hint}`regard recipes` lists the recipes"
     )

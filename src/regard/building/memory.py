@@ -1,0 +1,75 @@
+"""Memory that a model needs, compared with the machine's before the model is built."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from itertools import chain
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from regard.errors import UserError
+
+CGROUPS = Path("/sys/fs/cgroup")
+TRAINED = 4
+"""Numbers of a trained parameter: its weight, its gradient and Adam's two moments."""
+GIB = 1 << 30
+
+
+def check_memory(build: Callable[[], nn.Module]) -> None:
+    """UserError if training the parameters of a model takes more memory than the machine has.
+
+    The model is built on the meta device, which allocates nothing. Activations and batches are not
+    counted."""
+    try:
+        with torch.device("meta"):
+            model = build()
+    except RuntimeError as error:
+        if "overflow" not in str(error):
+            raise
+        raise UserError(
+            "a single matrix of this model has more than 2^63 bytes: choose smaller sizes in model"
+        ) from error
+    tensors = list(chain(model.parameters(), model.buffers()))
+    needed = TRAINED * sum(each.numel() * each.element_size() for each in tensors)
+    limit = memory_limit()
+    if needed <= limit:
+        return
+    raise UserError(
+        f"the model has {sum(each.numel() for each in tensors):,} parameters; to train them "
+        f"(weights, gradients, Adam's moments) takes {needed / GIB:,.1f} GiB of memory, but this "
+        f"machine has {limit / GIB:,.1f} GiB: choose smaller sizes in model, or a smaller "
+        "vocabulary"
+    )
+
+
+def memory_limit() -> int:
+    """Bytes that this process may use at most: the machine's memory or a control group's limit."""
+    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return min(physical, *_cgroup_limits(CGROUPS))
+
+
+def _cgroup_limits(root: Path) -> Iterator[int]:
+    """Limits of the process's control group and of those above it, of version 2 or 1."""
+    yield 1 << 62
+    names = [root / "memory.max", root / "memory" / "memory.limit_in_bytes"]
+    for group in _groups():
+        for above in (group, *group.parents):
+            names += [root / above / "memory.max"]
+            names += [root / "memory" / above / "memory.limit_in_bytes"]
+    for name in names:
+        try:
+            yield int(name.read_text())
+        except (OSError, ValueError):  # no such file, or "max"
+            continue
+
+
+def _groups() -> list[Path]:
+    """The control groups of this process, relative to the root of each hierarchy."""
+    try:
+        lines = Path("/proc/self/cgroup").read_text().splitlines()
+    except OSError:
+        return []
+    return [Path(line.split(":", 2)[2].lstrip("/")) for line in lines if line.count(":") >= 2]

@@ -1,0 +1,116 @@
+"""Fields that were set, although nothing reads them beside the other fields.
+
+A field counts as set if it differs from its default. Every rule has fields and the reason; training
+reports both before it begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from regard.config.checks import changed
+from regard.config.data import AnswerDataConfig, CaptionDataConfig, DataConfig
+from regard.config.experiment import Experiment
+from regard.config.search import SearchConfig
+
+LEARNED = ("min_count", "vocabulary_size")
+"""Fields that decide which pieces a vocabulary has."""
+OF_BEAMS = ("coverage_penalty", "early_stopping")
+
+
+class Unused(NamedTuple):
+    """A field without effect, by its full name."""
+
+    name: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.name} has no effect: {self.reason}"
+
+
+def unused_fields(experiment: Experiment) -> tuple[Unused, ...]:
+    """The fields of an experiment that are set and have no effect."""
+    sections: tuple[tuple[str, Any, Iterator[Rule]], ...] = (
+        ("data", experiment.data, _data(experiment.data)),
+        ("training", experiment.training, _training(experiment)),
+        ("search", experiment.search, _search(experiment)),
+    )
+    model = (
+        Unused(f"model.{name}", "the model's other fields leave no use for it")
+        for name in experiment.model.unused
+    )
+    rest = (
+        Unused(f"{section}.{name}", reason)
+        for section, record, rules in sections
+        for names, reason in rules
+        for name in changed(record, *names)
+    )
+    unique = {field.name: field for field in (*rest, *model)}
+    return tuple(unique[name] for name in sorted(unique))
+
+
+Rule = tuple[tuple[str, ...], str]
+
+
+def _data(data: DataConfig | AnswerDataConfig | CaptionDataConfig) -> Iterator[Rule]:
+    if data.generated is None:
+        yield ("generated_size",), "data.generated is not set"
+    match data:
+        case DataConfig():
+            yield from _pairs(data)
+        case AnswerDataConfig():
+            yield from _answers(data)
+        case CaptionDataConfig():
+            if data.dev_list is not None:
+                yield ("dev_size",), "data.dev_list names the dev images"
+            if data.test_list is not None:
+                yield ("test_size",), "data.test_list names the test images"
+    if data.tokenizer == "unigram":
+        yield ("min_count",), "unigram tokenizers do not count words"
+
+
+def _pairs(data: DataConfig) -> Iterator[Rule]:
+    if data.dev_path is not None:
+        yield ("dev_size",), "data.dev_path holds the dev pairs"
+    if data.tokenizers_path is not None:
+        learned = ("tokenizer", "target_tokenizer", "lowercase", "vocabulary", "shared_vocabulary")
+        yield (*learned, *LEARNED), "data.tokenizers_path sets the tokenizers"
+    elif data.vocabulary is not None:
+        yield (*LEARNED, "shared_vocabulary"), "data.vocabulary lists the pieces of both sides"
+
+
+def _answers(data: AnswerDataConfig) -> Iterator[Rule]:
+    if data.dev_path is not None:
+        yield ("dev_size",), "data.dev_path holds the dev examples"
+    if data.test_path is not None:
+        yield ("test_size",), "data.test_path holds the test examples"
+    if data.answer == "label":
+        yield ("standardise",), "labels are not numbers"
+    if data.source == "series":
+        yield ("tokenizer", "lowercase", *LEARNED), "series of numbers have no words"
+    if data.source == "items":
+        yield ("tokenizer",), "the name of an item is one token"
+
+
+def _training(experiment: Experiment) -> Iterator[Rule]:
+    training = experiment.training
+    if training.updates is not None:
+        yield ("epochs",), "training.updates sets the length"
+    shares = {training.teacher_forcing, training.teacher_forcing_end} - {None}
+    if shares in ({1}, {0}):
+        yield ("forced_by",), "all inputs are forced alike (training.teacher_forcing)"
+    if isinstance(experiment.data, AnswerDataConfig):
+        yield ("forced_by",), "answers are not decoded token by token"
+        if experiment.data.answer == "number":
+            yield ("label_smoothing",), "numbers have no probabilities"
+
+
+def _search(experiment: Experiment) -> Iterator[Rule]:
+    search = experiment.search
+    if isinstance(experiment.data, AnswerDataConfig):
+        yield tuple(SearchConfig.__dataclass_fields__), "answers are not decoded by a search"
+    if search.beam == 1:
+        yield OF_BEAMS, "search.beam 1 is greedy"
+    if search.max_length is not None:
+        yield ("max_ratio",), "search.max_length sets the length"

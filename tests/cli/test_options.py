@@ -1,0 +1,156 @@
+"""Wrong options: each gets one line that names the option, what came and what was expected."""
+
+from typing import Literal
+
+import pytest
+
+from regard.cli import options
+from regard.cli.score import Options as ScoreOptions
+from regard.cli.train import Options
+from regard.config import FAMILIES, FITTING, TASKS, Experiment
+from regard.config.checks import alternatives, hints_of
+from regard.errors import UserError
+from tests.cli.test_commands import regard
+
+NUMBERS = ["three", "1,5", "", "1e400", "0x10", "9" * 5000, str(2**1100), "-1", "nan", "½", "1 2"]
+CHOICES = ["", "x", "GRU!", "None ", "é", "\udcff"]
+KINDS = [(task, family) for task, names in FITTING.items() for family in names]
+SECTIONS = ("data", "model", "training", "search", "model.attention")
+
+
+def default_of(task, family):
+    experiment = Experiment(data=TASKS[task](), model=FAMILIES[family]())
+    return Options(recipe="copy", experiment=experiment)
+
+
+def flags(experiment, *wanted):
+    """The options whose annotation has one of these types."""
+    for section in SECTIONS:
+        record = experiment
+        for name in section.split("."):
+            record = getattr(record, name)
+        for name, hint in hints_of(record.__class__).items():
+            kinds = [getattr(kind, "__origin__", kind) for kind in alternatives(hint)]
+            if any(kind in wanted for kind in kinds):
+                yield f"--{section}.{name}".replace("_", "-")
+
+
+@pytest.mark.parametrize(("task", "family"), KINDS)
+def test_odd_values_are_refused_in_every_option(task, family):
+    default = default_of(task, family)
+    numbers, choices = (
+        list(flags(default.experiment, *kinds)) for kinds in ((int, float), (Literal,))
+    )
+    assert len(numbers) > 20
+    assert len(choices) > 5
+    for names, values in ((numbers, NUMBERS), (choices, CHOICES)):
+        for flag in names:
+            for value in values:
+                with pytest.raises(UserError, match=rf"^{flag} is .*: expected") as caught:
+                    options.check(Options, ["copy", f"{flag}={value}"], default)
+                assert "\n" not in str(caught.value)
+                assert len(str(caught.value)) < 250
+
+
+@pytest.mark.parametrize("value", [2**63, 2**64, 2**70, 2**40])
+def test_whole_numbers_beyond_their_range_are_refused(value):
+    for task, family in KINDS:
+        default = default_of(task, family)
+        for flag in flags(default.experiment, int):
+            if flag.endswith("seed") and value == 2**40:
+                continue
+            with pytest.raises(UserError, match=rf"^{flag} is '{value}': expected"):
+                options.check(Options, ["copy", flag, str(value)], default)
+
+
+def test_the_alternatives_to_a_number_are_taken():
+    default = default_of("translate", "recurrent")
+    words = ["--training.clip", "None", "--search.length-penalty", "average", "--data.generated"]
+    words += ["None", "--model.keys", "0", "-1", "--training.adam-betas", "0.8", "0.9", "--help"]
+    options.check(Options, ["copy", *words], default)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ("trian", "unknown command 'trian'; did you mean train?"),
+        ("train luong", "did you mean multi30k-luong or tatoeba-luong?"),
+        ("train copy --training.epochs three", "--training.epochs is 'three': expected a whole"),
+        ("train copy --training.epochs=1,5", "--training.epochs is '1,5': expected a whole number"),
+        ("train copy --data.tokenizer chars", "did you mean characters?"),
+        ("train copy --model.attention.score addtive", "did you mean additive?"),
+        ("train copy --model.keys 0 b", "--model.keys is ['0', 'b']: expected a list"),
+        ("train copy --training.adam-betas 0.9", "expected 2 values, each a number"),
+        ("train copy --training.seed 18446744073709551616", "from 0 to 9,223,372,036,854,775,807"),
+        ("train copy --model.hidden 1099511627776", "--model.hidden is '1099511627776': expected"),
+        ("train copy --model.external /dev/zero", "it is a device"),
+        ("train copy --model.external /", "is a directory"),
+        (
+            "train trec --model.wiring luong",
+            "--model.wiring is an option of model.family recurrent",
+        ),
+        (
+            "train copy --model.family transformer --model.wiring luong",
+            "option of model.family recurrent, but model.family is transformer",
+        ),
+        ("train copy --data.pictures x", "option of data.task caption, but data.task is translate"),
+        ("translate x --beam 4611686018427387904", "--beam is '4611686018427387904': expected"),
+        ("translate x --nbest 0", "--nbest is '0': expected a whole number from 1 to"),
+        ("translate x --length-penalty avg", "or average"),
+        ("caption x y --beam 1e3", "--beam is '1e3': expected a whole number"),
+        ("evaluate x --examples -1", "--examples is '-1': expected a whole number from 0"),
+        ("check x --min-count 0", "--min-count is '0': expected a whole number from 1"),
+        ("check x --tokenizer word", "did you mean words?"),
+        ("data numbers --size 99999999999999", "--size is '99999999999999': expected a whole"),
+        ("data numbers --seed -1", "--seed is '-1': expected a whole number from 0"),
+        ("plot x text --layer one", "--layer is 'one': expected a whole number"),
+        ("demo --run /etc", "/etc is no folder of a demo"),
+        ("demo --run /dev/null", "/dev/null is no folder of a demo"),
+    ],
+)
+def test_mistakes_are_one_line(capsys, arguments, words, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    status, out, err = regard(capsys, *arguments.split())
+    assert status in (1, 2)
+    assert out == "" or arguments.startswith(("train copy --model.external", "demo"))
+    assert err.count("\n") == 1
+    assert words in err
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        "--model.hidden 1048576",
+        "--model.hidden 100000 --model.attention.size 1048576",
+        "--model.memory-vectors 1048576 --model.hidden 65536",
+        "--model.neighbours 1000 --model.hidden 1048576 --model.keys 0 1 -1",
+        "--model.family transformer --model.size 1048576 --model.feed-forward 1048576",
+    ],
+)
+def test_a_model_beyond_the_machines_memory_is_refused_before_it_is_built(
+    capsys, sizes, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    data = "--data.generated-size 100 --data.dev-size 0 --data.test-size 0"
+    status, _, err = regard(capsys, "train", "copy", *data.split(), *sizes.split())
+    assert status == 1
+    assert err.startswith("regard train: the model has ")
+    assert "GiB of memory, but this machine has " in err
+    assert err.count("\n") == 1
+    assert not (tmp_path / "runs").exists()
+
+
+def test_an_ensemble_leaves_the_file_after_it_alone(tmp_path):
+    for name in "abc":
+        (tmp_path / name).mkdir()
+    first, second, third, file = (str(tmp_path / name) for name in ("a", "b", "c", "pairs.tsv"))
+    for words, ensemble in (
+        ([first, "--ensemble", second, file], [second]),
+        ([first, "--ensemble", second, third, file], [second, third]),
+        ([first, "--ensemble", second, "--ensemble", third, file], [second, third]),
+        ([first, file, "--ensemble", second, third], [second, third]),
+        ([first, "--ensemble", "gone", file], ["gone"]),
+    ):
+        parsed = options.parse(ScoreOptions, words, "regard score")
+        assert list(map(str, parsed.ensemble)) == ensemble
+        assert (str(parsed.run), str(parsed.pairs)) == (first, file)
