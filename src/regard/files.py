@@ -25,10 +25,10 @@ LEFT_OVER = re.compile(r"\.[0-9a-f]{32}\.unfinished$")
 
 MAX_WHOLE = 1 << 30
 """Largest number of bytes of a file that is read into memory at once, after unpacking."""
-MAX_RATIO = 200
+MAX_RATIO = 100
 """Largest number of unpacked bytes for each packed one. Text packs 3 to 30 times; a gzip bomb
 reaches 1,000."""
-RATIO_FROM = 1 << 26
+RATIO_FROM = 1 << 23
 """Unpacked bytes from which on the ratio is checked: a small file may repeat one line."""
 MAX_UNPACKED = 1 << 36
 """Largest number of bytes that one gzip file unpacks to."""
