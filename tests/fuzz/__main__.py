@@ -21,27 +21,27 @@ from tests.fuzz.parsers import PARSERS
 
 def main() -> int:
     """Fuzz one parser here, or several in processes of their own."""
-    options = argparse.ArgumentParser("tests.fuzz")
-    options.add_argument("parsers", nargs="*", metavar="PARSER", help=", ".join(PARSERS))
-    options.add_argument("--seconds", type=float, default=os.environ.get("FUZZ_SECONDS") or 10)
-    options.add_argument("--seed", type=int, default=os.environ.get("FUZZ_SEED") or None)
-    options.add_argument("--file", type=Path, help="read this one input")
-    options.add_argument("--failures", type=Path, default=Path("build/fuzz"))
-    given = options.parse_args()
-    unknown = [name for name in given.parsers if name not in PARSERS]
+    parser = argparse.ArgumentParser("tests.fuzz")
+    parser.add_argument("parsers", nargs="*", metavar="PARSER", help=", ".join(PARSERS))
+    parser.add_argument("--seconds", type=float, default=os.environ.get("FUZZ_SECONDS") or 10)
+    parser.add_argument("--seed", type=int, default=os.environ.get("FUZZ_SEED") or None)
+    parser.add_argument("--file", type=Path, help="read this one input")
+    parser.add_argument("--failures", type=Path, default=Path("build/fuzz"))
+    options = parser.parse_args()
+    unknown = [name for name in options.parsers if name not in PARSERS]
     if unknown:
-        options.error(f"unknown parser {unknown[0]}: expected {', '.join(PARSERS)}")
-    names = given.parsers or list(PARSERS)
-    if given.file:
-        problem = report(PARSERS[names[0]], given.file.read_bytes())
+        parser.error(f"unknown parser {unknown[0]}: expected {', '.join(PARSERS)}")
+    names = options.parsers or list(PARSERS)
+    if options.file:
+        problem = report(PARSERS[names[0]], options.file.read_bytes())
         print(problem or "no failure")
         return 1 if problem else 0
-    seed = random.SystemRandom().randrange(2**31) if given.seed is None else given.seed
+    seed = random.SystemRandom().randrange(2**31) if options.seed is None else options.seed
     if len(names) == 1:
-        found = fuzz(names[0], float(given.seconds), seed, given.failures)
-        print(found, flush=True)
-        return 1 if found.failures else 0
-    return _side_by_side(names, ["--seconds", str(given.seconds), "--seed", str(seed)])
+        findings = fuzz(names[0], float(options.seconds), seed, options.failures)
+        print(findings, flush=True)
+        return 1 if findings.failures else 0
+    return _side_by_side(names, ["--seconds", str(options.seconds), "--seed", str(seed)])
 
 
 def _side_by_side(names: list[str], options: list[str]) -> int:

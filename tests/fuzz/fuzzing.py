@@ -37,7 +37,7 @@ COMMON = (
 
 @dataclass
 class Findings:
-    """What one parser did with its inputs."""
+    """Counts of one parser's inputs, and its failures."""
 
     name: str
     seed: int
@@ -55,7 +55,7 @@ class Findings:
 
 
 def fuzz(name: str, seconds: float, seed: int, failures: Path) -> Findings:
-    """Read mutated inputs for so many seconds, or until there are `MAX_FAILURES`."""
+    """Read mutated inputs for this time, at most until there are `MAX_FAILURES`."""
     parser, chance = PARSERS[name], random.Random(f"{seed} {name}")
     seeds = list(parser.seeds())
     findings = Findings(name, seed)
@@ -100,8 +100,8 @@ def mutated(seeds: list[bytes], words: tuple[bytes, ...], chance: random.Random)
             case 4:
                 content[place : place + size] = chance.choice(words + COMMON)
             case 5:
-                other = chance.choice(seeds)
-                content[place:] = other[chance.randrange(len(other) + 1) :]
+                donor = chance.choice(seeds)
+                content[place:] = donor[chance.randrange(len(donor) + 1) :]
             case 6:
                 content[place:place] = content[place : place + size] * chance.choice((2, 9, 2000))
             case _ if chance.random() < 0.2:
