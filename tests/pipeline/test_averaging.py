@@ -20,7 +20,7 @@ def other(run, tmp_path_factory):
     """The same model and vocabulary, trained otherwise, and on other held-out pairs."""
     folder = tmp_path_factory.mktemp("runs") / "other"
     experiment = small(seed=5, epochs=1)
-    data = replace(experiment.data, tokenizers_path=run)
+    data = replace(experiment.data, tokenizers_path=run, seed=5)
     model = replace(experiment.model, dropout=0.3)
     train(replace(experiment, data=data, model=model), folder)
     return folder

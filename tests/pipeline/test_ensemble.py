@@ -122,6 +122,7 @@ def test_other_vocabularies_cannot_write_together(run, other, tmp_path):
     with pytest.raises(UserError, match=r"few cannot write together, as their source .*pieces\)"):
         regard.load(run, tmp_path / "few")
     copy = RunFolder(shutil.copytree(other, tmp_path / "copy"))
+    copy.record.unlink()
     page = copy.target_tokenizer.read_text()
     copy.target_tokenizer.write_text(page.replace('"lowercase": false', '"lowercase": true'))
     with pytest.raises(UserError, match="their target tokenizers differ"):
