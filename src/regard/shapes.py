@@ -17,7 +17,7 @@
 "may be attended to" or "is really there".
 """
 
-from jaxtyping import Bool, Float, Int, UInt8
+from jaxtyping import Bool, Float, Int, Shaped, UInt8
 from torch import Tensor
 
-__all__ = ["Bool", "Float", "Int", "Tensor", "UInt8"]
+__all__ = ["Bool", "Float", "Int", "Shaped", "Tensor", "UInt8"]

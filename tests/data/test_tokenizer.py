@@ -166,7 +166,7 @@ def test_spacy_that_is_missing_or_does_not_know_says_so(monkeypatch: pytest.Monk
     with pytest.raises(UserError, match="spaCy cannot cut 'qqq'"):
         train("spacy", language="qqq")
     monkeypatch.setitem(sys.modules, "spacy", None)
-    with pytest.raises(UserError, match=r"pip install 'regard\[spacy\]'"):
+    with pytest.raises(UserError, match=r"-m pip install spacy"):
         train("spacy", language="da")
 
 

@@ -11,7 +11,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from regard import recipes
-from regard.config import TrainingConfig
+from regard.config import SearchConfig, TrainingConfig
 from regard.errors import UserError
 from regard.pipeline import translation
 from regard.pipeline.folder import RunFolder
@@ -382,3 +382,18 @@ def test_each_schedule_has_its_name(name, schedule):
 def test_a_recipe_may_count_updates(tmp_path):
     config = TrainingConfig(updates=7, accumulate=2)
     assert train(replace(small(), training=config), tmp_path / "run").update == 7
+
+
+def test_dev_pairs_are_searched_greedily_whatever_the_recipes_beam(tmp_path, monkeypatch):
+    """All else is the recipe's."""
+    searches = []
+
+    def watched(translator, texts, *, search, **how):
+        searches.append(search)
+        return translate(translator, texts, search=search, **how)
+
+    translate = Translator.translate
+    monkeypatch.setattr(Translator, "translate", watched)
+    recipes_search = SearchConfig(beam=5, length_penalty=0.7, max_length=9)
+    train(replace(smaller(epochs=1), search=recipes_search), tmp_path / "run")
+    assert searches == [replace(recipes_search, beam=1, max_ratio=searches[0].max_ratio)]

@@ -374,6 +374,23 @@ def test_logged_losses_are_means_over_words(unit):
     assert 0 < sum(words) / first.tokens_per_second <= 1.01 * first.seconds
 
 
+def test_speed_counts_words_and_the_wait_for_their_losses(monkeypatch):
+    """By a clock that shows a second more at each look: a second for each update, and one for
+    reading the losses, where a GPU is waited for."""
+    clock, watcher = count(), Watcher()
+    monkeypatch.setattr("time.perf_counter", lambda: float(next(clock)))
+    train(
+        tiny_model(),
+        BATCHES,
+        TrainingSettings(Period(1, "epoch"), log_every=Period(7)),
+        report=watcher,
+    )
+    line, _ = watcher.lines
+    words = sum(int(batch.mask.sum()) for batch in BATCHES.batches)
+    assert words > sum(len(batch.mask) for batch in BATCHES.batches)  # more than sentences
+    assert line.tokens_per_second == pytest.approx(words / (7 + 1), abs=0.06)
+
+
 def test_seconds_go_on_after_a_break_and_leave_it_out(tmp_path, monkeypatch):
     """By a clock that shows a second more at every look, and an hour more after the break."""
     clock = count()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from regard.data.special import END, PAD, START, UNKNOWN
-from regard.shapes import Bool, Float, Int, Tensor, UInt8
+from regard.shapes import Bool, Float, Int, Shaped, Tensor, UInt8
 
 __all__ = [
     "END",
@@ -30,10 +30,14 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Tokens:
-    """Token numbers padded to one length; mask is True where a token is real."""
+    """Token numbers padded to one length; mask is True where a token is real.
+
+    `lengths` are set for a batch that moves to another device, where reading them from the mask
+    would wait for it."""
 
     ids: Int[Tensor, "batch position"]
     mask: Bool[Tensor, "batch position"]
+    lengths: tuple[int, ...] | None = None
 
     @property
     def inputs(self) -> Int[Tensor, "batch position"]:
@@ -41,7 +45,8 @@ class Tokens:
         return self.ids
 
     def to(self, device: torch.device | str) -> Tokens:
-        return Tokens(self.ids.to(device), self.mask.to(device))
+        lengths = self.lengths if self.lengths is not None else _lengths(self.mask, device)
+        return Tokens(_moved(self.ids, device), _moved(self.mask, device), lengths)
 
 
 @dataclass(frozen=True)
@@ -50,6 +55,8 @@ class Numbers:
 
     values: Float[Tensor, "batch position feature"]
     mask: Bool[Tensor, "batch position"]
+    lengths: tuple[int, ...] | None = None
+    """Lengths of the series, as in `Tokens`."""
 
     @property
     def inputs(self) -> Float[Tensor, "batch position feature"]:
@@ -57,7 +64,8 @@ class Numbers:
         return self.values
 
     def to(self, device: torch.device | str) -> Numbers:
-        return Numbers(self.values.to(device), self.mask.to(device))
+        lengths = self.lengths if self.lengths is not None else _lengths(self.mask, device)
+        return Numbers(_moved(self.values, device), _moved(self.mask, device), lengths)
 
 
 @dataclass(frozen=True)
@@ -72,7 +80,7 @@ class Items:
         return self.names.mask
 
     def to(self, device: torch.device | str) -> Items:
-        return Items(self.names.to(device), self.values.to(device))
+        return Items(self.names.to(device), _moved(self.values, device))
 
 
 @dataclass(frozen=True)
@@ -84,7 +92,8 @@ class Pictures:
     rows: Int[Tensor, "batch"] | None = None
 
     def to(self, device: torch.device | str) -> Pictures:
-        return Pictures(self.values.to(device), None if self.rows is None else self.rows.to(device))
+        rows = None if self.rows is None else _moved(self.rows, device)
+        return Pictures(_moved(self.values, device), rows)
 
 
 @dataclass(frozen=True)
@@ -95,7 +104,8 @@ class Cells:
     rows: Int[Tensor, "batch"] | None = None
 
     def to(self, device: torch.device | str) -> Cells:
-        return Cells(self.values.to(device), None if self.rows is None else self.rows.to(device))
+        rows = None if self.rows is None else _moved(self.rows, device)
+        return Cells(_moved(self.values, device), rows)
 
 
 @dataclass(frozen=True)
@@ -106,7 +116,7 @@ class AnswerBatch:
     answers: Int[Tensor, "batch"] | Float[Tensor, "batch output"]
 
     def to(self, device: torch.device | str) -> AnswerBatch:
-        return AnswerBatch(self.source.to(device), self.answers.to(device))
+        return AnswerBatch(self.source.to(device), _moved(self.answers, device))
 
 
 @dataclass(frozen=True)
@@ -121,14 +131,49 @@ class PairBatch:
     inputs: Int[Tensor, "batch target"]
     outputs: Int[Tensor, "batch target"]
     mask: Bool[Tensor, "batch target"]
+    places: Int[Tensor, "_"] | None = None
+    """Positions of the flat mask that are True, for a batch that moved to another device, where
+    finding them would wait for it."""
 
     def to(self, device: torch.device | str) -> PairBatch:
+        places = self.places
+        if places is None and _leaves(self.mask, device):
+            places = self.mask.flatten().nonzero()[:, 0]
         return PairBatch(
             self.source.to(device),
-            self.inputs.to(device),
-            self.outputs.to(device),
-            self.mask.to(device),
+            _moved(self.inputs, device),
+            _moved(self.outputs, device),
+            _moved(self.mask, device),
+            None if places is None else _moved(places, device),
         )
+
+    def real(self, values: Shaped[Tensor, "batch target *rest"]) -> Shaped[Tensor, "word *rest"]:
+        """Return the values at the real target positions, sentence by sentence."""
+        if self.places is None:
+            return values[self.mask]
+        return values.flatten(0, 1).index_select(0, self.places)
+
+
+def _leaves(values: Tensor, device: torch.device | str) -> bool:
+    return values.is_cpu and torch.device(device).type != "cpu"
+
+
+def _moved(values: Shaped[Tensor, "*any"], device: torch.device | str) -> Shaped[Tensor, "*any"]:
+    """Move a tensor; to a CUDA device from pinned memory, so that the CPU does not wait."""
+    if values.is_cpu and torch.device(device).type == "cuda":
+        return values.pin_memory().to(device, non_blocking=True)
+    return values.to(device)
+
+
+def _lengths(
+    mask: Bool[Tensor, "batch position"], device: torch.device | str
+) -> tuple[int, ...] | None:
+    """Return the lengths of a mask that leaves the CPU, if all of its padding is at the end."""
+    if not _leaves(mask, device):
+        return None
+    lengths = mask.sum(dim=1)
+    is_prefix = torch.equal(mask, torch.arange(mask.size(1)) < lengths[:, None])
+    return tuple(lengths.tolist()) if is_prefix and bool((lengths > 0).all()) else None
 
 
 def pad(sequences: Sequence[Sequence[int]]) -> Tokens:

@@ -123,8 +123,12 @@ class RecurrentStack(nn.Module):
         self,
         inputs: Float[Tensor, "batch position input"],
         mask: Bool[Tensor, "batch position"],
+        known: tuple[int, ...] | None = None,
     ) -> RecurrentOutput:
         """Read whole sequences from the zero state: how encoders read.
+
+        `known` are the lengths of the mask, if they are known: reading them from a mask on a GPU
+        would wait for it.
 
         Padding is never seen by the backward direction, and gives zero states. ValueError where
         padding comes before what is real, a sequence is nothing but padding, or shapes do not
@@ -135,7 +139,10 @@ class RecurrentStack(nn.Module):
                 f"mask: expected bool (True = a real position) of shape {tuple(inputs.shape[:2])}, "
                 f"got {mask.dtype} of shape {tuple(mask.shape)}"
             )
-        lengths = None if mask.all() else _lengths(mask)
+        if known is None:
+            lengths = None if mask.all() else _lengths(mask)
+        else:
+            lengths = None if min(known) == mask.size(1) else torch.tensor(known)
         run = self._scan_all if self._scans(inputs) else self._torch_all
         layers: list[Tensor] = []
         ends = []

@@ -48,7 +48,7 @@ class RecurrentEncoder(nn.Module):
         """A recurrent encoder attends to nothing, so weights that are asked for are none."""
         del need_weights
         embedded = self.dropout(self.embedding(source.inputs))
-        read = self.stack.read(embedded, source.mask)
+        read = self.stack.read(embedded, source.mask, source.lengths)
         return Encoded((embedded, *read.layers), source.mask, Summary(read.hidden, read.cell))
 
 

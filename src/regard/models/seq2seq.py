@@ -83,8 +83,8 @@ class Seq2Seq(nn.Module):
         projection = self.decoder.projection
         terms = [each(output, batch, projection) for each in self.penalties] if looks else []
         return Seq2SeqOutput(
-            output.features[batch.mask],
-            batch.outputs[batch.mask],
+            batch.real(output.features),
+            batch.real(batch.outputs),
             projection,
             (*output.penalties, *terms),
         )

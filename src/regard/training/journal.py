@@ -66,9 +66,11 @@ class Journal:
         self._standing.seconds = time.perf_counter() - self._started
         if not self._unread:
             return
+        began = time.perf_counter()
         rows = torch.stack([torch.cat((norm[None], one.sums)) for _, one, norm in self._unread])
-        sums = self._standing.sums
-        for (progress, losses, _), row in zip(self._unread, rows.tolist(), strict=True):
+        sums, values = self._standing.sums, rows.tolist()
+        sums.seconds += time.perf_counter() - began  # a GPU finishes its updates here
+        for (progress, losses, _), row in zip(self._unread, values, strict=True):
             if not all(map(math.isfinite, row)):
                 raise UserError(_no_number(progress, row))
             sums.loss += row[1]

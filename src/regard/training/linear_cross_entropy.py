@@ -24,6 +24,9 @@ from regard.shapes import Float, Int, Tensor
 LOGITS_AT_A_TIME = 1 << 23
 """How many logits are formed together, at most."""
 
+LOGITS_ON_A_GPU = 1 << 26
+"""Logits formed together on a GPU, where few large products are faster than many small ones."""
+
 WORDS = 64
 """They are formed for multiples of so many words, for oneDNN compiles its kernels anew for every
 number of rows: a last part that is smaller is filled up with zeros."""
@@ -107,7 +110,8 @@ class _LinearCrossEntropy(torch.autograd.Function):
         matrix, shift = weight.to(dtype), None if bias is None else bias.to(dtype)
         precise = torch.promote_types(dtype, torch.float32)
         loss = torch.zeros((), dtype=_of_sums(features.device), device=features.device)
-        rows = max(1, LOGITS_AT_A_TIME // weight.size(0) // WORDS) * WORDS
+        most = LOGITS_AT_A_TIME if features.is_cpu else LOGITS_ON_A_GPU
+        rows = max(1, most // weight.size(0) // WORDS) * WORDS
         for first in range(0, len(features), rows):
             part = slice(first, first + rows)
             words = features[part]

@@ -12,7 +12,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -27,10 +27,13 @@ from regard.errors import UserError
 from regard.training.checkpoint import Checkpoints, Standing, facts_of, rank
 from regard.training.journal import REMEDY, Journal, Losses
 from regard.training.log import Ending, EndLine, Reporter, Validation
+from regard.training.prefetch import prefetched
 from regard.training.schedule import Plateau, Progress
 from regard.training.settings import Batches, Period, TrainingSettings
 
 Validate = Callable[[nn.Module], Validation]
+AHEAD = 2
+"""Updates whose batches are made in advance for a GPU."""
 
 
 def train(
@@ -61,7 +64,8 @@ def train(
 
     model.train()
     steps = training_steps(batches, standing.epoch, standing.batch, settings.accumulate)
-    with interruptions() as signals:
+    ahead = _made_ahead(steps, next(model.parameters()).device)
+    with interruptions() as signals, ahead as steps:
         while (reason := _reason_to_end(standing, total, settings, signals)) is None:
             began = time.perf_counter()
             step = next(steps)
@@ -152,6 +156,13 @@ def forward_and_backward(
         sums.append(parts.detach())
         names = tuple(penalty.name for penalty in loss.penalties)
     return Losses(torch.stack(sums).sum(dim=0), names, sum(counts), words)
+
+
+def _made_ahead(
+    steps: Iterator[Step], device: torch.device
+) -> AbstractContextManager[Iterator[Step]]:
+    """Make batches in a thread of its own for a GPU; on a CPU that would only take time from it."""
+    return prefetched(steps, AHEAD) if device.type == "cuda" else nullcontext(steps)
 
 
 def _seed(seed: int, update: int, device: torch.device) -> torch.Generator:
