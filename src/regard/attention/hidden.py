@@ -9,6 +9,7 @@ finite; elsewhere always.
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import isfinite
 from typing import TypeVar
 
 import torch
@@ -32,7 +33,7 @@ def by_position(
     if is_exported():
         return function(vectors)
     may_read = is_free_to_read(vectors)
-    if may_read and _is_finite(vectors):
+    if may_read and is_finite(vectors):
         return function(vectors)
     finite = vectors.isfinite().all(dim=-1, keepdim=True)
     result = function(torch.where(finite, vectors, 0))
@@ -52,7 +53,7 @@ def precise_scores(
         return at_least_float32(score(prepared))
     if is_free_to_read(mask):
         scores = at_least_float32(score(prepared))
-        if _is_finite(scores) or _is_finite(_numbers(prepared)):
+        if is_finite(scores) or is_finite(_numbers(prepared)):
             return scores
     return at_least_float32(score(_cleaned(prepared, mask)))
 
@@ -68,7 +69,7 @@ def mix(
         return (weights @ precise).to(values.dtype)
     if is_free_to_read(weights):
         context = weights @ precise
-        if _is_finite(context):
+        if is_finite(context):
             return context.to(values.dtype)
     return (weights @ _finite(precise, mask)).to(values.dtype)
 
@@ -103,9 +104,9 @@ def at_least_float32(numbers: Tensor) -> Tensor:
     return numbers.to(torch.promote_types(numbers.dtype, torch.float32))
 
 
-def _is_finite(numbers: Tensor) -> bool:
-    """Whether all are finite. Also False if their sum overflows, which only costs time."""
-    return bool(numbers.detach().sum().isfinite())
+def is_finite(*tensors: Tensor) -> bool:
+    """Whether all numbers are finite. Also False if their sum overflows, which only costs time."""
+    return all(isfinite(numbers.detach().sum().item()) for numbers in tensors)
 
 
 def _numbers(prepared: object) -> Tensor:

@@ -11,7 +11,7 @@ import torch
 from torch.autograd.function import once_differentiable
 
 from regard import kernels
-from regard.attention.hidden import visible_positions
+from regard.attention.hidden import is_finite, visible_positions
 from regard.attention.masks import Causal
 from regard.shapes import Bool, Float, Tensor
 
@@ -115,7 +115,7 @@ def look(
     if context.numel() or weights.numel():
         how = _How(_shown(mask, queries, keys), scale, 1.0, 0)
         how.look(given, context, room)
-        if not (context.sum() + scores.sum()).isfinite() and isinstance(how.mask, Tensor):
+        if isinstance(how.mask, Tensor) and not is_finite(context, scores):
             how.look(how.finite(given), context, room)
     if queries.dim() == 4:
         return context, weights, scores
@@ -227,7 +227,7 @@ class _Attend(torch.autograd.Function):
         context = _room(queries, values.size(3))
         if context.numel():
             kernels.call("attend", how.problem(given, context, weights), 0)
-            if isinstance(how.mask, Tensor) and not context.sum().isfinite():
+            if isinstance(how.mask, Tensor) and not is_finite(context):
                 given = how.visible(given)
                 kernels.call("attend", how.problem(given, context, weights), 0)
         ctx.save_for_backward(*given, *(() if weights is None else (weights,)))
@@ -242,7 +242,7 @@ class _Attend(torch.autograd.Function):
         above = _rows(above)
         if above.numel():
             how.differentiate(tuple(given), above, weights, gradients)
-            if isinstance(how.mask, Tensor) and not gradients[0].sum().isfinite():
+            if isinstance(how.mask, Tensor) and not is_finite(gradients[0]):
                 how.differentiate(how.visible(tuple(given)), above, weights, gradients)
         else:
             gradients = [x.zero_() for x in gradients]

@@ -105,7 +105,7 @@ class RecurrentStack(nn.Module):
         self._check(inputs, 2, hidden, cell)
         if not self.is_exact():
             return self(inputs[:, None], hidden, cell)
-        if not self._scans(inputs):
+        if not self._has_kernel(inputs):
             step = self._torch_step
         elif torch.is_grad_enabled():
             return self(inputs[:, None], hidden, cell)
@@ -177,8 +177,9 @@ class RecurrentStack(nn.Module):
     def _scans(self, inputs: Tensor) -> bool:
         """Whether `scan` runs: if its kernels do and all layers are exactly torch's own, and for
         weights that are packed for its products, which torch's layers do not take."""
-        if not self.is_exact():
-            return False
+        return self.is_exact() and self._has_kernel(inputs)
+
+    def _has_kernel(self, inputs: Tensor) -> bool:
         return kernels.suit(inputs) or step_weights(self.layers[0])[0].is_mkldnn
 
     def is_exact(self) -> bool:
