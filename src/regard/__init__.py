@@ -49,6 +49,11 @@ _HOMES = {
 }
 
 
+def __dir__() -> list[str]:
+    """The public names, for completion; nothing is imported."""
+    return sorted([*__all__, "__version__", "__doc__"])
+
+
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first asked for: torch takes a second, and `regard --help`
     does not need it."""

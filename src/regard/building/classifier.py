@@ -38,6 +38,11 @@ def build_classifier(
     if num_source and num_features:  # keys are names, values are numbers
         encoder: nn.Module = ItemEncoder(embedding)
         remember, key_size, value_size = first_and_last, size, num_features
+        if config.pool == "mean" and config.output == "none":
+            raise UserError(
+                "model.pool mean with model.output none gives the mean of the items' numbers, so "
+                "there is nothing to learn: choose model.pool attention or model.output linear"
+            )
     else:
         encoder, key_size = _build_reader(config, embedding)
         remember, value_size = top_layer, key_size

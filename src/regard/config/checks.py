@@ -128,6 +128,8 @@ def shown(value: object) -> str:
         text = str(value) if isinstance(value, int | float | tuple) else repr(value)
     except ValueError:  # Python writes no more than some thousand digits
         return "a number of thousands of digits"
+    if not isinstance(value, str):
+        text = " ".join(text.split())
     return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}…"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import operator
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import accumulate
@@ -177,6 +178,7 @@ class Tokenizer:
         the other as the texts given `instead`, as far as there are any."""
         texts, pieces = iter(instead), []
         for number in ids:
+            self._check_number(number)
             if self.is_unknown(number):
                 text = next(texts, SPECIAL[UNKNOWN])
                 # a word of its own; elsewhere part of one
@@ -217,6 +219,15 @@ class Tokenizer:
         if isinstance(given, list):
             return tuple(given[word].removeprefix(MARK) for word in _words(encoding))
         return tuple(text[slice(*offsets)].strip() for offsets in encoding.offsets)
+
+    def _check_number(self, number: int) -> None:
+        """TypeError or ValueError for what is no number of a piece."""
+        try:
+            place = operator.index(number)
+        except TypeError:
+            raise TypeError(f"ids has {number!r}: expected whole numbers of pieces") from None
+        if not 0 <= place < len(self):
+            raise ValueError(f"ids has {place}: expected 0 to {len(self) - 1}, a piece's number")
 
     def _shown(self, number: int) -> str:
         """The piece as text that can be cut to words: a line end, which is in none of them, for a

@@ -17,6 +17,7 @@ from regard.data.tokenizer import Tokenizer
 from regard.errors import UserError
 from regard.layers.backbone import Backbone
 from regard.models.seq2seq import Seq2Seq
+from regard.pipeline.arguments import check_how, check_texts
 from regard.pipeline.folder import RunFolder
 from regard.pipeline.pictures import PictureSources
 from regard.pipeline.searching import Searcher
@@ -113,7 +114,9 @@ class Captioner:
         if isinstance(picture, str | Path):
             found = self.caption([picture], search=search, num_best=num_best, attention=attention)
             return found[0]
-        names, results = [str(each) for each in picture], []
+        check_how(search, num_best)
+        names = [str(name) for name in check_texts("picture", picture, (str, Path))]
+        results: list[Translation] = []
         for first in range(0, len(names), PICTURES_AT_A_TIME):
             some = names[first : first + PICTURES_AT_A_TIME]
             contents = self.sources.see([self.sources.read(name) for name in some])

@@ -19,6 +19,7 @@ from regard.data.answered import EncodedSource, pad_sources
 from regard.data.answers import Labels
 from regard.errors import UserError
 from regard.models.readout import ReadoutModel
+from regard.pipeline.arguments import check_texts
 from regard.pipeline.folder import RunFolder
 from regard.pipeline.reading import Reading, SourceError
 from regard.pipeline.tracing import TOP, as_map, by_sentence
@@ -166,7 +167,7 @@ class Classifier:
         where one is not the numbers that it should be."""
         if isinstance(source, str):
             return self.classify([source], attention=attention)[0]
-        texts = list(source)
+        texts = check_texts("source", source)
         results = [Answer(text, "") for text in texts]
         filled = [number for number, text in enumerate(texts) if text.strip()]
         try:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from regard.config import AnswerDataConfig, DataConfig
 from regard.errors import UserError
+from regard.pipeline.arguments import check_path
 from regard.pipeline.captioner import Captioner
 from regard.pipeline.classifier import Classifier
 from regard.pipeline.folder import RunFolder
@@ -15,6 +16,8 @@ from regard.pipeline.translator import Translator
 def load(run: str | Path, *others: str | Path) -> Translator | Classifier | Captioner:
     """The model of a run folder, ready to translate, to classify or to caption; several runs that
     translate write together. UserError where one is no run, or where they do not go together."""
+    for path in (run, *others):
+        check_path("run", path)
     data = RunFolder(Path(run)).experiment().data
     if isinstance(data, DataConfig):
         return Translator.load(run, *others)

@@ -21,6 +21,7 @@ from regard.errors import UserError
 from regard.models.ensemble import Ensemble
 from regard.models.seq2seq import Seq2Seq
 from regard.pipeline import prepare
+from regard.pipeline.arguments import check_how, check_pairs, check_texts
 from regard.pipeline.loaded import Loaded
 from regard.pipeline.prepare import Tokenizers
 from regard.pipeline.searching import Found, Searcher
@@ -148,9 +149,10 @@ class Translator:
         that is too long for the model, or a search that it cannot do."""
         if isinstance(text, str):
             return self.translate([text], search=search, num_best=num_best, attention=attention)[0]
+        check_how(search, num_best)
         if num_best < 1:
             raise UserError(f"num_best (--nbest) is {num_best}: expected 1 or more")
-        texts = list(text)
+        texts = check_texts("text", text)
         search = search or self.experiment.search
         search = replace(search, beam=max(search.beam, num_best))
         self._check(search)
@@ -210,7 +212,7 @@ class Translator:
         which is faster and lets texts be far longer. Where the source is blank, or no token of the
         target is left to look up, there is no trace, and the score is NaN; also, with `is_refused`,
         where a side has more tokens than the run's `search.max_source`, or else `MAX_SCORED`."""
-        data = self.data
+        data, pairs = self.data, check_pairs(pairs)
         sources = prepare.encode_sources(data, self.tokenizers.source, [s for s, _ in pairs])
         targets = prepare.encode_targets(data, self.tokenizers.target, [t for _, t in pairs])
         longest = self.experiment.search.max_source or MAX_SCORED

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, get_args, runtime_checkable
 
 import torch
 from torch import nn
@@ -39,6 +39,10 @@ class Period:
     unit: Literal["update", "epoch"] = "update"
 
     def __post_init__(self) -> None:
+        if self.unit not in ("update", "epoch"):
+            raise ValueError(f"unit is {self.unit!r}: expected update or epoch")
+        if not isinstance(self.number, int):
+            raise TypeError(f"number is {self.number!r}: expected a whole number of {self.unit}s")
         if self.number < 1:
             raise UserError(f"{self.number} {self.unit}s: expected at least 1")
 
@@ -130,6 +134,8 @@ class TrainingSettings:
     seed: int = 1
 
     def __post_init__(self) -> None:
+        if self.precision not in get_args(Precision):
+            raise ValueError(f"precision is {self.precision!r}: expected float32 or bfloat16")
         for name in ("accumulate", "patience"):
             number = getattr(self, name)
             if number is not None and number < 1:
