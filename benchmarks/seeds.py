@@ -67,7 +67,10 @@ def main() -> None:
         found = []
         for seed in seeds:
             with tempfile.TemporaryDirectory() as folder:
-                found.append(measure(["--training.seed", str(seed)], Path(folder) / "run"))
+                options = ["--training.seed", str(seed)]
+                if arguments.task == "trec":  # the dev questions are held out of the training file
+                    options += ["--data.seed", str(seed)]
+                found.append(measure(options, Path(folder) / "run"))
         means.append(statistics.mean(found))
         cells = [row, *(f"{value:.1f}" for value in found), f"{means[-1]:.1f}"]
         print(f"| {' | '.join(cells)} |", flush=True)
