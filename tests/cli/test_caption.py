@@ -143,10 +143,12 @@ def test_what_a_caption_has_not_is_one_line(transformer, tmp_path, capsys, flags
 def test_scenes_are_scored_by_their_truth(run, capsys):
     status, out, _ = regard(capsys, "evaluate", run)
     assert status == 0
-    names = [line.split()[0] for line in out.splitlines()[1:]]
-    assert names[-1] == "true"  # nothing is said of a shape yet, so that attention has no score
+    names = [line.split("  ")[0] for line in out.splitlines()[1:]]
+    # An untrained model describes no shape, so there is no score of its attention.
+    assert names[-3:] == ["true", "true, 1 shape", "true, 3 shapes"]
+    assert len({line.index(".") for line in out.splitlines()[1:]}) == 1
     (entry,) = json.loads((run / "results.json").read_text())["test.tsv"]
-    assert entry["scores"][-1]["signature"] == "scenes:2"
+    assert entry["scores"][-1]["signature"] == "scenes:1"
     assert set(entry) == {"num_pairs", "search", "scores", "outputs", "left_out"}
 
 

@@ -50,10 +50,24 @@ def test_what_is_not_there_is_not_true_and_not_looked_for():
     wrong = "a small red circle at the top left and a small blue square in the centre"
     for text in (wrong, "nonsense"):
         scores.add(SCENE, text, *even(text))
-    true, attention = scores.scores()
+    true, of_two, attention = scores.scores()
     assert (true.value, true.signature) == (0, "scenes:2")
+    assert (of_two.name, of_two.signature) == ("true, 2 shapes", "scenes:2")
     assert attention.value == pytest.approx(1)
     assert attention.signature == "times its box's share|shapes:1"
     nothing = SceneScores()
     nothing.add(SCENE, "nonsense", *even("nonsense"))
-    assert [score.name for score in nothing.scores()] == ["true"]
+    assert [score.name for score in nothing.scores()] == ["true", "true, 2 shapes"]
+
+
+def test_true_captions_are_counted_by_number_of_shapes():
+    scores, text = SceneScores(), "a large red circle at the top left"
+    single = Scene.of("large red circle top left")
+    for scene in (single, single, SCENE):
+        scores.add(scene, text, *even(text))
+    scores.add(single, f"{text} and a small red circle at the top", *even(text))
+    found = {score.name: (score.value, score.signature) for score in scores.scores()}
+    assert found["true"] == (50, "scenes:4")
+    assert found["true, 1 shape"] == (pytest.approx(200 / 3), "scenes:3")
+    assert found["true, 2 shapes"] == (0, "scenes:1")
+    assert "true, 3 shapes" not in found

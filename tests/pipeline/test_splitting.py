@@ -1,5 +1,6 @@
 """Which pairs are trained on and which are held out."""
 
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -98,3 +99,25 @@ def test_generated_data_follow_from_data_seed(config):
     first, again, different = (splitting.read(replace(config, seed=seed)) for seed in (1, 1, 2))
     assert [*first.train] == [*again.train] != [*different.train]
     assert first.test == again.test != different.test
+
+
+def test_scenes_are_held_out_by_number_of_shapes():
+    config = CaptionDataConfig(generated="shapes", generated_size=400)
+    split = splitting.read(config)
+    assert [len(part) for part in (split.train, split.dev, split.test)] == [1800, 100, 100]
+    assert not sources(split.train) & (sources(split.dev) | sources(split.test))
+    for part in (split.dev, split.test):
+        num_shapes = Counter(source.count(";") + 1 for source in sources(part))
+        assert sorted(num_shapes.values()) == [6, 7, 7]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "message"),
+    [
+        (dict(dev_size=7), r"data.dev_size is 7: expected a multiple of 5"),
+        (dict(dev_size=100, test_size=20), r"all 24 scenes are held out.*lower --data.dev-size"),
+    ],
+)
+def test_captions_that_cannot_be_held_out_are_refused(sizes, message):
+    with pytest.raises(UserError, match=message):
+        splitting.read(CaptionDataConfig(generated="shapes", generated_size=24, **sizes))

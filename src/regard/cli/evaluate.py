@@ -112,8 +112,9 @@ def run(arguments: list[str]) -> None:
     save(folder, found, data=path)
     counts = words.counts.format(sources=len(found.outputs), pairs=found.num_pairs)
     print("\n".join([f"{counts}, {path}", *found.left_out]))
+    width = max(12, *(len(score.name) for score in found.scores))
     for score in found.scores:
-        print(f"{score.name:12} {score.value:{words.digits}}  {score.signature}")
+        print(f"{score.name:{width}} {score.value:{words.digits}}  {score.signature}")
     if isinstance(model, Classifier) and model.labels:
         show.confusion(found.confusion(model.labels))
     for output in found.outputs[: options.examples]:

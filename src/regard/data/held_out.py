@@ -17,6 +17,8 @@ from regard.errors import UserError
 
 TRAIN, DEV, TEST = 0, 1, 2
 """The parts by number."""
+MOST_HELD_OUT = 500
+"""Pairs for dev and for test, at most, if no size is set."""
 
 
 class HeldOut(NamedTuple):

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from itertools import chain
 
 import numpy as np
 
-from regard.data.generated.scenes import Claim, Scene, claims, is_true
+from regard.data.generated.scenes import NUMBERS, Claim, Scene, claims, is_true
 from regard.metrics.text import Score
 from regard.pipeline.translator import Translation
 from regard.shapes import Float
@@ -19,7 +20,7 @@ class SceneScores:
     """Scores of captions that come one after the other."""
 
     def __init__(self) -> None:
-        self._true: list[bool] = []
+        self._true: dict[int, list[bool]] = {number: [] for number in NUMBERS}
         self._inside: list[float] = []
 
     def add(
@@ -30,7 +31,7 @@ class SceneScores:
         words: Sequence[int],
     ) -> None:
         """A caption, where each of its pieces looked, and the number of the word each is of."""
-        self._true.append(is_true(caption, scene))
+        self._true[len(scene.shapes)].append(is_true(caption, scene))
         for claim in claims(caption) or ():
             if claim.shape in scene.shapes:
                 self._inside.append(attention_inside(claim, weights, words))
@@ -44,14 +45,23 @@ class SceneScores:
                 self.add(Scene.of(source), written.text, weights, written.looked.target.words)
 
     def scores(self) -> tuple[Score, ...]:
-        """The percentage of captions that are true; and how many times as much attention lies in
-        the box of a shape that is spoken of as would if all places had alike, the mean over the
-        shapes that are there. Where none is spoken of that is left out."""
-        true = Score("true", 100 * float(np.mean(self._true)), f"scenes:{len(self._true)}")
+        """Percentage of true captions, of all scenes and by number of shapes, and the attention in
+        the box of a described shape as a multiple of the box's share of the picture. The attention
+        is left out if no caption describes a shape of its scene."""
+        slices = [
+            _true_share(f"true, {number} shape{'s' if number > 1 else ''}", true)
+            for number, true in self._true.items()
+            if true
+        ]
+        scores = (_true_share("true", list(chain(*self._true.values()))), *slices)
         if not self._inside:
-            return (true,)
+            return scores
         signature = f"times its box's share|shapes:{len(self._inside)}"
-        return true, Score("attention", float(np.mean(self._inside)), signature)
+        return *scores, Score("attention", float(np.mean(self._inside)), signature)
+
+
+def _true_share(name: str, true: Sequence[bool]) -> Score:
+    return Score(name, 100 * float(np.mean(true)), f"scenes:{len(true)}")
 
 
 def attention_inside(

@@ -9,6 +9,8 @@ from pathlib import Path
 from regard.config import AnswerDataConfig, CaptionDataConfig, Data, DataConfig
 from regard.data.captions import Lists, read_captions
 from regard.data.generated import generate
+from regard.data.generated.scenes import NUM_WORDINGS, captioned, split_scenes
+from regard.data.held_out import MOST_HELD_OUT
 from regard.data.labelled import Columns, parts_of, read_labelled
 from regard.data.pair_files import PairFiles
 from regard.data.text import Corpus, read_pairs
@@ -119,7 +121,7 @@ def _answers(config: AnswerDataConfig) -> Sources:
 def _captions(config: CaptionDataConfig) -> Sources:
     """Data may say themselves which pictures are for dev and test."""
     if config.generated is not None:
-        return Sources(Corpus(generate(config.generated, config.generated_size, config.seed)))
+        return _scenes(config)
     if config.path is None:
         raise UserError(
             "this recipe needs data: give --data.path FILE, a .csv of pictures and captions, "
@@ -134,3 +136,30 @@ def _captions(config: CaptionDataConfig) -> Sources:
         )
     dev, test = (part if part.pairs else None for part in (found.dev, found.test))
     return Sources(found.train, dev, test)
+
+
+def _scenes(config: CaptionDataConfig) -> Sources:
+    """Scenes that are split by number of shapes."""
+    usual = min(config.generated_size // 20, MOST_HELD_OUT // NUM_WORDINGS)
+    num_dev = _num_scenes("dev_size", config.dev_size, usual)
+    num_test = _num_scenes("test_size", config.test_size, usual)
+    if num_dev + num_test >= config.generated_size:
+        raise UserError(
+            f"all {config.generated_size} scenes are held out, which leaves none to train on: "
+            "lower --data.dev-size or --data.test-size"
+        )
+    split = split_scenes(config.generated_size, (num_dev, num_test), config.seed)
+    train, dev, test = (Corpus(captioned(part)) for part in (split.train, split.dev, split.test))
+    return Sources(train, dev, test)
+
+
+def _num_scenes(name: str, num_captions: int | None, usual: int) -> int:
+    """Number of scenes with this number of captions. UserError unless it is whole."""
+    if num_captions is None:
+        return usual
+    if num_captions % NUM_WORDINGS:
+        raise UserError(
+            f"data.{name} is {num_captions}: expected a multiple of {NUM_WORDINGS}, the number of "
+            "captions of a scene"
+        )
+    return num_captions // NUM_WORDINGS

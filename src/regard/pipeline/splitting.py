@@ -13,7 +13,7 @@ import numpy as np
 
 from regard.config import Data
 from regard.data.checking import Overlap
-from regard.data.held_out import DEV, TEST, TRAIN, marks_of, parts_of
+from regard.data.held_out import DEV, MOST_HELD_OUT, TEST, TRAIN, marks_of, parts_of
 from regard.data.lines import LeftOut, Places
 from regard.data.pair_files import PairFiles
 from regard.data.text import Corpus, Pair, no_pairs
@@ -22,7 +22,6 @@ from regard.pipeline.cache import Shelf, cache_folder
 from regard.pipeline.sources import Sources, find
 from regard.pipeline.watching import Watch, watched
 
-MOST_HELD_OUT = 500
 NEITHER = 3
 """The part of pairs after the limit that are not needed."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -18,6 +20,7 @@ from regard.data.generated.scenes import (
     is_true,
     pixels,
     scenes,
+    split_scenes,
 )
 from regard.errors import UserError
 
@@ -29,6 +32,13 @@ def test_a_scene_is_a_text_and_comes_back():
         assert Scene.of(str(scene)) == scene
         assert 1 <= len(scene.shapes) <= 3
         assert len({shape.place for shape in scene.shapes}) == len(scene.shapes)
+    again = replace(SCENE, copy=2)
+    assert str(again) == f"{SCENE} #2"
+    assert Scene.of(str(again)) == again
+    assert not np.array_equal(pixels(again), pixels(SCENE))
+    for text in (f"{SCENE} #", f"{SCENE} #two", f"{SCENE} #²", f"{SCENE} #{'9' * 5000}"):
+        with pytest.raises(UserError, match="is no number of a picture: expected such as"):
+            Scene.of(text)
     for text in ("", "red circle", "large red circle nowhere", "huge red circle top"):
         with pytest.raises(UserError, match="is no shape of a scene"):
             Scene.of(text)
@@ -76,9 +86,45 @@ def test_shapes_stand_in_their_boxes_and_have_their_colours():
             assert area == pytest.approx(expected, abs=0.12)
 
 
+def by_number(drawn):
+    return Counter(len(scene.shapes) for scene in drawn)
+
+
+def test_scenes_are_distinct_and_even_by_number_of_shapes():
+    drawn = scenes(300, seed=3)
+    assert by_number(drawn) == {1: 100, 2: 100, 3: 100}
+    assert len(set(drawn)) == 300
+    drawn = scenes(1100)
+    assert by_number(drawn) == {1: 324, 2: 388, 3: 388}
+    assert len(set(drawn)) == 1100
+    with pytest.raises(UserError, match="0 scenes were asked for: expected 1 to 3,966,084"):
+        scenes(0)
+
+
+def test_held_out_scenes_are_distinct_even_and_never_trained_on():
+    split = split_scenes(1300, (31, 60))
+    assert by_number(split.train) == {1: 403, 2: 403, 3: 403}
+    assert by_number(split.dev) == {1: 11, 2: 10, 3: 10}
+    assert by_number(split.test) == {1: 20, 2: 20, 3: 20}
+    held_out = split.dev + split.test
+    assert len(set(held_out)) == 91
+    assert not {scene.shapes for scene in held_out} & {scene.shapes for scene in split.train}
+    assert len(set(map(str, split.train))) == len(split.train) == 1209
+    assert len({scene.shapes for scene in split.train}) < 1209
+
+
+def test_half_of_the_scenes_of_one_shape_are_for_training():
+    split = split_scenes(1000, (0, 700))
+    assert by_number(split.test) == {1: 162, 2: 269, 3: 269}
+    assert by_number(split.train) == {1: 100, 2: 100, 3: 100}
+    with pytest.raises(UserError, match="cannot hold out 10 and 90 of 100 scenes"):
+        split_scenes(100, (10, 90))
+
+
 def test_the_same_seed_gives_the_same():
-    assert captioned(20, 1) == captioned(20, 1) != captioned(20, 2)
-    assert len(captioned(20, 1)) == 100
+    first, again, different = (split_scenes(20, (2, 3), seed) for seed in (1, 1, 2))
+    assert first == again != different
+    assert len(captioned(first.train)) == 75
     np.testing.assert_array_equal(pixels(SCENE), pixels(SCENE))
     assert pixels(SCENE).shape == (3, 64, 64)
 

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from typing import Literal
 
-from regard.data.generated import baskets, marked, numbers, scenes, sequences
+from regard.data.generated import baskets, marked, numbers, sequences
 from regard.data.text import Pair
 
 Name = Literal["numbers", "copy", "reverse", "sort"]
 AnsweredName = Literal["drinks", "series"]
 """Sources with one answer each."""
-CaptionedName = Literal["shapes"]
-"""Scenes, told as text, with captions."""
 
 
-def generate(name: Name | AnsweredName | CaptionedName, count: int, seed: int) -> tuple[Pair, ...]:
+def generate(name: Name | AnsweredName, count: int, seed: int) -> tuple[Pair, ...]:
     """Make so many different pairs of this name, with each module's own defaults."""
     match name:
         case "numbers":
@@ -29,5 +27,3 @@ def generate(name: Name | AnsweredName | CaptionedName, count: int, seed: int) -
             return baskets.baskets(count, seed)
         case "series":
             return marked.marked(count, seed)
-        case "shapes":
-            return scenes.captioned(count, seed)

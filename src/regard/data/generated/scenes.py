@@ -7,10 +7,13 @@ be checked against the scene itself, and where it has to look is known.
 
 from __future__ import annotations
 
+import math
 import random
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import cycle
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -45,8 +48,10 @@ PLACES = {
     "bottom right": (2, 2),
 }
 """Rows and columns of a picture of three by three."""
-MOST_SHAPES = 3
+NUMBERS = (1, 2, 3)
+"""Numbers of shapes in a scene."""
 NUM_WORDINGS = 5
+SAMPLE = "large red circle top left"
 FINER = 4
 """Pictures are drawn so many times as large, so that edges are smooth."""
 
@@ -88,25 +93,30 @@ class Scene:
     """Shapes in the order in which they are read: from the top left to the bottom right."""
 
     shapes: tuple[Shape, ...]
+    copy: int = 1
+    """Number of this picture among those of the same shapes, which differ in ground and noise."""
 
     def __str__(self) -> str:
-        return "; ".join(map(str, self.shapes))
+        text = "; ".join(map(str, self.shapes))
+        return text if self.copy == 1 else f"{text} #{self.copy}"
 
     @classmethod
     def of(cls, text: str) -> Scene:
         """What `str` wrote; UserError for anything else."""
+        described, has_copy, copy = text.partition("#")
+        if has_copy and not re.fullmatch(r"[0-9]{1,9}", copy):
+            raise UserError(f"{copy!r} is no number of a picture: expected such as '{SAMPLE} #2'")
         shapes = []
-        for part in text.split(";"):
+        for part in described.split(";"):
             words = part.split()
             size, colour, kind, *place = [*words, "", "", ""]
             shape = Shape(size, colour, kind, " ".join(place).strip())
             if not _is_known(shape):
                 raise UserError(
-                    f"{part.strip()!r} is no shape of a scene: expected such as 'large red circle "
-                    "top left'"
+                    f"{part.strip()!r} is no shape of a scene: expected such as '{SAMPLE}'"
                 )
             shapes.append(shape)
-        return cls(tuple(shapes))
+        return cls(tuple(shapes), int(copy) if has_copy else 1)
 
 
 def _is_known(shape: Shape) -> bool:
@@ -118,31 +128,81 @@ def _is_known(shape: Shape) -> bool:
     )
 
 
+@dataclass(frozen=True)
+class SceneSplit:
+    """Scenes for training, for the dev score and for the test."""
+
+    train: tuple[Scene, ...]
+    dev: tuple[Scene, ...]
+    test: tuple[Scene, ...]
+
+
 def scenes(count: int, seed: int = 1) -> tuple[Scene, ...]:
-    """Different ones."""
-    if count < 1:
-        raise UserError(f"{count} scenes were asked for: expected 1 or more")
+    """Draw distinct scenes: as many of one, of two and of three shapes, as long as there are any.
+    There are 324 scenes of one shape."""
+    most = sum(map(_num_scenes, NUMBERS))
+    if not 1 <= count <= most:
+        raise UserError(f"{count} scenes were asked for: expected 1 to {most:,}")
+    return _distinct(count, random.Random(seed), {n: _num_scenes(n) for n in NUMBERS})
+
+
+def split_scenes(count: int, held_out: tuple[int, int], seed: int = 1) -> SceneSplit:
+    """Draw scenes for training, dev and test, `count` in all: in each part as many of one, of two
+    and of three shapes.
+
+    Held-out scenes are distinct and not in training. Scenes in training may repeat, as pictures
+    with another ground and noise, since there are 324 of one shape. At most half of these are held
+    out."""
+    num_dev, num_test = held_out
+    num_train = count - num_dev - num_test
+    if num_train < 1:
+        raise UserError(f"cannot hold out {num_dev} and {num_test} of {count} scenes")
     drawing = random.Random(seed)
-    found: dict[Scene, None] = {}
-    while len(found) < count:
-        number = drawing.randint(1, MOST_SHAPES)
-        places = sorted(drawing.sample(list(PLACES), number), key=list(PLACES).index)
-        shapes = [
-            Shape(
-                drawing.choice(list(SIZES)),
-                drawing.choice(list(COLOURS)),
-                drawing.choice(KINDS),
-                place,
-            )
+    held_out_scenes = _distinct(
+        num_dev + num_test, drawing, {n: _num_scenes(n) // 2 for n in NUMBERS}
+    )
+    unseen, train, copies = frozenset(held_out_scenes), list[Scene](), Counter[Scene]()
+    while len(train) < num_train:
+        scene = _draw_scene(drawing, NUMBERS[len(train) % len(NUMBERS)])
+        if scene not in unseen:
+            copies[scene] += 1
+            train.append(replace(scene, copy=copies[scene]))
+    return SceneSplit(tuple(train), held_out_scenes[:num_dev], held_out_scenes[num_dev:])
+
+
+def _distinct(count: int, drawing: random.Random, most: dict[int, int]) -> tuple[Scene, ...]:
+    """Distinct scenes, evenly by number of shapes, but at most `most` of each number."""
+    drawn, sizes = dict[Scene, None](), cycle(NUMBERS)
+    room = dict(most)
+    while len(drawn) < count:
+        number = next(number for number in sizes if room[number])
+        room[number] -= 1
+        scene = _draw_scene(drawing, number)
+        while scene in drawn:
+            scene = _draw_scene(drawing, number)
+        drawn[scene] = None
+    return tuple(drawn)
+
+
+def _draw_scene(drawing: random.Random, number: int) -> Scene:
+    places = sorted(drawing.sample(list(PLACES), number), key=list(PLACES).index)
+    sizes, colours = list(SIZES), list(COLOURS)
+    return Scene(
+        tuple(
+            Shape(drawing.choice(sizes), drawing.choice(colours), drawing.choice(KINDS), place)
             for place in places
-        ]
-        found.setdefault(Scene(tuple(shapes)))
-    return tuple(found)
+        )
+    )
 
 
-def captioned(count: int, seed: int = 1) -> tuple[Pair, ...]:
-    """So many scenes as text, each with five captions."""
-    drawn = scenes(count, seed)
+def _num_scenes(number: int) -> int:
+    """Number of scenes of this number of shapes."""
+    looks = len(SIZES) * len(COLOURS) * len(KINDS)
+    return math.comb(len(PLACES), number) * looks**number
+
+
+def captioned(drawn: Iterable[Scene]) -> tuple[Pair, ...]:
+    """Scenes as text, each with its five captions."""
     told = [(scene, caption) for scene in drawn for caption in captions(scene)]
     return tuple(Pair(str(scene), caption, line) for line, (scene, caption) in enumerate(told, 1))
 
