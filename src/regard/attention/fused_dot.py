@@ -10,7 +10,7 @@ import torch
 from torch.nn import functional as F
 
 from regard.attention import native_dots
-from regard.attention.checks import check_num_keys
+from regard.attention.checks import batch_of, check_num_keys
 from regard.attention.hidden import without_hidden
 from regard.attention.masks import Causal, formed, hiding
 from regard.attention.normalisers import Normaliser, Softmax
@@ -23,6 +23,8 @@ def dot_scale(score: Score, normaliser: Normaliser, size: int) -> float | None:
     """The factor of dot products under the softmax, if weights are the softmax of exactly one of
     the dot scores; None if they are not and the plain formula must run."""
     if not is_exactly(normaliser, Softmax) or not is_exactly(score, Dot, ScaledDot, General):
+        return None
+    if size == 0:
         return None
     temperature = cast(Softmax, normaliser).temperature
     return 1 / (temperature * (math.sqrt(size) if isinstance(score, ScaledDot) else 1))
@@ -46,6 +48,11 @@ def fused_dot(
         return native_dots.attend(queries, prepared, values, mask, scale, dropout)
     check_pairs("dot", queries, prepared)
     check_num_keys(prepared, values)
+    if not queries.shape[:-2] == prepared.shape[:-2] == values.shape[:-2]:
+        batch = batch_of(queries=queries, keys=prepared, values=values)
+        queries, prepared, values = (
+            x.expand(*batch, *x.shape[-2:]) for x in (queries, prepared, values)
+        )
     if queries.size(-2) != prepared.size(-2):  # torch's causal mask need not be square: ours must
         mask = formed(mask, queries)
     if mask is None or isinstance(mask, Causal):

@@ -197,13 +197,13 @@ class SharedAdditive(nn.Module):
     def ask(
         self, queries: Float[Tensor, "*batch target query"]
     ) -> Float[Tensor, "*batch target size"]:
-        check_vectors(queries=queries)
         if queries.size(-1) != self.shared.in_features:
             raise ValueError(
                 f"SharedAdditive uses one matrix for queries and keys of size "
                 f"{self.shared.in_features}, but queries of size {queries.size(-1)} came: "
                 "use Additive or Concat"
             )
+        _check_size("queries", queries, self.shared.in_features, self)
         return affine(queries, self.query_weight)
 
     def forward(
@@ -219,6 +219,7 @@ class Cosine(nn.Module):
     def prepare(
         self, keys: Float[Tensor, "*batch source key"]
     ) -> Float[Tensor, "*batch source key"]:
+        check_vectors(keys=keys)
         return by_position(partial(F.normalize, dim=-1), keys)
 
     def forward(
@@ -266,12 +267,19 @@ def _tanh_score(
     return scores.to(torch.promote_types(asking.dtype, keys.dtype))
 
 
-def _check_size(name: str, vectors: Tensor, size: int, score: nn.Module) -> None:
+def _check_size(name: str, vectors: Tensor, size: int, score: General | AdditiveScore) -> None:
     check_vectors(**{name: vectors})
     if vectors.size(-1) != size:
         raise ValueError(
             f"{name}: {type(score).__name__} was built for vectors of size {size}, got size "
             f"{vectors.size(-1)} (shape {tuple(vectors.shape)})"
+        )
+    weight = score.key.weight if isinstance(score, General) else score.vector
+    casts = torch.is_autocast_enabled(vectors.device.type)
+    if vectors.device != weight.device or (vectors.dtype != weight.dtype and not casts):
+        raise ValueError(
+            f"{name}: expected {weight.dtype} on {weight.device} as the weights of "
+            f"{type(score).__name__}, got {vectors.dtype} on {vectors.device}"
         )
 
 
@@ -283,6 +291,8 @@ def check_pairs(name: str, queries: Tensor, keys: Tensor) -> None:
             f"{name} needs queries and keys of one size, but queries of size {queries.size(-1)} "
             f"and keys of size {keys.size(-1)} came: use General, Additive or Concat"
         )
+    if name == "ScaledDot" and queries.size(-1) == 0:
+        raise ValueError("queries: ScaledDot divides by the root of their size, got size 0")
     if queries.dtype != keys.dtype and not torch.is_autocast_enabled(queries.device.type):
         raise ValueError(
             f"keys: expected {queries.dtype} as the queries, got {keys.dtype}; "

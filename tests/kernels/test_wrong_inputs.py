@@ -1,0 +1,494 @@
+"""Wrong and unusual inputs: every public call that ends in C++ is the plain formula in torch, or
+raises ValueError, with the compiled library and without it.
+
+REGARD_FUZZ=5000 tries 5000 inputs for each entrance; the default is small.
+"""
+
+import math
+import os
+import sys
+from collections import Counter
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from regard import kernels
+from regard.attention import (
+    Additive,
+    Attention,
+    Concat,
+    Cosine,
+    Dot,
+    Entmax15,
+    General,
+    LocalAttention,
+    Monotonic,
+    MultiHeadAttention,
+    ScaledDot,
+    SharedAdditive,
+    Softmax,
+    Sparsemax,
+    additive_attention,
+    additive_scores,
+)
+from regard.layers.dropout import Dropout
+from regard.layers.recurrent import RecurrentStack
+from regard.search.candidates import best
+from regard.training.linear_cross_entropy import linear_cross_entropy
+
+INPUTS = int(os.environ.get("REGARD_FUZZ", "20"))
+SIZE, KEY_SIZE, HIDDEN = 6, 6, 5
+OUTCOMES: dict[str, Counter] = {}
+
+pytestmark = pytest.mark.usefixtures("unchecked", "library")
+
+
+@pytest.fixture(params=["compiled", "torch"], scope="module")
+def library(request):
+    """With the compiled library and without it."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "torch":
+            patch.setattr(kernels, "_LIBRARY", None)
+        elif not kernels.available():
+            pytest.skip("the kernels were not compiled")
+        yield request.param
+
+
+@pytest.fixture(autouse=True)
+def outcomes(capsys):
+    """Print how many inputs the entrance computed and rejected, if they are many."""
+    OUTCOMES.clear()
+    yield
+    if INPUTS > 100:
+        with capsys.disabled():
+            for name, counter in OUTCOMES.items():
+                sys.stdout.write(f"\n{name}: {dict(counter)}\n")
+
+
+fuzzed = settings(
+    max_examples=INPUTS,
+    deadline=None,
+    derandomize=INPUTS <= 100,
+    database=None,
+    suppress_health_check=list(HealthCheck),
+)
+
+axis = st.sampled_from([1, 1, 2, 2, 3, 3, 3, 0, 5, 17])
+batches = st.lists(st.sampled_from([1, 2, 2, 3, 0]), max_size=2).map(tuple)
+sizes = st.sampled_from([SIZE] * 12 + [1, 0, SIZE - 1, SIZE + 11, 2 * SIZE])
+dtypes = st.sampled_from([torch.float32] * 12 + [torch.bfloat16, torch.float64, torch.int64])
+devices = st.sampled_from(["cpu"] * 30 + ["meta"])
+layouts = st.sampled_from(["dense", "dense", "strided", "expanded", "turned"])
+numbers = st.sampled_from(["normal"] * 6 + ["large", "nan", "inf"])
+mask_dtypes = st.sampled_from([torch.bool] * 8 + [torch.uint8, torch.int64, torch.float32])
+
+
+def tensor(draw, shape, *, dtype=None, special=True):
+    """Numbers of this shape in any type, layout and device."""
+    shape = tuple(shape)
+    dtype = draw(dtypes) if dtype is None else dtype
+    generator = torch.Generator().manual_seed(draw(st.integers(0, 1 << 30)))
+    kind = draw(numbers) if special else "normal"
+    layout = draw(layouts)
+    base = shape
+    if layout == "strided" and shape:
+        base = (*shape[:-1], 2 * shape[-1] + 1)
+    elif layout == "expanded" and shape:
+        base = (*shape[:-1], 1)
+    elif layout == "turned" and len(shape) > 1:
+        base = (*shape[:-2], shape[-1], shape[-2])
+    values = torch.randn(base, generator=generator)
+    if kind == "large":
+        values = values * 10.0 ** draw(st.sampled_from([2, 10, 38]))
+    elif kind in ("nan", "inf") and values.numel():
+        place = draw(st.integers(0, values.numel() - 1))
+        values.view(-1)[place] = (
+            math.nan if kind == "nan" else draw(st.sampled_from([math.inf, -math.inf]))
+        )
+    values = values.to(dtype)
+    if layout == "strided" and shape:
+        values = values[..., : 2 * shape[-1] : 2]
+    elif layout == "expanded" and shape:
+        values = values.expand(shape)
+    elif layout == "turned" and len(shape) > 1:
+        values = values.mT
+    return values.to(draw(devices))
+
+
+def mask_for(draw, batch, target, source):
+    if draw(st.booleans()):
+        return None
+    shape = draw(
+        st.one_of(
+            st.just((*batch, target, source)),
+            st.just((*batch, 1, source)),
+            st.sampled_from([(target, source), (source,), (), (1, 1), (*batch, source)]),
+            st.lists(axis, max_size=4).map(tuple),
+        )
+    )
+    generator = torch.Generator().manual_seed(draw(st.integers(0, 1 << 30)))
+    mask = torch.rand(shape, generator=generator) < 0.7
+    return mask.to(draw(mask_dtypes)).to(draw(devices))
+
+
+@st.composite
+def problems(draw):
+    """Queries, keys, vector, values and a mask that mostly fit."""
+    batch, target, source = draw(batches), draw(axis), draw(axis)
+    other = st.one_of(*[st.just(batch)] * 6, batches, st.just(()), st.just((1,) * len(batch)))
+    few = st.one_of(*[st.just(source)] * 8, axis)
+    size = draw(sizes)
+    similar = st.one_of(*[st.just(size)] * 9, sizes)
+    return (
+        tensor(draw, (*batch, target, size)),
+        tensor(draw, (*draw(other), source, draw(similar))),
+        tensor(draw, (draw(similar),)),
+        tensor(draw, (*draw(other), draw(few), draw(axis))),
+        mask_for(draw, batch, target, source),
+    )
+
+
+def plain_attention(scores, values, mask, normalise=None):
+    """The plain formula, in float64; hidden scores count as nothing."""
+    if mask is not None:
+        if mask.dtype != torch.bool:
+            raise TypeError("a mask is bool")
+        scores = torch.where(mask, scores, -math.inf)
+    if normalise is not None:
+        weights = normalise(torch.nan_to_num(scores, neginf=-1e30), mask)
+    else:
+        weights = torch.softmax(scores, dim=-1)
+        if mask is not None:
+            weights = torch.where(mask, weights, 0.0)
+            weights = torch.where(mask.any(-1, keepdim=True), weights, 0.0)
+    return weights @ values.double(), weights
+
+
+def plain_scores(queries, keys, vector):
+    pairs = torch.tanh(queries.double()[..., :, None, :] + keys.double()[..., None, :, :])
+    return pairs @ vector.double()
+
+
+def outcome(call):
+    """What a call returns, or None if it raises ValueError; anything else is a defect."""
+    try:
+        return call()
+    except ValueError:
+        return None
+
+
+def record(name, library, result):
+    kind = "rejected" if result is None else "computed"
+    OUTCOMES.setdefault(f"{name} ({library})", Counter())[kind] += 1
+
+
+def must_be(result, formula, *tensors):
+    """Compare with the formula, which must be computable; numbers that float32 cannot hold are
+    compared by shape alone."""
+    expected = formula()
+    assert result.shape == expected.shape, (result.shape, expected.shape)
+    usual = all(
+        x is None or not x.is_floating_point() or (x.isfinite().all() and (x.abs() < 1e4).all())
+        for x in tensors
+    )
+    if usual:
+        rough = any(x is not None and x.dtype == torch.bfloat16 for x in tensors)
+        tolerance = 0.1 if rough else 2e-4
+        torch.testing.assert_close(
+            result.double(), expected.double(), rtol=tolerance, atol=tolerance
+        )
+
+
+@fuzzed
+@given(problems(), st.booleans())
+def test_additive_scores(library, problem, learns):
+    queries, keys, vector, _, _ = problem
+    tensors = queries, keys, vector
+    if learns:
+        tensors = [x.requires_grad_() if x.is_floating_point() else x for x in tensors]
+    if {x.device.type for x in tensors} == {"meta"}:
+        return
+    result = outcome(lambda: additive_scores(*tensors))
+    record("additive_scores", library, result)
+    if result is None:
+        return
+    if learns:
+        result.sum().backward()
+        assert all(x.grad.shape == x.shape for x in tensors)
+    must_be(result.detach(), lambda: plain_scores(*tensors).detach(), *tensors)
+
+
+@fuzzed
+@given(problems(), st.booleans())
+def test_additive_attention(library, problem, learns):
+    queries, keys, vector, values, mask = problem
+    tensors = queries, keys, vector, values
+    if {x.device.type for x in tensors} == {"meta"}:
+        return
+    if learns:
+        tensors = [x.requires_grad_() if x.is_floating_point() else x for x in tensors]
+    result = outcome(lambda: additive_attention(*tensors, mask))
+    record("additive_attention", library, result)
+    if result is None:
+        return
+    if learns:
+        result[0].sum().backward()
+        assert all(x.grad.shape == x.shape for x in tensors)
+    scores = plain_scores(*tensors[:3])
+    must_be(
+        result[0].detach(),
+        lambda: plain_attention(scores, tensors[3], mask)[0].detach(),
+        *tensors,
+    )
+
+
+SCORES = {
+    "dot": Dot,
+    "scaled": ScaledDot,
+    "cosine": Cosine,
+    "general": lambda: General(SIZE, KEY_SIZE),
+    "additive": lambda: Additive(SIZE, KEY_SIZE, 7),
+    "concat": lambda: Concat(SIZE, KEY_SIZE, 7),
+    "shared": lambda: SharedAdditive(SIZE, 7),
+}
+
+
+def exact(attention, queries, keys, values, mask):
+    """The scores of a module in float64, without its kernels."""
+    score = attention.score
+    q, k = queries.double(), keys.double()
+    number = {name: p.detach().double() for name, p in score.named_parameters()}
+    match score:
+        case Dot():
+            scores = q @ k.mT
+        case ScaledDot():
+            scores = q @ k.mT / math.sqrt(q.size(-1))
+        case Cosine():
+            scores = (
+                torch.nn.functional.normalize(q, dim=-1)
+                @ torch.nn.functional.normalize(k, dim=-1).mT
+            )
+        case General():
+            scores = q @ (k @ number["key.weight"].T).mT
+        case Additive():
+            scores = plain_scores(
+                q @ number["query.weight"].T,
+                k @ number["key.weight"].T + number["key.bias"],
+                number["vector"],
+            )
+        case Concat():
+            of_query, of_key = number["joined.weight"].split([SIZE, KEY_SIZE], dim=1)
+            scores = plain_scores(
+                q @ of_query.T, k @ of_key.T + number["joined.bias"], number["vector"]
+            )
+        case _:
+            weight = number["shared.weight"]
+            scores = plain_scores(
+                q @ weight.T, k @ weight.T + number["shared.bias"], number["vector"]
+            )
+    normalise = None if isinstance(attention.normaliser, Softmax) else attention.normaliser
+    return plain_attention(scores, values, mask, normalise)[0]
+
+
+@pytest.mark.parametrize("score", SCORES)
+@settings(fuzzed, max_examples=max(10, INPUTS // 5))
+@given(
+    problems(),
+    st.sampled_from([Softmax, Softmax, Sparsemax, Entmax15]),
+    st.booleans(),
+    st.booleans(),
+)
+def test_attention(library, score, problem, normaliser, need_weights, learns):
+    queries, keys, _, values, mask = problem
+    if {x.device.type for x in (queries, keys, values)} == {"meta"}:
+        return
+    torch.manual_seed(1)
+    attention = Attention(SCORES[score](), normaliser())
+
+    def call():
+        with torch.set_grad_enabled(learns):
+            prepared = attention.prepare(keys)
+            return attention(queries, prepared, values, mask, need_weights=need_weights).context
+
+    result = outcome(call)
+    record(f"Attention({score})", library, result)
+    if result is not None:
+        must_be(
+            result.detach(),
+            lambda: exact(attention, queries, keys, values, mask),
+            *(queries, keys, values),
+        )
+
+
+@fuzzed
+@given(problems(), st.sampled_from(sorted(SCORES)), st.booleans())
+def test_local_and_heads(library, problem, score, need_weights):
+    queries, keys, _, values, mask = problem
+    if {x.device.type for x in (queries, keys, values)} != {"cpu"}:
+        return
+    heads = (
+        MultiHeadAttention(SIZE, KEY_SIZE, values.size(-1), SIZE, 1, Attention(SCORES[score]()))
+        if values.size(-1)
+        else None
+    )
+    local = LocalAttention(SCORES[score](), Monotonic(), 2)
+
+    def through_heads():
+        prepared = heads.prepare(keys, values)
+        return heads(queries, prepared, mask, need_weights=need_weights).context
+
+    def through_window():
+        window = None if mask is None else mask
+        if window is None:
+            window = torch.ones(keys.size(0), 1, keys.size(-2), dtype=torch.bool)
+        state = torch.zeros(queries.shape[:2], dtype=torch.long)
+        return local(
+            queries, local.prepare(keys), values, window, state, need_weights=need_weights
+        ).context
+
+    # Projections and windows are torch's own and may raise what torch raises
+    for name, call in (("heads", through_heads), ("local", through_window)):
+        if name == "heads" and heads is None:
+            continue
+        try:
+            result = call()
+        except (ValueError, RuntimeError, IndexError):
+            result = None
+        record(name, library, result)
+
+
+@fuzzed
+@given(
+    st.data(),
+    st.sampled_from(["elman", "gru", "lstm"]),
+    st.booleans(),
+    st.booleans(),
+)
+def test_recurrent_stack(library, data, kind, learns, single):
+    draw = data.draw
+    torch.manual_seed(1)
+    stack = RecurrentStack(kind, SIZE, HIDDEN, 2)
+    batch, length = draw(axis), draw(st.sampled_from([1, 2, 3, 7]))
+    few = st.one_of(*[st.just(batch)] * 6, axis)
+    hidden_size = st.sampled_from([HIDDEN] * 9 + [0, 1, HIDDEN + 1, 64])
+    shape = (batch, SIZE) if single else (batch, length, SIZE)
+    layers = st.sampled_from([2] * 9 + [0, 1, 3])
+    inputs = tensor(draw, draw(st.one_of(*[st.just(shape)] * 6, st.just((*shape[:-1], 5)))))
+    hidden = tensor(draw, (draw(few), draw(layers), draw(hidden_size)), dtype=torch.float32)
+    cell = None
+    if kind == "lstm":
+        cell = tensor(draw, (draw(few), draw(layers), draw(hidden_size)), dtype=torch.float32)
+    if inputs.dtype != torch.float32:
+        return
+
+    def call():
+        with torch.set_grad_enabled(learns):
+            run = stack.step if single else stack
+            return run(inputs, hidden, cell).layers[-1]
+
+    result = outcome(call)
+    record("RecurrentStack", library, result)
+    if result is None:
+        return
+
+    def formula():
+        layer = {"elman": torch.nn.RNN, "gru": torch.nn.GRU, "lstm": torch.nn.LSTM}[kind]
+        judge = layer(SIZE, HIDDEN, 2, batch_first=True).double()
+        for name, place in judge.named_parameters():
+            number = int(name[-1])
+            place.data.copy_(getattr(stack.layers[number], name[:-1] + "0").data)
+        start = hidden.double().transpose(0, 1).contiguous()
+        if cell is not None:
+            start = (start, cell.double().transpose(0, 1).contiguous())
+        sequence = inputs.double()[:, None] if single else inputs.double()
+        return judge(sequence, start)[0].detach()
+
+    if batch:
+        must_be(result.detach(), formula, inputs, hidden, cell)
+
+
+@fuzzed
+@given(st.data(), st.booleans())
+def test_linear_cross_entropy(library, data, learns):
+    draw = data.draw
+    rows, words, size = draw(axis), draw(axis), draw(sizes)
+    similar = st.one_of(*[st.just(size)] * 9, sizes)
+    features = tensor(draw, (rows, size), dtype=torch.float32)
+    weight = tensor(draw, (words, draw(similar)), dtype=torch.float32)
+    few = st.one_of(*[st.just(words)] * 6, axis)
+    bias = draw(st.sampled_from([True, False])) or None
+    if bias:
+        bias = tensor(draw, (draw(few),), dtype=torch.float32)
+    count = draw(st.one_of(*[st.just(rows)] * 9, axis))
+    kind = draw(st.sampled_from([torch.int64] * 6 + [torch.int32, torch.float32, torch.bool]))
+    low, high = draw(st.sampled_from([(0, max(words, 1))] * 9 + [(-1, 1), (0, words + 2)]))
+    targets = torch.randint(low, high, (count,), generator=torch.Generator().manual_seed(1))
+    targets = targets.to(kind).to(draw(devices))
+    smoothing = draw(st.sampled_from([0.0, 0.1]))
+    tensors = [features, weight, *([] if bias is None else [bias])]
+    if {x.device.type for x in (*tensors, targets)} == {"meta"}:
+        return
+    for x in tensors:
+        x.requires_grad_(learns)
+    result = outcome(lambda: linear_cross_entropy(features, weight, bias, targets, smoothing))
+    record("linear_cross_entropy", library, result)
+    if result is None:
+        return
+    if learns:
+        result.backward()
+
+    def formula():
+        logits = features.double() @ weight.double().T
+        logits = logits if bias is None else logits + bias.double()
+        return torch.nn.functional.cross_entropy(
+            logits, targets.long(), reduction="sum", label_smoothing=smoothing
+        ).detach()
+
+    must_be(result.detach(), formula, features, weight, bias)
+
+
+@fuzzed
+@given(st.data())
+def test_candidates(library, data):
+    draw = data.draw
+    batch, hypotheses, words = draw(axis), draw(axis), draw(axis)
+    similar = st.one_of(*[st.just(batch)] * 9, axis)
+    logits = tensor(draw, (batch, hypotheses, words), dtype=torch.float32)
+    totals = tensor(draw, (draw(similar), hypotheses), dtype=torch.float32, special=False)
+    closed = torch.tensor(draw(st.lists(st.integers(0, max(words - 1, 0)), max_size=2)))
+    closed = closed.to(draw(st.sampled_from([torch.int64] * 6 + [torch.int32, torch.float32])))
+    count = draw(st.sampled_from([1, 2, 3, 40, 0, -1]))
+    if {x.device.type for x in (logits, totals, closed)} == {"meta"}:
+        return
+    result = outcome(lambda: best(logits, totals, closed, count))
+    record("candidates", library, result)
+    if result is None:
+        return
+    values = torch.log_softmax(logits.double(), dim=-1)
+    values[..., closed.long()] = -math.inf
+    sums = (totals.double()[..., None] + values).flatten(1)
+    if logits.isfinite().all():
+        expected = sums.sort(dim=1, descending=True).values[:, :count]
+        must_be(result.totals, lambda: expected, logits, totals)
+
+
+@fuzzed
+@given(st.data(), st.booleans())
+def test_dropout(library, data, learns):
+    draw = data.draw
+    numbers = tensor(draw, draw(st.lists(axis, max_size=3)))
+    if not numbers.is_floating_point():
+        return
+    share = draw(st.sampled_from([0.0, 0.3, 0.999, 1.0]))
+    layer = Dropout(share).train()
+    result = layer(numbers.requires_grad_(learns) if numbers.is_leaf else numbers)
+    record("Dropout", library, result)
+    assert result.shape == numbers.shape
+    assert result.dtype == numbers.dtype
+    if numbers.device.type == "cpu" and share < 1:
+        kept = numbers.double() / (1 - share)
+        near = torch.isclose(result.double(), kept, rtol=0.01, equal_nan=True)
+        lost = (result == 0) | result.isnan() | result.isinf()
+        assert (near | lost).all()
