@@ -148,6 +148,7 @@ int check_additive(Random& random) {
   cases.push_back({0, 3, 5, 7, 1, true, false});
   cases.push_back({3, 0, 5, 7, 1, true, true});
   cases.push_back({2, 3, 0, 7, 1, true, false});
+  cases.push_back({2, 3, 5, 0, 1, true, false});  // vectors without numbers
   for (const Case& each : cases) check(each, random);
   return int(cases.size());
 }

@@ -19,21 +19,27 @@ Index threads_for(const Problem& problem) {
 }
 
 /// 1 / v in a unit that makes their product over many numbers neither large nor small; nothing where
-/// v is so uneven, or holds a zero, that this cannot be.
+/// v is so uneven, or holds a zero, that this cannot be. The unit is as small as products of eight
+/// stay normal numbers, which leaves the most room above.
 float invert(const Problem& problem, std::vector<float>& inverse) {
   double logs = 0;
   for (Index d = 0; d < problem.size; ++d) logs += std::log(std::fabs(problem.vector[d]));
-  const float unit = float(std::exp(logs / double(problem.size)));
+  double unit = std::exp(logs / double(problem.size));
+  double largest = 0;
+  for (Index d = 0; d < problem.size; ++d)
+    largest = std::max(largest, std::fabs(double(problem.vector[d])));
   inverse.resize(problem.size);
   for (Index d = 0; d < problem.size; ++d) {
-    inverse[d] = unit / problem.vector[d];
+    inverse[d] = float(unit / problem.vector[d]);
     const float large = std::fabs(inverse[d]);
     if (!(large > 1.0f / 256 && large < 1 << 20)) {
       inverse.clear();
       return 1;
     }
   }
-  return unit;
+  const double smaller = std::min(1.0, largest / unit * 0x1p-14);
+  for (float& number : inverse) number = float(number * smaller);
+  return float(unit * smaller);
 }
 
 /// The spans of the mask's rows, and which keys any of a sentence's queries sees.
@@ -100,8 +106,9 @@ EXPORTED int regard_additive_weigh(const Problem* given, int softmax, float scal
     const Index sentence = task / parts, first = task % parts * rows;
     const Index end = first + rows < problem.target ? first + rows : problem.target;
     const float* powers = problem.powers ? problem.powers + sentence * keys : mine + tile;
-    if (!problem.powers) in_use().powers(problem.keys + sentence * keys, mine + tile, keys);
-    in_use().weigh(problem, plan, sentence, first, end, powers, softmax != 0, scale, weights, mine);
+    const bool far =
+        !problem.powers && in_use().powers(problem.keys + sentence * keys, mine + tile, keys);
+    in_use().weigh(problem, plan, sentence, first, end, powers, far, softmax != 0, scale, weights, mine);
   });
   return 0;
 } catch (const std::bad_alloc&) {

@@ -14,14 +14,20 @@ namespace {
 constexpr int ROWS = 4;         // queries for which a key is loaded once
 constexpr Index STRETCH = 256;  // keys that stay in the first cache while all queries pass
 
-/// s from its denominator. `wide` is for numbers of any size: `sum` gives q + k, which then takes an
-/// exponential of its own where a power is out of range.
-template <bool wide, typename Sum>
-inline Vector share_from(Vector denominator, Sum sum) {
+enum Range { NEAR, LARGE, FAR };  // powers below LARGEST; any powers; numbers out of their range as well
+
+/// s of numbers whose powers are given; `query()` and `key()` give the numbers themselves, which are
+/// looked at where some are out of range.
+template <Range range, typename Query, typename Key>
+inline Vector share_from(Vector query_power, Vector key_power, Query query, Key key) {
+  Vector denominator = query_power * key_power + 1.0f;
+  if constexpr (range != NEAR) denominator = same(LARGEST) < denominator ? same(LARGEST) : denominator;
   Vector share = inverse(denominator);
-  if constexpr (wide) {
-    share = denominator <= LARGEST ? share : Vector{};
-    share = denominator == denominator ? share : share_of(sum());
+  if constexpr (range == FAR) {
+    const Vector q = query(), k = key();
+    const Vector apart = absolute(q - k);
+    if (any_above(apart, APART))  // the power of a hidden key is 0
+      share = ((apart > APART) & (key_power > 0)) ? share_of(q + k) : share;
   }
   return share;
 }
@@ -33,6 +39,7 @@ struct Side {
   const float* numbers;       // of the first row; rows are `size` apart
   float *powers, *grads;      // rows x LANES
   Vector highest = Vector{};  // of the powers, over all rows
+  Vector largest = Vector{};  // of the numbers
 };
 
 /// The same numbers of both.
@@ -49,7 +56,7 @@ inline Span overlap(Span span, Index first, Index end) {
           span.end < end ? span.end : std::int32_t(end)};
 }
 
-template <int rows, bool of_keys, bool wide>
+template <int rows, bool of_keys, Range range>
 void gather(Slice& slice, Index row, Span span) {
   Vector powers[rows], grad_queries[rows] = {}, weighed_shares{};
   for (int i = 0; i < rows; ++i) powers[i] = load(slice.queries.powers + (row + i) * LANES);
@@ -57,10 +64,10 @@ void gather(Slice& slice, Index row, Span span) {
   for (Index column = span.first; column < span.end; ++column) {
     Vector key = load(slice.keys.powers + column * LANES), grad_key{}, weighed_sum{};
     for (int i = 0; i < rows; ++i) {
-      Vector share = share_from<wide>(powers[i] * key + 1.0f, [&] {
-        return load(slice.queries.numbers + (row + i) * slice.size, slice.count) +
-               load(slice.keys.numbers + column * slice.size, slice.count);
-      });
+      Vector share = share_from<range>(
+          powers[i], key,
+          [&] { return load(slice.queries.numbers + (row + i) * slice.size, slice.count); },
+          [&] { return load(slice.keys.numbers + column * slice.size, slice.count); });
       Vector weighed = share * grad_scores[i * slice.source + column];
       Vector slope = weighed - weighed * share;
       grad_queries[i] += slope;
@@ -81,15 +88,15 @@ void gather(Slice& slice, Index row, Span span) {
 }
 
 /// All queries with the keys from `first` to before `end`.
-template <bool of_keys, bool wide>
+template <bool of_keys, Range range>
 void gather(const Problem& problem, const Plan& plan, Slice& slice, Index sentence, Index first,
             Index end) {
   Index row = 0;
   for (; row + ROWS <= problem.target; row += ROWS)
-    gather<ROWS, of_keys, wide>(slice, row,
+    gather<ROWS, of_keys, range>(slice, row,
                                 overlap(span_of(problem, plan, sentence, row, ROWS), first, end));
   for (; row < problem.target; ++row)
-    gather<1, of_keys, wide>(slice, row,
+    gather<1, of_keys, range>(slice, row,
                              overlap(span_of(problem, plan, sentence, row), first, end));
 }
 
@@ -98,9 +105,12 @@ void take(Side& side, const Slice& slice, Index rows, const float* powers,
           const std::uint8_t* seen) {
   for (Index row = 0; row < rows; ++row) {
     Vector found{};  // what no query sees may be anything, and must not become NaN * 0
-    if (!seen || seen[row])
-      found = powers ? load(powers + row * slice.size, slice.count)
-                     : power(load(side.numbers + row * slice.size, slice.count));
+    if (!seen || seen[row]) {
+      const Vector numbers = load(side.numbers + row * slice.size, slice.count);
+      found = powers ? load(powers + row * slice.size, slice.count) : power(numbers);
+      const Vector size = absolute(numbers);
+      side.largest = size > side.largest ? size : side.largest;
+    }
     store(side.powers + row * LANES, found);
     store(side.grads + row * LANES, Vector{});
     side.highest = larger(side.highest, found);
@@ -129,9 +139,14 @@ void differentiate_slice(const Problem& problem, const Plan& plan, const Gradien
   take(slice.queries, slice, target, nullptr, nullptr);
   take(slice.keys, slice, source, problem.powers ? problem.powers + at_keys : nullptr,
        seen_of(plan, sentence));
-  const bool wide = !all(slice.queries.highest * slice.keys.highest <= LARGEST);
-  const auto gather_all = gradients.keys ? (wide ? gather<true, true> : gather<true, false>)
-                                         : (wide ? gather<false, true> : gather<false, false>);
+  const bool near = all(slice.queries.highest * slice.keys.highest <= LARGEST);
+  const bool far = any_above(slice.queries.largest, LIMIT) || any_above(slice.keys.largest, LIMIT);
+  const auto choose_range = [&](auto of_keys) {
+    constexpr bool all = decltype(of_keys)::value;
+    return far ? gather<all, FAR> : near ? gather<all, NEAR> : gather<all, LARGE>;
+  };
+  const auto gather_all =
+      gradients.keys ? choose_range(std::true_type{}) : choose_range(std::false_type{});
   for (Index start = 0; start < source; start += STRETCH)
     gather_all(problem, plan, slice, sentence, start, start + STRETCH);
   const float* vector = problem.vector + place;
@@ -153,7 +168,7 @@ struct Query {
 };
 
 /// Adds what `columns` keys give; `keys` and their powers are `size` apart.
-template <int columns, bool wide>
+template <int columns, Range range>
 inline void gather_keys(const Query& query, const float* keys, const float* key_powers,
                         const float* grad_scores) {
   for (Index d = 0; d < query.size; d += LANES) {
@@ -161,10 +176,9 @@ inline void gather_keys(const Query& query, const float* keys, const float* key_
     auto take = [&](const float* from) { return count == LANES ? load(from) : load(from, count); };
     Vector power = take(query.powers + d), total = take(query.grads + d);
     for (int j = 0; j < columns; ++j) {
-      Vector denominator = power * take(key_powers + j * query.size + d) + 1.0f;
-      Vector share = share_from<wide>(denominator, [&] {
-        return take(query.numbers + d) + take(keys + j * query.size + d);
-      });
+      Vector share = share_from<range>(
+          power, take(key_powers + j * query.size + d), [&] { return take(query.numbers + d); },
+          [&] { return take(keys + j * query.size + d); });
       Vector weighed = share * grad_scores[j];
       total += weighed - weighed * share;
     }
@@ -172,9 +186,9 @@ inline void gather_keys(const Query& query, const float* keys, const float* key_
   }
 }
 
-/// Over all that is seen; whether the result is sane.
-template <bool wide>
-bool gather_keys(const Query& query, const float* keys, const float* key_powers,
+/// Over all that is seen.
+template <Range range>
+void gather_keys(const Query& query, const float* keys, const float* key_powers,
                  const std::uint8_t* seen, const float* grad_scores, Span span) {
   constexpr int columns = 4;
   std::memset(query.grads, 0, sizeof(float) * query.size);
@@ -183,31 +197,29 @@ bool gather_keys(const Query& query, const float* keys, const float* key_powers,
   while (j < span.end) {
     const float *key = keys + j * query.size, *powers = key_powers + j * query.size;
     if (j + columns <= span.end && all_seen()) {
-      gather_keys<columns, wide>(query, key, powers, grad_scores + j);
+      gather_keys<columns, range>(query, key, powers, grad_scores + j);
       j += columns;
     } else {
-      if (!seen || seen[j]) gather_keys<1, wide>(query, key, powers, grad_scores + j);
+      if (!seen || seen[j]) gather_keys<1, range>(query, key, powers, grad_scores + j);
       j += 1;
     }
   }
-  Vector total{};
-  for (Index d = 0; d < query.size; d += LANES)
-    total += load(query.grads + d, lanes_from(d, query.size)) * 0.0f;
-  return sum(total) == 0;
 }
 
 void differentiate_query(const Problem& problem, const Plan& plan, const Gradients& gradients,
                          Index sentence, Index row, float* room) {
   const Index size = problem.size, place = sentence * problem.target + row;
   const Query query{problem.queries + place * size, room, gradients.queries + place * size, size};
-  powers(query.numbers, room, size);
+  const bool far = powers(query.numbers, room, size);
   const float* keys = problem.keys + sentence * problem.source * size;
   const float* key_powers = problem.powers + sentence * problem.source * size;
   const float* grad_scores = gradients.scores + place * problem.source;
   const std::uint8_t* seen = seen_of(plan, sentence);
   const Span span = span_of(problem, plan, sentence, row);
-  if (!gather_keys<false>(query, keys, key_powers, seen, grad_scores, span))
-    gather_keys<true>(query, keys, key_powers, seen, grad_scores, span);
+  if (far)
+    gather_keys<FAR>(query, keys, key_powers, seen, grad_scores, span);
+  else
+    gather_keys<LARGE>(query, keys, key_powers, seen, grad_scores, span);
   for (Index d = 0; d < size; ++d) query.grads[d] *= 4 * problem.vector[d];
 }
 

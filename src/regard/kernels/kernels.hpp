@@ -46,13 +46,14 @@ struct Kernels {
 
   // ---------------------------------------------------------------------------- additive attention
 
-  /// e^{2x}; NaN where x is outside of the range in which that is a good number.
-  void (*powers)(const float* from, float* to, Index count);
+  /// e^{2x}, of the end of its range where x is out of it; whether any is.
+  bool (*powers)(const float* from, float* to, Index count);
 
   /// Scores without their constant of the queries from `first` to before `end` of a sentence, or
-  /// the softmax of `scale` times them. `powers` are e^{2k} of its keys. Room: tile_room(problem).
+  /// the softmax of `scale` times them. `powers` are e^{2k} of its keys, of which some
+  /// may be `far`, out of range. Room: tile_room(problem).
   void (*weigh)(const Problem&, const Plan&, Index sentence, Index first, Index end,
-                const float* powers, bool softmax, float scale, float* weights, float* room);
+                const float* powers, bool far, bool softmax, float scale, float* weights, float* room);
 
   /// Gradients of `lanes` numbers of all queries and keys of a sentence, from `place` on.
   /// Room: 2 * (target + source) * lanes.

@@ -7,26 +7,36 @@
 namespace {
 
 constexpr float LIMIT = 43.0f;    // up to it, e^{2x} and its inverse are normal numbers
-constexpr float LARGEST = 3e38f;  // of float32, nearly
+constexpr float SATURATED = 34.0f;  // 9 from the end of the range, where tanh has rounded to one
+constexpr float LARGEST = 0x1p120f;  // power from which a share counts as zero
 
-/// e^{2x}; NaN where x is out of range.
+/// e^{2x}, of the end of the range where x is out of it.
 inline Vector power(Vector x) {
-  Integers near = absolute(x) <= LIMIT;
-  Vector found = exponential(near ? x + x : Vector{});
-  return near ? found : same(NOT_A_NUMBER);
+  const Vector found = exponential(within(x + x, 2 * LIMIT));
+  return x == x ? found : x;
 }
 
 /// 1 / (1 + e^{2x}), whatever x is.
 inline Vector share_of(Vector x) {
-  Vector found = 1.0f / (1.0f + exponential(within(x + x, 87)));
+  Vector found = inverse(1.0f + exponential(within(x + x, 87)));
   return x == x ? found : x;
 }
 
-void powers(const float* from, float* to, Index count) {
-  Index i = 0;
-  for (; i + LANES <= count; i += LANES) store(to + i, power(load(from + i)));
-  if (int rest = int(count - i)) store(to + i, power(load(from + i, rest)), rest);
+/// Writes the powers of numbers; whether one of these is out of range.
+bool powers(const float* from, float* to, Index count) {
+  Vector largest{};
+  over(count, [&](Index i, auto lanes) {
+    const Vector x = load(from + i, lanes), size = absolute(x);
+    largest = size > largest ? size : largest;
+    store(to + i, power(x), lanes);
+  });
+  return any_above(largest, LIMIT);
 }
+
+/// Numbers of a query and a key as far apart are opposite and one of them may be out of range, so that
+/// the powers at its ends cannot stand for them. Nearer ones are right, or so large that tanh has
+/// rounded to one or minus one.
+constexpr float APART = LIMIT + SATURATED;
 
 Span span_of(const Problem& problem, const Plan& plan, Index sentence, Index row) {
   if (!plan.spans) return {0, std::int32_t(problem.source)};

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "numbers.hpp"
-#if defined(__AVX512F__)
+#if defined(__SSE2__)
 #include <immintrin.h>
 #endif
 
@@ -95,7 +95,7 @@ inline Number as_number(float from) {
   return found;
 }
 
-inline Vector absolute(Vector x) { return x < 0 ? -x : x; }
+inline Vector absolute(Vector x) { return (Vector)((Integers)x & 0x7fffffff); }
 
 /// Where one of two is NaN, NaN.
 inline Vector larger(Vector x, Vector y) { return ((y > x) | (y != y)) ? y : x; }
@@ -110,6 +110,32 @@ inline bool all(Integers condition) {
   std::int32_t every = -1;
   for (int lane = 0; lane < LANES; ++lane) every &= condition[lane];
   return every != 0;
+}
+
+/// Whether a lane is NaN.
+inline bool any_nan(Vector x) {
+#if defined(__AVX512F__)
+  return _mm512_cmp_ps_mask((__m512)x, (__m512)x, _CMP_UNORD_Q) != 0;
+#elif defined(__AVX__)
+  return _mm256_movemask_ps(_mm256_cmp_ps((__m256)x, (__m256)x, _CMP_UNORD_Q)) != 0;
+#elif defined(__SSE2__)
+  return _mm_movemask_ps(_mm_cmpunord_ps((__m128)x, (__m128)x)) != 0;
+#else
+  return !all(x == x);
+#endif
+}
+
+/// Whether a lane is above a limit.
+inline bool any_above(Vector x, float limit) {
+#if defined(__AVX512F__)
+  return _mm512_cmp_ps_mask((__m512)x, (__m512)same(limit), _CMP_GT_OQ) != 0;
+#elif defined(__AVX__)
+  return _mm256_movemask_ps(_mm256_cmp_ps((__m256)x, (__m256)same(limit), _CMP_GT_OQ)) != 0;
+#elif defined(__SSE2__)
+  return _mm_movemask_ps(_mm_cmpgt_ps((__m128)x, (__m128)same(limit))) != 0;
+#else
+  return !all(!(x > limit));
+#endif
 }
 
 /// How many numbers a vector holds from `place` to before `end`.
