@@ -196,8 +196,9 @@ class Attention(nn.Module):
         dropout: float,
     ) -> Attended | None:
         """The context alone."""
-        if self.additive is not None:
-            score, scale = self.additive
+        additive = self.additive
+        if additive is not None:
+            score, scale = additive
             asking = score.ask(queries)
             visible = formed(mask, queries)
             keys = prepared_keys(score, prepared)
