@@ -39,6 +39,8 @@ class Options:
     """Write to this file instead of the terminal."""
     trace: Path | None = None
     """Write a trace of every caption to this file, one JSON object a line."""
+    device: str = "auto"
+    """Where to compute: cpu, cuda, a GPU such as cuda:1, or auto for a GPU if there is one."""
 
 
 def run(arguments: list[str]) -> int:
@@ -49,7 +51,7 @@ def run(arguments: list[str]) -> int:
     check_different(options.pictures, options.output, options.trace)
     from regard.pipeline.captioner import PICTURES_AT_A_TIME, Captioner
 
-    captioner = Captioner.load(options.run)
+    captioner = Captioner.load(options.run, device=options.device)
     num_read = 0
     with ExitStack() as files:
         written, traces = opened(files, options.output), opened(files, options.trace)

@@ -39,6 +39,8 @@ class Options:
     """Print the source too, each piece in the shade of what the answer took of it."""
     trace: Path | None = None
     """Write a trace of every answer to this file, one JSON object a line."""
+    device: str = "auto"
+    """Where to compute: cpu, cuda, a GPU such as cuda:1, or auto for a GPU if there is one."""
 
 
 def run(arguments: list[str]) -> int:
@@ -49,7 +51,7 @@ def run(arguments: list[str]) -> int:
     from regard.data.table import SEPARATORS, suffix_of
     from regard.pipeline.classifier import Classifier
 
-    classifier = Classifier.load(options.run)
+    classifier = Classifier.load(options.run, device=options.device)
     if options.tint and not classifier.attends:
         raise UserError(
             f"--tint shows what an answer looked at, and those of {options.run} look at nothing: "

@@ -64,6 +64,8 @@ class Options:
     error_rates: bool = False
     """Print word and character error rate of translations too: edits for 100 words, or
     characters."""
+    device: str = "auto"
+    """Where to compute: cpu, cuda, a GPU such as cuda:1, or auto for a GPU if there is one."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +95,10 @@ def run(arguments: list[str]) -> None:
     from regard.pipeline.loading import load
     from regard.pipeline.translator import Translator
 
-    model, folder = load(options.run, *options.ensemble), RunFolder(options.run)
+    model, folder = (
+        load(options.run, *options.ensemble, device=options.device),
+        RunFolder(options.run),
+    )
     _check_flags(model, options)
     path = options.data or folder.test
     if options.data is None and not path.exists():

@@ -55,6 +55,8 @@ class Options:
     cells: bool = False
     """Lay the true cells over a captioned picture, instead of letting each run into its
     neighbours."""
+    device: str = "auto"
+    """Where to compute: cpu, cuda, a GPU such as cuda:1, or auto for a GPU if there is one."""
 
     @property
     def keeps_numbers(self) -> bool:
@@ -72,7 +74,7 @@ def run(arguments: list[str]) -> None:
             raise UserError(f"{text!a} is not UTF-8: give the text in that encoding")
     from regard.pipeline.loading import load
 
-    model = load(options.run, *options.ensemble)
+    model = load(options.run, *options.ensemble, device=options.device)
     _check_flags(model, options)
     found = _found(model, options)
     if getattr(found, "is_refused", False):

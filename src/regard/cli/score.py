@@ -32,6 +32,8 @@ class Options:
     """Write each pair's tokens, probabilities and attention here, a JSON object a line."""
     verbose: bool = False
     """Print each token's log probability too."""
+    device: str = "auto"
+    """Where to compute: cpu, cuda, a GPU such as cuda:1, or auto for a GPU if there is one."""
 
 
 def run(arguments: list[str]) -> int:
@@ -42,7 +44,7 @@ def run(arguments: list[str]) -> int:
     from regard.data.text import read_pairs
     from regard.pipeline.translator import Translator
 
-    translator = Translator.load(options.run, *options.ensemble)
+    translator = Translator.load(options.run, *options.ensemble, device=options.device)
     corpus = read_pairs(options.pairs, target_path=options.target_path)
     for line in corpus.summary():
         print(line, file=sys.stderr)

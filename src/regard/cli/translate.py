@@ -59,6 +59,8 @@ class Options:
     """Runs that write together with this one: the mean of their probabilities is searched."""
     verbose: bool = False
     """Print each step with its attention."""
+    device: str = "auto"
+    """Where to compute: cpu, cuda, a GPU such as cuda:1, or auto for a GPU if there is one."""
 
 
 def run(arguments: list[str]) -> int:
@@ -68,7 +70,7 @@ def run(arguments: list[str]) -> int:
     from regard.data.lines import Problem, read_lines
     from regard.pipeline.translator import Translator
 
-    translator = Translator.load(options.run, *options.ensemble)
+    translator = Translator.load(options.run, *options.ensemble, device=options.device)
     broken: list[Problem] = []
     long: list[int] = []
     refused: list[int] = []

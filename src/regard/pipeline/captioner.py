@@ -18,6 +18,7 @@ from regard.errors import UserError
 from regard.layers.backbone import Backbone
 from regard.models.seq2seq import Seq2Seq
 from regard.pipeline.arguments import check_how, check_texts
+from regard.pipeline.device import device_named
 from regard.pipeline.folder import RunFolder
 from regard.pipeline.pictures import PictureSources
 from regard.pipeline.searching import Searcher
@@ -64,8 +65,9 @@ class Captioner:
         self._tracer = Tracer(self.sources, tokenizer, experiment.data.language, model)
 
     @classmethod
-    def load(cls, run: str | Path) -> Captioner:
+    def load(cls, run: str | Path, *, device: str = "auto") -> Captioner:
         """Load a run folder; UserError where it is none, or one of another task."""
+        place = device_named(device)
         folder = RunFolder(Path(run))
         experiment = folder.experiment()
         data, config = experiment.data, experiment.model
@@ -79,9 +81,10 @@ class Captioner:
             backbone = load(folder.backbone).eval()
         build = partial(build_captioner, config, data.picture_size, len(tokenizer), backbone)
         model = load_model(build, folder.model)
-        return cls(
-            experiment, tokenizer, model.eval(), None if config.backbone_learns else backbone
-        )
+        model = model.to(place).eval()
+        if backbone is None or config.backbone_learns:
+            return cls(experiment, tokenizer, model)
+        return cls(experiment, tokenizer, model, backbone.to(place))
 
     @overload  # of the two that fit a str the first is meant
     def caption(  # type: ignore[overload-overlap]

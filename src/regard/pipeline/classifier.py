@@ -20,6 +20,7 @@ from regard.data.answers import Labels
 from regard.errors import UserError
 from regard.models.readout import ReadoutModel
 from regard.pipeline.arguments import check_texts
+from regard.pipeline.device import device_named
 from regard.pipeline.folder import RunFolder
 from regard.pipeline.reading import Reading, SourceError
 from regard.pipeline.tracing import TOP, as_map, by_sentence
@@ -127,8 +128,9 @@ class Classifier:
         self.model = model
 
     @classmethod
-    def load(cls, run: str | Path) -> Classifier:
+    def load(cls, run: str | Path, *, device: str = "auto") -> Classifier:
         """Load a run folder; UserError where it is none, or one that writes texts."""
+        place = device_named(device)
         folder = RunFolder(Path(run))
         experiment = folder.experiment()
         data, config = experiment.data, experiment.model
@@ -138,7 +140,7 @@ class Classifier:
         reading = Reading.load(folder, data)
         sizes = reading.num_source, reading.reader.features, reading.answers.size
         model = load_model(partial(build_classifier, config, *sizes), folder.model)
-        return cls(experiment, reading, model.eval())
+        return cls(experiment, reading, model.to(place).eval())
 
     @property
     def labels(self) -> tuple[str, ...]:

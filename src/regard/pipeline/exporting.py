@@ -32,7 +32,7 @@ def export(run: Path, engine: Engine, folder: Path) -> tuple[str, ...]:
             f"{folder} holds something already: remove it, or name another folder with -o"
         )
     writer = _writer(engine)
-    translator = Translator.load(run)
+    translator = Translator.load(run, device="cpu")
     make_folder(folder.parent)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".export") as unfinished:
         whole = Path(unfinished) / "export"

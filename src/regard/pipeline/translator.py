@@ -22,6 +22,7 @@ from regard.models.ensemble import Ensemble
 from regard.models.seq2seq import Seq2Seq
 from regard.pipeline import prepare
 from regard.pipeline.arguments import check_how, check_pairs, check_texts
+from regard.pipeline.device import device_named
 from regard.pipeline.loaded import Loaded
 from regard.pipeline.prepare import Tokenizers
 from regard.pipeline.searching import Found, Searcher
@@ -103,15 +104,16 @@ class Translator:
         self._tracer = Tracer(sources, tokenizers.target, data.target_language, model)
 
     @classmethod
-    def load(cls, run: str | Path, *others: str | Path) -> Translator:
+    def load(cls, run: str | Path, *others: str | Path, device: str = "auto") -> Translator:
         """Load a run folder, or several runs that are to write together, with the search of the
         first; UserError where one is none, or where their vocabularies differ."""
+        place = device_named(device)
         first, *rest = [Loaded.of(Path(each)) for each in (run, *others)]
         if not rest:
-            return cls(first.experiment, first.tokenizers, first.model)
+            return cls(first.experiment, first.tokenizers, first.model.to(place))
         for other in rest:
             first.check_vocabularies(other, "write together")
-        together = Ensemble([each.model for each in (first, *rest)])
+        together = Ensemble([each.model for each in (first, *rest)]).to(place)
         models = [each.config for each in rest]
         return cls(first.experiment, first.tokenizers, together, models)
 
