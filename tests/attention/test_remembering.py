@@ -80,3 +80,26 @@ def test_what_is_remembered_is_learned_from():
 def test_no_target_is_read_whole():
     with pytest.raises(ValueError, match="cannot read a target whole"):
         remembering(Coverage(6)).positions(torch.ones(1, 2, SIZE))
+
+
+@pytest.mark.parametrize("kind", [Coverage, Location])
+def test_gradients_go_through_earlier_steps(kind):
+    """Against numeric derivatives: a later context depends on the first query by the weights that
+    are remembered alone."""
+    torch.manual_seed(3)
+    attention = remembering(kind(6)).double()
+    queries = torch.randn(2, 3, SIZE, dtype=torch.float64)
+    keys = torch.randn(2, SOURCE, SIZE, dtype=torch.float64)
+    prepared = attention.prepare(keys).detach()
+
+    def last_context(first):
+        state = None
+        for query in (first, queries[:, 1:2], queries[:, 2:]):
+            output = attention(query, prepared, keys, None, state)
+            state = output.state
+        return output.context
+
+    first = queries[:, :1].clone().requires_grad_()
+    assert torch.autograd.gradcheck(last_context, (first,))
+    (gradient,) = torch.autograd.grad(last_context(first).square().sum(), first)
+    assert float(gradient.abs().max()) > 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -94,3 +95,13 @@ def test_what_was_not_looked_at_is_said():
         HardReward(1.0, 0.0)(output(), BATCH, PROJECTION)
     with pytest.raises(ValueError, match="there is none"):
         DoublyStochastic(1.0)(DecoderOutput(torch.randn(2, 4, 3)), BATCH, PROJECTION)
+
+
+def test_the_reward_is_a_constant_to_the_gradient():
+    """Else this term would also train the model to make its targets likelier."""
+    given, projection = output(DRAWN), nn.Linear(3, 11)
+    given = replace(given, features=given.features.requires_grad_())
+    HardReward(0.7, 0.1).train()(given, BATCH, projection).value.backward()
+    assert given.features.grad is None
+    assert projection.weight.grad is None
+    assert float(given.attention[0].weights.grad.abs().sum()) > 0

@@ -121,3 +121,12 @@ def test_scenes_are_held_out_by_number_of_shapes():
 def test_captions_that_cannot_be_held_out_are_refused(sizes, message):
     with pytest.raises(UserError, match=message):
         splitting.read(CaptionDataConfig(generated="shapes", generated_size=24, **sizes))
+
+
+@pytest.mark.parametrize("part", ["dev", "test"])
+def test_labels_that_are_trained_on_are_warned_of_in_every_part(tmp_path, part):
+    lines = [f"s{n}\t{n % 2}" for n in range(41)]
+    path = written(tmp_path / "a.tsv", lines)
+    split = splitting.read(AnswerDataConfig(path=path, **{f"{part}_path": path}, dev_size=0))
+    (warning,) = (line for line in split.left_out if f"{part} pairs" in line)
+    assert warning.startswith("a source of the training data in 41 of 41")

@@ -264,6 +264,19 @@ def test_equal_candidates_keep_their_order():
     assert texts(result) == [[*ended, *cut[:4]]] * 2
 
 
+@pytest.mark.parametrize("size", [3, 7, 8, 9, 12, 30])
+@pytest.mark.parametrize("maximum", [1, 2])
+def test_equal_candidates_keep_their_order_in_a_vocabulary_smaller_than_the_beam(size, maximum):
+    """What ended comes before what is cut off; else the lower hypothesis, then the lower token."""
+    limits = Limits(start=START, end=2, maximum=maximum, forbidden=(0, 1))
+    result = beam(TableDecoder([0.0] * 5), memories([3, 2]), limits, BeamSettings(size, size))
+    two = [(3, 2), (4, 2), (3, 3), (3, 4), (4, 3), (4, 4)]
+    expected = [(2,), *two] if maximum == 2 else [(2,), (3,), (4,)]
+    if size == 3 and maximum == 2:
+        expected = [(2,), (3, 2), (3, 3)]
+    assert texts(result) == [expected] * 2
+
+
 def test_the_lattice_holds_every_hypothesis_that_lived():
     decoder, given = FakeDecoder(VOCABULARY, seed=8), memories([5, 3, 4])
     limits = Limits(maximum=torch.tensor([6, 2, 5]), **LIMITS)

@@ -8,6 +8,7 @@ from typing import Annotated, Any, TypeVar
 import tyro
 
 from regard.cli.options import parse as parse_options
+from regard.cli.output import warn
 from regard.config import SearchConfig
 from regard.pipeline.folder import RunFolder
 
@@ -25,4 +26,11 @@ def parse(options: type[Options], arguments: list[str], prog: str) -> Options:
     if hasattr(named, "ensemble"):
         changes["ensemble"] = ()  # the options append to their default
     default = replace(named, **changes)
-    return parse_options(options, arguments, prog, default)
+    chosen: Any = parse_options(options, arguments, prog, default)
+    search = chosen.search
+    if search.coverage_penalty and max(search.beam, getattr(chosen, "nbest", 1)) == 1:
+        warn(
+            f"search.coverage_penalty is {search.coverage_penalty} and has no effect: it ranks the "
+            "hypotheses of a beam, and a beam of 1 has only one. Set --beam to 2 or more"
+        )
+    return chosen

@@ -70,7 +70,8 @@ def read(config: Data, watch: Watch | None = None) -> Split:
     """Read or make the pairs and hold some out. No held-out source is trained on."""
     sources = find(config)
     source, dev, test = sources.train, sources.dev, sources.test
-    dealer = _Dealer(config, sources, marks_of(dev.pairs if dev else ()), watch)
+    dev_marks, test_marks = (marks_of(part.pairs if part else ()) for part in (dev, test))
+    dealer = _Dealer(config, sources, dev_marks, test_marks, watch)
     if isinstance(source, Corpus):
         shelf, dealt = None, dealer.deal()
     else:
@@ -84,6 +85,8 @@ def read(config: Data, watch: Watch | None = None) -> Split:
         left_out += given.summary() if given else ()
     if dev is not None:
         left_out += Overlap("dev", len(dev.pairs), dealt.num_shared).warnings()
+    if test is not None:
+        left_out += Overlap("test", len(test.pairs), dealt.num_test_shared).warnings()
     return Split(
         train,
         dev.pairs if dev else dealt.dev,
@@ -104,6 +107,8 @@ class _Dealt:
     left_out: LeftOut
     num_shared: int
     """Dev pairs of a file of their own whose source is trained on."""
+    num_test_shared: int
+    """Test pairs of a file of their own whose source is trained on."""
 
 
 @dataclass(frozen=True)
@@ -113,6 +118,7 @@ class _Dealer:
     config: Data
     sources: Sources
     dev_marks: np.ndarray
+    test_marks: np.ndarray
     watch: Watch | None
 
     @property
@@ -123,7 +129,8 @@ class _Dealer:
         """All that the parts depend on, but for the pairs."""
         config = self.config
         dev = self.sources.dev and hashlib.sha256(self.dev_marks.tobytes()).hexdigest()
-        return ["split", config.limit, config.dev_size, config.test_size, config.seed, dev]
+        test = self.sources.test and hashlib.sha256(self.test_marks.tobytes()).hexdigest()
+        return ["split", config.limit, config.dev_size, config.test_size, config.seed, dev, test]
 
     def deal(self) -> _Dealt:
         left_out = LeftOut()
@@ -147,6 +154,7 @@ class _Dealer:
             test=tuple(held_out[place] for place in np.flatnonzero(part_of == TEST).tolist()),
             left_out=left_out,
             num_shared=int(np.isin(self.dev_marks, marks[trained]).sum()),
+            num_test_shared=int(np.isin(self.test_marks, marks[trained]).sum()),
         )
 
     def _parts(self, marks: np.ndarray) -> tuple[np.ndarray, int]:

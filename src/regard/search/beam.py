@@ -126,6 +126,7 @@ def beam(
 def _in_places(candidates: Candidates, end: int, size: int) -> Candidates:
     """What is kept: in the first `size` places the best that live on, which the next step extends,
     and, where any ended, in as many more those that did. Places that nobody takes are dead."""
+    candidates = candidates.filled_up(size)
     ended = (candidates.tokens == end) & (candidates.totals > -torch.inf)
     over = ended[:, :size]
     if over.is_cpu and not over.any():  # a GPU would have to be waited for

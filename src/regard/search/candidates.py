@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch.nn import functional as F
 
 from regard import kernels
 from regard.search.highest import highest_sums
@@ -48,6 +49,18 @@ class Candidates:
         """These, then those, of every sentence."""
         pairs = zip(self._columns(), others._columns(), strict=True)
         return Candidates(*(torch.cat(pair, dim=1) for pair in pairs))
+
+    def filled_up(self, count: int) -> Candidates:
+        """These, with impossible ones behind them up to this number."""
+        missing = count - self.totals.size(1)
+        if missing <= 0:
+            return self
+        return Candidates(
+            F.pad(self.totals, (0, missing), value=-torch.inf),
+            F.pad(self.log_probabilities, (0, missing), value=-torch.inf),
+            F.pad(self.tokens, (0, missing)),
+            F.pad(self.parents, (0, missing)),
+        )
 
     def _each(self, change: Callable[[Tensor], Tensor]) -> Candidates:
         return Candidates(*map(change, self._columns()))
