@@ -38,10 +38,10 @@ class Gradients:
             shape = shares.shape
             grads = grad_scores[batch, rows, columns]
             if asked is not None:
-                weighed.addmv_(shares.view(-1, shape[3]).T, grads.reshape(-1))
+                weighed.addmv_(shares.flatten(0, 2).T, grads.reshape(-1))
             slopes = torch.addcmul(shares, shares, shares, value=-1, out=shares)
             if asking is not None:
-                each = torch.bmm(grads.reshape(-1, 1, shape[2]), slopes.view(-1, *shape[2:]))
+                each = torch.bmm(grads.flatten(0, 1).unsqueeze(1), slopes.flatten(0, 1))
                 asking[batch, rows] += each.view(*shape[:2], shape[3])
             if asked is None:
                 continue
