@@ -74,7 +74,8 @@ def _extended(
     suits: Callable[[Mapping[str, int]], bool],
 ) -> dict[str, int]:
     """Return the combination with its free options at the values with the most missing pairs."""
-    for name in sorted(options.keys() - fixed, key=lambda name: -len(options[name])):
+    free = [name for name in options if name not in fixed]  # a set has no order of its own
+    for name in sorted(free, key=lambda name: -len(options[name])):
         changes = [{**row, name: place} for place in range(len(options[name]))]
         counts = [len(missing.intersection(_pairs(changed))) for changed in changes]
         for place in sorted(range(len(changes)), key=lambda place: -counts[place]):

@@ -1,6 +1,10 @@
 """The generator of covering arrays, judged by counting the pairs of its rows."""
 
+import os
+import subprocess
+import sys
 from itertools import combinations, product
+from pathlib import Path
 
 import pytest
 
@@ -43,3 +47,19 @@ def test_rows_are_valid_and_every_possible_pair_occurs(is_valid):
     rows = pairwise(OPTIONS, is_valid)
     assert all(map(is_valid, rows))
     assert pairs(rows) == pairs(filter(is_valid, every()))
+
+
+def test_every_process_makes_the_same_rows():
+    options = {f"option {number}": (0, 1, 2) for number in range(11)}
+    script = f"from tests.pairwise import pairwise; print(pairwise({options!r}))"
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", script],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            cwd=Path(__file__).parents[1],
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2", "3")
+    }
+    assert len(outputs) == 1
