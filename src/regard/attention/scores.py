@@ -275,12 +275,18 @@ def _check_size(name: str, vectors: Tensor, size: int, score: General | Additive
             f"{vectors.size(-1)} (shape {tuple(vectors.shape)})"
         )
     weight = score.key.weight if isinstance(score, General) else score.vector
-    casts = torch.is_autocast_enabled(vectors.device.type)
+    casts = _is_cast(vectors)
     if vectors.device != weight.device or (vectors.dtype != weight.dtype and not casts):
         raise ValueError(
             f"{name}: expected {weight.dtype} on {weight.device} as the weights of "
             f"{type(score).__name__}, got {vectors.dtype} on {vectors.device}"
         )
+
+
+def _is_cast(vectors: Tensor) -> bool:
+    """Return whether autocast chooses the type of products with vectors."""
+    device = vectors.device.type
+    return torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
 
 
 def check_pairs(name: str, queries: Tensor, keys: Tensor) -> None:
@@ -293,7 +299,7 @@ def check_pairs(name: str, queries: Tensor, keys: Tensor) -> None:
         )
     if name == "ScaledDot" and queries.size(-1) == 0:
         raise ValueError("queries: ScaledDot divides by the root of their size, got size 0")
-    if queries.dtype != keys.dtype and not torch.is_autocast_enabled(queries.device.type):
+    if queries.dtype != keys.dtype and not _is_cast(queries):
         raise ValueError(
             f"keys: expected {queries.dtype} as the queries, got {keys.dtype}; "
             "use keys.to(queries.dtype)"
