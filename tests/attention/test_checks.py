@@ -53,6 +53,15 @@ def randn(*shape):
     return torch.randn(*shape, generator=torch.Generator().manual_seed(sum(shape)))
 
 
+class OwnDropout(torch.nn.Dropout):
+    """A subclass, whose place no kernel takes."""
+
+
+def with_own_dropout(attention):
+    attention.dropout = OwnDropout(0.0)
+    return attention
+
+
 SCORES = {
     "dot": Dot,
     "scaled": ScaledDot,
@@ -71,6 +80,7 @@ ENTRANCES = {
         for score in SCORES
         for normaliser in NORMALISERS
     },
+    "additive, own dropout": lambda: with_own_dropout(Attention(Additive(SIZE, SIZE, 7))),
     "hard": lambda: HardAttention(Attention(Additive(SIZE, SIZE, 7))),
     "local": lambda: LocalAttention(Additive(SIZE, SIZE, 7), Monotonic(), 2),
     "coverage": lambda: RememberingAttention(AdditiveWithPast(SIZE, SIZE, Coverage(7))),

@@ -134,11 +134,14 @@ class Attention(nn.Module):
         A position that no query may attend to has no influence: no context, weight or gradient
         depends on it, and its gradient is zero, also if it holds NaN or inf. If some queries may
         attend to a position, NaN or inf there may also reach the contexts of the others."""
-        if need_weights or self.additive is None:  # additive_attention checks its own
+        checks_later = not need_weights and self.additive is not None  # additive_attention checks
+        if not checks_later:
             _check(queries, prepared, values, mask)
         output = self._fast(queries, prepared, values, mask, need_weights)
         if output is not None:
             return replace(output, state=state)
+        if checks_later:
+            _check(queries, prepared, values, mask)
         visible = formed(mask, queries)
         scores = _of_batch(attention_scores(self.score, queries, prepared, visible), values)
         weights = self.normaliser(scores, visible)
@@ -155,7 +158,7 @@ class Attention(nn.Module):
         mask: Mask | None,
         need_weights: bool,
     ) -> Attended | None:
-        """The same by one kernel, if there is one for exactly these parts."""
+        """Attend by one kernel. None if no kernel computes exactly these parts."""
         if needs_formula() or not is_exactly(self.dropout, nn.Dropout):
             return None
         dropout = self.dropout.p if self.dropout.training else 0.0
