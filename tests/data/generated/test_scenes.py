@@ -119,6 +119,8 @@ def test_half_of_the_scenes_of_one_shape_are_for_training():
     assert by_number(split.train) == {1: 100, 2: 100, 3: 100}
     with pytest.raises(UserError, match="cannot hold out 10 and 90 of 100 scenes"):
         split_scenes(100, (10, 90))
+    with pytest.raises(UserError, match="at most 1,983,042, half of all distinct scenes"):
+        split_scenes(5_000_000, (1_000_000, 1_000_000))
 
 
 def test_the_same_seed_gives_the_same():

@@ -155,12 +155,14 @@ def split_scenes(count: int, held_out: tuple[int, int], seed: int = 1) -> SceneS
     out."""
     num_dev, num_test = held_out
     num_train = count - num_dev - num_test
-    if num_train < 1:
-        raise UserError(f"cannot hold out {num_dev} and {num_test} of {count} scenes")
+    most = {number: _num_scenes(number) // 2 for number in NUMBERS}
+    if num_train < 1 or num_dev + num_test > sum(most.values()):
+        raise UserError(
+            f"cannot hold out {num_dev:,} and {num_test:,} of {count:,} scenes: expected fewer "
+            f"than {count:,} and at most {sum(most.values()):,}, half of all distinct scenes"
+        )
     drawing = random.Random(seed)
-    held_out_scenes = _distinct(
-        num_dev + num_test, drawing, {n: _num_scenes(n) // 2 for n in NUMBERS}
-    )
+    held_out_scenes = _distinct(num_dev + num_test, drawing, most)
     unseen, train, copies = frozenset(held_out_scenes), list[Scene](), Counter[Scene]()
     while len(train) < num_train:
         scene = _draw_scene(drawing, NUMBERS[len(train) % len(NUMBERS)])
