@@ -169,14 +169,15 @@ def folder(text: str) -> Path:
 
 
 def check_memory(num_bytes: int, remedy: str) -> None:
-    """UserError if this is more than the machine's memory."""
-    if hasattr(os, "sysconf"):
-        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-        if num_bytes > memory:
-            raise UserError(
-                f"this needs at least {num_bytes / 1e9:,.0f} GB of memory and the machine has "
-                f"{memory / 1e9:,.0f} GB: {remedy}"
-            )
+    """UserError if this is more memory than the process may use."""
+    from regard.building.memory import memory_limit
+
+    limit = memory_limit()
+    if num_bytes > limit:
+        raise UserError(
+            f"this needs at least {num_bytes / 1e9:,.0f} GB of memory and the machine has "
+            f"{limit / 1e9:,.0f} GB: {remedy}"
+        )
 
 
 def check_mode(asked: Asked) -> None:

@@ -16,6 +16,7 @@ CGROUPS = Path("/sys/fs/cgroup")
 TRAINED = 4
 """Numbers of a trained parameter: its weight, its gradient and Adam's two moments."""
 GIB = 1 << 30
+UNLIMITED = 1 << 62
 
 
 def check_memory(build: Callable[[], nn.Module]) -> None:
@@ -33,27 +34,29 @@ def check_memory(build: Callable[[], nn.Module]) -> None:
             "a single matrix of this model has more than 2^63 bytes: choose smaller sizes in model"
         ) from error
     tensors = list(chain(model.parameters(), model.buffers()))
-    needed = TRAINED * sum(each.numel() * each.element_size() for each in tensors)
+    needed = TRAINED * sum(tensor.numel() * tensor.element_size() for tensor in tensors)
     limit = memory_limit()
     if needed <= limit:
         return
     raise UserError(
-        f"the model has {sum(each.numel() for each in tensors):,} parameters; to train them "
-        f"(weights, gradients, Adam's moments) takes {needed / GIB:,.1f} GiB of memory, but this "
-        f"machine has {limit / GIB:,.1f} GiB: choose smaller sizes in model, or a smaller "
+        f"the model has {sum(tensor.numel() for tensor in tensors):,} parameters; training "
+        f"them (weights, gradients, Adam's moments) takes {needed / GIB:,.1f} GiB of memory, but "
+        f"this machine has {limit / GIB:,.1f} GiB: choose smaller sizes in model, or a smaller "
         "vocabulary"
     )
 
 
 def memory_limit() -> int:
-    """Bytes that this process may use at most: the machine's memory or a control group's limit."""
-    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return min(physical, *_cgroup_limits(CGROUPS))
+    """Bytes that this process may use at most: the machine's memory or a control group's limit.
+    Without POSIX nothing is known, and the limit is 2^62."""
+    physical = UNLIMITED
+    if hasattr(os, "sysconf"):
+        physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return min(physical, *_cgroup_limits(CGROUPS), UNLIMITED)
 
 
 def _cgroup_limits(root: Path) -> Iterator[int]:
     """Limits of the process's control group and of those above it, of version 2 or 1."""
-    yield 1 << 62
     names = [root / "memory.max", root / "memory" / "memory.limit_in_bytes"]
     for group in _groups():
         for above in (group, *group.parents):

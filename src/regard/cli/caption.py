@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from regard.cli.lines import check_different, chunks, opened
+from regard.cli.options import Device
 from regard.cli.output import warn
 from regard.cli.searching import SearchFields, parse
 from regard.config import SearchConfig
@@ -39,8 +40,7 @@ class Options:
     """Write to this file instead of the terminal."""
     trace: Path | None = None
     """Write a trace of every caption to this file, one JSON object a line."""
-    device: str = "auto"
-    """Where to compute: cpu, cuda, a GPU such as cuda:1, or auto for a GPU if there is one."""
+    device: Device = "auto"
 
 
 def run(arguments: list[str]) -> int:

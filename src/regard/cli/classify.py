@@ -12,7 +12,7 @@ import tyro
 
 from regard.cli import show
 from regard.cli.lines import check_different, chunks, opened, warn_of_long, warn_of_problems
-from regard.cli.options import parse
+from regard.cli.options import Device, parse
 from regard.cli.output import warn
 from regard.errors import UserError
 
@@ -39,8 +39,7 @@ class Options:
     """Print the source too, each piece in the shade of what the answer took of it."""
     trace: Path | None = None
     """Write a trace of every answer to this file, one JSON object a line."""
-    device: str = "auto"
-    """Where to compute: cpu, cuda, a GPU such as cuda:1, or auto for a GPU if there is one."""
+    device: Device = "auto"
 
 
 def run(arguments: list[str]) -> int:

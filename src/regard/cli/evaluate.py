@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import tyro
 
 from regard.cli import show
-from regard.cli.options import Runs
+from regard.cli.options import Device, Runs
 from regard.cli.progress import PreparationView
 from regard.cli.searching import SearchFields, parse
 from regard.config import SearchConfig
@@ -64,8 +64,7 @@ class Options:
     error_rates: bool = False
     """Print word and character error rate of translations too: edits for 100 words, or
     characters."""
-    device: str = "auto"
-    """Where to compute: cpu, cuda, a GPU such as cuda:1, or auto for a GPU if there is one."""
+    device: Device = "auto"
 
 
 @dataclass(frozen=True)
@@ -95,10 +94,8 @@ def run(arguments: list[str]) -> None:
     from regard.pipeline.loading import load
     from regard.pipeline.translator import Translator
 
-    model, folder = (
-        load(options.run, *options.ensemble, device=options.device),
-        RunFolder(options.run),
-    )
+    model = load(options.run, *options.ensemble, device=options.device)
+    folder = RunFolder(options.run)
     _check_flags(model, options)
     path = options.data or folder.test
     if options.data is None and not path.exists():

@@ -133,5 +133,12 @@ def _repeated(arguments: list[str]) -> list[str]:
     return words
 
 
+Device = Annotated[
+    str,
+    tyro.conf.arg(
+        help="Device that runs the model: cpu, cuda, a GPU such as cuda:1, or auto (a GPU if there "
+        "is one)."
+    ),
+]
 Runs = tyro.conf.UseAppendAction[tuple[Path, ...]]
 """Folders of runs, each with the option's name before it."""

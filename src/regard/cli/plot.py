@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from regard.cli import show
-from regard.cli.options import Runs, parse
+from regard.cli.options import Device, Runs, parse
 from regard.cli.typed import is_text
 from regard.errors import UserError
 from regard.trace import MapKind
@@ -55,8 +55,7 @@ class Options:
     cells: bool = False
     """Lay the true cells over a captioned picture, instead of letting each run into its
     neighbours."""
-    device: str = "auto"
-    """Where to compute: cpu, cuda, a GPU such as cuda:1, or auto for a GPU if there is one."""
+    device: Device = "auto"
 
     @property
     def keeps_numbers(self) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import tyro
 
-from regard.cli.options import Runs, parse
+from regard.cli.options import Device, Runs, parse
 from regard.files import whole
 
 PAIRS_AT_A_TIME = 1024
@@ -32,8 +32,7 @@ class Options:
     """Write each pair's tokens, probabilities and attention here, a JSON object a line."""
     verbose: bool = False
     """Print each token's log probability too."""
-    device: str = "auto"
-    """Where to compute: cpu, cuda, a GPU such as cuda:1, or auto for a GPU if there is one."""
+    device: Device = "auto"
 
 
 def run(arguments: list[str]) -> int:

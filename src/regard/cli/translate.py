@@ -20,7 +20,7 @@ from regard.cli.lines import (
     warn_of_problems,
     warn_of_refused,
 )
-from regard.cli.options import Runs
+from regard.cli.options import Device, Runs
 from regard.cli.output import warn
 from regard.cli.searching import SearchFields, parse
 from regard.config import SearchConfig
@@ -36,8 +36,8 @@ LINES_AT_A_TIME = 1024
 @dataclass(frozen=True)
 class Options:
     """Translate a file, or what is typed or piped in. A blank line gives a blank line, as does a
-    line of more tokens than --max-source; then the exit status is 1. How to search is as the run's
-    recipe says, where nothing else is said here."""
+    line of more tokens than --max-source; then the exit status is 1. Options of the search default
+    to the run's recipe."""
 
     run: tyro.conf.Positional[Path]
     """The run folder."""
@@ -59,8 +59,7 @@ class Options:
     """Runs that write together with this one: the mean of their probabilities is searched."""
     verbose: bool = False
     """Print each step with its attention."""
-    device: str = "auto"
-    """Where to compute: cpu, cuda, a GPU such as cuda:1, or auto for a GPU if there is one."""
+    device: Device = "auto"
 
 
 def run(arguments: list[str]) -> int:
