@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from regard.errors import UserError
-from regard.files import RECORD, whole
+from regard.files import RECORD, check_input, read_text, whole
 
 REMEDY = f"put the run's own file back, or remove {RECORD} to load the folder without this check"
 
@@ -36,12 +36,12 @@ class Record:
         """Return the record of a run folder, or None if there is none. UserError if it is
         damaged."""
         path = folder / RECORD
-        try:
-            record = cls(**json.loads(path.read_text(encoding="utf8")))
-            texts = [record.run, record.config, *record.files, *record.files.values()]
-        except FileNotFoundError:
+        if not path.exists():
             return None
-        except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
+        try:
+            record = cls(**json.loads(read_text(path)))
+            texts = [record.run, record.config, *record.files, *record.files.values()]
+        except (UserError, ValueError, TypeError, AttributeError, RecursionError) as error:
             raise UserError(_damaged(path, " ".join(str(error).split())[:200])) from error
         if not all(isinstance(text, str) for text in texts):
             raise UserError(_damaged(path, "expected texts"))
@@ -76,7 +76,7 @@ def run_of(folder: Path | None) -> str:
 def digest_of_file(path: Path) -> str:
     """Return the SHA-256 of a file. UserError if the file cannot be read."""
     try:
-        with path.open("rb") as file:
+        with check_input(path).open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror or error}") from error
