@@ -45,8 +45,7 @@ def pairwise(
 
 
 def _pairs(row: Mapping[str, int]) -> list[Pair]:
-    left_to_right = [((name, place)) for name, place in row.items()]
-    return list(combinations(left_to_right, 2))
+    return list(combinations(row.items(), 2))
 
 
 def _completed(

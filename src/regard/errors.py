@@ -1,4 +1,4 @@
-"""The exception that a user's input can cause, and a remedy that many messages name."""
+"""The exception for wrong input, and the command that messages on missing packages name."""
 
 from __future__ import annotations
 

@@ -138,8 +138,8 @@ def freeze(model: AnyModule, dtype: torch.dtype = torch.float32) -> AnyModule:
 
 
 class PackedWeight(nn.Parameter):
-    """A matrix in oneDNN's own order, which torch can neither copy nor pickle: copies and pickles
-    go by its plain form."""
+    """A matrix in oneDNN's own order, which torch can neither copy nor pickle. Copies and pickles
+    are made of the plain matrix and packed again."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> nn.Parameter:
         return memo.setdefault(id(self), _packed(_plain(self)))

@@ -78,8 +78,8 @@ def check_fields(section: str, record: Any) -> None:
 
 
 def expected(hint: Any, value: object) -> str:
-    """What a field with this annotation accepts, as the end of a message; empty if the value
-    fits."""
+    """Return the values that a field with this annotation accepts, as the end of a message. Empty
+    if the value fits."""
     if _fits(hint, value):
         return ""
     if isinstance(value, str | Path) and not is_text(str(value)):
@@ -134,7 +134,7 @@ def shown(value: object) -> str:
 
 
 def changed(record: Any, *names: str) -> tuple[str, ...]:
-    """Those of a dataclass's fields that are not at their defaults."""
+    """Return the named fields of a dataclass that differ from their defaults."""
     return tuple(
         field.name
         for field in fields(record)
@@ -226,7 +226,7 @@ def _name(annotation: Any) -> str:
 
 
 def _read(annotation: Any, words: Sequence[str]) -> Any:
-    """MISSING if the words stand for no value of this type."""
+    """Return the value of this type that the words stand for, or MISSING."""
     kind, _ = _split(annotation)
     if get_origin(kind) is tuple:
         kinds = get_args(kind)

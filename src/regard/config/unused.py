@@ -1,4 +1,4 @@
-"""Fields that were set, although nothing reads them beside the other fields.
+"""Fields that are set and have no effect, because of the values of other fields.
 
 A field counts as set if it differs from its default. Every rule has fields and the reason; training
 reports both before it begins.
@@ -97,8 +97,8 @@ def _training(experiment: Experiment) -> Iterator[Rule]:
     training = experiment.training
     if training.updates is not None:
         yield ("epochs",), "training.updates sets the length"
-    shares = {training.teacher_forcing, training.teacher_forcing_end} - {None}
-    if shares in ({1}, {0}):
+    forcing = {training.teacher_forcing, training.teacher_forcing_end} - {None}
+    if forcing in ({1}, {0}):
         yield ("forced_by",), "all inputs are forced alike (training.teacher_forcing)"
     if isinstance(experiment.data, AnswerDataConfig):
         yield ("forced_by",), "answers are not decoded token by token"

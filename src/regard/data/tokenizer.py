@@ -298,9 +298,9 @@ def _check_model(model: dict[str, Any], settings: TokenizerSettings) -> None:
     kinds = {"bpe": "BPE", "characters": "BPE", "unigram": "Unigram"}
     expected = {"type": kinds.get(settings.kind, "WordLevel")}
     expected |= PLAIN_MODELS[expected["type"]]
-    found = {name: model.get(name, value) for name, value in expected.items()}
-    if found != expected or model.keys() - expected.keys() - {"vocab", "merges"}:
-        raise ValueError(f"a model of {settings.kind} was expected to have {expected}")
+    fields = {name: model.get(name, value) for name, value in expected.items()}
+    if fields != expected or model.keys() - expected.keys() - {"vocab", "merges"}:
+        raise ValueError(f"expected a model of {settings.kind} with the fields {expected}")
     vocabulary = model["vocab"]
     if isinstance(vocabulary, list):
         numbers = {piece: number for number, (piece, _) in enumerate(vocabulary)}
@@ -318,4 +318,4 @@ def _check_model(model: dict[str, Any], settings: TokenizerSettings) -> None:
     if tuple(pieces[: len(special)]) != special or unknown != [SPECIAL[UNKNOWN]]:
         raise ValueError(f"the vocabulary does not have the special tokens {', '.join(SPECIAL)}")
     if settings.kind not in SUBWORDS and model.get("merges"):
-        raise ValueError(f"{settings.kind} are never joined")
+        raise ValueError(f"expected no merges in a model of {settings.kind}")

@@ -30,7 +30,7 @@ INTERFACE = 5
 """What the library must say of itself: one that was compiled from other sources is not used."""
 
 _WRONG_SIZES = 2
-"""What a function of the library returns for arrays that are smaller than their sizes."""
+"""Status that the library returns for arrays that are smaller than their sizes."""
 
 _POINTER, _NUMBER, _FLOAT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float
 _FUNCTIONS = {

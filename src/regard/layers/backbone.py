@@ -83,12 +83,12 @@ class Backbone(nn.Module):
     ) -> Float[Tensor, "picture cell feature"]:
         """Row after row. ValueError where what the network makes is no square of cells."""
         prepared = (pictures.float() / 255 - self.mean) / self.deviation
-        found = self.network(pixel_values=prepared.to(self.mean.dtype)).last_hidden_state
-        if found.dim() == 4:
-            cells = found.flatten(2).mT
+        states = self.network(pixel_values=prepared.to(self.mean.dtype)).last_hidden_state
+        if states.dim() == 4:
+            cells = states.flatten(2).mT
         else:
-            side = math.isqrt(found.size(1))
-            cells = found[:, found.size(1) - side**2 :]
+            side = math.isqrt(states.size(1))
+            cells = states[:, states.size(1) - side**2 :]
         if math.isqrt(cells.size(1)) ** 2 != cells.size(1):
             raise ValueError(f"{cells.size(1)} cells are no square")
         return cells

@@ -41,14 +41,15 @@ def digests_of(names: Sequence[str], folder: Path) -> list[str | None]:
 
 
 def _state(name: str) -> list[int] | None:
-    """Only regular files have one: reading a pipe or a device may never end."""
+    """Return the facts by which a change of a file shows. None unless it is a regular file: reading
+    a pipe or a device may never end."""
     try:
-        found = Path(name).stat()
+        status = Path(name).stat()
     except (OSError, ValueError):
         return None
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         return None
-    return [found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_dev]
+    return [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_dev]
 
 
 def _digest(name: str) -> str | None:

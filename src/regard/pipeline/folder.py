@@ -159,7 +159,7 @@ def may_change(name: str) -> bool:
 
 def digest_of(config: str) -> str:
     """Return a digest of the sections `data` and `model` of a configuration file, without paths.
-    Training goes by these sections, and a trained model's output does."""
+    Both training and the output of a trained model depend on these sections."""
     section, lines = "", []
     for line in config.splitlines():
         if line and not line.startswith((" ", "-", "#")):

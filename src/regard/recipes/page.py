@@ -36,7 +36,7 @@ class Page:
     lines: dict[str, int]
 
     def place(self, name: str) -> str:
-        """Where a field stands."""
+        """Return the file, and the line if the page has this field, for a message."""
         line = self.lines.get(name)
         return str(self.path) if line is None else f"{self.path}, line {line}"
 
@@ -57,8 +57,8 @@ def read_page(path: Path) -> Page:
     if odd is not None:
         line, column = _place(text, odd.start())
         raise UserError(
-            f"{path}, line {line}, column {column}: the character U+{ord(odd[0]):04X} is none that "
-            "YAML can hold: remove it"
+            f"{path}, line {line}, column {column}: YAML does not allow the character "
+            f"U+{ord(odd[0]):04X}: remove it"
         )
     reader = _Reader(path)
     try:
@@ -71,13 +71,13 @@ def read_page(path: Path) -> Page:
         raise UserError(f"{path}: this is not YAML: {' '.join(str(error).split())}") from error
     values = {} if reader.root is None else reader.root
     if not isinstance(values, dict):
-        raise UserError(f"{path}: a recipe is a page of `field: value` lines")
+        raise UserError(f"{path}: expected lines of the form `field: value`")
     return Page(path, values, reader.lines)
 
 
 @dataclass
 class _Open:
-    """A map or a list whose end has not come."""
+    """A map or a list that is still being read."""
 
     values: dict[str, Any] | list[Any]
     prefix: str
@@ -188,7 +188,7 @@ _RESOLVER = yaml.SafeLoader("")
 
 
 def _number(text: str) -> int | float | str:
-    """Text where YAML's patterns match what is no number after all, such as 0x_."""
+    """Return the number, or the text if it is none although YAML's pattern fits, such as 0x_."""
     try:
         return yaml.safe_load(text)
     except ValueError:

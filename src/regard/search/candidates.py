@@ -51,7 +51,7 @@ class Candidates:
         return Candidates(*(torch.cat(pair, dim=1) for pair in pairs))
 
     def filled_up(self, count: int) -> Candidates:
-        """These, with impossible ones behind them up to this number."""
+        """Return at least this number of candidates: these, followed by impossible ones."""
         missing = count - self.totals.size(1)
         if missing <= 0:
             return self

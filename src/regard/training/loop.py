@@ -51,8 +51,8 @@ def train(
 
     With `resume` the run in the folder goes on as if it had never stopped: the same batches, the
     same noise, the same weights. SIGINT (Ctrl-C) or SIGTERM ends training after the current update
-    and validation, with everything saved; a second one ends it at once. UserError where the loss is
-    no longer a number, where there is nothing to train on, or where the run cannot be resumed.
+    and validation, with everything saved; a second one ends it at once. UserError if the loss is
+    not finite, if there is nothing to train on, or if the run cannot be resumed.
     """
     check(batches, settings, validates=validate is not None)
     total = settings.length.updates(batches, settings.accumulate)

@@ -24,7 +24,7 @@ SHOWN = 3
 """Number of weights that one message lists."""
 
 UNBUILDABLE = (RuntimeError, MemoryError, OverflowError, ValueError, TypeError)
-"""What torch raises for sizes without meaning."""
+"""Exceptions that torch raises for sizes that no model can have."""
 
 AnyModule = TypeVar("AnyModule", bound=nn.Module)
 
@@ -137,7 +137,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[s
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
-    """All tensors of a file; UserError where it holds none, or not what was written."""
+    """Return all tensors of a file. UserError if it holds none or was changed."""
     metadata = read_metadata(path)
     try:
         tensors = load_file(path)
@@ -145,7 +145,9 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
         raise UserError(_unreadable(path, error)) from error
     digest = metadata.pop("sha256", None)
     if digest is not None and digest != digest_of_weights(tensors, metadata):
-        raise UserError(f"{path} is damaged: its content is not what was written")
+        raise UserError(
+            f"{path} is damaged: its content differs from its own digest; put a whole copy back"
+        )
     return tensors
 
 

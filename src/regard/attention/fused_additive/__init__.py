@@ -127,8 +127,8 @@ def prepare(projected: Float[Tensor, "*batch source size"]) -> AdditiveKeys:
 
 
 def _is_one(batch: Axes, *sources: Tensor) -> bool:
-    """Whether one source serves a batch of queries, which then are so many more queries to it: keys
-    and values need not be repeated."""
+    """Whether one source serves a batch of queries. The batch then counts as more queries, and keys
+    and values are not repeated."""
     return batch != sources[0].shape[:-2] and all(
         size == 1 for source in sources for size in source.shape[:-2]
     )

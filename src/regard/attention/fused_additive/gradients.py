@@ -41,8 +41,8 @@ class Gradients:
                 weighed.addmv_(shares.flatten(0, 2).T, grads.reshape(-1))
             slopes = torch.addcmul(shares, shares, shares, value=-1, out=shares)
             if asking is not None:
-                each = torch.bmm(grads.flatten(0, 1).unsqueeze(1), slopes.flatten(0, 1))
-                asking[batch, rows] += each.view(*shape[:2], shape[3])
+                sums = torch.bmm(grads.flatten(0, 1).unsqueeze(1), slopes.flatten(0, 1))
+                asking[batch, rows] += sums.view(*shape[:2], shape[3])
             if asked is None:
                 continue
             place = asked[batch, columns]

@@ -20,7 +20,7 @@ def attend(
     drop: Float[Tensor, "batch target source"] | None,
     scale: float,
 ) -> tuple[Float[Tensor, "batch target value"], Float[Tensor, "batch target source"]]:
-    """Contexts, and the weights before dropout. A row that sees nothing is zero in both."""
+    """Contexts, and the weights before dropout. A query that may attend to nothing gets zeros."""
     if mask is not None:
         keys, values = seen_only(keys, mask), seen_only(values, mask)
     scores = scale * score(queries, keys, vector)
@@ -29,8 +29,8 @@ def attend(
     else:
         hidden = scores.new_zeros(()).masked_fill(mask.any(dim=-1, keepdim=True), -torch.inf)
         weights = torch.softmax(torch.where(mask, scores, hidden), dim=-1).masked_fill(~mask, 0)
-    kept = weights if drop is None else weights * drop
-    return (kept @ values.to(weights.dtype)).to(values.dtype), weights
+    mixing = weights if drop is None else weights * drop
+    return (mixing @ values.to(weights.dtype)).to(values.dtype), weights
 
 
 def score(
