@@ -194,7 +194,7 @@ def test_damaged_weights_are_said_to_be_damaged(run, tmp_path):
     with pytest.raises(UserError, match=r"model.safetensors cannot be read as weights"):
         Translator.load(copy)
     (copy / "model.safetensors").unlink()
-    with pytest.raises(UserError, match=r"model.safetensors cannot be read as weights"):
+    with pytest.raises(UserError, match=r"cannot read .*model.safetensors: no such file"):
         Translator.load(copy)
 
 
