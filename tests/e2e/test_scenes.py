@@ -13,7 +13,9 @@ from regard.pipeline.training import train
 def test_captions_are_true_and_attention_falls_on_the_shape_that_is_named(tmp_path):
     """At least 95 % of the captions of unseen scenes are true, for each number of shapes, and
     attention in the box of a described shape is at least three times the box's share of the
-    picture."""
+    picture.
+
+    The training has the recipe's own settings, and takes several minutes on one core."""
     recipe = recipes.load(recipes.find("shapes-caption"))
     train(recipe, tmp_path / "run")
     captioner = regard.load(tmp_path / "run")
