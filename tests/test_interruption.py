@@ -32,7 +32,7 @@ except KeyboardInterrupt:  # in runpy itself
 
 
 def interrupted(program, arguments, delay, number=signal.SIGINT):
-    """Status and errors of a process that gets a signal so many seconds after its first line."""
+    """Return status and errors of a process with a signal `delay` seconds after its first line."""
     with subprocess.Popen(
         [sys.executable, "-c", program, *arguments],
         stdout=subprocess.PIPE,

@@ -1,4 +1,4 @@
-"""The generator of covering arrays, judged by counting the pairs of its rows."""
+"""Covering arrays: every valid pair occurs in a row, and invalid pairs do not."""
 
 import os
 import subprocess

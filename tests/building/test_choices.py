@@ -23,8 +23,8 @@ def test_every_choice_learns_or_is_refused(kind):
     tried, refused = 0, []
     for name, value in variants(config):
         try:
-            other = changed(config, name, value)
-            model = build_classifier(other, *SIZES[kind])
+            variant = changed(config, name, value)
+            model = build_classifier(variant, *SIZES[kind])
         except UserError as error:
             refused.append(str(error))
             continue

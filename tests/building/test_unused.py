@@ -148,19 +148,19 @@ def differ(ours, theirs):
 
 
 def changes(config):
-    """Each field with whether another value of it, the first that fits, changes what is computed,
-    and whether it is named as unused then."""
+    """Yield each field, whether its first other valid value changes the results, and whether it is
+    named as unused then."""
     first, done = computed(config), set()
     for name, value in variants(config):
         if name in done:
             continue
         try:
-            other = changed(config, name, value)
-            is_new = differ(first, computed(other))
+            variant = changed(config, name, value)
+            is_new = differ(first, computed(variant))
         except UserError:
             continue
         done.add(name)
-        yield name, is_new, bool({name, name.partition(".")[0]} & set(other.unused))
+        yield name, is_new, bool({name, name.partition(".")[0]} & set(variant.unused))
 
 
 @pytest.mark.parametrize("kind", KINDS)

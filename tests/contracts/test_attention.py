@@ -99,7 +99,7 @@ SHAPES = {
 
 @dataclass(frozen=True)
 class Path:
-    """What may decide which code computes the same."""
+    """Circumstances that may decide which code computes the attention."""
 
     dtype: str
     autocast: bool
@@ -236,7 +236,8 @@ def _results(
 
 
 def difference(found: Tensor, expected: Tensor) -> float:
-    """The largest, relative to the largest number where that is above one; inf for NaN."""
+    """Return the largest difference, relative to the largest number if that is above one. Infinity
+    for NaN."""
     assert found.shape == expected.shape
     found, expected = found.detach().double(), expected.detach()
     largest = (found - expected).abs().max() / expected.abs().max().clamp(min=1)
@@ -246,7 +247,7 @@ def difference(found: Tensor, expected: Tensor) -> float:
 def differences(
     score: str, normaliser: str, shape: str, hidden: Iterable[str] = HIDDEN
 ) -> Iterator[tuple[Path, str, float]]:
-    """Of every path, for everything that it gives."""
+    """Yield the largest difference of each result of every path."""
     case = SCORES[score]
     torch.manual_seed(7)
     attention = Attention(case.make(), NORMALISERS[normaliser](TEMPERATURE))

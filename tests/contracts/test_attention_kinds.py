@@ -1,4 +1,4 @@
-"""What every kind of attention keeps: masks may be left out or named, what is hidden may hold
+"""Properties of every kind of attention: masks may be left out or named, hidden positions may hold
 anything, and the context has the type of the values."""
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def test_a_mask_by_its_name_is_that_mask(make, inputs, need_weights: bool):
 @both_ways
 @pytest.mark.parametrize("filling", [torch.nan, torch.inf, -torch.inf, 1e38])
 def test_what_is_hidden_has_no_influence(make, inputs, need_weights: bool, filling: float):
-    """Neither on contexts and weights nor on any gradient; one source is hidden whole."""
+    """Contexts, weights and gradients are the same. One source is hidden entirely."""
     attention, (queries, keys, values) = make().eval(), inputs
     mask = torch.arange(SOURCE) < torch.tensor([[0], [SOURCE - 2]])
     hidden = ~mask[..., None]

@@ -29,7 +29,7 @@ def cosine(queries: Tensor, keys: Tensor) -> Tensor:
 
 
 def additive(queries: Tensor, keys: Tensor, vector: Tensor) -> Tensor:
-    """Of projected queries and keys."""
+    """Return the scores of projected queries and keys."""
     return (torch.tanh(queries[..., :, None, :] + keys[..., None, :, :]) * vector).sum(dim=-1)
 
 
@@ -56,7 +56,7 @@ def entmax15(scores: Tensor, mask: Tensor) -> Tensor:
 
 
 def _support(numbers: Tensor, mask: Tensor, weigh: Callable[[Tensor], Tensor]) -> Tensor:
-    """Where weigh(max(numbers - tau, 0)) is above zero, for the tau at which it sums to one."""
+    """Return where weigh(max(numbers - tau, 0)) is above zero, for the tau with the sum one."""
     numbers = numbers.detach().masked_fill(~mask, -torch.inf)
     high = numbers.amax(dim=-1, keepdim=True)
     low = high - 1

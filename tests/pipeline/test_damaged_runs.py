@@ -46,7 +46,7 @@ def tiny(**training):
 
 
 def foreign_experiment():
-    """The same sizes and vocabularies, other weights and other data."""
+    """An experiment of the same sizes and vocabularies, with other weights and data."""
     experiment = tiny()
     return replace(experiment, data=replace(experiment.data, generated="reverse"))
 
@@ -147,7 +147,7 @@ DAMAGES = (
 
 
 def outcome(work):
-    """What comes of it, and None after a refusal in one line."""
+    """Return the result, or None if it was refused in one line."""
     try:
         return work()
     except UserError as error:

@@ -267,7 +267,7 @@ def test_equal_candidates_keep_their_order():
 @pytest.mark.parametrize("size", [3, 7, 8, 9, 12, 30])
 @pytest.mark.parametrize("maximum", [1, 2])
 def test_equal_candidates_keep_their_order_in_a_vocabulary_smaller_than_the_beam(size, maximum):
-    """What ended comes before what is cut off; else the lower hypothesis, then the lower token."""
+    """Finished hypotheses come first, then those with the lower parent, then the lower token."""
     limits = Limits(start=START, end=2, maximum=maximum, forbidden=(0, 1))
     result = beam(TableDecoder([0.0] * 5), memories([3, 2]), limits, BeamSettings(size, size))
     two = [(3, 2), (4, 2), (3, 3), (3, 4), (4, 3), (4, 4)]
