@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from regard import recipes
 from regard.cli import main
@@ -45,6 +46,30 @@ def test_every_command_has_help(capsys, command):
         main.run([command, "--help"])
     assert stopped.value.code == 0
     assert f"regard {command}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "allocate",
+    [
+        lambda: torch.empty(1 << 55),
+        lambda: torch.empty(1 << 62, 4),
+        lambda: np.empty(1 << 58),
+    ],
+)
+def test_too_little_memory_is_one_line(capsys, monkeypatch, allocate):
+    monkeypatch.setattr("regard.cli.recipes.run", lambda _: allocate())
+    status, out, err = regard(capsys, "recipes")
+    assert (status, out) == (1, "")
+    assert err == f"regard recipes: {main.OUT_OF_MEMORY}\n"
+
+
+def test_a_fault_of_the_program_is_no_lack_of_memory(monkeypatch):
+    def fail(_):
+        raise RuntimeError("index 3 is out of bounds")
+
+    monkeypatch.setattr("regard.cli.recipes.run", fail)
+    with pytest.raises(RuntimeError, match="out of bounds"):
+        main.run(["recipes"])
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,12 @@ COMMANDS = {
     "demo": "two minutes of everything, on number words",
 }
 
+NO_MEMORY = ("DefaultCPUAllocator", "out of memory", "Storage size calculation overflowed")
+OUT_OF_MEMORY = (
+    "not enough memory: lower the sizes of the model, the tokens of a batch or the beam, or take "
+    "shorter texts"
+)
+
 
 def main() -> None:
     """The console entry point."""
@@ -82,9 +88,19 @@ def run(arguments: list[str]) -> int:
         print(f"regard {name}: {_in_words(error)}", file=sys.stderr)
         drop_output()
         return 1
+    except (MemoryError, RuntimeError) as error:
+        if not _is_out_of_memory(error):
+            raise
+        print(f"regard {name}: {OUT_OF_MEMORY}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         print(f"regard {name}: interrupted", file=sys.stderr)
         return 130
+
+
+def _is_out_of_memory(error: MemoryError | RuntimeError) -> bool:
+    """Whether an allocation failed: PyTorch raises a RuntimeError, whose message tells."""
+    return isinstance(error, MemoryError) or any(sign in str(error) for sign in NO_MEMORY)
 
 
 def _in_words(error: OSError | UnicodeError) -> str:

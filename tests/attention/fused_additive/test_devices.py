@@ -81,6 +81,15 @@ def test_the_spans_of_a_mask_are_formed_once(monkeypatch):
     assert len(calls) == 3
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16])
+def test_no_keys_have_no_influence(dtype):
+    queries, keys, values = (torch.randn(2, n, 4, dtype=dtype) for n in (3, 0, 0))
+    mask = torch.ones(2, 3, 0, dtype=torch.bool)
+    context, weights = additive_attention(queries, keys, torch.randn(4, dtype=dtype), values, mask)
+    assert weights.shape == (2, 3, 0)
+    assert context.equal(torch.zeros(2, 3, 4, dtype=dtype))
+
+
 def test_autocast_is_off_inside_of_the_operators(monkeypatch):
     """CUDA's autocast takes `mv` in half precision, the CPU's `bmm`: whatever is on its list."""
     seen = []

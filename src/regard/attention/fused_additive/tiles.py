@@ -229,6 +229,8 @@ _last: tuple[Callable[[], Tensor | None], int, list[list[list[int]]]] = (lambda:
 
 def _spans(mask: Bool[Tensor, "batch target source"]) -> list[list[list[int]]]:
     num_columns = mask.size(2)
+    if not num_columns:  # argmax takes no empty axis
+        return [[[0, 0]] * mask.size(1)] * mask.size(0)
     marks = mask.to(torch.uint8)
     first = marks.argmax(dim=2)
     end = num_columns - marks.flip(2).argmax(dim=2)
