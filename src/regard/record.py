@@ -33,8 +33,8 @@ class Record:
 
     @classmethod
     def read(cls, folder: Path) -> Record | None:
-        """Return the record of a run folder, or None if there is none. UserError if it is
-        damaged."""
+        """Return the record of a run folder, or None if the folder has no record. UserError if
+        the record is damaged."""
         path = folder / RECORD
         if not path.exists():
             return None

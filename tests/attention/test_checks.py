@@ -122,6 +122,14 @@ def test_only_bool_masks_are_taken(name, mask, need_weights):
 
 
 @pytest.mark.parametrize("need_weights", [False, True])
+@pytest.mark.parametrize("score", SCORES)
+def test_queries_of_another_type_are_rejected_on_every_path(score, need_weights):
+    queries = randn(BATCH, TARGET, SIZE).double()
+    with pytest.raises(ValueError, match=r"^(keys|queries): expected torch.float(32|64) "):
+        attend(Attention(SCORES[score]()), None, need_weights, queries)
+
+
+@pytest.mark.parametrize("need_weights", [False, True])
 @pytest.mark.parametrize("name", ENTRANCES)
 @pytest.mark.parametrize("mask", WRONG_MASKS)
 def test_masks_of_other_shapes_are_rejected(name, mask, need_weights):

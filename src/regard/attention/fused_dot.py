@@ -43,6 +43,7 @@ def fused_dot(
     Torch's kernel leaves such rows undefined in some of its versions, so they are shown everything
     and emptied afterwards, as the plain formula does."""
     if not queries.dtype == prepared.dtype == values.dtype:
+        check_pairs("dot", queries, prepared)
         return _of_one_type(queries, prepared, values, mask, scale, dropout)
     if native_dots.suits(queries, prepared, values, mask):
         return native_dots.attend(queries, prepared, values, mask, scale, dropout)

@@ -188,7 +188,7 @@ _RESOLVER = yaml.SafeLoader("")
 
 
 def _number(text: str) -> int | float | str:
-    """Return the number, or the text if it is none although YAML's pattern fits, such as 0x_."""
+    """Return a number, or the text if only YAML's pattern takes it for a number, such as 0x_."""
     try:
         return yaml.safe_load(text)
     except ValueError:
