@@ -97,18 +97,15 @@ EXPORTED int regard_additive_weigh(const Problem* given, int softmax, float scal
   std::vector<float> inverse;
   plan.unit = invert(problem, inverse);
   plan.inverse = inverse.empty() ? nullptr : inverse.data();
-  const Index threads = threads_for(problem), keys = problem.source * problem.size;
+  const Index threads = threads_for(problem);
   // a sentence is one task, or several where there are fewer sentences than threads
   const Index parts = problem.batch >= threads ? 1 : (threads + problem.batch - 1) / problem.batch;
   const Index rows = (problem.target + parts - 1) / parts;
-  const Index tile = tile_room(problem), room = tile + (problem.powers ? 0 : keys);
+  const Index room = tile_room(problem) + keys_room(problem);
   share_out(problem.batch * parts, room, threads, [&](Index task, float* mine) {
     const Index sentence = task / parts, first = task % parts * rows;
     const Index end = first + rows < problem.target ? first + rows : problem.target;
-    const float* powers = problem.powers ? problem.powers + sentence * keys : mine + tile;
-    const bool far =
-        !problem.powers && in_use().powers(problem.keys + sentence * keys, mine + tile, keys);
-    in_use().weigh(problem, plan, sentence, first, end, powers, far, softmax != 0, scale, weights, mine);
+    in_use().weigh(problem, plan, sentence, first, end, softmax != 0, scale, weights, mine);
   });
   return 0;
 } catch (const std::bad_alloc&) {
@@ -134,7 +131,7 @@ EXPORTED int regard_additive_differentiate(const Problem* given, const Gradients
     return 0;
   }
   const Index lanes = in_use().lanes, slices = (problem.size + lanes - 1) / lanes;
-  const Index room = 2 * (problem.target + problem.source) * lanes;
+  const Index room = 3 * (problem.target + problem.source) * lanes;
   share_out(problem.batch * slices, room, threads, [&](Index task, float* mine) {
     in_use().differentiate_slice(problem, plan, *gradients, task / slices, task % slices * lanes, mine);
   });

@@ -41,4 +41,9 @@ struct Plan {
 
 constexpr Index TILE_ROWS = 16;  // queries whose scores are formed together
 
-inline Index tile_room(const Problem& problem) { return 2 * TILE_ROWS * problem.size; }
+inline Index tile_room(const Problem& problem) { return TILE_ROWS * (4 * problem.size + 1); }
+
+/// Largest number of each key, powers and split powers.
+inline Index keys_room(const Problem& problem) {
+  return problem.source * (problem.powers ? 1 : 1 + 3 * problem.size);
+}

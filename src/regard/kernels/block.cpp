@@ -11,7 +11,7 @@
 
 extern const Kernels KERNELS;
 const Kernels KERNELS{
-    LANES, powers, weigh,         differentiate_slice, differentiate_query, through_softmax,
+    LANES, weigh, differentiate_slice, differentiate_query, through_softmax,
     step,  back,   cross_entropy, cross_entropy_back,  attend,              attend_back,
     drop,  candidates,
 };

@@ -14,32 +14,36 @@ namespace {
 constexpr int ROWS = 4;         // queries for which a key is loaded once
 constexpr Index STRETCH = 256;  // keys that stay in the first cache while all queries pass
 
-enum Range { NEAR, LARGE, FAR };  // powers below LARGEST; any powers; numbers out of their range as well
+/// Numbers of a slice: powers with products below LARGEST; powers; split powers, as numbers are out of
+/// range; or the numbers themselves.
+enum Range { NEAR, LARGE, FAR, DIRECT };
 
-/// s of numbers whose powers are given; `query()` and `key()` give the numbers themselves, which are
-/// looked at where some are out of range.
-template <Range range, typename Query, typename Key>
-inline Vector share_from(Vector query_power, Vector key_power, Query query, Key key) {
-  Vector denominator = query_power * key_power + 1.0f;
-  if constexpr (range != NEAR) denominator = same(LARGEST) < denominator ? same(LARGEST) : denominator;
-  Vector share = inverse(denominator);
-  if constexpr (range == FAR) {
-    const Vector q = query(), k = key();
-    const Vector apart = absolute(q - k);
-    if (any_above(apart, APART))  // the power of a hidden key is 0
-      share = ((apart > APART) & (key_power > 0)) ? share_of(q + k) : share;
-  }
-  return share;
+/// What a slice holds of numbers: powers, mantissas or the numbers; and exponents for FAR.
+struct Prepared {
+  Vector numbers, exponents;
+};
+
+/// s of a query's and a key's numbers.
+template <Range range>
+inline Vector share_from(Prepared query, Prepared key) {
+  if constexpr (range == DIRECT) return share_of(query.numbers + key.numbers);
+  Vector power = query.numbers * key.numbers;
+  if constexpr (range == LARGE) power = minimum(same(LARGEST), power);
+  if constexpr (range == FAR) power = scaled(power, query.exponents + key.exponents, 60, 40);
+  return inverse(power + 1.0f);
 }
 
 // ------------------------------------------------------------------- all queries with all keys
 
 /// A few numbers, LANES at most, of all queries or all keys of a sentence.
 struct Side {
-  const float* numbers;       // of the first row; rows are `size` apart
-  float *powers, *grads;      // rows x LANES
-  Vector highest = Vector{};  // of the powers, over all rows
-  Vector largest = Vector{};  // of the numbers
+  const float* numbers;  // of the first row; rows are `size` apart
+  const float* powers;   // likewise, or null
+  const std::uint8_t* seen;  // rows that count, or null for all
+  Index rows;
+  float offset;                          // of the exponents
+  float *prepared, *exponents, *grads;   // rows x LANES
+  Vector highest = Vector{};             // of the powers, over all rows
 };
 
 /// The same numbers of both.
@@ -56,18 +60,23 @@ inline Span overlap(Span span, Index first, Index end) {
           span.end < end ? span.end : std::int32_t(end)};
 }
 
+template <Range range>
+inline Prepared prepared(const Side& side, Index row) {
+  return {load(side.prepared + row * LANES),
+          range == FAR ? load(side.exponents + row * LANES) : Vector{}};
+}
+
 template <int rows, bool of_keys, Range range>
 void gather(Slice& slice, Index row, Span span) {
-  Vector powers[rows], grad_queries[rows] = {}, weighed_shares{};
-  for (int i = 0; i < rows; ++i) powers[i] = load(slice.queries.powers + (row + i) * LANES);
+  Prepared queries[rows];
+  Vector grad_queries[rows] = {}, weighed_shares{};
+  for (int i = 0; i < rows; ++i) queries[i] = prepared<range>(slice.queries, row + i);
   const float* grad_scores = slice.grad_scores + row * slice.source;
   for (Index column = span.first; column < span.end; ++column) {
-    Vector key = load(slice.keys.powers + column * LANES), grad_key{}, weighed_sum{};
+    const Prepared key = prepared<range>(slice.keys, column);
+    Vector grad_key{}, weighed_sum{};
     for (int i = 0; i < rows; ++i) {
-      Vector share = share_from<range>(
-          powers[i], key,
-          [&] { return load(slice.queries.numbers + (row + i) * slice.size, slice.count); },
-          [&] { return load(slice.keys.numbers + column * slice.size, slice.count); });
+      Vector share = share_from<range>(queries[i], key);
       Vector weighed = share * grad_scores[i * slice.source + column];
       Vector slope = weighed - weighed * share;
       grad_queries[i] += slope;
@@ -100,27 +109,48 @@ void gather(const Problem& problem, const Plan& plan, Slice& slice, Index senten
                              overlap(span_of(problem, plan, sentence, row), first, end));
 }
 
-/// The powers of one side's numbers, unless they are there, and room for its gradients.
-void take(Side& side, const Slice& slice, Index rows, const float* powers,
-          const std::uint8_t* seen) {
-  for (Index row = 0; row < rows; ++row) {
-    Vector found{};  // what no query sees may be anything, and must not become NaN * 0
-    if (!seen || seen[row]) {
-      const Vector numbers = load(side.numbers + row * slice.size, slice.count);
-      found = powers ? load(powers + row * slice.size, slice.count) : power(numbers);
-      const Vector size = absolute(numbers);
-      side.largest = size > side.largest ? size : side.largest;
+/// Largest absolute value of one side's numbers.
+float largest_of(const Side& side, const Slice& slice) {
+  Vector largest{};
+  for (Index row = 0; row < side.rows; ++row) {
+    if (side.seen && !side.seen[row]) continue;
+    const Vector size = absolute(load(side.numbers + row * slice.size, slice.count));
+    largest = maximum(size, largest);
+  }
+  float top = 0;
+  for (int lane = 0; lane < LANES; ++lane) top = largest[lane] > top ? largest[lane] : top;
+  return top;
+}
+
+/// Prepares one side's numbers for NEAR and LARGE, FAR or DIRECT, and room for its gradients. Keys that
+/// no query sees may hold anything and become 0.
+template <Range range>
+void prepare(Side& side, const Slice& slice) {
+  for (Index row = 0; row < side.rows; ++row) {
+    Vector numbers{}, exponents = same(side.offset);
+    if (!side.seen || side.seen[row]) {
+      numbers = load(side.numbers + row * slice.size, slice.count);
+      if constexpr (range != DIRECT) {
+        const Split split = split_power(numbers);
+        if constexpr (range == FAR) {
+          numbers = split.mantissa;
+          exponents += split.exponent;
+        } else {
+          numbers = side.powers ? load(side.powers + row * slice.size, slice.count) : power(split);
+          side.highest = larger(side.highest, numbers);
+        }
+      }
     }
-    store(side.powers + row * LANES, found);
+    store(side.prepared + row * LANES, numbers);
+    if constexpr (range == FAR) store(side.exponents + row * LANES, exponents);
     store(side.grads + row * LANES, Vector{});
-    side.highest = larger(side.highest, found);
   }
 }
 
 /// The gradients of one side, times 4 v, to their place among all.
-void give(const Side& side, const Slice& slice, Index rows, const float* vector, float* grads) {
+void give(const Side& side, const Slice& slice, const float* vector, float* grads) {
   const Vector factor = load(vector, slice.count) * 4.0f;
-  for (Index row = 0; row < rows; ++row)
+  for (Index row = 0; row < side.rows; ++row)
     store(grads + row * slice.size, load(side.grads + row * LANES) * factor, slice.count);
 }
 
@@ -129,21 +159,34 @@ void differentiate_slice(const Problem& problem, const Plan& plan, const Gradien
   const Index source = problem.source, target = problem.target, size = problem.size;
   const Index at_queries = sentence * target * size + place;
   const Index at_keys = sentence * source * size + place;
-  Slice slice{{problem.queries + at_queries, room, room + target * LANES},
-              {problem.keys + at_keys, room + 2 * target * LANES,
-               room + (2 * target + source) * LANES},
+  float *of_queries = room, *of_keys = room + 3 * target * LANES;
+  Slice slice{{problem.queries + at_queries, nullptr, nullptr, target, 0, of_queries,
+               of_queries + target * LANES, of_queries + 2 * target * LANES},
+              {problem.keys + at_keys, problem.powers ? problem.powers + at_keys : nullptr,
+               seen_of(plan, sentence), source, OFFSET, of_keys, of_keys + source * LANES,
+               of_keys + 2 * source * LANES},
               gradients.scores + sentence * target * source,
               source,
               size,
               lanes_from(place, size)};
-  take(slice.queries, slice, target, nullptr, nullptr);
-  take(slice.keys, slice, source, problem.powers ? problem.powers + at_keys : nullptr,
-       seen_of(plan, sentence));
-  const bool near = all(slice.queries.highest * slice.keys.highest <= LARGEST);
-  const bool far = any_above(slice.queries.largest, LIMIT) || any_above(slice.keys.largest, LIMIT);
   const auto choose_range = [&](auto of_keys) {
-    constexpr bool all = decltype(of_keys)::value;
-    return far ? gather<all, FAR> : near ? gather<all, NEAR> : gather<all, LARGE>;
+    constexpr bool all_grads = decltype(of_keys)::value;
+    const float query = largest_of(slice.queries, slice), key = largest_of(slice.keys, slice);
+    const auto prepare_both = [&](auto range) {
+      prepare<decltype(range)::value>(slice.queries, slice);
+      prepare<decltype(range)::value>(slice.keys, slice);
+    };
+    if (query > HUGE_NUMBER || key > HUGE_NUMBER) {
+      prepare_both(std::integral_constant<Range, DIRECT>{});
+      return gather<all_grads, DIRECT>;
+    }
+    if (query > LIMIT || key > LIMIT) {
+      prepare_both(std::integral_constant<Range, FAR>{});
+      return gather<all_grads, FAR>;
+    }
+    prepare_both(std::integral_constant<Range, LARGE>{});
+    const bool near = all(slice.queries.highest * slice.keys.highest <= LARGEST);
+    return near ? gather<all_grads, NEAR> : gather<all_grads, LARGE>;
   };
   const auto gather_all =
       gradients.keys ? choose_range(std::true_type{}) : choose_range(std::false_type{});
@@ -151,9 +194,9 @@ void differentiate_slice(const Problem& problem, const Plan& plan, const Gradien
     gather_all(problem, plan, slice, sentence, start, start + STRETCH);
   const float* vector = problem.vector + place;
   if (gradients.queries)
-    give(slice.queries, slice, target, vector, gradients.queries + at_queries);
+    give(slice.queries, slice, vector, gradients.queries + at_queries);
   if (!gradients.keys) return;
-  give(slice.keys, slice, source, vector, gradients.keys + at_keys);
+  give(slice.keys, slice, vector, gradients.keys + at_keys);
   for (int lane = 0; lane < slice.count; ++lane)
     gradients.shares[sentence * size + place + lane] = slice.shares[lane];
 }
@@ -168,17 +211,19 @@ struct Query {
 };
 
 /// Adds what `columns` keys give; `keys` and their powers are `size` apart.
-template <int columns, Range range>
+template <int columns, bool far>
 inline void gather_keys(const Query& query, const float* keys, const float* key_powers,
                         const float* grad_scores) {
   for (Index d = 0; d < query.size; d += LANES) {
     const int count = lanes_from(d, query.size);
     auto take = [&](const float* from) { return count == LANES ? load(from) : load(from, count); };
-    Vector power = take(query.powers + d), total = take(query.grads + d);
+    const Vector power = take(query.powers + d), numbers = take(query.numbers + d);
+    Vector total = take(query.grads + d);
     for (int j = 0; j < columns; ++j) {
-      Vector share = share_from<range>(
-          power, take(key_powers + j * query.size + d), [&] { return take(query.numbers + d); },
-          [&] { return take(keys + j * query.size + d); });
+      const Index place = j * query.size + d;
+      const Vector share =
+          far ? share_from<DIRECT>({numbers, Vector{}}, {take(keys + place), Vector{}})
+              : share_from<LARGE>({power, Vector{}}, {take(key_powers + place), Vector{}});
       Vector weighed = share * grad_scores[j];
       total += weighed - weighed * share;
     }
@@ -187,7 +232,7 @@ inline void gather_keys(const Query& query, const float* keys, const float* key_
 }
 
 /// Over all that is seen.
-template <Range range>
+template <bool far>
 void gather_keys(const Query& query, const float* keys, const float* key_powers,
                  const std::uint8_t* seen, const float* grad_scores, Span span) {
   constexpr int columns = 4;
@@ -197,10 +242,10 @@ void gather_keys(const Query& query, const float* keys, const float* key_powers,
   while (j < span.end) {
     const float *key = keys + j * query.size, *powers = key_powers + j * query.size;
     if (j + columns <= span.end && all_seen()) {
-      gather_keys<columns, range>(query, key, powers, grad_scores + j);
+      gather_keys<columns, far>(query, key, powers, grad_scores + j);
       j += columns;
     } else {
-      if (!seen || seen[j]) gather_keys<1, range>(query, key, powers, grad_scores + j);
+      if (!seen || seen[j]) gather_keys<1, far>(query, key, powers, grad_scores + j);
       j += 1;
     }
   }
@@ -210,16 +255,17 @@ void differentiate_query(const Problem& problem, const Plan& plan, const Gradien
                          Index sentence, Index row, float* room) {
   const Index size = problem.size, place = sentence * problem.target + row;
   const Query query{problem.queries + place * size, room, gradients.queries + place * size, size};
-  const bool far = powers(query.numbers, room, size);
+  const bool far = largest_of(query.numbers, size) > LIMIT;
+  powers(query.numbers, room, nullptr, nullptr, 0, size);
   const float* keys = problem.keys + sentence * problem.source * size;
   const float* key_powers = problem.powers + sentence * problem.source * size;
   const float* grad_scores = gradients.scores + place * problem.source;
   const std::uint8_t* seen = seen_of(plan, sentence);
   const Span span = span_of(problem, plan, sentence, row);
   if (far)
-    gather_keys<FAR>(query, keys, key_powers, seen, grad_scores, span);
+    gather_keys<true>(query, keys, key_powers, seen, grad_scores, span);
   else
-    gather_keys<LARGE>(query, keys, key_powers, seen, grad_scores, span);
+    gather_keys<false>(query, keys, key_powers, seen, grad_scores, span);
   for (Index d = 0; d < size; ++d) query.grads[d] *= 4 * problem.vector[d];
 }
 

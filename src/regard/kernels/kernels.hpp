@@ -46,17 +46,13 @@ struct Kernels {
 
   // ---------------------------------------------------------------------------- additive attention
 
-  /// e^{2x}, of the end of its range where x is out of it; whether any is.
-  bool (*powers)(const float* from, float* to, Index count);
-
   /// Scores without their constant of the queries from `first` to before `end` of a sentence, or
-  /// the softmax of `scale` times them. `powers` are e^{2k} of its keys, of which some
-  /// may be `far`, out of range. Room: tile_room(problem).
-  void (*weigh)(const Problem&, const Plan&, Index sentence, Index first, Index end,
-                const float* powers, bool far, bool softmax, float scale, float* weights, float* room);
+  /// the softmax of `scale` times them. Room: tile_room(problem) + keys_room(problem).
+  void (*weigh)(const Problem&, const Plan&, Index sentence, Index first, Index end, bool softmax,
+                float scale, float* weights, float* room);
 
   /// Gradients of `lanes` numbers of all queries and keys of a sentence, from `place` on.
-  /// Room: 2 * (target + source) * lanes.
+  /// Room: 3 * (target + source) * lanes.
   void (*differentiate_slice)(const Problem&, const Plan&, const Gradients&, Index sentence,
                               Index place, float* room);
 

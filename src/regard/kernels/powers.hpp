@@ -6,37 +6,69 @@
 
 namespace {
 
-constexpr float LIMIT = 43.0f;    // up to it, e^{2x} and its inverse are normal numbers
-constexpr float SATURATED = 34.0f;  // 9 from the end of the range, where tanh has rounded to one
-constexpr float LARGEST = 0x1p120f;  // power from which a share counts as zero
+constexpr float LIMIT = 43.0f;       // up to it, e^{2x} and its inverse are normal numbers
+constexpr float LARGEST = 0x1p40f;   // power from which a share counts as zero
+constexpr float HUGE_NUMBER = 4096;  // above it, split powers are not exact enough
+constexpr float CLAMPED = 0x1p26f;   // power from which tanh rounds to one
+
+/// 1 / (1 + e^{2x}) of any x, with e^{2x} at most about LARGEST. Smaller shares would make subnormal
+/// products, which are slow.
+inline Vector share_of(Vector x) {
+  Vector found = inverse(1.0f + exponential(within(x + x, 28)));
+  return x == x ? found : x;
+}
+
+constexpr float ROUNDING = 12582912.0f;  // 1.5 * 2^23: the spacing of floats near it is 1
+
+/// e^{2x} = mantissa * 2^exponent, with a mantissa from 0.7 to 1.42 and an integer exponent.
+struct Split {
+  Vector mantissa, exponent;
+};
+
+inline Split split_power(Vector x) {
+  const Vector power = within(x + x, 2 * HUGE_NUMBER);
+  const Vector n = (power * 1.44269504f + ROUNDING) - ROUNDING;
+  const Vector series = exponential_series(power - n * 0.693359375f - n * -2.12194440e-4f);
+  return {x == x ? series : x, n};
+}
+
+constexpr float OFFSET = ROUNDING + 127;  // makes the bits of an exponent those of a power of two
+
+/// mantissa * 2^n for n from -`least` to `most`, of the nearer end beyond; `exponent` is n + OFFSET.
+inline Vector scaled(Vector mantissa, Vector exponent, float least, float most) {
+  exponent = maximum(minimum(exponent, same(OFFSET + most)), same(OFFSET - least));
+  return mantissa * (Vector)((Integers)exponent << 23);
+}
 
 /// e^{2x}, of the end of the range where x is out of it.
-inline Vector power(Vector x) {
-  const Vector found = exponential(within(x + x, 2 * LIMIT));
-  return x == x ? found : x;
+inline Vector power(Split split) {
+  return scaled(split.mantissa, split.exponent + OFFSET, 124, 124);
 }
 
-/// 1 / (1 + e^{2x}), whatever x is.
-inline Vector share_of(Vector x) {
-  Vector found = inverse(1.0f + exponential(within(x + x, 87)));
-  return x == x ? found : x;
-}
-
-/// Writes the powers of numbers; whether one of these is out of range.
-bool powers(const float* from, float* to, Index count) {
+/// Largest absolute value; NaN is skipped.
+float largest_of(const float* numbers, Index count) {
   Vector largest{};
   over(count, [&](Index i, auto lanes) {
-    const Vector x = load(from + i, lanes), size = absolute(x);
-    largest = size > largest ? size : largest;
-    store(to + i, power(x), lanes);
+    const Vector size = absolute(load(numbers + i, lanes));
+    largest = maximum(size, largest);
   });
-  return any_above(largest, LIMIT);
+  float top = 0;
+  for (int lane = 0; lane < LANES; ++lane) top = largest[lane] > top ? largest[lane] : top;
+  return top;
 }
 
-/// Numbers of a query and a key as far apart are opposite and one of them may be out of range, so that
-/// the powers at its ends cannot stand for them. Nearer ones are right, or so large that tanh has
-/// rounded to one or minus one.
-constexpr float APART = LIMIT + SATURATED;
+/// Writes powers of numbers; and their split powers, with `offset` added to the exponents, unless
+/// `mantissas` is null.
+void powers(const float* from, float* to, float* mantissas, float* exponents, float offset,
+            Index count) {
+  over(count, [&](Index i, auto lanes) {
+    const Split split = split_power(load(from + i, lanes));
+    store(to + i, power(split), lanes);
+    if (!mantissas) return;
+    store(mantissas + i, split.mantissa, lanes);
+    store(exponents + i, split.exponent + offset, lanes);
+  });
+}
 
 Span span_of(const Problem& problem, const Plan& plan, Index sentence, Index row) {
   if (!plan.spans) return {0, std::int32_t(problem.source)};

@@ -13,44 +13,99 @@
 namespace {
 
 constexpr int GROUP = 8;                       // numbers that share a division
-constexpr float CLAMPED = 0x1p26f;             // EF from which tanh rounds to one
+constexpr float MODERATE = 36;                 // sum of numbers up to which eight rarely overflow
 constexpr int TOGETHER = LANES == 16 ? 4 : 2;  // queries that a key is loaded once for
 constexpr Index TILE_NUMBERS = 4096;           // of keys that stay in the first cache for a tile
 
-/// Queries, one after the other, and what is taken of each number once: E and E / v.
+/// Query rows of a tile, `size` apart, and arrays computed once for each row: the powers E, E / v, the
+/// split powers with mantissa / v if a number of the sentence is out of range, and the largest absolute
+/// value.
 struct Asking {
-  const float *queries, *powers, *scaled;
+  const float *queries, *powers, *over_v, *mantissas, *exponents, *largest;
   const float *vector, *inverse;
   Index size;
 
   Asking from(Index row) const {
-    return {queries + row * size, powers + row * size, scaled + row * size, vector, inverse, size};
+    const Index place = row * size;
+    return {queries + place,   powers + place, over_v + place, mantissas + place,
+            exponents + place, largest + row,  vector,         inverse,
+            size};
   }
 };
 
-/// (1 + EF) / v, whose absolute value is at most that for CLAMPED; NaN stays.
-template <bool clamped>
-inline Vector denominator(Vector whole, Vector v) {
-  if constexpr (!clamped) return whole;
-  const Vector most = v * CLAMPED, size = absolute(most);
-  return absolute(whole) > size ? most : whole;
+/// Keys of a sentence, `size` apart, and arrays computed once for each key. `mantissas` is null without
+/// split powers, `largest` if products of powers serve all pairs.
+struct Asked {
+  const float *keys, *powers, *mantissas, *exponents, *largest;
+  Index size;
+
+  Asked from(Index key) const {
+    const Index place = key * size;
+    return {keys + place, powers + place, mantissas ? mantissas + place : nullptr,
+            mantissas ? exponents + place : nullptr, largest ? largest + key : nullptr, size};
+  }
+};
+
+/// Methods for a pair, by the largest numbers of its query and key.
+enum Method {
+  PRODUCT,  // of the powers; clamped if a product of eight denominators overflows
+  CLAMPED_PRODUCT,
+  SPLIT,  // powers: a number is out of range
+  CARE    // for numbers too large for split powers
+};
+
+inline Method method_of(float query, float key) {
+  const float larger = query > key ? query : key;
+  if (larger <= LIMIT) return query + key <= MODERATE ? PRODUCT : CLAMPED_PRODUCT;
+  return larger <= HUGE_NUMBER ? SPLIT : CARE;
 }
 
-/// sum / product = 1 / D_1 + ... + 1 / D_count of numbers that are LANES apart, D = 1 / v + E / v F.
-/// `clamped` takes EF as at most CLAMPED.
-template <int count, bool clamped, int rows>
-inline void add_fractions(const Asking& asking, const float* powers, Index d, Vector (&sums)[rows],
+/// (1 + EF) / v of a row's numbers and a key's, from their powers. `clamped` takes EF as at most
+/// CLAMPED, up to which four such numbers have a product; NaN stays.
+template <bool clamped>
+struct FromPowers {
+  const Asking& asking;
+  const Asked& key;
+
+  template <typename Count>
+  Vector operator()(Index row, Index d, Count count) const {
+    const Vector v = load(asking.inverse + d, count, 1);
+    const Vector whole =
+        load(asking.over_v + row * asking.size + d, count) * load(key.powers + d, count) + v;
+    if constexpr (!clamped) return whole;
+    const Vector most = v * CLAMPED, size = absolute(most);
+    return absolute(whole) > size ? most : whole;
+  }
+};
+
+/// The same from split powers, for numbers up to HUGE_NUMBER.
+struct FromSplit {
+  const Asking& asking;
+  const Asked& key;
+
+  template <typename Count>
+  Vector operator()(Index row, Index d, Count count) const {
+    const Index place = row * asking.size + d;
+    const Vector v = load(asking.inverse + d, count, 1);
+    return scaled(load(asking.mantissas + place, count) * load(key.mantissas + d, count),
+                  load(asking.exponents + place, count) + load(key.exponents + d, count), 100, 26) +
+           v;
+  }
+};
+
+/// sum / product = 1 / D_1 + ... + 1 / D_count of denominators that are LANES apart.
+template <int count, int rows, typename Denominator>
+inline void add_fractions(const Denominator& denominator, Index d, Vector (&sums)[rows],
                           Vector (&products)[rows]) {
   if constexpr (count == 1) {
-    const Vector key = load(powers + d), v = load(asking.inverse + d);
     for (int i = 0; i < rows; ++i) {
-      products[i] = denominator<clamped>(load(asking.scaled + i * asking.size + d) * key + v, v);
+      products[i] = denominator(i, d, std::integral_constant<int, LANES>{});
       sums[i] = same(1);
     }
   } else {
     Vector left_sums[rows], left[rows], right_sums[rows], right[rows];
-    add_fractions<count / 2, clamped>(asking, powers, d, left_sums, left);
-    add_fractions<count / 2, clamped>(asking, powers, d + count / 2 * LANES, right_sums, right);
+    add_fractions<count / 2>(denominator, d, left_sums, left);
+    add_fractions<count / 2>(denominator, d + count / 2 * LANES, right_sums, right);
     for (int i = 0; i < rows; ++i) {
       sums[i] = count == 2 ? left[i] + right[i] : left_sums[i] * right[i] + right_sums[i] * left[i];
       products[i] = left[i] * right[i];
@@ -59,37 +114,35 @@ inline void add_fractions(const Asking& asking, const float* powers, Index d, Ve
 }
 
 /// sum_d v_d s_d, in units of the plan and still over the lanes, of some queries with one key; not
-/// finite where a product overflowed.
-template <int largest, bool clamped, int rows>
-inline void with_shared_divisions(const Asking& asking, const float* powers,
+/// finite where a product overflowed. `hopes` ends early if the products of all lanes overflowed.
+template <int largest, bool hopes, int rows, typename Denominator>
+inline void with_shared_divisions(const Denominator& denominator, Index size,
                                   Vector (&totals)[rows]) {
   Vector checks[rows] = {};
   for (int i = 0; i < rows; ++i) totals[i] = Vector{};
   Index d = 0;
   auto take = [&](auto group) {
     Vector sums[rows], products[rows];
-    add_fractions<group, clamped>(asking, powers, d, sums, products);
+    add_fractions<group>(denominator, d, sums, products);
     for (int i = 0; i < rows; ++i) {
       totals[i] += sums[i] / products[i];
       checks[i] += products[i] * 0.0f;
     }
     d += group * LANES;
-    if constexpr (group == GROUP && !clamped) {  // where all overflow, the rest is in vain
+    if constexpr (group == GROUP && hopes) {
       for (int i = 0; i < rows; ++i)
         if (!any_nan(checks[i])) return true;
       return false;
     }
     return true;
   };
-  while (d + largest * LANES <= asking.size)
+  while (d + largest * LANES <= size)
     if (!take(std::integral_constant<int, largest>{})) break;
-  if (d + largest / 2 * LANES <= asking.size) take(std::integral_constant<int, largest / 2>{});
-  while (d + LANES <= asking.size) take(std::integral_constant<int, 1>{});
-  if (int rest = int(asking.size - d)) {
-    const Vector key = load(powers + d, rest), v = load(asking.inverse + d, rest, 1);
+  if (d + largest / 2 * LANES <= size) take(std::integral_constant<int, largest / 2>{});
+  while (d + LANES <= size) take(std::integral_constant<int, 1>{});
+  if (int rest = int(size - d)) {
     for (int i = 0; i < rows; ++i) {
-      const Vector denominators =
-          denominator<clamped>(load(asking.scaled + i * asking.size + d, rest) * key + v, v);
+      const Vector denominators = denominator(i, d, rest);
       totals[i] += first_lanes(rest) / denominators;
       checks[i] += denominators * 0.0f;
     }
@@ -97,47 +150,59 @@ inline void with_shared_divisions(const Asking& asking, const float* powers,
   for (int i = 0; i < rows; ++i) totals[i] += checks[i];
 }
 
-/// The same; with clamped powers for queries with which a product overflowed. Which way is taken
+/// The same from the powers; clamped for queries with which a product overflowed. Which method is used
 /// depends on each query and this key alone.
 template <int rows>
-inline void with_divisions(const Asking& asking, const float* powers, Vector (&totals)[rows]) {
-  with_shared_divisions<GROUP, false>(asking, powers, totals);
+inline void with_divisions(const Asking& asking, const Asked& key, Vector (&totals)[rows]) {
+  with_shared_divisions<GROUP, true>(FromPowers<false>{asking, key}, asking.size, totals);
   Vector checks{};
   for (int i = 0; i < rows; ++i) checks += totals[i] * 0.0f;
   if (!any_nan(checks)) return;
   Vector again[rows];
-  with_shared_divisions<GROUP, true>(asking, powers, again);
+  with_shared_divisions<GROUP / 2, false>(FromPowers<true>{asking, key}, asking.size, again);
   for (int i = 0; i < rows; ++i)
     if (any_nan(totals[i] * 0.0f)) totals[i] = again[i];
 }
 
-/// The same of one query, with a division for each number, and an exponential for numbers that cancel.
-float with_care(const Asking& asking, const float* key, const float* powers) {
+/// The same by the method of each pair; NaN for pairs that need care.
+template <int rows>
+inline void with_any(const Asking& asking, const Asked& key, Vector (&totals)[rows]) {
+  const Method method = method_of(asking.largest[0], key.largest[0]);
+  bool is_shared = true;
+  for (int i = 1; i < rows; ++i) is_shared &= method_of(asking.largest[i], key.largest[0]) == method;
+  if (!is_shared) {
+    for (int i = 0; i < rows; ++i) {
+      Vector alone[1];
+      with_any(asking.from(i), key, alone);
+      totals[i] = alone[0];
+    }
+  } else if (method == PRODUCT) {
+    with_divisions(asking, key, totals);
+  } else if (method == CLAMPED_PRODUCT) {
+    with_shared_divisions<GROUP / 2, false>(FromPowers<true>{asking, key}, asking.size, totals);
+  } else if (method == SPLIT && key.mantissas) {
+    with_shared_divisions<GROUP / 2, false>(FromSplit{asking, key}, asking.size, totals);
+  } else {
+    for (int i = 0; i < rows; ++i) totals[i] = same(NOT_A_NUMBER);
+  }
+}
+
+/// The same of one query, with a division for each number, and with an exponential if a number is out
+/// of range.
+float with_care(const Asking& asking, const Asked& key) {
+  const bool far = key.largest && method_of(asking.largest[0], key.largest[0]) >= SPLIT;
   Vector total{};
   over(asking.size, [&](Index d, auto count) {
-    const Vector query_numbers = load(asking.queries + d, count), key_numbers = load(key + d, count);
-    Vector denominators = load(asking.powers + d, count) * load(powers + d, count) + 1.0f;
-    denominators = same(LARGEST) < denominators ? same(LARGEST) : denominators;
-    Vector shares = inverse(denominators);
-    const Vector apart = absolute(query_numbers - key_numbers);
-    if (any_above(apart, APART))
-      shares = apart > APART ? share_of(query_numbers + key_numbers) : shares;
+    const Vector shares =
+        far ? share_of(load(asking.queries + d, count) + load(key.keys + d, count))
+            : inverse(minimum(same(LARGEST), load(asking.powers + d, count) *
+                                                     load(key.powers + d, count) + 1.0f));
     total += load(asking.vector + d, count) * shares;
   });
   return sum(total);
 }
 
 bool is_finite(float number) { return number * 0 == 0; }
-
-/// Whether some numbers of a query and a key cancel.
-bool some_cancel(const Asking& asking, const float* key) {
-  Vector largest{};
-  over(asking.size, [&](Index d, auto count) {
-    const Vector apart = absolute(load(asking.queries + d, count) - load(key + d, count));
-    largest = apart > largest ? apart : largest;
-  });
-  return any_above(largest, APART);
-}
 
 /// e^x for x <= 0; 0 where that is below 1e-38.
 inline Vector exponential_below(Vector x) {
@@ -171,16 +236,18 @@ void softmax(float* scores, const std::uint8_t* mask, float scale, Span span) {
 
 /// Scores of `rows` queries with the keys from `first` to before `end`.
 template <int rows>
-void score_rows(const Problem& problem, const Plan& plan, const Asking& asking, const float* keys,
-                const float* key_powers, bool far, Index first, Index end, float* scores) {
+void score_rows(const Problem& problem, const Plan& plan, const Asking& asking, const Asked& keys,
+                Index first, Index end, float* scores) {
   constexpr int columns = LANES / rows;
-  const Index size = asking.size;
   for (Index start = first; start < end; start += columns) {
     const int count = end - start < columns ? int(end - start) : columns;
     Vector totals[LANES] = {};  // of each row one after the other
     for (int column = 0; plan.inverse && column < count; ++column) {
       Vector found[rows];
-      with_divisions(asking, key_powers + (start + column) * size, found);
+      if (keys.largest)
+        with_any(asking, keys.from(start + column), found);
+      else
+        with_divisions(asking, keys.from(start + column), found);
       for (int row = 0; row < rows; ++row) totals[row * columns + column] = found[row];
     }
     const Vector found = sums(totals) * (-2 * plan.unit);
@@ -190,15 +257,8 @@ void score_rows(const Problem& problem, const Plan& plan, const Asking& asking, 
       for (int pair = 0; pair < LANES; ++pair) {
         const Index j = start + pair % columns;
         if (j < end && !(plan.inverse && is_finite(pairs[pair])))
-          pairs[pair] = -2 * with_care(asking.from(pair / columns), keys + j * size,
-                                       key_powers + j * size);
+          pairs[pair] = -2 * with_care(asking.from(pair / columns), keys.from(j));
       }
-    for (int pair = 0; far && pair < LANES; ++pair) {
-      const Index j = start + pair % columns;
-      const Asking query = asking.from(pair / columns);
-      if (j < end && some_cancel(query, keys + j * size))
-        pairs[pair] = -2 * with_care(query, keys + j * size, key_powers + j * size);
-    }
     for (int row = 0; row < rows; ++row)
       std::memcpy(scores + row * problem.source + start, pairs + row * columns,
                   sizeof(float) * count);
@@ -207,16 +267,22 @@ void score_rows(const Problem& problem, const Plan& plan, const Asking& asking, 
 
 /// Scores of so few queries that the keys are passed over once for all of them; which keys they see.
 Span score_tile(const Problem& problem, const Plan& plan, Index sentence, Index first, Index rows,
-                const float* key_powers, bool far, float* weights, float* room) {
-  const Index size = problem.size, source = problem.source;
+                const Asked& keys, float* weights, float* room) {
+  const Index size = problem.size, source = problem.source, numbers = TILE_ROWS * size;
   const float* queries = problem.queries + (sentence * problem.target + first) * size;
-  const float* keys = problem.keys + sentence * source * size;
-  float* scaled = room + rows * size;
-  far = powers(queries, room, rows * size) || far;
+  float *over_v = room + numbers, *mantissas = room + 2 * numbers, *exponents = room + 3 * numbers;
+  float* largest = room + 4 * numbers;
+  const bool splits = keys.mantissas != nullptr;
+  powers(queries, room, splits ? mantissas : nullptr, exponents, 0, rows * size);
+  for (Index row = 0; row < rows; ++row) largest[row] = largest_of(queries + row * size, size);
   for (Index row = 0; plan.inverse && row < rows; ++row)
-    for (Index d = 0; d < size; ++d)
-      scaled[row * size + d] = room[row * size + d] * plan.inverse[d];
-  const Asking asking{queries, room, scaled, problem.vector, plan.inverse, size};
+    for (Index d = 0; d < size; ++d) {
+      const Index place = row * size + d;
+      over_v[place] = room[place] * plan.inverse[d];
+      if (splits) mantissas[place] *= plan.inverse[d];
+    }
+  const Asking asking{queries, room, over_v, mantissas, exponents, largest, problem.vector,
+                      plan.inverse, size};
   const Span span = span_of(problem, plan, sentence, first, rows);
   for (Index row = 0; row < rows; ++row) {
     std::memset(weights + row * source, 0, sizeof(float) * span.first);
@@ -227,22 +293,55 @@ Span score_tile(const Problem& problem, const Plan& plan, Index sentence, Index 
     const Index end = start + columns < span.end ? start + columns : span.end;
     Index row = 0;
     for (; row + TOGETHER <= rows; row += TOGETHER)
-      score_rows<TOGETHER>(problem, plan, asking.from(row), keys, key_powers, far, start, end,
+      score_rows<TOGETHER>(problem, plan, asking.from(row), keys, start, end,
                            weights + row * source);
     for (; row < rows; ++row)
-      score_rows<1>(problem, plan, asking.from(row), keys, key_powers, far, start, end,
-                    weights + row * source);
+      score_rows<1>(problem, plan, asking.from(row), keys, start, end, weights + row * source);
   }
   return span;
 }
 
+/// Arrays of a sentence's keys in `room`, computed once for all queries, of which `highest` is the
+/// largest number. Powers from the caller mean that every key is in range; the keys' largest
+/// numbers count as 0 then, so that a step of a loop does not read the keys for them.
+Asked prepare_keys(const Problem& problem, Index sentence, float highest, float* room) {
+  const Index source = problem.source, size = problem.size, numbers = source * size;
+  Asked asked{problem.keys + sentence * numbers, nullptr, nullptr, nullptr, nullptr, size};
+  if (problem.powers) {
+    asked.powers = problem.powers + sentence * numbers;
+    if (!(highest > MODERATE)) return asked;
+    std::memset(room, 0, sizeof(float) * source);
+    asked.largest = room;
+    return asked;
+  }
+  float highest_key = 0;
+  for (Index j = 0; j < source; ++j) {
+    room[j] = largest_of(asked.keys + j * size, size);
+    highest_key = room[j] > highest_key ? room[j] : highest_key;
+  }
+  if (highest + highest_key > MODERATE) asked.largest = room;
+  float *own = room + source, *mantissas = own + numbers, *exponents = mantissas + numbers;
+  const bool far = highest > LIMIT || highest_key > LIMIT, alone = problem.target == 1;
+  if (far && !alone) asked.mantissas = mantissas, asked.exponents = exponents;
+  for (Index j = 0; j < source; ++j) {  // one query takes the exponentials of pairs out of range itself
+    if (alone && (highest > LIMIT || room[j] > LIMIT)) continue;
+    const Index place = j * size;
+    powers(asked.keys + place, own + place, asked.mantissas ? mantissas + place : nullptr,
+           exponents + place, OFFSET, size);
+  }
+  asked.powers = own;
+  return asked;
+}
+
 void weigh(const Problem& problem, const Plan& plan, Index sentence, Index first, Index end,
-           const float* key_powers, bool far, bool wants_softmax, float scale, float* weights, float* room) {
+           bool wants_softmax, float scale, float* weights, float* room) {
+  const float* queries = problem.queries + (sentence * problem.target + first) * problem.size;
+  const float highest = largest_of(queries, (end - first) * problem.size);
+  const Asked keys = prepare_keys(problem, sentence, highest, room + tile_room(problem));
   for (Index start = first; start < end; start += TILE_ROWS) {
     const Index rows = end - start < TILE_ROWS ? end - start : TILE_ROWS;
     float* tile = weights + (sentence * problem.target + start) * problem.source;
-    const Span span =
-        score_tile(problem, plan, sentence, start, rows, key_powers, far, tile, room);
+    const Span span = score_tile(problem, plan, sentence, start, rows, keys, tile, room);
     for (Index row = start; wants_softmax && row < start + rows; ++row) {
       const std::uint8_t* mask = problem.mask;
       if (mask) mask += sentence * problem.mask_batch + row * problem.mask_row;

@@ -100,10 +100,35 @@ inline Vector absolute(Vector x) { return (Vector)((Integers)x & 0x7fffffff); }
 /// Where one of two is NaN, NaN.
 inline Vector larger(Vector x, Vector y) { return ((y > x) | (y != y)) ? y : x; }
 
-/// The nearest number from -limit to limit; NaN becomes -limit.
+/// x where x < y, y elsewhere: y where a number is NaN. GCC makes several instructions of `?:`.
+inline Vector minimum(Vector x, Vector y) {
+#if defined(__AVX512F__)
+  return (Vector)_mm512_min_ps((__m512)x, (__m512)y);
+#elif defined(__AVX__)
+  return (Vector)_mm256_min_ps((__m256)x, (__m256)y);
+#elif defined(__SSE2__)
+  return (Vector)_mm_min_ps((__m128)x, (__m128)y);
+#else
+  return x < y ? x : y;
+#endif
+}
+
+/// x where x > y, y elsewhere: y where a number is NaN.
+inline Vector maximum(Vector x, Vector y) {
+#if defined(__AVX512F__)
+  return (Vector)_mm512_max_ps((__m512)x, (__m512)y);
+#elif defined(__AVX__)
+  return (Vector)_mm256_max_ps((__m256)x, (__m256)y);
+#elif defined(__SSE2__)
+  return (Vector)_mm_max_ps((__m128)x, (__m128)y);
+#else
+  return x > y ? x : y;
+#endif
+}
+
+/// The nearest number from -limit to limit; NaN becomes limit.
 inline Vector within(Vector x, float limit) {
-  x = x < limit ? x : same(limit);
-  return x > -limit ? x : same(-limit);
+  return maximum(minimum(x, same(limit)), same(-limit));
 }
 
 inline bool all(Integers condition) {
@@ -200,14 +225,8 @@ inline float sum(Vector vector) {
   return total;
 }
 
-/// e^x for |x| <= 87, to about one unit in the last place: x = n ln 2 + r, e^x = 2^n e^r, and e^r by
-/// its series, whose next term is below 6e-9.
-inline Vector exponential(Vector x) {
-  constexpr float rounding = 12582912.0f;  // 1.5 * 2^23: a sum with it has no digits behind the point
-  Vector shifted = x * 1.44269504f + rounding;
-  Vector n = shifted - rounding;
-  Vector r = x - n * 0.693359375f;
-  r = r - n * -2.12194440e-4f;
+/// e^r for |r| <= ln(2) / 2, by its series, whose next term is below 6e-9.
+inline Vector exponential_series(Vector r) {
   Vector series = same(1.0f / 5040);
   series = series * r + 1.0f / 720;
   series = series * r + 1.0f / 120;
@@ -215,7 +234,17 @@ inline Vector exponential(Vector x) {
   series = series * r + 1.0f / 6;
   series = series * r + 0.5f;
   series = series * r + 1.0f;
-  series = series * r + 1.0f;
+  return series * r + 1.0f;
+}
+
+/// e^x for |x| <= 87, to about one unit in the last place: x = n ln 2 + r, e^x = 2^n e^r.
+inline Vector exponential(Vector x) {
+  constexpr float rounding = 12582912.0f;  // 1.5 * 2^23: a sum with it has no digits behind the point
+  Vector shifted = x * 1.44269504f + rounding;
+  Vector n = shifted - rounding;
+  Vector r = x - n * 0.693359375f;
+  r = r - n * -2.12194440e-4f;
+  Vector series = exponential_series(r);
   Integers exponent = __builtin_convertvector(n, Integers) * (1 << 23);
   return (Vector)((Integers)series + exponent);
 }
