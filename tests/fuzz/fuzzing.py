@@ -5,10 +5,13 @@ from __future__ import annotations
 import hashlib
 import random
 import resource
+import signal
 import tempfile
 import time
 import traceback
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,6 +20,8 @@ from tests.fuzz.parsers import PARSERS, Parser
 
 SLOW = 5.0
 """Seconds of CPU time after which an input counts as slow."""
+ENDLESS = 60.0
+"""Seconds after which the reading of an input is ended as a failure."""
 MAX_GROWTH = 1 << 20
 """KiB by which one input may raise the largest memory of the process."""
 MAX_FAILURES = 5
@@ -117,7 +122,8 @@ def _read(parser: Parser, content: bytes, path: Path) -> tuple[str, bool]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            parser.read(path)
+            with _ended_after(ENDLESS):
+                parser.read(path)
     except UserError as error:
         is_refused = True
         if not str(error) or "\n" in str(error) or len(str(error)) > 2000:
@@ -136,6 +142,24 @@ def _read(parser: Parser, content: bytes, path: Path) -> tuple[str, bool]:
     if _memory() - memory > MAX_GROWTH:
         return f"    more than {MAX_GROWTH >> 10} MiB of memory", is_refused
     return "", is_refused
+
+
+class EndlessError(BaseException):
+    """Reading did not end. No parser catches it as an error of its own."""
+
+
+@contextmanager
+def _ended_after(seconds: float) -> Iterator[None]:
+    def end(*_: object) -> None:
+        raise EndlessError
+
+    before = signal.signal(signal.SIGALRM, end)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def _memory() -> int:

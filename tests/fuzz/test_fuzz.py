@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 
 import pytest
 
@@ -49,3 +50,12 @@ def test_failures_are_kept_as_files_and_the_seed_repeats_them(monkeypatch, tmp_p
 def test_slow_inputs_are_failures(monkeypatch):
     monkeypatch.setattr(fuzzing, "SLOW", -1.0)
     assert "slower than" in report(Parser(lambda path: None, lambda: iter([b""])), b"")
+
+
+def test_inputs_whose_reading_never_ends_are_failures(monkeypatch):
+    def wait(_path):
+        while True:
+            time.sleep(0.01)
+
+    monkeypatch.setattr(fuzzing, "ENDLESS", 0.05)
+    assert "EndlessError" in report(Parser(wait, lambda: iter([b""])), b"")
