@@ -98,7 +98,7 @@ def test_a_dumped_page_loads_as_the_same_experiment(tmp_path_factory, experiment
             "model.cell is 'grru': expected elman, gru or lstm; did you mean gru?",
         ),
         ("data: 3", "line 1: data is 3: expected fields"),
-        ("- a list", "a recipe is a page of"),
+        ("- a list", "expected lines of the form `field: value`"),
         ("data: {path: [", "this is not YAML"),
         ("data: {vocabulary: [yes, no, a]}", "data.vocabulary: expected text, but YAML reads True"),
         ("data: {vocabulary: [1.10]}", "data.vocabulary: expected text, but YAML reads 1.1 there"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
@@ -76,6 +76,7 @@ LABELS = st.lists(st.text("ab 猫가ن\u0301\u200d\tש", max_size=17), min_size=
 
 @settings(max_examples=25, deadline=None)
 @given(LABELS, LABELS, st.integers(17, 97), st.sampled_from([terminal.shaded, terminal.painted]))
+@example([""] * 5, ["\u200d\u200d猫猫猫"], 17, terminal.shaded)
 def test_no_line_is_wider_than_asked_and_none_is_lost(
     across: list[str], down: list[str], width: int, cell: terminal.Cell
 ) -> None:

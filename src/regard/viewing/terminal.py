@@ -138,10 +138,11 @@ def _letters(label: str) -> list[str]:
 
 def _fit(label: str, columns: int, *, right: bool = False) -> str:
     """Exactly so many columns wide, cut off or filled up with blanks."""
-    from rich.cells import cell_len, set_cell_size
+    from rich.cells import cell_len
 
-    if cell_len(label) > columns:
-        label = f"{set_cell_size(label, columns - 1)}…"
+    if cell_len(label) > columns:  # rich's own cut is too wide behind a joiner
+        ends = range(len(label), -1, -1)
+        label = next(cut for end in ends if cell_len(cut := f"{label[:end]}…") <= columns)
     blanks = " " * (columns - cell_len(label))
     if any(unicodedata.bidirectional(character) in ("R", "AL") for character in label):
         label = f"{LEFT_TO_RIGHT}{label}{LEFT_TO_RIGHT}"
