@@ -198,6 +198,20 @@ def test_damaged_weights_are_said_to_be_damaged(run, tmp_path):
         Translator.load(copy)
 
 
+def test_dev_pairs_that_are_too_long_to_be_scored_are_left_out_and_counted(tmp_path):
+    pairs = tmp_path / "dev.tsv"
+    pairs.write_text("a b\tb a\n" + "a " * 100_000 + "\tb\n" + "b\t" + "a " * 5000 + "\n")
+    experiment = smaller(epochs=1)
+    data = replace(experiment.data, dev_path=pairs, dev_size=None)
+    plans = []
+    train(replace(experiment, data=data), tmp_path / "run", begin=plans.append)
+    report = "left out 2 dev pairs longer than 5,000 tokens (search.max_source)"
+    assert plans[0].left_out == (report,)
+    shorter = replace(experiment, data=data, search=replace(experiment.search, max_source=2))
+    with pytest.raises(UserError, match=r"all 3 dev pairs .* 2 tokens: raise search.max_source"):
+        train(shorter, tmp_path / "other")
+
+
 def killed_before_the_first_save(folder, monkeypatch):
     """A run folder as a process leaves it that is killed while it writes the first state."""
     with monkeypatch.context() as patch:

@@ -25,7 +25,7 @@ from regard.pipeline.initial import begin_with
 from regard.pipeline.prepare import Tokenizers
 from regard.pipeline.prepared import Prepared
 from regard.pipeline.splitting import Split
-from regard.pipeline.translator import Translation, Translator
+from regard.pipeline.translator import MAX_SCORED, Translation, Translator
 from regard.pipeline.validation import FreeWriting, measure_of
 from regard.pipeline.vectors import read_external, set_external, set_vectors
 from regard.pipeline.watching import Watch
@@ -67,7 +67,7 @@ def prepare(
         set_external(model, external)
     if model_config.vectors is not None:
         set_vectors(model, tokenizers, model_config.vectors)
-    dev, too_long = _readable(data, model_config, tokenizers, split.dev)
+    dev, too_long = _readable(experiment, data, tokenizers, split.dev)
     return Prepared(
         experiment,
         model,
@@ -117,25 +117,26 @@ def objective_of(config: TrainingConfig) -> NextToken:
 
 
 def _readable(
-    data: DataConfig, model_config: WriterConfig, tokenizers: Tokenizers, dev: Sequence[Pair]
+    experiment: Experiment, data: DataConfig, tokenizers: Tokenizers, dev: Sequence[Pair]
 ) -> tuple[list[Pair], tuple[str, ...]]:
-    """The dev pairs that a model with learned positions has places for, and a line about the rest.
-    UserError where none is left."""
-    longest = model_config.longest_sequence
-    if longest is None:
-        return list(dev), ()
+    """Return the dev pairs that are short enough to be scored by this model, and a line about the
+    others. UserError if all are too long."""
+    longest, field = experiment.search.max_source or MAX_SCORED, "search.max_source"
+    positions = experiment.model.longest_sequence
+    if positions is not None and positions <= longest:
+        longest, field = positions, "model.longest"
     sources = preparing.encode_sources(data, tokenizers.source, [pair.source for pair in dev])
     targets = preparing.encode_targets(data, tokenizers.target, [pair.target for pair in dev])
     sizes = [max(map(len, sides)) for sides in zip(sources, targets, strict=True)]
-    kept = [pair for pair, size in zip(dev, sizes, strict=True) if size <= longest]
-    if dev and not kept:
+    short = [pair for pair, size in zip(dev, sizes, strict=True) if size <= longest]
+    if dev and not short:
+        remedy = ", or use other model.positions" if field == "model.longest" else ""
         raise UserError(
-            f"all {len(dev)} dev pairs are longer than the {longest} tokens that this model has "
-            "learned positions for: raise model.longest, or use other model.positions"
+            f"all {len(dev)} dev pairs are longer than {longest:,} tokens: raise {field}{remedy}"
         )
-    lost = len(dev) - len(kept)
-    said = f"left out {lost} dev pairs longer than {longest} tokens (model.longest)"
-    return kept, (said,) if lost else ()
+    lost = len(dev) - len(short)
+    report = f"left out {lost} dev pairs longer than {longest:,} tokens ({field})"
+    return short, (report,) if lost else ()
 
 
 def _validation(
