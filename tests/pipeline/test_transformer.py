@@ -128,7 +128,7 @@ def test_dev_pairs_that_cannot_be_read_are_left_out_and_counted(tmp_path):
     data = replace(experiment.data, dev_path=pairs, dev_size=None)
     pairs.write_text(long)
     with pytest.raises(
-        UserError, match="all 1 dev pairs are longer than 12 tokens: raise model.longest"
+        UserError, match=r"all 1 dev pairs are longer than 12 tokens: raise model.longest"
     ):
         train(replace(experiment, data=data), tmp_path / "run")
     assert not (tmp_path / "run").exists()
