@@ -115,6 +115,17 @@ def test_additive_keys_grow_with_their_powers(with_powers):
         assert without.append(additive(two)).prepared.keys.powers is None
 
 
+def test_powers_of_different_sizes_are_dropped():
+    """Split powers, which keys out of range have, have twice the size of other powers."""
+    one, two = more(2, 1), more(3, 2)
+    near = PreparedHeads(AdditiveKeys(one.keys, one.keys.exp()), one.values)
+    split = PreparedHeads(AdditiveKeys(two.keys, torch.cat([two.keys, two.keys], -1)), two.values)
+    for first, second in ((near, split), (split, near)):
+        grown = GrowingHeads().append(first).append(second).append(second)
+        assert grown.prepared.keys.powers is None
+        assert grown.length == first.values.size(2) + 2 * second.values.size(2)
+
+
 def test_a_part_of_a_storage_is_never_more_than_was_seen():
     grown = Growing.of(torch.ones(1, 1, 2, 3)).append(torch.ones(1, 1, 1, 3))
     assert grown.vectors.shape == (1, 1, 3, 3)

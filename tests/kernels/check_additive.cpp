@@ -46,6 +46,23 @@ Found by_loops(const Problem& problem, const Numbers& grads) {
   return found;
 }
 
+Numbers powers_of(const Numbers& keys) {
+  Numbers powers(keys.size());
+  for (std::size_t i = 0; i < keys.size(); ++i) powers[i] = std::exp(2 * keys[i]);
+  return powers;
+}
+
+Numbers split_powers(const Numbers& keys, Index size) {
+  Numbers powers(2 * keys.size());
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    const double power = 2 * double(keys[i]), exponent = std::round(power / std::log(2.0));
+    float* place = powers.data() + i / size * 2 * size + i % size;
+    place[0] = std::fabs(keys[i]) <= 4096 ? std::exp(power - exponent * std::log(2.0)) : NAN;
+    place[size] = exponent;
+  }
+  return powers;
+}
+
 void check(const Case& c, Random& random) {
   const Index pairs = c.batch * c.target * c.source;
   Numbers queries = drawn<float>(random, c.batch * c.target * c.size, c.largeness);
@@ -56,13 +73,13 @@ void check(const Case& c, Random& random) {
   for (Index pair = 0; pair < pairs; ++pair) mask[pair] = random() % 3 != 0;
   if (c.masked)
     for (Index pair = 0; pair < pairs; ++pair) grads[pair] *= mask[pair];
-  Numbers powers(keys.size());
-  for (std::size_t i = 0; i < keys.size(); ++i)
-    powers[i] = std::fabs(keys[i]) <= 43 ? std::exp(2 * keys[i]) : NAN;
+  const bool is_split =
+      std::any_of(keys.begin(), keys.end(), [](float key) { return !(std::fabs(key) <= 43); });
+  const Numbers powers = is_split ? split_powers(keys, c.size) : powers_of(keys);
   Problem problem{c.batch, c.target, c.source, c.size, queries.data(), keys.data(),
                   c.ready ? powers.data() : nullptr, vector.data(),
                   c.masked ? mask.data() : nullptr, c.target * c.source, c.source,
-                  THREADS,
+                  THREADS, is_split,
                   {bytes(queries), bytes(keys), c.ready ? bytes(powers) : 0, bytes(vector),
                    c.masked ? bytes(mask) : 0}};
   const Found right = by_loops(problem, grads);
@@ -136,7 +153,7 @@ void check(const Case& c, Random& random) {
 
 int check_additive(Random& random) {
   std::vector<Case> cases;
-  for (float largeness : {0.1f, 1.0f, 8.0f, 100.0f})
+  for (float largeness : {0.1f, 1.0f, 8.0f, 30.0f, 100.0f, 1e4f})
     for (int options = 0; options < 4; ++options) {
       auto up_to = [&](int most) { return 1 + Index(random() % most); };
       const bool masked = options & 1, ready = options & 2;

@@ -45,6 +45,10 @@ class Growing:
         rows = self._storage.rows  # whole, where it is: a part costs a copy on the way back
         return rows if self.length == rows.size(2) else rows[:, :, : self.length]
 
+    def fits(self, more: Float[Tensor, "batch head source part"]) -> bool:
+        """Whether these vectors can be appended."""
+        return self._storage.rows.size(-1) == more.size(-1)
+
     def append(self, more: Float[Tensor, "batch head source part"]) -> Growing:
         """These after those, of the same batch, heads and part. Where a gradient is wanted nothing
         is written in place, and what was made in inference mode is not written to outside of it,
@@ -92,6 +96,8 @@ class GrowingHeads:
         if isinstance(more.keys, AdditiveKeys):
             given = (more.keys.projected, more.values, more.keys.powers)
             new = [part for part in given if part is not None]
+            if len(new) == len(self._parts) == 3 and not self._parts[-1].fits(new[-1]):
+                del new[-1]  # only some of the keys have split powers
         else:
             new = [more.keys, more.values]
         if not self._parts:

@@ -26,7 +26,7 @@ from regard.shapes import Tensor
 
 log = logging.getLogger(__name__)
 
-INTERFACE = 5
+INTERFACE = 6
 """What the library must say of itself: one that was compiled from other sources is not used."""
 
 _WRONG_SIZES = 2

@@ -125,7 +125,7 @@ EXPORTED int regard_additive_differentiate(const Problem* given, const Gradients
   const Index threads = threads_for(problem);
   if (!gradients->keys && problem.powers && problem.target < FEW_QUERIES) {
     const Index target = problem.target;
-    share_out(problem.batch * target, problem.size, threads, [&](Index task, float* mine) {
+    share_out(problem.batch * target, 3 * problem.size, threads, [&](Index task, float* mine) {
       in_use().differentiate_query(problem, plan, *gradients, task / target, task % target, mine);
     });
     return 0;

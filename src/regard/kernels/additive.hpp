@@ -13,11 +13,13 @@ struct Problem {
   Index batch, target, source, size;
   const float* queries;            // batch x target x size
   const float* keys;               // batch x source x size
-  const float* powers;             // batch x source x size: e^{2k} where it is there already, or null
+  const float* powers;             // of the keys, where they are there already, or null: e^{2k}, batch x
+                                   // source x size; or split powers, batch x source x 2 size: of each key
+                                   // the mantissas, then the exponents, e^{2k} = mantissa * 2^exponent
   const float* vector;             // size
   const std::uint8_t* mask;        // which keys a query sees; null where it sees all
   Index mask_batch, mask_row;      // steps of the mask to the next sentence and query; 0: the same
-  Index threads;
+  Index threads, is_split;         // is_split: whether `powers` are split powers
   Index bytes[5];  // of each array above, in their order; 0 for null
 };
 

@@ -162,7 +162,8 @@ void differentiate_slice(const Problem& problem, const Plan& plan, const Gradien
   float *of_queries = room, *of_keys = room + 3 * target * LANES;
   Slice slice{{problem.queries + at_queries, nullptr, nullptr, target, 0, of_queries,
                of_queries + target * LANES, of_queries + 2 * target * LANES},
-              {problem.keys + at_keys, problem.powers ? problem.powers + at_keys : nullptr,
+              {problem.keys + at_keys,
+               problem.powers && !problem.is_split ? problem.powers + at_keys : nullptr,
                seen_of(plan, sentence), source, OFFSET, of_keys, of_keys + source * LANES,
                of_keys + 2 * source * LANES},
               gradients.scores + sentence * target * source,
@@ -203,27 +204,35 @@ void differentiate_slice(const Problem& problem, const Plan& plan, const Gradien
 
 // ------------------------------------------------------------------- one query with all its keys
 
-/// One query in full length.
+/// One query in full length, and `numbers` of a range with the exponents that FAR takes.
 struct Query {
-  const float *numbers, *powers;
+  const float *numbers, *exponents;
   float* grads;
   Index size;
 };
 
-/// Adds what `columns` keys give; `keys` and their powers are `size` apart.
-template <int columns, bool far>
-inline void gather_keys(const Query& query, const float* keys, const float* key_powers,
-                        const float* grad_scores) {
+/// KeyRows of keys, as the query's numbers: powers, split powers or the numbers themselves.
+struct KeyRows {
+  const float* numbers;
+  Index size, step;  // of a row; to the next row
+
+  KeyRows from(Index row) const { return {numbers + row * step, size, step}; }
+};
+
+/// Adds what `columns` keys give.
+template <int columns, Range range>
+inline void gather_keys(const Query& query, const KeyRows& keys, const float* grad_scores) {
   for (Index d = 0; d < query.size; d += LANES) {
     const int count = lanes_from(d, query.size);
     auto take = [&](const float* from) { return count == LANES ? load(from) : load(from, count); };
-    const Vector power = take(query.powers + d), numbers = take(query.numbers + d);
+    auto take_both = [&](const float* numbers, const float* exponents) {
+      return Prepared{take(numbers + d), range == FAR ? take(exponents + d) : Vector{}};
+    };
+    const Prepared asking = take_both(query.numbers, query.exponents);
     Vector total = take(query.grads + d);
     for (int j = 0; j < columns; ++j) {
-      const Index place = j * query.size + d;
-      const Vector share =
-          far ? share_from<DIRECT>({numbers, Vector{}}, {take(keys + place), Vector{}})
-              : share_from<LARGE>({power, Vector{}}, {take(key_powers + place), Vector{}});
+      const float* key = keys.from(j).numbers;
+      const Vector share = share_from<range>(asking, take_both(key, key + keys.size));
       Vector weighed = share * grad_scores[j];
       total += weighed - weighed * share;
     }
@@ -232,20 +241,19 @@ inline void gather_keys(const Query& query, const float* keys, const float* key_
 }
 
 /// Over all that is seen.
-template <bool far>
-void gather_keys(const Query& query, const float* keys, const float* key_powers,
-                 const std::uint8_t* seen, const float* grad_scores, Span span) {
+template <Range range>
+void gather_keys(const Query& query, const KeyRows& keys, const std::uint8_t* seen,
+                 const float* grad_scores, Span span) {
   constexpr int columns = 4;
   std::memset(query.grads, 0, sizeof(float) * query.size);
   Index j = span.first;
   auto all_seen = [&] { return !seen || (seen[j] & seen[j + 1] & seen[j + 2] & seen[j + 3]); };
   while (j < span.end) {
-    const float *key = keys + j * query.size, *powers = key_powers + j * query.size;
     if (j + columns <= span.end && all_seen()) {
-      gather_keys<columns, far>(query, key, powers, grad_scores + j);
+      gather_keys<columns, range>(query, keys.from(j), grad_scores + j);
       j += columns;
     } else {
-      if (!seen || seen[j]) gather_keys<1, far>(query, key, powers, grad_scores + j);
+      if (!seen || seen[j]) gather_keys<1, range>(query, keys.from(j), grad_scores + j);
       j += 1;
     }
   }
@@ -254,19 +262,30 @@ void gather_keys(const Query& query, const float* keys, const float* key_powers,
 void differentiate_query(const Problem& problem, const Plan& plan, const Gradients& gradients,
                          Index sentence, Index row, float* room) {
   const Index size = problem.size, place = sentence * problem.target + row;
-  const Query query{problem.queries + place * size, room, gradients.queries + place * size, size};
-  const bool far = largest_of(query.numbers, size) > LIMIT;
-  powers(query.numbers, room, nullptr, nullptr, 0, size);
-  const float* keys = problem.keys + sentence * problem.source * size;
-  const float* key_powers = problem.powers + sentence * problem.source * size;
+  const Index numbers = problem.source * size;
+  const float* queries = problem.queries + place * size;
+  float *grads = gradients.queries + place * size, *splits = room + size;
+  powers(queries, room, splits, OFFSET, size);
   const float* grad_scores = gradients.scores + place * problem.source;
   const std::uint8_t* seen = seen_of(plan, sentence);
   const Span span = span_of(problem, plan, sentence, row);
-  if (far)
-    gather_keys<true>(query, keys, key_powers, seen, grad_scores, span);
-  else
-    gather_keys<false>(query, keys, key_powers, seen, grad_scores, span);
-  for (Index d = 0; d < size; ++d) query.grads[d] *= 4 * problem.vector[d];
+  const auto directly = [&] {
+    const KeyRows keys{problem.keys + sentence * numbers, size, size};
+    gather_keys<DIRECT>({queries, nullptr, grads, size}, keys, seen, grad_scores, span);
+  };
+  if (problem.is_split) {
+    const KeyRows keys{problem.powers + 2 * sentence * numbers, size, 2 * size};
+    gather_keys<FAR>({splits, splits + size, grads, size}, keys, seen, grad_scores, span);
+    Vector checks{};
+    over(size, [&](Index d, auto count) { checks += load(grads + d, count); });
+    if (any_nan(checks)) directly();  // as a number is too large for split powers
+  } else if (largest_of(queries, size) > LIMIT) {
+    directly();
+  } else {
+    const KeyRows keys{problem.powers + sentence * numbers, size, size};
+    gather_keys<LARGE>({room, nullptr, grads, size}, keys, seen, grad_scores, span);
+  }
+  for (Index d = 0; d < size; ++d) grads[d] *= 4 * problem.vector[d];
 }
 
 void through_softmax(const float* weights, float* grads, float scale, Index count) {

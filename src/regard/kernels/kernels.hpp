@@ -56,7 +56,7 @@ struct Kernels {
   void (*differentiate_slice)(const Problem&, const Plan&, const Gradients&, Index sentence,
                               Index place, float* room);
 
-  /// The gradient of one query alone, where the keys' powers are there. Room: size.
+  /// The gradient of one query alone, where the keys' powers are there. Room: 3 * size.
   void (*differentiate_query)(const Problem&, const Plan&, const Gradients&, Index sentence,
                               Index row, float* room);
 

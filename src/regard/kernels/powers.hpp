@@ -25,11 +25,12 @@ struct Split {
   Vector mantissa, exponent;
 };
 
+/// Split power of x up to HUGE_NUMBER; the mantissa of larger x, and of NaN, is NaN.
 inline Split split_power(Vector x) {
   const Vector power = within(x + x, 2 * HUGE_NUMBER);
   const Vector n = (power * 1.44269504f + ROUNDING) - ROUNDING;
   const Vector series = exponential_series(power - n * 0.693359375f - n * -2.12194440e-4f);
-  return {x == x ? series : x, n};
+  return {absolute(x) <= HUGE_NUMBER ? series : same(NOT_A_NUMBER), n};
 }
 
 constexpr float OFFSET = ROUNDING + 127;  // makes the bits of an exponent those of a power of two
@@ -57,16 +58,15 @@ float largest_of(const float* numbers, Index count) {
   return top;
 }
 
-/// Writes powers of numbers; and their split powers, with `offset` added to the exponents, unless
-/// `mantissas` is null.
-void powers(const float* from, float* to, float* mantissas, float* exponents, float offset,
-            Index count) {
+/// Writes powers of numbers unless `to` is null; and, unless `splits` is null, the mantissas of their
+/// split powers and behind these the exponents plus `offset`.
+void powers(const float* from, float* to, float* splits, float offset, Index count) {
   over(count, [&](Index i, auto lanes) {
     const Split split = split_power(load(from + i, lanes));
-    store(to + i, power(split), lanes);
-    if (!mantissas) return;
-    store(mantissas + i, split.mantissa, lanes);
-    store(exponents + i, split.exponent + offset, lanes);
+    if (to) store(to + i, power(split), lanes);
+    if (!splits) return;
+    store(splits + i, split.mantissa, lanes);
+    store(splits + count + i, split.exponent + offset, lanes);
   });
 }
 

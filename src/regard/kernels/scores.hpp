@@ -14,50 +14,51 @@ namespace {
 
 constexpr int GROUP = 8;                       // numbers that share a division
 constexpr float MODERATE = 36;                 // sum of numbers up to which eight rarely overflow
+constexpr float QUERY_LIMIT = 38;              // up to it, e^{2q} / v is a normal number
 constexpr int TOGETHER = LANES == 16 ? 4 : 2;  // queries that a key is loaded once for
 constexpr Index TILE_NUMBERS = 4096;           // of keys that stay in the first cache for a tile
 
-/// Query rows of a tile, `size` apart, and arrays computed once for each row: the powers E, E / v, the
-/// split powers with mantissa / v if a number of the sentence is out of range, and the largest absolute
-/// value.
+/// Query rows of a tile, `size` apart, and arrays computed once for each row: the powers E and E / v if
+/// all numbers are in range, the split powers with mantissa / v if the keys have some, and the largest
+/// absolute value.
 struct Asking {
-  const float *queries, *powers, *over_v, *mantissas, *exponents, *largest;
-  const float *vector, *inverse;
+  const float *queries, *powers, *over_v, *splits, *largest, *vector, *inverse;
   Index size;
 
   Asking from(Index row) const {
     const Index place = row * size;
-    return {queries + place,   powers + place, over_v + place, mantissas + place,
-            exponents + place, largest + row,  vector,         inverse,
-            size};
+    return {queries + place, powers + place, over_v + place, splits + 2 * place,
+            largest + row,   vector,         inverse,        size};
   }
 };
 
-/// Keys of a sentence, `size` apart, and arrays computed once for each key. `mantissas` is null without
-/// split powers, `largest` if products of powers serve all pairs.
+/// Keys of a sentence, `size` apart, and arrays computed once for each key. `powers` is null if split
+/// powers serve all pairs, `splits` without split powers, `largest` if one method serves all pairs.
 struct Asked {
-  const float *keys, *powers, *mantissas, *exponents, *largest;
+  const float *keys, *powers, *splits, *largest;
   Index size;
 
   Asked from(Index key) const {
     const Index place = key * size;
-    return {keys + place, powers + place, mantissas ? mantissas + place : nullptr,
-            mantissas ? exponents + place : nullptr, largest ? largest + key : nullptr, size};
+    return {keys + place, powers ? powers + place : nullptr, splits ? splits + 2 * place : nullptr,
+            largest ? largest + key : nullptr, size};
   }
 };
 
-/// Methods for a pair, by the largest numbers of its query and key.
+/// Methods for a pair.
 enum Method {
   PRODUCT,  // of the powers; clamped if a product of eight denominators overflows
   CLAMPED_PRODUCT,
   SPLIT,  // powers: a number is out of range
-  CARE    // for numbers too large for split powers
+  DIRECT_POWER  // of q + k: a number is too large for split powers, or the keys have none
 };
 
-inline Method method_of(float query, float key) {
-  const float larger = query > key ? query : key;
-  if (larger <= LIMIT) return query + key <= MODERATE ? PRODUCT : CLAMPED_PRODUCT;
-  return larger <= HUGE_NUMBER ? SPLIT : CARE;
+inline Method method_of(float query, const Asked& key) {
+  if (!key.powers) return query <= HUGE_NUMBER ? SPLIT : DIRECT_POWER;
+  const float other = key.largest ? key.largest[0] : 0;
+  if (query + other <= MODERATE) return PRODUCT;
+  if (query <= QUERY_LIMIT && other <= LIMIT) return CLAMPED_PRODUCT;
+  return key.splits && query <= HUGE_NUMBER && other <= HUGE_NUMBER ? SPLIT : DIRECT_POWER;
 }
 
 /// (1 + EF) / v of a row's numbers and a key's, from their powers. `clamped` takes EF as at most
@@ -78,18 +79,32 @@ struct FromPowers {
   }
 };
 
-/// The same from split powers, for numbers up to HUGE_NUMBER.
+/// The same from split powers, for numbers up to HUGE_NUMBER; NaN for larger ones.
 struct FromSplit {
   const Asking& asking;
   const Asked& key;
 
   template <typename Count>
   Vector operator()(Index row, Index d, Count count) const {
-    const Index place = row * asking.size + d;
+    const Index size = asking.size, place = 2 * row * size + d;
     const Vector v = load(asking.inverse + d, count, 1);
-    return scaled(load(asking.mantissas + place, count) * load(key.mantissas + d, count),
-                  load(asking.exponents + place, count) + load(key.exponents + d, count), 100, 26) +
+    return scaled(load(asking.splits + place, count) * load(key.splits + d, count),
+                  load(asking.splits + place + size, count) + load(key.splits + size + d, count),
+                  100, 26) +
            v;
+  }
+};
+
+/// The same from q + k, for all numbers.
+struct FromSums {
+  const Asking& asking;
+  const Asked& key;
+
+  template <typename Count>
+  Vector operator()(Index row, Index d, Count count) const {
+    const Vector v = load(asking.inverse + d, count, 1);
+    const Vector x = load(asking.queries + row * asking.size + d, count) + load(key.keys + d, count);
+    return v * exponential(within(x + x, 18)) + (x == x ? v : x);
   }
 };
 
@@ -164,12 +179,12 @@ inline void with_divisions(const Asking& asking, const Asked& key, Vector (&tota
     if (any_nan(totals[i] * 0.0f)) totals[i] = again[i];
 }
 
-/// The same by the method of each pair; NaN for pairs that need care.
+/// The same by the method of each pair.
 template <int rows>
 inline void with_any(const Asking& asking, const Asked& key, Vector (&totals)[rows]) {
-  const Method method = method_of(asking.largest[0], key.largest[0]);
+  const Method method = method_of(asking.largest[0], key);
   bool is_shared = true;
-  for (int i = 1; i < rows; ++i) is_shared &= method_of(asking.largest[i], key.largest[0]) == method;
+  for (int i = 1; i < rows; ++i) is_shared &= method_of(asking.largest[i], key) == method;
   if (!is_shared) {
     for (int i = 0; i < rows; ++i) {
       Vector alone[1];
@@ -180,17 +195,17 @@ inline void with_any(const Asking& asking, const Asked& key, Vector (&totals)[ro
     with_divisions(asking, key, totals);
   } else if (method == CLAMPED_PRODUCT) {
     with_shared_divisions<GROUP / 2, false>(FromPowers<true>{asking, key}, asking.size, totals);
-  } else if (method == SPLIT && key.mantissas) {
+  } else if (method == SPLIT) {
     with_shared_divisions<GROUP / 2, false>(FromSplit{asking, key}, asking.size, totals);
   } else {
-    for (int i = 0; i < rows; ++i) totals[i] = same(NOT_A_NUMBER);
+    with_shared_divisions<GROUP / 2, false>(FromSums{asking, key}, asking.size, totals);
   }
 }
 
 /// The same of one query, with a division for each number, and with an exponential if a number is out
 /// of range.
 float with_care(const Asking& asking, const Asked& key) {
-  const bool far = key.largest && method_of(asking.largest[0], key.largest[0]) >= SPLIT;
+  const bool far = method_of(asking.largest[0], key) >= SPLIT;
   Vector total{};
   over(asking.size, [&](Index d, auto count) {
     const Vector shares =
@@ -244,7 +259,7 @@ void score_rows(const Problem& problem, const Plan& plan, const Asking& asking, 
     Vector totals[LANES] = {};  // of each row one after the other
     for (int column = 0; plan.inverse && column < count; ++column) {
       Vector found[rows];
-      if (keys.largest)
+      if (keys.largest || !keys.powers)
         with_any(asking, keys.from(start + column), found);
       else
         with_divisions(asking, keys.from(start + column), found);
@@ -270,19 +285,21 @@ Span score_tile(const Problem& problem, const Plan& plan, Index sentence, Index 
                 const Asked& keys, float* weights, float* room) {
   const Index size = problem.size, source = problem.source, numbers = TILE_ROWS * size;
   const float* queries = problem.queries + (sentence * problem.target + first) * size;
-  float *over_v = room + numbers, *mantissas = room + 2 * numbers, *exponents = room + 3 * numbers;
-  float* largest = room + 4 * numbers;
-  const bool splits = keys.mantissas != nullptr;
-  powers(queries, room, splits ? mantissas : nullptr, exponents, 0, rows * size);
-  for (Index row = 0; row < rows; ++row) largest[row] = largest_of(queries + row * size, size);
-  for (Index row = 0; plan.inverse && row < rows; ++row)
-    for (Index d = 0; d < size; ++d) {
-      const Index place = row * size + d;
-      over_v[place] = room[place] * plan.inverse[d];
-      if (splits) mantissas[place] *= plan.inverse[d];
-    }
-  const Asking asking{queries, room, over_v, mantissas, exponents, largest, problem.vector,
-                      plan.inverse, size};
+  float *over_v = room + numbers, *splits = room + 2 * numbers, *largest = room + 4 * numbers;
+  for (Index row = 0; row < rows; ++row) {
+    const Index place = row * size;
+    largest[row] = largest_of(queries + place, size);
+    const bool far = largest[row] > QUERY_LIMIT;
+    float *power = far ? nullptr : room + place, *split = keys.splits ? splits + 2 * place : nullptr;
+    powers(queries + place, power, split, OFFSET, size);
+    if (!plan.inverse) continue;
+    over(size, [&](Index d, auto count) {
+      const Vector v = load(plan.inverse + d, count);
+      if (power) store(over_v + place + d, load(power + d, count) * v, count);
+      if (split) store(split + d, load(split + d, count) * v, count);
+    });
+  }
+  const Asking asking{queries, room, over_v, splits, largest, problem.vector, plan.inverse, size};
   const Span span = span_of(problem, plan, sentence, first, rows);
   for (Index row = 0; row < rows; ++row) {
     std::memset(weights + row * source, 0, sizeof(float) * span.first);
@@ -302,11 +319,15 @@ Span score_tile(const Problem& problem, const Plan& plan, Index sentence, Index 
 }
 
 /// Arrays of a sentence's keys in `room`, computed once for all queries, of which `highest` is the
-/// largest number. Powers from the caller mean that every key is in range; the keys' largest
-/// numbers count as 0 then, so that a step of a loop does not read the keys for them.
+/// largest number. Powers from the caller that are not split mean that every key is in range; the keys'
+/// largest numbers count as 0 then, so that a step of a loop does not read the keys for them.
 Asked prepare_keys(const Problem& problem, Index sentence, float highest, float* room) {
   const Index source = problem.source, size = problem.size, numbers = source * size;
-  Asked asked{problem.keys + sentence * numbers, nullptr, nullptr, nullptr, nullptr, size};
+  Asked asked{problem.keys + sentence * numbers, nullptr, nullptr, nullptr, size};
+  if (problem.powers && problem.is_split) {
+    asked.splits = problem.powers + 2 * sentence * numbers;
+    return asked;
+  }
   if (problem.powers) {
     asked.powers = problem.powers + sentence * numbers;
     if (!(highest > MODERATE)) return asked;
@@ -320,14 +341,14 @@ Asked prepare_keys(const Problem& problem, Index sentence, float highest, float*
     highest_key = room[j] > highest_key ? room[j] : highest_key;
   }
   if (highest + highest_key > MODERATE) asked.largest = room;
-  float *own = room + source, *mantissas = own + numbers, *exponents = mantissas + numbers;
-  const bool far = highest > LIMIT || highest_key > LIMIT, alone = problem.target == 1;
-  if (far && !alone) asked.mantissas = mantissas, asked.exponents = exponents;
+  float *own = room + source, *splits = own + numbers;
+  const bool far = highest > QUERY_LIMIT || highest_key > LIMIT, alone = problem.target == 1;
+  if (far && !alone) asked.splits = splits;
   for (Index j = 0; j < source; ++j) {  // one query takes the exponentials of pairs out of range itself
-    if (alone && (highest > LIMIT || room[j] > LIMIT)) continue;
+    if (alone && (highest > QUERY_LIMIT || room[j] > LIMIT)) continue;
     const Index place = j * size;
-    powers(asked.keys + place, own + place, asked.mantissas ? mantissas + place : nullptr,
-           exponents + place, OFFSET, size);
+    powers(asked.keys + place, room[j] > LIMIT ? nullptr : own + place,
+           asked.splits ? splits + 2 * place : nullptr, 0, size);
   }
   asked.powers = own;
   return asked;

@@ -57,8 +57,9 @@ inline bool holds_if_there(const void* array, Index bytes, Index needed) {
 inline bool fits(const Problem& p) {
   constexpr Index item = sizeof(float);
   const Index of_keys = dense(item, {p.batch, p.source, p.size});
+  const Index of_powers = dense(item, {p.batch, p.source, p.size, p.is_split ? 2 : 1});
   return p.source <= INT32_MAX && holds(p.queries, p.bytes[0], dense(item, {p.batch, p.target, p.size})) &&
-         holds(p.keys, p.bytes[1], of_keys) && holds_if_there(p.powers, p.bytes[2], of_keys) &&
+         holds(p.keys, p.bytes[1], of_keys) && holds_if_there(p.powers, p.bytes[2], of_powers) &&
          holds(p.vector, p.bytes[3], dense(item, {p.size})) &&
          holds_if_there(
              p.mask, p.bytes[4],

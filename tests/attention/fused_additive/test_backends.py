@@ -74,9 +74,16 @@ def test_scores_have_their_constant(backend: ModuleType, largeness: float):
 
 @pytest.mark.parametrize("mask", ["none", "padding", "uneven"])
 @pytest.mark.parametrize("target", [1, 3, 6])
-def test_powers_taken_before_change_nothing(backend: ModuleType, mask: str, target: int):
-    problem = make((3, target, 37, 45, 5), mask=mask)
+@pytest.mark.parametrize("largeness", [1.0, 15.0, 100.0, 1e4])
+def test_powers_taken_before_change_nothing(
+    backend: ModuleType, mask: str, target: int, largeness: float
+):
+    problem = make((3, target, 37, 45, 5), mask=mask, largeness=largeness)
     powers = backend.powers(problem.keys)
+    is_in_range = bool(problem.keys.abs().max() < 43)
+    assert (powers is None) == (backend is tiled and not is_in_range)
+    if powers is not None:
+        assert powers.size(-1) == (45 if is_in_range else 90)
     plain = backend.attend(*problem.tensors, problem.mask)
     ready = backend.attend(*problem.tensors, problem.mask, powers=powers)
     torch.testing.assert_close(ready, plain)
@@ -86,7 +93,43 @@ def test_powers_taken_before_change_nothing(backend: ModuleType, mask: str, targ
     arguments = above, *problem.tensors[:3], problem.mask
     plain = backend.differentiate_queries(*arguments)
     torch.testing.assert_close(backend.differentiate_queries(*arguments, powers), plain)
-    assert backend.powers(problem.keys * 100) is None
+
+
+LARGE = [38.5, 42.9, 43.5, 100.0, 4000.0, 5000.0, 1e6, 1e10, 1e30]
+"""Numbers around the limits of every method, and far beyond."""
+
+
+def cancelling(largeness: float, target: int) -> Problem:
+    """Queries and keys of nearly the same size, so that tanh(q + k) is often neither 1 nor -1."""
+    problem = make((2, target, 9, 70, 3))
+    signs = torch.where(problem.vector > 0, 1.0, -1.0)
+    steps = (torch.arange(problem.keys.numel()) % 3).view_as(problem.keys)
+    nearly = 1 + torch.finfo(torch.float32).eps * steps
+    smaller = problem.keys.abs() if largeness < 1e6 else 0
+    keys = signs * (largeness * nearly - smaller)
+    return replace(
+        problem, queries=-signs * largeness * torch.ones_like(problem.queries), keys=keys
+    )
+
+
+@pytest.mark.parametrize("largeness", LARGE)
+@pytest.mark.parametrize("target", [1, 7])
+@pytest.mark.parametrize("ready", [False, True], ids=["alone", "with powers"])
+def test_large_numbers_that_cancel_are_as_right(
+    backend: ModuleType, largeness: float, target: int, ready: bool
+):
+    problem = cancelling(largeness, target)
+    powers = backend.powers(problem.keys) if ready else None
+    context, weights = backend.attend(*problem.tensors, scale=problem.scale, powers=powers)
+    gradients = by_backend(backend, problem)[2:]
+    assert_as_right_as_float32((context, weights, *gradients), problem)
+    expected = oracle.scores(*(x.double() for x in problem.tensors[:3]))
+    assert expected.std() > 0.01  # not all saturated
+    scores = backend.score(*problem.tensors[:3])
+    torch.testing.assert_close(scores.double(), expected, rtol=0, atol=3e-6)
+    above = problem.grad_weights, *problem.tensors[:3], None
+    with_powers = backend.differentiate_queries(*above, powers)
+    torch.testing.assert_close(with_powers, backend.differentiate_score(*above[:4])[0])
 
 
 @pytest.mark.parametrize("garbage", [torch.nan, torch.inf, 1e30, 20.0])

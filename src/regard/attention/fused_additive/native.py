@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+import math
 
 import torch
 
 from regard import kernels
 from regard.attention.fused_additive.mixing import mix, through_mix
-from regard.attention.fused_additive.tiled import powers
+from regard.attention.fused_additive.tiles import near, power
 from regard.shapes import Bool, Float, Tensor
 
 __all__ = [
@@ -25,6 +26,9 @@ __all__ = [
 CHUNK_SIZE = 1 << 20
 """Scores whose gradients are held at a time, if a sentence has no more."""
 
+LARGEST_SPLIT = 4096.0
+"""Largest number with a split power: HUGE_NUMBER of regard/kernels/powers.hpp."""
+
 
 @kernels.structure("Problem")
 class _Problem(ctypes.Structure):
@@ -33,7 +37,7 @@ class _Problem(ctypes.Structure):
     _fields_ = [
         *((name, ctypes.c_int64) for name in ("batch", "target", "source", "size")),
         *((name, ctypes.c_void_p) for name in ("queries", "keys", "powers", "vector", "mask")),
-        *((name, ctypes.c_int64) for name in ("mask_batch", "mask_row", "threads")),
+        *((name, ctypes.c_int64) for name in ("mask_batch", "mask_row", "threads", "is_split")),
         ("bytes", ctypes.c_int64 * 5),
     ]
 
@@ -56,7 +60,7 @@ def attend(
     mask: Bool[Tensor, "#batch #target source"] | None = None,
     drop: Float[Tensor, "batch target source"] | None = None,
     scale: float = 1.0,
-    powers: Float[Tensor, "batch source size"] | None = None,
+    powers: Float[Tensor, "batch source power"] | None = None,
 ) -> tuple[Float[Tensor, "batch target value"], Float[Tensor, "batch target source"]]:
     """As `tiled.attend`."""
     weights = _Call(queries, keys, vector, mask, powers).weigh(scale)
@@ -97,6 +101,21 @@ def differentiate(
     return gradients.of_queries(queries), *grads_of_keys, grad_values.to(values.dtype)
 
 
+def powers(keys: Float[Tensor, "*batch source size"]) -> Float[Tensor, "*batch source power"]:
+    """e^{2k} for `attend`. If a key is out of range, split powers: the mantissas of each key, then
+    the exponents of e^{2k} = mantissa * 2^exponent. The mantissa of a key that is too large is NaN:
+    the kernels then compute its pairs from q + k."""
+    keys = keys.float()
+    return power(keys) if near(keys) else _split_power(keys)
+
+
+def _split_power(keys: Float[Tensor, "*batch source size"]) -> Float[Tensor, "*batch source power"]:
+    exponents = (keys * (2 / math.log(2))).round_()
+    rest = keys.mul(2).sub_(exponents * 0.693359375).add_(exponents * 2.12194440e-4)  # ln 2, halved
+    mantissas = rest.exp_().masked_fill_(~(keys.abs() <= LARGEST_SPLIT), math.nan)
+    return torch.cat([mantissas, exponents], dim=-1)
+
+
 def score(
     queries: Float[Tensor, "batch target size"],
     keys: Float[Tensor, "batch source size"],
@@ -124,7 +143,7 @@ def differentiate_queries(
     keys: Float[Tensor, "batch source size"],
     vector: Float[Tensor, "size"],
     mask: Bool[Tensor, "#batch #target source"] | None = None,
-    powers: Float[Tensor, "batch source size"] | None = None,
+    powers: Float[Tensor, "batch source power"] | None = None,
 ) -> Float[Tensor, "batch target size"]:
     """As `tiled.differentiate_queries`."""
     gradients = _Gradients(_Call(queries, keys, vector, mask, powers), of_keys=False)
@@ -179,10 +198,11 @@ class _Call:
         keys: Float[Tensor, "batch source size"],
         vector: Float[Tensor, "size"],
         mask: Bool[Tensor, "#batch #target source"] | None = None,
-        powers: Float[Tensor, "batch source size"] | None = None,
+        powers: Float[Tensor, "batch source power"] | None = None,
     ) -> None:
         self.queries, self.keys, self.vector = _dense(queries), _dense(keys), _dense(vector)
         self.powers = None if powers is None else _dense(powers)
+        self.is_split = powers is not None and powers.size(-1) != keys.size(-1)
         self.mask = mask if mask is None or mask.stride(-1) == 1 else mask.contiguous()
         self._check()
 
@@ -205,7 +225,7 @@ class _Call:
         expected = [
             ("keys", self.keys, (batch, source, size)),
             ("vector", self.vector, (size,)),
-            ("powers", self.powers, (batch, source, size)),
+            ("powers", self.powers, (batch, source, 2 * size if self.is_split else size)),
         ]
         for name, tensor, shape in expected:
             if tensor is not None and (tensor.shape != shape or not tensor.is_cpu):
@@ -241,6 +261,7 @@ class _Call:
             *map(kernels.place, arrays),
             *steps,
             torch.get_num_threads(),
+            self.is_split,
             kernels.all_bytes(*arrays),
         )
 

@@ -30,7 +30,7 @@ def attend(
     mask: Bool[Tensor, "#batch #target source"] | None,
     drop: Float[Tensor, "batch target source"] | None,
     scale: float,
-    powers: Float[Tensor, "batch source size"] | None = None,
+    powers: Float[Tensor, "batch source power"] | None = None,
 ) -> tuple[Float[Tensor, "batch target value"], Float[Tensor, "batch target source"]]:
     """Contexts and weights. Gradients flow through both, to the first four.
 

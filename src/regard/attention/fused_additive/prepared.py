@@ -11,13 +11,17 @@ from regard.shapes import Float, Tensor
 @dataclass(frozen=True)
 class AdditiveKeys:
     """Projected keys, and e^{2k} of them for decoding, where it was taken once for every step to
-    come. It is indexed by sentences, as a tensor is."""
+    come; split powers, of twice the size, if a key is out of range. It is indexed by sentences, as
+    a tensor is."""
 
     projected: Float[Tensor, "*_ source size"]
-    powers: Float[Tensor, "*_ source size"] | None = None
+    powers: Float[Tensor, "*_ source power"] | None = None
 
     def __post_init__(self) -> None:
-        if self.powers is not None and self.powers.shape != self.projected.shape:
+        if self.powers is None:
+            return
+        split = (*self.projected.shape[:-1], 2 * self.projected.size(-1))
+        if self.powers.shape not in (self.projected.shape, split):
             raise ValueError(
                 f"powers: expected the shape of the keys, {tuple(self.projected.shape)}, got "
                 f"{tuple(self.powers.shape)}"

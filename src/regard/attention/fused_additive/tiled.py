@@ -29,7 +29,7 @@ def attend(
     mask: Bool[Tensor, "#batch #target source"] | None = None,
     drop: Float[Tensor, "batch target source"] | None = None,
     scale: float = 1.0,
-    powers: Float[Tensor, "batch source size"] | None = None,
+    powers: Float[Tensor, "batch source power"] | None = None,
 ) -> tuple[Float[Tensor, "batch target value"], Float[Tensor, "batch target source"]]:
     """Contexts, and the weights before dropout. A row that sees nothing is zero in both.
 
@@ -115,7 +115,7 @@ def differentiate_queries(
     keys: Float[Tensor, "batch source size"],
     vector: Float[Tensor, "size"],
     mask: Bool[Tensor, "#batch #target source"] | None = None,
-    powers: Float[Tensor, "batch source size"] | None = None,
+    powers: Float[Tensor, "batch source power"] | None = None,
 ) -> Float[Tensor, "batch target size"]:
     """The queries' gradient alone: all that a step of a loop has to know at once. Where the mask
     hides a pair, its score must have no gradient."""

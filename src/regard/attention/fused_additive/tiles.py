@@ -81,12 +81,14 @@ class Pairs:
         queries: Float[Tensor, "batch target size"],
         keys: Float[Tensor, "batch source size"],
         mask: Bool[Tensor, "#batch #target source"] | None = None,
-        powers: Float[Tensor, "batch source size"] | None = None,
+        powers: Float[Tensor, "batch source power"] | None = None,
     ) -> None:
         self.dtype = torch.promote_types(queries.dtype, torch.float32)
         self.device = queries.device
         self.queries, self.keys = queries.to(self.dtype), keys.to(self.dtype)
         self.mask, self.powers = mask, powers
+        if powers is not None and powers.size(-1) != keys.size(-1):
+            self.powers = powers = None  # split powers of the kernels: a key is out of range
         self.axes = (*queries.shape[:2], keys.size(1))
         self.size = queries.size(-1)
         self.is_direct = is_slow_to_read(self.device)
