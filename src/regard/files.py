@@ -32,11 +32,19 @@ RATIO_FROM = 1 << 23
 """Unpacked bytes from which on the ratio is checked: a small file may repeat one line."""
 MAX_UNPACKED = 1 << 36
 """Largest number of bytes that one gzip file unpacks to."""
+MOST_SHOWN = 200
+"""Characters of a file name in a message."""
 GZIP = b"\x1f\x8b"
 
 
 class UnwritableError(UserError):
     """A file or a folder cannot be written or made."""
+
+
+def shortened(name: str | Path) -> str:
+    """A file name in a message: the beginning and the end of a long one."""
+    text = str(name)
+    return text if len(text) <= MOST_SHOWN else f"{text[: MOST_SHOWN // 2]}…{text[-20:]}"
 
 
 def check_name(name: str | Path) -> Path:
@@ -66,17 +74,18 @@ def check_input(name: str | Path) -> Path:
     except OSError as error:
         raise unreadable(path, error) from error
     if kind == "directory":
-        raise UserError(f"cannot read {path}: is a directory")
+        raise UserError(f"cannot read {shortened(path)}: is a directory")
     if not is_allowed:
         raise UserError(
-            f"cannot read {path}: it is a {kind}: expected a file; pipe data in as /dev/stdin"
+            f"cannot read {shortened(path)}: it is a {kind}: expected a file; pipe data "
+            "in as /dev/stdin"
         )
     return path
 
 
 def unreadable(path: str | Path, error: OSError) -> UserError:
     """Return the error for a file that the system does not open or read."""
-    return UserError(f"cannot read {str(path)[:200]}: {(error.strerror or str(error)).lower()}")
+    return UserError(f"cannot read {shortened(path)}: {(error.strerror or str(error)).lower()}")
 
 
 def open_bytes(name: str | Path) -> io.BufferedReader:
@@ -137,7 +146,9 @@ def whole(path: Path) -> Iterator[Path]:
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise UnwritableError(f"cannot write {path}: {error.strerror or error}") from error
+        raise UnwritableError(
+            f"cannot write {shortened(path)}: {error.strerror or error}"
+        ) from error
 
 
 def make_folder(path: Path) -> None:
@@ -150,7 +161,7 @@ def make_folder(path: Path) -> None:
         ) from error
     except OSError as error:
         raise UnwritableError(
-            f"cannot make the folder {path}: {error.strerror or error}"
+            f"cannot make the folder {shortened(path)}: {error.strerror or error}"
         ) from error
 
 

@@ -104,6 +104,23 @@ def test_the_alternatives_to_a_number_are_taken():
         ("data numbers --size 99999999999999", "--size is '99999999999999': expected a whole"),
         ("data numbers --seed -1", "--seed is '-1': expected a whole number from 0"),
         ("plot x text --layer one", "--layer is 'one': expected a whole number"),
+        ("train", "name a recipe (`regard recipes` lists them) or a file of pairs"),
+        ("train copy more", "unexpected arguments: more: `regard train --help` lists them"),
+        ("train copy -x", "unexpected arguments: -x:"),
+        ("train copy --training.epoch 5", "'--training.epoch'; did you mean --training.epochs?"),
+        ("train copy --hidden 3", "unknown option '--hidden'; did you mean --model.hidden?"),
+        ("train copy --bogus", "unknown option '--bogus'; --help lists the options"),
+        ("train copy --training.epochs", "--training.epochs has no value: expected a whole"),
+        ("train copy --data.path --resume", "--data.path has no value: expected a path"),
+        ("train copy --model.bidirectional True", "is a switch and takes no value, but 'True'"),
+        ("train copy --resume=false", "write --resume or --no-resume"),
+        ("translate", "missing argument: PATH The run folder: `regard translate --help`"),
+        ("translate x y z", "unexpected arguments: z:"),
+        ("translate x -o", "Missing value for argument '-o/--output'"),
+        ("score x", "missing argument: PATH Pairs: a file with tabs"),
+        ("average", "missing argument: --run PATH"),
+        ("data bogus", "invalid choice 'bogus' for argument 'name'"),
+        ("plot x text --bogus", "unknown option '--bogus'"),
         ("demo --run /etc", "/etc is no folder of a demo"),
         ("demo --run /dev/null", "/dev/null is no folder of a demo"),
     ],
@@ -138,6 +155,42 @@ def test_a_model_beyond_the_machines_memory_is_refused_before_it_is_built(
     assert "GiB of memory, but this machine has " in err
     assert err.count("\n") == 1
     assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize("word", ["--model.no-bidirectional", "--model.bidirectional", "--help"])
+def test_switches_are_options(word):
+    options.check(Options, ["copy", word], default_of("translate", "recurrent"))
+
+
+@pytest.mark.parametrize("name", ["x" * 6000, "a/" * 3000], ids=["name", "path"])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "train LONG",
+        "train LONG.tsv",
+        "train LONG.yaml",
+        "train copy --run LONG --data.generated-size 20",
+        "train copy --data.path LONG",
+        "train copy --data.tokenizer LONG",
+        "train copy --model.family LONG",
+        "train copy --LONG",
+        "train --LONG",
+        "translate LONG",
+        "plot x text -o LONG",
+        "evaluate LONG",
+        "check LONG",
+        "recipes LONG",
+        "demo --run LONG",
+        "LONG",
+    ],
+)
+def test_long_names_are_shortened(capsys, tmp_path, monkeypatch, arguments, name):
+    monkeypatch.chdir(tmp_path)
+    status, _, err = regard(capsys, *arguments.replace("LONG", name).split())
+    assert status in (1, 2)
+    assert err.count("\n") == 1
+    assert len(err) < 500
+    assert not list(tmp_path.iterdir())
 
 
 def test_an_ensemble_leaves_the_file_after_it_alone(tmp_path):

@@ -1,6 +1,8 @@
 """`regard train`: which recipe, which file, which folder."""
 
 import io
+import json
+import os
 import shlex
 import shutil
 import signal
@@ -13,6 +15,7 @@ from rich.console import Console
 
 from regard import recipes
 from regard.cli import main, progress
+from regard.cli.train import parse
 from regard.errors import UserError
 from regard.pipeline import sources
 from regard.pipeline.folder import RunFolder
@@ -280,11 +283,45 @@ def test_the_family_may_be_named_on_the_command_line(capsys, here):
     assert RunFolder(here / "runs" / "mine").experiment().model.family == "transformer"
 
 
+def test_only_files_are_pairs(capsys, here):
+    os.mkfifo(here / "fifo.tsv")
+    os.mkfifo(here / "fifo.yaml")
+    (here / "folder.tsv").mkdir()
+    for name, words in (
+        ("fifo.tsv", "cannot read fifo.tsv: it is a named pipe (FIFO)"),
+        ("fifo.yaml", "cannot read fifo.yaml: it is a named pipe (FIFO)"),
+        ("folder.tsv", "folder.tsv is a directory: expected a recipe or a file"),
+        ("gone.tsv", "gone.tsv does not exist: a file of pairs was expected"),
+        ("gone.yaml", "cannot read gone.yaml: no such file"),
+        ("/dev/zero", "cannot read /dev/zero: it is a device"),
+        ("/dev/null", "no pairs in /dev/null"),
+    ):
+        status, out, err = regard(capsys, name)
+        assert (status, out, err.count("\n")) == (1, "", 1)
+        assert words in err
+
+
+def test_a_folder_beside_a_recipe_of_its_name_is_no_data(capsys, here):
+    (here / "copy").mkdir()
+    assert parse(["copy"]).experiment.data.generated == "copy"
+
+
+def test_a_file_of_labels_is_classified(capsys, here):
+    lines = [f"{word} {number}\t{word}" for number in range(20) for word in ("red", "blue")]
+    (here / "mine.tsv").write_text("".join(f"{line}\n" for line in lines))
+    small = ("--model.hidden", 8, "--model.embedding", 8, "--training.epochs", 2)
+    status, out, err = regard(capsys, "mine.tsv", "--data.task", "classify", *small)
+    assert (status, err) == (0, "")
+    assert "try it: regard classify runs/mine" in out
+    labels = json.loads((here / "runs" / "mine" / "answers.json").read_text())
+    assert sorted(labels["answers"]["names"]) == ["blue", "red"]
+
+
 def test_an_unknown_family_is_one_line(capsys, here):
     pairs(here / "mine.tsv")
     status, out, err = regard(capsys, "mine.tsv", "--model.family", "transfomer")
     assert (status, out, err.count("\n")) == (1, "", 1)
-    assert "model.family is transfomer: there are recurrent, transformer" in err
+    assert "model.family is 'transfomer': expected recurrent, transformer" in err
 
 
 def test_a_large_file_is_kept_once_and_said(capsys, here, monkeypatch):

@@ -107,7 +107,7 @@ def test_a_dumped_page_loads_as_the_same_experiment(tmp_path_factory, experiment
         ("name:", "name: expected text"),
         ("data: {path: 2020.01}", "data.path: expected text"),
         ("model: {wiring: off}", "model.wiring is False: expected bahdanau, luong or plain"),
-        ("model: {family: transfomer}", "model.family is transfomer: there are recurrent, trans"),
+        ("model: {family: transfomer}", "model.family is 'transfomer': expected recurrent, trans"),
         ("model: {family: transformer, cell: gru}", "model.cell is not a field of a recipe"),
         ("model: {family: transformer, head: 4}", "model.head is not a field of a recipe; did you"),
         ("model: {family: transformer, norm: both}", "model.norm is 'both': expected pre or post"),

@@ -13,6 +13,7 @@ from regard.cli.output import drop_output
 from regard.cli.typed import is_text
 from regard.config.checks import shown
 from regard.errors import UserError
+from regard.files import shortened
 
 COMMANDS = {
     "train": "train a recipe, or a file of pairs",
@@ -111,7 +112,7 @@ def _in_words(error: OSError | UnicodeError) -> str:
         remedy = "what was typed has to be UTF-8" if typed else "set PYTHONIOENCODING=utf8"
         return f"cannot write {letters} in {error.encoding}: {remedy}"
     if isinstance(error, OSError) and error.strerror:
-        return f"{error.filename or 'the output'}: {error.strerror.lower()}"
+        return f"{shortened(error.filename or 'the output')}: {error.strerror.lower()}"
     return " ".join(str(error).split())
 
 

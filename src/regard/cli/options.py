@@ -5,31 +5,63 @@ Options and the fields of recipes share one set of checks, that of `config.check
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import is_dataclass
+import difflib
+import io
+import re
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager, redirect_stderr
+from dataclasses import MISSING, is_dataclass
+from itertools import dropwhile, takewhile
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_args, get_origin
 
 import tyro
 
 from regard.config import FAMILIES, TASKS
-from regard.config.checks import alternatives, hints_of, parsed, shown
+from regard.config.checks import alternatives, expected, hints_of, parsed, shown
 from regard.errors import UserError
 
 Record = TypeVar("Record")
 SECTIONS: dict[str, dict[str, Any]] = {"model": FAMILIES, "data": TASKS}
 ENSEMBLE = "--ensemble"
+TRUTHS = ("true", "false", "yes", "no", "on", "off")
+"""Words that a switch does not take."""
+RULE = re.compile(r"[─-]{5,}")
+"""The line between the problem and the help in tyro's messages."""
 
 
 def parse(
     options: type[Record], arguments: list[str], prog: str, default: Record | None = None
 ) -> Record:
-    """The options of a command. UserError for a value that an option cannot have."""
+    """The options of a command. UserError of one line for arguments that do not fit."""
     check(options, arguments, default)
     arguments = _repeated(arguments)
-    if default is None:
-        return tyro.cli(options, args=arguments, prog=prog)
-    return tyro.cli(options, args=arguments, prog=prog, default=default)
+    with one_line(prog):
+        if default is None:
+            return tyro.cli(options, args=arguments, prog=prog)
+        return tyro.cli(options, args=arguments, prog=prog, default=default)
+
+
+@contextmanager
+def one_line(prog: str) -> Iterator[None]:
+    """Turn the message that tyro prints before it exits into a UserError of one line."""
+    message = io.StringIO()
+    try:
+        with redirect_stderr(message):
+            yield
+    except SystemExit as error:
+        if not error.code:  # --help
+            raise
+        raise UserError(f"{_problem(message.getvalue())}: `{prog} --help` lists them") from None
+
+
+def _problem(message: str) -> str:
+    """The problem in tyro's message, which has a title, the problem, a rule and a hint."""
+    lines = [line.strip(" │") for line in message.splitlines()][1:]
+    problem = takewhile(lambda line: not RULE.fullmatch(line), dropwhile(RULE.fullmatch, lines))
+    words = " ".join(" ".join(problem).split()).replace(" (required)", "").rstrip(".")
+    words = words.replace("Unrecognized options:", "unexpected arguments:")
+    return re.sub(r"^Missing from [\w ]+:", "missing argument:", words)
 
 
 def check(options: Any, arguments: Sequence[str], default: Any = None) -> None:
@@ -40,7 +72,9 @@ def check(options: Any, arguments: Sequence[str], default: Any = None) -> None:
         name = flag.removeprefix("--").replace("-", "_")
         if name not in known:
             _check_section(name, default)
+            _check_name(flag, known)
             continue
+        _check_count(flag, known[name], words)
         values = _words_of(known[name], words)
         try:
             if values:
@@ -57,10 +91,18 @@ def _fields(record: Any, default: Any, prefix: str) -> Iterator[tuple[str, Any]]
         kinds = [kind for kind in alternatives(hint) if is_dataclass(_bare(kind))]
         if not kinds:
             yield f"{prefix}{name}", hint
+            yield from ((alias, hint) for alias in _aliases(hint))
         elif section is not None or len(kinds) == 1:
             kind = _bare(kinds[0]) if section is None else section.__class__
             is_flat = get_origin(hint) is Annotated
             yield from _fields(kind, section, prefix if is_flat else f"{prefix}{name}.")
+
+
+def _aliases(hint: Any) -> Iterator[str]:
+    """Further names of an option, from its annotation for tyro."""
+    for extra in getattr(hint, "__metadata__", ()):
+        names = (getattr(extra, "name", None), *(getattr(extra, "aliases", None) or ()))
+        yield from (name.lstrip("-").replace("-", "_") for name in names if name)
 
 
 def _bare(kind: Any) -> Any:
@@ -97,6 +139,33 @@ def _words_of(hint: Any, words: list[str]) -> list[str]:
         return words[:1]
     (entries,) = tuples
     return words if entries[-1] is ... else words[: len(entries)]
+
+
+def _check_name(flag: str, known: Collection[str]) -> None:
+    """UserError if no option has this name, nor the opposite of a switch."""
+    name = flag.removeprefix("--").replace("-", "_")
+    section, _, last = name.rpartition(".")
+    switch = last.removeprefix("no_")
+    if name == "help" or (last != switch and f"{section}.{switch}".lstrip(".") in known):
+        return
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.75)
+    near = near or [full for full in known if full.rpartition(".")[2] == last][:1]
+    hint = f"did you mean --{near[0].replace('_', '-')}?" if near else "--help lists the options"
+    raise UserError(f"unknown option {shown(flag)}; {hint}")
+
+
+def _check_count(flag: str, hint: Any, words: list[str]) -> None:
+    """UserError for an option without a value, or a switch with one."""
+    kinds = [_bare(kind) for kind in alternatives(hint)]
+    if kinds == [bool]:
+        if words and words[0].lower() in TRUTHS:
+            section, dot, name = flag.removeprefix("--").rpartition(".")
+            raise UserError(
+                f"{flag} is a switch and takes no value, but {shown(words[0])} came: write {flag} "
+                f"or --{section}{dot}no-{name}"
+            )
+    elif not words and not any(get_origin(kind) is tuple for kind in kinds):
+        raise UserError(f"{flag} has no value: {expected(hint, MISSING)}")
 
 
 def _check_section(name: str, default: Any) -> None:

@@ -12,6 +12,7 @@ from rich.console import Console
 
 from regard.cli.output import warn
 from regard.errors import UserError
+from regard.files import shortened
 from regard.viewing import picture
 
 if TYPE_CHECKING:
@@ -90,8 +91,8 @@ def check_picture(path: Path) -> None:
     """UserError where neither a picture nor the numbers can be written there."""
     if path.suffix not in NUMBERS and path.suffix.lower() not in picture.SUFFIXES:
         raise UserError(
-            f"{path} would be neither a picture ({', '.join(picture.SUFFIXES)}) nor the numbers "
-            f"({', '.join(NUMBERS)}): name one of these"
+            f"{shortened(path)} would be neither a picture ({', '.join(picture.SUFFIXES)}) nor the "
+            f"numbers ({', '.join(NUMBERS)}): name one of these"
         )
 
 

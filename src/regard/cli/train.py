@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import shlex
 from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass, field, fields, replace
@@ -14,12 +15,13 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import tyro
 
 from regard import recipes
-from regard.cli.options import check
+from regard.cli.options import check, one_line
 from regard.cli.output import say, warn
 from regard.cli.progress import PreparationView, TrainingView
 from regard.config import TASKS, DataConfig, Experiment
 from regard.config.unused import unused_fields
 from regard.errors import UserError
+from regard.files import check_input, check_name, shortened
 from regard.interruption import INTERRUPTED, TERMINATED
 from regard.pipeline.folder import RunFolder
 
@@ -78,13 +80,18 @@ def parse(arguments: list[str]) -> Options:
     defaults."""
     if "--run=" in arguments or ("--run", "") in pairwise(arguments):
         raise UserError("--run is empty: expected a folder, or no --run for runs/NAME")
-    if not arguments or {"-h", "--help"} & set(arguments[:1]):
+    if not arguments:
+        raise UserError(
+            "name a recipe (`regard recipes` lists them) or a file of pairs, as in `regard train "
+            "pairs.tsv`"
+        )
+    if {"-h", "--help"} & set(arguments[:1]):
         return tyro.cli(PARSER, args=arguments, prog=PROG)
     if arguments[0].startswith("-"):
         # The recipe gives the defaults of all the options, so that it has to be known first.
         raise UserError(
-            f"{arguments[0]} came before the recipe: name the recipe or file of pairs first, as in "
-            "`regard train RECIPE --training.epochs 5`"
+            f"{shortened(arguments[0])} came before the recipe: name the recipe or file of pairs "
+            "first, as in `regard train RECIPE --training.epochs 5`"
         )
     experiment = _on_file(_of_sections(_experiment(arguments[0]), arguments), arguments)
     default = Options(recipe=arguments[0], experiment=experiment)
@@ -98,7 +105,8 @@ def parse(arguments: list[str]) -> Options:
 def _cli(arguments: list[str], default: Options) -> Options:
     """The flags of the model are those of the default's family."""
     check(Options, arguments, default)
-    return tyro.cli(PARSER, args=arguments, prog=PROG, default=default)
+    with one_line(PROG):
+        return tyro.cli(PARSER, args=arguments, prog=PROG, default=default)
 
 
 def _of_sections(experiment: Experiment, arguments: list[str]) -> Experiment:
@@ -132,7 +140,8 @@ def _on_file(experiment: Experiment, arguments: list[str]) -> Experiment:
 def _named(arguments: list[str], *flags: str) -> dict[str, str]:
     """The words after these flags."""
     words = [word for argument in arguments for word in argument.split("=", 1)]
-    return {flag: after for flag, after in pairwise(words) if flag in flags}
+    named = ((flag, after) for flag, after in pairwise(words) if flag in flags)
+    return {flag: after for flag, after in named if not after.startswith("--")}
 
 
 def _resumed(options: Options, named: Experiment) -> Experiment:
@@ -175,13 +184,34 @@ def _experiment(name: str) -> Experiment:
     if _is_pairs(name):
         stem = path.name.lstrip(".").split(".")[0]
         return Experiment(name=stem or Experiment.name, data=DataConfig(path=path))
+    if name in recipes.names():
+        return recipes.load(recipes.find(name))
+    if _is(path, Path.is_dir):
+        raise UserError(
+            f"{shortened(path)} is a directory: expected a recipe or a file. A folder of labelled "
+            "texts is data.path of a recipe, as in `regard train trec --data.path FOLDER`"
+        )
     if path.suffix in (".tsv", ".txt", ".gz"):
-        raise UserError(f"{path} does not exist: a file of pairs was expected")
+        raise UserError(f"{shortened(path)} does not exist: a file of pairs was expected")
     return recipes.load(recipes.find(name))
 
 
 def _is_pairs(name: str) -> bool:
-    return Path(name).is_file() and Path(name).suffix not in (".yaml", ".yml")
+    """Whether pairs are read from this name. UserError for a named pipe or a device."""
+    path = check_name(name)
+    if path.suffix in (".yaml", ".yml") or _is(path, Path.is_dir):
+        return False
+    return _is(path, Path.is_file) or (_is(path, Path.exists) and check_input(path) is not None)
+
+
+def _is(path: Path, test: Callable[[Path], bool]) -> bool:
+    """False for names that are too long, too."""
+    try:
+        return test(path)
+    except OSError as error:
+        if error.errno == errno.EACCES:
+            raise
+        return False
 
 
 class Watching(NamedTuple):

@@ -17,7 +17,7 @@ import numpy as np
 
 from regard.data.generated import scenes
 from regard.errors import UserError
-from regard.files import check_input
+from regard.files import check_input, shortened
 from regard.shapes import UInt8
 
 if TYPE_CHECKING:
@@ -146,4 +146,6 @@ def draw_scene(source: str, size: int) -> UInt8[np.ndarray, "channel height widt
     try:
         return scenes.pixels(scenes.Scene.of(source), size)
     except UserError as error:
-        raise PictureError(f"there is no file {source}, and as a scene: {error}") from error
+        raise PictureError(
+            f"there is no file {shortened(source)}, and as a scene: {error}"
+        ) from error

@@ -23,6 +23,7 @@ from regard.config import (
 )
 from regard.config.checks import alternatives, hints_of, parsed, shown
 from regard.errors import UserError
+from regard.files import check_input, shortened
 from regard.recipes.page import Page, read_page
 
 FOLDER = Path(__file__).parent
@@ -38,9 +39,7 @@ def find(name: str) -> Path:
     """The page of a recipe, by its name or as a file; UserError lists what there is."""
     path = Path(name)
     if path.suffix in (".yaml", ".yml"):
-        if not path.is_file():
-            raise UserError(f"{path}: there is no such recipe file")
-        return path
+        return check_input(path)
     if name in names():
         return FOLDER / f"{name}.yaml"
     if Path(name).is_file():
@@ -52,7 +51,8 @@ def find(name: str) -> Path:
     near = near or [known for known in names() if len(name) > 2 and name in known]
     hint = f"did you mean {' or '.join(near)}? " if near else ""
     raise UserError(
-        f"{name} is neither a recipe nor a file: {hint}`regard recipes` lists the recipes"
+        f"{shortened(name)} is neither a recipe nor a file: {hint}`regard recipes` lists "
+        "the recipes"
     )
 
 
@@ -105,7 +105,11 @@ def default(named: Mapping[str, str], place: str) -> Experiment:
     name."""
     for field, known in (("data.task", TASKS), ("model.family", FAMILIES)):
         if field in named and named[field] not in known:
-            raise UserError(f"{place}{field} is {named[field]}: there are {', '.join(known)}")
+            near = difflib.get_close_matches(named[field], list(known), n=1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise UserError(
+                f"{place}{field} is {shown(named[field])}: expected {', '.join(known)}{hint}"
+            )
     family = named.get("model.family")
     task = named.get("data.task") or next(
         task for task, families in FITTING.items() if (family or RecurrentConfig.family) in families

@@ -20,6 +20,7 @@ import numpy as np
 
 from regard.data.text import Pair
 from regard.errors import UserError
+from regard.files import shortened
 from regard.shapes import Float, UInt8
 
 if TYPE_CHECKING:
@@ -105,16 +106,16 @@ class Scene:
         """What `str` wrote; UserError for anything else."""
         described, has_copy, copy = text.partition("#")
         if has_copy and not re.fullmatch(r"[0-9]{1,9}", copy):
-            raise UserError(f"{copy!r} is no number of a picture: expected such as '{SAMPLE} #2'")
+            came = shortened(copy)
+            raise UserError(f"{came!r} is no number of a picture: expected such as '{SAMPLE} #2'")
         shapes = []
         for part in described.split(";"):
             words = part.split()
             size, colour, kind, *place = [*words, "", "", ""]
             shape = Shape(size, colour, kind, " ".join(place).strip())
             if not _is_known(shape):
-                raise UserError(
-                    f"{part.strip()!r} is no shape of a scene: expected such as '{SAMPLE}'"
-                )
+                came = shortened(part.strip())
+                raise UserError(f"{came!r} is no shape of a scene: expected such as '{SAMPLE}'")
             shapes.append(shape)
         return cls(tuple(shapes), int(copy) if has_copy else 1)
 
