@@ -74,7 +74,7 @@ SHAPES = {
 }
 HUGE = Shape(4, 2000, 2000, 256)
 ONE_QUERY = (Shape(64, 1, 30, 256), Shape(64, 1, 1000, 256))
-PARTS = ("memory", *SHAPES, "decoder", "decode", "masks", "accuracy", "plots")
+PARTS = ("memory", *SHAPES, "decoder", "decode", "masks", "saturation", "accuracy", "plots")
 """Memory comes first: what is timed keeps its own."""
 
 LARGEST_PLAIN = 1 << 29
@@ -191,30 +191,35 @@ SHORT, LONG, FEWEST = 0.02, 20.0, 3
 has run three times."""
 
 
-def fastest(jobs: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:
+Clock = Callable[[], float]
+
+
+def fastest(
+    jobs: dict[str, Callable[[], object]], repeats: int, clock: Clock = time.perf_counter
+) -> dict[str, float]:
     """Seconds of every job, the least of runs that take turns."""
     counts, spent = {}, dict.fromkeys(jobs, 0.0)
     least = dict.fromkeys(jobs, math.inf)
     for name, job in jobs.items():
         with computed_by(name):
             job()
-            counts[name] = math.ceil(SHORT / _seconds(job, 1))
+            counts[name] = math.ceil(SHORT / _seconds(job, 1, clock))
     for turn in range(repeats):
         for name, job in jobs.items():
             if turn >= FEWEST and spent[name] > LONG:
                 continue
             with computed_by(name):
-                taken = _seconds(job, counts[name])
+                taken = _seconds(job, counts[name], clock)
             spent[name] += taken * counts[name]
             least[name] = min(least[name], taken)
     return least
 
 
-def _seconds(job: Callable[[], object], count: int) -> float:
-    begun = time.perf_counter()
+def _seconds(job: Callable[[], object], count: int, clock: Clock) -> float:
+    begun = clock()
     for _ in range(count):
         job()
-    return (time.perf_counter() - begun) / count
+    return (clock() - begun) / count
 
 
 @dataclass(frozen=True)
@@ -339,6 +344,75 @@ def show_masks(found: Figures) -> None:
                 rows.append([threads, way, name, milliseconds(whole), *shares])
     heads = ["threads", "", "", "no mask, ms", "causal, share", "window +-32, share"]
     print_table(f"Masks: {SHAPES['L']}", heads, rows)
+
+
+# Saturated tanh
+
+AMPLITUDES = (1, 5, 8, 15, 30, 100)
+"""Standard deviations of queries and keys; tanh of the first is not saturated."""
+
+SATURATED = Shape(16, 20, 40, 256)
+INSTRUCTION_SETS = {16: "AVX-512", 8: "AVX2", 4: "baseline"}
+"""Instruction sets by the numbers in their vectors."""
+
+
+def measure_saturation(options: Options) -> Figures:
+    """Seconds of the processor by instruction set, pass and amplitude, one thread."""
+    torch.set_num_threads(1)
+    if not kernels.available():
+        return {TILED: _time_amplitudes(options)}
+    best, figures = kernels.lanes(), {}
+    for lanes, name in INSTRUCTION_SETS.items():
+        if lanes <= best:
+            kernels.lanes(lanes)
+            figures[name] = _time_amplitudes(options)
+    kernels.lanes(best)
+    return figures
+
+
+def _time_amplitudes(options: Options) -> Figures:
+    jobs = {str(amplitude): _saturation_jobs(amplitude) for amplitude in AMPLITUDES}
+    passes = {name: {amplitude: jobs[amplitude][name] for amplitude in jobs} for name in jobs["1"]}
+    return {
+        name: fastest(by_amplitude, options.repeats, time.process_time)
+        for name, by_amplitude in passes.items()
+    }
+
+
+def _saturation_jobs(amplitude: float) -> dict[str, Callable[[], object]]:
+    """Scores, their gradients, and a step of decoding to prepared keys with its gradient."""
+    torch.manual_seed(0)
+    inputs = draw_inputs(SATURATED)
+    queries, keys = (amplitude * tensor.detach() for tensor in inputs[:2])
+    vector, values = inputs.vector.detach(), inputs.values.detach()
+    backend = backends.choose(queries)
+    step, powers = queries[:, :1].contiguous(), backend.powers(keys)
+    above = torch.randn(SATURATED[:3])
+    step_above = above[:, :1].contiguous()
+    return {
+        "forward": lambda: backend.score(queries, keys, vector),
+        "backward": lambda: backend.differentiate_score(above, queries, keys, vector),
+        "one step": lambda: backend.attend(step, keys, vector, values, powers=powers),
+        "one step back": lambda: backend.differentiate_queries(
+            step_above, step, keys, vector, None, powers
+        ),
+    }
+
+
+def show_saturation(figures: Figures) -> None:
+    rows = [
+        [name, which, milliseconds(seconds["1"]), *saturation_ratios(seconds).values()]
+        for name, passes in figures.items()
+        for which, seconds in passes.items()
+    ]
+    heads = ["", "", "amplitude 1, ms", *(f"{amplitude}" for amplitude in AMPLITUDES[1:])]
+    title = f"Time by amplitude, of amplitude 1: {SATURATED}, one thread"
+    print_table(title, heads, [[*row[:3], *(f"{ratio:.2f}" for ratio in row[3:])] for row in rows])
+
+
+def saturation_ratios(seconds: dict[str, float]) -> dict[str, float]:
+    """Time at every amplitude above 1, of the time at amplitude 1."""
+    return {name: each / seconds["1"] for name, each in seconds.items() if name != "1"}
 
 
 # A decoder with attention in its loop
@@ -594,6 +668,10 @@ def claims(figures: Figures) -> Iterable[tuple[str, float, str, float]]:
     for threads, seconds in figures.get("decoder", {"seconds": {}})["seconds"].items():
         faster = _over_plain(seconds)
         yield f"training a decoder over plain, threads {threads}", faster, "at least", 2.5
+    for name, passes in figures.get("saturation", {}).items():
+        for which, seconds in passes.items():
+            ratio = max(saturation_ratios(seconds).values())
+            yield f"{which} of a saturated tanh, of an unsaturated, {name}", ratio, "at most", 2
 
 
 def _over_plain(seconds: dict[str, float]) -> float:
@@ -764,6 +842,7 @@ MEASURE: dict[str, Callable[[Options], Figures]] = {
     "memory": measure_memory,
     "decode": measure_decode,
     "masks": measure_masks,
+    "saturation": measure_saturation,
     "accuracy": measure_accuracy,
 }
 SHOW: dict[str, Callable[[Figures], None]] = {
@@ -772,6 +851,7 @@ SHOW: dict[str, Callable[[Figures], None]] = {
     "memory": show_memory,
     "decode": show_decode,
     "masks": show_masks,
+    "saturation": show_saturation,
     "accuracy": show_accuracy,
 }
 
