@@ -30,7 +30,7 @@ def _is_changed(module: nn.Module) -> bool:
         or module._forward_pre_hooks
         or module._backward_hooks
         or module._backward_pre_hooks
-        or "forward" in vars(module)
+        or "forward" in module.__dict__
     )
 
 
@@ -51,6 +51,14 @@ def needs_formula() -> bool:
         or torch._C._are_functorch_transforms_active()
         or forward_ad._current_level >= 0
     )
+
+
+def is_cast(tensor: Tensor) -> bool:
+    """Whether autocast chooses the type of products of tensors on the device of this one."""
+    if tensor.is_cpu:
+        return torch.is_autocast_enabled("cpu")
+    device = tensor.device.type
+    return torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
 
 
 def is_free_to_read(tensor: Tensor) -> bool:

@@ -22,7 +22,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from regard import instruction_set
-from regard.fast_path import is_exactly, needs_formula
+from regard.fast_path import is_cast, is_exactly, needs_formula
 from regard.shapes import Float, Tensor
 
 log = logging.getLogger(__name__)
@@ -79,12 +79,10 @@ def affine(
 def working_type(like: Tensor) -> torch.dtype:
     """The type that products of numbers like these are taken in: autocast's where it is on, but
     double precision stays, as torch has it."""
-    device, casts = like.device.type, like.dtype.is_floating_point and like.dtype != torch.float64
-    if not casts or not torch.amp.is_autocast_available(device):  # such as one without numbers
-        return like.dtype
-    if torch.is_autocast_enabled(device):
-        return torch.get_autocast_dtype(device)
-    return like.dtype
+    dtype = like.dtype
+    if not is_cast(like) or not dtype.is_floating_point or dtype == torch.float64:
+        return dtype
+    return torch.get_autocast_dtype(like.device.type)
 
 
 class _Affine(torch.autograd.Function):

@@ -12,10 +12,10 @@ from torch import nn
 from regard.attention import native_dots
 from regard.attention.checks import batch_of, check_inputs, check_num_keys
 from regard.attention.fused_additive import additive_attention, additive_scores
-from regard.attention.fused_dot import dot_scale, fused_dot
+from regard.attention.fused_dot import DOT_SCORES, dot_scale, torch_dot
 from regard.attention.hidden import mix, precise_scores
 from regard.attention.masks import Causal, formed
-from regard.attention.normalisers import Normaliser, Softmax
+from regard.attention.normalisers import Entmax15, Normaliser, Softmax, Sparsemax
 from regard.attention.scores import (
     ADDITIVE_SCORES,
     SCORES,
@@ -24,7 +24,7 @@ from regard.attention.scores import (
     Score,
     prepared_keys,
 )
-from regard.fast_path import is_exactly, needs_formula
+from regard.fast_path import is_exactly, is_free_to_read, needs_formula
 from regard.shapes import Bool, Float, Int, Tensor
 
 Mask = Bool[Tensor, "*#batch #target #source"] | Causal
@@ -134,21 +134,29 @@ class Attention(nn.Module):
         A position that no query may attend to has no influence: no context, weight or gradient
         depends on it, and its gradient is zero, also if it holds NaN or inf. If some queries may
         attend to a position, NaN or inf there may also reach the contexts of the others."""
-        checks_later = not need_weights and self.additive is not None  # additive_attention checks
-        if not checks_later:
-            _check(queries, prepared, values, mask)
         output = self._fast(queries, prepared, values, mask, need_weights)
         if output is not None:
-            return replace(output, state=state)
-        if checks_later:
-            _check(queries, prepared, values, mask)
+            return output if state is None else replace(output, state=state)
+        _check(queries, prepared, values, mask)
         visible = formed(mask, queries)
-        scores = _of_batch(attention_scores(self.score, queries, prepared, visible), values)
+        read = None if not need_weights and self._hides(values) else visible
+        scores = attention_scores(self.score, queries, prepared, read)
+        scores = _of_batch(scores, values)
         weights = self.normaliser(scores, visible)
-        context = mix(self.dropout(weights), values, visible)
+        mixing = weights
+        if self.dropout.training or not is_exactly(self.dropout, nn.Dropout):
+            mixing = self.dropout(weights)
+        context = mix(mixing, values, visible)
         if not need_weights:
             return Attended(context, state=state)
         return Attended(context, weights, scores, state)
+
+    def _hides(self, values: Tensor) -> bool:
+        """Whether a masked score has no influence, also if it is NaN: without gradients, under a
+        normaliser of this package. Otherwise NaN in hidden keys must be replaced."""
+        if torch.is_grad_enabled() or not is_free_to_read(values):
+            return False
+        return is_exactly(self.normaliser, Softmax, Sparsemax, Entmax15)
 
     def _fast(
         self,
@@ -158,61 +166,60 @@ class Attention(nn.Module):
         mask: Mask | None,
         need_weights: bool,
     ) -> Attended | None:
-        """Attend by one kernel. None if no kernel computes exactly these parts."""
-        if needs_formula() or not is_exactly(self.dropout, nn.Dropout):
+        """Attend by one kernel. None if no kernel computes exactly these parts, whether or not the
+        inputs fit. Kernels run for checked inputs alone."""
+        if not is_exactly(self.dropout, nn.Dropout):
             return None
         dropout = self.dropout.p if self.dropout.training else 0.0
-        if not need_weights:
-            return self._fused(queries, prepared, values, mask, dropout)
-        if torch.is_grad_enabled() or dropout:
+        if is_exactly(self.score, *DOT_SCORES):
+            return self._dots(queries, prepared, values, mask, dropout, need_weights)
+        additive = None if need_weights or needs_formula() else self.additive
+        if additive is None:
             return None
-        return self._looked(queries, prepared, values, mask)
+        score, scale = additive
+        context, _ = additive_attention(
+            score.ask(queries),
+            prepared_keys(score, prepared),
+            score.vector,
+            values,
+            formed(mask, queries),
+            scale=scale,
+            dropout=dropout,
+        )
+        return Attended(context)
 
-    def _looked(
-        self,
-        queries: Float[Tensor, "*#batch target query"],
-        prepared: Prepared,
-        values: Float[Tensor, "*#batch source value"],
-        mask: Mask | None,
-    ) -> Attended | None:
-        """Context, weights and scores of dot products, without gradients."""
-        dots = self._dots(queries, prepared)
-        if dots is None or not isinstance(prepared, Tensor):
-            return None
-        if not native_dots.suits(queries, prepared, values, mask):
-            return None
-        context, weights, scores = native_dots.look(queries, prepared, values, mask, dots)
-        return Attended(context, weights, scores * cast(Softmax, self.normaliser).temperature)
-
-    def _dots(self, queries: Tensor, prepared: Prepared) -> float | None:
-        """The factor of dot products under the softmax; None for another score or normaliser."""
-        if not isinstance(prepared, Tensor) or queries.size(-1) != prepared.size(-1):
-            return None
-        return dot_scale(self.score, self.normaliser, queries.size(-1))
-
-    def _fused(
+    def _dots(
         self,
         queries: Float[Tensor, "*#batch target query"],
         prepared: Prepared,
         values: Float[Tensor, "*#batch source value"],
         mask: Mask | None,
         dropout: float,
+        need_weights: bool,
     ) -> Attended | None:
-        """The context alone."""
-        additive = self.additive
-        if additive is not None:
-            score, scale = additive
-            asking = score.ask(queries)
-            visible = formed(mask, queries)
-            keys = prepared_keys(score, prepared)
-            context, _ = additive_attention(
-                asking, keys, score.vector, values, visible, scale=scale, dropout=dropout
-            )
-            return Attended(context)
-        dots = self._dots(queries, prepared)
-        if dots is None or not isinstance(prepared, Tensor) or dropout == 1:
+        """Dot products with softmax: of short sequences by a kernel of this package, of others by
+        torch's, which returns no weights."""
+        softmax = self.normaliser
+        if not is_exactly(softmax, Softmax) or not isinstance(prepared, Tensor) or dropout == 1:
             return None
-        return Attended(fused_dot(queries, prepared, values, mask, dots, dropout))
+        if native_dots.suits(queries, prepared, values, mask):
+            scale = dot_scale(self.score, softmax, queries.size(-1))
+            if scale is None:
+                return None
+            if not need_weights:
+                return Attended(native_dots.attend(queries, prepared, values, mask, scale, dropout))
+            if dropout or torch.is_grad_enabled():
+                return None
+            context, weights, scores = native_dots.look(queries, prepared, values, mask, scale)
+            temperature = cast(Softmax, softmax).temperature
+            return Attended(context, weights, scores if temperature == 1 else scores * temperature)
+        if need_weights or needs_formula():
+            return None
+        _check(queries, prepared, values, mask)
+        scale = dot_scale(self.score, softmax, queries.size(-1))
+        if scale is None or queries.size(-1) != prepared.size(-1):
+            return None
+        return Attended(torch_dot(queries, prepared, values, mask, scale, dropout))
 
 
 def _check(queries: Tensor, prepared: Any, values: Tensor, mask: Mask | None) -> None:
@@ -231,7 +238,8 @@ def _of_batch(
     scores: Float[Tensor, "*#batch target source"], values: Float[Tensor, "*#batch source value"]
 ) -> Float[Tensor, "*batch target source"]:
     """Scores of the batch that contexts have. ValueError for another number of keys."""
-    check_num_keys(scores.mT, values)
+    if scores.size(-1) != values.size(-2):
+        check_num_keys(scores.mT, values)
     if scores.shape[:-2] == values.shape[:-2]:
         return scores
     batch = batch_of(scores=scores, values=values)

@@ -18,18 +18,19 @@ Axes = tuple[Any, ...]
 def check_inputs(queries: Tensor, prepared: Any, values: Tensor, mask: Any) -> None:
     """Check one call of an attention module. A tensor that a score prepared is left to the score,
     which knows its axes. Raise ValueError if the call cannot be the plain formula."""
-    check_vectors(queries=queries, values=values)
+    keys = None if isinstance(prepared, Tensor) else getattr(prepared, "projected", None)
+    if keys is None:
+        check_vectors(queries=queries, values=values)
+    else:  # AdditiveKeys
+        check_vectors(queries=queries, keys=keys, values=values)
+        check_num_keys(keys, values)
     batch: Axes = queries.shape[:-2]
     if values.shape[:-2] != batch:
         batch = batch_of(queries=queries, values=values)
-    if isinstance(prepared, Tensor):
-        if mask is not None and prepared.shape[:-2] != batch:
-            batch = _broadcast([batch, prepared.shape[:-2]]) or batch
-    elif (keys := getattr(prepared, "projected", None)) is not None:  # AdditiveKeys
-        check_vectors(queries=queries, keys=keys)
-        check_num_keys(keys, values)
-        if keys.shape[:-2] != batch:
-            batch = batch_of(queries=queries, keys=keys, values=values)
+    if keys is not None and keys.shape[:-2] != batch:
+        batch = batch_of(queries=queries, keys=keys, values=values)
+    elif isinstance(prepared, Tensor) and mask is not None and prepared.shape[:-2] != batch:
+        batch = _broadcast([batch, prepared.shape[:-2]]) or batch
     if mask is not None:
         check_mask(mask, (*batch, queries.size(-2), values.size(-2)), queries.device)
 
@@ -52,9 +53,9 @@ def check_vectors(**vectors: Tensor) -> None:
         device = _check_device(name, tensor, device)
 
 
-def check_scored(queries: Tensor, keys: Tensor, vector: Tensor) -> None:
-    """Check projected queries and keys, and the vector of an additive score."""
-    check_vectors(queries=queries, keys=keys)
+def check_scored(queries: Tensor, keys: Tensor, vector: Tensor, **values: Tensor) -> None:
+    """Check projected queries and keys, the vector of an additive score, and any values."""
+    check_vectors(queries=queries, keys=keys, **values)
     size = queries.size(-1)
     if keys.size(-1) != size:
         raise ValueError(
@@ -93,9 +94,7 @@ def check_mask(mask: Any, axes: Axes, device: torch.device) -> None:
     shape = mask.shape
     if shape == axes:
         return
-    if len(shape) > len(axes) or any(
-        size not in (1, most) for size, most in zip(reversed(shape), reversed(axes), strict=False)
-    ):
+    if not do_broadcast(shape, axes):
         wanted = tuple(axes)
         advice = ""
         if len(wanted) == 3 and tuple(shape) == (wanted[0], wanted[2]):
@@ -104,6 +103,17 @@ def check_mask(mask: Any, axes: Axes, device: torch.device) -> None:
             f"mask: expected a shape that broadcasts to {wanted} (*batch, target, source), got "
             f"{tuple(shape)}{advice}"
         )
+
+
+def do_broadcast(shape: Axes, axes: Axes) -> bool:
+    """Whether a shape broadcasts to these axes without adding to them."""
+    missing = len(axes) - len(shape)
+    if missing < 0:
+        return False
+    for size, most in zip(shape, axes[missing:], strict=True):
+        if size != most and size != 1:
+            return False
+    return True
 
 
 def batch_of(**vectors: Tensor) -> Axes:

@@ -11,18 +11,20 @@ from torch.nn import functional as F
 
 from regard.attention import native_dots
 from regard.attention.checks import batch_of, check_num_keys
-from regard.attention.hidden import without_hidden
+from regard.attention.hidden import is_finite, without_hidden
 from regard.attention.masks import Causal, formed, hiding
 from regard.attention.normalisers import Normaliser, Softmax
 from regard.attention.scores import Dot, General, ScaledDot, Score, check_pairs
-from regard.fast_path import is_exactly
+from regard.fast_path import is_exactly, is_free_to_read
 from regard.shapes import Bool, Float, Tensor
+
+DOT_SCORES = (Dot, ScaledDot, General)
 
 
 def dot_scale(score: Score, normaliser: Normaliser, size: int) -> float | None:
     """The factor of dot products under the softmax, if weights are the softmax of exactly one of
     the dot scores; None if they are not and the plain formula must run."""
-    if not is_exactly(normaliser, Softmax) or not is_exactly(score, Dot, ScaledDot, General):
+    if not is_exactly(normaliser, Softmax) or not is_exactly(score, *DOT_SCORES):
         return None
     if size == 0:
         return None
@@ -38,16 +40,26 @@ def fused_dot(
     scale: float,
     dropout: float,
 ) -> Float[Tensor, "*batch target value"]:
-    """softmax(scale q k) v. A query that sees nothing gets a zero context.
+    """softmax(scale q k) v. A query that sees nothing gets a zero context."""
+    dot = native_dots.attend if native_dots.suits(queries, prepared, values, mask) else torch_dot
+    return dot(queries, prepared, values, mask, scale, dropout)
 
-    Torch's kernel leaves such rows undefined in some of its versions, so they are shown everything
-    and emptied afterwards, as the plain formula does."""
-    if not queries.dtype == prepared.dtype == values.dtype:
-        check_pairs("dot", queries, prepared)
-        return _of_one_type(queries, prepared, values, mask, scale, dropout)
-    if native_dots.suits(queries, prepared, values, mask):
-        return native_dots.attend(queries, prepared, values, mask, scale, dropout)
+
+def torch_dot(
+    queries: Float[Tensor, "*batch target size"],
+    prepared: Float[Tensor, "*#batch source size"],
+    values: Float[Tensor, "*#batch source value"],
+    mask: Bool[Tensor, "*#batch #target #source"] | Causal | None,
+    scale: float,
+    dropout: float,
+) -> Float[Tensor, "*batch target value"]:
+    """`fused_dot` by torch's kernel.
+
+    It leaves rows of queries that see nothing undefined in some of torch's versions, so they are
+    shown everything and emptied afterwards, as the plain formula does."""
     check_pairs("dot", queries, prepared)
+    if not queries.dtype == prepared.dtype == values.dtype:
+        return _of_one_type(queries, prepared, values, mask, scale, dropout)
     check_num_keys(prepared, values)
     if not queries.shape[:-2] == prepared.shape[:-2] == values.shape[:-2]:
         batch = batch_of(queries=queries, keys=prepared, values=values)
@@ -56,23 +68,23 @@ def fused_dot(
         )
     if queries.size(-2) != prepared.size(-2):  # torch's causal mask need not be square: ours must
         mask = formed(mask, queries)
+    attend = F.scaled_dot_product_attention
     if mask is None or isinstance(mask, Causal):
-        return F.scaled_dot_product_attention(
+        return attend(
             queries, prepared, values, dropout_p=dropout, is_causal=mask is not None, scale=scale
         ).to(values.dtype)
     if mask.dim() < 2:
         mask = mask.expand(1, prepared.size(-2))
-    prepared, values = without_hidden(prepared, mask), without_hidden(values, mask)
     sees_something = mask.any(dim=-1, keepdim=True)
     blind = hiding(sees_something) is not None
-    context = F.scaled_dot_product_attention(
-        queries,
-        prepared,
-        values,
-        mask | ~sees_something if blind else mask,
-        dropout_p=dropout,
-        scale=scale,
-    ).to(values.dtype)
+    shown = mask | ~sees_something if blind else mask
+    context = None
+    if not torch.is_grad_enabled() and not dropout and is_free_to_read(values):
+        context = attend(queries, prepared, values, shown, scale=scale)
+    if context is None or not is_finite(context):  # hidden NaN and inf in, then NaN and inf out
+        prepared, values = without_hidden(prepared, mask), without_hidden(values, mask)
+        context = attend(queries, prepared, values, shown, dropout_p=dropout, scale=scale)
+    context = context.to(values.dtype)
     return torch.where(sees_something, context, 0) if blind else context
 
 

@@ -96,17 +96,22 @@ def is_moderate(vectors: Tensor) -> bool:
     if not vectors.numel():
         return True
     lowest, highest = torch.aminmax(vectors.detach())
-    return bool(lowest > -LARGE) and bool(highest < LARGE)
+    return lowest.item() > -LARGE and highest.item() < LARGE
 
 
 def at_least_float32(numbers: Tensor) -> Tensor:
     """The numbers in float32, or in their own type if that is larger."""
+    if numbers.dtype is torch.float32:
+        return numbers
     return numbers.to(torch.promote_types(numbers.dtype, torch.float32))
 
 
 def is_finite(*tensors: Tensor) -> bool:
     """Whether all numbers are finite. Also False if their sum overflows, which only costs time."""
-    return all(isfinite(numbers.detach().sum().item()) for numbers in tensors)
+    for numbers in tensors:
+        if not isfinite((numbers.detach() if numbers.requires_grad else numbers).sum().item()):
+            return False
+    return True
 
 
 def _numbers(prepared: object) -> Tensor:

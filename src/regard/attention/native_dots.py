@@ -11,6 +11,7 @@ import torch
 from torch.autograd.function import once_differentiable
 
 from regard import kernels
+from regard.attention.checks import do_broadcast
 from regard.attention.hidden import is_finite, visible_positions
 from regard.attention.masks import Causal
 from regard.shapes import Bool, Float, Tensor
@@ -50,31 +51,37 @@ class _Dots(ctypes.Structure):
 
 
 def suits(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | Causal | None) -> bool:
-    """Whether this is for these: nothing but a mask is broadcast here."""
+    """Whether the kernel can run for these inputs: it broadcasts nothing but a mask. False for all
+    inputs that `checks.check_inputs` rejects."""
+    if torch.compiler.is_compiling() or not isinstance(queries, Tensor):
+        return False
+    if not (isinstance(keys, Tensor) and isinstance(values, Tensor)):
+        return False
+    shape, shape_of_keys = queries.shape, keys.shape
+    if not 3 <= len(shape) == len(shape_of_keys) <= 4 or values.shape[:-1] != shape_of_keys[:-1]:
+        return False
+    *batch, target, size = shape
+    *batch_of_keys, source, key_size = shape_of_keys
     return (
-        kernels.suit(queries, keys, values)
-        and queries.dim() in (3, 4)
-        and all(x.shape[:-2] == queries.shape[:-2] for x in (keys, values))
-        and queries.size(-1) == keys.size(-1)
-        and keys.size(-2) == values.size(-2)
-        and max(queries.size(-2), keys.size(-2)) <= LONGEST
-        and _can_show(mask, queries, keys)
+        source <= LONGEST
+        and target <= LONGEST
+        and key_size == size
+        and batch_of_keys == batch
+        and kernels.suit(queries, keys, values)
+        and _can_show(mask, batch, target, source)
     )
 
 
-def _can_show(mask: Tensor | Causal | None, queries: Tensor, keys: Tensor) -> bool:
+def _can_show(mask: Tensor | Causal | None, batch: list[int], target: int, source: int) -> bool:
     """Whether a mask broadcasts to all queries and keys, and is the same for every head."""
-    target, source = queries.size(-2), keys.size(-2)
-    if isinstance(mask, Causal):
-        return target == source
     if mask is None:
         return True
-    heads = (1,) if queries.dim() == 4 else ()
-    wanted = (queries.size(0), *heads, target, source)
-    if mask.dtype != torch.bool or not mask.is_cpu or not 2 <= mask.dim() <= len(wanted):
+    if isinstance(mask, Causal):
+        return target == source
+    if not isinstance(mask, Tensor) or mask.dtype is not torch.bool or not mask.is_cpu:
         return False
-    axes = zip(reversed(mask.shape), reversed(wanted), strict=False)
-    return all(size in (1, most) for size, most in axes)
+    heads = (1,) if len(batch) == 2 else ()
+    return mask.dim() >= 2 and do_broadcast(mask.shape, (batch[0], *heads, target, source))
 
 
 def attend(
@@ -89,9 +96,13 @@ def attend(
     sentences and heads; a mask is the same for every head. First derivatives only."""
     seed = kernels.new_seed() if dropout else 0
     how = _How(_shown(mask, queries, keys), scale, 1 - dropout, seed)
-    four = map(_with_heads, (queries, keys, values))
-    context: Tensor = _Attend.apply(*four, how, torch.is_grad_enabled())
-    return context if queries.dim() == 4 else context[:, 0]
+    four = [_with_heads(x) for x in (queries, keys, values)]
+    context: Tensor
+    if torch.is_grad_enabled():
+        context = _Attend.apply(*four, how)
+    else:
+        context = how.context(tuple(_rows(x) for x in four), None)[0]
+    return context if queries.dim() == 4 else context.squeeze(1)
 
 
 def look(
@@ -109,7 +120,7 @@ def look(
     in float32. No gradients."""
     four = map(_with_heads, (queries, keys, values))
     given = tuple(_rows(x.detach()) for x in four)
-    room = torch.empty(2, *given[0].shape[:3], keys.size(-2))
+    room = torch.empty(2, *given[0].shape[:3], keys.size(-2), dtype=torch.float32)
     weights, scores = room.unbind()
     context = _room(given[0], values.size(-1))
     if context.numel() or weights.numel():
@@ -130,6 +141,19 @@ class _How:
     scale: float
     keep: float
     seed: int
+
+    def context(
+        self, vectors: tuple[Tensor, ...], weights: Tensor | None
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """Return the context and the vectors it was computed from: those at hidden positions are
+        zeros if they had an influence. Write the weights, unless None."""
+        context = _room(vectors[0], vectors[2].size(3))
+        if context.numel():
+            kernels.call("attend", self.problem(vectors, context, weights), 0)
+            if isinstance(self.mask, Tensor) and not is_finite(context):
+                vectors = self.visible(vectors)
+                kernels.call("attend", self.problem(vectors, context, weights), 0)
+        return context, vectors
 
     def look(self, given: tuple[Tensor, ...], context: Tensor, room: Tensor) -> None:
         """Writes the context, and weights and scores into the two halves of the room."""
@@ -176,12 +200,14 @@ class _How:
             torch.get_num_threads(),
         )
         _set_arrays(problem, 0, (*given, context))
-        if isinstance(self.mask, Tensor):
-            problem.mask, problem.bytes[7] = self.mask.data_ptr(), kernels.num_bytes(self.mask)
-            problem.mask_batch, problem.mask_row = (
-                0 if self.mask.size(axis) == 1 else self.mask.stride(axis) for axis in (0, 2)
-            )
-        problem.weights, problem.bytes[8] = kernels.place(weights), kernels.num_bytes(weights)
+        mask = self.mask
+        if isinstance(mask, Tensor):
+            problem.mask, problem.bytes[7] = mask.data_ptr(), kernels.num_bytes(mask)
+            (batch, _, rows, _), (batch_step, _, row_step, _) = mask.shape, mask.stride()
+            problem.mask_batch = 0 if batch == 1 else batch_step
+            problem.mask_row = 0 if rows == 1 else row_step
+        if weights is not None:
+            problem.weights, problem.bytes[8] = weights.data_ptr(), kernels.num_bytes(weights)
         problem.seed, problem.keep, problem.scale = self.seed, self.keep, self.scale
         return problem
 
@@ -189,14 +215,15 @@ class _How:
         queries, keys, values = given
         batch, heads, target, size = queries.shape
         source, value_size = keys.size(2), values.size(3)
-        expected = [
+        expected = (
             ("keys", keys, (batch, heads, source, size)),
             ("values", values, (batch, heads, source, value_size)),
             ("context", context, (batch, heads, target, value_size)),
-        ]
-        if weights is not None:
-            expected.append(("weights", weights, (batch, heads, target, source)))
+            ("weights", weights, (batch, heads, target, source)),
+        )
         for name, tensor, shape in expected:
+            if tensor is None:
+                continue
             if tensor.shape != shape or not tensor.is_cpu:
                 raise ValueError(
                     f"{name}: expected {shape} on cpu beside queries of shape "
@@ -213,23 +240,14 @@ class _How:
 
 
 class _Attend(torch.autograd.Function):
-    """`attend` of sentences and heads. Whether anything `learns` is known outside alone: here
-    gradients are always off, and `needs_input_grad` does not tell."""
+    """`attend` of sentences and heads, if gradients are enabled."""
 
     @staticmethod
-    def forward(
-        ctx: Any, queries: Tensor, keys: Tensor, values: Tensor, how: _How, learns: bool
-    ) -> Tensor:
-        given = tuple(_rows(x) for x in (queries, keys, values))
+    def forward(ctx: Any, queries: Tensor, keys: Tensor, values: Tensor, how: _How) -> Tensor:
         weights = None
-        if learns and any(ctx.needs_input_grad):
-            weights = torch.empty(*queries.shape[:3], keys.size(2))
-        context = _room(queries, values.size(3))
-        if context.numel():
-            kernels.call("attend", how.problem(given, context, weights), 0)
-            if isinstance(how.mask, Tensor) and not is_finite(context):
-                given = how.visible(given)
-                kernels.call("attend", how.problem(given, context, weights), 0)
+        if any(ctx.needs_input_grad):
+            weights = torch.empty(*queries.shape[:3], keys.size(2), dtype=torch.float32)
+        context, given = how.context(tuple(_rows(x) for x in (queries, keys, values)), weights)
         ctx.save_for_backward(*given, *(() if weights is None else (weights,)))
         ctx.how = how
         return context
@@ -246,11 +264,11 @@ class _Attend(torch.autograd.Function):
                 how.differentiate(how.visible(tuple(given)), above, weights, gradients)
         else:
             gradients = [x.zero_() for x in gradients]
-        return *gradients, None, None
+        return *gradients, None
 
 
 def _with_heads(vectors: Tensor) -> Float[Tensor, "batch head position part"]:
-    return vectors if vectors.dim() == 4 else vectors[:, None]
+    return vectors if vectors.dim() == 4 else vectors.unsqueeze(1)
 
 
 def _shown(
@@ -261,8 +279,10 @@ def _shown(
         return mask
     if queries.dim() == 3:
         mask = mask.unsqueeze(-3)
-    mask = mask[(None,) * (4 - mask.dim())]
-    mask = mask.expand(*mask.shape[:-1], keys.size(-2))
+    if mask.dim() < 4:
+        mask = mask[(None,) * (4 - mask.dim())]
+    if mask.size(3) != keys.size(-2):
+        mask = mask.expand(*mask.shape[:-1], keys.size(-2))
     return mask if mask.stride(-1) == 1 else mask.contiguous()
 
 
@@ -279,6 +299,6 @@ def _room(like: Tensor, size: int) -> Tensor:
 def _set_arrays(problem: _Dots, first: int, arrays: tuple[Tensor, ...]) -> None:
     """Set the arrays from the `first` of `ARRAYS` on."""
     for place, array in enumerate(arrays, first):
-        strided = _Strided(array.data_ptr(), *array.stride()[:3])
-        setattr(problem, ARRAYS[place], strided)
+        batch, head, position, _ = array.stride()
+        setattr(problem, ARRAYS[place], _Strided(array.data_ptr(), batch, head, position))
         problem.bytes[place] = kernels.num_bytes(array)

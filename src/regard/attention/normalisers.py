@@ -7,10 +7,13 @@ that is NaN makes the weights of its row NaN.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
 import torch
 
+from regard.fast_path import is_free_to_read
 from regard.shapes import Bool, Float, Tensor
 
 
@@ -37,8 +40,7 @@ class Softmax:
         scores: Float[Tensor, "*batch target source"],
         mask: Bool[Tensor, "*#batch #target #source"] | None,
     ) -> Float[Tensor, "*batch target source"]:
-        visible = _hide(scores, mask, self.temperature)
-        return _settle(torch.softmax(visible, dim=-1), mask, scores.dtype)
+        return _normalise(partial(torch.softmax, dim=-1), scores, mask, self.temperature)
 
 
 class Sparsemax:
@@ -53,8 +55,7 @@ class Sparsemax:
         scores: Float[Tensor, "*batch target source"],
         mask: Bool[Tensor, "*#batch #target #source"] | None,
     ) -> Float[Tensor, "*batch target source"]:
-        visible = _hide(scores, mask, self.temperature)
-        return _settle(_SparsemaxFunction.apply(visible), mask, scores.dtype)
+        return _normalise(_SparsemaxFunction.apply, scores, mask, self.temperature)
 
 
 class Entmax15:
@@ -68,8 +69,7 @@ class Entmax15:
         scores: Float[Tensor, "*batch target source"],
         mask: Bool[Tensor, "*#batch #target #source"] | None,
     ) -> Float[Tensor, "*batch target source"]:
-        visible = _hide(scores, mask, self.temperature)
-        return _settle(_Entmax15Function.apply(visible), mask, scores.dtype)
+        return _normalise(_Entmax15Function.apply, scores, mask, self.temperature)
 
 
 def _checked(temperature: float) -> float:
@@ -78,20 +78,26 @@ def _checked(temperature: float) -> float:
     return temperature
 
 
-def _hide(scores: Tensor, mask: Tensor | None, temperature: float) -> Tensor:
-    """Scores over temperature, in at least float32, with minus infinity at hidden keys. A row that
-    sees nothing gets zeros, so that no NaN is ever formed; `_settle` empties it."""
-    scores = scores.to(torch.promote_types(scores.dtype, torch.float32)) / temperature
+def _normalise(
+    function: Callable[[Tensor], Tensor], scores: Tensor, mask: Tensor | None, temperature: float
+) -> Tensor:
+    """Weights of `function`, which normalises rows, in the type of the scores. It gets scores over
+    temperature, at least in float32, with minus infinity at hidden keys.
+
+    With gradients, a row that sees nothing is normalised as zeros: no NaN may be formed. Without,
+    its NaN are overwritten, as all weights of hidden keys are."""
+    precise = scores.to(torch.promote_types(scores.dtype, torch.float32))
+    if temperature != 1:
+        precise = precise / temperature
     if mask is None:
-        return scores
-    hidden = scores.new_zeros(()).masked_fill(mask.any(dim=-1, keepdim=True), -torch.inf)
-    return torch.where(mask, scores, hidden)
-
-
-def _settle(weights: Tensor, mask: Tensor | None, dtype: torch.dtype) -> Tensor:
-    if mask is not None:
-        weights = weights.masked_fill(~mask, 0)
-    return weights.to(dtype)
+        return function(precise).to(scores.dtype)
+    hidden = ~mask
+    if not torch.is_grad_enabled() and is_free_to_read(scores):
+        weights = function(precise.masked_fill(hidden, -torch.inf)).masked_fill_(hidden, 0)
+    else:
+        fill = precise.new_zeros(()).masked_fill(mask.any(dim=-1, keepdim=True), -torch.inf)
+        weights = function(torch.where(mask, precise, fill)).masked_fill(hidden, 0)
+    return weights.to(scores.dtype)
 
 
 class _SparsemaxFunction(torch.autograd.Function):

@@ -18,6 +18,7 @@ from torch.nn import functional as F
 from regard.attention.checks import batch_of, check_vectors
 from regard.attention.fused_additive import AdditiveKeys, additive_scores, prepare
 from regard.attention.hidden import by_position
+from regard.fast_path import is_cast
 from regard.products import Linear, affine
 from regard.shapes import Float, Tensor
 
@@ -242,6 +243,8 @@ def _dots(
     queries: Float[Tensor, "*#batch target size"], keys: Float[Tensor, "*#batch source size"]
 ) -> Float[Tensor, "*batch target source"]:
     """Dot products, in the larger of two types."""
+    if queries.dtype == keys.dtype:
+        return queries @ keys.mT
     dtype = torch.promote_types(queries.dtype, keys.dtype)
     return queries.to(dtype) @ keys.to(dtype).mT
 
@@ -268,25 +271,26 @@ def _tanh_score(
 
 
 def _check_size(name: str, vectors: Tensor, size: int, score: General | AdditiveScore) -> None:
+    weight = score.key.weight if isinstance(score, General) else score.vector
+    if (
+        isinstance(vectors, Tensor)
+        and vectors.dim() >= 2
+        and vectors.shape[-1] == size
+        and vectors.dtype is weight.dtype
+        and vectors.device == weight.device
+    ):
+        return
     check_vectors(**{name: vectors})
     if vectors.size(-1) != size:
         raise ValueError(
             f"{name}: {type(score).__name__} was built for vectors of size {size}, got size "
             f"{vectors.size(-1)} (shape {tuple(vectors.shape)})"
         )
-    weight = score.key.weight if isinstance(score, General) else score.vector
-    casts = _is_cast(vectors)
-    if vectors.device != weight.device or (vectors.dtype != weight.dtype and not casts):
+    if vectors.device != weight.device or (vectors.dtype != weight.dtype and not is_cast(vectors)):
         raise ValueError(
             f"{name}: expected {weight.dtype} on {weight.device} as the weights of "
             f"{type(score).__name__}, got {vectors.dtype} on {vectors.device}"
         )
-
-
-def _is_cast(vectors: Tensor) -> bool:
-    """Return whether autocast chooses the type of products with vectors."""
-    device = vectors.device.type
-    return torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
 
 
 def check_pairs(name: str, queries: Tensor, keys: Tensor) -> None:
@@ -299,7 +303,7 @@ def check_pairs(name: str, queries: Tensor, keys: Tensor) -> None:
         )
     if name == "ScaledDot" and queries.size(-1) == 0:
         raise ValueError("queries: ScaledDot divides by the root of their size, got size 0")
-    if queries.dtype != keys.dtype and not _is_cast(queries):
+    if queries.dtype != keys.dtype and not is_cast(queries):
         raise ValueError(
             f"keys: expected {queries.dtype} as the queries, got {keys.dtype}; "
             "use keys.to(queries.dtype)"

@@ -79,10 +79,15 @@ def suit(*tensors: Tensor) -> bool:
     missing."""
     if torch.compiler.is_compiling() or needs_formula():
         return False
-    if not all(x.is_cpu and type(x) in (Tensor, nn.Parameter) for x in tensors):
+    dtype = tensors[0].dtype
+    if dtype is not torch.float32 and dtype is not torch.bfloat16:
         return False
-    if {x.dtype for x in tensors} not in ({torch.float32}, {torch.bfloat16}):
-        return False
+    for tensor in tensors:
+        kind = type(tensor)
+        if kind is not Tensor and kind is not nn.Parameter:
+            return False
+        if tensor.dtype is not dtype or not tensor.is_cpu:
+            return False
     return usable()
 
 
@@ -136,9 +141,7 @@ def lanes(wanted: int = 0) -> int:
 def call(name: str, *arguments: Any) -> None:
     """Call a function of the interface; structures and addresses must outlive the call.
     MemoryError if its workspace does not fit; ValueError for arrays smaller than their sizes."""
-    given = [
-        ctypes.addressof(each) if isinstance(each, ctypes.Structure) else each for each in arguments
-    ]
+    given = [ctypes.addressof(x) if isinstance(x, ctypes.Structure) else x for x in arguments]
     status = getattr(_library(), f"regard_{name}")(*given)
     if status == _WRONG_SIZES:
         raise ValueError(
@@ -162,13 +165,29 @@ def num_bytes(tensor: Tensor | None) -> int:
         return tensor.nbytes
     if not tensor.numel():
         return 0
-    steps = zip(tensor.shape, tensor.stride(), strict=True)
-    return (1 + sum((size - 1) * step for size, step in steps)) * tensor.element_size()
+    last = 0
+    for size, step in zip(tensor.shape, tensor.stride(), strict=True):
+        last += (size - 1) * step
+    return (1 + last) * tensor.element_size()
 
 
 def all_bytes(*tensors: Tensor | None) -> Any:
     """The bytes of every array of a structure, as its last field."""
     return (_NUMBER * len(tensors))(*map(num_bytes, tensors))
+
+
+def places(*tensors: Tensor | None) -> tuple[list[int | None], tuple[int, ...]]:
+    """Addresses and bytes of arrays, which a structure holds in the same order."""
+    addresses: list[int | None] = []
+    sizes = []
+    for tensor in tensors:
+        if tensor is None:
+            addresses.append(None)
+            sizes.append(0)
+        else:
+            addresses.append(tensor.data_ptr())
+            sizes.append(tensor.nbytes if tensor.is_contiguous() else num_bytes(tensor))
+    return addresses, tuple(sizes)
 
 
 def new_seed() -> int:

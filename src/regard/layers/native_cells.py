@@ -56,39 +56,39 @@ def choose(like: Tensor) -> ModuleType:
 
 def step(kind: CellKind, at: Step) -> None:
     """As `cells.step`. Rows lie one after the other, but for those of `of_input` and the mask."""
-    place = kernels.place
-    before = at.recurrent, at.last.hidden, at.last.cell, at.mask
-    after = at.new.hidden, at.new.cell, at.kept
+    of_input, mask, last, new = at.of_input, at.mask, at.last, at.new
+    (first, *addresses), sizes = kernels.places(
+        of_input, at.recurrent, last.hidden, last.cell, mask, new.hidden, new.cell, at.kept
+    )
     kernels.call(
         "cell_step",
         _Step(
-            *_sizes(kind, at.new.hidden),
-            place(at.of_input),
-            at.of_input.stride(0),
-            *map(place, before),
-            0 if at.mask is None else at.mask.stride(0),
-            *map(place, after),
-            kernels.all_bytes(at.of_input, *before, *after),
+            *_sizes(kind, new.hidden),
+            first,
+            of_input.stride(0),
+            *addresses[:4],
+            0 if mask is None else mask.stride(0),
+            *addresses[4:],
+            sizes,
         ),
     )
 
 
 def back(kind: CellKind, at: StepBack) -> None:
     """As `cells.back`. Rows lie one after the other, but for those of `above` and the mask."""
-    place = kernels.place
     states = at.last.hidden, at.last.cell, at.new.hidden, at.new.cell
     before = at.around, at.passed, at.cell, *states, at.kept, at.mask
-    after = at.of_input, at.recurrent
+    (above, *addresses), sizes = kernels.places(at.above, *before, at.of_input, at.recurrent)
     kernels.call(
         "cell_back",
         _Back(
             *_sizes(kind, at.new.hidden),
-            place(at.above),
+            above,
             0 if at.above is None else at.above.stride(0),
-            *map(place, before),
+            *addresses[: len(before)],
             0 if at.mask is None else at.mask.stride(0),
-            *map(place, after),
-            kernels.all_bytes(at.above, *before, *after),
+            *addresses[len(before) :],
+            sizes,
         ),
     )
 

@@ -66,6 +66,7 @@ class RecurrentStack(nn.Module):
     ) -> None:
         super().__init__()
         self.kind = kind
+        self.input_size = input_size
         self.num_layers = num_layers
         self.hidden_size = hidden_size
         self.size = hidden_size * (2 if bidirectional else 1)
@@ -154,7 +155,7 @@ class RecurrentStack(nn.Module):
         return _output(layers, ends)
 
     def _check_inputs(self, inputs: Tensor, num_axes: int) -> None:
-        size = self.layers[0].input_size
+        size = self.input_size
         if inputs.dim() != num_axes or inputs.size(-1) != size:
             axes = ("batch", "position", "input")[: num_axes - 1]
             raise ValueError(
@@ -163,9 +164,9 @@ class RecurrentStack(nn.Module):
 
     def _check(self, inputs: Tensor, num_axes: int, hidden: Tensor, cell: Tensor | None) -> None:
         self._check_inputs(inputs, num_axes)
-        state = (len(inputs), self.num_layers, self.hidden_size)
+        state, device = (inputs.size(0), self.num_layers, self.hidden_size), inputs.device
         for name, tensor in (("hidden", hidden), ("cell", cell)):
-            if tensor is not None and (tensor.shape != state or tensor.device != inputs.device):
+            if tensor is not None and (tensor.shape != state or tensor.device != device):
                 raise ValueError(
                     f"{name}: expected (batch, layer, hidden) = {state} on {inputs.device}, got "
                     f"{tuple(tensor.shape)} on {tensor.device}"
@@ -185,14 +186,13 @@ class RecurrentStack(nn.Module):
     def is_exact(self) -> bool:
         """Whether every layer is exactly the one that this class makes, without hooks, so that its
         weights say all that it computes."""
-        return all(
-            is_exactly(layer, LAYERS[self.kind])
-            and layer.mode == MODES[self.kind]
-            and layer.num_layers == 1
-            and layer.bias
-            and not layer.proj_size
-            for layer in self.layers
-        )
+        own, mode = LAYERS[self.kind], MODES[self.kind]
+        for layer in self.layers:
+            if not is_exactly(layer, own) or layer.mode != mode or layer.num_layers != 1:
+                return False
+            if not layer.bias or layer.proj_size:
+                return False
+        return True
 
     def weights_of_products(self) -> Iterator[tuple[nn.Module, str]]:
         """Modules and names of weights that may be packed, as `scan` alone uses them."""

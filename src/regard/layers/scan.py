@@ -119,6 +119,10 @@ class _Moments:
         if first.cell is not None:
             self.cell = first.cell.new_empty(length + 1, *first.cell.shape)
             self.cell[self.places[0]] = first.cell
+        cells = [None] * (length + 1) if self.cell is None else self.cell.unbind()
+        self._states = [
+            CellState(*state) for state in zip(self.hidden.unbind(), cells, strict=True)
+        ]
 
     @property
     def places(self) -> tuple[int, int]:
@@ -144,10 +148,7 @@ class _Moments:
     def around(self, position: int) -> tuple[CellState, CellState]:
         """Before and after the step of this position."""
         last, new = (position + 1, position) if self._backwards else (position, position + 1)
-        return self._at(last), self._at(new)
-
-    def _at(self, place: int) -> CellState:
-        return CellState(self.hidden[place], None if self.cell is None else self.cell[place])
+        return self._states[last], self._states[new]
 
 
 class _Scan(torch.autograd.Function):
@@ -169,11 +170,12 @@ class _Scan(torch.autograd.Function):
         needed = length if path.learns and any(ctx.needs_input_grad) else 1
         kept = of_input.new_empty(needed, num_rows, NUM_KEPT[kind] * hidden.size(1))
         cells = choose(of_input)
+        inputs, rooms = of_input.unbind(), kept.unbind()
+        masks = [None] * length if mask is None else mask.unbind()
         for position, last, new in moments:
             around = linear(last.hidden, recurrent, bias)
-            room = kept[position if needed > 1 else 0]
-            row_mask = None if mask is None else mask[position]
-            cells.step(kind, Step(of_input[position], around, last, new, room, row_mask))
+            room = rooms[position if needed > 1 else 0]
+            cells.step(kind, Step(inputs[position], around, last, new, room, masks[position]))
         ctx.save_for_backward(recurrent)
         ctx.moments, ctx.kept, ctx.path = moments, kept, path
         end = moments.places[1]
@@ -199,21 +201,27 @@ class _Scan(torch.autograd.Function):
         if grad_states is not None and grad_states.stride(2) != 1:
             grad_states = grad_states.contiguous()
         cells, around = choose(kept), None
+        rooms, grad_inputs, grad_recurrents = (
+            kept.unbind(),
+            of_input.unbind(),
+            of_recurrent.unbind(),
+        )
+        aboves, masks = ([None] * length if x is None else x.unbind() for x in (grad_states, mask))
         for position, last, new in reversed(list(moments)):
             at = StepBack(
-                None if grad_states is None else grad_states[position],
+                aboves[position],
                 around,
                 passed,
                 cell,
                 last,
                 new,
-                kept[position],
-                of_input[position],
-                of_recurrent[position],
-                None if mask is None else mask[position],
+                rooms[position],
+                grad_inputs[position],
+                grad_recurrents[position],
+                masks[position],
             )
             cells.back(kind, at)
-            around = linear(of_recurrent[position], recurrent.T)
+            around = linear(grad_recurrents[position], recurrent.T)
         if around is not None:
             passed += around
         flat = of_recurrent.flatten(0, 1)

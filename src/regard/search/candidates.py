@@ -141,15 +141,15 @@ def _native(logits: Tensor, totals: Tensor, closed: Tensor, count: int) -> Candi
     places = torch.empty(2, batch, count, dtype=torch.long)
     sums, logs = numbers.unbind()
     parents, tokens = places.unbind()
-    arrays = logits, totals, closed, sums, logs, parents, tokens
+    addresses, sizes = kernels.places(logits, totals, closed, sums, logs, parents, tokens)
     problem = _Candidates(
         *logits.shape,
         count,
         len(closed),
         logits.dtype == torch.bfloat16,
         torch.get_num_threads(),
-        *map(kernels.place, arrays),
-        kernels.all_bytes(*arrays),
+        *addresses,
+        sizes,
     )
     if batch:
         kernels.call("candidates", problem)

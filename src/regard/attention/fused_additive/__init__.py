@@ -18,7 +18,6 @@ from regard.attention.checks import (
     check_mask,
     check_num_keys,
     check_scored,
-    check_vectors,
 )
 from regard.attention.fused_additive import operator
 from regard.attention.fused_additive.backends import choose
@@ -49,16 +48,17 @@ def additive_attention(
     devices."""
     prepared = keys if isinstance(keys, AdditiveKeys) else AdditiveKeys(keys)
     projected, powers = prepared.projected, prepared.powers
-    check_scored(queries, projected, vector)
-    check_vectors(queries=queries, values=values)
+    check_scored(queries, projected, vector, values=values)
     num_queries, num_keys = queries.size(-2), projected.size(-2)
-    check_num_keys(projected, values)
+    if values.size(-2) != num_keys:
+        check_num_keys(projected, values)
     batch: Axes = queries.shape[:-2]
-    if not batch == projected.shape[:-2] == values.shape[:-2]:
+    is_one_batch = batch == projected.shape[:-2] == values.shape[:-2]
+    if not is_one_batch:
         batch = batch_of(queries=queries, keys=projected, values=values)
     if mask is not None:
         check_mask(mask, (*batch, num_queries, num_keys), queries.device)
-    if _is_one(batch, projected, values):
+    if not is_one_batch and _is_one(batch, projected, values):
         if mask is not None:
             mask = mask.expand(*batch, num_queries, num_keys).flatten(0, -2)
         context, weights = additive_attention(
@@ -78,19 +78,16 @@ def additive_attention(
         )
     if mask is not None:
         mask = _flat_mask(mask, (*batch, num_queries), num_keys)
-    asking, asked = _one_type(_flat(queries, batch), _flat(projected, batch))
+    if not is_one_batch or len(batch) != 1:
+        queries, projected, values = (_flat(x, batch) for x in (queries, projected, values))
+        powers = None if powers is None else _flat(powers, batch)
+    if queries.dtype != projected.dtype:
+        queries, projected = _one_type(queries, projected)
     drop = None
     if dropout:
-        drop = F.dropout(torch.ones(*asking.shape[:2], num_keys, device=queries.device), dropout)
+        drop = F.dropout(torch.ones(*queries.shape[:2], num_keys, device=queries.device), dropout)
     context, weights = operator.attend(
-        asking,
-        asked,
-        vector,
-        _flat(values, batch),
-        mask,
-        drop,
-        scale,
-        None if powers is None else _flat(powers, batch),
+        queries, projected, vector, values, mask, drop, scale, powers
     )
     if len(batch) != 1:
         context = context.view(*batch, num_queries, values.size(-1))
@@ -107,12 +104,17 @@ def additive_scores(
     ValueError for shapes that do not fit and tensors on different devices."""
     check_scored(queries, keys, vector)
     batch: Axes = queries.shape[:-2]
-    if keys.shape[:-2] != batch:
+    is_one_batch = keys.shape[:-2] == batch
+    if not is_one_batch:
         batch = batch_of(queries=queries, keys=keys)
-    if _is_one(batch, keys):
+    if not is_one_batch and _is_one(batch, keys):
         scores = additive_scores(queries.flatten(0, -2), keys.flatten(0, -2), vector)
         return scores.view(*batch, queries.size(-2), keys.size(-2))
-    scores = operator.score(*_one_type(_flat(queries, batch), _flat(keys, batch)), vector)
+    if not is_one_batch or len(batch) != 1:
+        queries, keys = _flat(queries, batch), _flat(keys, batch)
+    if queries.dtype != keys.dtype:
+        queries, keys = _one_type(queries, keys)
+    scores = operator.score(queries, keys, vector)
     if len(batch) == 1:
         return scores
     return scores.view(*batch, queries.size(-2), keys.size(-2))
@@ -145,6 +147,8 @@ def _flat(vectors: Tensor, batch: Axes) -> Tensor:
 
 def _flat_mask(mask: Tensor, axes: Axes, num_keys: int) -> Tensor:
     """The mask with one batch axis, of size 1 if the mask is the same for all, and every key."""
+    if mask.dim() == len(axes) + 1 == 3 and mask.size(-1) == num_keys:
+        return mask
     mask = mask[(None,) * (2 - mask.dim())]
     rows, leading = mask.size(-2), mask.shape[:-2]
     if all(size == 1 for size in leading):
@@ -153,7 +157,5 @@ def _flat_mask(mask: Tensor, axes: Axes, num_keys: int) -> Tensor:
 
 
 def _one_type(queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
-    if queries.dtype == keys.dtype:
-        return queries, keys
     dtype = torch.promote_types(queries.dtype, keys.dtype)
     return queries.to(dtype), keys.to(dtype)

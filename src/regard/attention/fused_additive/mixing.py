@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import isfinite
+
 from regard.attention.fused_additive.tiles import seen_only
 from regard.products import multiply
 from regard.shapes import Bool, Float, Tensor
@@ -18,7 +20,7 @@ def mix(
     if mask is not None and not weights.is_cpu:  # to ask whether all is finite would be to wait
         values = seen_only(values, mask)
     context = multiply(kept, values.to(weights.dtype))
-    if mask is not None and weights.is_cpu and not context.sum().isfinite():
+    if mask is not None and weights.is_cpu and not isfinite(context.sum().item()):
         context = multiply(kept, seen_only(values, mask).to(weights.dtype))
     return context.to(values.dtype)
 

@@ -204,29 +204,31 @@ class _Call:
         self.powers = None if powers is None else _dense(powers)
         self.is_split = powers is not None and powers.size(-1) != keys.size(-1)
         self.mask = mask if mask is None or mask.stride(-1) == 1 else mask.contiguous()
-        self._check()
+        self.sizes = self._checked_sizes()
 
     def weigh(self, scale: float | None = None) -> Float[Tensor, "batch target source"]:
         """The softmax of `scale` times the scores; without it scores, without their constant."""
-        weights = self.queries.new_empty(*self.queries.shape[:2], self.keys.size(1))
-        problem, place = self.problem(slice(None)), weights.data_ptr()
+        batch, target, source, _ = self.sizes
+        weights = torch.empty(batch, target, source, dtype=torch.float32)
+        problem, place = self.problem(), weights.data_ptr()
         how = scale is not None, scale or 0.0
         kernels.call("additive_weigh", problem, *how, place, weights.nbytes)
         return weights
 
-    def _check(self) -> None:
-        """Check every size that the library derives from the queries' and keys'."""
+    def _checked_sizes(self) -> tuple[int, int, int, int]:
+        """Return the sizes of batch, target, source and vectors. ValueError if an array has others
+        than the library derives from those of queries and keys."""
         if self.queries.dim() != 3 or self.keys.dim() != 3:
             raise ValueError(
                 "queries and keys: expected (batch, position, size), got shapes "
                 f"{tuple(self.queries.shape)} and {tuple(self.keys.shape)}"
             )
         (batch, target, size), source = self.queries.shape, self.keys.size(1)
-        expected = [
+        expected = (
             ("keys", self.keys, (batch, source, size)),
             ("vector", self.vector, (size,)),
             ("powers", self.powers, (batch, source, 2 * size if self.is_split else size)),
-        ]
+        )
         for name, tensor, shape in expected:
             if tensor is not None and (tensor.shape != shape or not tensor.is_cpu):
                 raise ValueError(
@@ -246,24 +248,26 @@ class _Call:
                 f"mask: expected torch.bool on cpu, (1 or {batch}, 1 or {target}, {source}), got "
                 f"{mask.dtype} on {mask.device}, {tuple(mask.shape)}"
             )
+        return batch, target, source, size
 
-    def problem(self, chunk: slice) -> _Problem:
-        """Of some of the sentences. It holds addresses: what it was made of must outlive it."""
-        mask, steps = self.mask, [0, 0]
+    def problem(self, chunk: slice | None = None) -> _Problem:
+        """Return the problem of some or of all sentences. The tensors must outlive it, as it holds
+        their addresses."""
+        mask, steps = self.mask, (0, 0)
         if mask is not None:
-            steps = [0 if mask.size(axis) == 1 else mask.stride(axis) for axis in (0, 1)]
-            mask = mask[chunk] if steps[0] else mask
-        queries, keys = self.queries[chunk], self.keys[chunk]
-        powers = None if self.powers is None else self.powers[chunk]
-        arrays = queries, keys, powers, self.vector, mask
-        return _Problem(
-            *(*queries.shape[:2], keys.size(1), keys.size(2)),
-            *map(kernels.place, arrays),
-            *steps,
-            torch.get_num_threads(),
-            self.is_split,
-            kernels.all_bytes(*arrays),
-        )
+            (batch_step, row_step, _), (batch, rows, _) = mask.stride(), mask.shape
+            steps = 0 if batch == 1 else batch_step, 0 if rows == 1 else row_step
+        queries, keys, powers = self.queries, self.keys, self.powers
+        num_batch, target, source, size = self.sizes
+        if chunk is not None:
+            queries, keys = queries[chunk], keys[chunk]
+            num_batch = queries.size(0)
+            powers = None if powers is None else powers[chunk]
+            mask = mask[chunk] if mask is not None and steps[0] else mask
+        addresses, num_bytes = kernels.places(queries, keys, powers, self.vector, mask)
+        axes = num_batch, target, source, size
+        settings = *steps, torch.get_num_threads(), self.is_split
+        return _Problem(*axes, *addresses, *settings, num_bytes)
 
 
 class _Gradients:
@@ -312,4 +316,6 @@ class _Gradients:
 
 
 def _dense(tensor: Tensor) -> Tensor:
+    if tensor.dtype is torch.float32 and not tensor.requires_grad and tensor.is_contiguous():
+        return tensor
     return tensor.detach().float().contiguous()

@@ -8,18 +8,20 @@ Each with its gradient as an operator of its own, which itself has none.
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import torch
 
 from regard.attention.fused_additive import plain
 from regard.attention.fused_additive.backends import choose
-from regard.fast_path import needs_formula
+from regard.fast_path import is_cast, needs_formula
 from regard.shapes import Bool, Float, Tensor
 
 OF_ATTEND = "Tensor queries, Tensor keys, Tensor vector, Tensor values, Tensor? mask, Tensor? drop"
 OF_SCORE = "Tensor queries, Tensor keys, Tensor vector"
+
+Result = TypeVar("Result")
 
 
 def attend(
@@ -41,8 +43,7 @@ def attend(
         return plain.attend(queries, keys, vector, values, mask, drop, scale)
     arguments = (queries, keys, vector, values, mask, drop, scale, powers)
     if _is_plain_call(queries, keys, vector, values):
-        with _no_autocast(queries):
-            return choose(queries, values).attend(*arguments)
+        return _without_autocast(choose(queries, values).attend, queries, arguments)
     return _attend(*arguments)
 
 
@@ -54,10 +55,10 @@ def score(
     """Raw scores, with gradients to all three."""
     if needs_formula():
         return plain.score(queries, keys, vector)
-    if _is_plain_call(queries, keys, vector):
-        with _no_autocast(queries):
-            return choose(queries).score(queries, keys, vector)
-    return _score(queries, keys, vector)
+    arguments = queries, keys, vector
+    if _is_plain_call(*arguments):
+        return _without_autocast(choose(queries).score, queries, arguments)
+    return _score(*arguments)
 
 
 def _is_plain_call(*tensors: Tensor) -> bool:
@@ -67,12 +68,15 @@ def _is_plain_call(*tensors: Tensor) -> bool:
     return not torch.is_grad_enabled() or not any(tensor.requires_grad for tensor in tensors)
 
 
-def _no_autocast(like: Tensor) -> AbstractContextManager[Any]:
-    """Autocast off: its products of float32 tensors would lose the precision that is promised."""
-    device = like.device.type
-    if torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device):
-        return torch.autocast(device, enabled=False)
-    return nullcontext()
+def _without_autocast(
+    function: Callable[..., Result], like: Tensor, arguments: tuple[Any, ...]
+) -> Result:
+    """Call with autocast off: its products of float32 tensors would lose the precision that is
+    promised."""
+    if not is_cast(like):
+        return function(*arguments)
+    with torch.autocast(like.device.type, enabled=False):
+        return function(*arguments)
 
 
 @torch.library.custom_op(
@@ -82,8 +86,7 @@ def _no_autocast(like: Tensor) -> AbstractContextManager[Any]:
 )
 def _attend(*arguments: Any) -> tuple[Tensor, Tensor]:
     queries, _, _, values = arguments[:4]
-    with _no_autocast(queries):
-        return choose(queries, values).attend(*arguments)
+    return _without_autocast(choose(queries, values).attend, queries, arguments)
 
 
 @torch.library.custom_op(
@@ -94,16 +97,14 @@ def _attend(*arguments: Any) -> tuple[Tensor, Tensor]:
 )
 def _attend_backward(*arguments: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     queries, _, _, values = arguments[2:6]
-    with _no_autocast(queries):
-        return choose(queries, values).differentiate(*arguments)
+    return _without_autocast(choose(queries, values).differentiate, queries, arguments)
 
 
 @torch.library.custom_op(
     "regard::additive_score", mutates_args=(), schema=f"({OF_SCORE}) -> Tensor"
 )
 def _score(queries: Tensor, keys: Tensor, vector: Tensor) -> Tensor:
-    with _no_autocast(queries):
-        return choose(queries).score(queries, keys, vector)
+    return _without_autocast(choose(queries).score, queries, (queries, keys, vector))
 
 
 @torch.library.custom_op(
@@ -114,8 +115,8 @@ def _score(queries: Tensor, keys: Tensor, vector: Tensor) -> Tensor:
 def _score_backward(
     grad_scores: Tensor, queries: Tensor, keys: Tensor, vector: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    with _no_autocast(queries):
-        return choose(queries).differentiate_score(grad_scores, queries, keys, vector)
+    arguments = grad_scores, queries, keys, vector
+    return _without_autocast(choose(queries).differentiate_score, queries, arguments)
 
 
 @_attend.register_fake
