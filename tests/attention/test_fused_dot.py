@@ -88,3 +88,23 @@ def test_only_where_a_query_sees_nothing_is_it_shown_everything(monkeypatch, by_
     blind = seen & torch.tensor([[[True]], [[False]]])
     assert not attention(queries, keys, values, blind).context[1].any()
     assert masks.pop()[1].all()
+
+
+@pytest.mark.parametrize("number", [torch.nan, torch.inf, -torch.inf])
+@pytest.mark.parametrize("num_keys", [257, 1100])
+@pytest.mark.parametrize("places", [slice(3, 5), slice(-1, None), slice(-40, None)])
+@pytest.mark.parametrize("array", ["keys", "values"])
+def test_hidden_numbers_that_are_not_finite_change_nothing(number, num_keys, places, array):
+    """Torch's kernel must return NaN for a hidden NaN that has an influence, never a wrong number:
+    only then are hidden positions replaced by zeros."""
+    queries, keys = torch.randn(2, 3, 8), torch.randn(2, num_keys, 8)
+    clean = {"keys": keys, "values": keys}
+    mask = torch.ones(1, 1, num_keys, dtype=torch.bool)
+    mask[..., places] = False
+    dirty = dict(clean)
+    dirty[array] = clean[array].masked_fill(~mask.mT, number)
+    attention = Attention(Dot())
+    with torch.no_grad():
+        expected = attention(queries, *clean.values(), mask).context
+        context = attention(queries, *dirty.values(), mask).context
+    torch.testing.assert_close(context, expected)

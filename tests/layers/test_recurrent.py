@@ -147,6 +147,38 @@ def test_a_mask_with_holes_or_without_anything_is_refused(row):
         ours.read(torch.randn(2, 3, 5).double(), torch.tensor([[True] * 3, row]))
 
 
+PADDED = torch.tensor([[True, True, True], [True, True, False]])
+
+
+def test_lengths_of_the_mask_change_nothing():
+    ours, _ = twins("lstm", bidirectional=True)
+    inputs = torch.randn(2, 3, 5).double()
+    expected = ours.read(inputs, PADDED)
+    output = ours.read(inputs, PADDED, (3, 2))
+    assert torch.equal(output.layers[-1], expected.layers[-1])
+    assert torch.equal(output.hidden, expected.hidden)
+
+
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+@pytest.mark.parametrize("lengths", [(3,), (3, 2, 1), (3, 4), (3, 0), (3, -1), ()])
+def test_impossible_lengths_are_rejected(lengths, device):
+    stack = RecurrentStack("gru", 5, 7).to(device)
+    inputs = torch.randn(2, 3, 5, device=device)
+    with pytest.raises(ValueError, match="lengths: expected those of the mask, 2 integers"):
+        stack.read(inputs, PADDED.to(device), lengths)
+
+
+@pytest.mark.parametrize("lengths", [(3, 1), (3, 3), (2, 2), (2, 3)])
+def test_on_a_cpu_lengths_of_another_mask_are_rejected(lengths):
+    with pytest.raises(ValueError, match="lengths: expected those of the mask"):
+        RecurrentStack("gru", 5, 7).read(torch.randn(2, 3, 5), PADDED, lengths)
+
+
+def test_a_mask_on_another_device_is_rejected():
+    with pytest.raises(ValueError, match=r"mask: expected bool.* on cpu, got .* on meta"):
+        RecurrentStack("gru", 5, 7).read(torch.randn(2, 3, 5), PADDED.to("meta"))
+
+
 @pytest.mark.parametrize(("kind", "gates"), [("gru", 3), ("lstm", 4)])
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode, torch.enable_grad])
 def test_every_step_is_kept_for_those_who_learn_alone(monkeypatch, kind, gates, mode):

@@ -214,6 +214,12 @@ def test_one_output_alone_passes_its_gradient():
         assert alone.any()
 
 
+def test_a_mask_on_another_device_is_rejected():
+    loop = make_loop()
+    with pytest.raises(ValueError, match="mask: expected cpu, got meta"):
+        run(replace(loop, mask=loop.mask.to("meta")))
+
+
 def test_a_second_derivative_is_refused_in_words():
     loop = make_loop()
     (gradient,) = torch.autograd.grad(

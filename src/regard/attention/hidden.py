@@ -16,6 +16,7 @@ import torch
 
 from regard.attention.fused_additive import AdditiveKeys
 from regard.fast_path import is_exported, is_free_to_read
+from regard.precise import at_least_float32
 from regard.shapes import Bool, Float, Tensor
 
 Prepared = TypeVar("Prepared")
@@ -97,13 +98,6 @@ def is_moderate(vectors: Tensor) -> bool:
         return True
     lowest, highest = torch.aminmax(vectors.detach())
     return lowest.item() > -LARGE and highest.item() < LARGE
-
-
-def at_least_float32(numbers: Tensor) -> Tensor:
-    """The numbers in float32, or in their own type if that is larger."""
-    if numbers.dtype is torch.float32:
-        return numbers
-    return numbers.to(torch.promote_types(numbers.dtype, torch.float32))
 
 
 def is_finite(*tensors: Tensor) -> bool:

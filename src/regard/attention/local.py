@@ -23,6 +23,7 @@ from regard.attention.hidden import mix, visible_positions
 from regard.attention.masks import formed
 from regard.attention.normalisers import Normaliser, Softmax
 from regard.attention.scores import Prepared, Score
+from regard.precise import at_least_float32
 from regard.products import Linear
 from regard.shapes import Bool, Float, Int, Tensor
 
@@ -89,7 +90,7 @@ class Predictive(nn.Module):
     ) -> Window:
         del numbers
         found = self.vector(torch.tanh(self.hidden(queries)))
-        share = torch.sigmoid(found.to(torch.promote_types(found.dtype, torch.float32)))
+        share = torch.sigmoid(at_least_float32(found))
         middle = lengths[..., None] * share
         return Window(middle, torch.exp(-((source - middle) ** 2) / (2 * (self.width / 2) ** 2)))
 

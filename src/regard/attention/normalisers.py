@@ -14,6 +14,7 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 
 from regard.fast_path import is_free_to_read
+from regard.precise import at_least_float32
 from regard.shapes import Bool, Float, Tensor
 
 
@@ -86,7 +87,7 @@ def _normalise(
 
     With gradients, a row that sees nothing is normalised as zeros: no NaN may be formed. Without,
     its NaN are overwritten, as all weights of hidden keys are."""
-    precise = scores.to(torch.promote_types(scores.dtype, torch.float32))
+    precise = at_least_float32(scores)
     if temperature != 1:
         precise = precise / temperature
     if mask is None:

@@ -124,32 +124,30 @@ class RecurrentStack(nn.Module):
         self,
         inputs: Float[Tensor, "batch position input"],
         mask: Bool[Tensor, "batch position"],
-        known: tuple[int, ...] | None = None,
+        lengths: tuple[int, ...] | None = None,
     ) -> RecurrentOutput:
         """Read whole sequences from the zero state: how encoders read.
 
-        `known` are the lengths of the mask, if they are known: reading them from a mask on a GPU
-        would wait for it.
+        `lengths` of the sequences replace those of a mask on a GPU: Python waits for a GPU to read
+        them. On a CPU they must be those of the mask.
 
         Padding is never seen by the backward direction, and gives zero states. ValueError where
-        padding comes before what is real, a sequence is nothing but padding, or shapes do not
-        fit."""
+        padding comes before what is real, a sequence is nothing but padding, or shapes, lengths or
+        devices do not fit."""
         self._check_inputs(inputs, 3)
-        if mask.dtype != torch.bool or mask.shape != inputs.shape[:2]:
+        shape, device = inputs.shape[:2], inputs.device
+        if mask.dtype != torch.bool or mask.shape != shape or mask.device != device:
             raise ValueError(
-                f"mask: expected bool (True = a real position) of shape {tuple(inputs.shape[:2])}, "
-                f"got {mask.dtype} of shape {tuple(mask.shape)}"
+                f"mask: expected bool (True = a real position) of shape {tuple(shape)} on "
+                f"{device}, got {mask.dtype} of shape {tuple(mask.shape)} on {mask.device}"
             )
-        if known is None:
-            lengths = None if mask.all() else _lengths(mask)
-        else:
-            lengths = None if min(known) == mask.size(1) else torch.tensor(known)
+        padded = _padded(mask) if lengths is None else _checked(lengths, mask)
         run = self._scan_all if self._scans(inputs) else self._torch_all
         layers: list[Tensor] = []
         ends = []
         for layer in self.layers:
             below = self.dropout(layers[-1]) if layers else inputs
-            states, end = run(layer, below, mask, lengths)
+            states, end = run(layer, below, mask, padded)
             layers.append(states)
             ends.append(end)
         return _output(layers, ends)
@@ -298,7 +296,29 @@ def _output(layers: list[Tensor], ends: list[CellState]) -> RecurrentOutput:
     )
 
 
-def _lengths(mask: Bool[Tensor, "batch position"]) -> Int[Tensor, "batch"]:
+def _checked(
+    lengths: tuple[int, ...], mask: Bool[Tensor, "batch position"]
+) -> Int[Tensor, "batch"] | None:
+    """The lengths as a tensor; None if no sequence has padding."""
+    batch, longest = mask.shape
+    fit = len(lengths) == batch and all(
+        isinstance(length, int) and 1 <= length <= longest for length in lengths
+    )
+    result = torch.tensor(lengths, dtype=torch.long) if fit else None
+    if result is not None and mask.is_cpu:
+        fit = torch.equal(mask, torch.arange(longest) < result[:, None])
+    if not fit:
+        raise ValueError(
+            f"lengths: expected those of the mask, {batch} integers from 1 to {longest}, got "
+            f"{lengths}; leave them out to read them from the mask"
+        )
+    return None if min(lengths, default=longest) == longest else result
+
+
+def _padded(mask: Bool[Tensor, "batch position"]) -> Int[Tensor, "batch"] | None:
+    """The lengths of the sequences; None if no sequence has padding."""
+    if mask.all():
+        return None
     real = mask.cpu()
     lengths = real.sum(dim=1)
     if not torch.equal(real, torch.arange(mask.size(1)) < lengths[:, None]) or 0 in lengths:

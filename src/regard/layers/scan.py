@@ -19,6 +19,7 @@ from torch.autograd.function import once_differentiable
 
 from regard.layers.cells import NUM_GATES, NUM_KEPT, CellKind, CellState, Step, StepBack
 from regard.layers.native_cells import choose
+from regard.precise import precise_type
 from regard.products import linear, outer
 from regard.shapes import Bool, Float, Tensor
 
@@ -57,7 +58,7 @@ def scan(
         layer.recurrent.to(dtype),
         layer.bias.to(dtype),
         first.hidden.to(dtype),
-        None if first.cell is None else first.cell.to(_of_cells(dtype)),
+        None if first.cell is None else first.cell.to(precise_type(dtype)),
     )
     path = _Path(layer.kind, layer.backwards, mask, torch.is_grad_enabled())
     return Scanned(*_Scan.apply(*given, path))
@@ -102,10 +103,6 @@ class _Path:
     mask: Tensor | None
     learns: bool
     """Known outside of `_Scan` alone, where `needs_input_grad` holds without gradients too."""
-
-
-def _of_cells(dtype: torch.dtype) -> torch.dtype:
-    return torch.promote_types(dtype, torch.float32)
 
 
 class _Moments:
@@ -191,7 +188,7 @@ class _Scan(torch.autograd.Function):
         grad_states, grad_hidden, grad_cell = above
         length, num_rows, size = moments.states.shape
         gates = NUM_GATES[kind] * size
-        precise = _of_cells(kept.dtype)
+        precise = precise_type(kept.dtype)
         of_input = kept.new_empty(length, num_rows, gates)
         of_recurrent = torch.empty_like(of_input) if kind == "gru" else of_input
         passed = _start(grad_hidden, kept, (num_rows, size), precise)

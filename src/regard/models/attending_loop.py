@@ -131,6 +131,8 @@ def _check(loop: Loop) -> None:
             f"mask: expected bool of shape (1 or {batch}, 1, {source}), got {mask.dtype} of shape "
             f"{tuple(mask.shape)}"
         )
+    if mask is not None and mask.device != loop.hidden.device:
+        raise ValueError(f"mask: expected {loop.hidden.device}, got {mask.device}")
 
 
 def _masks(loop: Loop) -> list[tuple[int, ...]]:

@@ -20,6 +20,7 @@ from torch import nn
 
 from regard.models.contracts import AttentionBlock, Decoder, DecoderOutput, Memory, State
 from regard.models.seq2seq import Seq2Seq
+from regard.precise import precise_type
 from regard.shapes import Float, Int, Tensor
 
 
@@ -80,7 +81,7 @@ class EnsembleDecoder:
     ) -> Float[Tensor, "*batch vocabulary"]:
         """The logarithm of the mean probability, at least in float32."""
         parts = features.split(self.feature_sizes, dim=-1)
-        dtype = torch.promote_types(features.dtype, torch.float32)
+        dtype = precise_type(features.dtype)
         each = [
             torch.log_softmax(member.project(part), dim=-1, dtype=dtype)
             for member, part in zip(self.members, parts, strict=True)

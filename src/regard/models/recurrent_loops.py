@@ -17,6 +17,7 @@ from regard.models.contracts import AttentionBlock, Decoder, DecoderOutput
 from regard.models.look import GatedLook, Look, MemoryLook, MemoryState
 from regard.models.queries import StateQuery
 from regard.models.recurrent_parts import DecoderParts, RecurrentState
+from regard.precise import precise_type
 from regard.products import Linear, affine
 from regard.shapes import Float, Int, Tensor
 
@@ -126,7 +127,7 @@ def read_at_once(
         kind=stack.kind,
         asks_first=asks_first,
     )
-    found = run(loop.to(torch.promote_types(memory.values.dtype, torch.float32)))
+    found = run(loop.to(precise_type(memory.values.dtype)))
     # a frozen bfloat16 model has no autocast: layers accept inputs of their own dtype only
     top, contexts = found.top.to(embedded.dtype), found.contexts.to(embedded.dtype)
     asked_by = top

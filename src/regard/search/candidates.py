@@ -18,6 +18,7 @@ import torch
 from torch.nn import functional as F
 
 from regard import kernels
+from regard.precise import precise_type
 from regard.search.highest import highest_sums
 from regard.shapes import Bool, Float, Int, Tensor
 
@@ -108,7 +109,7 @@ def log_probabilities(
 ) -> Float[Tensor, "*batch vocabulary"]:
     """Natural logarithms, at least in float32; -inf for what is closed. What is not keeps the
     probability that the model gives it."""
-    dtype = torch.promote_types(logits.dtype, torch.float32)
+    dtype = precise_type(logits.dtype)
     values = torch.log_softmax(logits, dim=-1, dtype=dtype)
     return values.index_fill_(-1, closed, -torch.inf) if closed.numel() else values
 
@@ -137,7 +138,7 @@ class _Candidates(ctypes.Structure):
 def _native(logits: Tensor, totals: Tensor, closed: Tensor, count: int) -> Candidates:
     logits, totals, closed = logits.contiguous(), totals.contiguous(), closed.contiguous()
     batch = len(logits)
-    numbers = torch.empty(2, batch, count)
+    numbers = torch.empty(2, batch, count, dtype=torch.float32)
     places = torch.empty(2, batch, count, dtype=torch.long)
     sums, logs = numbers.unbind()
     parents, tokens = places.unbind()

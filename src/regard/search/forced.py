@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from regard.models.contracts import AttentionBlock, Decoder, Memory
+from regard.precise import precise_type
 from regard.search.highest import highest
 from regard.shapes import Bool, Float, Int, Tensor
 
@@ -63,7 +64,7 @@ def _look_up(
     logits: Float[Tensor, "word vocabulary"], targets: Int[Tensor, "word"], num_top: int
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Of each word its log probability, the entropy there, the best tokens and theirs."""
-    dtype = torch.promote_types(logits.dtype, torch.float32)
+    dtype = precise_type(logits.dtype)
     log_probabilities = torch.log_softmax(logits, dim=1, dtype=dtype)
     found = log_probabilities.gather(1, targets[:, None])[:, 0]
     entropy = torch.special.entr(log_probabilities.exp()).sum(dim=1)

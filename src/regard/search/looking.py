@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import torch
 
 from regard.models.contracts import AttentionBlock
+from regard.precise import precise_type
 from regard.search.hypothesis import HypothesisAttention
 from regard.shapes import Float, Int, Tensor
 
@@ -82,7 +83,7 @@ class _Picked(NamedTuple):
         lines = steps[0].new_full(
             (len(self.lengths), layers, heads, len(steps), width),
             absent,
-            dtype=torch.promote_types(steps[0].dtype, torch.float32),
+            dtype=precise_type(steps[0].dtype),
         )
         for position, (step, (rows, parents)) in enumerate(zip(steps, self.steps, strict=True)):
             chosen = step[rows, :, :, parents]

@@ -18,6 +18,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from regard import kernels
+from regard.precise import at_least_float32, precise_type
 from regard.products import linear, outer, working_type
 from regard.shapes import Float, Int, Tensor
 
@@ -108,7 +109,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
             torch.zeros_like(bias) if bias is not None and of_bias else None,
         ]
         matrix, shift = weight.to(dtype), None if bias is None else bias.to(dtype)
-        precise = torch.promote_types(dtype, torch.float32)
+        precise = precise_type(dtype)
         loss = torch.zeros((), dtype=_of_sums(features.device), device=features.device)
         most = LOGITS_AT_A_TIME if features.is_cpu else LOGITS_ON_A_GPU
         rows = max(1, most // weight.size(0) // WORDS) * WORDS
@@ -148,7 +149,7 @@ def _entropy(logits: Tensor, targets: Tensor, smoothing: float, *, gradients: bo
 
 
 def _plain(logits: Tensor, targets: Tensor, smoothing: float, gradients: bool) -> Tensor:
-    precise = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    precise = at_least_float32(logits)
     logs, even = precise.log_softmax(dim=1), smoothing / logits.size(1)
     losses = -(1 - smoothing) * logs.gather(1, targets[:, None])
     if smoothing:
@@ -178,7 +179,7 @@ class _Entropy(ctypes.Structure):
 
 
 def _native(logits: Tensor, targets: Tensor, smoothing: float, gradients: bool) -> Tensor:
-    log_sums = torch.empty(len(logits))
+    log_sums = torch.empty(len(logits), dtype=torch.float32)
     losses = torch.empty(len(logits), dtype=torch.float64)
     arrays = logits, targets, log_sums, logits
     problem = _Entropy(

@@ -15,6 +15,7 @@ from regard.data.batch import PairBatch
 from regard.errors import UserError
 from regard.fast_path import is_exactly
 from regard.models.seq2seq import Seq2SeqOutput
+from regard.precise import at_least_float32
 from regard.products import Linear
 from regard.shapes import Float, Int, Tensor
 from regard.training.linear_cross_entropy import linear_cross_entropy
@@ -53,7 +54,7 @@ class CrossEntropy:
     def _of_logits(
         self, logits: Float[Tensor, "word vocabulary"], targets: Int[Tensor, "word"]
     ) -> Float[Tensor, ""]:
-        precise = logits.to(torch.promote_types(logits.dtype, torch.float32))
+        precise = at_least_float32(logits)
         smoothing = self.label_smoothing
         return F.cross_entropy(precise, targets, label_smoothing=smoothing, reduction="sum")
 

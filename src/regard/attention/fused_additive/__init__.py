@@ -23,6 +23,7 @@ from regard.attention.fused_additive import operator
 from regard.attention.fused_additive.backends import choose
 from regard.attention.fused_additive.prepared import AdditiveKeys
 from regard.fast_path import needs_formula
+from regard.precise import precise_type
 from regard.shapes import Bool, Float, Tensor
 
 __all__ = ["AdditiveKeys", "additive_attention", "additive_scores", "prepare"]
@@ -85,7 +86,8 @@ def additive_attention(
         queries, projected = _one_type(queries, projected)
     drop = None
     if dropout:
-        drop = F.dropout(torch.ones(*queries.shape[:2], num_keys, device=queries.device), dropout)
+        drop = queries.new_ones(*queries.shape[:2], num_keys, dtype=precise_type(queries.dtype))
+        drop = F.dropout(drop, dropout)
     context, weights = operator.attend(
         queries, projected, vector, values, mask, drop, scale, powers
     )

@@ -82,7 +82,7 @@ def differentiate(
     """As `tiled.differentiate`."""
     call = _Call(queries, keys, vector, mask)
     gradients = _Gradients(call)
-    grad_values = torch.empty(values.shape)
+    grad_values = torch.empty(values.shape, dtype=torch.float32)
     if weights is None:
         weights = call.weigh(scale)
     num_batch, num_rows, num_columns = weights.shape

@@ -16,6 +16,7 @@ import torch
 from regard.attention.fused_additive import plain
 from regard.attention.fused_additive.backends import choose
 from regard.fast_path import is_cast, needs_formula
+from regard.precise import precise_type
 from regard.shapes import Bool, Float, Tensor
 
 OF_ATTEND = "Tensor queries, Tensor keys, Tensor vector, Tensor values, Tensor? mask, Tensor? drop"
@@ -153,7 +154,7 @@ def _new_like(tensor: Tensor) -> Tensor:
 
 
 def _new_scores(queries: Tensor, keys: Tensor) -> Tensor:
-    dtype = torch.promote_types(queries.dtype, torch.float32)
+    dtype = precise_type(queries.dtype)
     return queries.new_empty(*queries.shape[:2], keys.size(1), dtype=dtype)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import torch
 
 from regard.attention.fused_additive.tiles import seen_only
+from regard.precise import precise_type
 from regard.shapes import Bool, Float, Tensor
 
 
@@ -39,6 +40,6 @@ def score(
     vector: Float[Tensor, "size"],
 ) -> Float[Tensor, "batch target source"]:
     """v . tanh(q + k) for every pair, at least in float32."""
-    dtype = torch.promote_types(queries.dtype, torch.float32)
+    dtype = precise_type(queries.dtype)
     queries, keys, vector = (x.to(dtype) for x in (queries, keys, vector))
     return torch.tanh(queries[:, :, None] + keys[:, None]) @ vector

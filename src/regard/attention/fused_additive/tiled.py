@@ -18,6 +18,7 @@ import torch
 from regard.attention.fused_additive.gradients import Gradients
 from regard.attention.fused_additive.mixing import mix, through_mix
 from regard.attention.fused_additive.tiles import Chunk, Pairs, near, power
+from regard.precise import at_least_float32
 from regard.shapes import Bool, Float, Tensor
 
 
@@ -80,7 +81,7 @@ def powers(keys: Float[Tensor, "*batch source size"]) -> Tensor | None:
     """e^{2k} for `attend`; None if a key is out of range, or the device makes no use of it."""
     if not keys.is_cpu:
         return None
-    keys = keys.to(torch.promote_types(keys.dtype, torch.float32))
+    keys = at_least_float32(keys)
     return power(keys) if near(keys) else None
 
 

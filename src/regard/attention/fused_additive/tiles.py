@@ -18,6 +18,7 @@ from weakref import ref
 
 import torch
 
+from regard.precise import precise_type
 from regard.shapes import Bool, Float, Tensor
 
 LIMITS = {torch.float32: 43.0, torch.float64: 354.0}
@@ -83,7 +84,7 @@ class Pairs:
         mask: Bool[Tensor, "#batch #target source"] | None = None,
         powers: Float[Tensor, "batch source power"] | None = None,
     ) -> None:
-        self.dtype = torch.promote_types(queries.dtype, torch.float32)
+        self.dtype = precise_type(queries.dtype)
         self.device = queries.device
         self.queries, self.keys = queries.to(self.dtype), keys.to(self.dtype)
         self.mask, self.powers = mask, powers

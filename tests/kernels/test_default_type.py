@@ -1,0 +1,90 @@
+"""Kernels are called with arrays of their own types, whatever type torch makes by default."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+import torch
+from torch import Tensor
+
+from regard.attention import Attention, ScaledDot, additive_attention
+from regard.layers.recurrent import RecurrentStack
+from regard.search import candidates
+from regard.training.linear_cross_entropy import linear_cross_entropy
+
+
+@pytest.fixture(autouse=True)
+def default_type() -> Iterator[None]:
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
+def numbers(*shape: int) -> Tensor:
+    generator = torch.Generator().manual_seed(sum(shape))
+    return torch.randn(shape, generator=generator, dtype=torch.float32)
+
+
+def with_gradients(function: Callable[..., Tensor], *leaves: Tensor) -> list[Tensor]:
+    leaves = tuple(leaf.requires_grad_() for leaf in leaves)
+    output = function(*leaves)
+    return [output.detach(), *torch.autograd.grad(output.sin().sum(), leaves)]
+
+
+def dots() -> list[Tensor]:
+    attention = Attention(ScaledDot())
+    vectors = numbers(2, 3, 7), numbers(2, 5, 7), numbers(2, 5, 11)
+    with torch.no_grad():
+        output = attention(*vectors, need_weights=True)
+    gradients = with_gradients(lambda *leaves: attention(*leaves).context, *vectors)
+    return [output.context, output.weights, output.scores, *gradients]
+
+
+def additive() -> list[Tensor]:
+    torch.manual_seed(3)
+    return with_gradients(
+        lambda *leaves: additive_attention(*leaves, dropout=0.5)[0],
+        numbers(2, 3, 7),
+        numbers(2, 5, 7),
+        numbers(7),
+        numbers(2, 5, 11),
+    )
+
+
+def stack(layers: RecurrentStack, inputs: Tensor) -> list[Tensor]:
+    mask = torch.tensor([[True] * 3, [True, True, False]])
+    return with_gradients(lambda leaf: layers.read(leaf, mask).layers[-1], inputs)
+
+
+def best() -> list[Tensor]:
+    top = candidates.best(numbers(2, 3, 13), numbers(2, 3), torch.tensor([1]), 4)
+    return list(vars(top).values())
+
+
+def loss() -> list[Tensor]:
+    targets = torch.tensor([0, 12, 5])
+    return with_gradients(
+        lambda *leaves: linear_cross_entropy(*leaves, targets, 0.1),
+        numbers(3, 7),
+        numbers(13, 7),
+        numbers(13),
+    )
+
+
+def calls() -> dict[str, Callable[[], list[Tensor]]]:
+    lstm = RecurrentStack("lstm", 5, 7)
+    return {
+        "dots": dots,
+        "additive": additive,
+        "lstm": lambda: stack(lstm, numbers(2, 3, 5)),
+        "candidates": best,
+        "loss": loss,
+    }
+
+
+@pytest.mark.parametrize("name", calls())
+def test_the_default_type_of_torch_changes_nothing(name: str):
+    call = calls()[name]
+    expected = call()
+    torch.set_default_dtype(torch.float64)
+    for result, number in zip(call(), expected, strict=True):
+        assert result.dtype == number.dtype
+        torch.testing.assert_close(result, number)

@@ -1,0 +1,15 @@
+"""When a kernel may take the place of a module or formula."""
+
+import torch
+
+from regard.fast_path import is_cast
+
+
+def test_autocast_is_seen_on_its_own_device_alone():
+    numbers = torch.ones(2)
+    assert not is_cast(numbers)
+    with torch.autocast("cpu"):
+        assert is_cast(numbers)
+        assert not is_cast(numbers.to("meta"))
+        with torch.autocast("cpu", enabled=False):
+            assert not is_cast(numbers)
