@@ -6,7 +6,13 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from regard.errors import UserError
-from regard.training.weights import load_weights, mean_weights, save_weights, set_weights
+from regard.training.weights import (
+    load_weights,
+    mean_weights,
+    read_weights,
+    save_weights,
+    set_weights,
+)
 from tests.training.fakes import Tied, tiny_model
 
 
@@ -31,6 +37,16 @@ def test_another_models_weights_are_refused(tmp_path):
     (tmp_path / "model.safetensors").write_bytes(b"not this")
     with pytest.raises(UserError, match="cannot be read"):
         load_weights(tiny_model(), tmp_path / "model.safetensors")
+
+
+def test_weights_beyond_float32_are_refused(tmp_path):
+    """Models compute in float32 at most: a larger weight would be infinite there."""
+    path = tmp_path / "model.safetensors"
+    save_file({"output.bias": torch.tensor([1.0, 3e38], dtype=torch.float64)}, path)
+    assert read_weights(path)["output.bias"].float().isfinite().all()
+    save_file({"output.bias": torch.tensor([1.0, 4e38], dtype=torch.float64)}, path)
+    with pytest.raises(UserError, match=r"output.bias holds values that are not finite in float32"):
+        read_weights(path)
 
 
 def test_the_mean_is_that_of_every_number(tmp_path):

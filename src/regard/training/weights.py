@@ -68,8 +68,8 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     for name, weight in weights.items():
         if weight.is_floating_point() and not weight.float().isfinite().all():
             raise UserError(
-                f"{path}: {name} holds values that are not finite: train again, with a lower "
-                "learning rate, or put the run's own file back"
+                f"{path}: {name} holds values that are not finite in float32: train again, with a "
+                "lower learning rate, or put the run's own file back"
             )
     return weights
 
