@@ -141,8 +141,8 @@ def lanes(wanted: int = 0) -> int:
 def call(name: str, *arguments: Any) -> None:
     """Call a function of the interface; structures and addresses must outlive the call.
     MemoryError if its workspace does not fit; ValueError for arrays smaller than their sizes."""
-    given = [ctypes.addressof(x) if isinstance(x, ctypes.Structure) else x for x in arguments]
-    status = getattr(_library(), f"regard_{name}")(*given)
+    addresses = [ctypes.addressof(x) if isinstance(x, ctypes.Structure) else x for x in arguments]
+    status = getattr(_library(), f"regard_{name}")(*addresses)
     if status == _WRONG_SIZES:
         raise ValueError(
             f"{name.replace('_', ' ')}: an array is smaller than its sizes, or a target or count "
