@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import platform
+import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -38,11 +39,31 @@ RUNTIMES = [] if sys.platform == "darwin" else [["-static-libstdc++", "-static-l
 older. Without them, or where they are missing, the system's are linked."""
 
 
-def instruction_sets() -> dict[str, list[str]]:
-    """Those of this machine, by name, with the flags that ask for them."""
-    machine = platform.machine().lower().replace("amd64", "x86_64")
-    lines = (KERNELS / "instruction_sets.txt").read_text(encoding="utf-8").splitlines()
-    return {name: flags for name, of, *flags in map(str.split, lines) if of in ("any", machine)}
+def instruction_sets(compiler: list[str]) -> dict[str, list[str]]:
+    """Flags for each instruction set of the machine that a compiler builds for.
+
+    Apple's compiler builds for several machines in one call. Its -Xarch_MACHINE limits a flag to
+    one of them, and ONLY_FOR leaves block.cpp empty for the others."""
+    target = target_machine(compiler)
+    sets = {}
+    for line in (KERNELS / "instruction_sets.txt").read_text(encoding="utf-8").splitlines():
+        name, machine, *flags = line.split()
+        if sys.platform == "darwin":
+            limited = [part for flag in flags for part in (f"-Xarch_{machine}", flag)]
+            sets[name] = limited if machine == "any" else [*limited, f"-DONLY_FOR=__{machine}__"]
+        elif machine in ("any", target):
+            sets[name] = flags
+    return sets
+
+
+def target_machine(compiler: list[str]) -> str:
+    """Machine that a compiler builds for: another one than this if it is a cross compiler."""
+    machine = platform.machine()
+    with suppress(OSError, subprocess.SubprocessError):
+        command = [*compiler, "-dumpmachine"]
+        target = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+        machine = target.stdout.strip().split("-")[0] or machine
+    return machine.lower().replace("amd64", "x86_64")
 
 
 class BuildLibrary(build_ext):
@@ -64,12 +85,17 @@ class BuildLibrary(build_ext):
         objects = []
         for source in ("library.cpp", "additive.cpp"):
             objects += self._compile(source, "shared", [threads])
-        for name, flags in instruction_sets().items():
+        for name, flags in instruction_sets(self._compiler()).items():
             objects += self._compile("block.cpp", name, [*flags, f"-DKERNELS={name}"])
         for runtime in RUNTIMES:
             with suppress(LinkError):
                 return self._link(ext, objects, [threads, *runtime])
         self._link(ext, objects, [threads])
+
+    def _compiler(self) -> list[str]:
+        """Command that compiles C++, without the flags of a call."""
+        compiler = self.compiler
+        return getattr(compiler, "compiler_so_cxx", None) or compiler.compiler_so
 
     def _link(self, ext: Extension, objects: list[str], flags: list[str]) -> None:
         path = self.get_ext_fullpath(ext.name)
@@ -108,8 +134,9 @@ def _warn(text: str) -> None:
             terminal.write(text)
 
 
-library = Extension("regard.kernels.libkernels", [])
-setup(
-    ext_modules=[] if sys.platform == "win32" else [library],
-    cmdclass={"build_ext": BuildLibrary, "bdist_wheel": TagWheel},
-)
+if __name__ == "__main__":
+    library = Extension("regard.kernels.libkernels", [])
+    setup(
+        ext_modules=[] if sys.platform == "win32" else [library],
+        cmdclass={"build_ext": BuildLibrary, "bdist_wheel": TagWheel},
+    )

@@ -1,4 +1,6 @@
-// The kernels, for the instruction set that the compiler is told and under the name KERNELS.
+// The kernels, for the instruction set that the compiler is told and under the name KERNELS; nothing if
+// the macro ONLY_FOR names another machine than the compiler builds for.
+#if !defined(ONLY_FOR) || ONLY_FOR
 #include "kernels.hpp"
 
 #include "candidates.hpp"
@@ -15,3 +17,4 @@ const Kernels KERNELS{
     step,  back,   cross_entropy, cross_entropy_back,  attend,              attend_back,
     drop,  candidates,
 };
+#endif
