@@ -8,7 +8,7 @@ PARALLEL := --numprocesses $(WORKERS) --maxprocesses 8
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test e2e lint docs check othercpus fuzz sanitize format clean elsewhere
+.PHONY: help demo test e2e lint docs long check othercpus fuzz sanitize format clean elsewhere
 
 help: ## list these commands
 	@echo "make COMMAND, where COMMAND is"
@@ -32,7 +32,11 @@ lint: $(INSTALLED) ## check style, types and which module imports which
 docs: $(INSTALLED) ## run every snippet of the docs and check their links
 	$(PYTEST) tests/docs
 
-check: lint test e2e docs ## all of these four, as before a change is taken
+# The longest test comes first, and a process that has nothing left takes another one's.
+long: $(INSTALLED) ## e2e and docs side by side, which takes less time than one after the other
+	$(PYTEST) $(PARALLEL) --dist worksteal tests/e2e/test_scenes.py tests/e2e tests/docs
+
+check: lint test long ## all of these, as before a change is taken
 
 othercpus: $(INSTALLED) ## run kernels, contracts and small trainings as on CPUs with fewer instructions
 	@scripts/other-cpus
