@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from itertools import chain
 from pathlib import Path
 
-import torch
 from torch import nn
 
 from regard.errors import UserError
+from regard.first_weights import shapes_alone
 
 CGROUPS = Path("/sys/fs/cgroup")
 TRAINED = 4
@@ -25,7 +25,7 @@ def check_memory(build: Callable[[], nn.Module]) -> None:
     The model is built on the meta device, which allocates nothing. Activations and batches are not
     counted."""
     try:
-        with torch.device("meta"):
+        with shapes_alone():
             model = build()
     except RuntimeError as error:
         if "overflow" not in str(error):

@@ -38,6 +38,7 @@ from regard.data.batch import Cells, Pictures
 from regard.data.text import Corpus
 from regard.data.tokenizer_settings import SUBWORD_SIZE, SUBWORDS
 from regard.errors import UserError
+from regard.first_weights import shapes_alone
 from regard.layers.backbone import Backbone
 from regard.layers.positions import Learned
 from regard.pipeline import captioning, prepare, splitting
@@ -91,14 +92,14 @@ def cost_of(experiment: Experiment) -> Cost:
     data, config = experiment.data, experiment.model
     if isinstance(data, AnswerDataConfig) and isinstance(config, ClassifierConfig):
         found = _answers(data)
-        with torch.device("meta"):
+        with shapes_alone():
             model: nn.Module = build_classifier(
                 config, found.num_source, found.num_features, found.num_target
             )
         sides: tuple[Any, Any] = model.encoder, model.readout
     elif isinstance(data, DataConfig) and isinstance(config, WriterConfig):
         found = _vocabularies(data)
-        with torch.device("meta"):
+        with shapes_alone():
             model = build_translation(config, found.num_source, found.num_target)
         sides = model.encoder, model.decoder
     elif isinstance(data, CaptionDataConfig) and isinstance(config, CaptionerConfig):

@@ -21,6 +21,7 @@ from regard.config import WriterConfig
 from regard.data.special import SPECIAL
 from regard.data.tokenizer import Tokenizer
 from regard.errors import UserError
+from regard.first_weights import shapes_alone
 from regard.pipeline.loaded import Loaded
 from regard.pipeline.prepare import Tokenizers
 
@@ -139,7 +140,7 @@ def keep_fixed(model: nn.Module, parts: Sequence[str]) -> None:
 
 
 def _shapes(config: WriterConfig, sizes: Sequence[int]) -> dict[str, torch.Size]:
-    with torch.device("meta"):
+    with shapes_alone():
         state = build_translation(config, *sizes).state_dict()
     return {name: tensor.shape for name, tensor in state.items()}
 
