@@ -185,3 +185,10 @@ def test_learned_positions_are_as_many_as_the_longest_pair_needs():
 )
 def test_what_is_set_in_vain_is_known(config, unused):
     assert config.unused == unused
+
+
+def test_beams_and_lengths_have_a_bound_together():
+    SearchConfig(beam=1000, max_length=1000)
+    SearchConfig(max_length=1_000_000)
+    with pytest.raises(UserError, match=r"search\.beam is 1,000 and an output may have 1,001 tok"):
+        SearchConfig(beam=1000, max_length=1001)

@@ -83,6 +83,25 @@ def check_input(name: str | Path) -> Path:
     return path
 
 
+def check_readable(name: str | Path) -> Path:
+    """Return the path of a file to read, as `check_input`; UserError if it cannot be opened."""
+    path = check_input(name)
+    try:
+        with path.open("rb"):
+            return path
+    except OSError as error:
+        raise unreadable(path, error) from error
+
+
+def check_writable(folder: Path) -> None:
+    """UnwritableError if a folder cannot be made or written to. Makes nothing."""
+    place = next(above for above in (folder, *folder.absolute().parents) if above.exists())
+    if place.is_dir() and not os.access(place, os.W_OK | os.X_OK):
+        raise UnwritableError(
+            f"cannot write to {shortened(place)}: permission denied; name another folder with --run"
+        )
+
+
 def unreadable(path: str | Path, error: OSError) -> UserError:
     """Return the error for a file that the system does not open or read."""
     return UserError(f"cannot read {shortened(path)}: {(error.strerror or str(error)).lower()}")

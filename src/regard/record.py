@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from regard.errors import UserError
-from regard.files import RECORD, check_input, read_text, whole
+from regard.files import RECORD, check_input, read_bytes, whole
 
 REMEDY = f"put the run's own file back, or remove {RECORD} to load the folder without this check"
 
@@ -38,10 +38,11 @@ class Record:
         path = folder / RECORD
         if not path.exists():
             return None
+        content = read_bytes(path)
         try:
-            record = cls(**json.loads(read_text(path)))
+            record = cls(**json.loads(content.decode("utf8")))
             texts = [record.run, record.config, *record.files, *record.files.values()]
-        except (UserError, ValueError, TypeError, AttributeError, RecursionError) as error:
+        except (ValueError, TypeError, AttributeError, RecursionError) as error:
             raise UserError(_damaged(path, " ".join(str(error).split())[:200])) from error
         if not all(isinstance(text, str) for text in texts):
             raise UserError(_damaged(path, "expected texts"))

@@ -16,6 +16,8 @@ from regard import recipes
 from regard.cli import main
 from regard.cli.progress import TrainingView
 from regard.config import TransformerConfig
+from regard.files import UnwritableError
+from regard.pipeline.folder import RunFolder
 from regard.pipeline.training import train
 from regard.pipeline.translator import Translator
 from regard.training.log import DevLine, Example, TrainLine, Validation
@@ -200,6 +202,25 @@ def test_evaluate_prints_signatures_and_examples(capsys, run):
     for word in ("Source:", "Predicted:", "Actual:"):
         assert out.count(word) == 2
     assert (run / "results.json").exists()
+
+
+def test_scores_are_printed_where_they_cannot_be_written(capsys, run, monkeypatch):
+    def refuse(self, path, text):
+        raise UnwritableError(f"cannot write {path}: Read-only file system")
+
+    monkeypatch.setattr(RunFolder, "write", refuse)
+    status, out, err = regard(capsys, "evaluate", run)
+    assert status == 1
+    assert "BLEU" in out
+    assert err == f"regard evaluate: cannot write {run / 'results.json'}: Read-only file system\n"
+
+
+def test_outputs_of_a_wide_beam_have_a_bound(capsys, run, tmp_path):
+    (tmp_path / "lines").write_text("a b c\n")
+    wide = ("--beam", 1000, "--max-ratio", 1000)
+    status, out, err = regard(capsys, "translate", run, tmp_path / "lines", *wide)
+    assert (status, out, err.count("\n")) == (1, "", 1)
+    assert "search.beam is 1,000 and an output may have 4,010 tokens" in err
 
 
 def test_evaluate_asks_for_pairs_where_none_were_held_out(capsys, run, tmp_path):

@@ -227,6 +227,10 @@ def test_a_pretrained_network_sees_for_the_model(folder, network, learns):
         assert captioner.sources.backbone.digest() == before
     more = replace(experiment, training=replace(experiment.training, epochs=2))
     train(more, folder / "run", resume=True)
+    weights = folder / "run" / "backbone" / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-4] + bytes(4))
+    with pytest.raises(UserError, match=r"backbone/model\.safetensors does not belong to this run"):
+        regard.load(folder / "run")
 
 
 def test_a_pretrained_network_is_counted_where_it_learns(network):

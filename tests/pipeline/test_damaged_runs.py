@@ -1,21 +1,33 @@
 """A damaged or foreign file in a run folder gives one line or the right result, never anything
 else."""
 
+import errno
 import json
+import os
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+import yaml
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
-from regard.config import AnswerDataConfig, ClassifierConfig, Experiment
+from regard.config import (
+    AnswerDataConfig,
+    CaptionDataConfig,
+    ClassifierConfig,
+    DataConfig,
+    Experiment,
+)
 from regard.errors import UserError
+from regard.pipeline import splitting
 from regard.pipeline.folder import RunFolder
 from regard.pipeline.loading import load
-from regard.pipeline.training import train
+from regard.pipeline.training import _check_state, train
+from regard.training.checkpoint import Checkpoints
 from tests.pipeline.conftest import smaller
 from tests.pipeline.test_captioning import DRAWN
 from tests.pipeline.test_captioning import small as small_captioner
@@ -283,6 +295,50 @@ def test_sizes_in_a_damaged_configuration_are_refused(copy, field, size):
     old = {"hidden": 16, "embedding": 8}[field]
     config.write_text(config.read_text().replace(f" {field}: {old}\n", f" {field}: {size}\n"))
     assert outcome(lambda: texts(copy)) is None
+
+
+def test_a_configuration_of_the_same_values_is_the_runs_own(copy, expected):
+    config = copy / "config.yaml"
+    page = yaml.safe_load(config.read_text())
+    page["data"] = dict(sorted(page["data"].items()), path="a folder/" * 20 + "moved.tsv")
+    config.write_text("# copied\n" + yaml.safe_dump(page, width=20, sort_keys=False))
+    assert texts(copy) == expected
+
+
+@pytest.mark.parametrize("name", ["run.json", MODEL])
+def test_a_file_without_permission_is_called_so(copy, name, monkeypatch):
+    unreadable, opened = copy / name, Path.open
+
+    def refuse(path, *arguments, **options):
+        if path == unreadable:
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return opened(path, *arguments, **options)
+
+    monkeypatch.setattr(Path, "open", refuse)
+    with pytest.raises(UserError, match=rf"^cannot read .*{name}: permission denied$"):
+        load(copy)
+
+
+def test_a_run_folder_that_cannot_be_made_is_refused_before_the_data_are_read(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path)
+    monkeypatch.setattr(splitting, "read", lambda *_: pytest.fail("the data were read"))
+    with pytest.raises(UserError, match=r"^cannot write to .*permission denied; name another"):
+        train(tiny(), tmp_path / "new" / "run")
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_old_captioning_run_is_not_resumed_and_says_why(tmp_path, monkeypatch):
+    def refuse(*_, **__):
+        raise UserError("cannot resume run: the fingerprint of the training data was 1 and is 2")
+
+    monkeypatch.setattr(Checkpoints, "check", refuse)
+    checkpoints, folder = Checkpoints(tmp_path, {}), RunFolder(tmp_path)
+    with pytest.raises(UserError, match=r"fingerprint .* a captioning run of version 0\.1 cannot"):
+        _check_state(folder, CaptionDataConfig(), checkpoints, goes_on=True)
+    with pytest.raises(UserError, match=r"was 1 and is 2$"):
+        _check_state(folder, DataConfig(), checkpoints, goes_on=True)
 
 
 def test_a_changed_configuration_is_refused_and_another_search_is_not(copy, expected):

@@ -111,15 +111,23 @@ def run(arguments: list[str]) -> None:
         found, words = _answer(model, path, options, held_out=held_out), ANSWERED
     else:
         found, words = _caption(model, path, options, held_out=held_out), CAPTIONED
-    save(folder, found, data=path)
-    counts = words.counts.format(sources=len(found.outputs), pairs=found.num_pairs)
-    print("\n".join([f"{counts}, {path}", *found.left_out]))
-    width = max(12, *(len(score.name) for score in found.scores))
-    for score in found.scores:
+    try:
+        save(folder, found, data=path)
+    finally:  # a folder that cannot be written to costs no scores
+        print(f"{words.counts.format(sources=len(found.outputs), pairs=found.num_pairs)}, {path}")
+        _report(found, words, getattr(model, "labels", ()), options.examples)
+
+
+def _report(evaluation: Evaluation, words: Words, labels: Sequence[str], num_examples: int) -> None:
+    """Print scores and examples."""
+    for line in evaluation.left_out:
+        print(line)
+    width = max(12, *(len(score.name) for score in evaluation.scores))
+    for score in evaluation.scores:
         print(f"{score.name:{width}} {score.value:{words.digits}}  {score.signature}")
-    if isinstance(model, Classifier) and model.labels:
-        show.confusion(found.confusion(model.labels))
-    for output in found.outputs[: options.examples]:
+    if labels:
+        show.confusion(evaluation.confusion(labels))
+    for output in evaluation.outputs[:num_examples]:
         print(f"\n{words.source:10} {output.source}\n{words.text:10} {output.text}")
         print("\n".join(f"Actual:    {reference}" for reference in output.references))
 

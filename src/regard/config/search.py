@@ -16,6 +16,9 @@ from regard.config.checks import (
 )
 from regard.errors import UserError
 
+MOST_STEPS = 1_000_000
+"""Largest product of beam and length of an output."""
+
 
 @dataclass(frozen=True)
 class SearchConfig:
@@ -55,3 +58,15 @@ class SearchConfig:
                 f"search.min_length is {self.min_length}: expected no more than search.max_length, "
                 f"which is {self.max_length}"
             )
+        if self.max_length is not None:
+            check_steps(self.beam, self.max_length)
+
+
+def check_steps(beam: int, longest: int) -> None:
+    """UserError if a search may take more than `MOST_STEPS` steps for one output."""
+    if beam * longest > MOST_STEPS:
+        raise UserError(
+            f"search.beam is {beam:,} and an output may have {longest:,} tokens, which makes up to "
+            f"{beam * longest:,} steps: expected at most {MOST_STEPS:,}. Lower --beam, or set "
+            "--max-length"
+        )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ from regard.config import Experiment
 from regard.data.text import Pair
 from regard.errors import UserError
 from regard.files import LOG, MODEL, RECORD, STATE, whole
+from regard.recipes.page import read_page
 from regard.record import REMEDY, Record, digest_of_file
 
 MAY_CHANGE = (
@@ -123,13 +125,13 @@ class RunFolder:
             ) from error
 
     def check_files(self) -> None:
-        """UserError if a tokenizer, the labels or the configuration differ from those of the
-        run. A folder without a record is not checked."""
+        """UserError if a tokenizer, the labels, the backbone or the configuration differ from those
+        of the run. A folder without a record is not checked."""
         record = Record.read(self.path)
         if record is None:
             return
         record.check_files(self.path)
-        if record.config and record.config != digest_of(self.config.read_text(encoding="utf8")):
+        if record.config and record.config != digest_of(self.config):
             raise UserError(
                 f"{self.config}: section data or model was changed after training: {REMEDY}"
             )
@@ -137,9 +139,13 @@ class RunFolder:
     def write_record(self, run: str) -> None:
         """Write the record of a run whose other constant files are in the folder."""
         constant = (self.source_tokenizer, self.target_tokenizer, self.answers)
-        files = {path.name: digest_of_file(path) for path in constant if path.exists()}
-        config = digest_of(self.config.read_text(encoding="utf8"))
-        Record(run, files, config).write(self.path)
+        backbone = sorted(self.backbone.rglob("*"))
+        files = {
+            path.relative_to(self.path).as_posix(): digest_of_file(path)
+            for path in (*constant, *backbone)
+            if path.is_file()
+        }
+        Record(run, files, digest_of(self.config)).write(self.path)
 
     def write(self, path: Path, text: str) -> None:
         """Write a file of the run whole or not at all."""
@@ -157,13 +163,10 @@ def may_change(name: str) -> bool:
     return name.startswith(MAY_CHANGE) or name.endswith("path")
 
 
-def digest_of(config: str) -> str:
-    """Return a digest of the sections `data` and `model` of a configuration file, without paths.
-    Both training and the output of a trained model depend on these sections."""
-    section, lines = "", []
-    for line in config.splitlines():
-        if line and not line.startswith((" ", "-", "#")):
-            section = line.partition(":")[0]
-        elif section in ("data", "model") and not may_change(line.partition(":")[0].strip()):
-            lines.append(line)
-    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+def digest_of(config: Path) -> str:
+    """Return a digest of the values in the sections `data` and `model` of a configuration file,
+    without paths. Both training and the output of a trained model depend on these sections."""
+    page = read_page(config).values
+    sections = {name: page.get(name, {}) for name in ("data", "model")}
+    values = {name: value for name, value in recipes.flat(sections) if not may_change(name)}
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()

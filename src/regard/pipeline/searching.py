@@ -12,6 +12,7 @@ from typing import Any, Literal
 import torch
 
 from regard.config import SearchConfig
+from regard.config.search import check_steps
 from regard.errors import UserError
 from regard.models.ensemble import Ensemble
 from regard.models.seq2seq import Seq2Seq
@@ -68,6 +69,7 @@ class Searcher:
     ) -> list[Found]:
         """For each source of a batch the best texts that were found. `source` is whatever the
         model's encoder reads, with `to`."""
+        check_steps(search.beam, max(torch.as_tensor(limits.maximum).flatten().tolist(), default=0))
         writer = self._writer(search.precision)
         source = source.to(next(writer.parameters()).device)
         (memories, blocks), decoder = writer.read(source, need_weights=attention), writer.decoder

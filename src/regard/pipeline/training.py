@@ -14,11 +14,14 @@ from regard import recipes
 from regard.config import (
     AnswerDataConfig,
     CaptionDataConfig,
+    Data,
     DataConfig,
     Experiment,
     TrainingConfig,
 )
 from regard.config.unused import Unused, unused_fields
+from regard.errors import UserError
+from regard.files import RECORD, check_writable
 from regard.pipeline import captioning, classification, resuming, splitting, translation
 from regard.pipeline.device import device_of
 from regard.pipeline.folder import RunFolder, as_lines, may_change
@@ -87,6 +90,7 @@ def train(
     folder = RunFolder(path)
     goes_on = resuming.check_folder(folder, experiment, resume=resume)
     resuming.check_unused(folder)
+    check_writable(path)
     split = splitting.read(experiment.data, watch)
     ready = prepare_task(experiment, split, folder if goes_on else None, watch)
     model, batches = ready.model, ready.batches
@@ -96,7 +100,9 @@ def train(
     precision = _precision(experiment.training, device)
     settings = settings_of(experiment.training, ready.objective, precision)
     check(batches, settings, validates=ready.validate is not None)
-    Checkpoints(path, facts_of(settings, batches)).check(resume=goes_on)
+    resuming.check_unused(folder)  # another training may have begun meanwhile
+    checkpoints = Checkpoints(path, facts_of(settings, batches))
+    _check_state(folder, experiment.data, checkpoints, goes_on=goes_on)
     if goes_on:
         resuming.check_dev(folder, split.dev)
     plan = Plan(
@@ -126,6 +132,20 @@ def train(
             folder=path,
             resume=goes_on,
         )
+
+
+def _check_state(folder: RunFolder, data: Data, checkpoints: Checkpoints, *, goes_on: bool) -> None:
+    """UserError unless the training state in the folder is that of this run."""
+    try:
+        checkpoints.check(resume=goes_on)
+    except UserError as error:
+        is_old = goes_on and Record.read(folder.path) is None
+        if not (is_old and isinstance(data, CaptionDataConfig) and "fingerprint" in str(error)):
+            raise
+        raise UserError(
+            f"{error}. {folder.path} has no {RECORD}: a captioning run of version 0.1 cannot be "
+            "resumed, because images have another fingerprint since"
+        ) from error
 
 
 def _num_frozen_new(model: nn.Module, ready: Prepared) -> int:

@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from regard.errors import UserError
-from regard.files import UnwritableError, check_input, whole
+from regard.files import UnwritableError, check_readable, whole
 from regard.first_weights import shapes_alone
 from regard.record import Record
 
@@ -154,8 +154,9 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
 
 def read_metadata(path: Path) -> dict[str, str]:
     """Return the texts about the tensors of a file; UserError if it holds none."""
+    check_readable(path)  # safetensors takes a file without permission for a missing one
     try:
-        with safe_open(check_input(path), framework="pt") as file:
+        with safe_open(path, framework="pt") as file:
             metadata = dict(file.metadata() or {})
         ours = json.loads(metadata.pop(METADATA, "{}"))
         return {**metadata, **ours}
