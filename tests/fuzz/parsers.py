@@ -115,16 +115,15 @@ def _pictures() -> Iterator[bytes]:
             yield file.getvalue()
 
 
-def _per_line(*readers: Callable[[str], object]) -> Callable[[Path], None]:
+def _per_line(reader: Callable[[str], object]) -> Callable[[Path], None]:
     def read(path: Path) -> None:
         text = path.read_bytes().decode("utf8", errors="replace")
         errors = []
-        for reader in readers:
-            for line in text.split("\n"):
-                try:
-                    reader(line)
-                except UserError as error:
-                    errors.append(error)
+        for line in text.split("\n"):
+            try:
+                reader(line)
+            except UserError as error:
+                errors.append(error)
         if errors:
             raise errors[0]
 
@@ -138,14 +137,17 @@ NUMBERS = (b"nan", b"inf", b"1e999", b"-0", b"0x1", b"1_0", b"9" * 5000, b",", b
 PARSERS: dict[str, Parser] = {
     "captions": Parser(read_captions, _captions, "captions.json", JSON),
     "links": Parser(
-        _per_line(read_pharaoh), lambda: iter([b"0-0 1-2 3p4 5?6", b"10-20\n"]), "links", NUMBERS
+        _per_line(read_pharaoh), lambda: iter([b"0-0 1-2 3p4 5?6", b"10-20"]), "links", NUMBERS
     ),
     "pairs": Parser(read_pairs, _pairs, "pairs.tsv", (b"\t", b"\r", b"\xef\xbb\xbf", b"\xff\xfe")),
     "labels": Parser(read_labelled, _labelled, "labels.csv", (b'"', b",", b"\r", b"\xef\xbb\xbf")),
     "series": Parser(
-        _per_line(parse_series, parse_items),
-        lambda: iter([b"0.3,0 0.5,1\n", b"orange juice 1.20; bread 0.80\n"]),
-        "series",
+        _per_line(parse_series), lambda: iter([b"0.3,0 0.5,1", b"7 -2e3"]), "series", NUMBERS
+    ),
+    "items": Parser(
+        _per_line(parse_items),
+        lambda: iter([b"orange juice 1.20; bread 0.80", b"a 1 2; b 3 4"]),
+        "items",
         NUMBERS,
     ),
     "vectors": Parser(read_external, _arrays, "vectors.npy", (b"'<f4'", b"'|O'", b"(", b"'''")),
