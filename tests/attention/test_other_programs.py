@@ -61,8 +61,8 @@ def test_jacobians(case: ScoreCase, normaliser: type, need_weights: bool):
     leaves = (inputs.queries, inputs.keys, inputs.values)
     expected = torch.autograd.functional.jacobian(contexts, leaves)[1]
     for transform in (jacrev, jacfwd) if normaliser is Softmax else (jacrev,):
-        found = transform(contexts, argnums=1)(*leaves)
-        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+        result = transform(contexts, argnums=1)(*leaves)
+        torch.testing.assert_close(result, expected, rtol=1e-4, atol=1e-5)
 
 
 @every_score
@@ -79,7 +79,7 @@ def test_gradients_of_single_examples(case: ScoreCase, normaliser: type):
         return (output.context * shared).sum()
 
     rows = (inputs.queries, inputs.keys, inputs.values, mask)
-    found = vmap(grad(loss, argnums=1), in_dims=(None, 0, 0, 0, 0))(parameters, *rows)
+    gradients = vmap(grad(loss, argnums=1), in_dims=(None, 0, 0, 0, 0))(parameters, *rows)
     leaves = Inputs(*inputs.leaves())
     loss(parameters, leaves.queries, leaves.keys, leaves.values, mask).backward()
-    torch.testing.assert_close(found, leaves.queries.grad, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(gradients, leaves.queries.grad, rtol=1e-4, atol=1e-5)

@@ -165,9 +165,9 @@ def changes(config):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_field_of_a_model_has_an_effect_or_is_named(kind):
-    found = list(changes(KINDS[kind]))
-    assert [name for name, is_new, is_named in found if is_new == is_named] == []
-    assert len(found) > 15
+    fields = list(changes(KINDS[kind]))
+    assert [name for name, is_new, is_named in fields if is_new == is_named] == []
+    assert len(fields) > 15
 
 
 DATA = {

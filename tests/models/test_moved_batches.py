@@ -55,10 +55,10 @@ def test_a_batch_that_moved_to_a_gpu_is_not_waited_for(monkeypatch, wiring, leng
     batch = pair_batch([[4] * length for length in lengths], [[5] * length for length in lengths])
     expected, there = model(batch), moved(batch)
     with Waits() as waits:
-        found = model(there)
+        results = model(there)
     assert waits.names == []
-    torch.testing.assert_close(found.features, expected.features)
-    assert torch.equal(found.targets, expected.targets)
+    torch.testing.assert_close(results.features, expected.features)
+    assert torch.equal(results.targets, expected.targets)
     with Waits() as waits:
         model(batch)
     assert waits.names

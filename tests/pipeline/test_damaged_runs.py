@@ -174,10 +174,10 @@ def outcome(work):
 @pytest.mark.parametrize("name", FILES)
 def test_a_damaged_file_gives_one_line_or_the_right_texts(runs, copy, expected, name, damage):
     damage(copy / name, runs / "foreign" / name)
-    found = outcome(lambda: texts(copy))
-    assert found in (None, expected)
+    result = outcome(lambda: texts(copy))
+    assert result in (None, expected)
     if name in ("log.jsonl", "dev.tsv", "test.tsv", STATE):
-        assert found == expected
+        assert result == expected
 
 
 @pytest.mark.parametrize(

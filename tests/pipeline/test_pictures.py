@@ -112,8 +112,8 @@ def test_pictures_that_are_used_stay_in_the_cache(folder, reads):
     for _ in range(4):
         shades(folder)
         for path in (folder / "cache").iterdir():  # twenty days pass
-            found = path.stat()
-            os.utime(path, (found.st_atime - 20 * 86_400, found.st_mtime - 20 * 86_400))
+            status = path.stat()
+            os.utime(path, (status.st_atime - 20 * 86_400, status.st_mtime - 20 * 86_400))
     assert reads == ["a.ppm", "b.ppm"]
 
 

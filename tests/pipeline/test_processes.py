@@ -43,11 +43,11 @@ def folders(tmp_path_factory):
 def outputs(model):
     """Texts and scores of all that a model can do."""
     if hasattr(model, "translate"):
-        found = [each for how in SEARCHES for each in model.translate(TEXTS, search=how)]
-        return [(each.text, each.score) for each in found]
+        written = [each for how in SEARCHES for each in model.translate(TEXTS, search=how)]
+        return [(each.text, each.score) for each in written]
     if hasattr(model, "caption"):
-        found = model.caption([SCENE, SCENE])
-        return [(each.text, each.score) for each in found]
+        written = model.caption([SCENE, SCENE])
+        return [(each.text, each.score) for each in written]
     return [(each.text, each.probabilities) for each in model.classify(["so hot", "", "so cold"])]
 
 
@@ -95,8 +95,8 @@ def test_threads_share_a_model(folders):
     """Each makes the packed weights that nobody has made yet."""
     model = load(folders / "translator")
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda _: outputs(model), range(16)))
-    assert found == [outputs(load(folders / "translator"))] * 16
+        results = list(pool.map(lambda _: outputs(model), range(16)))
+    assert results == [outputs(load(folders / "translator"))] * 16
 
 
 def test_a_spawned_process_gives_the_same_output(folders):

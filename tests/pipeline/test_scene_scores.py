@@ -66,8 +66,8 @@ def test_true_captions_are_counted_by_number_of_shapes():
     for scene in (single, single, SCENE):
         scores.add(scene, text, *even(text))
     scores.add(single, f"{text} and a small red circle at the top", *even(text))
-    found = {score.name: (score.value, score.signature) for score in scores.scores()}
-    assert found["true"] == (50, "scenes:4")
-    assert found["true, 1 shape"] == (pytest.approx(200 / 3), "scenes:3")
-    assert found["true, 2 shapes"] == (0, "scenes:1")
-    assert "true, 3 shapes" not in found
+    by_name = {score.name: (score.value, score.signature) for score in scores.scores()}
+    assert by_name["true"] == (50, "scenes:4")
+    assert by_name["true, 1 shape"] == (pytest.approx(200 / 3), "scenes:3")
+    assert by_name["true, 2 shapes"] == (0, "scenes:1")
+    assert "true, 3 shapes" not in by_name

@@ -38,8 +38,8 @@ def by_position(
         return function(vectors)
     finite = vectors.isfinite().all(dim=-1, keepdim=True)
     result = function(torch.where(finite, vectors, 0))
-    other = function(vectors.detach()).detach() if may_read else torch.nan
-    return torch.where(finite, result, other)
+    elsewhere = function(vectors.detach()).detach() if may_read else torch.nan
+    return torch.where(finite, result, elsewhere)
 
 
 def precise_scores(

@@ -197,7 +197,7 @@ class _Scan(torch.autograd.Function):
             cell = _start(grad_cell, kept, (num_rows, size), precise)
         if grad_states is not None and grad_states.stride(2) != 1:
             grad_states = grad_states.contiguous()
-        cells, around = choose(kept), None
+        cells, products = choose(kept), None
         rooms, grad_inputs, grad_recurrents = (
             kept.unbind(),
             of_input.unbind(),
@@ -207,7 +207,7 @@ class _Scan(torch.autograd.Function):
         for position, last, new in reversed(list(moments)):
             at = StepBack(
                 aboves[position],
-                around,
+                products,
                 passed,
                 cell,
                 last,
@@ -218,9 +218,9 @@ class _Scan(torch.autograd.Function):
                 masks[position],
             )
             cells.back(kind, at)
-            around = linear(grad_recurrents[position], recurrent.T)
-        if around is not None:
-            passed += around
+            products = linear(grad_recurrents[position], recurrent.T)
+        if products is not None:
+            passed += products
         flat = of_recurrent.flatten(0, 1)
         grad_recurrent = outer(flat, moments.before.flatten(0, 1))
         grad_bias = flat.sum(dim=0)

@@ -127,9 +127,9 @@ def read_at_once(
         kind=stack.kind,
         asks_first=asks_first,
     )
-    found = run(loop.to(precise_type(memory.values.dtype)))
+    reading = run(loop.to(precise_type(memory.values.dtype)))
     # a frozen bfloat16 model has no autocast: layers accept inputs of their own dtype only
-    top, contexts = found.top.to(embedded.dtype), found.contexts.to(embedded.dtype)
+    top, contexts = reading.top.to(embedded.dtype), reading.contexts.to(embedded.dtype)
     asked_by = top
     if asks_first:
         first = state.hidden[:, :, -1].to(top.dtype)
@@ -140,7 +140,7 @@ def read_at_once(
     if not need_weights:
         return DecoderOutput(features)
     scores = additive_scores(score.ask(asked_by), memory.prepared.projected, score.vector)
-    block = AttentionBlock(look.kind, found.shares[:, None, None], scores[:, None, None])
+    block = AttentionBlock(look.kind, reading.shares[:, None, None], scores[:, None, None])
     return DecoderOutput(features, (block,))
 
 

@@ -57,10 +57,10 @@ def test_the_results_are_the_same(monkeypatch, largeness: float, hidden: float |
     above = (problem.grad_context, problem.grad_weights)
     gradients = tiled.differentiate(*above, *problem.tensors, problem.mask)
     monkeypatch.setattr(tiles, "is_slow_to_read", lambda device: True)
-    found = tiled.attend(queries, keys, vector, values, problem.mask)
-    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
-    found = tiled.differentiate(*above, queries, keys, vector, values, problem.mask)
-    torch.testing.assert_close(found[:3], gradients[:3], rtol=1e-4, atol=1e-4)
+    results = tiled.attend(queries, keys, vector, values, problem.mask)
+    torch.testing.assert_close(results, expected, rtol=1e-4, atol=1e-5)
+    results = tiled.differentiate(*above, queries, keys, vector, values, problem.mask)
+    torch.testing.assert_close(results[:3], gradients[:3], rtol=1e-4, atol=1e-4)
 
 
 def test_the_spans_of_a_mask_are_formed_once(monkeypatch):
@@ -123,8 +123,8 @@ def test_under_autocast_float32_stays_precise(monkeypatch, library: bool, learns
     tensors = make((4, 20, 40, 64, 32)).tensors
     expected = additive_attention(*tensors)
     with torch.autocast("cpu", torch.bfloat16), torch.set_grad_enabled(learns):
-        found = additive_attention(*(x.clone().requires_grad_(learns) for x in tensors))
-    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
+        results = additive_attention(*(x.clone().requires_grad_(learns) for x in tensors))
+    torch.testing.assert_close(results, expected, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("error", [ModuleNotFoundError, ImportError, AttributeError])
