@@ -11,7 +11,7 @@ from torch import nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from regard import kernels
-from regard.fast_path import is_exactly
+from regard.fast_path import is_exactly, is_free_to_read
 from regard.layers.cells import NUM_KEPT, CellKind, CellState, Step
 from regard.layers.dropout import Dropout
 from regard.layers.native_cells import choose
@@ -305,7 +305,7 @@ def _checked(
         isinstance(length, int) and 1 <= length <= longest for length in lengths
     )
     result = torch.tensor(lengths, dtype=torch.long) if fit else None
-    if result is not None and mask.is_cpu:
+    if result is not None and is_free_to_read(mask):
         fit = torch.equal(mask, torch.arange(longest) < result[:, None])
     if not fit:
         raise ValueError(
