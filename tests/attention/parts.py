@@ -23,6 +23,7 @@ from regard.attention import (
 )
 from regard.shapes import Bool, Float, Tensor
 from tests.oracles import attention as oracle
+from tests.oracles import attention_gradients as gradients
 
 BATCH, TARGET, SOURCE, VALUE = 2, 3, 7, 11
 
@@ -74,22 +75,74 @@ def _shared_additive(score: nn.Module) -> oracle.Score:
     return oracle.shared_additive(number(shared.weight), number(shared.bias), number(score.vector))
 
 
-SCORES = {
-    "dot": ScoreCase(Dot, 5, 5, lambda _: oracle.dot),
-    "scaled_dot": ScoreCase(ScaledDot, 5, 5, lambda _: oracle.scaled_dot),
-    "general": ScoreCase(
-        lambda: General(5, 13), 5, 13, lambda score: oracle.general(number(score.key.weight))
-    ),
-    "additive": ScoreCase(lambda: Additive(5, 13, 17), 5, 13, _additive),
-    "concat": ScoreCase(lambda: Concat(5, 13, 17), 5, 13, _concat),
-    "shared_additive": ScoreCase(lambda: SharedAdditive(5, 17), 5, 5, _shared_additive),
-    "cosine": ScoreCase(Cosine, 5, 5, lambda _: oracle.cosine),
+SCORE_KINDS: dict[str, Callable[[int, int, int], nn.Module]] = {
+    "dot": lambda query, key, size: Dot(),
+    "scaled_dot": lambda query, key, size: ScaledDot(),
+    "general": lambda query, key, size: General(query, key),
+    "additive": Additive,
+    "concat": Concat,
+    "shared_additive": lambda query, key, size: SharedAdditive(query, size),
+    "cosine": lambda query, key, size: Cosine(),
 }
+"""Every score, made of the sizes of queries, of keys and of its own vectors."""
+
+TWO_SIZES = ("general", "additive", "concat")
+"""Scores whose keys may have another size than the queries."""
+
+JUDGES: dict[str, Callable[[nn.Module], oracle.Score]] = {
+    "dot": lambda score: oracle.dot,
+    "scaled_dot": lambda score: oracle.scaled_dot,
+    "general": lambda score: oracle.general(number(score.key.weight)),
+    "additive": _additive,
+    "concat": _concat,
+    "shared_additive": _shared_additive,
+    "cosine": lambda score: oracle.cosine,
+}
+
+
+def key_size(name: str, query: int, key: int) -> int:
+    """Size of the keys of a score, `key` if it may be another than the queries'."""
+    return key if name in TWO_SIZES else query
+
+
+def _case(name: str) -> ScoreCase:
+    query, key = 5, key_size(name, 5, 13)
+    return ScoreCase(lambda: SCORE_KINDS[name](query, key, 17), query, key, JUDGES[name])
+
+
+SCORES = {name: _case(name) for name in SCORE_KINDS}
 NORMALISERS = {
     "softmax": (Softmax, oracle.softmax),
     "sparsemax": (Sparsemax, oracle.sparsemax),
     "entmax15": (Entmax15, oracle.entmax15),
 }
+
+
+def formula_of(score: nn.Module) -> gradients.Score:
+    """The same score by a formula that torch differentiates, with the parameters of a module."""
+
+    def scores(queries: Tensor, keys: Tensor) -> Tensor:
+        match score:
+            case Dot():
+                return gradients.dot(queries, keys)
+            case ScaledDot():
+                return gradients.scaled_dot(queries, keys)
+            case Cosine():
+                return gradients.cosine(queries, keys)
+            case General():
+                return gradients.dot(queries, keys @ score.key.weight.mT)
+            case Additive():
+                of_queries, of_keys, bias = score.query.weight, score.key.weight, score.key.bias
+            case Concat():
+                weight, bias = score.joined.weight, score.joined.bias
+                of_queries, of_keys = weight.split([queries.size(-1), keys.size(-1)], dim=1)
+            case _:
+                of_queries = of_keys = score.shared.weight
+                bias = score.shared.bias
+        asking = queries @ of_queries.mT
+        return gradients.additive(asking, keys @ of_keys.mT + bias, score.vector)
+
+    return scores
 
 
 def uneven_mask() -> Bool[Tensor, "batch target source"]:

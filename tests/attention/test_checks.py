@@ -10,21 +10,12 @@ from regard.attention import (
     AdditiveKeys,
     AdditiveWithPast,
     Attention,
-    Concat,
-    Cosine,
     Coverage,
-    Dot,
-    Entmax15,
-    General,
     HardAttention,
     LocalAttention,
     Monotonic,
     MultiHeadAttention,
     RememberingAttention,
-    ScaledDot,
-    SharedAdditive,
-    Softmax,
-    Sparsemax,
     additive_attention,
     additive_scores,
 )
@@ -34,6 +25,7 @@ from regard.layers.recurrent import RecurrentStack
 from regard.layers.scan import Layer, scan
 from regard.search.candidates import best
 from regard.training.linear_cross_entropy import linear_cross_entropy
+from tests.attention.parts import NORMALISERS, SCORE_KINDS
 
 BATCH, TARGET, SOURCE, SIZE = 4, 3, 5, 16
 
@@ -62,22 +54,16 @@ def with_own_dropout(attention):
     return attention
 
 
-SCORES = {
-    "dot": Dot,
-    "scaled": ScaledDot,
-    "cosine": Cosine,
-    "general": lambda: General(SIZE, SIZE),
-    "additive": lambda: Additive(SIZE, SIZE, 7),
-    "concat": lambda: Concat(SIZE, SIZE, 7),
-    "shared": lambda: SharedAdditive(SIZE, 7),
-}
-NORMALISERS = {"softmax": Softmax, "sparsemax": Sparsemax, "entmax15": Entmax15}
+def score_of(name):
+    return SCORE_KINDS[name](SIZE, SIZE, 7)
+
+
 ENTRANCES = {
     **{
         f"{score}-{normaliser}": lambda score=score, normaliser=normaliser: Attention(
-            SCORES[score](), NORMALISERS[normaliser]()
+            score_of(score), NORMALISERS[normaliser][0]()
         )
-        for score in SCORES
+        for score in SCORE_KINDS
         for normaliser in NORMALISERS
     },
     "additive, own dropout": lambda: with_own_dropout(Attention(Additive(SIZE, SIZE, 7))),
@@ -122,11 +108,11 @@ def test_only_bool_masks_are_taken(name, mask, need_weights):
 
 
 @pytest.mark.parametrize("need_weights", [False, True])
-@pytest.mark.parametrize("score", SCORES)
+@pytest.mark.parametrize("score", SCORE_KINDS)
 def test_queries_of_another_type_are_rejected_on_every_path(score, need_weights):
     queries = randn(BATCH, TARGET, SIZE).double()
     with pytest.raises(ValueError, match=r"^(keys|queries): expected torch.float(32|64) "):
-        attend(Attention(SCORES[score]()), None, need_weights, queries)
+        attend(Attention(score_of(score)), None, need_weights, queries)
 
 
 @pytest.mark.parametrize("need_weights", [False, True])
@@ -138,7 +124,7 @@ def test_masks_of_other_shapes_are_rejected(name, mask, need_weights):
 
 
 @pytest.mark.parametrize("need_weights", [False, True])
-@pytest.mark.parametrize("name", ["scaled-softmax", "additive-softmax", "additive-entmax15"])
+@pytest.mark.parametrize("name", ["scaled_dot-softmax", "additive-softmax", "additive-entmax15"])
 def test_heads_name_the_mask_that_came(name, need_weights):
     heads = MultiHeadAttention(SIZE, SIZE, SIZE, SIZE, 1, ENTRANCES[name]())
     keys = randn(BATCH, SOURCE, SIZE)
@@ -221,7 +207,9 @@ def test_vectors_that_do_not_fit_are_rejected(name, need_weights):
 
 
 @pytest.mark.parametrize("need_weights", [False, True])
-@pytest.mark.parametrize("name", ["additive-softmax", "concat-sparsemax", "shared-softmax"])
+@pytest.mark.parametrize(
+    "name", ["additive-softmax", "concat-sparsemax", "shared_additive-softmax"]
+)
 def test_keys_that_were_not_prepared_are_rejected(name, need_weights):
     keys = randn(BATCH, SOURCE, SIZE)
     with pytest.raises(ValueError, match=r"^prepared: .*call attention\.prepare\(keys\)"):

@@ -7,83 +7,25 @@ the compiled library and autocast, in every type, whatever stands at positions t
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
+from copy import deepcopy
 from dataclasses import dataclass
 from itertools import product
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from regard import kernels
-from regard.attention import (
-    Additive,
-    Attention,
-    Concat,
-    Cosine,
-    Dot,
-    Entmax15,
-    General,
-    ScaledDot,
-    SharedAdditive,
-    Softmax,
-    Sparsemax,
-)
+from regard.attention import Attention
+from tests.attention.parts import NORMALISERS, SCORE_KINDS, formula_of, key_size
 from tests.oracles import attention_gradients as oracle
 
 QUERY, KEY, SIZE, VALUE = 5, 13, 17, 11
 TEMPERATURE = 0.7
 
 
-@dataclass(frozen=True)
-class Case:
-    """A score, the size of its keys, and its formula."""
-
-    make: Callable[[], nn.Module]
-    key: int
-    formula: Callable[[nn.Module], oracle.Score]
-
-
-def _additive(score: Additive) -> oracle.Score:
-    def formula(queries: Tensor, keys: Tensor) -> Tensor:
-        keys = keys @ score.key.weight.mT + score.key.bias
-        return oracle.additive(queries @ score.query.weight.mT, keys, score.vector)
-
-    return formula
-
-
-def _concat(score: Concat) -> oracle.Score:
-    def formula(queries: Tensor, keys: Tensor) -> Tensor:
-        of_queries, of_keys = score.joined.weight.split([QUERY, KEY], dim=1)
-        keys = keys @ of_keys.mT + score.joined.bias
-        return oracle.additive(queries @ of_queries.mT, keys, score.vector)
-
-    return formula
-
-
-def _shared_additive(score: SharedAdditive) -> oracle.Score:
-    def formula(queries: Tensor, keys: Tensor) -> Tensor:
-        keys = keys @ score.shared.weight.mT + score.shared.bias
-        return oracle.additive(queries @ score.shared.weight.mT, keys, score.vector)
-
-    return formula
-
-
-def _general(score: General) -> oracle.Score:
-    return lambda queries, keys: oracle.dot(queries, keys @ score.key.weight.mT)
-
-
-SCORES = {
-    "dot": Case(Dot, QUERY, lambda _: oracle.dot),
-    "scaled dot": Case(ScaledDot, QUERY, lambda _: oracle.scaled_dot),
-    "general": Case(lambda: General(QUERY, KEY), KEY, _general),
-    "additive": Case(lambda: Additive(QUERY, KEY, SIZE), KEY, _additive),
-    "concat": Case(lambda: Concat(QUERY, KEY, SIZE), KEY, _concat),
-    "shared additive": Case(lambda: SharedAdditive(QUERY, SIZE), QUERY, _shared_additive),
-    "cosine": Case(Cosine, QUERY, lambda _: oracle.cosine),
-}
-NORMALISERS = {"softmax": Softmax, "sparsemax": Sparsemax, "entmax15": Entmax15}
 TYPES = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.bfloat16}
 HIDDEN = {"noise": None, "NaN": torch.nan, "inf": torch.inf, "1e38": 1e38}
 SHAPES = {
@@ -142,7 +84,7 @@ class Inputs:
         return ~self.mask.any(dim=-2).expand(self.keys.shape[:-1])
 
 
-def draw(case: Case, shape: str) -> Inputs:
+def draw(score: str, shape: str) -> Inputs:
     """Some positions hidden from all, some from some; a query that sees nothing, where others do
     not share its mask."""
     torch.manual_seed(5)
@@ -154,7 +96,7 @@ def draw(case: Case, shape: str) -> Inputs:
     *_, target = queries
     return Inputs(
         torch.randn(*queries, QUERY),
-        torch.randn(*keys, case.key),
+        torch.randn(*keys, key_size(score, QUERY, KEY)),
         torch.randn(*keys, VALUE),
         mask,
         torch.randn(*queries, VALUE),
@@ -165,14 +107,12 @@ def draw(case: Case, shape: str) -> Inputs:
 Results = dict[str, Tensor]
 
 
-def expect(
-    case: Case, normaliser: str, attention: Attention, inputs: Inputs, path: Path
-) -> Results:
+def expect(normaliser: str, attention: Attention, inputs: Inputs, path: Path) -> Results:
     """By the formula in float64, from the numbers as this path has them."""
     dtype = TYPES[path.dtype]
     leaves = [_leaf(x.to(dtype).double()) for x in (inputs.queries, inputs.keys, inputs.values)]
-    exact = _copy(case, attention, torch.float64)
-    scored = case.formula(exact.score)
+    exact = deepcopy(attention).double()
+    scored = formula_of(exact.score)
     context, weights = oracle.attend(
         lambda queries, keys: scored(queries, keys) / TEMPERATURE,
         oracle.NORMALISERS[normaliser],
@@ -182,8 +122,8 @@ def expect(
     return _results(exact, leaves, context, weights if path.need_weights else None, inputs)
 
 
-def run(case: Case, attention: Attention, inputs: Inputs, path: Path) -> Results:
-    attention, dtype = _copy(case, attention, TYPES[path.dtype]), TYPES[path.dtype]
+def run(attention: Attention, inputs: Inputs, path: Path) -> Results:
+    attention, dtype = deepcopy(attention).to(TYPES[path.dtype]), TYPES[path.dtype]
     hidden, filling = inputs.is_hidden[..., None], HIDDEN[path.hidden]
     keys, values = inputs.keys, inputs.values
     if filling is not None:
@@ -208,12 +148,6 @@ def run(case: Case, attention: Attention, inputs: Inputs, path: Path) -> Results
 
 def _leaf(numbers: Tensor, learns: bool = True) -> Tensor:
     return numbers.clone().requires_grad_(learns)
-
-
-def _copy(case: Case, attention: Attention, dtype: torch.dtype) -> Attention:
-    copy = Attention(case.make(), attention.normaliser)
-    copy.load_state_dict(attention.state_dict())
-    return copy.to(dtype)
 
 
 def _results(
@@ -248,18 +182,18 @@ def differences(
     score: str, normaliser: str, shape: str, hidden: Iterable[str] = HIDDEN
 ) -> Iterator[tuple[Path, str, float]]:
     """Yield the largest difference of each result of every path."""
-    case = SCORES[score]
     torch.manual_seed(7)
-    attention = Attention(case.make(), NORMALISERS[normaliser](TEMPERATURE))
-    inputs = draw(case, shape)
+    module = SCORE_KINDS[score](QUERY, key_size(score, QUERY, KEY), SIZE)
+    attention = Attention(module, NORMALISERS[normaliser][0](TEMPERATURE))
+    inputs = draw(score, shape)
     library, expected = kernels._LIBRARY, {}
     for path in paths(hidden):
         known = path.dtype, path.need_weights
         if known not in expected:
-            expected[known] = expect(case, normaliser, attention, inputs, path)
+            expected[known] = expect(normaliser, attention, inputs, path)
         try:
             kernels._LIBRARY = library if path.library else None
-            results = run(case, attention, inputs, path)
+            results = run(attention, inputs, path)
         finally:
             kernels._LIBRARY = library
         for name, result in results.items():
@@ -272,7 +206,7 @@ def differences(
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("normaliser", NORMALISERS)
-@pytest.mark.parametrize("score", SCORES)
+@pytest.mark.parametrize("score", SCORE_KINDS)
 def test_every_path_gives_the_same(score: str, normaliser: str, shape: str):
     hidden = HIDDEN if shape == "queries" else ("NaN",)
     for path, name, largest in differences(score, normaliser, shape, hidden):
@@ -282,7 +216,7 @@ def test_every_path_gives_the_same(score: str, normaliser: str, shape: str):
 def _table() -> Iterator[str]:
     yield "| score | normaliser | float64 | float32 | bfloat16 | float32, autocast |"
     yield "|---|---|---|---|---|---|"
-    for score, normaliser in product(SCORES, NORMALISERS):
+    for score, normaliser in product(SCORE_KINDS, NORMALISERS):
         largest = dict.fromkeys([*TYPES, "autocast"], 0.0)
         for shape in SHAPES:
             for path, _, found in differences(score, normaliser, shape):

@@ -8,26 +8,24 @@ import math
 import os
 import sys
 from collections import Counter
+from copy import deepcopy
 
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from torch.nn import functional as F
+from torch.nn.functional import normalize
 
 from regard import kernels
 from regard.attention import (
-    Additive,
     Attention,
-    Concat,
     Cosine,
-    Dot,
     Entmax15,
-    General,
     LocalAttention,
     Monotonic,
     MultiHeadAttention,
-    ScaledDot,
-    SharedAdditive,
+    Predictive,
     Softmax,
     Sparsemax,
     additive_attention,
@@ -37,6 +35,7 @@ from regard.layers.dropout import Dropout
 from regard.layers.recurrent import RecurrentStack
 from regard.search.candidates import best
 from regard.training.linear_cross_entropy import linear_cross_entropy
+from tests.attention.parts import SCORE_KINDS, formula_of
 
 INPUTS = int(os.environ.get("REGARD_FUZZ", "20"))
 SIZE, KEY_SIZE, HIDDEN = 6, 6, 5
@@ -134,7 +133,7 @@ def mask_for(draw, batch, target, source):
 
 
 @st.composite
-def problems(draw):
+def problems(draw, batches=batches):
     """Queries, keys, vector, values and a mask that mostly fit."""
     batch, target, source = draw(batches), draw(axis), draw(axis)
     few_batches = st.one_of(*[st.just(batch)] * 6, batches, st.just(()), st.just((1,) * len(batch)))
@@ -244,55 +243,23 @@ def test_additive_attention(library, problem, learns):
     )
 
 
-SCORES = {
-    "dot": Dot,
-    "scaled": ScaledDot,
-    "cosine": Cosine,
-    "general": lambda: General(SIZE, KEY_SIZE),
-    "additive": lambda: Additive(SIZE, KEY_SIZE, 7),
-    "concat": lambda: Concat(SIZE, KEY_SIZE, 7),
-    "shared": lambda: SharedAdditive(SIZE, 7),
-}
-
-
-def exact(attention, queries, keys, values, mask):
-    """The scores of a module in float64, without its kernels."""
-    score = attention.score
+def exact(attention, queries, keys, values, mask, scale=None):
+    """The context of a module by formulas in float64; `scale` multiplies the weights."""
     q, k = queries.double(), keys.double()
-    number = {name: p.detach().double() for name, p in score.named_parameters()}
-    match score:
-        case Dot():
-            scores = q @ k.mT
-        case ScaledDot():
-            scores = q @ k.mT / math.sqrt(q.size(-1))
-        case Cosine():
-            scores = (
-                torch.nn.functional.normalize(q, dim=-1)
-                @ torch.nn.functional.normalize(k, dim=-1).mT
-            )
-        case General():
-            scores = q @ (k @ number["key.weight"].T).mT
-        case Additive():
-            scores = plain_scores(
-                q @ number["query.weight"].T,
-                k @ number["key.weight"].T + number["key.bias"],
-                number["vector"],
-            )
-        case Concat():
-            of_query, of_key = number["joined.weight"].split([SIZE, KEY_SIZE], dim=1)
-            scores = plain_scores(
-                q @ of_query.T, k @ of_key.T + number["joined.bias"], number["vector"]
-            )
-        case _:
-            weight = number["shared.weight"]
-            scores = plain_scores(
-                q @ weight.T, k @ weight.T + number["shared.bias"], number["vector"]
-            )
+    if isinstance(attention.score, Cosine):  # of zeros: zero
+        scores = normalize(q, dim=-1) @ normalize(k, dim=-1).mT
+    else:
+        scores = formula_of(deepcopy(attention.score).double())(q, k)
     normalise = None if isinstance(attention.normaliser, Softmax) else attention.normaliser
-    return plain_attention(scores, values, mask, normalise)[0]
+    context, weights = plain_attention(scores, values, mask, normalise)
+    return (context if scale is None else (weights * scale) @ values.double()).detach()
 
 
-@pytest.mark.parametrize("score", SCORES)
+def make_score(name, size=SIZE):
+    return SCORE_KINDS[name](size, size, 7)
+
+
+@pytest.mark.parametrize("score", SCORE_KINDS)
 @settings(fuzzed, max_examples=max(10, INPUTS // 5))
 @given(
     problems(),
@@ -305,7 +272,7 @@ def test_attention(library, score, problem, normaliser, need_weights, learns):
     if {x.device.type for x in (queries, keys, values)} == {"meta"}:
         return
     torch.manual_seed(1)
-    attention = Attention(SCORES[score](), normaliser())
+    attention = Attention(make_score(score), normaliser())
 
     def call():
         with torch.set_grad_enabled(learns):
@@ -322,41 +289,119 @@ def test_attention(library, score, problem, normaliser, need_weights, learns):
         )
 
 
-@fuzzed
-@given(problems(), st.sampled_from(sorted(SCORES)), st.booleans())
-def test_local_and_heads(library, problem, score, need_weights):
-    queries, keys, _, values, mask = problem
-    if {x.device.type for x in (queries, keys, values)} != {"cpu"}:
-        return
-    heads = (
-        MultiHeadAttention(SIZE, KEY_SIZE, values.size(-1), SIZE, 1, Attention(SCORES[score]()))
-        if values.size(-1)
-        else None
+def exact_heads(heads, queries, keys, values, mask):
+    """Multi-head attention by formulas in float64."""
+    judge = deepcopy(heads).double()
+
+    def project(linear, vectors):
+        return judge.heads.split(F.linear(vectors.double(), linear.weight, linear.bias))
+
+    if mask is not None and mask.dim() > 2:
+        mask = mask.unsqueeze(-3)
+    context = exact(
+        judge.heads.attention,
+        project(judge.query, queries),
+        project(judge.key, keys),
+        project(judge.value, values),
+        mask,
     )
-    local = LocalAttention(SCORES[score](), Monotonic(), 2)
+    output = judge.heads.output
+    return F.linear(context.transpose(-3, -2).flatten(-2), output.weight, output.bias).detach()
 
-    def through_heads():
-        prepared = heads.prepare(keys, values)
-        return heads(queries, prepared, mask, need_weights=need_weights).context
 
-    def through_window():
-        window = None if mask is None else mask
-        if window is None:
-            window = torch.ones(keys.size(0), 1, keys.size(-2), dtype=torch.bool)
-        state = torch.zeros(queries.shape[:2], dtype=torch.long)
-        return local(
-            queries, local.prepare(keys), values, window, state, need_weights=need_weights
-        ).context
+@fuzzed
+@given(
+    problems(),
+    st.sampled_from(list(SCORE_KINDS)),
+    st.sampled_from([Softmax, Softmax, Sparsemax, Entmax15]),
+    st.tuples(st.sampled_from([1, 2, 3]), st.sampled_from([0] * 9 + [1])),
+    st.booleans(),
+    st.booleans(),
+)
+def test_heads(library, problem, score, normaliser, numbers, need_weights, learns):
+    queries, keys, _, values, mask = problem
+    num_heads, value_size = numbers[0], values.size(-1) + numbers[1]
+    if {x.device.type for x in (queries, keys, values)} == {"meta"} or not value_size:
+        return
+    torch.manual_seed(1)
+    attention = Attention(make_score(score, SIZE // num_heads), normaliser())
+    heads = MultiHeadAttention(SIZE, KEY_SIZE, value_size, SIZE, num_heads, attention)
 
-    # Projections and windows are torch's own and may raise what torch raises
-    for name, call in (("heads", through_heads), ("local", through_window)):
-        if name == "heads" and heads is None:
-            continue
-        try:
-            result = call()
-        except (ValueError, RuntimeError, IndexError):
-            result = None
-        record(name, library, result)
+    def call():
+        with torch.set_grad_enabled(learns):
+            prepared = heads.prepare(keys, values)
+            return heads(queries, prepared, mask, need_weights=need_weights).context
+
+    result = outcome(call)
+    record("MultiHeadAttention", library, result)
+    if result is not None:
+        must_be(
+            result.detach(),
+            lambda: exact_heads(heads, queries, keys, values, mask),
+            *(queries, keys, values),
+        )
+
+
+def exact_window(local, queries, keys, values, mask, state):
+    """Local attention by formulas in float64."""
+    source = torch.arange(values.size(-2))
+    if mask is None:
+        mask = torch.ones(1, 1, len(source), dtype=torch.bool)
+    elif mask.dim() == 0:
+        mask = mask.expand(1, len(source))
+    real = mask.any(dim=-2) if mask.dim() > 1 else mask
+    lengths = real.expand(queries.size(0), len(source)).sum(dim=-1)[:, None]
+    scale = None
+    if isinstance(local.centre, Monotonic):
+        middle = torch.minimum(state, lengths - 1)[..., None]
+    else:
+        centre = deepcopy(local.centre).double()
+        hidden = torch.tanh(queries.double() @ centre.hidden.weight.mT)
+        middle = lengths[..., None] * torch.sigmoid(hidden @ centre.vector.weight.mT)
+        scale = torch.exp(-((source - middle) ** 2) / (2 * (local.width / 2) ** 2))
+    visible = mask & ((source - middle).abs() <= local.width)
+    return exact(local, queries, keys, values, visible, scale)
+
+
+one_batch_axis = st.one_of(*[st.tuples(st.sampled_from([1, 2, 3]))] * 9, batches)
+
+
+@fuzzed
+@given(
+    problems(one_batch_axis),
+    st.data(),
+    st.sampled_from(list(SCORE_KINDS)),
+    st.sampled_from([Softmax, Softmax, Sparsemax, Entmax15]),
+    st.booleans(),
+    st.booleans(),
+)
+def test_local(library, problem, data, score, normaliser, is_monotonic, need_weights):
+    queries, keys, _, values, mask = problem
+    if {x.device.type for x in (queries, keys, values)} == {"meta"}:
+        return
+    torch.manual_seed(1)
+    centre = Monotonic() if is_monotonic else Predictive(SIZE, 5, 2)
+    local = LocalAttention(make_score(score), centre, 2, normaliser())
+    draw = data.draw
+    rows = draw(st.one_of(*[st.just(queries.shape[:2])] * 9, st.lists(axis, max_size=3)))
+    state = torch.randint(0, 20, tuple(rows), generator=torch.Generator().manual_seed(3))
+    state = state.to(draw(st.sampled_from([torch.int64] * 9 + [torch.int32, torch.float32])))
+    state = state.to(draw(devices)) if is_monotonic or draw(st.booleans()) else None
+    if draw(st.sampled_from([False] * 9 + [True])):
+        state = None
+
+    def call():
+        prepared = local.prepare(keys)
+        return local(queries, prepared, values, mask, state, need_weights=need_weights).context
+
+    result = outcome(call)
+    record("LocalAttention", library, result)
+    if result is not None:
+        must_be(
+            result.detach(),
+            lambda: exact_window(local, queries, keys, values, mask, state),
+            *(queries, keys, values),
+        )
 
 
 @fuzzed

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from regard.fast_path import is_cast
 from regard.shapes import Tensor
 
 Axes = tuple[Any, ...]
@@ -70,6 +71,44 @@ def check_scored(queries: Tensor, keys: Tensor, vector: Tensor, **values: Tensor
             f"{vector.dtype} of shape {tuple(vector.shape)}"
         )
     _check_device("vector", vector, queries.device)
+
+
+def check_projected(name: str, vectors: Tensor, size: int, weight: Tensor, owner: object) -> None:
+    """Check vectors that a module multiplies by a weight."""
+    if (
+        isinstance(vectors, Tensor)
+        and vectors.dim() >= 2
+        and vectors.shape[-1] == size
+        and vectors.dtype is weight.dtype
+        and vectors.device == weight.device
+    ):
+        return
+    check_vectors(**{name: vectors})
+    module = type(owner).__name__
+    if vectors.size(-1) != size:
+        raise ValueError(
+            f"{name}: {module} was built for vectors of size {size}, got size "
+            f"{vectors.size(-1)} (shape {tuple(vectors.shape)})"
+        )
+    if vectors.device != weight.device or (vectors.dtype != weight.dtype and not is_cast(vectors)):
+        raise ValueError(
+            f"{name}: expected {weight.dtype} on {weight.device} as the weights of {module}, got "
+            f"{vectors.dtype} on {vectors.device}"
+        )
+
+
+def check_positions(state: Any, queries: Tensor) -> None:
+    """Check the numbers of target positions, integers "batch target"."""
+    if not isinstance(state, Tensor):
+        raise TypeError(f"state: expected a tensor of integers, got {type(state).__name__}")
+    if state.is_floating_point() or state.is_complex() or state.dtype == torch.bool:
+        raise ValueError(f"state: expected integers, numbers of positions, got {state.dtype}")
+    _check_device("state", state, queries.device)
+    if not do_broadcast(state.shape, queries.shape[:-1]):
+        raise ValueError(
+            f"state: expected {tuple(queries.shape[:-1])} (batch, target), the number of each "
+            f"query's position, got {tuple(state.shape)}"
+        )
 
 
 def check_num_keys(keys: Tensor, values: Tensor) -> None:

@@ -18,11 +18,18 @@ import torch
 from torch import nn
 
 from regard.attention.attend import Attended, Mask, attention_scores
-from regard.attention.checks import check_inputs
+from regard.attention.checks import (
+    batch_of,
+    check_inputs,
+    check_num_keys,
+    check_positions,
+    check_projected,
+)
 from regard.attention.hidden import mix, visible_positions
 from regard.attention.masks import formed
 from regard.attention.normalisers import Normaliser, Softmax
-from regard.attention.scores import Prepared, Score
+from regard.attention.scores import SCORES, Prepared, Score
+from regard.fast_path import is_exactly
 from regard.precise import at_least_float32
 from regard.products import Linear
 from regard.shapes import Bool, Float, Int, Tensor
@@ -89,6 +96,7 @@ class Predictive(nn.Module):
         source: Int[Tensor, "source"],
     ) -> Window:
         del numbers
+        check_projected("queries", queries, self.hidden.in_features, self.hidden.weight, self)
         found = self.vector(torch.tanh(self.hidden(queries)))
         share = torch.sigmoid(at_least_float32(found))
         middle = lengths[..., None] * share
@@ -148,9 +156,13 @@ class LocalAttention(nn.Module):
     ) -> Attended:
         """Attend. Without a mask every position of the source is real. Scores are those before the
         mask and the window."""
-        check_inputs(queries, prepared, values, formed(mask, queries))
-        source = torch.arange(values.size(-2), device=values.device)
         real = formed(mask, queries)
+        check_inputs(queries, prepared, values, real)
+        keys = getattr(prepared, "projected", prepared) if is_exactly(self.score, *SCORES) else None
+        queries = _whole_batch(queries, keys if isinstance(keys, Tensor) else None, values)
+        if state is not None:
+            check_positions(state, queries)
+        source = torch.arange(values.size(-2), device=values.device)
         if real is None:
             real = torch.ones(1, 1, len(source), dtype=torch.bool, device=values.device)
         in_source = visible_positions(real)[..., 0].expand(len(queries), len(source))
@@ -166,3 +178,24 @@ class LocalAttention(nn.Module):
         if not need_weights:
             return Attended(context, state=after)
         return Attended(context, weights, scores, after)
+
+
+def _whole_batch(
+    queries: Float[Tensor, "#batch target query"],
+    keys: Tensor | None,
+    values: Float[Tensor, "*#batch source value"],
+) -> Float[Tensor, "batch target query"]:
+    """Queries of every sentence. ValueError for other axes and for another number of keys."""
+    if queries.dim() != 3:
+        raise ValueError(
+            f"queries: expected (batch, target, size), got shape {tuple(queries.shape)}"
+        )
+    batch = batch_of(queries=queries, values=values)
+    if keys is not None:
+        check_num_keys(keys, values)
+        batch = batch_of(queries=queries, keys=keys, values=values)
+    if len(batch) != 1:
+        raise ValueError(
+            f"values: expected one batch axis at most, got a batch of {batch} with the queries'"
+        )
+    return queries if queries.shape[:-2] == batch else queries.expand(*batch, -1, -1)

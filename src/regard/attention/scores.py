@@ -15,7 +15,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from regard.attention.checks import batch_of, check_vectors
+from regard.attention.checks import batch_of, check_projected, check_vectors
 from regard.attention.fused_additive import AdditiveKeys, additive_scores, prepare
 from regard.attention.hidden import by_position
 from regard.fast_path import is_cast
@@ -272,25 +272,7 @@ def _tanh_score(
 
 def _check_size(name: str, vectors: Tensor, size: int, score: General | AdditiveScore) -> None:
     weight = score.key.weight if isinstance(score, General) else score.vector
-    if (
-        isinstance(vectors, Tensor)
-        and vectors.dim() >= 2
-        and vectors.shape[-1] == size
-        and vectors.dtype is weight.dtype
-        and vectors.device == weight.device
-    ):
-        return
-    check_vectors(**{name: vectors})
-    if vectors.size(-1) != size:
-        raise ValueError(
-            f"{name}: {type(score).__name__} was built for vectors of size {size}, got size "
-            f"{vectors.size(-1)} (shape {tuple(vectors.shape)})"
-        )
-    if vectors.device != weight.device or (vectors.dtype != weight.dtype and not is_cast(vectors)):
-        raise ValueError(
-            f"{name}: expected {weight.dtype} on {weight.device} as the weights of "
-            f"{type(score).__name__}, got {vectors.dtype} on {vectors.device}"
-        )
+    check_projected(name, vectors, size, weight, score)
 
 
 def check_pairs(name: str, queries: Tensor, keys: Tensor) -> None:
