@@ -42,7 +42,10 @@ def interrupted(program, arguments, delay, number=signal.SIGINT):
         assert process.stdout.readline() == "begun\n"
         time.sleep(delay)
         process.send_signal(number)
-        _, errors = process.communicate(timeout=60)
+        try:
+            _, errors = process.communicate(timeout=60)
+        finally:
+            process.kill()
         return process.returncode, errors
 
 
@@ -53,6 +56,71 @@ def test_regard_ends_with_130(tmp_path, delay):
     assert status == 130
     assert errors in ("", "regard: interrupted\n", "regard train: interrupted\n")
     assert not list(tmp_path.rglob("*.unfinished"))
+
+
+@pytest.mark.parametrize("delay", [0.0, 0.5])
+def test_sigterm_before_training_ends_with_143_and_a_line(tmp_path, delay):
+    arguments = [
+        "train",
+        "copy",
+        "--run",
+        str(tmp_path / "run"),
+        "--data.generated-size",
+        "9999999",
+    ]
+    status, errors = interrupted(REGARD, arguments, delay, signal.SIGTERM)
+    assert status == 143
+    assert errors in ("regard: terminated\n", "regard train: terminated\n")
+
+
+IMPORT = """
+import sys, time
+from regard import interruption
+interruption.handle("regard")
+sys.path.insert(0, sys.argv[1])
+try:
+    import slow
+    time.sleep(9)
+except BaseException as error:
+    print(type(error).__name__, file=sys.stderr)
+finally:
+    print("closed", file=sys.stderr)
+"""
+SLOW = """
+import time
+print("begun", flush=True)
+try:
+    for _ in range(20):
+        time.sleep(0.02)
+except BaseException:  # as some libraries do
+    pass
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "name"),
+    [(signal.SIGINT, "KeyboardInterrupt"), (signal.SIGTERM, "TerminatedError")],
+)
+def test_a_signal_waits_for_the_end_of_an_import(tmp_path, number, name):
+    (tmp_path / "slow.py").write_text(SLOW)
+    status, errors = interrupted(IMPORT, [str(tmp_path)], 0.05, number)
+    assert (status, errors) == (0, f"{name}\nclosed\n")
+
+
+def test_a_second_signal_ends_an_import(tmp_path):
+    (tmp_path / "slow.py").write_text(SLOW.replace("range(20)", "range(1000)"))
+    with subprocess.Popen(
+        [sys.executable, "-c", IMPORT, str(tmp_path)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout.readline() == "begun\n"
+        for _ in range(2):
+            process.send_signal(signal.SIGINT)
+            time.sleep(0.2)
+        _, errors = process.communicate(timeout=60)
+    assert (process.returncode, errors) == (130, "regard: interrupted\n")
 
 
 @pytest.mark.parametrize("delay", [0.0, 0.4])

@@ -1,5 +1,7 @@
 """`python -m regard`, and where the console's `regard` begins."""
 
+import signal
+
 from regard import interruption
 
 
@@ -12,6 +14,8 @@ def main() -> None:
         run()
     except KeyboardInterrupt:
         interruption.leave("regard")
+    except interruption.TerminatedError:
+        interruption.leave("regard", signal.SIGTERM)
 
 
 if __name__ == "__main__":

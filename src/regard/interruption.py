@@ -1,4 +1,4 @@
-"""Ctrl-C in a program of ours: one line and exit status 130, from the first import to the end."""
+"""SIGINT (Ctrl-C) and SIGTERM in a program of ours: one line and exit status 130 or 143."""
 
 from __future__ import annotations
 
@@ -11,34 +11,65 @@ from typing import Any, NoReturn
 INTERRUPTED, TERMINATED = 130, 143
 """Exit status after SIGINT and after SIGTERM, as shells have it."""
 IMPORTING = "<frozen importlib._bootstrap>"
+SECONDS = 0.02
+"""How often the end of an import is looked for."""
+
+_waiting: list[int] = []
+"""A signal that came during an import."""
+
+
+class TerminatedError(SystemExit):
+    """SIGTERM came."""
 
 
 def handle(program: str) -> None:
-    """Exit at once if Ctrl-C comes during an import, and raise KeyboardInterrupt at other times.
+    """Raise KeyboardInterrupt at SIGINT and TerminatedError at SIGTERM.
 
-    Some libraries turn a KeyboardInterrupt in their import into another error, or drop it. A
-    program that was started with SIGINT ignored goes on ignoring it."""
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        return
+    Some libraries turn an exception in their import into another one, or drop it. So the exception
+    waits for the end of an import; a second signal during the import exits at once. A signal that
+    was ignored when the program started stays ignored."""
 
-    def interrupt(_number: int, frame: FrameType | None) -> None:
+    def act(number: int, frame: FrameType | None) -> None:
         if _is_import(frame):
-            leave(program)
-        raise KeyboardInterrupt
+            if _waiting or not hasattr(signal, "setitimer"):
+                leave(program, number)
+            _waiting.append(number)
+            signal.setitimer(signal.ITIMER_REAL, SECONDS)
+        elif number == signal.SIGTERM:
+            raise TerminatedError(TERMINATED)
+        else:
+            raise KeyboardInterrupt
+
+    def look(_number: int, frame: FrameType | None) -> None:
+        if _is_import(frame):
+            signal.setitimer(signal.ITIMER_REAL, SECONDS)
+        elif _waiting:
+            number = _waiting.pop()
+            handler = signal.getsignal(number)  # training may have set its own meanwhile
+            if callable(handler):
+                handler(number, frame)
 
     def report(unraisable: Any) -> None:
-        """A KeyboardInterrupt in a destructor reaches no `except`."""
+        """An exception in a destructor reaches no `except`."""
+        if issubclass(unraisable.exc_type, TerminatedError):
+            leave(program, signal.SIGTERM)
         if issubclass(unraisable.exc_type, KeyboardInterrupt):
             leave(program)
         sys.__unraisablehook__(unraisable)
 
-    signal.signal(signal.SIGINT, interrupt)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, act)
+    if hasattr(signal, "SIGALRM"):
+        signal.signal(signal.SIGALRM, look)
     sys.unraisablehook = report
 
 
 def ignore() -> None:
     """Ignore Ctrl-C from now on: the work is done, and the interpreter only cleans up."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if signal.getsignal(signal.SIGTERM) is not signal.SIG_IGN:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _is_import(frame: FrameType | None) -> bool:
@@ -49,7 +80,8 @@ def _is_import(frame: FrameType | None) -> bool:
     return False
 
 
-def leave(program: str) -> NoReturn:
+def leave(program: str, number: int = signal.SIGINT) -> NoReturn:
     """Exit now, without the interpreter's cleaning up."""
-    os.write(2, f"{program}: interrupted\n".encode())
-    os._exit(INTERRUPTED)
+    is_end = number == signal.SIGTERM
+    os.write(2, f"{program}: {'terminated' if is_end else 'interrupted'}\n".encode())
+    os._exit(TERMINATED if is_end else INTERRUPTED)

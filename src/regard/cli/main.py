@@ -50,6 +50,8 @@ def main() -> None:
         status = run(sys.argv[1:])
     except KeyboardInterrupt:  # while an error was being printed
         status = interruption.INTERRUPTED
+    except interruption.TerminatedError:
+        status = interruption.TERMINATED
     finally:
         interruption.ignore()
     sys.exit(status)
@@ -96,7 +98,10 @@ def run(arguments: list[str]) -> int:
         return 1
     except KeyboardInterrupt:
         print(f"regard {name}: interrupted", file=sys.stderr)
-        return 130
+        return interruption.INTERRUPTED
+    except interruption.TerminatedError:
+        print(f"regard {name}: terminated", file=sys.stderr)
+        return interruption.TERMINATED
 
 
 def _is_out_of_memory(error: MemoryError | RuntimeError) -> bool:

@@ -26,6 +26,8 @@ SECTIONS: dict[str, dict[str, Any]] = {"model": FAMILIES, "data": TASKS}
 ENSEMBLE = "--ensemble"
 TRUTHS = ("true", "false", "yes", "no", "on", "off")
 """Words that a switch does not take."""
+USAGE = 2
+"""Exit status of tyro for arguments that do not fit."""
 RULE = re.compile(r"[─-]{5,}")
 """The line between the problem and the help in tyro's messages."""
 
@@ -50,7 +52,7 @@ def one_line(prog: str) -> Iterator[None]:
         with redirect_stderr(message):
             yield
     except SystemExit as error:
-        if not error.code:  # --help
+        if error.code != USAGE:  # --help, or SIGTERM
             raise
         raise UserError(f"{_problem(message.getvalue())}: `{prog} --help` lists them") from None
 
