@@ -83,6 +83,11 @@ def check_input(name: str | Path) -> Path:
     return path
 
 
+def resolved(path: str | Path) -> Path:
+    """The absolute path without symbolic links. A link to itself stays."""
+    return Path(os.path.realpath(path))
+
+
 def check_readable(name: str | Path) -> Path:
     """Return the path of a file to read, as `check_input`; UserError if it cannot be opened."""
     path = check_input(name)
@@ -160,7 +165,7 @@ def whole(path: Path) -> Iterator[Path]:
         if path.exists() and not path.is_file():
             yield path
         else:
-            with _renamed_when_whole(path.resolve()) as unfinished:
+            with _renamed_when_whole(resolved(path)) as unfinished:
                 yield unfinished
     except BrokenPipeError:
         raise

@@ -27,6 +27,18 @@ def run(tmp_path_factory):
     return path
 
 
+def test_a_link_to_itself_and_a_name_that_is_no_text_cost_no_captions(capsys, run, tmp_path):
+    good, loop, odd = tmp_path / "a.png", tmp_path / "self.jpg", tmp_path / "\udcff.png"
+    Image.new("RGB", (9, 7)).save(good)
+    odd.write_bytes(good.read_bytes())
+    loop.symlink_to(loop)
+    status, out, err = regard(capsys, "caption", run, loop, odd, good, "-o", tmp_path / "out")
+    assert (status, out, err.count("\n")) == (1, "", 2)
+    assert "self.jpg" in err
+    assert "is not UTF-8: rename the file" in err
+    assert (tmp_path / "out").read_text().startswith(f"{good}\t")
+
+
 @pytest.fixture(scope="module")
 def transformer(tmp_path_factory):
     """One whose decoder has two layers and three heads, and cuts words to pieces."""

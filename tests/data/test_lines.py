@@ -6,6 +6,7 @@ import gzip
 import io
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from regard.data import lines
@@ -25,8 +26,9 @@ CHINESE = "你好世界\t问候\n再见\t告别\n"
 def test_utf16_is_refused_with_and_without_a_mark(text, encoding, tmp_path):
     path = tmp_path / "pairs.tsv"
     path.write_bytes(text.encode(encoding))
+    name = encoding[:6].upper()
     for read in (read_pairs, read_labelled, lambda path: list(read_lines(path))):
-        with pytest.raises(UserError, match=r"pairs\.tsv is UTF-16: save it as UTF-8, or run"):
+        with pytest.raises(UserError, match=rf"pairs\.tsv is {name}: save it as UTF-8, or run"):
             read(path)
 
 
@@ -61,6 +63,26 @@ def test_files_of_another_format_are_named(beginning, message, tmp_path):
     for read in (read_pairs, read_labelled, read_captions, lambda path: list(read_lines(path))):
         with pytest.raises(UserError, match=rf"words\.tsv is {message}"):
             read(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (bytes(100_000), "is no text, as it has NUL bytes: expected a file of UTF-8 text"),
+        (b"\0\1\0\2\0\0\0\3\n", "is no text"),
+        (np.random.default_rng(1).bytes(20_000).replace(b"\n", b"\0"), "is no text"),
+        ("one\teins\n".encode("utf-32"), "is UTF-32: save it as UTF-8, or run `iconv -f UTF-32"),
+        ("ein\tλόγος\n".encode("utf-16-be"), "is UTF-16"),
+        ("漢字\t语言 a\n".encode("utf-16-le"), "is UTF-16"),
+        (b"\x7fELF\2\1\1\0\n", "is a program: expected"),
+        (b"\x89PNG\r\n\x1a\n\0\0", "is a PNG image: expected"),
+    ],
+)
+def test_files_that_are_no_text_are_not_called_utf16(tmp_path, content, words):
+    path = tmp_path / "words.tsv"
+    path.write_bytes(content)
+    with pytest.raises(UserError, match=rf"words\.tsv {words}"):
+        read_pairs(path)
 
 
 def test_a_line_without_end_is_refused_while_it_is_read(monkeypatch):

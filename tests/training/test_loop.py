@@ -562,9 +562,9 @@ def test_a_second_interrupt_breaks_off(tmp_path):
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        (TrainingSettings(patience=2), "patience needs dev scores"),
-        (TrainingSettings(optimiser=Optimiser(schedule=Plateau())), "plateau schedule needs dev"),
-        (TrainingSettings(average=2), "average needs dev scores"),
+        (TrainingSettings(patience=2), r"training\.patience is 2, but no pairs are held out"),
+        (TrainingSettings(optimiser=Optimiser(schedule=Plateau())), "training.schedule is plateau, but no pairs"),
+        (TrainingSettings(average=2), r"training\.average is 2, but no pairs are held out"),
     ],
 )
 def test_what_needs_dev_scores_says_so(settings, said):

@@ -14,9 +14,11 @@ from regard.cli.lines import check_different, chunks, opened
 from regard.cli.options import Device
 from regard.cli.output import warn
 from regard.cli.searching import SearchFields, parse
+from regard.cli.typed import is_text
 from regard.config import SearchConfig
 from regard.config.checks import Beam
 from regard.errors import UserError
+from regard.files import shortened
 
 if TYPE_CHECKING:
     import numpy as np
@@ -76,7 +78,9 @@ def run(arguments: list[str]) -> int:
 def _seen(captioner: Captioner, names: list[str]) -> Iterator[tuple[str, np.ndarray]]:
     """What the model sees of the pictures that can be read; the others are named."""
     for name, seen in zip(names, captioner.sources.made(names), strict=True):
-        if isinstance(seen, str):
+        if not is_text(name):
+            warn(f"the file name {shortened(name)!a} is not UTF-8: rename the file")
+        elif isinstance(seen, str):
             warn(seen)
         else:
             yield name, seen

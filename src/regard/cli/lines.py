@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from regard.cli.output import warn
 from regard.errors import UserError
-from regard.files import whole
+from regard.files import resolved, whole
 
 if TYPE_CHECKING:
     from regard.data.lines import Problem
@@ -26,13 +26,13 @@ def opened(files: ExitStack, path: Path | None) -> TextIO | None:
 
 def check_different(read: Iterable[str], *written: Path | None) -> None:
     """UserError where two files to write are one, or one is among the files that are read."""
-    named = [each for each in written if each]
-    files = [each.resolve() for each in named if each.is_file() or not each.exists()]
+    named = [path for path in written if path]
+    files = [resolved(path) for path in named if path.is_file() or not path.exists()]
     if len(set(files)) < len(files):
         both = " and ".join(str(each) for each in named)
         raise UserError(f"what is written needs a file each, but two of these are one: {both}")
     for name in read:
-        if name != "-" and Path(name).resolve() in files:
+        if name != "-" and resolved(name) in files:
             raise UserError(f"{name} is read, and would be written over: write to another file")
 
 
@@ -54,14 +54,14 @@ def warn_of_long(lines: Sequence[int], longest: int, outcome: str) -> None:
         )
 
 
-def warn_of_refused(lines: Sequence[int], longest: int) -> None:
-    """Say which lines, counted from 1, had too many tokens to be decoded."""
+def warn_of_refused(lines: Sequence[int], longest: int, outcome: str) -> None:
+    """Say which lines, counted from 1, had too many tokens, and what of it."""
     from regard.data.lines import numbers_of
 
     if lines:
         warn(
             f"{len(lines)} of the lines ({numbers_of(lines)}) have more than {longest} tokens "
-            "(search.max_source) and got no output: cut them into sentences, or raise --max-source"
+            f"{outcome}"
         )
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import tyro
 
+from regard.cli.lines import warn_of_refused
 from regard.cli.options import Device, Runs, parse
 from regard.files import whole
 
@@ -41,7 +42,7 @@ def run(arguments: list[str]) -> int:
     import sys
 
     from regard.data.text import read_pairs
-    from regard.pipeline.translator import Translator
+    from regard.pipeline.translator import MAX_SCORED, Translator
 
     translator = Translator.load(options.run, *options.ensemble, device=options.device)
     corpus = read_pairs(options.pairs, target_path=options.target_path)
@@ -66,14 +67,6 @@ def run(arguments: list[str]) -> int:
                         print(f"    {step.log_probability:9.4f}  {step.token}")
                 if traces and each.trace:
                     print(each.trace.to_json(), file=traces)
-    if refused:
-        from regard.cli.output import warn
-        from regard.data.lines import numbers_of
-        from regard.pipeline.translator import MAX_SCORED
-
-        longest = translator.experiment.search.max_source or MAX_SCORED
-        warn(
-            f"{len(refused)} of the pairs ({numbers_of(refused)}) have more than {longest} tokens "
-            "on a side and got no score: cut them into sentences"
-        )
+    longest = translator.experiment.search.max_source or MAX_SCORED
+    warn_of_refused(refused, longest, "on a side and got no score: cut them into sentences")
     return 1 if refused else 0

@@ -100,7 +100,11 @@ def run(arguments: list[str]) -> int:
     warn_of_problems(broken)
     outcome = "the model never learned from any so long, and may lose its way"
     warn_of_long(long, translator.data.max_length, outcome)
-    warn_of_refused(refused, translator.max_source(options.search))
+    warn_of_refused(
+        refused,
+        translator.max_source(options.search),
+        "(search.max_source) and got no output: cut them into sentences, or raise --max-source",
+    )
     return 1 if refused else 0
 
 

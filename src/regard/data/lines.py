@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+import unicodedata
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -32,6 +33,9 @@ MAX_LINE = 1 << 24
 MARK = b"\xef\xbb\xbf"
 """The byte-order mark in UTF-8. Inside a file it shows that files were joined."""
 NUL = b"\0"
+MAX_ODD = 0.02
+"""Largest share of odd characters in a text."""
+TEXT_EXPECTED = "expected a file of UTF-8 text"
 FORMATS: dict[bytes, str] = {
     b"PK\x03\x04": "a ZIP archive or an Excel workbook: save the sheet as CSV UTF-8, or unpack it",
     b"\xd0\xcf\x11\xe0": "an old Excel workbook: save the sheet as CSV UTF-8",
@@ -40,6 +44,10 @@ FORMATS: dict[bytes, str] = {
     b"PAR1": "a Parquet table: export it as CSV",
     b"BZh91AY&SY": "packed by bzip2: unpack it, or pack it by gzip",
     b"\xfd7zXZ\x00": "packed by xz: unpack it, or pack it by gzip",
+    b"\x89PNG": f"a PNG image: {TEXT_EXPECTED}",
+    b"\xff\xd8\xff": f"a JPEG image: {TEXT_EXPECTED}",
+    b"GIF8": f"a GIF image: {TEXT_EXPECTED}",
+    b"\x7fELF": f"a program: {TEXT_EXPECTED}",
     b"\x28\xb5\x2f\xfd": "packed by Zstandard: unpack it, or pack it by gzip",
 }
 """Beginnings of files that are no text, with the remedy."""
@@ -144,17 +152,16 @@ def decoded(
     UserError for UTF-16, with or without a byte-order mark; for line ends of \\r alone; for a file
     of another format (`FORMATS`); for a line of more than `MAX_LINE` bytes, which is not read to
     its end; and where reading breaks off."""
-    number = 0
-    is_first_with_nul = False
+    number, first = 0, b""
     try:
         for number, line in enumerate(_bounded(file, path), start=1):
             content = line
             if number == 1:
                 check_beginning(line, path)
-                is_first_with_nul = NUL in line
+                first = line
                 content = line.removeprefix(MARK)
-            elif number == 2 and is_first_with_nul and line.startswith(NUL):
-                raise _utf16(path)
+            elif number == 2 and NUL in first and line.startswith(NUL):
+                raise _no_utf8(first, path)
             is_marked = MARK in content
             if is_marked:
                 content = content.replace(MARK, b"")
@@ -179,7 +186,7 @@ def check_beginning(line: bytes, path: str | Path) -> None:
     num_nul = line.count(NUL)
     has_utf16_nul = num_nul and (4 * num_nul >= len(line) or line.endswith(b"\0\n"))
     if line.startswith((b"\xff\xfe", b"\xfe\xff")) or has_utf16_nul or _is_odd(line):
-        raise _utf16(path)
+        raise _no_utf8(line, path)
     content = line.removesuffix(b"\n").removesuffix(b"\r")
     num_ends = content.count(b"\r")
     if num_ends > 1 or (num_ends and not line.endswith(b"\n")):
@@ -189,8 +196,23 @@ def check_beginning(line: bytes, path: str | Path) -> None:
         )
 
 
-def _utf16(path: str | Path) -> UserError:
-    return UserError(f"{path} is UTF-16: save it as UTF-8, or run `iconv -f UTF-16 -t UTF-8`")
+def _no_utf8(line: bytes, path: str | Path) -> UserError:
+    """The error for a file whose first line has NUL bytes: another encoding, or no text."""
+    marks = {"UTF-32": (b"\xff\xfe\0\0", b"\0\0\xfe\xff"), "UTF-16": (b"\xff\xfe", b"\xfe\xff")}
+    for name, mark in marks.items():
+        orders = (f"{name}-LE", f"{name}-BE")
+        if line.startswith(mark) or any(_reads_as(line, order) for order in orders):
+            return UserError(
+                f"{path} is {name}: save it as UTF-8, or run `iconv -f {name} -t UTF-8`"
+            )
+    return UserError(f"{path} is no text, as it has NUL bytes: {TEXT_EXPECTED}")
+
+
+def _reads_as(line: bytes, encoding: str) -> bool:
+    """Whether nearly all characters of a line in this encoding are assigned and no controls."""
+    text = line[: len(line) // 4 * 4 or 2].decode(encoding, "replace").strip().replace("\t", " ")
+    odd = sum(unicodedata.category(letter)[0] == "C" or letter == "\ufffd" for letter in text)
+    return bool(text) and odd <= MAX_ODD * len(text)
 
 
 def _is_odd(line: bytes) -> bool:

@@ -50,12 +50,18 @@ def parse_items(text: str, features: int | None = None) -> NamedSeries:
         name = " ".join(words[: len(words) - count])
         if not name or not count:
             raise UserError(
-                f"{text[:60]!r}: {piece[:60]!r} is no item: expected a name and then numbers, as "
-                "in 'orange juice 1.20'"
+                f"{_place(piece, text)} is no item: expected a name and then numbers, as in "
+                "'orange juice 1.20'"
             )
         names.append(name)
         rows.append(_numbers(words[len(words) - count :], piece, text))
     return NamedSeries(tuple(names), Series(_block(rows, pieces, text, features), pieces))
+
+
+def _place(piece: str, text: str) -> str:
+    """A piece in a message, after its text unless it is all of it."""
+    shown = repr(piece[:60])
+    return shown if piece == text.strip() else f"{text[:60]!r}: {shown}"
 
 
 def _count_numbers(words: Sequence[str]) -> int:
@@ -76,7 +82,7 @@ def _numbers(words: Sequence[str], piece: str, text: str) -> list[float]:
     except ValueError:
         found = [math.nan]
     if not all(map(math.isfinite, found)):
-        raise UserError(f"{text[:60]!r}: {piece[:60]!r} holds something other than finite numbers")
+        raise UserError(f"{_place(piece, text)} holds something other than finite numbers")
     return found
 
 
@@ -89,7 +95,7 @@ def _block(
     for row, piece in zip(rows, pieces, strict=True):
         if len(row) != wanted:
             raise UserError(
-                f"{text[:60]!r}: {piece[:60]!r} has {len(row)} numbers, but expected "
+                f"{_place(piece, text)} has {len(row)} numbers, but expected "
                 f"{wanted}, as {'the model was trained with' if features else 'the first has'}"
             )
     return np.array(rows, dtype=np.float32)

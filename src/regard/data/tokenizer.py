@@ -250,8 +250,9 @@ class Tokenizer:
             if missing in ids:
                 piece = self.found_in(text)[ids.index(missing)]
                 raise UserError(
-                    f"{piece!r} in {text!r} is not among the {missing} pieces of the vocabulary, "
-                    "which has no <unk>"
+                    f"{piece[:60]!r} in {text[:60]!r} is not among the {missing} pieces of the "
+                    "vocabulary (data.vocabulary), which has no <unk>: correct the text, or leave "
+                    "the option out"
                 )
 
     def _respaced(self, ids: list[int], text: str) -> list[int]:

@@ -283,10 +283,17 @@ def check(batches: Batches, settings: TrainingSettings, *, validates: bool) -> N
     if batches.num_batches(1) == 0:
         raise UserError("no batches to train on: the data holds no pairs")
     if not validates and settings.patience is not None:
-        raise UserError("patience needs dev scores: hold out dev data, or leave patience out")
+        raise UserError(
+            f"training.patience is {settings.patience}, but no pairs are held out for the dev "
+            "score: raise data.dev_size, name a dev file, or set training.patience to None"
+        )
     if not validates and settings.average is not None:
-        raise UserError("average needs dev scores: hold out dev data, or leave average out")
+        raise UserError(
+            f"training.average is {settings.average}, but no pairs are held out for the dev score: "
+            "raise data.dev_size, name a dev file, or set training.average to None"
+        )
     if not validates and isinstance(settings.optimiser.schedule, Plateau):
         raise UserError(
-            "the plateau schedule needs dev scores: hold out dev data, or choose another"
+            "training.schedule is plateau, but no pairs are held out for the dev score: raise "
+            "data.dev_size, name a dev file, or choose another schedule"
         )
