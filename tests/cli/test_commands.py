@@ -594,7 +594,7 @@ def test_lines_beyond_the_bound_get_no_output_and_the_others_go_on(capsys, run, 
     pairs.write_text("a\tb\n" + "a " * 6_000 + "\tb\n")
     status, out, err = regard(capsys, "score", run, pairs)
     assert (status, out.count("\n"), out.split("\n")[1].split("\t")[0]) == (1, 2, "nan")
-    assert "1 of the pairs (line 2) have more than 5000 tokens on a side" in err
+    assert "1 of the lines (line 2) have more than 5000 tokens on a side" in err
     assert regard(capsys, "translate", run, "/dev/zero")[0] == 1
 
 
@@ -604,4 +604,4 @@ def test_a_coverage_penalty_without_a_beam_is_reported(capsys, run, tmp_path, be
     flags = ("--coverage-penalty", "0.2", "--beam", beam)
     status, _, err = regard(capsys, "translate", run, tmp_path / "in.txt", *flags)
     assert status == 0
-    assert ("search.coverage_penalty is 0.2 and has no effect" in err) == warns
+    assert ("search.coverage_penalty has no effect: a beam of 1 has only one" in err) == warns

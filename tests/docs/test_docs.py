@@ -10,7 +10,8 @@ A page's blocks run in order, in one empty folder and, for Python, in one namesp
 
 After the language may stand `file=NAME` (the block is written there, for the blocks below),
 `needs=data` (real data: `data/` in the folder is what REGARD_DATA points to, and without it the
-page ends there as a skip), `needs=export` (the same for that extra) or `norun: REASON`. What is not
+page ends there as a skip), `needs=export` and `needs=joblib` (the same for
+that extra and that package) or `norun: REASON`. What is not
 run says so in the page itself, and nothing else is left out.
 """
 
@@ -38,7 +39,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "toml": tomllib.loads,
 }
 LANGUAGES = {"python", "console", "text", *READERS}
-WORDS = re.compile(r"|needs=data|needs=export|file=[\w.-]+|norun: \S.{9,}")
+WORDS = re.compile(r"|needs=data|needs=export|needs=joblib|file=[\w.-]+|norun: \S.{9,}")
 SECONDS = 120
 PAGES = [
     page for page in pages() if name(page) == "README.md" or page.is_relative_to(ROOT / "docs")
@@ -82,6 +83,11 @@ def need_export(block: Block) -> None:
         pytest.skip(f"{block.place} and what follows: {needs.EXPORT}")
 
 
+def need_joblib(block: Block) -> None:
+    if not importlib.util.find_spec("joblib"):
+        pytest.skip(f"{block.place} and what follows need joblib")
+
+
 def run(block: Block, folder: Path, namespace: dict[str, object]) -> None:
     if block.words.startswith("norun"):
         return
@@ -89,6 +95,8 @@ def run(block: Block, folder: Path, namespace: dict[str, object]) -> None:
         link_data(block, folder)
     if block.words == "needs=export":
         need_export(block)
+    if block.words == "needs=joblib":
+        need_joblib(block)
     if block.file:
         (folder / block.file).write_text(block.text, encoding="utf-8")
     if block.language in READERS:

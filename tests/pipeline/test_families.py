@@ -12,30 +12,19 @@ import pytest
 import torch
 
 import regard
-from regard.config import (
-    AnswerDataConfig,
-    AttentionConfig,
-    CaptionDataConfig,
-    CaptionerConfig,
-    ClassifierConfig,
-    Experiment,
-    RecurrentConfig,
-    SearchConfig,
-    TrainingConfig,
-    TransformerConfig,
-)
+from regard import config
 from regard.pipeline.counting import build_counter, fit, training_letters, two_rates
 from regard.pipeline.counting_settings import CountingSettings
 from regard.pipeline.training import train
 from tests.pipeline.conftest import small
 
-RECURRENT = RecurrentConfig(
-    hidden=24, embedding=12, bidirectional=True, attention=AttentionConfig(size=16)
+RECURRENT = config.RecurrentConfig(
+    hidden=24, embedding=12, bidirectional=True, attention=config.AttentionConfig(size=16)
 )
 WRITERS = {
     "bahdanau": replace(RECURRENT, wiring="bahdanau", cell="gru", output="deep"),
     "luong": replace(RECURRENT, wiring="luong", feeding="attentional"),
-    "transformer": TransformerConfig(size=24, layers=1, heads=2, feed_forward=32),
+    "transformer": config.TransformerConfig(size=24, layers=1, heads=2, feed_forward=32),
 }
 SCENE = "large red circle top left; small blue square centre"
 
@@ -61,7 +50,7 @@ def test_a_translator_learns_and_attends(tmp_path, model):
     experiment = replace(small(learning_rate=0.02), model=model)
     translator = trained(experiment, tmp_path / "run")
     for precision in ("float32", "bfloat16"):
-        search = SearchConfig(beam=3, max_length=7, precision=precision)
+        search = config.SearchConfig(beam=3, max_length=7, precision=precision)
         output = translator.translate("a b c", search=search)
         np.testing.assert_allclose(output.attention.sum(axis=-1), 1, atol=1e-4)
         (scored,) = translator.score([("a b c", output.text)])
@@ -76,20 +65,22 @@ def test_training_in_bfloat16_learns_too(tmp_path):
 def test_a_classifier_learns_and_attends(tmp_path):
     lines = [f"{noise} {word} {noise}{noise}\t{word}" for noise in "defghi" for word in "abc"]
     (tmp_path / "labels.tsv").write_text("\n".join(lines * 3) + "\n")
-    experiment = Experiment(
+    experiment = config.Experiment(
         name="labels",
-        data=AnswerDataConfig(path=tmp_path / "labels.tsv", dev_size=3, test_size=3),
-        model=ClassifierConfig(embedding=12, hidden=8, attention=AttentionConfig(size=11)),
-        training=TrainingConfig(epochs=6, learning_rate=0.02),
+        data=config.AnswerDataConfig(path=tmp_path / "labels.tsv", dev_size=3, test_size=3),
+        model=config.ClassifierConfig(
+            embedding=12, hidden=8, attention=config.AttentionConfig(size=11)
+        ),
+        training=config.TrainingConfig(epochs=6, learning_rate=0.02),
     )
     answer = trained(experiment, tmp_path / "run").classify("d a e")
     np.testing.assert_allclose(answer.attention.sum(axis=-1), 1, atol=1e-5)
 
 
 def test_a_captioner_learns_and_attends(tmp_path):
-    experiment = Experiment(
+    experiment = config.Experiment(
         name="shapes",
-        data=CaptionDataConfig(
+        data=config.CaptionDataConfig(
             generated="shapes",
             generated_size=40,
             dev_size=10,
@@ -97,8 +88,8 @@ def test_a_captioner_learns_and_attends(tmp_path):
             picture_size=32,
             batch_sentences=8,
         ),
-        model=CaptionerConfig(channels=(4, 8, 8), size=12, embedding=8),
-        training=TrainingConfig(epochs=3, learning_rate=0.01),
+        model=config.CaptionerConfig(channels=(4, 8, 8), size=12, embedding=8),
+        training=config.TrainingConfig(epochs=3, learning_rate=0.01),
     )
     caption = trained(experiment, tmp_path / "run").caption(SCENE)
     (block,) = caption.maps

@@ -563,7 +563,10 @@ def test_a_second_interrupt_breaks_off(tmp_path):
     ("settings", "said"),
     [
         (TrainingSettings(patience=2), r"training\.patience is 2, but no pairs are held out"),
-        (TrainingSettings(optimiser=Optimiser(schedule=Plateau())), "training.schedule is plateau, but no pairs"),
+        (
+            TrainingSettings(optimiser=Optimiser(schedule=Plateau())),
+            "training.schedule is plateau, but no pairs",
+        ),
         (TrainingSettings(average=2), r"training\.average is 2, but no pairs are held out"),
     ],
 )

@@ -10,6 +10,7 @@ import tyro
 from regard.cli.options import parse as parse_options
 from regard.cli.output import warn
 from regard.config import SearchConfig
+from regard.config.unused import ONE_HYPOTHESIS, Unused
 from regard.pipeline.folder import RunFolder
 
 SearchFields = Annotated[SearchConfig, tyro.conf.arg(name="")]
@@ -29,8 +30,5 @@ def parse(options: type[Options], arguments: list[str], prog: str) -> Options:
     chosen: Any = parse_options(options, arguments, prog, default)
     search = chosen.search
     if search.coverage_penalty and max(search.beam, getattr(chosen, "nbest", 1)) == 1:
-        warn(
-            f"search.coverage_penalty is {search.coverage_penalty} and has no effect: it ranks the "
-            "hypotheses of a beam, and a beam of 1 has only one. Set --beam to 2 or more"
-        )
+        warn(str(Unused("search.coverage_penalty", ONE_HYPOTHESIS)))
     return chosen

@@ -17,6 +17,7 @@ from regard.config.search import SearchConfig
 LEARNED = ("min_count", "vocabulary_size")
 """Fields that decide which pieces a vocabulary has."""
 OF_BEAMS = ("coverage_penalty", "early_stopping")
+ONE_HYPOTHESIS = "a beam of 1 has only one hypothesis: set search.beam (--beam) to 2 or more"
 
 
 class Unused(NamedTuple):
@@ -111,6 +112,6 @@ def _search(experiment: Experiment) -> Iterator[Rule]:
     if isinstance(experiment.data, AnswerDataConfig):
         yield tuple(SearchConfig.__dataclass_fields__), "answers are not decoded by a search"
     if search.beam == 1:
-        yield OF_BEAMS, "search.beam 1 is greedy"
+        yield OF_BEAMS, ONE_HYPOTHESIS
     if search.max_length is not None:
         yield ("max_ratio",), "search.max_length sets the length"
