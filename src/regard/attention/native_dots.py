@@ -118,8 +118,7 @@ def look(
 ]:
     """The context that `attend` finds, the weights, and `scale q k` whatever the mask: the last two
     in float32. No gradients."""
-    four = map(_with_heads, (queries, keys, values))
-    given = tuple(_rows(x.detach()) for x in four)
+    given = tuple(_rows(_with_heads(x)) for x in (queries, keys, values))
     room = torch.empty(2, *given[0].shape[:3], keys.size(-2), dtype=torch.float32)
     weights, scores = room.unbind()
     context = _room(given[0], values.size(-1))
@@ -130,7 +129,7 @@ def look(
             how.look(how.finite(given), context, room)
     if queries.dim() == 4:
         return context, weights, scores
-    return context[:, 0], weights[:, 0], scores[:, 0]
+    return context.squeeze(1), weights.squeeze(1), scores.squeeze(1)
 
 
 @dataclass(frozen=True)
@@ -157,9 +156,8 @@ class _How:
 
     def look(self, given: tuple[Tensor, ...], context: Tensor, room: Tensor) -> None:
         """Writes the context, and weights and scores into the two halves of the room."""
-        problem = self.problem(given, context, room[0])
-        problem.scores, problem.bytes[9] = room[1].data_ptr(), room[1].nbytes
-        kernels.call("attend", problem, 0)
+        weights, scores = room.unbind()
+        kernels.call("attend", self.problem(given, context, weights, scores), 0)
 
     def differentiate(
         self,
@@ -169,8 +167,7 @@ class _How:
         gradients: list[Tensor],
     ) -> None:
         """Writes the gradients of queries, keys and values."""
-        problem = self.problem(given, above, weights)
-        _set_arrays(problem, 4, tuple(gradients))
+        problem = self.problem(given, above, weights, gradients=tuple(gradients))
         kernels.call("attend", problem, 1)
 
     def finite(self, given: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
@@ -189,50 +186,75 @@ class _How:
             _rows(torch.where(seen | x.isfinite() if keeps_finite else seen, x, 0)) for x in others
         )
 
-    def problem(self, given: tuple[Tensor, ...], context: Tensor, weights: Tensor | None) -> _Dots:
+    def problem(
+        self,
+        given: tuple[Tensor, ...],
+        context: Tensor,
+        weights: Tensor | None,
+        scores: Tensor | None = None,
+        gradients: tuple[Tensor, ...] = (),
+    ) -> _Dots:
         """It holds addresses: what it was made of must outlive it."""
-        queries, keys, values = given
-        self._check(given, context, weights)
-        problem = _Dots(
-            *(*queries.shape[:3], keys.size(2), queries.size(3), values.size(3)),
-            queries.dtype == torch.bfloat16,
-            isinstance(self.mask, Causal),
-            torch.get_num_threads(),
-        )
-        _set_arrays(problem, 0, (*given, context))
-        mask = self.mask
-        if isinstance(mask, Tensor):
-            problem.mask, problem.bytes[7] = mask.data_ptr(), kernels.num_bytes(mask)
-            (batch, _, rows, _), (batch_step, _, row_step, _) = mask.shape, mask.stride()
-            problem.mask_batch = 0 if batch == 1 else batch_step
-            problem.mask_row = 0 if rows == 1 else row_step
-        if weights is not None:
-            problem.weights, problem.bytes[8] = weights.data_ptr(), kernels.num_bytes(weights)
-        problem.seed, problem.keep, problem.scale = self.seed, self.keep, self.scale
-        return problem
-
-    def _check(self, given: tuple[Tensor, ...], context: Tensor, weights: Tensor | None) -> None:
         queries, keys, values = given
         batch, heads, target, size = queries.shape
         source, value_size = keys.size(2), values.size(3)
+        axes = batch, heads, target, source
+        self._check(given, context, weights, axes)
+        arrays: list[Any] = []
+        num_bytes = []
+        for array in (*given, context, *gradients):
+            batch_step, head_step, position_step, _ = array.stride()
+            arrays.append((array.data_ptr(), batch_step, head_step, position_step))
+            num_bytes.append(kernels.num_bytes(array))
+        for _ in range(len(ARRAYS) - len(arrays)):
+            arrays.append(())
+            num_bytes.append(0)
+        mask, steps = None, (0, 0)
+        if isinstance(self.mask, Tensor):
+            mask = self.mask
+            (rows_batch, _, rows, _), (batch_step, _, row_step, _) = mask.shape, mask.stride()
+            steps = 0 if rows_batch == 1 else batch_step, 0 if rows == 1 else row_step
+        (mask_place, *places), sizes = kernels.places(mask, weights, scores)
+        return _Dots(
+            *(*axes, size, value_size),
+            queries.dtype is torch.bfloat16,
+            isinstance(self.mask, Causal),
+            torch.get_num_threads(),
+            *arrays,
+            mask_place,
+            *steps,
+            *places,
+            *(self.seed, self.keep, self.scale),
+            (*num_bytes, *sizes),
+        )
+
+    def _check(
+        self,
+        given: tuple[Tensor, ...],
+        context: Tensor,
+        weights: Tensor | None,
+        axes: tuple[int, int, int, int],
+    ) -> None:
+        """ValueError for sizes that the library would not derive from those of queries and keys."""
+        (queries, keys, values), (batch, heads, target, source) = given, axes
+        size, value_size = queries.size(3), values.size(3)
         expected = (
             ("keys", keys, (batch, heads, source, size)),
             ("values", values, (batch, heads, source, value_size)),
             ("context", context, (batch, heads, target, value_size)),
-            ("weights", weights, (batch, heads, target, source)),
+            ("weights", weights, axes),
         )
         for name, tensor, shape in expected:
-            if tensor is None:
-                continue
-            if tensor.shape != shape or not tensor.is_cpu:
+            if tensor is not None and (tensor.shape != shape or not tensor.is_cpu):
                 raise ValueError(
                     f"{name}: expected {shape} on cpu beside queries of shape "
                     f"{tuple(queries.shape)}, got {tuple(tensor.shape)} on {tensor.device}"
                 )
-        if isinstance(self.mask, Tensor):
-            mask = self.mask
-            fits = mask.size(0) in (1, batch) and mask.size(1) == 1 and mask.size(2) in (1, target)
-            if not (fits and mask.size(3) == source and mask.dtype == torch.bool and mask.is_cpu):
+        mask = self.mask
+        if isinstance(mask, Tensor):
+            mask_batch, mask_heads, rows, columns = mask.shape
+            fits = mask_batch in (1, batch) and mask_heads == 1 and rows in (1, target)
+            if not (fits and columns == source and mask.dtype is torch.bool and mask.is_cpu):
                 raise ValueError(
                     f"mask: expected torch.bool that broadcasts to {(batch, 1, target, source)}, "
                     f"got {mask.dtype} of shape {tuple(mask.shape)} on {mask.device}"
@@ -294,11 +316,3 @@ def _room(like: Tensor, size: int) -> Tensor:
     """As many rows as these, every position's heads side by side, as they are joined."""
     batch, heads, positions, _ = like.shape
     return like.new_empty(batch, positions, heads, size).transpose(1, 2)
-
-
-def _set_arrays(problem: _Dots, first: int, arrays: tuple[Tensor, ...]) -> None:
-    """Set the arrays from the `first` of `ARRAYS` on."""
-    for place, array in enumerate(arrays, first):
-        batch, head, position, _ = array.stride()
-        setattr(problem, ARRAYS[place], _Strided(array.data_ptr(), batch, head, position))
-        problem.bytes[place] = kernels.num_bytes(array)

@@ -14,6 +14,7 @@ import shlex
 import sys
 from collections.abc import Callable
 from functools import cache
+from operator import mul
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -165,9 +166,8 @@ def num_bytes(tensor: Tensor | None) -> int:
         return tensor.nbytes
     if not tensor.numel():
         return 0
-    last = 0
-    for size, step in zip(tensor.shape, tensor.stride(), strict=True):
-        last += (size - 1) * step
+    shape, steps = tensor.shape, tensor.stride()
+    last = sum(map(mul, shape, steps)) - sum(steps)
     return (1 + last) * tensor.element_size()
 
 
