@@ -42,6 +42,7 @@ from torch.nn import functional as F
 from regard import kernels
 from regard.attention import Additive, Attention, causal, window
 from regard.attention.fused_additive import additive_attention, backends, prepare, tiled
+from regard.attention.fused_additive.prepared import AdditiveMemory
 from regard.layers.recurrent import RecurrentStack
 from regard.models.bridge import ZeroBridge
 from regard.models.contracts import Memory, Summary
@@ -386,16 +387,15 @@ def _saturation_jobs(amplitude: float) -> dict[str, Callable[[], object]]:
     queries, keys = (amplitude * tensor.detach() for tensor in inputs[:2])
     vector, values = inputs.vector.detach(), inputs.values.detach()
     backend = backends.choose(queries)
-    step, powers = queries[:, :1].contiguous(), backend.powers(keys)
+    step = queries[:, :1].contiguous()
+    memory = AdditiveMemory(keys, vector, values, powers=backend.powers(keys))
     above = torch.randn(SATURATED[:3])
     step_above = above[:, :1].contiguous()
     return {
         "forward": lambda: backend.score(queries, keys, vector),
         "backward": lambda: backend.differentiate_score(above, queries, keys, vector),
-        "one step": lambda: backend.attend(step, keys, vector, values, powers=powers),
-        "one step back": lambda: backend.differentiate_queries(
-            step_above, step, keys, vector, None, powers
-        ),
+        "one step": lambda: backend.attend(step, memory),
+        "one step back": lambda: backend.differentiate_queries(step_above, step, memory),
     }
 
 

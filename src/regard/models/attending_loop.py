@@ -17,12 +17,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
+from types import ModuleType
 from typing import Any
 
 import torch
 from torch.nn import functional as F
 
 from regard.attention.fused_additive.backends import choose as choose_attention
+from regard.attention.fused_additive.prepared import AdditiveMemory
 from regard.layers.cells import NUM_GATES, NUM_KEPT, CellKind, CellState, Step, StepBack
 from regard.layers.native_cells import choose as choose_cells
 from regard.products import linear, outer
@@ -214,7 +216,7 @@ def _forward(loop: Loop) -> tuple[Tensor, ...]:
     if loop.cell is not None:
         cells[0] = loop.cell.transpose(0, 1)
     backend, at_cells = choose_attention(loop.keys, loop.values), choose_cells(loop.hidden)
-    powers, of_context = backend.powers(loop.keys), loop.context.contiguous()
+    memory, of_context = _memory(loop, backend), loop.context.contiguous()
     layers = list(_layers(loop))
     context = loop.values.new_zeros(loop.values.size(0), loop.values.size(2))
 
@@ -222,13 +224,8 @@ def _forward(loop: Loop) -> tuple[Tensor, ...]:
         now = slice(step, step + 1)
         contexts[:, now], shares[:, now] = backend.attend(
             linear(state, loop.query)[:, None],
-            loop.keys,
-            loop.vector,
-            loop.values,
-            loop.mask,
+            memory,
             None if loop.drop is None else loop.drop[:, now],
-            loop.scale,
-            powers,
         )
         gate = _gates(loop, state)
         return contexts[:, step] if gate is None else contexts[:, step] * gate
@@ -253,6 +250,12 @@ def _forward(loop: Loop) -> tuple[Tensor, ...]:
     return top, contexts, shares, hiddens, cells, kept
 
 
+def _memory(loop: Loop, backend: ModuleType) -> AdditiveMemory:
+    """What every step attends to, with the powers of its keys."""
+    powers = backend.powers(loop.keys)
+    return AdditiveMemory(loop.keys, loop.vector, loop.values, loop.mask, loop.scale, powers)
+
+
 def _around(hiddens: Tensor, cells: Tensor, step: int, layer: int) -> tuple[CellState, CellState]:
     """The states of a layer before and after a step."""
     last, new = (
@@ -272,7 +275,7 @@ class _WayBack:
         self.of_contexts, self.of_shares = of_contexts, of_shares
         self.backend = choose_attention(loop.keys, loop.values)
         self.cells = choose_cells(loop.hidden)
-        self.powers, self.context = self.backend.powers(loop.keys), loop.context.contiguous()
+        self.memory, self.context = _memory(loop, self.backend), loop.context.contiguous()
         target, num_layers, batch, _ = found.kept.shape
         gates = NUM_GATES[loop.kind] * loop.hidden.size(2)
         new = loop.hidden.new_empty
@@ -347,9 +350,7 @@ class _WayBack:
         grad_scores = self.backend.through_softmax(grad_shares, shares, loop.mask, loop.scale)
         self.grad_scores[:, now] = grad_scores
         asking = self.asking[step, :, None]
-        found = self.backend.differentiate_queries(
-            grad_scores, asking, loop.keys, loop.vector, loop.mask, self.powers
-        )
+        found = self.backend.differentiate_queries(grad_scores, asking, self.memory)
         self.grad_asking[step] = found[:, 0]
         asked = linear(found[:, 0], loop.query.T)
         return asked if loop.gate is None else asked + self.grad_gates[step] * loop.gate
@@ -367,7 +368,7 @@ class _WayBack:
         """The sums over all steps, in the order of the arguments."""
         loop, found = self.loop, self.found
         grad_keys, grad_vector = self.backend.differentiate_keys(
-            self.grad_scores, self.asking.transpose(0, 1), loop.keys, loop.vector, loop.mask
+            self.grad_scores, self.asking.transpose(0, 1), self.memory
         )
         kept = found.shares if loop.drop is None else found.shares * loop.drop
         contexts = found.contexts.transpose(0, 1)

@@ -10,6 +10,7 @@ import torch
 from hypothesis import strategies as st
 
 from regard.attention import causal, padding, window
+from regard.attention.fused_additive.prepared import AdditiveMemory
 from regard.shapes import Bool, Float, Tensor
 from tests.oracles import additive as oracle
 
@@ -33,6 +34,10 @@ class Problem:
     @property
     def tensors(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         return self.queries, self.keys, self.vector, self.values
+
+    @property
+    def memory(self) -> AdditiveMemory:
+        return AdditiveMemory(self.keys, self.vector, self.values, self.mask, self.scale)
 
     def to(self, dtype: torch.dtype) -> Problem:
         numbers = {
@@ -123,14 +128,14 @@ def by_formula(problem: Problem) -> Tensors:
 
 def by_backend(backend: ModuleType, problem: Problem, *, saved: bool = True) -> Tensors:
     """The same by the functions of a backend, with the weights saved for the way back or not."""
-    context, weights = backend.attend(*problem.tensors, problem.mask, problem.drop, problem.scale)
+    queries, memory, drop = problem.queries, problem.memory, problem.drop
+    context, weights = backend.attend(queries, memory, drop)
     gradients = backend.differentiate(
         problem.grad_context,
         problem.grad_weights,
-        *problem.tensors,
-        problem.mask,
-        problem.drop,
-        problem.scale,
+        queries,
+        memory,
+        drop,
         weights if saved else None,
     )
     return context, weights, *gradients

@@ -68,6 +68,7 @@ def test_scores_have_their_constant(backend: ModuleType, largeness: float):
     arguments = above, queries, keys, vector
     close = {"rtol": 2e-5, "atol": 2e-4}
     torch.testing.assert_close([*backend.differentiate_score(*arguments)], gradients, **close)
+    arguments = above, queries, problem.memory
     torch.testing.assert_close(backend.differentiate_queries(*arguments), gradients[0], **close)
     torch.testing.assert_close([*backend.differentiate_keys(*arguments)], gradients[1:], **close)
 
@@ -84,15 +85,18 @@ def test_powers_taken_before_change_nothing(
     assert (powers is None) == (backend is tiled and not is_in_range)
     if powers is not None:
         assert powers.size(-1) == (45 if is_in_range else 90)
-    plain = backend.attend(*problem.tensors, problem.mask)
-    ready = backend.attend(*problem.tensors, problem.mask, powers=powers)
+    queries, memory = problem.queries, problem.memory
+    with_powers = replace(memory, powers=powers)
+    plain = backend.attend(queries, memory)
+    ready = backend.attend(queries, with_powers)
     torch.testing.assert_close(ready, plain)
     above = problem.grad_weights
     if problem.mask is not None:
         above = above * problem.mask
-    arguments = above, *problem.tensors[:3], problem.mask
-    plain = backend.differentiate_queries(*arguments)
-    torch.testing.assert_close(backend.differentiate_queries(*arguments, powers), plain)
+    plain = backend.differentiate_queries(above, queries, memory)
+    torch.testing.assert_close(backend.differentiate_queries(above, queries, with_powers), plain)
+    plain = backend.differentiate_keys(above, queries, memory)
+    torch.testing.assert_close(backend.differentiate_keys(above, queries, with_powers), plain)
 
 
 LARGE = [38.5, 42.9, 43.5, 100.0, 4000.0, 5000.0, 1e6, 1e10, 1e30]
@@ -120,16 +124,18 @@ def test_large_numbers_that_cancel_are_as_right(
 ):
     problem = cancelling(largeness, target)
     powers = backend.powers(problem.keys) if ready else None
-    context, weights = backend.attend(*problem.tensors, scale=problem.scale, powers=powers)
+    memory = replace(problem.memory, powers=powers)
+    context, weights = backend.attend(problem.queries, memory)
     gradients = by_backend(backend, problem)[2:]
     assert_as_right_as_float32((context, weights, *gradients), problem)
     expected = oracle.scores(*(x.double() for x in problem.tensors[:3]))
     assert expected.std() > 0.01  # not all saturated
     scores = backend.score(*problem.tensors[:3])
     torch.testing.assert_close(scores.double(), expected, rtol=0, atol=3e-6)
-    above = problem.grad_weights, *problem.tensors[:3], None
-    with_powers = backend.differentiate_queries(*above, powers)
-    torch.testing.assert_close(with_powers, backend.differentiate_score(*above[:4])[0])
+    above = problem.grad_weights
+    with_powers = backend.differentiate_queries(above, problem.queries, memory)
+    gradients = backend.differentiate_score(above, *problem.tensors[:3])
+    torch.testing.assert_close(with_powers, gradients[0])
 
 
 @pytest.mark.parametrize("garbage", [torch.nan, torch.inf, 1e30, 20.0])
@@ -201,7 +207,7 @@ def test_nan_that_is_seen_is_told(backend: ModuleType):
 @pytest.mark.parametrize("sizes", [(0, 3, 5, 7, 2), (2, 0, 5, 7, 2), (2, 3, 0, 7, 2)])
 def test_nothing_to_do_is_done(backend: ModuleType, sizes: tuple[int, int, int, int, int]):
     problem = make(sizes)
-    context, weights = backend.attend(*problem.tensors)
+    context, weights = backend.attend(problem.queries, problem.memory)
     assert context.shape == (sizes[0], sizes[1], sizes[4])
     assert weights.shape == sizes[:3]
     assert not context.any()

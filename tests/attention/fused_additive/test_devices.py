@@ -3,12 +3,15 @@ device "meta" have no numbers, so that reading one raises, and the CPU stands in
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from regard import kernels
 from regard.attention import Additive, Attention, additive_attention, additive_scores
-from regard.attention.fused_additive import backends, operator, tiled, tiles
+from regard.attention.fused_additive import backends, operator, prepared, tiled, tiles
+from regard.attention.fused_additive.spans import spans_of
 from tests.attention.fused_additive.problems import make
 from tests.attention.parts import SCORES, uneven_mask
 
@@ -24,7 +27,7 @@ def as_on_meta(problem):
 @pytest.mark.parametrize("mask", ["none", "padding"])
 def test_python_reads_no_number(mask: str):
     problem = as_on_meta(make((2, 3, 5, 7, 11), mask=mask, dropout=True))
-    arguments = (*problem.tensors, problem.mask, problem.drop, problem.scale)
+    arguments = problem.queries, problem.memory, problem.drop
     context, weights = tiled.attend(*arguments)
     assert context.shape == (2, 3, 11)
     grads = (problem.grad_context, problem.grad_weights)
@@ -32,8 +35,8 @@ def test_python_reads_no_number(mask: str):
     queries, keys, vector, _ = problem.tensors
     scores = tiled.score(queries, keys, vector)
     assert len(tiled.differentiate_score(scores, queries, keys, vector)) == 3
-    tiled.differentiate_queries(scores, queries, keys, vector, problem.mask)
-    tiled.differentiate_keys(scores, queries, keys, vector, problem.mask)
+    tiled.differentiate_queries(scores, queries, problem.memory)
+    tiled.differentiate_keys(scores, queries, problem.memory)
 
 
 def test_a_step_of_a_module_reads_no_number():
@@ -49,36 +52,48 @@ def test_a_step_of_a_module_reads_no_number():
 @pytest.mark.parametrize("hidden", [None, torch.nan])
 def test_the_results_are_the_same(monkeypatch, largeness: float, hidden: float | None):
     problem = make((2, 3, 5, 7, 11), mask="padding", largeness=largeness)
-    queries, keys, vector, values = problem.tensors
+    queries, memory = problem.queries, problem.memory
+    expected = tiled.attend(queries, memory)
+    above = (problem.grad_context, problem.grad_weights)
+    gradients = tiled.differentiate(*above, queries, memory)
     if hidden is not None:
         nobody = ~problem.mask.any(dim=1)[..., None]
-        keys, values = keys.masked_fill(nobody, hidden), values.masked_fill(nobody, hidden)
-    expected = tiled.attend(*problem.tensors, problem.mask)
-    above = (problem.grad_context, problem.grad_weights)
-    gradients = tiled.differentiate(*above, *problem.tensors, problem.mask)
+        keys, values = (x.masked_fill(nobody, hidden) for x in (memory.keys, memory.values))
+        memory = replace(memory, keys=keys, values=values)
     monkeypatch.setattr(tiles, "is_slow_to_read", lambda device: True)
-    results = tiled.attend(queries, keys, vector, values, problem.mask)
+    results = tiled.attend(queries, memory)
     torch.testing.assert_close(results, expected, rtol=1e-4, atol=1e-5)
-    results = tiled.differentiate(*above, queries, keys, vector, values, problem.mask)
+    results = tiled.differentiate(*above, queries, memory)
     torch.testing.assert_close(results[:3], gradients[:3], rtol=1e-4, atol=1e-4)
 
 
-def test_the_spans_of_a_mask_are_formed_once(monkeypatch):
-    calls, form = [], tiles._spans
+def test_the_spans_of_a_mask_are_formed_once_for_a_loop(monkeypatch):
+    masks = []
 
     def counted(mask):
-        calls.append(mask)
-        return form(mask)
+        masks.append(mask)
+        return spans_of(mask)
 
-    monkeypatch.setattr(tiles, "_spans", counted)
-    mask = torch.rand(2, 1, 5) < 0.6
-    spans = [tiles.spans(mask) for _ in range(5)]
-    assert len(calls) == 1
-    assert spans[4] == form(mask)
-    mask[0, 0] = ~mask[0, 0]  # in place: another mask
-    assert tiles.spans(mask) == form(mask)
-    assert tiles.spans(mask.clone()) == form(mask)
-    assert len(calls) == 3
+    monkeypatch.setattr(prepared, "spans_of", counted)
+    problem = make((2, 3, 5, 7, 11), mask="uneven")
+    memory = problem.memory
+    for step in range(3):
+        now = slice(step, step + 1)
+        tiled.differentiate_queries(problem.grad_weights[:, now], problem.queries[:, now], memory)
+    assert len(masks) == 1
+
+
+def test_a_mask_that_was_changed_has_other_spans():
+    """A change of `mask.data` or of memory that NumPy shares does not raise a tensor's version."""
+    problem = make((2, 3, 5, 7, 11)).to(torch.float64)
+    mask = torch.ones(2, 3, 5, dtype=torch.bool)
+    mask[:, :, 3:] = False
+    before, _ = additive_attention(*problem.tensors, mask)
+    mask.data.logical_not_()
+    after, _ = additive_attention(*problem.tensors, mask)
+    expected, _ = additive_attention(*problem.tensors, mask.clone())
+    torch.testing.assert_close(after, expected)
+    assert not torch.allclose(after, before)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16])

@@ -13,6 +13,7 @@ from torch.library import opcheck
 
 from regard.attention import AdditiveKeys, additive_attention, additive_scores
 from regard.attention.fused_additive import backends, operator, prepare, tiled
+from regard.attention.fused_additive.prepared import AdditiveMemory
 from regard.shapes import Tensor
 from tests.attention.fused_additive.problems import Problem, make
 from tests.oracles import additive as oracle
@@ -30,7 +31,8 @@ def test_gradients_are_those_of_finite_differences(mask: str, dropout: bool):
 
     def everything(*tensors: Tensor) -> tuple[Tensor, ...]:
         scores = additive_scores(*tensors[:3])
-        return *operator.attend(*tensors, problem.mask, drop, 0.7), scores
+        memory = AdditiveMemory(*tensors[1:], problem.mask, 0.7)
+        return *operator.attend(tensors[0], memory, drop), scores
 
     assert gradcheck(everything, leaves(problem))
 
@@ -51,7 +53,7 @@ def test_the_operators_keep_the_rules_of_torch():
     problem = make(mask="uneven", dropout=True).to(torch.float64)
     tensors, rest = leaves(problem), (problem.mask, problem.drop, 0.7)
     plain = tuple(tensor.detach() for tensor in tensors)
-    _, weights = operator.attend(*plain, *rest)
+    _, weights = operator.attend(problem.queries, problem.memory, problem.drop)
     backward = (problem.grad_context, None, *plain, *rest, weights)
     opcheck(operator._attend, (*tensors, *rest, None))
     opcheck(operator._attend, (*tensors, None, None, 1.0, None))

@@ -3,6 +3,8 @@ in test_backends.py."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -61,14 +63,16 @@ def test_scores_are_the_formula_with_their_constant(largeness: float):
     gradients = torch.autograd.grad(expected, leaves, problem.grad_weights)
     above = problem.grad_weights, queries, keys, vector
     torch.testing.assert_close(tiled.differentiate_score(*above), gradients)
+    above = problem.grad_weights, queries, problem.memory
     torch.testing.assert_close(tiled.differentiate_queries(*above), gradients[0])
     torch.testing.assert_close(tiled.differentiate_keys(*above), gradients[1:])
 
 
 def test_powers_taken_before_change_nothing():
     problem = make((3, 1, 17, 13, 5), mask="padding")
-    plain = tiled.attend(*problem.tensors, problem.mask)
-    ready = tiled.attend(*problem.tensors, problem.mask, powers=tiled.powers(problem.keys))
+    plain = tiled.attend(problem.queries, problem.memory)
+    with_powers = replace(problem.memory, powers=tiled.powers(problem.keys))
+    ready = tiled.attend(problem.queries, with_powers)
     assert all(map(torch.equal, plain, ready))
     assert tiled.powers(problem.keys * 100) is None
 
@@ -79,7 +83,7 @@ def test_hidden_tiles_are_not_formed(monkeypatch: pytest.MonkeyPatch):
 
     def pairs_formed(mask: str) -> int:
         problem = make(sizes, mask=mask)
-        chunks = tiles.Pairs(problem.queries, problem.keys, problem.mask).chunks()
+        chunks = tiles.Pairs(problem.queries, problem.keys, problem.memory).chunks()
         return sum(tile.shares[..., 0].numel() for chunk in chunks for tile in chunk.tiles())
 
     assert pairs_formed("none") == 64 * 64

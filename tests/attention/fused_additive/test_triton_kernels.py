@@ -11,6 +11,7 @@ import torch
 from hypothesis import given, settings
 
 from regard.attention.fused_additive import backends, tiled
+from regard.attention.fused_additive.prepared import AdditiveMemory
 from regard.shapes import Tensor
 from tests.attention.fused_additive.problems import (
     MASKS,
@@ -52,21 +53,27 @@ def there(tensor: Tensor | None) -> Tensor | None:
     return None if tensor is None else tensor.cuda() if GPU else tensor
 
 
+def memory_there(problem: Problem) -> AdditiveMemory:
+    tensors = (there(tensor) for tensor in (*problem.tensors[1:], problem.mask))
+    return AdditiveMemory(*tensors, problem.scale)
+
+
 def in_kernels(problem: Problem, *, saved: bool = True) -> Tensors:
     """Context, weights and the four gradients."""
-    tensors = [there(tensor) for tensor in problem.tensors]
-    rest = there(problem.mask), there(problem.drop), problem.scale
-    context, weights = triton_kernels.attend(*tensors, *rest)
+    queries, memory, drop = there(problem.queries), memory_there(problem), there(problem.drop)
+    context, weights = triton_kernels.attend(queries, memory, drop)
     above = there(problem.grad_context), there(problem.grad_weights)
-    gradients = triton_kernels.differentiate(*above, *tensors, *rest, weights if saved else None)
+    gradients = triton_kernels.differentiate(
+        *above, queries, memory, drop, weights if saved else None
+    )
     return tuple(found.cpu() for found in (context, weights, *gradients))
 
 
 def in_tiles(problem: Problem) -> Tensors:
-    rest = problem.mask, problem.drop, problem.scale
-    context, weights = tiled.attend(*problem.tensors, *rest)
+    queries, memory, drop = problem.queries, problem.memory, problem.drop
+    context, weights = tiled.attend(queries, memory, drop)
     above = problem.grad_context, problem.grad_weights
-    return context, weights, *tiled.differentiate(*above, *problem.tensors, *rest, weights)
+    return context, weights, *tiled.differentiate(*above, queries, memory, drop, weights)
 
 
 @pytest.fixture
@@ -108,9 +115,13 @@ def test_scores_are_those_of_the_tiles(size: int, rows: int):
     calls = {
         "score": tensors,
         "differentiate_score": (above, *tensors),
-        "differentiate_queries": (above, *tensors),
-        "differentiate_keys": (above, *tensors),
     }
+    memory, moved = problem.memory, memory_there(problem)
+    memory, moved = replace(memory, vector=tensors[2]), replace(moved, vector=there(tensors[2]))
+    for name in ("differentiate_queries", "differentiate_keys"):
+        found = getattr(triton_kernels, name)(there(above), there(problem.queries), moved)
+        expected = getattr(tiled, name)(above, problem.queries, memory)
+        torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5, check_device=False)
     for name, arguments in calls.items():
         found = getattr(triton_kernels, name)(*map(there, arguments))
         expected = getattr(tiled, name)(*arguments)
@@ -119,14 +130,14 @@ def test_scores_are_those_of_the_tiles(size: int, rows: int):
 
 def test_powers_taken_before_change_nothing():
     problem = make((3, 2, 17, 13, 5), mask="padding")
-    *tensors, mask = map(there, (*problem.tensors, problem.mask))
-    plain = triton_kernels.attend(*tensors, mask)
-    powers = triton_kernels.powers(tensors[1])
-    ready = triton_kernels.attend(*tensors, mask, powers=powers)
+    queries, memory = there(problem.queries), memory_there(problem)
+    with_powers = replace(memory, powers=triton_kernels.powers(memory.keys))
+    plain = triton_kernels.attend(queries, memory)
+    ready = triton_kernels.attend(queries, with_powers)
     assert all(map(torch.equal, plain, ready))
-    step = there(problem.grad_weights * problem.mask), *tensors[:3], mask
-    plain = triton_kernels.differentiate_queries(*step)
-    assert torch.equal(plain, triton_kernels.differentiate_queries(*step, powers))
+    step = there(problem.grad_weights * problem.mask), queries
+    plain = triton_kernels.differentiate_queries(*step, memory)
+    assert torch.equal(plain, triton_kernels.differentiate_queries(*step, with_powers))
 
 
 @pytest.mark.parametrize("garbage", [torch.nan, torch.inf, 60.0])

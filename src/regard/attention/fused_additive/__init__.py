@@ -21,7 +21,7 @@ from regard.attention.checks import (
 )
 from regard.attention.fused_additive import operator
 from regard.attention.fused_additive.backends import choose
-from regard.attention.fused_additive.prepared import AdditiveKeys
+from regard.attention.fused_additive.prepared import AdditiveKeys, AdditiveMemory
 from regard.fast_path import needs_formula
 from regard.precise import precise_type
 from regard.shapes import Bool, Float, Tensor
@@ -88,9 +88,8 @@ def additive_attention(
     if dropout:
         drop = queries.new_ones(*queries.shape[:2], num_keys, dtype=precise_type(queries.dtype))
         drop = F.dropout(drop, dropout)
-    context, weights = operator.attend(
-        queries, projected, vector, values, mask, drop, scale, powers
-    )
+    memory = AdditiveMemory(projected, vector, values, mask, scale, powers)
+    context, weights = operator.attend(queries, memory, drop)
     if len(batch) != 1:
         context = context.view(*batch, num_queries, values.size(-1))
         weights = weights.view(*batch, num_queries, num_keys)

@@ -9,6 +9,7 @@ import torch
 
 from regard import kernels
 from regard.attention.fused_additive.mixing import mix, through_mix
+from regard.attention.fused_additive.prepared import AdditiveMemory
 from regard.attention.fused_additive.tiles import near, power
 from regard.shapes import Bool, Float, Tensor
 
@@ -54,37 +55,28 @@ class _Places(ctypes.Structure):
 
 def attend(
     queries: Float[Tensor, "batch target size"],
-    keys: Float[Tensor, "batch source size"],
-    vector: Float[Tensor, "size"],
-    values: Float[Tensor, "batch source value"],
-    mask: Bool[Tensor, "#batch #target source"] | None = None,
+    memory: AdditiveMemory,
     drop: Float[Tensor, "batch target source"] | None = None,
-    scale: float = 1.0,
-    powers: Float[Tensor, "batch source power"] | None = None,
 ) -> tuple[Float[Tensor, "batch target value"], Float[Tensor, "batch target source"]]:
     """As `tiled.attend`."""
-    weights = _Call(queries, keys, vector, mask, powers).weigh(scale)
-    return mix(weights, values, mask, drop), weights
+    weights = _Call.of(queries, memory).weigh(memory.scale)
+    return mix(weights, memory.values, memory.mask, drop), weights
 
 
 def differentiate(
     grad_context: Float[Tensor, "batch target value"],
     grad_weights: Float[Tensor, "batch target source"] | None,
     queries: Float[Tensor, "batch target size"],
-    keys: Float[Tensor, "batch source size"],
-    vector: Float[Tensor, "size"],
-    values: Float[Tensor, "batch source value"],
-    mask: Bool[Tensor, "#batch #target source"] | None = None,
+    memory: AdditiveMemory,
     drop: Float[Tensor, "batch target source"] | None = None,
-    scale: float = 1.0,
     weights: Float[Tensor, "batch target source"] | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """As `tiled.differentiate`."""
-    call = _Call(queries, keys, vector, mask)
+    call, values = _Call.of(queries, memory), memory.values
     gradients = _Gradients(call)
     grad_values = torch.empty(values.shape, dtype=torch.float32)
     if weights is None:
-        weights = call.weigh(scale)
+        weights = call.weigh(memory.scale)
     num_batch, num_rows, num_columns = weights.shape
     sentences = max(1, CHUNK_SIZE // max(1, num_rows * num_columns))
     for start in range(0, num_batch, sentences):
@@ -96,8 +88,8 @@ def differentiate(
             values[chunk],
             None if drop is None else drop[chunk],
         )
-        gradients.add(through_softmax(grads, weights[chunk], None, scale), start)
-    grads_of_keys = gradients.of_keys(keys, vector)
+        gradients.add(through_softmax(grads, weights[chunk], None, memory.scale), start)
+    grads_of_keys = gradients.of_keys(memory.keys, memory.vector)
     return gradients.of_queries(queries), *grads_of_keys, grad_values.to(values.dtype)
 
 
@@ -140,13 +132,10 @@ def differentiate_score(
 def differentiate_queries(
     grad_scores: Float[Tensor, "batch target source"],
     queries: Float[Tensor, "batch target size"],
-    keys: Float[Tensor, "batch source size"],
-    vector: Float[Tensor, "size"],
-    mask: Bool[Tensor, "#batch #target source"] | None = None,
-    powers: Float[Tensor, "batch source power"] | None = None,
+    memory: AdditiveMemory,
 ) -> Float[Tensor, "batch target size"]:
     """As `tiled.differentiate_queries`."""
-    gradients = _Gradients(_Call(queries, keys, vector, mask, powers), of_keys=False)
+    gradients = _Gradients(_Call.of(queries, memory), of_keys=False)
     gradients.add(grad_scores)
     return gradients.of_queries(queries)
 
@@ -154,14 +143,12 @@ def differentiate_queries(
 def differentiate_keys(
     grad_scores: Float[Tensor, "batch target source"],
     queries: Float[Tensor, "batch target size"],
-    keys: Float[Tensor, "batch source size"],
-    vector: Float[Tensor, "size"],
-    mask: Bool[Tensor, "#batch #target source"] | None = None,
+    memory: AdditiveMemory,
 ) -> tuple[Float[Tensor, "batch source size"], Float[Tensor, "size"]]:
     """As `tiled.differentiate_keys`."""
-    gradients = _Gradients(_Call(queries, keys, vector, mask), of_queries=False)
+    gradients = _Gradients(_Call.of(queries, memory), of_queries=False)
     gradients.add(grad_scores)
-    return gradients.of_keys(keys, vector)
+    return gradients.of_keys(memory.keys, memory.vector)
 
 
 def through_softmax(
@@ -205,6 +192,10 @@ class _Call:
         self.is_split = powers is not None and powers.size(-1) != keys.size(-1)
         self.mask = mask if mask is None or mask.stride(-1) == 1 else mask.contiguous()
         self.sizes = self._checked_sizes()
+
+    @classmethod
+    def of(cls, queries: Float[Tensor, "batch target size"], memory: AdditiveMemory) -> _Call:
+        return cls(queries, memory.keys, memory.vector, memory.mask, memory.powers)
 
     def weigh(self, scale: float | None = None) -> Float[Tensor, "batch target source"]:
         """The softmax of `scale` times the scores; without it scores, without their constant."""

@@ -15,9 +15,10 @@ import torch
 
 from regard.attention.fused_additive import plain
 from regard.attention.fused_additive.backends import choose
+from regard.attention.fused_additive.prepared import AdditiveMemory
 from regard.fast_path import is_cast, needs_formula
 from regard.precise import precise_type
-from regard.shapes import Bool, Float, Tensor
+from regard.shapes import Float, Tensor
 
 OF_ATTEND = "Tensor queries, Tensor keys, Tensor vector, Tensor values, Tensor? mask, Tensor? drop"
 OF_SCORE = "Tensor queries, Tensor keys, Tensor vector"
@@ -27,13 +28,8 @@ Result = TypeVar("Result")
 
 def attend(
     queries: Float[Tensor, "batch target size"],
-    keys: Float[Tensor, "batch source size"],
-    vector: Float[Tensor, "size"],
-    values: Float[Tensor, "batch source value"],
-    mask: Bool[Tensor, "#batch #target source"] | None,
-    drop: Float[Tensor, "batch target source"] | None,
-    scale: float,
-    powers: Float[Tensor, "batch source power"] | None = None,
+    memory: AdditiveMemory,
+    drop: Float[Tensor, "batch target source"] | None = None,
 ) -> tuple[Float[Tensor, "batch target value"], Float[Tensor, "batch target source"]]:
     """Contexts and weights. Gradients flow through both, to the first four.
 
@@ -41,11 +37,12 @@ def attend(
     time than torch does to find an operator and its rules. Exports and `torch.func` get the plain
     formula."""
     if needs_formula():
-        return plain.attend(queries, keys, vector, values, mask, drop, scale)
-    arguments = (queries, keys, vector, values, mask, drop, scale, powers)
-    if _is_plain_call(queries, keys, vector, values):
-        return _without_autocast(choose(queries, values).attend, queries, arguments)
-    return _attend(*arguments)
+        return plain.attend(queries, memory, drop)
+    numbers = queries, memory.keys, memory.vector, memory.values
+    if _is_plain_call(*numbers):
+        backend = choose(queries, memory.values)
+        return _without_autocast(backend.attend, queries, (queries, memory, drop))
+    return _attend(*numbers, memory.mask, drop, memory.scale, memory.powers)
 
 
 def score(
@@ -86,8 +83,9 @@ def _without_autocast(
     schema=f"({OF_ATTEND}, float scale, Tensor? powers) -> (Tensor, Tensor)",
 )
 def _attend(*arguments: Any) -> tuple[Tensor, Tensor]:
-    queries, _, _, values = arguments[:4]
-    return _without_autocast(choose(queries, values).attend, queries, arguments)
+    queries, keys, vector, values, mask, drop, scale, powers = arguments
+    memory = AdditiveMemory(keys, vector, values, mask, scale, powers)
+    return _without_autocast(choose(queries, values).attend, queries, (queries, memory, drop))
 
 
 @torch.library.custom_op(
@@ -97,8 +95,11 @@ def _attend(*arguments: Any) -> tuple[Tensor, Tensor]:
     "Tensor? weights) -> (Tensor, Tensor, Tensor, Tensor)",
 )
 def _attend_backward(*arguments: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    queries, _, _, values = arguments[2:6]
-    return _without_autocast(choose(queries, values).differentiate, queries, arguments)
+    *above, queries, keys, vector, values, mask, drop, scale, weights = arguments
+    memory = AdditiveMemory(keys, vector, values, mask, scale)
+    return _without_autocast(
+        choose(queries, values).differentiate, queries, (*above, queries, memory, drop, weights)
+    )
 
 
 @torch.library.custom_op(

@@ -7,24 +7,22 @@ from __future__ import annotations
 
 import torch
 
+from regard.attention.fused_additive.prepared import AdditiveMemory
 from regard.attention.fused_additive.tiles import seen_only
 from regard.precise import precise_type
-from regard.shapes import Bool, Float, Tensor
+from regard.shapes import Float, Tensor
 
 
 def attend(
     queries: Float[Tensor, "batch target size"],
-    keys: Float[Tensor, "batch source size"],
-    vector: Float[Tensor, "size"],
-    values: Float[Tensor, "batch source value"],
-    mask: Bool[Tensor, "#batch #target source"] | None,
-    drop: Float[Tensor, "batch target source"] | None,
-    scale: float,
+    memory: AdditiveMemory,
+    drop: Float[Tensor, "batch target source"] | None = None,
 ) -> tuple[Float[Tensor, "batch target value"], Float[Tensor, "batch target source"]]:
     """Contexts, and the weights before dropout. A query that may attend to nothing gets zeros."""
+    keys, values, mask = memory.keys, memory.values, memory.mask
     if mask is not None:
         keys, values = seen_only(keys, mask), seen_only(values, mask)
-    scores = scale * score(queries, keys, vector)
+    scores = memory.scale * score(queries, keys, memory.vector)
     if mask is None:
         weights = torch.softmax(scores, dim=-1)
     else:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
-from regard.shapes import Float, Tensor
+from regard.attention.fused_additive.spans import Spans, spans_of
+from regard.shapes import Bool, Float, Tensor
 
 
 @dataclass(frozen=True)
@@ -30,3 +32,21 @@ class AdditiveKeys:
     def __getitem__(self, index: Any) -> AdditiveKeys:
         powers = None if self.powers is None else self.powers[index]
         return AdditiveKeys(self.projected[index], powers)
+
+
+@dataclass(frozen=True)
+class AdditiveMemory:
+    """Projected keys and their values, with one batch axis, and how they are scored: the same for
+    every step of a loop. `scale` multiplies the scores, `powers` are those of `AdditiveKeys`."""
+
+    keys: Float[Tensor, "batch source size"]
+    vector: Float[Tensor, "size"]
+    values: Float[Tensor, "batch source value"]
+    mask: Bool[Tensor, "#batch #target source"] | None = None
+    scale: float = 1.0
+    powers: Float[Tensor, "batch source power"] | None = None
+
+    @cached_property
+    def spans(self) -> Spans | None:
+        """The visible span of every row of the mask."""
+        return None if self.mask is None else spans_of(self.mask)

@@ -17,6 +17,7 @@ import torch
 
 from regard.attention.fused_additive.gradients import Gradients
 from regard.attention.fused_additive.mixing import mix, through_mix
+from regard.attention.fused_additive.prepared import AdditiveMemory
 from regard.attention.fused_additive.tiles import Chunk, Pairs, near, power
 from regard.precise import at_least_float32
 from regard.shapes import Bool, Float, Tensor
@@ -24,46 +25,38 @@ from regard.shapes import Bool, Float, Tensor
 
 def attend(
     queries: Float[Tensor, "batch target size"],
-    keys: Float[Tensor, "batch source size"],
-    vector: Float[Tensor, "size"],
-    values: Float[Tensor, "batch source value"],
-    mask: Bool[Tensor, "#batch #target source"] | None = None,
+    memory: AdditiveMemory,
     drop: Float[Tensor, "batch target source"] | None = None,
-    scale: float = 1.0,
-    powers: Float[Tensor, "batch source power"] | None = None,
 ) -> tuple[Float[Tensor, "batch target value"], Float[Tensor, "batch target source"]]:
     """Contexts, and the weights before dropout. A row that sees nothing is zero in both.
 
     `drop` multiplies the weights; `powers` is e^{2k} where it is there already. What no query sees
     may hold anything, NaN too."""
-    pairs = Pairs(queries, keys, mask, powers)
+    pairs = Pairs(queries, memory.keys, memory)
     weights = pairs.new(*pairs.axes)
     for chunk in pairs.chunks():
-        _weigh(chunk, vector, scale, weights[chunk.batch, chunk.rows])
-    return mix(weights, values, mask, drop), weights
+        _weigh(chunk, memory, weights[chunk.batch, chunk.rows])
+    return mix(weights, memory.values, memory.mask, drop), weights
 
 
 def differentiate(
     grad_context: Float[Tensor, "batch target value"],
     grad_weights: Float[Tensor, "batch target source"] | None,
     queries: Float[Tensor, "batch target size"],
-    keys: Float[Tensor, "batch source size"],
-    vector: Float[Tensor, "size"],
-    values: Float[Tensor, "batch source value"],
-    mask: Bool[Tensor, "#batch #target source"] | None = None,
+    memory: AdditiveMemory,
     drop: Float[Tensor, "batch target source"] | None = None,
-    scale: float = 1.0,
     weights: Float[Tensor, "batch target source"] | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Gradients of queries, keys, vector and values. Weights not given are formed again."""
-    pairs = Pairs(queries, keys, mask)
+    pairs = Pairs(queries, memory.keys, memory)
     gradients = Gradients(pairs)
+    vector, values = memory.vector, memory.values
     grad_values = pairs.new(*values.shape).zero_()
     for chunk in pairs.chunks():
         place = chunk.batch, chunk.rows
         shares = pairs.new(*chunk.axes) if weights is None else weights[place]
         if weights is None:
-            _weigh(chunk, vector, scale, shares)
+            _weigh(chunk, memory, shares)
         grad_shares, of_values = through_mix(
             grad_context[place],
             None if grad_weights is None else grad_weights[place],
@@ -72,9 +65,10 @@ def differentiate(
             None if drop is None else drop[place],
         )
         grad_values[chunk.batch] += of_values
-        gradients.add(chunk, through_softmax(grad_shares, shares, chunk.mask, scale))
+        gradients.add(chunk, through_softmax(grad_shares, shares, chunk.mask, memory.scale))
     grad_queries = gradients.of_queries(queries, vector)
-    return grad_queries, *gradients.of_keys(keys, vector), grad_values.to(values.dtype)
+    grads_of_keys = gradients.of_keys(memory.keys, vector)
+    return grad_queries, *grads_of_keys, grad_values.to(values.dtype)
 
 
 def powers(keys: Float[Tensor, "*batch source size"]) -> Tensor | None:
@@ -113,30 +107,25 @@ def differentiate_score(
 def differentiate_queries(
     grad_scores: Float[Tensor, "batch target source"],
     queries: Float[Tensor, "batch target size"],
-    keys: Float[Tensor, "batch source size"],
-    vector: Float[Tensor, "size"],
-    mask: Bool[Tensor, "#batch #target source"] | None = None,
-    powers: Float[Tensor, "batch source power"] | None = None,
+    memory: AdditiveMemory,
 ) -> Float[Tensor, "batch target size"]:
     """The queries' gradient alone: all that a step of a loop has to know at once. Where the mask
     hides a pair, its score must have no gradient."""
-    pairs = Pairs(queries, keys, mask, powers)
+    pairs = Pairs(queries, memory.keys, memory)
     gradients = _gather(Gradients(pairs, of_keys=False), pairs, grad_scores)
-    return gradients.of_queries(queries, vector)
+    return gradients.of_queries(queries, memory.vector)
 
 
 def differentiate_keys(
     grad_scores: Float[Tensor, "batch target source"],
     queries: Float[Tensor, "batch target size"],
-    keys: Float[Tensor, "batch source size"],
-    vector: Float[Tensor, "size"],
-    mask: Bool[Tensor, "#batch #target source"] | None = None,
+    memory: AdditiveMemory,
 ) -> tuple[Float[Tensor, "batch source size"], Float[Tensor, "size"]]:
     """The gradients of keys and vector alone: what a loop leaves for its end. Where the mask hides
     a pair, its score must have no gradient."""
-    pairs = Pairs(queries, keys, mask)
+    pairs = Pairs(queries, memory.keys, memory)
     gradients = _gather(Gradients(pairs, of_queries=False), pairs, grad_scores)
-    return gradients.of_keys(keys, vector)
+    return gradients.of_keys(memory.keys, memory.vector)
 
 
 def through_softmax(
@@ -170,10 +159,7 @@ def _score(
 
 
 def _weigh(
-    chunk: Chunk,
-    vector: Float[Tensor, "size"],
-    scale: float,
-    weights: Float[Tensor, "batch row column"],
+    chunk: Chunk, memory: AdditiveMemory, weights: Float[Tensor, "batch row column"]
 ) -> None:
     """The softmax of the scores."""
     if not weights.numel():
@@ -181,8 +167,8 @@ def _weigh(
     mask = chunk.mask
     if mask is not None:
         weights.zero_()  # tiles that are hidden are never formed
-    _score(chunk, vector, weights)
-    weights.mul_(scale)
+    _score(chunk, memory.vector, weights)
+    weights.mul_(memory.scale)
     if mask is not None:
         weights.masked_fill_(~mask, -torch.inf)
     highest = weights.amax(dim=-1, keepdim=True).clamp_(min=torch.finfo(weights.dtype).min)

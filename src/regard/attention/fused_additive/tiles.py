@@ -12,12 +12,12 @@ numbers are out of range and which columns are hidden, Python would have to wait
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple
-from weakref import ref
 
 import torch
 
+from regard.attention.fused_additive.prepared import AdditiveMemory
 from regard.precise import precise_type
 from regard.shapes import Bool, Float, Tensor
 
@@ -81,9 +81,10 @@ class Pairs:
         self,
         queries: Float[Tensor, "batch target size"],
         keys: Float[Tensor, "batch source size"],
-        mask: Bool[Tensor, "#batch #target source"] | None = None,
-        powers: Float[Tensor, "batch source power"] | None = None,
+        memory: AdditiveMemory | None = None,
     ) -> None:
+        """With the mask and the powers of the memory that the keys are of, if there is one."""
+        mask, powers = (None, None) if memory is None else (memory.mask, memory.powers)
         self.dtype = precise_type(queries.dtype)
         self.device = queries.device
         self.queries, self.keys = queries.to(self.dtype), keys.to(self.dtype)
@@ -98,7 +99,7 @@ class Pairs:
             self.all_near = near(self.queries) and (powers is not None or near(self.keys))
         if (self.is_direct or not self.all_near) and mask is not None:
             self.keys, self.powers = seen_only(self.keys, mask), None
-        self.spans = None if mask is None or self.is_direct else spans(mask)
+        self.spans = None if memory is None or self.is_direct else memory.spans
         self.one = torch.ones((), dtype=self.dtype, device=self.device)
         self.buffer = self._new_buffer()
         self._rooms: dict[tuple[int, ...], Tensor] = {}
@@ -212,31 +213,3 @@ def _cut(numbers: list[Any], chunk: slice, tile: slice) -> list[Any]:
     if len(numbers) == 1:
         return numbers
     return numbers[chunk.start + tile.start : chunk.start + tile.stop]
-
-
-def spans(mask: Bool[Tensor, "batch target source"]) -> list[list[list[int]]]:
-    """For every row the first column it sees and the one after the last. The spans of the last mask
-    are remembered: every step of a loop has the same one."""
-    global _last
-    remembered, version, result = _last
-    if mask.is_inference():  # has no version
-        return _spans(mask)
-    if remembered() is not mask or version != mask._version:
-        result = _spans(mask)
-        _last = ref(mask), mask._version, result
-    return result
-
-
-_last: tuple[Callable[[], Tensor | None], int, list[list[list[int]]]] = (lambda: None, 0, [])
-
-
-def _spans(mask: Bool[Tensor, "batch target source"]) -> list[list[list[int]]]:
-    num_columns = mask.size(2)
-    if not num_columns:  # argmax takes no empty axis
-        return [[[0, 0]] * mask.size(1)] * mask.size(0)
-    marks = mask.to(torch.uint8)
-    first = marks.argmax(dim=2)
-    end = num_columns - marks.flip(2).argmax(dim=2)
-    sees = mask.any(dim=2)
-    first, end = first.where(sees, num_columns), end.where(sees, 0)
-    return torch.stack([first, end], dim=-1).tolist()

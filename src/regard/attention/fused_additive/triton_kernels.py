@@ -32,6 +32,7 @@ from torch.nn import functional as F
 
 from regard.attention.fused_additive import tiled
 from regard.attention.fused_additive.mixing import mix, through_mix
+from regard.attention.fused_additive.prepared import AdditiveMemory
 from regard.attention.fused_additive.tiles import far, power, seen_only
 from regard.shapes import Bool, Float, Tensor
 
@@ -60,39 +61,33 @@ def available() -> bool:
 
 def attend(
     queries: Float[Tensor, "batch target size"],
-    keys: Float[Tensor, "batch source size"],
-    vector: Float[Tensor, "size"],
-    values: Float[Tensor, "batch source value"],
-    mask: Bool[Tensor, "#batch #target source"] | None = None,
+    memory: AdditiveMemory,
     drop: Float[Tensor, "batch target source"] | None = None,
-    scale: float = 1.0,
-    powers: Float[Tensor, "batch source size"] | None = None,
 ) -> tuple[Float[Tensor, "batch target value"], Float[Tensor, "batch target source"]]:
     """Contexts, and the weights before dropout: `tiled.attend`."""
-    weights = _weigh(Side.of(queries), Side.of(keys, mask, powers), vector, mask, scale)
-    return mix(weights, values, mask, drop), weights
+    mask = memory.mask
+    asked = Side.of(memory.keys, mask, memory.powers)
+    weights = _weigh(Side.of(queries), asked, memory.vector, mask, memory.scale)
+    return mix(weights, memory.values, mask, drop), weights
 
 
 def differentiate(
     grad_context: Float[Tensor, "batch target value"],
     grad_weights: Float[Tensor, "batch target source"] | None,
     queries: Float[Tensor, "batch target size"],
-    keys: Float[Tensor, "batch source size"],
-    vector: Float[Tensor, "size"],
-    values: Float[Tensor, "batch source value"],
-    mask: Bool[Tensor, "#batch #target source"] | None = None,
+    memory: AdditiveMemory,
     drop: Float[Tensor, "batch target source"] | None = None,
-    scale: float = 1.0,
     weights: Float[Tensor, "batch target source"] | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Gradients of queries, keys, vector and values. Weights not given are formed again."""
-    asking, asked = Side.of(queries), Side.of(keys, mask)
+    vector, values, mask, scale = memory.vector, memory.values, memory.mask, memory.scale
+    asking, asked = Side.of(queries), Side.of(memory.keys, mask, memory.powers)
     if weights is None:
         weights = _weigh(asking, asked, vector, mask, scale)
     found = through_mix(grad_context, grad_weights, weights, _seen(values, mask), drop)
     grad_scores = tiled.through_softmax(found[0], weights, mask, scale)
     grad_queries = _of_rows(grad_scores, asking, asked, vector).to(queries.dtype)
-    of_keys = _of_keys(grad_scores, asking, asked, keys, vector)
+    of_keys = _of_keys(grad_scores, asking, asked, memory.keys, vector)
     return grad_queries, *of_keys, found[1].to(values.dtype)
 
 
@@ -120,26 +115,22 @@ def differentiate_score(
 def differentiate_queries(
     grad_scores: Float[Tensor, "batch target source"],
     queries: Float[Tensor, "batch target size"],
-    keys: Float[Tensor, "batch source size"],
-    vector: Float[Tensor, "size"],
-    mask: Bool[Tensor, "#batch #target source"] | None = None,
-    powers: Float[Tensor, "batch source size"] | None = None,
+    memory: AdditiveMemory,
 ) -> Float[Tensor, "batch target size"]:
     """The queries' gradient alone. Where the mask hides a pair, its score must have none."""
-    asking, asked = Side.of(queries), Side.of(keys, mask, powers)
-    return _of_rows(grad_scores, asking, asked, vector).to(queries.dtype)
+    asking, asked = Side.of(queries), Side.of(memory.keys, memory.mask, memory.powers)
+    return _of_rows(grad_scores, asking, asked, memory.vector).to(queries.dtype)
 
 
 def differentiate_keys(
     grad_scores: Float[Tensor, "batch target source"],
     queries: Float[Tensor, "batch target size"],
-    keys: Float[Tensor, "batch source size"],
-    vector: Float[Tensor, "size"],
-    mask: Bool[Tensor, "#batch #target source"] | None = None,
+    memory: AdditiveMemory,
 ) -> tuple[Float[Tensor, "batch source size"], Float[Tensor, "size"]]:
     """The gradients of keys and vector alone. Where the mask hides a pair, its score must have
     none."""
-    return _of_keys(grad_scores, Side.of(queries), Side.of(keys, mask), keys, vector)
+    asked = Side.of(memory.keys, memory.mask, memory.powers)
+    return _of_keys(grad_scores, Side.of(queries), asked, memory.keys, memory.vector)
 
 
 @dataclass(frozen=True)
