@@ -118,15 +118,15 @@ def look(
 ]:
     """The context that `attend` finds, the weights, and `scale q k` whatever the mask: the last two
     in float32. No gradients."""
-    given = tuple(_rows(_with_heads(x)) for x in (queries, keys, values))
-    room = torch.empty(2, *given[0].shape[:3], keys.size(-2), dtype=torch.float32)
+    vectors = tuple(_rows(_with_heads(x)) for x in (queries, keys, values))
+    room = torch.empty(2, *vectors[0].shape[:3], keys.size(-2), dtype=torch.float32)
     weights, scores = room.unbind()
-    context = _room(given[0], values.size(-1))
+    context = _room(vectors[0], values.size(-1))
     if context.numel() or weights.numel():
         how = _How(_shown(mask, queries, keys), scale, 1.0, 0)
-        how.look(given, context, room)
+        how.look(vectors, context, room)
         if isinstance(how.mask, Tensor) and not is_finite(context, scores):
-            how.look(how.finite(given), context, room)
+            how.look(how.finite(vectors), context, room)
     if queries.dim() == 4:
         return context, weights, scores
     return context.squeeze(1), weights.squeeze(1), scores.squeeze(1)

@@ -251,7 +251,7 @@ def _forward(loop: Loop) -> tuple[Tensor, ...]:
 
 
 def _memory(loop: Loop, backend: ModuleType) -> AdditiveMemory:
-    """What every step attends to, with the powers of its keys."""
+    """Keys and values of every step, with the powers of the keys."""
     powers = backend.powers(loop.keys)
     return AdditiveMemory(loop.keys, loop.vector, loop.values, loop.mask, loop.scale, powers)
 
@@ -350,9 +350,9 @@ class _WayBack:
         grad_scores = self.backend.through_softmax(grad_shares, shares, loop.mask, loop.scale)
         self.grad_scores[:, now] = grad_scores
         asking = self.asking[step, :, None]
-        found = self.backend.differentiate_queries(grad_scores, asking, self.memory)
-        self.grad_asking[step] = found[:, 0]
-        asked = linear(found[:, 0], loop.query.T)
+        grad_query = self.backend.differentiate_queries(grad_scores, asking, self.memory)[:, 0]
+        self.grad_asking[step] = grad_query
+        asked = linear(grad_query, loop.query.T)
         return asked if loop.gate is None else asked + self.grad_gates[step] * loop.gate
 
     def _through_gate(self, step: int, later: Tensor) -> Tensor:

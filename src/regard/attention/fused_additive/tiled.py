@@ -30,8 +30,7 @@ def attend(
 ) -> tuple[Float[Tensor, "batch target value"], Float[Tensor, "batch target source"]]:
     """Contexts, and the weights before dropout. A row that sees nothing is zero in both.
 
-    `drop` multiplies the weights; `powers` is e^{2k} where it is there already. What no query sees
-    may hold anything, NaN too."""
+    `drop` multiplies the weights. What no query sees may hold anything, NaN too."""
     pairs = Pairs(queries, memory.keys, memory)
     weights = pairs.new(*pairs.axes)
     for chunk in pairs.chunks():
