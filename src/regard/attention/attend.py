@@ -143,9 +143,8 @@ class Attention(nn.Module):
         scores = attention_scores(self.score, queries, prepared, read)
         scores = _of_batch(scores, values)
         weights = self.normaliser(scores, visible)
-        mixing = weights
-        if self.dropout.training or not is_exactly(self.dropout, nn.Dropout):
-            mixing = self.dropout(weights)
+        drop = self.dropout
+        mixing = drop(weights) if drop.training or not is_exactly(drop, nn.Dropout) else weights
         context = mix(mixing, values, visible)
         if not need_weights:
             return Attended(context, state=state)
@@ -168,9 +167,10 @@ class Attention(nn.Module):
     ) -> Attended | None:
         """Attend by one kernel. None if no kernel computes exactly these parts, whether or not the
         inputs fit. Kernels run for checked inputs alone."""
-        if not is_exactly(self.dropout, nn.Dropout):
+        drop = self.dropout
+        if not is_exactly(drop, nn.Dropout):
             return None
-        dropout = self.dropout.p if self.dropout.training else 0.0
+        dropout = drop.p if drop.training else 0.0
         if is_exactly(self.score, *DOT_SCORES):
             return self._dots(queries, prepared, values, mask, dropout, need_weights)
         additive = None if need_weights or needs_formula() else self.additive

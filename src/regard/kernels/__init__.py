@@ -178,15 +178,8 @@ def all_bytes(*tensors: Tensor | None) -> Any:
 
 def places(*tensors: Tensor | None) -> tuple[list[int | None], tuple[int, ...]]:
     """Addresses and bytes of arrays, which a structure holds in the same order."""
-    addresses: list[int | None] = []
-    sizes = []
-    for tensor in tensors:
-        if tensor is None:
-            addresses.append(None)
-            sizes.append(0)
-        else:
-            addresses.append(tensor.data_ptr())
-            sizes.append(tensor.nbytes if tensor.is_contiguous() else num_bytes(tensor))
+    addresses = [None if x is None else x.data_ptr() for x in tensors]
+    sizes = [0 if x is None else x.nbytes if x.is_contiguous() else num_bytes(x) for x in tensors]
     return addresses, tuple(sizes)
 
 
