@@ -44,7 +44,7 @@ othercpus: $(INSTALLED) ## run kernels, contracts and small trainings as on CPUs
 fuzz: $(INSTALLED) ## read mutated files by every parser, FUZZ_SECONDS (10) each, from FUZZ_SEED
 	OMP_NUM_THREADS=1 .venv/bin/python -m tests.fuzz
 
-sanitize: ## run the kernels under the address, undefined-behaviour and thread sanitizers
+sanitize: $(INSTALLED) ## run the kernels under the address, undefined-behaviour and thread sanitizers
 	@scripts/sanitize
 
 format: $(INSTALLED) ## put the code in its house style

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import subprocess
 import sys
 from contextlib import suppress
@@ -75,7 +76,7 @@ class BuildLibrary(build_ext):
             try:
                 return self._build(ext, threads)
             except (BaseError, CompileError, LinkError) as error:
-                errors.append(str(error).splitlines()[0])
+                errors.append(reason_of(error))
         with suppress(FileNotFoundError):  # compiled from earlier sources
             Path(self.get_ext_fullpath(ext.name)).unlink()
         self.extensions.remove(ext)  # so that nothing is copied into the package
@@ -124,6 +125,11 @@ class TagWheel(bdist_wheel):
     def get_tag(self) -> tuple[str, str, str]:
         _, _, system = super().get_tag()
         return "py3", "none", "any" if self.root_is_pure else system
+
+
+def reason_of(error: Exception) -> str:
+    """First line of an error of the compiler, with its name in the place of its whole command."""
+    return re.sub(r"\['(.*?)'.*\]", r"\1", str(error).splitlines()[0]).rstrip(".")
 
 
 def _warn(text: str) -> None:

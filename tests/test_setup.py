@@ -14,9 +14,15 @@ COMPILER = shutil.which("c++") or shutil.which("g++") or shutil.which("clang++")
 
 
 @pytest.fixture
-def instruction_sets(monkeypatch):
+def setup(monkeypatch):
+    """Names of setup.py."""
     monkeypatch.chdir(ROOT)
-    return runpy.run_path("setup.py", run_name="setup")["instruction_sets"]
+    return runpy.run_path("setup.py", run_name="setup")
+
+
+@pytest.fixture
+def instruction_sets(setup):
+    return setup["instruction_sets"]
 
 
 def compiler_for(folder, target):
@@ -72,3 +78,18 @@ def test_the_kernels_are_empty_for_other_machines(machine, is_empty):
     command = [COMPILER, *flags, str(KERNELS / "block.cpp")]
     text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert (text.strip() == "") == is_empty
+
+
+@pytest.mark.parametrize(
+    ("message", "reason"),
+    [
+        (
+            "Command '['g++', '-Wall', '-c']' returned non-zero exit status 1.",
+            "Command 'g++' returned non-zero exit status 1",
+        ),
+        ("[Errno 2] No such file or directory: 'g++'\nmore", None),
+    ],
+)
+def test_the_warning_names_the_compiler_alone(setup, message, reason):
+    expected = reason or message.splitlines()[0]
+    assert setup["reason_of"](OSError(message)) == expected

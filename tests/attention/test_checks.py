@@ -11,6 +11,7 @@ from regard.attention import (
     AdditiveWithPast,
     Attention,
     Coverage,
+    Dot,
     HardAttention,
     LocalAttention,
     Monotonic,
@@ -352,3 +353,56 @@ def test_candidates_reject_shapes_that_do_not_fit():
     ):
         with pytest.raises(ValueError, match="expected"):
             best(*wrong)
+
+
+@pytest.mark.parametrize(
+    ("name", "shapes", "message"),
+    [
+        ("queries", ((4, 3, 15), (4, 5, 16), (4, 5, 7)), "MultiHeadAttention was built for .* 16"),
+        ("keys", ((4, 3, 16), (4, 5, 17), (4, 5, 7)), "MultiHeadAttention was built for .* 16"),
+        ("values", ((4, 3, 16), (4, 5, 16), (4, 5, 8)), "MultiHeadAttention was built for .* 7"),
+    ],
+)
+def test_heads_name_what_they_cannot_project(name, shapes, message):
+    heads = MultiHeadAttention(SIZE, SIZE, 7, SIZE, 2, Attention(Dot()))
+    queries, keys, values = (randn(*shape) for shape in shapes)
+    with pytest.raises(ValueError, match=f"^{name}: {message}"):
+        heads(queries, heads.prepare(keys, values))
+
+
+def test_heads_name_values_of_another_type():
+    heads = MultiHeadAttention(SIZE, SIZE, 7, SIZE, 2, Attention(Dot()))
+    with pytest.raises(ValueError, match=r"^values: expected torch.float32 .* got torch.bfloat16"):
+        heads.prepare(randn(4, 5, SIZE), randn(4, 5, 7).bfloat16())
+
+
+@pytest.mark.parametrize(
+    ("state", "message"),
+    [
+        (torch.zeros(BATCH, TARGET), "expected integers"),
+        (torch.zeros(BATCH, TARGET + 1, dtype=torch.long), r"expected \(4, 3\)"),
+        (torch.zeros(BATCH, TARGET, dtype=torch.long, device="meta"), "expected a tensor on cpu"),
+    ],
+)
+def test_local_attention_names_positions_that_do_not_fit(state, message):
+    local = LocalAttention(Dot(), Monotonic(), 2)
+    keys = randn(BATCH, SOURCE, SIZE)
+    with pytest.raises(ValueError, match=f"^state: {message}"):
+        local(randn(BATCH, TARGET, SIZE), local.prepare(keys), keys, None, state)
+
+
+def test_local_attention_names_axes_and_keys_that_do_not_fit():
+    local, keys = LocalAttention(Dot(), Monotonic(), 2), randn(BATCH, SOURCE, SIZE)
+    state = torch.zeros(BATCH, TARGET, dtype=torch.long)
+    with pytest.raises(ValueError, match=r"^queries: expected \(batch, target, size\)"):
+        local(randn(TARGET, SIZE), keys, keys, None, state)
+    with pytest.raises(ValueError, match=r"^values: expected 5, one for each key, got 1"):
+        local(randn(BATCH, TARGET, SIZE), keys, keys[:, :1], None, state)
+
+
+def test_local_attention_lends_one_query_to_every_sentence():
+    local, keys = LocalAttention(Dot(), Monotonic(), 2), randn(BATCH, SOURCE, SIZE)
+    queries, state = randn(1, TARGET, SIZE), torch.arange(TARGET)[None]
+    context = local(queries, keys, keys, None, state).context
+    alone = local(queries.expand(BATCH, -1, -1), keys, keys, None, state.expand(BATCH, -1)).context
+    torch.testing.assert_close(context, alone)
