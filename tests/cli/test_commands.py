@@ -221,6 +221,8 @@ def test_outputs_of_a_wide_beam_have_a_bound(capsys, run, tmp_path):
     status, out, err = regard(capsys, "translate", run, tmp_path / "lines", *wide)
     assert (status, out, err.count("\n")) == (1, "", 1)
     assert "search.beam is 1,000 and an output may have 4,010 tokens" in err
+    status, out, err = regard(capsys, "translate", run, tmp_path / "lines", "--max-ratio", 1e22)
+    assert (status, out, err.count("\n")) == (1, "", 1)
 
 
 def test_evaluate_asks_for_pairs_where_none_were_held_out(capsys, run, tmp_path):

@@ -1,6 +1,7 @@
 """The stack against torch's own multi-layer modules with the same weights."""
 
 import copy
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -250,3 +251,24 @@ def test_a_layer_with_other_options_is_not_scanned(layer):
     if layer.num_layers == 1:
         inputs, hidden = torch.randn(2, 3, 5), torch.zeros(2, 1, 7)
         torch.testing.assert_close(stack(inputs, hidden).layers[-1], layer(inputs)[0])
+
+
+class Doubling(RecurrentStack):
+    def forward(self, inputs, hidden, cell=None):
+        output = super().forward(2 * inputs, hidden, cell)
+        return replace(output, layers=tuple(2 * layer for layer in output.layers))
+
+
+@pytest.mark.parametrize("learns", [False, True])
+def test_a_step_is_the_forward_of_a_subclass_and_of_a_stack_with_hooks(learns):
+    inputs, hidden = torch.randn(2, 3), torch.randn(2, 1, 5)
+    with torch.set_grad_enabled(learns):
+        subclass = Doubling("gru", 3, 5)
+        step, whole = subclass.step(inputs, hidden), subclass(inputs[:, None], hidden)
+        torch.testing.assert_close(step.layers[-1], whole.layers[-1])
+        stack = RecurrentStack("gru", 3, 5)
+        stack.register_forward_hook(
+            lambda _module, _inputs, output: replace(output, hidden=output.hidden + 1)
+        )
+        hooked_state = stack.step(inputs, hidden).hidden
+        torch.testing.assert_close(hooked_state, stack(inputs[:, None], hidden).hidden)

@@ -34,6 +34,8 @@ from regard.trace import AttentionMap, Trace, of_kind
 SENTENCES_AT_A_TIME = 64
 SCORED_AT_A_TIME = BatchSettings(tokens=4096, sentences=SENTENCES_AT_A_TIME)
 DEFAULT_RATIO, BEYOND_RATIO = 2.0, 10
+MOST_TOKENS = 1 << 40
+"""Largest length of an output before its search refuses it."""
 MAX_SCORED = 5000
 """Largest number of tokens of a side that is scored, unless `search.max_source` names another."""
 
@@ -267,7 +269,7 @@ class Translator:
         lengths = source.mask.sum(dim=1)
         if search.max_length is None:
             ratio = search.max_ratio or DEFAULT_RATIO
-            maximum = (ratio * lengths).ceil().long() + BEYOND_RATIO
+            maximum = (ratio * lengths).ceil().clamp(max=MOST_TOKENS).long() + BEYOND_RATIO
         else:
             maximum = torch.full_like(lengths, search.max_length)
         longest = longest_sequence(self._members)
