@@ -14,3 +14,7 @@ class UserError(Exception):
 def install_command(*packages: str) -> str:
     """Return the command that installs packages for the Python that is running."""
     return f"{shlex.quote(sys.executable)} -m pip install {shlex.join(packages)}"
+
+
+class UsageError(UserError):
+    """Arguments of a command that do not fit its options."""

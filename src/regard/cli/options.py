@@ -19,7 +19,7 @@ import tyro
 
 from regard.config import FAMILIES, TASKS
 from regard.config.checks import alternatives, expected, hints_of, parsed, shown
-from regard.errors import UserError
+from regard.errors import UsageError, UserError
 
 Record = TypeVar("Record")
 SECTIONS: dict[str, dict[str, Any]] = {"model": FAMILIES, "data": TASKS}
@@ -46,7 +46,7 @@ def parse(
 
 @contextmanager
 def one_line(prog: str) -> Iterator[None]:
-    """Turn the message that tyro prints before it exits into a UserError of one line."""
+    """Turn the message that tyro prints before it exits into a UsageError of one line."""
     message = io.StringIO()
     try:
         with redirect_stderr(message):
@@ -54,7 +54,7 @@ def one_line(prog: str) -> Iterator[None]:
     except SystemExit as error:
         if error.code != USAGE:  # --help, or SIGTERM
             raise
-        raise UserError(f"{_problem(message.getvalue())}: `{prog} --help` lists them") from None
+        raise UsageError(f"{_problem(message.getvalue())}: `{prog} --help` lists them") from None
 
 
 def _problem(message: str) -> str:
@@ -153,7 +153,7 @@ def _check_name(flag: str, known: Collection[str]) -> None:
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.75)
     near = near or [full for full in known if full.rpartition(".")[2] == last][:1]
     hint = f"did you mean --{near[0].replace('_', '-')}?" if near else "--help lists the options"
-    raise UserError(f"unknown option {shown(flag)}; {hint}")
+    raise UsageError(f"unknown option {shown(flag)}; {hint}")
 
 
 def _check_count(flag: str, hint: Any, words: list[str]) -> None:
@@ -162,12 +162,12 @@ def _check_count(flag: str, hint: Any, words: list[str]) -> None:
     if kinds == [bool]:
         if words and words[0].lower() in TRUTHS:
             section, dot, name = flag.removeprefix("--").rpartition(".")
-            raise UserError(
+            raise UsageError(
                 f"{flag} is a switch and takes no value, but {shown(words[0])} came: write {flag} "
                 f"or --{section}{dot}no-{name}"
             )
     elif not words and not any(get_origin(kind) is tuple for kind in kinds):
-        raise UserError(f"{flag} has no value: {expected(hint, MISSING)}")
+        raise UsageError(f"{flag} has no value: {expected(hint, MISSING)}")
 
 
 def _check_section(name: str, default: Any) -> None:

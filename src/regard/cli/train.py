@@ -20,7 +20,7 @@ from regard.cli.output import say, warn
 from regard.cli.progress import PreparationView, TrainingView
 from regard.config import TASKS, DataConfig, Experiment
 from regard.config.unused import unused_fields
-from regard.errors import UserError
+from regard.errors import UsageError, UserError
 from regard.files import check_input, check_name, shortened
 from regard.interruption import INTERRUPTED, TERMINATED
 from regard.pipeline.folder import RunFolder
@@ -81,7 +81,7 @@ def parse(arguments: list[str]) -> Options:
     if "--run=" in arguments or ("--run", "") in pairwise(arguments):
         raise UserError("--run is empty: expected a folder, or no --run for runs/NAME")
     if not arguments:
-        raise UserError(
+        raise UsageError(
             "name a recipe (`regard recipes` lists them) or a file of pairs, as in `regard train "
             "pairs.tsv`"
         )
