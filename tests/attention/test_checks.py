@@ -282,6 +282,11 @@ def test_recurrent_layers_reject_shapes_that_do_not_fit(kind):
         for inputs, state, cells in (
             (randn(2, 3, 5), hidden, cell),
             (randn(2, 4), hidden, cell),
+            (
+                randn(2, 3, 4).to("meta"),
+                hidden.to("meta"),
+                None if cell is None else cell.to("meta"),
+            ),
             (randn(2, 3, 4), torch.zeros(4096, 2, 7), cell),
             (randn(2, 3, 4), torch.zeros(2, 1, 7), cell),
             (randn(2, 3, 4), torch.zeros(2, 2, 8), cell),

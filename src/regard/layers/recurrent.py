@@ -159,6 +159,12 @@ class RecurrentStack(nn.Module):
             raise ValueError(
                 f"inputs: expected ({', '.join(axes)}, {size}), got shape {tuple(inputs.shape)}"
             )
+        weight = getattr(self.layers[0], "weight_ih_l0", None)  # a replaced layer may have none
+        if isinstance(weight, Tensor) and weight.device != inputs.device:
+            raise ValueError(
+                f"inputs: expected a tensor on {weight.device} as the weights, got one on "
+                f"{inputs.device}"
+            )
 
     def _check(self, inputs: Tensor, num_axes: int, hidden: Tensor, cell: Tensor | None) -> None:
         self._check_inputs(inputs, num_axes)
