@@ -32,6 +32,11 @@ MAY_CHANGE = (
 of the files is compared."""
 
 
+OF_VALUES = "values:"
+"""Beginning of a digest of a configuration's values. Other digests, as development versions wrote
+them, are not compared."""
+
+
 @dataclass(frozen=True)
 class RunFolder:
     """Where each thing of a run lies."""
@@ -131,7 +136,7 @@ class RunFolder:
         if record is None:
             return
         record.check_files(self.path)
-        if record.config and record.config != digest_of(self.config):
+        if record.config.startswith(OF_VALUES) and record.config != digest_of(self.config):
             raise UserError(
                 f"{self.config}: section data or model was changed after training: {REMEDY}"
             )
@@ -169,4 +174,5 @@ def digest_of(config: Path) -> str:
     page = read_page(config).values
     sections = {name: page.get(name, {}) for name in ("data", "model")}
     values = {name: value for name, value in recipes.flat(sections) if not may_change(name)}
-    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+    digest = hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+    return f"{OF_VALUES}{digest}"
