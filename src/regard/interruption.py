@@ -12,7 +12,7 @@ INTERRUPTED, TERMINATED = 130, 143
 """Exit status after SIGINT and after SIGTERM, as shells have it."""
 IMPORTING = "<frozen importlib._bootstrap>"
 SECONDS = 0.02
-"""How often the end of an import is looked for."""
+"""Interval of the checks whether an import has ended."""
 
 _waiting: list[int] = []
 """A signal that came during an import."""

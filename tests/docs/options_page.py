@@ -1,6 +1,6 @@
 """The tables of docs/options.md, made from the annotations of the fields.
 
-`python -m tests.docs.options_page` writes them anew.
+`python -m tests.docs.options_page` updates the page.
 """
 
 from __future__ import annotations

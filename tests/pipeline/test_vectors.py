@@ -1,3 +1,4 @@
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -22,6 +23,19 @@ def test_the_toys_vectors_are_fixed(toy, tmp_path):
     expected = [[0, 0, 0], [0.5, 0.5, 0.5], [0, 0, 0], [1, 0, 1], [0, 1, 0]]
     assert model.encoder.embedding.weight[:5].tolist() == expected
     assert model.decoder.parts.embedding.weight[:5].tolist() == expected
+
+
+def test_a_run_whose_vectors_were_moved_is_resumed(toy, tmp_path):
+    train(toy, tmp_path / "toy")
+    moved, other = tmp_path / "moved.vec", tmp_path / "other.vec"
+    shutil.copy(toy.model.vectors, moved)
+    longer = replace(toy, training=replace(toy.training, epochs=toy.training.epochs + 1))
+    elsewhere = replace(longer, model=replace(toy.model, vectors=moved))
+    train(elsewhere, tmp_path / "toy", resume=True)
+    other.write_text(moved.read_text().replace("1", "2"))
+    changed = replace(longer, model=replace(toy.model, vectors=other))
+    with pytest.raises(UserError, match=r"model\.vectors was .*moved\.vec and is .*other\.vec now"):
+        train(changed, tmp_path / "toy", resume=True)
 
 
 def test_vectors_that_do_not_fit_are_named(toy, tmp_path):

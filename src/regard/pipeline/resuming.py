@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
+from pathlib import Path
 
 from regard import recipes
 from regard.config import Experiment
@@ -12,6 +13,7 @@ from regard.data.text import Pair
 from regard.errors import UserError
 from regard.files import locked_or_refused, make_folder
 from regard.pipeline.folder import RunFolder, as_lines, may_change
+from regard.record import digest_of_file
 
 
 def check_folder(folder: RunFolder, experiment: Experiment, *, resume: bool) -> bool:
@@ -69,11 +71,18 @@ def training_alone(folder: RunFolder) -> Iterator[None]:
 def _compare(folder: RunFolder, experiment: Experiment) -> None:
     now = dict(recipes.flat(asdict(experiment)))
     for name, was in recipes.flat(asdict(folder.experiment())):
-        if now.get(name) != was and not may_change(name):
+        if now.get(name) != was and not may_change(name) and not _is_moved(was, now.get(name)):
             raise UserError(
                 f"cannot resume {folder.path}: {name} was {was} and is {now.get(name)} now. Put it "
                 "back, or train in a new folder"
             )
+
+
+def _is_moved(was: object, now: object) -> bool:
+    """Whether both are paths, and of one content if both files exist."""
+    if not isinstance(was, Path) or not isinstance(now, Path):
+        return False
+    return not (was.is_file() and now.is_file()) or digest_of_file(was) == digest_of_file(now)
 
 
 def check_dev(folder: RunFolder, dev: Sequence[Pair]) -> None:
