@@ -119,7 +119,7 @@ def look(
     """The context that `attend` finds, the weights, and `scale q k` whatever the mask: the last two
     in float32. No gradients."""
     vectors = tuple(_rows(_with_heads(x)) for x in (queries, keys, values))
-    room = torch.empty(2, *vectors[0].shape[:3], keys.size(-2), dtype=torch.float32)
+    room = vectors[0].new_empty(2, *vectors[0].shape[:3], keys.size(-2), dtype=torch.float32)
     weights, scores = room.unbind()
     context = _room(vectors[0], values.size(-1))
     if context.numel() or weights.numel():
@@ -204,7 +204,7 @@ class _How:
         num_bytes = []
         for array in (*given, context, *gradients):
             batch_step, head_step, position_step, _ = array.stride()
-            arrays.append((array.data_ptr(), batch_step, head_step, position_step))
+            arrays.append((kernels.place(array), batch_step, head_step, position_step))
             num_bytes.append(kernels.num_bytes(array))
         for _ in range(len(ARRAYS) - len(arrays)):
             arrays.append(())
@@ -268,7 +268,7 @@ class _Attend(torch.autograd.Function):
     def forward(ctx: Any, queries: Tensor, keys: Tensor, values: Tensor, how: _How) -> Tensor:
         weights = None
         if any(ctx.needs_input_grad):
-            weights = torch.empty(*queries.shape[:3], keys.size(2), dtype=torch.float32)
+            weights = queries.new_empty(*queries.shape[:3], keys.size(2), dtype=torch.float32)
         context, given = how.context(tuple(_rows(x) for x in (queries, keys, values)), weights)
         ctx.save_for_backward(*given, *(() if weights is None else (weights,)))
         ctx.how = how
@@ -309,6 +309,8 @@ def _shown(
 
 
 def _rows(vectors: Tensor) -> Tensor:
+    if vectors.is_neg():
+        vectors = vectors.resolve_neg()
     return vectors if vectors.stride(3) == 1 or vectors.size(3) == 1 else vectors.contiguous()
 
 

@@ -75,9 +75,9 @@ def available() -> bool:
 
 
 def suit(*tensors: Tensor) -> bool:
-    """Whether a kernel can run for these: plain tensors on a CPU, all float32 or all bfloat16, and
-    not while torch compiles, exports or transforms functions. Warns once if only the library is
-    missing."""
+    """Whether a kernel can run for these: plain tensors on a CPU, all float32 or all bfloat16,
+    without torch's negative bit, and not while torch compiles, exports or transforms functions.
+    Warns once if only the library is missing."""
     if torch.compiler.is_compiling() or needs_formula():
         return False
     dtype = tensors[0].dtype
@@ -87,7 +87,7 @@ def suit(*tensors: Tensor) -> bool:
         kind = type(tensor)
         if kind is not Tensor and kind is not nn.Parameter:
             return False
-        if tensor.dtype is not dtype or not tensor.is_cpu:
+        if tensor.dtype is not dtype or not tensor.is_cpu or tensor.is_neg():
             return False
     return usable()
 
@@ -154,8 +154,19 @@ def call(name: str, *arguments: Any) -> None:
 
 
 def place(tensor: Tensor | None) -> int | None:
-    """Where the numbers of a tensor lie."""
-    return None if tensor is None else tensor.data_ptr()
+    """Address of a tensor's numbers. ValueError if a kernel cannot read them there."""
+    if tensor is None:
+        return None
+    if not tensor.is_cpu or tensor.is_neg():
+        raise _unreadable(tensor)
+    return tensor.data_ptr()
+
+
+def dense(tensor: Tensor) -> Tensor:
+    """The tensor, or a contiguous copy without torch's negative bit."""
+    if tensor.is_neg():
+        tensor = tensor.resolve_neg()
+    return tensor if tensor.is_contiguous() else tensor.contiguous()
 
 
 def num_bytes(tensor: Tensor | None) -> int:
@@ -177,15 +188,30 @@ def all_bytes(*tensors: Tensor | None) -> Any:
 
 
 def places(*tensors: Tensor | None) -> tuple[list[int | None], tuple[int, ...]]:
-    """Addresses and bytes of arrays, which a structure holds in the same order."""
-    addresses = [None if x is None else x.data_ptr() for x in tensors]
-    sizes = [0 if x is None else x.nbytes if x.is_contiguous() else num_bytes(x) for x in tensors]
+    """Addresses and bytes of arrays, which a structure holds in the same order. ValueError if a
+    kernel cannot read an array."""
+    addresses: list[int | None] = []
+    sizes: list[int] = []
+    for x in tensors:
+        if x is None:
+            addresses.append(None)
+            sizes.append(0)
+            continue
+        if not x.is_cpu or x.is_neg():
+            raise _unreadable(x)
+        addresses.append(x.data_ptr())
+        sizes.append(x.nbytes if x.is_contiguous() else num_bytes(x))
     return addresses, tuple(sizes)
+
+
+def _unreadable(tensor: Tensor) -> ValueError:
+    bit = " with the negative bit" if tensor.is_neg() else ""
+    return ValueError(f"array of a kernel: expected one on cpu, got one on {tensor.device}{bit}")
 
 
 def new_seed() -> int:
     """A seed for a kernel's noise, which follows from torch's own."""
-    return int(torch.empty((), dtype=torch.int64).random_())
+    return int(torch.empty((), dtype=torch.int64, device="cpu").random_())
 
 
 def _library() -> ctypes.CDLL:

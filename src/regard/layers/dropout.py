@@ -54,14 +54,14 @@ class _Drop(torch.autograd.Function):
 
 
 def _drop(numbers: Tensor, keep: float, seed: int) -> Tensor:
-    numbers = numbers.contiguous()
+    numbers = kernels.dense(numbers)
     dropped = torch.empty_like(numbers)
     given = _Dropping(
         numbers.numel(),
         numbers.dtype == torch.bfloat16,
         torch.get_num_threads(),
-        numbers.data_ptr(),
-        dropped.data_ptr(),
+        kernels.place(numbers),
+        kernels.place(dropped),
         seed,
         keep,
         kernels.all_bytes(numbers, dropped),

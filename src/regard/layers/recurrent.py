@@ -247,8 +247,8 @@ class RecurrentStack(nn.Module):
         """One step without gradients."""
         weight, bias, recurrent, shift = step_weights(layer)
         of_input = affine(below, weight, bias)
-        hidden = last.hidden.to(of_input.dtype).contiguous()
-        cell = None if last.cell is None else last.cell.float().contiguous()
+        hidden = kernels.dense(last.hidden.to(of_input.dtype))
+        cell = None if last.cell is None else kernels.dense(last.cell.float())
         new = CellState(torch.empty_like(hidden), None if cell is None else torch.empty_like(cell))
         kept = of_input.new_empty(len(hidden), NUM_KEPT[self.kind] * hidden.size(1))
         around = linear(hidden, recurrent.to(hidden.dtype), shift.to(hidden.dtype))
@@ -310,9 +310,9 @@ def _checked(
     fit = len(lengths) == batch and all(
         isinstance(length, int) and 1 <= length <= longest for length in lengths
     )
-    result = torch.tensor(lengths, dtype=torch.long) if fit else None
+    result = torch.tensor(lengths, dtype=torch.long, device="cpu") if fit else None
     if result is not None and is_free_to_read(mask):
-        fit = torch.equal(mask, torch.arange(longest) < result[:, None])
+        fit = torch.equal(mask, torch.arange(longest, device="cpu") < result[:, None])
     if not fit:
         raise ValueError(
             f"lengths: expected those of the mask, {batch} integers from 1 to {longest}, got "
@@ -327,7 +327,8 @@ def _padded(mask: Bool[Tensor, "batch position"]) -> Int[Tensor, "batch"] | None
         return None
     real = mask.cpu()
     lengths = real.sum(dim=1)
-    if not torch.equal(real, torch.arange(mask.size(1)) < lengths[:, None]) or 0 in lengths:
+    positions = torch.arange(mask.size(1), device=real.device)
+    if not torch.equal(real, positions < lengths[:, None]) or 0 in lengths:
         raise ValueError(
             "a mask must be True for a sequence's positions, one at least, and then False for its "
             "padding: pad at the end"

@@ -195,8 +195,8 @@ class _Scan(torch.autograd.Function):
         cell = None
         if moments.cell is not None:
             cell = _start(grad_cell, kept, (num_rows, size), precise)
-        if grad_states is not None and grad_states.stride(2) != 1:
-            grad_states = grad_states.contiguous()
+        if grad_states is not None and (grad_states.stride(2) != 1 or grad_states.is_neg()):
+            grad_states = grad_states.contiguous().resolve_neg()
         cells, products = choose(kept), None
         rooms, grad_inputs, grad_recurrents = (
             kept.unbind(),
@@ -233,4 +233,4 @@ def _start(
     """The gradient of the last state, which the steps then work on."""
     if gradient is None:
         return like.new_zeros(shape, dtype=dtype)
-    return gradient.to(dtype, copy=True).contiguous()
+    return gradient.to(dtype, copy=True).contiguous().resolve_neg()

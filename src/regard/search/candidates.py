@@ -136,10 +136,10 @@ class _Candidates(ctypes.Structure):
 
 
 def _native(logits: Tensor, totals: Tensor, closed: Tensor, count: int) -> Candidates:
-    logits, totals, closed = logits.contiguous(), totals.contiguous(), closed.contiguous()
+    logits, totals, closed = map(kernels.dense, (logits, totals, closed))
     batch = len(logits)
-    numbers = torch.empty(2, batch, count, dtype=torch.float32)
-    places = torch.empty(2, batch, count, dtype=torch.long)
+    numbers = logits.new_empty(2, batch, count, dtype=torch.float32)
+    places = logits.new_empty(2, batch, count, dtype=torch.long)
     sums, logs = numbers.unbind()
     parents, tokens = places.unbind()
     addresses, sizes = kernels.places(logits, totals, closed, sums, logs, parents, tokens)

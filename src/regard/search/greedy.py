@@ -36,7 +36,7 @@ def greedy(
     no token is possible or its probability is no number."""
     found = write(decoder, memories, limits, most_probable, need_weights=need_weights)
     divisors = length_penalty(
-        torch.tensor([len(each.tokens) for each in found], dtype=torch.long)
+        torch.tensor([len(each.tokens) for each in found], dtype=torch.long, device="cpu")
     ).tolist()
     return [
         replace(each, score=each.score / divisor)

@@ -179,8 +179,8 @@ class _Entropy(ctypes.Structure):
 
 
 def _native(logits: Tensor, targets: Tensor, smoothing: float, gradients: bool) -> Tensor:
-    log_sums = torch.empty(len(logits), dtype=torch.float32)
-    losses = torch.empty(len(logits), dtype=torch.float64)
+    log_sums = logits.new_empty(len(logits), dtype=torch.float32)
+    losses = logits.new_empty(len(logits), dtype=torch.float64)
     arrays = logits, targets, log_sums, logits
     problem = _Entropy(
         *logits.shape,
@@ -190,7 +190,7 @@ def _native(logits: Tensor, targets: Tensor, smoothing: float, gradients: bool) 
         smoothing,
         kernels.all_bytes(*arrays),
     )
-    kernels.call("cross_entropy", problem, losses.data_ptr(), losses.nbytes)
+    kernels.call("cross_entropy", problem, kernels.place(losses), losses.nbytes)
     if gradients:
         kernels.call("cross_entropy_back", problem, 1.0)
     return losses.sum()

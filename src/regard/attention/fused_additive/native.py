@@ -74,7 +74,7 @@ def differentiate(
     """As `tiled.differentiate`."""
     call, values = _Call.of(queries, memory), memory.values
     gradients = _Gradients(call)
-    grad_values = torch.empty(values.shape, dtype=torch.float32)
+    grad_values = values.new_empty(values.shape, dtype=torch.float32)
     if weights is None:
         weights = call.weigh(memory.scale)
     num_batch, num_rows, num_columns = weights.shape
@@ -103,7 +103,9 @@ def powers(keys: Float[Tensor, "*batch source size"]) -> Float[Tensor, "*batch s
 
 def _split_power(keys: Float[Tensor, "*batch source size"]) -> Float[Tensor, "*batch source power"]:
     exponents = (keys * (2 / math.log(2))).round_()
-    rest = keys.mul(2).sub_(exponents * 0.693359375).add_(exponents * 2.12194440e-4)  # ln 2, halved
+    rest = (
+        keys.mul(2).sub_(exponents * 0.693359375).add_(exponents * 2.12194440e-4)
+    )  # ln 2 in two parts: exact product
     mantissas = rest.exp_().masked_fill_(~(keys.abs() <= LARGEST_SPLIT), math.nan)
     return torch.cat([mantissas, exponents], dim=-1)
 
@@ -167,8 +169,8 @@ def through_softmax(
     if weights.dtype != torch.float32 or not grad_weights.is_contiguous():
         raise ValueError("gradients of weights: expected a contiguous tensor of torch.float32")
     rows, columns = grad_weights.shape[:2].numel(), grad_weights.size(2)
-    weights = weights.contiguous()
-    places = weights.data_ptr(), grad_weights.data_ptr()
+    weights = kernels.dense(weights)
+    places = kernels.place(weights), kernels.place(grad_weights)
     sizes = rows, columns, torch.get_num_threads()
     kernels.call(
         "additive_through_softmax", *places, scale, *sizes, weights.nbytes, grad_weights.nbytes
@@ -200,8 +202,8 @@ class _Call:
     def weigh(self, scale: float | None = None) -> Float[Tensor, "batch target source"]:
         """The softmax of `scale` times the scores; without it scores, without their constant."""
         batch, target, source, _ = self.sizes
-        weights = torch.empty(batch, target, source, dtype=torch.float32)
-        problem, place = self.problem(), weights.data_ptr()
+        weights = self.queries.new_empty(batch, target, source)
+        problem, place = self.problem(), kernels.place(weights)
         how = scale is not None, scale or 0.0
         kernels.call("additive_weigh", problem, *how, place, weights.nbytes)
         return weights
@@ -269,8 +271,8 @@ class _Gradients:
         batch, _, size = call.queries.shape
         self.queries = torch.empty_like(call.queries) if of_queries else None
         self.keys = torch.empty_like(call.keys) if of_keys else None
-        self.shares = torch.empty(batch, size, dtype=torch.float64) if of_keys else None
-        self.total = torch.zeros((), dtype=torch.float64)
+        self.shares = call.queries.new_empty(batch, size, dtype=torch.float64) if of_keys else None
+        self.total = call.queries.new_zeros((), dtype=torch.float64)
 
     def add(self, grad_scores: Float[Tensor, "sentence target source"], start: int = 0) -> None:
         """What the sentences from `start` on give."""
@@ -307,6 +309,6 @@ class _Gradients:
 
 
 def _dense(tensor: Tensor) -> Tensor:
-    if tensor.dtype is torch.float32 and not tensor.requires_grad and tensor.is_contiguous():
-        return tensor
-    return tensor.detach().float().contiguous()
+    if tensor.dtype is not torch.float32 or tensor.requires_grad:
+        tensor = tensor.detach().float()
+    return kernels.dense(tensor)

@@ -1,4 +1,5 @@
-"""Kernels are called with arrays of their own types, whatever type torch makes by default."""
+"""Kernels are called with arrays of their own types and on a CPU, whatever type and device torch
+makes tensors of by default."""
 
 from collections.abc import Callable, Iterator
 
@@ -7,20 +8,23 @@ import torch
 from torch import Tensor
 
 from regard.attention import Attention, ScaledDot, additive_attention
+from regard.attention.fused_additive import additive_scores, prepare
+from regard.layers.dropout import Dropout
 from regard.layers.recurrent import RecurrentStack
 from regard.search import candidates
 from regard.training.linear_cross_entropy import linear_cross_entropy
 
 
 @pytest.fixture(autouse=True)
-def default_type() -> Iterator[None]:
+def defaults() -> Iterator[None]:
     yield
     torch.set_default_dtype(torch.float32)
+    torch.set_default_device(None)
 
 
 def numbers(*shape: int) -> Tensor:
-    generator = torch.Generator().manual_seed(sum(shape))
-    return torch.randn(shape, generator=generator, dtype=torch.float32)
+    generator = torch.Generator("cpu").manual_seed(sum(shape))
+    return torch.randn(shape, generator=generator, dtype=torch.float32, device="cpu")
 
 
 def with_gradients(function: Callable[..., Tensor], *leaves: Tensor) -> list[Tensor]:
@@ -49,18 +53,45 @@ def additive() -> list[Tensor]:
     )
 
 
+def prepared() -> list[Tensor]:
+    queries, keys, vector, values = (
+        numbers(2, 1, 7),
+        numbers(2, 5, 7),
+        numbers(7),
+        numbers(2, 5, 11),
+    )
+    with torch.no_grad():
+        return [
+            *additive_attention(queries, prepare(keys), vector, values),
+            additive_scores(queries, keys, vector),
+        ]
+
+
+def step(layers: RecurrentStack) -> list[Tensor]:
+    with torch.no_grad():
+        return [layers.step(numbers(2, 5), numbers(2, 1, 7), numbers(2, 1, 7)).hidden]
+
+
+def drop() -> list[Tensor]:
+    torch.manual_seed(3)
+    return with_gradients(Dropout(0.5), numbers(3, 7))
+
+
 def stack(layers: RecurrentStack, inputs: Tensor) -> list[Tensor]:
-    mask = torch.tensor([[True] * 3, [True, True, False]])
-    return with_gradients(lambda leaf: layers.read(leaf, mask).layers[-1], inputs)
+    mask = torch.tensor([[True] * 3, [True, True, False]], device="cpu")
+    return [
+        *with_gradients(lambda leaf: layers.read(leaf, mask).layers[-1], inputs),
+        layers.read(inputs, mask, (3, 2)).hidden,
+    ]
 
 
 def best() -> list[Tensor]:
-    top = candidates.best(numbers(2, 3, 13), numbers(2, 3), torch.tensor([1]), 4)
+    top = candidates.best(numbers(2, 3, 13), numbers(2, 3), torch.tensor([1], device="cpu"), 4)
     return list(vars(top).values())
 
 
 def loss() -> list[Tensor]:
-    targets = torch.tensor([0, 12, 5])
+    targets = torch.tensor([0, 12, 5], device="cpu")
     return with_gradients(
         lambda *leaves: linear_cross_entropy(*leaves, targets, 0.1),
         numbers(3, 7),
@@ -74,6 +105,9 @@ def calls() -> dict[str, Callable[[], list[Tensor]]]:
     return {
         "dots": dots,
         "additive": additive,
+        "prepared": prepared,
+        "dropout": drop,
+        "step": lambda: step(lstm),
         "lstm": lambda: stack(lstm, numbers(2, 3, 5)),
         "candidates": best,
         "loss": loss,
@@ -87,4 +121,13 @@ def test_the_default_type_of_torch_changes_nothing(name: str):
     torch.set_default_dtype(torch.float64)
     for result, number in zip(call(), expected, strict=True):
         assert result.dtype == number.dtype
+        torch.testing.assert_close(result, number)
+
+
+@pytest.mark.parametrize("name", calls())
+def test_the_default_device_of_torch_changes_nothing(name: str):
+    call = calls()[name]
+    expected = call()
+    torch.set_default_device("meta")
+    for result, number in zip(call(), expected, strict=True):
         torch.testing.assert_close(result, number)
