@@ -8,8 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch import nn
 
-from regard.fast_path import is_cast
+from regard.fast_path import is_cast, is_exactly
+from regard.products import Linear
 from regard.shapes import Tensor
 
 Axes = tuple[Any, ...]
@@ -97,6 +99,13 @@ def check_projected(name: str, vectors: Tensor, size: int, weight: Tensor, owner
         )
 
 
+def check_input(name: str, vectors: Tensor, linear: nn.Module, owner: object) -> None:
+    """Check vectors that a linear layer of a module projects. A layer that was replaced or has
+    hooks checks its inputs itself: they may have another size or type."""
+    if isinstance(linear, nn.Linear) and is_exactly(linear, Linear, nn.Linear):
+        check_projected(name, vectors, linear.in_features, linear.weight, owner)
+
+
 def check_positions(state: Any, queries: Tensor) -> None:
     """Check the numbers of target positions, integers "batch target"."""
     if not isinstance(state, Tensor):
@@ -104,7 +113,7 @@ def check_positions(state: Any, queries: Tensor) -> None:
     if state.is_floating_point() or state.is_complex() or state.dtype == torch.bool:
         raise ValueError(f"state: expected integers, numbers of positions, got {state.dtype}")
     _check_device("state", state, queries.device)
-    if not do_broadcast(state.shape, queries.shape[:-1]):
+    if not broadcasts_to(state.shape, queries.shape[:-1]):
         raise ValueError(
             f"state: expected {tuple(queries.shape[:-1])} (batch, target), the number of each "
             f"query's position, got {tuple(state.shape)}"
@@ -133,7 +142,7 @@ def check_mask(mask: Any, axes: Axes, device: torch.device) -> None:
     shape = mask.shape
     if shape == axes:
         return
-    if not do_broadcast(shape, axes):
+    if not broadcasts_to(shape, axes):
         wanted = tuple(axes)
         advice = ""
         if len(wanted) == 3 and tuple(shape) == (wanted[0], wanted[2]):
@@ -144,8 +153,8 @@ def check_mask(mask: Any, axes: Axes, device: torch.device) -> None:
         )
 
 
-def do_broadcast(shape: Axes, axes: Axes) -> bool:
-    """Whether a shape broadcasts to these axes without adding to them."""
+def broadcasts_to(shape: Axes, axes: Axes) -> bool:
+    """Whether a shape broadcasts to these axes without new ones."""
     missing = len(axes) - len(shape)
     if missing < 0:
         return False

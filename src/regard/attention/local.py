@@ -20,10 +20,10 @@ from torch import nn
 from regard.attention.attend import Attended, Mask, attention_scores
 from regard.attention.checks import (
     batch_of,
+    check_input,
     check_inputs,
     check_num_keys,
     check_positions,
-    check_projected,
 )
 from regard.attention.hidden import mix, visible_positions
 from regard.attention.masks import formed
@@ -96,7 +96,7 @@ class Predictive(nn.Module):
         source: Int[Tensor, "source"],
     ) -> Window:
         del numbers
-        check_projected("queries", queries, self.hidden.in_features, self.hidden.weight, self)
+        check_input("queries", queries, self.hidden, self)
         found = self.vector(torch.tanh(self.hidden(queries)))
         share = torch.sigmoid(at_least_float32(found))
         middle = lengths[..., None] * share

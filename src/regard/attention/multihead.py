@@ -9,7 +9,7 @@ from typing import Any
 from torch import nn
 
 from regard.attention.attend import Attention, Mask
-from regard.attention.checks import check_mask, check_projected
+from regard.attention.checks import check_input, check_mask
 from regard.attention.hidden import by_position
 from regard.attention.scores import Prepared
 from regard.first_weights import glorot_uniform
@@ -140,8 +140,8 @@ class MultiHeadAttention(nn.Module):
         values: Float[Tensor, "*batch source value"],
     ) -> PreparedHeads:
         """Project what is looked at, once a source."""
-        check_projected("keys", keys, self.key.in_features, self.key.weight, self)
-        check_projected("values", values, self.value.in_features, self.value.weight, self)
+        check_input("keys", keys, self.key, self)
+        check_input("values", values, self.value, self)
         split = self.heads.split
         keys, values = by_position(self.key, keys), by_position(self.value, values)
         return self.heads.prepare(split(keys), split(values))
@@ -156,7 +156,7 @@ class MultiHeadAttention(nn.Module):
         need_weights: bool = False,
     ) -> AttendedHeads:
         """Attend. The mask broadcasts to "*batch target source": heads share it."""
-        check_projected("queries", queries, self.query.in_features, self.query.weight, self)
+        check_input("queries", queries, self.query, self)
         split = self.heads.split(self.query(queries))
         return self.heads(split, prepared, mask, state, need_weights=need_weights)
 
@@ -177,8 +177,7 @@ class MultiHeadSelfAttention(nn.Module):
         self, states: Float[Tensor, "*batch position size"], turn: Turn | None = None
     ) -> AskingHeads:
         """Queries, and keys and values as the score takes them."""
-        linear = self.projection
-        check_projected("states", states, linear.in_features, linear.weight, self)
+        check_input("states", states, self.projection, self)
         queries, keys, values = map(self.heads.split, self.projection(states).chunk(3, dim=-1))
         if turn is not None:
             queries, keys = turn(queries), turn(keys)

@@ -11,7 +11,7 @@ import torch
 from torch.autograd.function import once_differentiable
 
 from regard import kernels
-from regard.attention.checks import do_broadcast
+from regard.attention.checks import broadcasts_to
 from regard.attention.hidden import is_finite, visible_positions
 from regard.attention.masks import Causal
 from regard.shapes import Bool, Float, Tensor
@@ -81,7 +81,7 @@ def _can_show(mask: Tensor | Causal | None, batch: list[int], target: int, sourc
     if not isinstance(mask, Tensor) or mask.dtype is not torch.bool or not mask.is_cpu:
         return False
     heads = (1,) if len(batch) == 2 else ()
-    return mask.dim() >= 2 and do_broadcast(mask.shape, (batch[0], *heads, target, source))
+    return mask.dim() >= 2 and broadcasts_to(mask.shape, (batch[0], *heads, target, source))
 
 
 def attend(

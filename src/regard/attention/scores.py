@@ -15,10 +15,10 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from regard.attention.checks import batch_of, check_projected, check_vectors
+from regard.attention.checks import batch_of, check_input, check_projected, check_vectors
 from regard.attention.fused_additive import AdditiveKeys, additive_scores, prepare
 from regard.attention.hidden import by_position
-from regard.fast_path import is_cast
+from regard.fast_path import is_cast, is_exactly
 from regard.products import Linear, affine
 from regard.shapes import Float, Tensor
 
@@ -85,7 +85,7 @@ class General(nn.Module):
     def prepare(
         self, keys: Float[Tensor, "*batch source key"]
     ) -> Float[Tensor, "*batch source query"]:
-        _check_size("keys", keys, self.key.in_features, self)
+        check_input("keys", keys, self.key, self)
         return by_position(self.key, keys)
 
     def forward(
@@ -93,7 +93,7 @@ class General(nn.Module):
         queries: Float[Tensor, "*#batch target query"],
         prepared: Float[Tensor, "*#batch source prepared"],
     ) -> Float[Tensor, "*batch target source"]:
-        if queries.size(-1) != prepared.size(-1):
+        if queries.size(-1) != prepared.size(-1) and is_exactly(self.key, Linear):
             _check_size("queries", queries, self.key.out_features, self)
             _check_size("prepared", prepared, self.key.out_features, self)
         check_pairs("General", queries, prepared)
@@ -113,7 +113,7 @@ class Additive(nn.Module):
         nn.init.uniform_(self.vector, -(size**-0.5), size**-0.5)
 
     def prepare(self, keys: Float[Tensor, "*batch source key"]) -> AdditiveKeys:
-        _check_size("keys", keys, self.key.in_features, self)
+        check_input("keys", keys, self.key, self)
         return prepare(by_position(self.key, keys))
 
     @property
@@ -127,7 +127,7 @@ class Additive(nn.Module):
     def ask(
         self, queries: Float[Tensor, "*batch target query"]
     ) -> Float[Tensor, "*batch target size"]:
-        _check_size("queries", queries, self.query.in_features, self)
+        check_input("queries", queries, self.query, self)
         return self.query(queries)
 
     def forward(
@@ -184,7 +184,7 @@ class SharedAdditive(nn.Module):
         nn.init.uniform_(self.vector, -(size**-0.5), size**-0.5)
 
     def prepare(self, keys: Float[Tensor, "*batch source key"]) -> AdditiveKeys:
-        _check_size("keys", keys, self.shared.in_features, self)
+        check_input("keys", keys, self.shared, self)
         return prepare(by_position(self.shared, keys))
 
     @property
