@@ -18,3 +18,6 @@ def install_command(*packages: str) -> str:
 
 class UsageError(UserError):
     """Arguments of a command that do not fit its options."""
+
+    STATUS = 2
+    """Exit status, as that of other programs (tyro's among them)."""

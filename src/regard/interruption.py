@@ -12,7 +12,7 @@ INTERRUPTED, TERMINATED = 130, 143
 """Exit status after SIGINT and after SIGTERM, as shells have it."""
 IMPORTING = "<frozen importlib._bootstrap>"
 SECONDS = 0.02
-"""Interval of the checks whether an import has ended."""
+"""Seconds between two checks for the end of an import."""
 
 _waiting: list[int] = []
 """A signal that came during an import."""

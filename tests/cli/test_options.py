@@ -105,20 +105,22 @@ def test_the_alternatives_to_a_number_are_taken():
         ("data numbers --seed -1", "--seed is '-1': expected a whole number from 0"),
         ("plot x text --layer one", "--layer is 'one': expected a whole number"),
         ("train", "name a recipe (`regard recipes` lists them) or a file of pairs"),
-        ("train copy more", "unexpected arguments: more: `regard train --help` lists them"),
-        ("train copy -x", "unexpected arguments: -x:"),
+        ("train copy more", "unexpected arguments: more; `regard train --help` lists the"),
+        ("train copy -x", "unexpected arguments: -x;"),
         ("train copy --training.epoch 5", "'--training.epoch'; did you mean --training.epochs?"),
         ("train copy --hidden 3", "unknown option '--hidden'; did you mean --model.hidden?"),
         ("train copy --bogus", "unknown option '--bogus'; --help lists the options"),
         ("train copy --training.epochs", "--training.epochs has no value: expected a whole"),
         ("train copy --data.path --resume", "--data.path has no value: expected a path"),
-        ("train copy --model.bidirectional True", "is a switch and takes no value, but 'True'"),
+        ("train copy --model.bidirectional True", "True (a switch takes no value"),
+        ("train copy --model.bidirectional=1", "is a switch and takes no value, but '1' came"),
         ("train copy --resume=false", "write --resume or --no-resume"),
-        ("translate", "missing argument: PATH The run folder: `regard translate --help`"),
-        ("translate x y z", "unexpected arguments: z:"),
-        ("translate x -o", "Missing value for argument '-o/--output'"),
-        ("score x", "missing argument: PATH Pairs: a file with tabs"),
-        ("average", "missing argument: --run PATH"),
+        ("translate", "missing: PATH (the run folder); `regard translate --help`"),
+        ("translate x y z", "unexpected arguments: z;"),
+        ("translate x -o", "-o/--output has no value;"),
+        ("score", "missing: PATH (the run folder) and PATH (pairs: a file with tabs, or"),
+        ("translate x --ensemble", "--ensemble has no value;"),
+        ("average", "missing: --run PATH (the new run folder);"),
         ("data bogus", "invalid choice 'bogus' for argument 'name'"),
         ("plot x text --bogus", "unknown option '--bogus'"),
         ("demo --run /etc", "/etc is no folder of a demo"),
@@ -155,6 +157,12 @@ def test_a_model_beyond_the_machines_memory_is_refused_before_it_is_built(
     assert "GiB of memory, but this machine has " in err
     assert err.count("\n") == 1
     assert not (tmp_path / "runs").exists()
+
+
+def test_a_text_may_be_a_word_of_truth_or_look_like_an_option(capsys):
+    for words in (["--mean", "no"], ["--mean", "--", "--bogus"]):
+        status, _, err = regard(capsys, "plot", "no-run", *words)
+        assert (status, "no-run" in err) == (1, True)
 
 
 @pytest.mark.parametrize("word", ["--model.no-bidirectional", "--model.bidirectional", "--help"])

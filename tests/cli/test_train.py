@@ -137,8 +137,6 @@ def test_a_run_has_a_folder_of_its_own(capsys, here, name, folder):
         ("--name", ".."),
         ("--name", "../outside"),
         ("--name", "a/b"),
-        ("--run", ""),
-        ("--run=",),
     ],
 )
 def test_a_name_that_is_no_folders_is_refused(capsys, here, flags):
@@ -153,9 +151,19 @@ def test_a_name_that_is_no_folders_is_refused(capsys, here, flags):
 @pytest.mark.parametrize("flags", [("--training.epochs", "1"), ("--resume",)])
 def test_options_before_the_recipe_are_refused(capsys, here, flags):
     status, out, err = regard(capsys, *flags, "copy")
-    assert (status, out, err.count("\n")) == (1, "", 1)
+    assert (status, out, err.count("\n")) == (2, "", 1)
     assert f"{flags[0]} came before the recipe" in err
     assert not list(here.iterdir())
+
+
+@pytest.mark.parametrize("flags", [("--run", ""), ("--run=",)])
+def test_a_run_without_a_name_is_refused(capsys, here, flags):
+    pairs(here / "mine.tsv")
+    before = contents(here.parent)
+    status, out, err = regard(capsys, "mine.tsv", *flags)
+    assert (status, out) == (2, "")
+    assert err == "regard train: --run is empty: expected a folder, or no --run for runs/NAME\n"
+    assert contents(here.parent) == before
 
 
 @pytest.mark.parametrize(

@@ -19,9 +19,13 @@ from regard.errors import UserError
 PAIRS = "one\teins\ntwo\tzwei\nthree\tdrei\n"
 GREEK = "λόγος\tlogos\nνερό\tnero\n"
 CHINESE = "你好世界\t问候\n再见\t告别\n"
+PERSIAN = "می\u200cخواهم\tI want\n" * 3
+HEBREW = "\u200fשלום\u200f\tעולם\u200e\n" * 3
 
 
-@pytest.mark.parametrize("text", [PAIRS, GREEK, CHINESE, PAIRS.replace("\n", "\r\n")])
+@pytest.mark.parametrize(
+    "text", [PAIRS, GREEK, CHINESE, PERSIAN, HEBREW, PAIRS.replace("\n", "\r\n")]
+)
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-16", "utf-32-le"])
 def test_utf16_is_refused_with_and_without_a_mark(text, encoding, tmp_path):
     path = tmp_path / "pairs.tsv"

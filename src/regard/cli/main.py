@@ -31,8 +31,6 @@ COMMANDS = {
     "demo": "two minutes of everything, on number words",
 }
 
-USAGE = 2
-"""Exit status for an unknown command or arguments that do not fit."""
 NO_MEMORY = ("DefaultCPUAllocator", "out of memory", "Storage size calculation overflowed")
 OUT_OF_MEMORY = (
     "not enough memory: lower the sizes of the model, the tokens of a batch or the beam, or take "
@@ -77,7 +75,7 @@ def run(arguments: list[str]) -> int:
         near = difflib.get_close_matches(name, COMMANDS, n=1)
         hint = f"did you mean {near[0]}?" if near else "`regard --help` lists the commands"
         print(f"regard: unknown command {shown(name)}; {hint}", file=sys.stderr)
-        return USAGE
+        return UsageError.STATUS
     command = importlib.import_module(f"regard.cli.{name}")
     try:
         status = command.run(rest) or 0
@@ -85,7 +83,7 @@ def run(arguments: list[str]) -> int:
         return status
     except UserError as error:
         print(f"regard {name}: {error}", file=sys.stderr)
-        return USAGE if isinstance(error, UsageError) else 1
+        return UsageError.STATUS if isinstance(error, UsageError) else 1
     except BrokenPipeError:
         drop_output()
         return 1

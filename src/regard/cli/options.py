@@ -11,7 +11,6 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr
 from dataclasses import MISSING, is_dataclass
-from itertools import dropwhile, takewhile
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_args, get_origin
 
@@ -26,8 +25,6 @@ SECTIONS: dict[str, dict[str, Any]] = {"model": FAMILIES, "data": TASKS}
 ENSEMBLE = "--ensemble"
 TRUTHS = ("true", "false", "yes", "no", "on", "off")
 """Words that a switch does not take."""
-USAGE = 2
-"""Exit status of tyro for arguments that do not fit."""
 RULE = re.compile(r"[─-]{5,}")
 """The line between the problem and the help in tyro's messages."""
 
@@ -52,24 +49,50 @@ def one_line(prog: str) -> Iterator[None]:
         with redirect_stderr(message):
             yield
     except SystemExit as error:
-        if error.code != USAGE:  # --help, or SIGTERM
+        if error.code != UsageError.STATUS:  # --help, or SIGTERM
             raise
-        raise UsageError(f"{_problem(message.getvalue())}: `{prog} --help` lists them") from None
+        problem = _problem(message.getvalue())
+        raise UsageError(f"{problem}; `{prog} --help` lists the arguments") from None
 
 
 def _problem(message: str) -> str:
     """The problem in tyro's message, which has a title, the problem, a rule and a hint."""
-    lines = [line.strip(" │") for line in message.splitlines()][1:]
-    problem = takewhile(lambda line: not RULE.fullmatch(line), dropwhile(RULE.fullmatch, lines))
-    words = " ".join(" ".join(problem).split()).replace(" (required)", "").rstrip(".")
+    text = [line.strip("│").rstrip() for line in message.splitlines()][1:]
+    is_rule = [RULE.fullmatch(line.strip()) is not None for line in text]
+    first = is_rule.index(False)
+    lines = text[first : is_rule.index(True, first)]
+    if lines[0].lstrip().startswith("Missing from "):
+        return f"missing: {_missing(lines[1:])}"
+    words = " ".join(" ".join(lines).split()).rstrip(".")
+    words = re.sub(r"^Missing value for argument '([^']+)'.*", r"\1 has no value", words)
     words = words.replace("Unrecognized options:", "unexpected arguments:")
-    return re.sub(r"^Missing from [\w ]+:", "missing argument:", words)
+    if words.startswith("unexpected") and set(re.findall(r"\w+", words.lower())) & {*TRUTHS}:
+        words += " (a switch takes no value: write --NAME or --no-NAME)"
+    return words
+
+
+def _missing(lines: list[str]) -> str:
+    """The arguments that tyro misses, each on a line, with its help on the lines below, which are
+    indented further."""
+    arguments = list[tuple[str, list[str]]]()
+    least = min(len(line) - len(line.lstrip()) for line in lines)
+    for line in lines:
+        if line[least:].startswith(" "):
+            arguments[-1][1].append(line.strip())
+        else:
+            arguments.append((line.strip(), []))
+    texts = [
+        (name, " ".join(text).replace("(required)", "").strip(" .")) for name, text in arguments
+    ]
+    return " and ".join(f"{name} ({text[:1].lower()}{text[1:]})" for name, text in texts)
 
 
 def check(options: Any, arguments: Sequence[str], default: Any = None) -> None:
     """UserError for the first option with a value that it cannot have, or that belongs to models or
     tasks of another kind."""
     known = dict(_fields(options, default, ""))
+    if "--" in arguments:
+        arguments = arguments[: list(arguments).index("--")]
     for flag, words in _flags(arguments):
         name = flag.removeprefix("--").replace("-", "_")
         if name not in known:
@@ -77,6 +100,8 @@ def check(options: Any, arguments: Sequence[str], default: Any = None) -> None:
             _check_name(flag, known)
             continue
         _check_count(flag, known[name], words)
+        if any(argument.startswith(f"{flag}=") for argument in arguments):
+            _check_switch(flag, known[name], words[0])
         values = _words_of(known[name], words)
         try:
             if values:
@@ -157,17 +182,20 @@ def _check_name(flag: str, known: Collection[str]) -> None:
 
 
 def _check_count(flag: str, hint: Any, words: list[str]) -> None:
-    """UserError for an option without a value, or a switch with one."""
+    """UsageError for an option without a value."""
     kinds = [_bare(kind) for kind in alternatives(hint)]
-    if kinds == [bool]:
-        if words and words[0].lower() in TRUTHS:
-            section, dot, name = flag.removeprefix("--").rpartition(".")
-            raise UsageError(
-                f"{flag} is a switch and takes no value, but {shown(words[0])} came: write {flag} "
-                f"or --{section}{dot}no-{name}"
-            )
-    elif not words and not any(get_origin(kind) is tuple for kind in kinds):
+    if kinds != [bool] and not words and not any(get_origin(kind) is tuple for kind in kinds):
         raise UsageError(f"{flag} has no value: {expected(hint, MISSING)}")
+
+
+def _check_switch(flag: str, hint: Any, value: str) -> None:
+    """UsageError for a switch with a value."""
+    if [_bare(kind) for kind in alternatives(hint)] == [bool]:
+        section, dot, name = flag.removeprefix("--").rpartition(".")
+        raise UsageError(
+            f"{flag} is a switch and takes no value, but {shown(value)} came: write {flag} or "
+            f"--{section}{dot}no-{name}"
+        )
 
 
 def _check_section(name: str, default: Any) -> None:

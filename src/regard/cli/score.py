@@ -68,5 +68,5 @@ def run(arguments: list[str]) -> int:
                 if traces and each.trace:
                     print(each.trace.to_json(), file=traces)
     longest = translator.experiment.search.max_source or MAX_SCORED
-    warn_of_refused(refused, longest, "on a side and got no score: cut them into sentences")
+    warn_of_refused(refused, longest, "on a side and got no score: cut these pairs into sentences")
     return 1 if refused else 0

@@ -79,7 +79,7 @@ def parse(arguments: list[str]) -> Options:
     """The options, with the fields that the recipe (or the run to go on with) sets as their
     defaults."""
     if "--run=" in arguments or ("--run", "") in pairwise(arguments):
-        raise UserError("--run is empty: expected a folder, or no --run for runs/NAME")
+        raise UsageError("--run is empty: expected a folder, or no --run for runs/NAME")
     if not arguments:
         raise UsageError(
             "name a recipe (`regard recipes` lists them) or a file of pairs, as in `regard train "
@@ -89,7 +89,7 @@ def parse(arguments: list[str]) -> Options:
         return tyro.cli(PARSER, args=arguments, prog=PROG)
     if arguments[0].startswith("-"):
         # The recipe gives the defaults of all the options, so that it has to be known first.
-        raise UserError(
+        raise UsageError(
             f"{shortened(arguments[0])} came before the recipe: name the recipe or file of pairs "
             "first, as in `regard train RECIPE --training.epochs 5`"
         )
@@ -186,7 +186,7 @@ def _experiment(name: str) -> Experiment:
         return Experiment(name=stem or Experiment.name, data=DataConfig(path=path))
     if name in recipes.names():
         return recipes.load(recipes.find(name))
-    if _is(path, Path.is_dir):
+    if _exists(path) and path.is_dir():
         raise UserError(
             f"{shortened(path)} is a directory: expected a recipe or a file. A folder of labelled "
             "texts is data.path of a recipe, as in `regard train trec --data.path FOLDER`"
@@ -199,19 +199,20 @@ def _experiment(name: str) -> Experiment:
 def _is_pairs(name: str) -> bool:
     """Whether pairs are read from this name. UserError for a named pipe or a device."""
     path = check_name(name)
-    if path.suffix in (".yaml", ".yml") or _is(path, Path.is_dir):
+    if path.suffix in (".yaml", ".yml") or not _exists(path) or path.is_dir():
         return False
-    return _is(path, Path.is_file) or (_is(path, Path.exists) and check_input(path) is not None)
+    check_input(path)
+    return True
 
 
-def _is(path: Path, test: Callable[[Path], bool]) -> bool:
-    """False for names that are too long, too."""
+def _exists(path: Path) -> bool:
+    """Whether the path exists. A name that is too long for a file does not."""
     try:
-        return test(path)
+        return path.exists()
     except OSError as error:
-        if error.errno == errno.EACCES:
-            raise
-        return False
+        if error.errno == errno.ENAMETOOLONG:
+            return False
+        raise
 
 
 class Watching(NamedTuple):

@@ -35,6 +35,8 @@ MARK = b"\xef\xbb\xbf"
 NUL = b"\0"
 MAX_ODD = 0.02
 """Largest share of odd characters in a text."""
+ODD = ("Cc", "Cn", "Co", "Cs")
+"""Unicode's categories of odd characters: controls, unassigned, private and half of a pair."""
 TEXT_EXPECTED = "expected a file of UTF-8 text"
 FORMATS: dict[bytes, str] = {
     b"PK\x03\x04": "a ZIP archive or an Excel workbook: save the sheet as CSV UTF-8, or unpack it",
@@ -209,9 +211,10 @@ def _no_utf8(line: bytes, path: str | Path) -> UserError:
 
 
 def _reads_as(line: bytes, encoding: str) -> bool:
-    """Whether nearly all characters of a line in this encoding are assigned and no controls."""
+    """Whether at most `MAX_ODD` of a line's characters are unassigned or controls in this
+    encoding. Marks of direction and joiners are neither."""
     text = line[: len(line) // 4 * 4 or 2].decode(encoding, "replace").strip().replace("\t", " ")
-    odd = sum(unicodedata.category(letter)[0] == "C" or letter == "\ufffd" for letter in text)
+    odd = sum(unicodedata.category(letter) in ODD or letter == "\ufffd" for letter in text)
     return bool(text) and odd <= MAX_ODD * len(text)
 
 

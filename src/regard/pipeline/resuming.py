@@ -71,18 +71,18 @@ def training_alone(folder: RunFolder) -> Iterator[None]:
 def _compare(folder: RunFolder, experiment: Experiment) -> None:
     now = dict(recipes.flat(asdict(experiment)))
     for name, was in recipes.flat(asdict(folder.experiment())):
-        if now.get(name) != was and not may_change(name) and not _is_moved(was, now.get(name)):
+        if now.get(name) != was and not may_change(name) and not _is_copy(was, now.get(name)):
             raise UserError(
                 f"cannot resume {folder.path}: {name} was {was} and is {now.get(name)} now. Put it "
                 "back, or train in a new folder"
             )
 
 
-def _is_moved(was: object, now: object) -> bool:
-    """Whether both are paths, and of one content if both files exist."""
+def _is_copy(was: object, now: object) -> bool:
+    """Whether two paths name files of the same content."""
     if not isinstance(was, Path) or not isinstance(now, Path):
         return False
-    return not (was.is_file() and now.is_file()) or digest_of_file(was) == digest_of_file(now)
+    return was.is_file() and now.is_file() and digest_of_file(was) == digest_of_file(now)
 
 
 def check_dev(folder: RunFolder, dev: Sequence[Pair]) -> None:

@@ -35,7 +35,7 @@ SENTENCES_AT_A_TIME = 64
 SCORED_AT_A_TIME = BatchSettings(tokens=4096, sentences=SENTENCES_AT_A_TIME)
 DEFAULT_RATIO, BEYOND_RATIO = 2.0, 10
 MOST_TOKENS = 1 << 40
-"""Largest length of an output before its search refuses it."""
+"""Bound of a computed length, so that a huge ratio does not overflow int64."""
 MAX_SCORED = 5000
 """Largest number of tokens of a side that is scored, unless `search.max_source` names another."""
 
