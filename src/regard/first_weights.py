@@ -1,4 +1,4 @@
-"""The numbers that training begins with, where they are not torch's own; and models without any."""
+"""Initial weights that differ from torch's, and models on the meta device."""
 
 from __future__ import annotations
 

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from regard import kernels
 from regard.attention import Attention, ScaledDot, Softmax, native_dots
-from regard.attention.fused_dot import fused_dot
 from regard.attention.masks import CAUSAL, causal
 
 pytestmark = pytest.mark.skipif(not kernels.available(), reason="the kernels were not compiled")
@@ -249,7 +248,7 @@ def by_formula(queries, keys, values, mask):
 
 
 def fused(queries, keys, values, mask):
-    return fused_dot(queries, keys, values, mask, queries.size(-1) ** -0.5, 0.0)
+    return Attention(ScaledDot())(queries, keys, values, mask).context
 
 
 def must_agree(mask=None, **shapes):

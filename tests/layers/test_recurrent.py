@@ -169,6 +169,12 @@ def test_impossible_lengths_are_rejected(lengths, device):
         stack.read(inputs, PADDED.to(device), lengths)
 
 
+@pytest.mark.parametrize("lengths", [3, torch.tensor([3, 2]), tuple(torch.tensor([3, 2]))])
+def test_lengths_of_another_type_are_rejected(unchecked, lengths):
+    with pytest.raises(ValueError, match="lengths: expected a tuple of int, got"):
+        RecurrentStack("gru", 5, 7).read(torch.randn(2, 3, 5), PADDED, lengths)
+
+
 @pytest.mark.parametrize("lengths", [(3, 1), (3, 3), (2, 2), (2, 3)])
 def test_on_a_cpu_lengths_of_another_mask_are_rejected(lengths):
     with pytest.raises(ValueError, match="lengths: expected those of the mask"):

@@ -139,8 +139,9 @@ class Attention(nn.Module):
             return output if state is None else replace(output, state=state)
         _check(queries, prepared, values, mask)
         visible = formed(mask, queries)
-        read = None if not need_weights and self._hides(values) else visible
-        scores = attention_scores(self.score, queries, prepared, read)
+        is_clean = not need_weights and self._ignores_masked_scores(values)
+        cleaning_mask = None if is_clean else visible
+        scores = attention_scores(self.score, queries, prepared, cleaning_mask)
         scores = _of_batch(scores, values)
         weights = self.normaliser(scores, visible)
         drop = self.dropout
@@ -150,7 +151,7 @@ class Attention(nn.Module):
             return Attended(context, state=state)
         return Attended(context, weights, scores, state)
 
-    def _hides(self, values: Tensor) -> bool:
+    def _ignores_masked_scores(self, values: Tensor) -> bool:
         """Whether a masked score has no influence, also if it is NaN: without gradients, under a
         normaliser of this package. Otherwise NaN in hidden keys must be replaced."""
         if torch.is_grad_enabled() or not is_free_to_read(values):

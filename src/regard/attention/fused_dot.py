@@ -1,5 +1,5 @@
-"""Dot products with softmax by kernels, which need not form the weights: on a CPU and up to
-`native_dots.LONGEST` positions by ours, elsewhere by torch's own."""
+"""Dot products with softmax by torch's kernel, which need not form the weights. On a CPU,
+`native_dots` computes sequences of up to `native_dots.LONGEST` positions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import cast
 import torch
 from torch.nn import functional as F
 
-from regard.attention import native_dots
 from regard.attention.checks import batch_of, check_num_keys
 from regard.attention.hidden import is_finite, without_hidden
 from regard.attention.masks import Causal, formed, hiding
@@ -32,19 +31,6 @@ def dot_scale(score: Score, normaliser: Normaliser, size: int) -> float | None:
     return 1 / (temperature * (math.sqrt(size) if isinstance(score, ScaledDot) else 1))
 
 
-def fused_dot(
-    queries: Float[Tensor, "*batch target size"],
-    prepared: Float[Tensor, "*#batch source size"],
-    values: Float[Tensor, "*#batch source value"],
-    mask: Bool[Tensor, "*#batch #target #source"] | Causal | None,
-    scale: float,
-    dropout: float,
-) -> Float[Tensor, "*batch target value"]:
-    """softmax(scale q k) v. A query that sees nothing gets a zero context."""
-    dot = native_dots.attend if native_dots.suits(queries, prepared, values, mask) else torch_dot
-    return dot(queries, prepared, values, mask, scale, dropout)
-
-
 def torch_dot(
     queries: Float[Tensor, "*batch target size"],
     prepared: Float[Tensor, "*#batch source size"],
@@ -53,10 +39,10 @@ def torch_dot(
     scale: float,
     dropout: float,
 ) -> Float[Tensor, "*batch target value"]:
-    """`fused_dot` by torch's kernel.
+    """softmax(scale q k) v by torch's kernel. A query that may attend to nothing gets zeros.
 
-    It leaves rows of queries that see nothing undefined in some of torch's versions, so they are
-    shown everything and emptied afterwards, as the plain formula does."""
+    In some versions of torch the kernel leaves the contexts of such queries undefined. They attend
+    to every key, and their contexts then become zeros."""
     check_pairs("dot", queries, prepared)
     if not queries.dtype == prepared.dtype == values.dtype:
         return _of_one_type(queries, prepared, values, mask, scale, dropout)
@@ -81,7 +67,8 @@ def torch_dot(
     context = None
     if not torch.is_grad_enabled() and not dropout and is_free_to_read(values):
         context = attend(queries, prepared, values, shown, scale=scale)
-    if context is None or not is_finite(context):  # hidden NaN and inf in, then NaN and inf out
+    # a hidden NaN or inf that has an influence makes the context NaN or inf
+    if context is None or not is_finite(context):
         prepared, values = without_hidden(prepared, mask), without_hidden(values, mask)
         context = attend(queries, prepared, values, shown, dropout_p=dropout, scale=scale)
     context = context.to(values.dtype)
@@ -99,4 +86,4 @@ def _of_one_type(
     """Types differ where some came through a layer under autocast. The context has the values'."""
     dtype = torch.promote_types(torch.promote_types(queries.dtype, prepared.dtype), values.dtype)
     queries, prepared, mixed = (x.to(dtype) for x in (queries, prepared, values))
-    return fused_dot(queries, prepared, mixed, mask, scale, dropout).to(values.dtype)
+    return torch_dot(queries, prepared, mixed, mask, scale, dropout).to(values.dtype)

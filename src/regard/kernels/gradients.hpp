@@ -204,14 +204,14 @@ void differentiate_slice(const Problem& problem, const Plan& plan, const Gradien
 
 // ------------------------------------------------------------------- one query with all its keys
 
-/// One query in full length, and `numbers` of a range with the exponents that FAR takes.
+/// One query: its numbers in the form that a Range takes, and exponents for FAR.
 struct Query {
   const float *numbers, *exponents;
   float* grads;
   Index size;
 };
 
-/// KeyRows of keys, as the query's numbers: powers, split powers or the numbers themselves.
+/// Rows of keys in the form of the query's numbers: powers, split powers or the numbers themselves.
 struct KeyRows {
   const float* numbers;
   Index size, step;  // of a row; to the next row

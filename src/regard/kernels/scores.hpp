@@ -55,10 +55,10 @@ enum Method {
 
 inline Method method_of(float query, const Asked& key) {
   if (!key.powers) return query <= HUGE_NUMBER ? SPLIT : DIRECT_POWER;
-  const float other = key.largest ? key.largest[0] : 0;
-  if (query + other <= MODERATE) return PRODUCT;
-  if (query <= QUERY_LIMIT && other <= LIMIT) return CLAMPED_PRODUCT;
-  return key.splits && query <= HUGE_NUMBER && other <= HUGE_NUMBER ? SPLIT : DIRECT_POWER;
+  const float largest_key = key.largest ? key.largest[0] : 0;
+  if (query + largest_key <= MODERATE) return PRODUCT;
+  if (query <= QUERY_LIMIT && largest_key <= LIMIT) return CLAMPED_PRODUCT;
+  return key.splits && query <= HUGE_NUMBER && largest_key <= HUGE_NUMBER ? SPLIT : DIRECT_POWER;
 }
 
 /// (1 + EF) / v of a row's numbers and a key's, from their powers. `clamped` takes EF as at most

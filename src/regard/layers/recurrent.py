@@ -307,9 +307,14 @@ def _checked(
 ) -> Int[Tensor, "batch"] | None:
     """The lengths as a tensor; None if no sequence has padding."""
     batch, longest = mask.shape
-    fit = len(lengths) == batch and all(
-        isinstance(length, int) and 1 <= length <= longest for length in lengths
-    )
+    if not isinstance(lengths, (tuple, list)) or not all(
+        isinstance(length, int) for length in lengths
+    ):
+        raise ValueError(
+            f"lengths: expected a tuple of int, got {lengths!r}; leave them out to read them from "
+            "the mask"
+        )
+    fit = len(lengths) == batch and all(1 <= length <= longest for length in lengths)
     result = torch.tensor(lengths, dtype=torch.long, device="cpu") if fit else None
     if result is not None and is_free_to_read(mask):
         fit = torch.equal(mask, torch.arange(longest, device="cpu") < result[:, None])

@@ -77,6 +77,15 @@ def test_powers_taken_before_change_nothing():
     assert tiled.powers(problem.keys * 100) is None
 
 
+def test_powers_of_another_type_are_not_used():
+    problem = make((3, 1, 17, 13, 5))
+    powers = tiled.powers(problem.keys)
+    problem = problem.to(torch.float64)
+    plain = tiled.attend(problem.queries, problem.memory)
+    ready = tiled.attend(problem.queries, replace(problem.memory, powers=powers))
+    assert all(map(torch.equal, plain, ready))
+
+
 def test_hidden_tiles_are_not_formed(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(tiles, "TILE_SIZE", 64 * 16)
     sizes = (1, 64, 64, 16, 3)

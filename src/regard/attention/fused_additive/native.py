@@ -103,9 +103,8 @@ def powers(keys: Float[Tensor, "*batch source size"]) -> Float[Tensor, "*batch s
 
 def _split_power(keys: Float[Tensor, "*batch source size"]) -> Float[Tensor, "*batch source power"]:
     exponents = (keys * (2 / math.log(2))).round_()
-    rest = (
-        keys.mul(2).sub_(exponents * 0.693359375).add_(exponents * 2.12194440e-4)
-    )  # ln 2 in two parts: exact product
+    # ln 2 in two parts: the product of the exponents and the first, larger one is exact
+    rest = keys.mul(2).sub_(exponents * 0.693359375).add_(exponents * 2.12194440e-4)
     mantissas = rest.exp_().masked_fill_(~(keys.abs() <= LARGEST_SPLIT), math.nan)
     return torch.cat([mantissas, exponents], dim=-1)
 

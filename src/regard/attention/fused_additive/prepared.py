@@ -12,9 +12,9 @@ from regard.shapes import Bool, Float, Tensor
 
 @dataclass(frozen=True)
 class AdditiveKeys:
-    """Projected keys, and e^{2k} of them for decoding, where it was taken once for every step to
-    come; split powers, of twice the size, if a key is out of range. It is indexed by sentences, as
-    a tensor is."""
+    """Projected keys and, for decoding, their powers e^{2k}, computed once, before the steps of
+    decoding. Split powers, of twice the size, if a key is out of range. Indexed by sentences, as a
+    tensor is."""
 
     projected: Float[Tensor, "*_ source size"]
     powers: Float[Tensor, "*_ source power"] | None = None
@@ -25,8 +25,8 @@ class AdditiveKeys:
         split = (*self.projected.shape[:-1], 2 * self.projected.size(-1))
         if self.powers.shape not in (self.projected.shape, split):
             raise ValueError(
-                f"powers: expected the shape of the keys, {tuple(self.projected.shape)}, got "
-                f"{tuple(self.powers.shape)}"
+                f"powers: expected the shape of the keys, {tuple(self.projected.shape)}, or of "
+                f"split powers, {split}, got {tuple(self.powers.shape)}"
             )
 
     def __getitem__(self, index: Any) -> AdditiveKeys:

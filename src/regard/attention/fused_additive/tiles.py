@@ -83,14 +83,17 @@ class Pairs:
         keys: Float[Tensor, "batch source size"],
         memory: AdditiveMemory | None = None,
     ) -> None:
-        """With the mask and the powers of the memory that the keys are of, if there is one."""
+        """`memory`: source of the mask and the powers."""
         mask, powers = (None, None) if memory is None else (memory.mask, memory.powers)
         self.dtype = precise_type(queries.dtype)
         self.device = queries.device
         self.queries, self.keys = queries.to(self.dtype), keys.to(self.dtype)
         self.mask, self.powers = mask, powers
-        if powers is not None and powers.size(-1) != keys.size(-1):
-            self.powers = powers = None  # split powers of the kernels: a key is out of range
+        if powers is not None and (
+            powers.size(-1) != keys.size(-1)  # split powers of the kernels: a key is out of range
+            or powers.dtype != self.dtype  # keys were prepared in another type: less precise
+        ):
+            self.powers = powers = None
         self.axes = (*queries.shape[:2], keys.size(1))
         self.size = queries.size(-1)
         self.is_direct = is_slow_to_read(self.device)
