@@ -147,14 +147,14 @@ class Side:
         """With zeros for what no query sees. Powers that are there already say that none is far."""
         if powers is not None:
             nobody = torch.zeros(vectors.shape[:2], dtype=torch.bool, device=vectors.device)
-            return cls(vectors.float().contiguous(), powers, nobody)
+            return cls(_seen(vectors, None), powers, nobody)
         numbers = _seen(vectors, mask)
         is_far = far(numbers)
         return cls(numbers, power(numbers.masked_fill(is_far[..., None], 0)), is_far)
 
 
 def _seen(vectors: Tensor, mask: Tensor | None) -> Tensor:
-    vectors = vectors.float()
+    vectors = vectors.float().resolve_neg()
     return (vectors if mask is None else seen_only(vectors, mask)).contiguous()
 
 
@@ -186,7 +186,7 @@ def _scores(
             asked.numbers,
             asking.far,
             asked.far,
-            _even(vector.float()).contiguous(),
+            _even(vector.float().resolve_neg()).contiguous(),
             mask,
             scores,
             -2 * scale,
@@ -255,8 +255,8 @@ def _differentiated(
             columns.numbers,
             rows.far,
             columns.far,
-            vector.float().contiguous(),
-            grad_scores.float().contiguous(),
+            vector.float().contiguous().resolve_neg(),
+            grad_scores.float().contiguous().resolve_neg(),
             grad_rows,
             shares,
             num_rows,
