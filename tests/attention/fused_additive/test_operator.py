@@ -26,7 +26,7 @@ def leaves(problem: Problem, dtype: torch.dtype = torch.float64) -> tuple[Tensor
 @pytest.mark.parametrize("mask", ["none", "uneven"])
 @pytest.mark.parametrize("dropout", [False, True])
 def test_gradients_are_those_of_finite_differences(mask: str, dropout: bool):
-    problem = make(mask=mask, dropout=dropout)
+    problem = make((2, 3, 4, 3, 2), mask=mask, dropout=dropout)
     drop = None if problem.drop is None else problem.drop.double()
 
     def everything(*tensors: Tensor) -> tuple[Tensor, ...]:
