@@ -263,6 +263,11 @@ def tokenizer(**changes) -> str:
     return json.dumps(page)
 
 
+UNIGRAM = Tokenizer.train(
+    ["low lower lowest"] * 3, TokenizerSettings(kind="unigram", size=30)
+).to_json()
+
+
 def test_a_tokenizer_that_was_saved_is_loaded(tmp_path):
     path = tmp_path / "source.tokenizer.json"
     path.write_text(tokenizer())
@@ -281,6 +286,9 @@ def test_a_tokenizer_that_was_saved_is_loaded(tmp_path):
         tokenizer(end_of_word_suffix="##########"),
         tokenizer(unk_token="[UNK]"),
         tokenizer(unk_token=None),
+        tokenizer().replace('"unk_token"', '"unk_tokem"'),
+        UNIGRAM.replace('"unk_id"', '"unk_ie"'),
+        UNIGRAM.replace('"unk_id": 3,', ""),
         tokenizer(type="WordLevel"),
         tokenizer(dropout=0.5),
         tokenizer(byte_fallback=True),

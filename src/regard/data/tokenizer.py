@@ -300,7 +300,9 @@ def _check_model(model: dict[str, Any], settings: TokenizerSettings) -> None:
     expected = {"type": kinds.get(settings.kind, "WordLevel")}
     expected |= PLAIN_MODELS[expected["type"]]
     fields = {name: model.get(name, value) for name, value in expected.items()}
-    if fields != expected or model.keys() - expected.keys() - {"vocab", "merges"}:
+    unknown_fields = {"unk_id", "unk_token"} & expected.keys()  # the library has no default
+    others = model.keys() - expected.keys() - {"vocab", "merges"}
+    if fields != expected or not unknown_fields <= model.keys() or others:
         raise ValueError(f"expected a model of {settings.kind} with the fields {expected}")
     vocabulary = model["vocab"]
     if isinstance(vocabulary, list):
