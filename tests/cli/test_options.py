@@ -115,6 +115,7 @@ def test_the_alternatives_to_a_number_are_taken():
         ("train copy --model.bidirectional True", "True (a switch takes no value"),
         ("train copy --model.bidirectional=1", "is a switch and takes no value, but '1' came"),
         ("train copy --resume=false", "write --resume or --no-resume"),
+        ("train copy --resume --resume=false", "write --resume or --no-resume"),
         ("translate", "missing: PATH (the run folder); `regard translate --help`"),
         ("translate x y z", "unexpected arguments: z;"),
         ("translate x -o", "-o/--output has no value;"),

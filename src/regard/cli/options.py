@@ -11,6 +11,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr
 from dataclasses import MISSING, is_dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_args, get_origin
 
@@ -91,17 +92,13 @@ def check(options: Any, arguments: Sequence[str], default: Any = None) -> None:
     """UserError for the first option with a value that it cannot have, or that belongs to models or
     tasks of another kind."""
     known = dict(_fields(options, default, ""))
-    if "--" in arguments:
-        arguments = arguments[: list(arguments).index("--")]
-    for flag, words in _flags(arguments):
+    for flag, has_equals, words in _flags(arguments):
         name = flag.removeprefix("--").replace("-", "_")
         if name not in known:
             _check_section(name, default)
             _check_name(flag, known)
             continue
-        _check_count(flag, known[name], words)
-        if any(argument.startswith(f"{flag}=") for argument in arguments):
-            _check_switch(flag, known[name], words[0])
+        _check_count(flag, known[name], words, has_equals=has_equals)
         values = _words_of(known[name], words)
         try:
             if values:
@@ -136,23 +133,23 @@ def _bare(kind: Any) -> Any:
     return get_args(kind)[0] if get_origin(kind) is Annotated else kind
 
 
-def _flags(arguments: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
-    """Each option with the words up to the next one."""
-    flag, words = "", list[str]()
-    for argument in arguments:
+def _flags(arguments: Sequence[str]) -> Iterator[tuple[str, bool, list[str]]]:
+    """Each option before `--`, whether it has `=`, and the words up to the next one."""
+    flag, equals, words = "", "", list[str]()
+    for argument in takewhile(lambda argument: argument != "--", arguments):
         if argument.startswith("--") and len(argument) > 2:
             if flag:
-                yield flag, words
+                yield flag, bool(equals), words
             flag, equals, value = argument.partition("=")
             words = [value] if equals else []
         elif argument.startswith("-") and argument[1:2].isalpha():
             if flag:
-                yield flag, words
+                yield flag, bool(equals), words
             flag = ""
         else:
             words.append(argument)
     if flag:
-        yield flag, words
+        yield flag, bool(equals), words
 
 
 def _words_of(hint: Any, words: list[str]) -> list[str]:
@@ -181,21 +178,18 @@ def _check_name(flag: str, known: Collection[str]) -> None:
     raise UsageError(f"unknown option {shown(flag)}; {hint}")
 
 
-def _check_count(flag: str, hint: Any, words: list[str]) -> None:
-    """UsageError for an option without a value."""
+def _check_count(flag: str, hint: Any, words: list[str], *, has_equals: bool) -> None:
+    """UsageError for an option without a value, or a switch with one after `=`."""
     kinds = [_bare(kind) for kind in alternatives(hint)]
-    if kinds != [bool] and not words and not any(get_origin(kind) is tuple for kind in kinds):
+    if kinds == [bool]:
+        if has_equals:
+            section, dot, name = flag.removeprefix("--").rpartition(".")
+            raise UsageError(
+                f"{flag} is a switch and takes no value, but {shown(words[0])} came: write {flag} "
+                f"or --{section}{dot}no-{name}"
+            )
+    elif not words and not any(get_origin(kind) is tuple for kind in kinds):
         raise UsageError(f"{flag} has no value: {expected(hint, MISSING)}")
-
-
-def _check_switch(flag: str, hint: Any, value: str) -> None:
-    """UsageError for a switch with a value."""
-    if [_bare(kind) for kind in alternatives(hint)] == [bool]:
-        section, dot, name = flag.removeprefix("--").rpartition(".")
-        raise UsageError(
-            f"{flag} is a switch and takes no value, but {shown(value)} came: write {flag} or "
-            f"--{section}{dot}no-{name}"
-        )
 
 
 def _check_section(name: str, default: Any) -> None:
