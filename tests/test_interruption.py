@@ -11,12 +11,16 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 REGARD = """
 import sys
-from regard import interruption
-interruption.handle("regard")
-print("begun", flush=True)
-from regard.__main__ import main
+from regard import __main__, interruption
+
+handle = interruption.handle
+def handle_and_say(program):
+    handle(program)
+    print("begun", flush=True)
+
+interruption.handle = handle_and_say
 sys.argv[0] = "regard"
-main()
+__main__.main()
 """
 COUNTING = """
 import runpy, sys

@@ -7,8 +7,8 @@ from regard import interruption
 
 def main() -> None:
     """Run the command line. Ctrl-C is handled before anything large is imported."""
-    interruption.handle("regard")
     try:
+        interruption.handle("regard")
         from regard.cli.main import main as run
 
         run()
