@@ -31,10 +31,10 @@ from typing import TYPE_CHECKING, Any
 
 from regard.cli.output import drop_output, say
 from regard.errors import UserError
-from regard.pipeline.counting_settings import LARGEST, CountingSettings
+from regard.tasks.counting.settings import LARGEST, CountingSettings
 
 if TYPE_CHECKING:
-    from regard.pipeline.counting import Counter, Looked
+    from regard.tasks.counting.counting import Counter, Looked
 
 DONE, FAILED, MISUSED, INTERRUPTED = 0, 1, 2, 130
 GLANCE, FRESH = 1_000, 10_000
@@ -88,7 +88,7 @@ def run(arguments: list[str]) -> int:
     except UserError as error:
         return complain(error, MISUSED)
     try:
-        importlib.import_module("regard.pipeline.counting")
+        importlib.import_module("regard.tasks.counting.counting")
     except ImportError as error:
         missing = f"{error.name or error} is not installed for {sys.executable}"
         install = "`sh scripts/install` installs all of it into .venv"
@@ -192,7 +192,7 @@ def train(asked: Asked, settings: CountingSettings) -> int:
     """Train and save. An interruption saves what there is."""
     import torch
 
-    from regard.pipeline import counting
+    from regard.tasks.counting import counting
 
     check_memory(settings.training_bytes, "lower batchsize, max_len or hidden")
     seed = asked.seed or 0
@@ -237,7 +237,7 @@ def is_due(step: int, every: int) -> bool:
 
 def progress(counter: Counter, loss: float) -> str:
     """One line about a model in training."""
-    from regard.pipeline.counting import accuracy
+    from regard.tasks.counting.counting import accuracy
 
     settings, step = counter.settings, counter.step
     share = accuracy(counter.model, settings, settings.max_len, GLANCE, seed=step)
@@ -254,7 +254,7 @@ def test(asked: Asked) -> int:
     import torch
 
     from regard.data.generated.counting import EvenLetters
-    from regard.pipeline import counting
+    from regard.tasks.counting import counting
 
     counter = counting.load(asked.savepath)
     check_same(asked.given, counter)

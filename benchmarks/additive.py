@@ -43,16 +43,16 @@ from regard import kernels
 from regard.attention import Additive, Attention, causal, window
 from regard.attention.fused_additive import additive_attention, backends, prepare, tiled
 from regard.attention.fused_additive.prepared import AdditiveMemory
-from regard.layers.recurrent import RecurrentStack
-from regard.models.bridge import ZeroBridge
+from regard.layers.recurrent.stack import RecurrentStack
 from regard.models.contracts import Memory, Summary
-from regard.models.look import MemoryLook
-from regard.models.output import LinearOutput
-from regard.models.queries import StateQuery
-from regard.models.recurrent import BahdanauDecoder, PlainDecoder
-from regard.models.recurrent_parts import DecoderParts
+from regard.models.recurrent.attention import MemoryLook
+from regard.models.recurrent.bridge import ZeroBridge
+from regard.models.recurrent.decoders import BahdanauDecoder, PlainDecoder
+from regard.models.recurrent.output import LinearOutput
+from regard.models.recurrent.parts import DecoderParts
+from regard.models.recurrent.queries import StateQuery
 from regard.viewing.colours import hexadecimal
-from regard.viewing.picture import FRAME, GRID, INK, QUIET, empty_figure, write
+from regard.viewing.figure import FRAME, GRID, INK, QUIET, empty_figure, write
 
 PLAIN, TILED, KERNEL, DOT, NONE = "plain", "tiled", "kernel", "dot product", "no attention"
 Figures = dict[str, Any]

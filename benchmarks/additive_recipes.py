@@ -23,7 +23,8 @@ from regard import recipes
 from regard.attention.attend import Attention
 from regard.attention.fused_additive import backends, tiled
 from regard.building import build_translation
-from regard.pipeline import training, translation
+from regard.pipeline import train as training
+from regard.tasks.translation import training as translation
 
 WAYS = ("plain", "tiled", "kernel")
 

@@ -12,10 +12,10 @@ import argparse
 from collections import defaultdict
 from pathlib import Path
 
-from regard.data.text import read_pairs
+from regard.data.text.parallel import read_pairs
 from regard.metrics.text import chrf
-from regard.pipeline.evaluation import HowTranslated, evaluate
-from regard.pipeline.translator import Translator
+from regard.pipeline.evaluate import HowTranslated, evaluate
+from regard.tasks.translation.translator import Translator
 
 
 def main() -> None:

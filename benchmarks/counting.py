@@ -3,7 +3,7 @@
 The plain loop is the task's formulation in plain PyTorch (nn.Linear, softmax, nn.LayerNorm, Adam as
 it comes, one constant rate), on even random letters. Its batches are drawn by whole tensors, not
 letter by letter in Python, so that its time is that of training. Ours is the same model, batch and
-number of steps, trained as regard.pipeline.counting does it. The two take turns.
+number of steps, trained as regard.tasks.counting.counting does it. The two take turns.
 
     OMP_NUM_THREADS=1 python benchmarks/counting.py --seeds 5
     OMP_NUM_THREADS=1 python benchmarks/counting.py --seeds 5 --ablation
@@ -23,8 +23,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.data.generated.counting import AnyLength, EvenLetters
-from regard.pipeline import counting
-from regard.pipeline.counting_settings import CountingSettings
+from regard.tasks.counting import counting
+from regard.tasks.counting.settings import CountingSettings
 
 Predict = Callable[[Tensor], Tensor]
 """Sequences of letter numbers to the counts of each letter."""

@@ -1,6 +1,7 @@
 """Every test runs with the types of shapes checked at run time, and can be interrupted."""
 
 import signal
+from dataclasses import replace
 
 import jaxtyping
 import pytest
@@ -41,3 +42,23 @@ def instruction_set(request):
         pytest.skip(f"this CPU has no {name}")
     yield
     kernels.lanes(best)
+
+
+@pytest.fixture(scope="session")
+def run(tmp_path_factory):
+    """The folder of a trained run."""
+    from regard.pipeline.train import train
+    from tests.small_runs import small
+
+    folder = tmp_path_factory.mktemp("runs") / "small"
+    train(small(teacher_forcing=0.5), folder)
+    return folder
+
+
+@pytest.fixture
+def toy():
+    """The recipe `toy` with fewer epochs."""
+    from regard import recipes
+
+    experiment = recipes.load(recipes.find("toy"))
+    return replace(experiment, training=replace(experiment.training, epochs=3))

@@ -13,16 +13,16 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from regard.data.captions import read_captions
-from regard.data.pictures import PictureError, read_picture
-from regard.data.series import parse_items, parse_series
-from regard.data.tokenizer import Tokenizer, TokenizerSettings
+from regard.data.images.annotations import read_captions
+from regard.data.images.images import PictureError, read_picture
+from regard.data.labels.numeric import parse_items, parse_series
+from regard.data.text.tokenizer import Tokenizer, TokenizerSettings
+from regard.data.text.vectors import read_external
 from regard.errors import UserError
 from regard.metrics.alignment import read_pharaoh
-from regard.pipeline.pictures import PictureSources
-from regard.pipeline.vectors import read_external
+from regard.models.weights import read_tensors
+from regard.tasks.captioning.images import PictureSources
 from regard.trace import Trace
-from regard.training.weights import read_tensors
 
 SECONDS = 2.0
 

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from regard import instruction_set, kernels, products
+from regard import instruction_set, kernels, linear
 from regard.building import build_translation
 from regard.cli import main
 from regard.config import RecurrentConfig, TrainingConfig
-from regard.pipeline.searching import Searcher
-from regard.pipeline.training import _precision
-from regard.products import has_fast_bfloat16, warn_of_slow_bfloat16
+from regard.linear import has_fast_bfloat16, warn_of_slow_bfloat16
+from regard.pipeline.train import _precision
+from regard.tasks.generation import Searcher
 
 FLAGS = Path("/proc/cpuinfo")
 
@@ -40,7 +40,7 @@ def test_the_kernels_stay_within_the_limit(limited, name, most):
 @pytest.mark.parametrize("name", ["baseline", "avx2", " AVX2 "])
 def test_below_avx512_there_are_no_products_in_bfloat16(limited, name):
     limited(name)
-    assert set(products._types()) <= {torch.float32}
+    assert set(linear._types()) <= {torch.float32}
     assert not has_fast_bfloat16("cpu")
 
 
@@ -51,11 +51,11 @@ def test_avx512_without_bfloat16_instructions_is_not_fast(limited):
 
 @pytest.mark.parametrize("name", ["", "  "])
 def test_an_empty_value_is_no_limit(limited, name):
-    fast, types = has_fast_bfloat16("cpu"), products._types()
+    fast, types = has_fast_bfloat16("cpu"), linear._types()
     limited(name)
     assert instruction_set.limit() in (None, *instruction_set.LANES)
     assert fast <= has_fast_bfloat16("cpu")
-    assert set(types) <= set(products._types())
+    assert set(types) <= set(linear._types())
 
 
 def test_an_unknown_set_is_one_line(limited, capsys):
@@ -69,7 +69,7 @@ def test_an_unknown_set_is_one_line(limited, capsys):
 
 @pytest.mark.skipif(not FLAGS.exists(), reason="the judge is Linux's list of instructions")
 def test_the_cpu_is_asked():
-    if instruction_set.limit() or not products._types()[1:]:
+    if instruction_set.limit() or not linear._types()[1:]:
         assert not has_fast_bfloat16("cpu")
         return
     flags = set(FLAGS.read_text().split())
@@ -112,7 +112,7 @@ def test_a_search_in_slow_bfloat16_is_warned_of(limited, caplog):
 
 
 def test_fast_bfloat16_is_not_warned_of(monkeypatch, caplog):
-    monkeypatch.setattr(products, "has_fast_bfloat16", lambda device: True)
+    monkeypatch.setattr(linear, "has_fast_bfloat16", lambda device: True)
     warn_of_slow_bfloat16.cache_clear()
     warn_of_slow_bfloat16("training.precision", torch.device("cpu"))
     assert caplog.messages == []

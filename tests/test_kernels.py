@@ -11,7 +11,7 @@ import torch
 from regard import kernels
 from regard.attention import Additive, Attention, Dot
 from regard.layers.dropout import Dropout
-from regard.layers.recurrent import RecurrentStack
+from regard.layers.recurrent.stack import RecurrentStack
 from regard.training.linear_cross_entropy import linear_cross_entropy
 
 

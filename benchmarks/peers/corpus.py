@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 
-from regard.data.special import SPECIAL
-from regard.data.text import read_pairs
-from regard.data.tokenizer import Tokenizer, TokenizerSettings
+from regard.data.special_tokens import SPECIAL
+from regard.data.text.parallel import read_pairs
+from regard.data.text.tokenizer import Tokenizer, TokenizerSettings
 
 PARTS = {"train": "train", "val": "val", "test": "test_2016_flickr"}
 VOCABULARY = 8000

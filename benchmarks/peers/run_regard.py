@@ -71,7 +71,7 @@ def train(task: Task, benchmark: contestant.Benchmark) -> None:
     import torch
 
     from regard.cli import main
-    from regard.pipeline import training
+    from regard.pipeline import train as training
 
     loop = training.run_loop
     wait = torch.cuda.synchronize if task.device == "cuda" else None
@@ -93,9 +93,9 @@ def make_run(task: Task) -> Path:
     import torch
 
     from regard import building, recipes
-    from regard.data.tokenizer import Tokenizer
-    from regard.pipeline.folder import RunFolder
-    from regard.pipeline.prepare import Tokenizers
+    from regard.data.text.tokenizer import Tokenizer
+    from regard.runs.folder import RunFolder
+    from regard.tasks.translation.encoding import Tokenizers
     from regard.training.checkpoint import save_weights
 
     path, run = write_recipe(task), task.work / "run"

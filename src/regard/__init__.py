@@ -12,17 +12,19 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from regard.version import VERSION
+
 if TYPE_CHECKING:
     from regard import attention
-    from regard.allocator import keep_freed_memory
     from regard.errors import UserError
-    from regard.pipeline.captioner import Captioner
-    from regard.pipeline.classifier import Answer, Classifier
-    from regard.pipeline.loading import load
-    from regard.pipeline.translator import Translation, Translator
+    from regard.memory_policy import keep_freed_memory
+    from regard.pipeline.load import load
+    from regard.tasks.captioning.captioner import Captioner
+    from regard.tasks.classification.classifier import Answer, Classifier
+    from regard.tasks.translation.translator import Translation, Translator
     from regard.trace import Trace
 
-__version__ = "0.1.0"
+__version__ = VERSION
 __all__ = [
     "Answer",
     "Captioner",
@@ -37,15 +39,15 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Answer": "regard.pipeline.classifier",
-    "Captioner": "regard.pipeline.captioner",
-    "Classifier": "regard.pipeline.classifier",
+    "Answer": "regard.tasks.classification.classifier",
+    "Captioner": "regard.tasks.captioning.captioner",
+    "Classifier": "regard.tasks.classification.classifier",
     "Trace": "regard.trace",
-    "Translation": "regard.pipeline.translator",
-    "Translator": "regard.pipeline.translator",
+    "Translation": "regard.tasks.translation.translator",
+    "Translator": "regard.tasks.translation.translator",
     "UserError": "regard.errors",
-    "keep_freed_memory": "regard.allocator",
-    "load": "regard.pipeline.loading",
+    "keep_freed_memory": "regard.memory_policy",
+    "load": "regard.pipeline.load",
 }
 
 

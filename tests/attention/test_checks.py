@@ -21,9 +21,9 @@ from regard.attention import (
     additive_scores,
 )
 from regard.attention.fused_additive import native
-from regard.layers.cells import CellState
-from regard.layers.recurrent import RecurrentStack
-from regard.layers.scan import Layer, scan
+from regard.layers.recurrent.cells import CellState
+from regard.layers.recurrent.scan import Layer, scan
+from regard.layers.recurrent.stack import RecurrentStack
 from regard.search.candidates import best
 from regard.training.linear_cross_entropy import linear_cross_entropy
 from tests.attention.parts import NORMALISERS, SCORE_KINDS

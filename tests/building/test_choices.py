@@ -5,7 +5,7 @@ import pytest
 
 from regard.building import build_classifier
 from regard.config import ClassifierConfig
-from regard.data.answered import EncodedSource, pad_sources
+from regard.data.labels.encoded import EncodedSource, pad_sources
 from regard.errors import UserError
 from tests.building.test_unused import ATTENTION, changed, variants
 

@@ -25,8 +25,8 @@ from regard.config.checks import alternatives, hints_of
 from regard.config.unused import unused_fields
 from regard.data.batch import Pictures, pad, with_targets
 from regard.errors import UserError
-from regard.pipeline.training import settings_of
-from regard.pipeline.translation import objective_of
+from regard.pipeline.train import settings_of
+from regard.tasks.translation.training import objective_of
 from regard.training.objective import ClassObjective
 
 ATTENTION = AttentionConfig(size=5, window=2)

@@ -73,8 +73,8 @@ def test_what_cannot_be_read_is_named_and_the_others_are_captioned(run, tmp_path
 
 
 def test_pictures_are_captioned_together_in_their_order(run, tmp_path, capsys, monkeypatch):
-    from regard.pipeline import captioner
-    from regard.pipeline.searching import Searcher
+    from regard.tasks.captioning import captioner
+    from regard.tasks.generation import Searcher
 
     names = [str(tmp_path / f"{number}.png") for number in range(5)]
     for number, name in enumerate(names):

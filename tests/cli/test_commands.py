@@ -17,13 +17,13 @@ from regard.cli import main
 from regard.cli.progress import TrainingView
 from regard.config import TransformerConfig
 from regard.files import UnwritableError
-from regard.pipeline.folder import RunFolder
-from regard.pipeline.training import train
-from regard.pipeline.translator import Translator
+from regard.pipeline.train import train
+from regard.runs.folder import RunFolder
+from regard.tasks.translation.translator import Translator
 from regard.training.log import DevLine, Example, TrainLine, Validation
 from regard.training.schedule import Progress
 from tests import needs
-from tests.pipeline.conftest import small
+from tests.small_runs import small
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 

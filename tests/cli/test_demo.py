@@ -9,8 +9,8 @@ import pytest
 from regard import recipes
 from regard.cli import main
 from regard.cli.progress import TrainingView
-from regard.pipeline.training import train
-from tests.pipeline.conftest import small
+from regard.pipeline.train import train
+from tests.small_runs import small
 
 
 @pytest.fixture

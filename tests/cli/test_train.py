@@ -17,11 +17,11 @@ from regard import recipes
 from regard.cli import main, progress
 from regard.cli.train import parse
 from regard.errors import UserError
-from regard.pipeline import sources
-from regard.pipeline.folder import RunFolder
-from regard.pipeline.training import train
+from regard.pipeline.train import train
+from regard.runs import corpora
+from regard.runs.folder import RunFolder
 from regard.training.schedule import Progress
-from tests.pipeline.conftest import small
+from tests.small_runs import small
 
 SMALL = ("--model.hidden", "8", "--model.embedding", "8")
 
@@ -334,7 +334,7 @@ def test_an_unknown_family_is_one_line(capsys, here):
 
 def test_a_large_file_is_kept_once_and_said(capsys, here, monkeypatch):
     monkeypatch.setenv("REGARD_CACHE", str(here / "cache"))
-    monkeypatch.setattr(sources, "LARGE", 0)
+    monkeypatch.setattr(corpora, "LARGE", 0)
     path = pairs(here / "data" / "large.tsv")
     options = (path, *SMALL, "--training.epochs", "1")
     _, first, _ = regard(capsys, *options)
@@ -352,7 +352,7 @@ def test_a_large_file_is_trained_on_where_nothing_can_be_kept(
 ):
     (here / "file").write_text("in the way")
     monkeypatch.setenv("REGARD_CACHE", str(here / unwritable))
-    monkeypatch.setattr(sources, "LARGE", 0)
+    monkeypatch.setattr(corpora, "LARGE", 0)
     path = pairs(here / "data" / "large.tsv")
     status, output, _ = regard(capsys, path, *SMALL, "--training.epochs", "1")
     assert status == 0

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 
-from regard import products
+from regard import linear
 from regard.building import build_captioner
 from regard.config import AttentionConfig, CaptionerConfig
 from regard.data.batch import PAD, START, Cells, Pictures, pad
+from regard.linear import freeze
 from regard.models.image import CellEncoder
-from regard.products import freeze
 from regard.search import BeamSettings, Limits, NoPenalty, beam, forced, greedy
 
 SIDE, NUM_WORDS = 16, 17
@@ -131,7 +131,7 @@ def test_a_model_frozen_in_bfloat16_gives_nearly_the_same_numbers(
     """Packed where oneDNN multiplies bfloat16, unpacked on CPUs where it does not."""
     expected = model.decoder.project(model.decoder(INPUTS, model.encode(source)).features)
     if not packed:
-        monkeypatch.setattr(products, "_TYPES", ())
+        monkeypatch.setattr(linear, "_TYPES", ())
     frozen = freeze(model, torch.bfloat16)
     output = frozen.decoder(INPUTS, frozen.encode(source), need_weights=True)
     logits = frozen.decoder.project(output.features)

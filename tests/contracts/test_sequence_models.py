@@ -6,13 +6,13 @@ from functools import cache, partial
 import pytest
 import torch
 
-from regard import kernels, products
+from regard import kernels, linear
 from regard.attention import Predictive
 from regard.building import build_translation
 from regard.config import AttentionConfig, RecurrentConfig, TransformerConfig
 from regard.data.batch import PAD, START, Tokens, pad
 from regard.errors import UserError
-from regard.products import freeze
+from regard.linear import freeze
 from regard.search import BeamSettings, Limits, NoPenalty, beam, forced, greedy
 from tests.pairwise import pairwise
 
@@ -371,7 +371,7 @@ def test_a_frozen_model_writes_by_the_same_numbers(monkeypatch, model, source, d
     if path == "formulas":
         monkeypatch.setattr(kernels, "_LIBRARY", None)
     if path == "unpacked":
-        monkeypatch.setattr(products, "_TYPES", ())
+        monkeypatch.setattr(linear, "_TYPES", ())
     frozen = freeze(model, dtype)
     inputs = torch.tensor([[START, 4, 7, 9], [START, 5, 5, 16], [START, 8, 6, 4]])
     with torch.inference_mode():

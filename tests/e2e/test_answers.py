@@ -10,9 +10,9 @@ import pytest
 
 import regard
 from regard import recipes
-from regard.data.generated.baskets import DRINKS, baskets
-from regard.pipeline.evaluation import evaluate_answers
-from regard.pipeline.training import train
+from regard.data.generated.drinks import DRINKS, baskets
+from regard.pipeline.evaluate import evaluate_answers
+from regard.pipeline.train import train
 
 
 def recipe(name, **training):

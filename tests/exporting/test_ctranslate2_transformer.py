@@ -6,7 +6,7 @@ import torch
 from regard.building import build_translation
 from regard.config import AttentionConfig, RecurrentConfig, TransformerConfig
 from regard.data.batch import pair_batch
-from regard.data.special import SPECIAL
+from regard.data.special_tokens import SPECIAL
 from regard.errors import UserError
 from regard.models.memory import first_and_last
 from regard.search import forced

@@ -15,17 +15,17 @@ from PIL import Image
 from safetensors.torch import save
 
 from regard import recipes
-from regard.data.captions import read_captions
-from regard.data.labelled import read_labelled
-from regard.data.pictures import read_picture
-from regard.data.series import parse_items, parse_series
-from regard.data.text import read_pairs
-from regard.data.tokenizer import Tokenizer, TokenizerSettings
+from regard.data.images.annotations import read_captions
+from regard.data.images.images import read_picture
+from regard.data.labels.numeric import parse_items, parse_series
+from regard.data.labels.readers import read_labelled
+from regard.data.text.parallel import read_pairs
+from regard.data.text.tokenizer import Tokenizer, TokenizerSettings
+from regard.data.text.vectors import read_external
 from regard.errors import UserError
 from regard.metrics.alignment import read_pharaoh
-from regard.pipeline.folder import RunFolder
-from regard.pipeline.vectors import read_external
-from regard.training.weights import read_tensors
+from regard.models.weights import read_tensors
+from regard.runs.folder import RunFolder
 
 FORMATS = ("PNG", "JPEG", "GIF", "TIFF", "BMP", "PPM", "WEBP", "ICO", "TGA", "PCX", "SGI", "DDS")
 

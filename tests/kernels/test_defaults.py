@@ -10,7 +10,7 @@ from torch import Tensor
 from regard.attention import Attention, ScaledDot, additive_attention
 from regard.attention.fused_additive import additive_scores, prepare
 from regard.layers.dropout import Dropout
-from regard.layers.recurrent import RecurrentStack
+from regard.layers.recurrent.stack import RecurrentStack
 from regard.search import candidates
 from regard.training.linear_cross_entropy import linear_cross_entropy
 

@@ -10,7 +10,7 @@ from regard import kernels
 from regard.attention import Attention, Dot, additive_attention
 from regard.attention.fused_additive import additive_scores
 from regard.layers.dropout import Dropout
-from regard.layers.recurrent import RecurrentStack
+from regard.layers.recurrent.stack import RecurrentStack
 from regard.search import candidates
 
 

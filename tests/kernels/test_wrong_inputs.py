@@ -32,7 +32,7 @@ from regard.attention import (
     additive_scores,
 )
 from regard.layers.dropout import Dropout
-from regard.layers.recurrent import RecurrentStack
+from regard.layers.recurrent.stack import RecurrentStack
 from regard.search.candidates import best
 from regard.training.linear_cross_entropy import linear_cross_entropy
 from tests.attention.parts import SCORE_KINDS, formula_of

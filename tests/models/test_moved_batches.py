@@ -13,7 +13,7 @@ from regard.attention import hidden, masks
 from regard.building import build_translation
 from regard.config import AttentionConfig, RecurrentConfig
 from regard.data.batch import Tokens, pair_batch
-from regard.layers import recurrent
+from regard.layers.recurrent import stack
 
 
 class Waits(TorchDispatchMode):
@@ -48,7 +48,7 @@ def moved(batch):
 @pytest.mark.parametrize("wiring", ["luong", "plain"])
 def test_a_batch_that_moved_to_a_gpu_is_not_waited_for(monkeypatch, wiring, lengths):
     monkeypatch.setattr(kernels, "_LIBRARY", None)
-    for module in (hidden, masks, recurrent):
+    for module in (hidden, masks, stack):
         monkeypatch.setattr(module, "is_free_to_read", lambda tensor: False)  # as on a GPU
     general = AttentionConfig(score="general")
     config = RecurrentConfig(hidden=7, embedding=5, wiring=wiring, attention=general)

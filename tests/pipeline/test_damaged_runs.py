@@ -23,14 +23,14 @@ from regard.config import (
     Experiment,
 )
 from regard.errors import UserError
-from regard.pipeline import splitting
-from regard.pipeline.folder import RunFolder
-from regard.pipeline.loading import load
-from regard.pipeline.training import _check_state, train
+from regard.pipeline.load import load
+from regard.pipeline.train import _check_state, train
+from regard.runs import splits
+from regard.runs.folder import RunFolder
 from regard.training.checkpoint import Checkpoints
-from tests.pipeline.conftest import smaller
-from tests.pipeline.test_captioning import DRAWN
-from tests.pipeline.test_captioning import small as small_captioner
+from tests.small_runs import smaller
+from tests.tasks.captioning.test_training import DRAWN
+from tests.tasks.captioning.test_training import small as small_captioner
 
 TEXTS = ["a b c", "b", "c a"]
 MODEL, STATE = "model.safetensors", "state/training.safetensors"
@@ -323,7 +323,7 @@ def test_a_run_folder_that_cannot_be_made_is_refused_before_the_data_are_read(
     tmp_path, monkeypatch
 ):
     monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path)
-    monkeypatch.setattr(splitting, "read", lambda *_: pytest.fail("the data were read"))
+    monkeypatch.setattr(splits, "read", lambda *_: pytest.fail("the data were read"))
     with pytest.raises(UserError, match=r"^cannot write to .*permission denied; name another"):
         train(tiny(), tmp_path / "new" / "run")
     assert not list(tmp_path.iterdir())

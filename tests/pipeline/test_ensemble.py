@@ -9,14 +9,14 @@ import pytest
 
 import regard
 from regard.config import SearchConfig, TransformerConfig
-from regard.data.text import Pair
+from regard.data.examples import Pair
 from regard.errors import UserError
 from regard.metrics.alignment import trace_links
-from regard.pipeline.evaluation import HowTranslated, evaluate, save
-from regard.pipeline.folder import RunFolder
-from regard.pipeline.training import train
-from regard.pipeline.translator import Translator
-from tests.pipeline.conftest import small
+from regard.pipeline.evaluate import HowTranslated, evaluate, save
+from regard.pipeline.train import train
+from regard.runs.folder import RunFolder
+from regard.tasks.translation.translator import Translator
+from tests.small_runs import small
 
 TEXTS = ["a b c", "", "z q r s", "b " * 9]
 PAIRS = [("a b c", "x a"), ("z", "q r s"), ("", "a"), ("b c", "c b a z")]

@@ -13,10 +13,10 @@ import torch
 
 import regard
 from regard import config
-from regard.pipeline.counting import build_counter, fit, training_letters, two_rates
-from regard.pipeline.counting_settings import CountingSettings
-from regard.pipeline.training import train
-from tests.pipeline.conftest import small
+from regard.pipeline.train import train
+from regard.tasks.counting.counting import build_counter, fit, training_letters, two_rates
+from regard.tasks.counting.settings import CountingSettings
+from tests.small_runs import small
 
 RECURRENT = config.RecurrentConfig(
     hidden=24, embedding=12, bidirectional=True, attention=config.AttentionConfig(size=16)

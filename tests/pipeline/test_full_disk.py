@@ -12,11 +12,11 @@ import pytest
 from safetensors.numpy import load_file
 
 from regard.cli import main
-from regard.data.rows import Rows
+from regard.data.images.array_file import Rows
 from regard.errors import UserError
-from regard.pipeline.folder import RunFolder
-from regard.pipeline.loading import load
-from regard.pipeline.training import train
+from regard.pipeline.load import load
+from regard.pipeline.train import train
+from regard.runs.folder import RunFolder
 from tests.pipeline.test_damaged_runs import tiny
 
 resource = pytest.importorskip("resource", reason="only POSIX limits the size of files")

@@ -11,14 +11,14 @@ import pytest
 import torch
 
 from regard.config import AnswerDataConfig, ClassifierConfig, Experiment, SearchConfig
-from regard.pipeline import counting
-from regard.pipeline.counting_settings import CountingSettings
-from regard.pipeline.loading import load
-from regard.pipeline.training import train
-from regard.products import freeze
-from tests.pipeline.test_captioning import DRAWN, SCENE
-from tests.pipeline.test_captioning import small as small_captioner
+from regard.linear import freeze
+from regard.pipeline.load import load
+from regard.pipeline.train import train
+from regard.tasks.counting import counting
+from regard.tasks.counting.settings import CountingSettings
 from tests.pipeline.test_damaged_runs import tiny
+from tests.tasks.captioning.test_training import DRAWN, SCENE
+from tests.tasks.captioning.test_training import small as small_captioner
 
 TEXTS = ["a b c", "b", "", "c a a"]
 SEARCHES = [SearchConfig(max_length=3), SearchConfig(beam=3, max_length=3, precision="bfloat16")]

@@ -8,9 +8,9 @@ import torch
 
 from regard.config import SearchConfig, TransformerConfig
 from regard.errors import UserError
-from regard.pipeline.training import train
-from regard.pipeline.translator import Translator
-from tests.pipeline.conftest import small
+from regard.pipeline.train import train
+from regard.tasks.translation.translator import Translator
+from tests.small_runs import small
 
 LAYERS, DECODER_LAYERS, HEADS = 2, 3, 4
 

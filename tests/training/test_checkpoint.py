@@ -69,7 +69,7 @@ def test_a_crash_while_writing_leaves_what_was_there(tmp_path, monkeypatch, brok
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        name = "regard.training.weights.save_file" if "save_file" in broken else broken
+        name = "regard.models.weights.save_file" if "save_file" in broken else broken
         patch.setattr(name, crash)
         with pytest.raises(KeyboardInterrupt):
             checkpoints.save(Standing(update=3), tiny_model(seed=4), adam)

@@ -9,8 +9,9 @@ Pure: it knows no recurrent layer, no text and no training.
 
 from regard.attention.attend import Attended, Attends, Attention, Mask
 from regard.attention.fused_additive import AdditiveKeys, additive_attention, additive_scores
-from regard.attention.growing import GrowingHeads
 from regard.attention.hard import HardAttention
+from regard.attention.history import AdditiveWithPast, Coverage, Location, RememberingAttention
+from regard.attention.kv_cache import GrowingHeads
 from regard.attention.local import Centre, LocalAttention, Monotonic, Predictive
 from regard.attention.masks import CAUSAL, Causal, causal, hiding, padding, window
 from regard.attention.multihead import (
@@ -21,8 +22,6 @@ from regard.attention.multihead import (
     Turn,
 )
 from regard.attention.normalisers import Entmax15, Normaliser, Softmax, Sparsemax
-from regard.attention.reach import Everything, Reach, Window
-from regard.attention.remembering import AdditiveWithPast, Coverage, Location, RememberingAttention
 from regard.attention.scores import (
     Additive,
     Concat,
@@ -34,6 +33,7 @@ from regard.attention.scores import (
     Score,
     SharedAdditive,
 )
+from regard.attention.span import Everything, Reach, Window
 
 __all__ = [
     "CAUSAL",

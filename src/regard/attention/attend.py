@@ -9,10 +9,10 @@ from typing import Any, Protocol, cast, runtime_checkable
 import torch
 from torch import nn
 
-from regard.attention import native_dots
 from regard.attention.checks import batch_of, check_inputs, check_num_keys
+from regard.attention.dot import native as native_dots
+from regard.attention.dot.choose import DOT_SCORES, dot_scale, torch_dot
 from regard.attention.fused_additive import additive_attention, additive_scores
-from regard.attention.fused_dot import DOT_SCORES, dot_scale, torch_dot
 from regard.attention.hidden import mix, precise_scores
 from regard.attention.masks import Causal, formed
 from regard.attention.normalisers import Entmax15, Normaliser, Softmax, Sparsemax

@@ -30,8 +30,8 @@ from regard.attention.masks import formed
 from regard.attention.normalisers import Normaliser, Softmax
 from regard.attention.scores import SCORES, Prepared, Score
 from regard.fast_path import is_exactly
+from regard.linear import Linear
 from regard.precise import at_least_float32
-from regard.products import Linear
 from regard.shapes import Bool, Float, Int, Tensor
 
 

@@ -12,8 +12,7 @@ from regard.attention.attend import Attention, Mask
 from regard.attention.checks import check_input, check_mask
 from regard.attention.hidden import by_position
 from regard.attention.scores import Prepared
-from regard.first_weights import glorot_uniform
-from regard.products import Linear
+from regard.linear import Linear, glorot_uniform
 from regard.shapes import Float, Tensor
 
 Turn = Callable[[Tensor], Tensor]

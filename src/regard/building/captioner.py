@@ -10,19 +10,19 @@ from regard.building.transformer import build_decoder
 from regard.config import CaptionerConfig, TransformerConfig
 from regard.data.batch import PAD
 from regard.errors import UserError
-from regard.layers.backbone import Backbone
 from regard.layers.convolution import ConvolutionStack
-from regard.layers.recurrent import RecurrentStack
-from regard.models.bridge import LinearBridge
+from regard.layers.recurrent.stack import RecurrentStack
 from regard.models.image import BackboneEncoder, CellEncoder, ConvolutionEncoder
-from regard.models.look import GatedLook, Look, MemoryLook
 from regard.models.memory import top_layer
-from regard.models.output import DeepOutput, Output, SummedOutput
 from regard.models.penalties import DoublyStochastic, HardReward, LookPenalty
-from regard.models.queries import StateQuery
-from regard.models.recurrent import BahdanauDecoder
-from regard.models.recurrent_parts import DecoderParts
+from regard.models.recurrent.attention import GatedLook, Look, MemoryLook
+from regard.models.recurrent.bridge import LinearBridge
+from regard.models.recurrent.decoders import BahdanauDecoder
+from regard.models.recurrent.output import DeepOutput, Output, SummedOutput
+from regard.models.recurrent.parts import DecoderParts
+from regard.models.recurrent.queries import StateQuery
 from regard.models.seq2seq import Seq2Seq
+from regard.models.vision_backbone import Backbone
 
 
 def build_captioner(

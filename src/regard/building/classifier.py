@@ -9,20 +9,20 @@ from regard.building.transformer import build_encoder
 from regard.config import ClassifierConfig, TransformerConfig
 from regard.data.batch import PAD
 from regard.errors import UserError
-from regard.layers.recurrent import RecurrentStack
-from regard.models.embedding import EmbeddingEncoder, ItemEncoder
-from regard.models.memory import first_and_last, top_layer
-from regard.models.pooling import (
+from regard.layers.recurrent.stack import RecurrentStack
+from regard.linear import Linear
+from regard.models.bag_of_words import EmbeddingEncoder, ItemEncoder
+from regard.models.classifier import (
     AttentionPool,
     LastState,
     LastStateQuery,
     LearnedQuery,
     MeanOfValues,
     PooledReadout,
+    ReadoutModel,
 )
-from regard.models.readout import ReadoutModel
-from regard.models.recurrent import RecurrentEncoder
-from regard.products import Linear
+from regard.models.memory import first_and_last, top_layer
+from regard.models.recurrent.encoder import RecurrentEncoder
 
 
 def build_classifier(

@@ -10,7 +10,7 @@ from pathlib import Path
 from torch import nn
 
 from regard.errors import UserError
-from regard.first_weights import shapes_alone
+from regard.linear import shapes_alone
 
 CGROUPS = Path("/sys/fs/cgroup")
 TRAINED = 4

@@ -11,22 +11,31 @@ from regard.building.attention import build_attention, build_look
 from regard.building.embeddings import build_embeddings
 from regard.config import RecurrentConfig
 from regard.errors import UserError
-from regard.layers.recurrent import RecurrentStack
-from regard.models import recurrent
-from regard.models.bridge import Bridge, CopyBridge, LinearBridge, ZeroBridge
-from regard.models.feeding import AttentionalFeeding, ContextFeeding, Feeding, NoFeeding
-from regard.models.look import Look, ManyLooks, MemoryLook, WrittenLook
-from regard.models.memory import Remember, top_layer
-from regard.models.output import DeepOutput, LinearOutput, Output, SummedOutput, TanhOutput
-from regard.models.picks import (
+from regard.layers.recurrent.stack import RecurrentStack
+from regard.models.memory import (
     AroundPick,
     Beside,
     Chosen,
     LayersPick,
     Pick,
     PlacedPick,
+    Remember,
+    top_layer,
 )
-from regard.models.queries import (
+from regard.models.recurrent import decoders
+from regard.models.recurrent.attention import Look, ManyLooks, MemoryLook, WrittenLook
+from regard.models.recurrent.bridge import Bridge, CopyBridge, LinearBridge, ZeroBridge
+from regard.models.recurrent.encoder import RecurrentEncoder
+from regard.models.recurrent.feeding import AttentionalFeeding, ContextFeeding, Feeding, NoFeeding
+from regard.models.recurrent.output import (
+    DeepOutput,
+    LinearOutput,
+    Output,
+    SummedOutput,
+    TanhOutput,
+)
+from regard.models.recurrent.parts import DecoderParts
+from regard.models.recurrent.queries import (
     InputQuery,
     LastTwoQuery,
     Query,
@@ -34,7 +43,6 @@ from regard.models.queries import (
     StateQuery,
     StepQuery,
 )
-from regard.models.recurrent_parts import DecoderParts
 from regard.models.seq2seq import Seq2Seq
 
 
@@ -51,7 +59,7 @@ def build_recurrent(config: RecurrentConfig, num_source: int, num_target: int) -
         dropout=config.dropout,
         bidirectional=config.bidirectional,
     )
-    encoder = recurrent.RecurrentEncoder(source_embedding, reader, dropout=config.dropout)
+    encoder = RecurrentEncoder(source_embedding, reader, dropout=config.dropout)
     sizes = _Sizes.of(config, reader.size)
     decoder = _build_recurrent_decoder(config, target_embedding, sizes)
     if config.tied != "none":
@@ -151,7 +159,7 @@ def _build_query(config: RecurrentConfig, sizes: _Sizes) -> Query:
 
 def _build_recurrent_decoder(
     config: RecurrentConfig, embedding: nn.Embedding, sizes: _Sizes
-) -> recurrent.RecurrentDecoder:
+) -> decoders.RecurrentDecoder:
     bridge = _build_bridge(config, sizes.state)
     output = _build_output(config, sizes.context)
     if config.feeding != "none" and config.wiring != "luong":
@@ -172,12 +180,12 @@ def _build_recurrent_decoder(
         return DecoderParts(embedding, stack, bridge, output, dropout=config.dropout)
 
     if config.wiring == "plain":
-        return recurrent.PlainDecoder(parts(0))
+        return decoders.PlainDecoder(parts(0))
     look = _build_look(config, sizes)
     if config.wiring == "bahdanau":
-        return recurrent.BahdanauDecoder(parts(sizes.context), look)
+        return decoders.BahdanauDecoder(parts(sizes.context), look)
     feeding = _build_feeding(config, sizes.context, output.feature_size)
-    return recurrent.LuongDecoder(parts(feeding.size), look, feeding)
+    return decoders.LuongDecoder(parts(feeding.size), look, feeding)
 
 
 def _build_bridge(config: RecurrentConfig, memory_size: int) -> Bridge:

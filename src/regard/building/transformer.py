@@ -8,6 +8,7 @@ from regard import attention
 from regard.building.attention import build_attention
 from regard.building.embeddings import build_embeddings
 from regard.config import TransformerConfig
+from regard.layers.embedder import Embedder
 from regard.layers.feed_forward import FeedForward
 from regard.layers.positions import Learned, Positions, Rotary, Sinusoidal
 from regard.layers.residual import PostNorm, PreNorm, Residual
@@ -52,11 +53,9 @@ def build_decoder(
     )
 
 
-def _build_embedder(
-    config: TransformerConfig, embedding: nn.Embedding | nn.Linear
-) -> transformer.Embedder:
+def _build_embedder(config: TransformerConfig, embedding: nn.Embedding | nn.Linear) -> Embedder:
     nn.init.normal_(embedding.weight, std=config.size**-0.5)
-    return transformer.Embedder(embedding, _build_positions(config), config.dropout)
+    return Embedder(embedding, _build_positions(config), config.dropout)
 
 
 def _build_encoder_layer(config: TransformerConfig) -> transformer.EncoderLayer:

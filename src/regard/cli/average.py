@@ -25,7 +25,7 @@ class Options:
 def run(arguments: list[str]) -> None:
     """Write the mean as a run."""
     options = parse(Options, arguments, "regard average")
-    from regard.pipeline.averaging import average
+    from regard.pipeline.average import average
 
     folder = average(options.runs, options.run)
     name = shlex.quote(str(folder.path))

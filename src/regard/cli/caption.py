@@ -23,7 +23,7 @@ from regard.files import shortened
 if TYPE_CHECKING:
     import numpy as np
 
-    from regard.pipeline.captioner import Captioner
+    from regard.tasks.captioning.captioner import Captioner
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ def run(arguments: list[str]) -> int:
     if not options.pictures:
         raise UserError("no pictures were named: give at least one file")
     check_different(options.pictures, options.output, options.trace)
-    from regard.pipeline.captioner import PICTURES_AT_A_TIME, Captioner
+    from regard.tasks.captioning.captioner import PICTURES_AT_A_TIME, Captioner
 
     captioner = Captioner.load(options.run, device=options.device)
     num_read = 0

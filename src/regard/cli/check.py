@@ -12,7 +12,7 @@ from regard.cli.options import parse
 from regard.config.checks import Count, Length
 
 if TYPE_CHECKING:
-    from regard.data.text import Corpus
+    from regard.data.examples import Corpus
 
 
 Kind = Literal["words", "spaces", "characters", "bpe", "unigram", "spacy"]
@@ -57,9 +57,9 @@ class Options:
 def run(arguments: list[str]) -> None:
     """Print the report."""
     options = parse(Options, arguments, "regard check")
-    from regard.data.checking import CheckSettings, check
-    from regard.data.text import read_pairs
-    from regard.data.tokenizer import TokenizerSettings
+    from regard.data.text.parallel import read_pairs
+    from regard.data.text.report import CheckSettings, check
+    from regard.data.text.tokenizer import TokenizerSettings
 
     cut = TokenizerSettings(
         options.tokenizer,
@@ -81,6 +81,6 @@ def run(arguments: list[str]) -> None:
 
 
 def _pairs(path: Path | None, target_path: Path | None) -> Corpus | None:
-    from regard.data.text import read_pairs
+    from regard.data.text.parallel import read_pairs
 
     return read_pairs(path, target_path=target_path) if path else None

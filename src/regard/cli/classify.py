@@ -17,7 +17,7 @@ from regard.cli.output import warn
 from regard.errors import UserError
 
 if TYPE_CHECKING:
-    from regard.pipeline.classifier import Answer, Classifier
+    from regard.tasks.classification.classifier import Answer, Classifier
 
 LINES_AT_A_TIME = 512
 
@@ -46,9 +46,9 @@ def run(arguments: list[str]) -> int:
     """Answer lines in their order; 1 where one of them is not the numbers that it should be."""
     options = parse(Options, arguments, "regard classify")
     check_different([options.file], options.output, options.trace)
-    from regard.data.lines import Problem, read_lines
-    from regard.data.table import SEPARATORS, suffix_of
-    from regard.pipeline.classifier import Classifier
+    from regard.data.files.lines import Problem, read_lines
+    from regard.data.files.tables import SEPARATORS, suffix_of
+    from regard.tasks.classification.classifier import Classifier
 
     classifier = Classifier.load(options.run, device=options.device)
     if options.tint and not classifier.attends:
@@ -91,7 +91,7 @@ def _answers(
     classifier: Classifier, lines: list[str], attention: bool
 ) -> tuple[list[Answer], dict[int, str]]:
     """The answers, blank for lines that cannot be read, and why these cannot, by their places."""
-    from regard.pipeline.reading import SourceError
+    from regard.tasks.classification.inputs import SourceError
 
     lines = list(lines)
     refused: dict[int, str] = {}

@@ -42,7 +42,7 @@ def run(arguments: list[str]) -> None:
     make_folder(output.parent)
     if options.name == "tatoeba":
         from regard.cli.progress import counting
-        from regard.data.sources import tatoeba
+        from regard.data.download import tatoeba
 
         with counting("fetching") as progress:
             corpus = tatoeba.fetch(output, from_path=options.from_, progress=progress)

@@ -17,7 +17,7 @@ from regard.cli.train import watching
 from regard.config import Experiment
 from regard.errors import UserError
 from regard.interruption import INTERRUPTED, TERMINATED
-from regard.pipeline.folder import RunFolder
+from regard.runs.folder import RunFolder
 
 EXAMPLES = (
     "four hundred twenty-three",
@@ -38,10 +38,10 @@ class Options:
 def run(arguments: list[str]) -> int:
     """From nothing to pictures; 130 after Ctrl-C, 143 after SIGTERM."""
     options = parse(Options, arguments, "regard demo")
-    from regard.data.text import read_pairs
-    from regard.pipeline.evaluation import HowTranslated, evaluate, save
-    from regard.pipeline.training import train
-    from regard.pipeline.translator import Translator
+    from regard.data.text.parallel import read_pairs
+    from regard.pipeline.evaluate import HowTranslated, evaluate, save
+    from regard.pipeline.train import train
+    from regard.tasks.translation.translator import Translator
 
     folder = RunFolder(options.run)
     experiment = recipes.load(recipes.find("numbers"))

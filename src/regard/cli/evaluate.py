@@ -18,11 +18,11 @@ from regard.config.checks import CountOrZero
 from regard.errors import UserError
 
 if TYPE_CHECKING:
-    from regard.data.text import Corpus, Pair
-    from regard.pipeline.captioner import Captioner
-    from regard.pipeline.classifier import Classifier
-    from regard.pipeline.evaluation import Evaluation
-    from regard.pipeline.translator import Translator
+    from regard.data.examples import Corpus, Pair
+    from regard.pipeline.evaluate import Evaluation
+    from regard.tasks.captioning.captioner import Captioner
+    from regard.tasks.classification.classifier import Classifier
+    from regard.tasks.translation.translator import Translator
 
     Model = Translator | Classifier | Captioner
 
@@ -88,11 +88,11 @@ def run(arguments: list[str]) -> None:
     options = parse(Options, arguments, "regard evaluate")
     if options.first is not None and options.first < 1:
         raise UserError(f"--first is {options.first}: expected 1 or more")
-    from regard.pipeline.classifier import Classifier
-    from regard.pipeline.evaluation import kept, save
-    from regard.pipeline.folder import RunFolder
-    from regard.pipeline.loading import load
-    from regard.pipeline.translator import Translator
+    from regard.pipeline.evaluate import kept, save
+    from regard.pipeline.load import load
+    from regard.runs.folder import RunFolder
+    from regard.tasks.classification.classifier import Classifier
+    from regard.tasks.translation.translator import Translator
 
     model = load(options.run, *options.ensemble, device=options.device)
     folder = RunFolder(options.run)
@@ -134,8 +134,8 @@ def _report(evaluation: Evaluation, words: Words, labels: Sequence[str], num_exa
 
 def _check_flags(model: Model, options: Options) -> None:
     """UserError for a flag that says nothing of this kind of run."""
-    from regard.pipeline.classifier import Classifier
-    from regard.pipeline.translator import Translator
+    from regard.tasks.classification.classifier import Classifier
+    from regard.tasks.translation.translator import Translator
 
     others: tuple[str, ...] = () if isinstance(model, Classifier) else OF_LABELS
     if isinstance(model, Translator):
@@ -156,8 +156,8 @@ def _check_flags(model: Model, options: Options) -> None:
 
 
 def _translate(translator: Translator, path: Path, options: Options) -> Evaluation:
-    from regard.data.text import read_pairs
-    from regard.pipeline.evaluation import HowTranslated, evaluate
+    from regard.data.text.parallel import read_pairs
+    from regard.pipeline.evaluate import HowTranslated, evaluate
 
     pairs = _said(read_pairs(path, target_path=options.target_path), options)
     together = tuple(str(each.resolve()) for each in options.ensemble)
@@ -167,9 +167,9 @@ def _translate(translator: Translator, path: Path, options: Options) -> Evaluati
 
 
 def _answer(classifier: Classifier, path: Path, options: Options, *, held_out: bool) -> Evaluation:
-    from regard.data.labelled import Columns, read_labelled
-    from regard.data.text import read_pairs
-    from regard.pipeline.evaluation import evaluate_answers
+    from regard.data.labels.readers import Columns, read_labelled
+    from regard.data.text.parallel import read_pairs
+    from regard.pipeline.evaluate import evaluate_answers
 
     columns = Columns(
         options.text_column or classifier.data.text_column,
@@ -182,10 +182,10 @@ def _answer(classifier: Classifier, path: Path, options: Options, *, held_out: b
 
 
 def _caption(captioner: Captioner, path: Path, options: Options, *, held_out: bool) -> Evaluation:
-    from regard.data.captions import read_captions
-    from regard.data.text import read_pairs
-    from regard.pipeline.evaluation import evaluate_captions
-    from regard.pipeline.scene_scores import SceneScores
+    from regard.data.images.annotations import read_captions
+    from regard.data.text.parallel import read_pairs
+    from regard.pipeline.evaluate import evaluate_captions
+    from regard.tasks.captioning.scene_scores import SceneScores
 
     data = captioner.data
     corpus = read_pairs(path) if held_out else read_captions(path, data.pictures).to_score

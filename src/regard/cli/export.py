@@ -28,7 +28,7 @@ class Options:
 def run(arguments: list[str]) -> None:
     """Write the files and name them."""
     options = parse(Options, arguments, "regard export")
-    from regard.pipeline.exporting import export
+    from regard.pipeline.export import export
 
     folder = options.output or options.run / options.to
     names = export(options.run, options.to, folder)

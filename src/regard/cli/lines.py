@@ -13,7 +13,7 @@ from regard.errors import UserError
 from regard.files import resolved, whole
 
 if TYPE_CHECKING:
-    from regard.data.lines import Problem
+    from regard.data.files.lines import Problem
 
 
 def opened(files: ExitStack, path: Path | None) -> TextIO | None:
@@ -45,7 +45,7 @@ def chunks(lines: Iterable[str], size: int) -> Iterator[list[str]]:
 
 def warn_of_long(lines: Sequence[int], longest: int, outcome: str) -> None:
     """Say which lines, counted from 1, had more tokens than `data.max_length`, and what of it."""
-    from regard.data.lines import numbers_of
+    from regard.data.files.lines import numbers_of
 
     if lines:
         warn(
@@ -56,7 +56,7 @@ def warn_of_long(lines: Sequence[int], longest: int, outcome: str) -> None:
 
 def warn_of_refused(lines: Sequence[int], longest: int, outcome: str) -> None:
     """Say which lines, counted from 1, had too many tokens, and what of it."""
-    from regard.data.lines import numbers_of
+    from regard.data.files.lines import numbers_of
 
     if lines:
         warn(
@@ -67,7 +67,7 @@ def warn_of_refused(lines: Sequence[int], longest: int, outcome: str) -> None:
 
 def warn_of_problems(problems: Sequence[Problem]) -> None:
     """Say which lines were not UTF-8, had NUL characters or byte-order marks, if any."""
-    from regard.data.lines import LeftOut, marks_removed
+    from regard.data.files.lines import LeftOut, marks_removed
 
     places = LeftOut()
     for problem in problems:

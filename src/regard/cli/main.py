@@ -7,13 +7,14 @@ import importlib
 import os
 import sys
 
-from regard import __version__, instruction_set, interruption
-from regard.allocator import keep_freed_memory
+from regard import instruction_set, interruption
 from regard.cli.output import drop_output
 from regard.cli.typed import is_text
 from regard.config.checks import shown
 from regard.errors import UsageError, UserError
 from regard.files import shortened
+from regard.memory_policy import keep_freed_memory
+from regard.version import VERSION
 
 COMMANDS = {
     "train": "train a recipe, or a file of pairs",
@@ -63,7 +64,7 @@ def run(arguments: list[str]) -> int:
         print(_help())
         return 0 if arguments else 2
     if arguments[0] == "--version":
-        print(f"regard {__version__}")
+        print(f"regard {VERSION}")
         return 0
     try:
         instruction_set.limit()

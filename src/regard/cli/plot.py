@@ -17,9 +17,9 @@ from regard.errors import UserError
 from regard.trace import MapKind
 
 if TYPE_CHECKING:
-    from regard.pipeline.captioner import Captioner
-    from regard.pipeline.classifier import Answer, Classifier
-    from regard.pipeline.translator import Translation, Translator
+    from regard.tasks.captioning.captioner import Captioner
+    from regard.tasks.classification.classifier import Answer, Classifier
+    from regard.tasks.translation.translator import Translation, Translator
     from regard.trace import Trace
     from regard.viewing.labels import LabelledMap
 
@@ -71,7 +71,7 @@ def run(arguments: list[str]) -> None:
     for text in (options.text, options.target or ""):
         if not is_text(text):
             raise UserError(f"{text!a} is not UTF-8: give the text in that encoding")
-    from regard.pipeline.loading import load
+    from regard.pipeline.load import load
 
     model = load(options.run, *options.ensemble, device=options.device)
     _check_flags(model, options)
@@ -92,9 +92,9 @@ def run(arguments: list[str]) -> None:
 
 def _check_flags(model: Model, options: Options) -> None:
     """UserError for a flag that says nothing of this kind of run, or of what is drawn of it."""
-    from regard.pipeline.captioner import Captioner
-    from regard.pipeline.classifier import Classifier
-    from regard.pipeline.translator import Translator
+    from regard.tasks.captioning.captioner import Captioner
+    from regard.tasks.classification.classifier import Classifier
+    from regard.tasks.translation.translator import Translator
 
     bare = replace(options, kind=None, layer=None, head=None, mean=False, cells=False)
     if options.keeps_numbers and options != bare:
@@ -122,8 +122,8 @@ def _check_flags(model: Model, options: Options) -> None:
 
 
 def _found(model: Model, options: Options) -> Translation | Answer:
-    from regard.pipeline.captioner import Captioner
-    from regard.pipeline.classifier import Classifier
+    from regard.tasks.captioning.captioner import Captioner
+    from regard.tasks.classification.classifier import Classifier
 
     if isinstance(model, Captioner):
         return model.caption(options.text)
@@ -136,8 +136,8 @@ def _found(model: Model, options: Options) -> Translation | Answer:
 
 def _drawing(model: Model, trace: Trace, options: Options) -> Callable[[], None]:
     """What draws, or keeps the numbers; UserError where the trace has not what is asked for."""
-    from regard.pipeline.captioner import Captioner
-    from regard.pipeline.classifier import Classifier
+    from regard.tasks.captioning.captioner import Captioner
+    from regard.tasks.classification.classifier import Classifier
     from regard.viewing.labels import LabelledMap
 
     output = options.output

@@ -41,8 +41,8 @@ def run(arguments: list[str]) -> int:
     options = parse(Options, arguments, "regard score")
     import sys
 
-    from regard.data.text import read_pairs
-    from regard.pipeline.translator import MAX_SCORED, Translator
+    from regard.data.text.parallel import read_pairs
+    from regard.tasks.translation.translator import MAX_SCORED, Translator
 
     translator = Translator.load(options.run, *options.ensemble, device=options.device)
     corpus = read_pairs(options.pairs, target_path=options.target_path)

@@ -11,7 +11,7 @@ from regard.cli.options import parse as parse_options
 from regard.cli.output import warn
 from regard.config import SearchConfig
 from regard.config.unused import ONE_HYPOTHESIS, Unused
-from regard.pipeline.folder import RunFolder
+from regard.runs.folder import RunFolder
 
 SearchFields = Annotated[SearchConfig, tyro.conf.arg(name="")]
 """Every field of the search as an option of its own name."""

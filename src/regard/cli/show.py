@@ -13,14 +13,14 @@ from rich.console import Console
 from regard.cli.output import warn
 from regard.errors import UserError
 from regard.files import shortened
-from regard.viewing import picture
+from regard.viewing import figure
 
 if TYPE_CHECKING:
     import numpy as np
 
     from regard.metrics.alignment import Unit
-    from regard.metrics.answers import Confusion
-    from regard.pipeline.translator import Translation
+    from regard.metrics.classification import Confusion
+    from regard.tasks.translation.translator import Translation
     from regard.trace import Trace
     from regard.viewing.labels import LabelledMap
 
@@ -89,9 +89,9 @@ def confusion(found: Confusion) -> None:
 
 def check_picture(path: Path) -> None:
     """UserError where neither a picture nor the numbers can be written there."""
-    if path.suffix not in NUMBERS and path.suffix.lower() not in picture.SUFFIXES:
+    if path.suffix not in NUMBERS and path.suffix.lower() not in figure.SUFFIXES:
         raise UserError(
-            f"{shortened(path)} would be neither a picture ({', '.join(picture.SUFFIXES)}) nor the "
+            f"{shortened(path)} would be neither a picture ({', '.join(figure.SUFFIXES)}) nor the "
             f"numbers ({', '.join(NUMBERS)}): name one of these"
         )
 

@@ -23,10 +23,10 @@ from regard.config.unused import unused_fields
 from regard.errors import UsageError, UserError
 from regard.files import check_input, check_name, shortened
 from regard.interruption import INTERRUPTED, TERMINATED
-from regard.pipeline.folder import RunFolder
+from regard.runs.folder import RunFolder
 
 if TYPE_CHECKING:
-    from regard.pipeline.training import Plan
+    from regard.pipeline.train import Plan
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ PARSER: type[Options] = tyro.conf.AvoidSubcommands[Options]
 def run(arguments: list[str]) -> int:
     """Train, with progress; 130 after Ctrl-C, 143 after SIGTERM."""
     options = parse(arguments)
-    from regard.pipeline.training import train
+    from regard.pipeline.train import train
 
     folder = folder_of(options)
     with watching(_inherited(options)) as (begin, watch):

@@ -28,7 +28,7 @@ from regard.config.checks import Beam
 
 if TYPE_CHECKING:
     from regard.metrics.alignment import Unit
-    from regard.pipeline.translator import Translation, Translator
+    from regard.tasks.translation.translator import Translation, Translator
 
 LINES_AT_A_TIME = 1024
 
@@ -66,8 +66,8 @@ def run(arguments: list[str]) -> int:
     """Translate lines in their order; 1 where one of them is too long."""
     options = parse(Options, arguments, "regard translate")
     check_different([options.file], options.output, options.alignments, options.trace)
-    from regard.data.lines import Problem, read_lines
-    from regard.pipeline.translator import Translator
+    from regard.data.files.lines import Problem, read_lines
+    from regard.tasks.translation.translator import Translator
 
     translator = Translator.load(options.run, *options.ensemble, device=options.device)
     broken: list[Problem] = []

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-from regard.data.special import END, PAD, START, UNKNOWN
+from regard.data.special_tokens import END, PAD, START, UNKNOWN
 from regard.shapes import Bool, Float, Int, Shaped, Tensor, UInt8
 
 __all__ = [

@@ -20,9 +20,9 @@ from ctranslate2.specs.transformer_spec import TransformerDecoderSpec, Transform
 from torch import nn
 
 from regard.attention import Attention, Everything, General
-from regard.attention.fused_dot import dot_scale
+from regard.attention.dot.choose import dot_scale
 from regard.attention.multihead import Heads
-from regard.data.special import END, PAD, SPECIAL, START, UNKNOWN
+from regard.data.special_tokens import END, PAD, SPECIAL, START, UNKNOWN
 from regard.errors import UserError
 from regard.layers.positions import Learned, Positions, Rotary
 from regard.layers.residual import PreNorm, Residual

@@ -6,8 +6,8 @@ step of the decoder.
                (keys, values, lengths)           (weights)
 
 What stands in brackets is there where the model has it. The graphs are written operator by operator
-from the same equations as `models/recurrent.py`; nothing is traced, so that batches and lengths may
-have any size.
+from the same equations as `models/recurrent/decoders.py`; nothing is traced, so that batches and
+lengths may have any size.
 """
 
 from __future__ import annotations
@@ -26,21 +26,27 @@ from regard.attention import Attention, Softmax
 from regard.attention.scores import AdditiveScore
 from regard.errors import UserError
 from regard.exporting.graph import Axes, Graph
-from regard.layers.cells import CellKind
-from regard.layers.recurrent import RecurrentStack
-from regard.models.bridge import Bridge, CopyBridge, LinearBridge, ZeroBridge
-from regard.models.feeding import ContextFeeding, Feeding
-from regard.models.look import MemoryLook
+from regard.layers.recurrent.cells import CellKind
+from regard.layers.recurrent.stack import RecurrentStack
 from regard.models.memory import top_layer
-from regard.models.output import DeepOutput, LinearOutput, Output, SummedOutput, TanhOutput
-from regard.models.queries import StateQuery
-from regard.models.recurrent import (
+from regard.models.recurrent.attention import MemoryLook
+from regard.models.recurrent.bridge import Bridge, CopyBridge, LinearBridge, ZeroBridge
+from regard.models.recurrent.decoders import (
     BahdanauDecoder,
     LuongDecoder,
     PlainDecoder,
     RecurrentDecoder,
-    RecurrentEncoder,
 )
+from regard.models.recurrent.encoder import RecurrentEncoder
+from regard.models.recurrent.feeding import ContextFeeding, Feeding
+from regard.models.recurrent.output import (
+    DeepOutput,
+    LinearOutput,
+    Output,
+    SummedOutput,
+    TanhOutput,
+)
+from regard.models.recurrent.queries import StateQuery
 from regard.models.seq2seq import Seq2Seq
 from regard.shapes import Float, Tensor
 

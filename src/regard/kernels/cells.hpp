@@ -1,5 +1,5 @@
 // One step of a recurrent layer and the way back through it, beside the products with matrices.
-// `Number` is float or BFloat16, as `is_bfloat16` says; cells are always float. layers/native_cells.py must agree
+// `Number` is float or BFloat16, as `is_bfloat16` says; cells are always float. layers/recurrent/native_cells.py must agree
 // on both structures.
 #pragma once
 

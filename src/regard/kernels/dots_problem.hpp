@@ -1,4 +1,4 @@
-// What attention by dot products is called with. attention/native_dots.py must agree on both structures.
+// What attention by dot products is called with. attention/dot/native.py must agree on both structures.
 #pragma once
 
 #include "numbers.hpp"

@@ -8,9 +8,8 @@ from typing import Literal
 from torch import nn
 from torch.nn import functional as F
 
-from regard.first_weights import glorot_uniform
 from regard.layers.dropout import Dropout
-from regard.products import Linear
+from regard.linear import Linear, glorot_uniform
 from regard.shapes import Float, Tensor
 
 Activation = Literal["relu", "gelu"]

@@ -13,11 +13,11 @@ import torch
 from torch import nn
 
 from regard.data.batch import Cells, Pictures
-from regard.layers.backbone import Backbone
 from regard.layers.convolution import ConvolutionStack
 from regard.layers.dropout import Dropout
+from regard.linear import Linear
 from regard.models.contracts import Encoded, Summary
-from regard.products import Linear
+from regard.models.vision_backbone import Backbone
 from regard.shapes import Float, Int, Tensor
 
 

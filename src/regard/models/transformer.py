@@ -23,10 +23,8 @@ So that hypotheses go on, change places and share their past without a copy of a
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import cast
 
 import torch
@@ -47,10 +45,10 @@ from regard.attention import (
     padding,
 )
 from regard.data.batch import Numbers, Tokens
-from regard.layers.dropout import Dropout
+from regard.layers.embedder import Embedder
 from regard.layers.feed_forward import FeedForward
-from regard.layers.positions import Positions
 from regard.layers.residual import Residual
+from regard.linear import Linear
 from regard.models.contracts import (
     AttentionBlock,
     AttentionKind,
@@ -59,34 +57,7 @@ from regard.models.contracts import (
     Memory,
 )
 from regard.models.memory import only
-from regard.products import Linear
 from regard.shapes import Bool, Float, Int, Tensor
-
-
-class Embedder(nn.Module):
-    """Tokens, or numbers, at their positions (section 3.4, 3.5). Embeddings of size 1 / sqrt(size)
-    are scaled up to that of positions, so that one matrix can be embeddings and output."""
-
-    def __init__(
-        self, embedding: nn.Embedding | nn.Linear, positions: Positions, dropout: float
-    ) -> None:
-        super().__init__()
-        self.embedding = embedding
-        self.positions = positions
-        self.dropout = Dropout(dropout)
-
-    def forward(
-        self,
-        inputs: Int[Tensor, "batch position"] | Float[Tensor, "batch position _"],
-        at: range,
-    ) -> Float[Tensor, "batch position size"]:
-        embedded = self.embedding(inputs)
-        scaled = math.sqrt(embedded.size(-1)) * embedded
-        return self.dropout(self.positions.add(scaled, at))
-
-    def turn(self, at: range) -> Turn:
-        """What these positions do to queries and keys."""
-        return partial(self.positions.turn, at=at)
 
 
 class EncoderLayer(nn.Module):

@@ -35,16 +35,19 @@ from regard.config import (
     WriterConfig,
 )
 from regard.data.batch import Cells, Pictures
-from regard.data.text import Corpus
-from regard.data.tokenizer_settings import SUBWORD_SIZE, SUBWORDS
+from regard.data.examples import Corpus
+from regard.data.text.tokenizer_settings import SUBWORD_SIZE, SUBWORDS
 from regard.errors import UserError
-from regard.first_weights import shapes_alone
-from regard.layers.backbone import Backbone
 from regard.layers.positions import Learned
-from regard.pipeline import captioning, prepare, splitting
-from regard.pipeline.folder import RunFolder
-from regard.pipeline.reading import Reading
-from regard.pipeline.splitting import TrainingPairs
+from regard.linear import shapes_alone
+from regard.models.vision_backbone import Backbone
+from regard.runs import splits
+from regard.runs.folder import RunFolder
+from regard.runs.splits import TrainingPairs
+from regard.tasks.captioning import training as captioning
+from regard.tasks.classification.inputs import Reading
+from regard.tasks.translation import preparation
+from regard.tasks.translation.encoding import Tokenizers
 
 LOOKED_UP = (nn.Embedding, Learned)
 """Whose rows are looked up instead of multiplied."""
@@ -127,7 +130,7 @@ def _caption_cost(experiment: Experiment, data: CaptionDataConfig, config: Capti
     since the way back costs two."""
     num_words, is_assumed = data.vocabulary_size or ASSUMED, True
     if data.generated is not None:
-        pairs = splitting.read(data).train
+        pairs = splits.read(data).train
         num_words, is_assumed = len(captioning.tokenizer_of(data, None, list(pairs))), False
     backbone = None if config.backbone is None else Backbone.load(config.backbone).to("meta")
     with torch.device("meta"):
@@ -176,7 +179,7 @@ def _num_multiplied(side: nn.Module) -> int:
 def _answers(config: AnswerDataConfig) -> _Sizes:
     """Data that is made here tells them."""
     if config.generated is not None:
-        reading = Reading.of(config, list(splitting.read(config).train))
+        reading = Reading.of(config, list(splits.read(config).train))
         features = reading.reader.features
         return _Sizes(reading.num_source, reading.answers.size, False, features)
     num_words = config.vocabulary_size or ASSUMED
@@ -193,12 +196,12 @@ def _answers(config: AnswerDataConfig) -> _Sizes:
 def _vocabularies(config: DataConfig) -> _Sizes:
     """Another run's tokenizers, or data that is made here, tell them."""
     if config.tokenizers_path is not None:
-        found = prepare.Tokenizers.load(RunFolder(config.tokenizers_path))
+        found = Tokenizers.load(RunFolder(config.tokenizers_path))
         return _Sizes(len(found.source), len(found.target), False)
     if config.generated is not None or config.vocabulary is not None:
         nothing = TrainingPairs(Corpus(()), 0, 0, frozenset(), None)
-        pairs = nothing if config.generated is None else splitting.read(config).train
-        tokenizers = prepare.train_tokenizers(config, pairs)
+        pairs = nothing if config.generated is None else splits.read(config).train
+        tokenizers = preparation.train_tokenizers(config, pairs)
         return _Sizes(len(tokenizers.source), len(tokenizers.target), False)
     kinds = config.tokenizer, config.target_tokenizer or config.tokenizer
     known = [kind in SUBWORDS for kind in kinds]

@@ -1,9 +1,9 @@
 """From a decoder's probabilities to texts."""
 
+from regard.search.backpointers import ImpossibleError
 from regard.search.beam import BeamResult, BeamSettings, beam
 from regard.search.forced import Forced, forced
 from regard.search.greedy import greedy
-from regard.search.history import ImpossibleError
 from regard.search.hypothesis import Hypothesis, HypothesisAttention, Lattice
 from regard.search.limits import Limits
 from regard.search.penalties import Average, GoogleLength, LengthPenalty, NoPenalty

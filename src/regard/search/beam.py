@@ -17,11 +17,11 @@ from typing import overload
 import torch
 
 from regard.models.contracts import AttentionBlock, Decoder, Memory
+from regard.search.attention import Blocks
+from regard.search.backpointers import NOBODY, End, History, ImpossibleError, Step
 from regard.search.candidates import Candidates, best
-from regard.search.history import NOBODY, End, History, ImpossibleError, Step
 from regard.search.hypothesis import Hypothesis, Lattice
 from regard.search.limits import Limits, Rules, count_going, going_on
-from regard.search.looking import Blocks
 from regard.search.penalties import Average, Coverage, LengthPenalty
 from regard.shapes import Bool, Float, Int, Tensor
 

@@ -19,7 +19,7 @@ from torch.nn import functional as F
 
 from regard import kernels
 from regard.precise import precise_type
-from regard.search.highest import highest_sums
+from regard.search.topk import highest_sums
 from regard.shapes import Bool, Float, Int, Tensor
 
 

@@ -8,7 +8,7 @@ import torch
 
 from regard.models.contracts import AttentionBlock, Decoder, Memory
 from regard.precise import precise_type
-from regard.search.highest import highest
+from regard.search.topk import highest
 from regard.shapes import Bool, Float, Int, Tensor
 
 WORDS_AT_A_TIME = 1024

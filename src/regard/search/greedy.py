@@ -8,8 +8,8 @@ from dataclasses import replace
 import torch
 
 from regard.models.contracts import Decoder, Memory
+from regard.search.backpointers import NOBODY, End, History, Step
 from regard.search.candidates import best
-from regard.search.history import NOBODY, End, History, Step
 from regard.search.hypothesis import Hypothesis
 from regard.search.limits import Limits, Rules, count_going, going_on
 from regard.search.penalties import LengthPenalty, NoPenalty

@@ -7,9 +7,9 @@ import torch
 from regard.models.contracts import Decoder, Memory
 from regard.search.candidates import log_probabilities
 from regard.search.greedy import write
-from regard.search.highest import highest
 from regard.search.hypothesis import Hypothesis
 from regard.search.limits import Limits
+from regard.search.topk import highest
 from regard.shapes import Float, Int, Tensor
 
 

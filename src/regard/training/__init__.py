@@ -7,7 +7,8 @@ The loop is written out in `loop.py`. How a model decodes is none of its busines
 comes from the function that it is given.
 """
 
-from regard.products import has_fast_bfloat16
+from regard.linear import has_fast_bfloat16
+from regard.models.weights import load_weights, save_weights
 from regard.training.log import (
     AverageLine,
     DevLine,
@@ -32,7 +33,6 @@ from regard.training.schedule import (
 )
 from regard.training.settings import Batches, Optimiser, Period, TrainingSettings
 from regard.training.teacher_forcing import TeacherForcing
-from regard.training.weights import load_weights, save_weights
 
 __all__ = [
     "AverageLine",

@@ -25,10 +25,7 @@ from torch import Tensor, nn
 
 from regard.errors import UserError
 from regard.files import LOG, MODEL, STATE, make_folder, remove_unfinished, whole
-from regard.record import run_of
-from regard.training.log import digest_up_to
-from regard.training.settings import Batches, TrainingSettings
-from regard.training.weights import (
+from regard.models.weights import (
     mean_weights,
     read_metadata,
     read_tensors,
@@ -38,6 +35,9 @@ from regard.training.weights import (
     weights_of,
     write_tensors,
 )
+from regard.record import run_of
+from regard.training.log import digest_up_to
+from regard.training.settings import Batches, TrainingSettings
 
 MAY_CHANGE = {"length", "patience", "validate_every", "log_every", "save_seconds"}
 """Settings that may differ when a run is resumed."""

@@ -18,8 +18,8 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from regard import kernels
+from regard.linear import linear, outer, working_type
 from regard.precise import at_least_float32, precise_type
-from regard.products import linear, outer, working_type
 from regard.shapes import Float, Int, Tensor
 
 LOGITS_AT_A_TIME = 1 << 23

@@ -25,9 +25,9 @@ from torch import nn
 
 from regard.errors import UserError
 from regard.training.checkpoint import Checkpoints, Standing, facts_of, rank
-from regard.training.journal import REMEDY, Journal, Losses
 from regard.training.log import Ending, EndLine, Reporter, Validation
 from regard.training.prefetch import prefetched
+from regard.training.recorder import REMEDY, Journal, Losses
 from regard.training.schedule import Plateau, Progress
 from regard.training.settings import Batches, Period, TrainingSettings
 

@@ -14,9 +14,9 @@ from torch.nn import functional as F
 from regard.data.batch import PairBatch
 from regard.errors import UserError
 from regard.fast_path import is_exactly
+from regard.linear import Linear
 from regard.models.seq2seq import Seq2SeqOutput
 from regard.precise import at_least_float32
-from regard.products import Linear
 from regard.shapes import Float, Int, Tensor
 from regard.training.linear_cross_entropy import linear_cross_entropy
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from regard.errors import UserError
 from regard.viewing.colours import hexadecimal
-from regard.viewing.picture import FRAME, GRID, INK, QUIET, check_suffix, empty_figure, write
+from regard.viewing.figure import FRAME, GRID, INK, QUIET, check_suffix, empty_figure, write
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -22,9 +22,7 @@ from jaxtyping import Float
 
 from regard.trace import Trace
 from regard.viewing.colours import SCALE, ink
-from regard.viewing.fonts import Choice, Fonts, MachineFonts, MissingFontWarning, advice, choose
-from regard.viewing.labels import LabelledMap, labelled, short, visible
-from regard.viewing.picture import (
+from regard.viewing.figure import (
     FRAME,
     GRID,
     INK,
@@ -35,6 +33,8 @@ from regard.viewing.picture import (
     widths,
     write,
 )
+from regard.viewing.fonts import Choice, Fonts, MachineFonts, MissingFontWarning, advice, choose
+from regard.viewing.labels import LabelledMap, labelled, short, visible
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

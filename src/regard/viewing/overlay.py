@@ -20,9 +20,7 @@ import numpy as np
 from jaxtyping import Float, UInt8
 
 from regard.trace import Trace
-from regard.viewing.fonts import Choice, Fonts, MachineFonts, MissingFontWarning, advice, choose
-from regard.viewing.labels import LabelledMap, short
-from regard.viewing.picture import (
+from regard.viewing.figure import (
     FRAME,
     INK,
     QUIET,
@@ -32,6 +30,8 @@ from regard.viewing.picture import (
     widths,
     write,
 )
+from regard.viewing.fonts import Choice, Fonts, MachineFonts, MissingFontWarning, advice, choose
+from regard.viewing.labels import LabelledMap, short
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

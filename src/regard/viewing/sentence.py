@@ -19,9 +19,7 @@ from jaxtyping import Float
 
 from regard.trace import Trace
 from regard.viewing.colours import SCALE, hexadecimal, ink
-from regard.viewing.fonts import Choice, Fonts, MachineFonts, MissingFontWarning, advice, choose
-from regard.viewing.labels import visible
-from regard.viewing.picture import (
+from regard.viewing.figure import (
     FRAME,
     INK,
     QUIET,
@@ -31,6 +29,8 @@ from regard.viewing.picture import (
     widths,
     write,
 )
+from regard.viewing.fonts import Choice, Fonts, MachineFonts, MissingFontWarning, advice, choose
+from regard.viewing.labels import visible
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

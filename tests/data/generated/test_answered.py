@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from regard.data.generated import generate
-from regard.data.generated.baskets import DRINKS, OTHERS
-from regard.data.series import parse_items, parse_series
+from regard.data.generated.drinks import DRINKS, OTHERS
+from regard.data.labels.numeric import parse_items, parse_series
 from regard.errors import UserError
 
 

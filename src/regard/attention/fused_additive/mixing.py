@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import isfinite
 
 from regard.attention.fused_additive.tiles import seen_only
-from regard.products import multiply
+from regard.linear import multiply
 from regard.shapes import Bool, Float, Tensor
 
 

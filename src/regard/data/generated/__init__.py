@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from regard.data.generated import baskets, marked, numbers, sequences
-from regard.data.text import Pair
+from regard.data.examples import Pair
+from regard.data.generated import drinks, numbers, sequences, series
 
 Name = Literal["numbers", "copy", "reverse", "sort"]
 AnsweredName = Literal["drinks", "series"]
@@ -24,6 +24,6 @@ def generate(name: Name | AnsweredName, count: int, seed: int) -> tuple[Pair, ..
         case "sort":
             return sequences.sort(count, seed)
         case "drinks":
-            return baskets.baskets(count, seed)
+            return drinks.baskets(count, seed)
         case "series":
-            return marked.marked(count, seed)
+            return series.marked_series(count, seed)

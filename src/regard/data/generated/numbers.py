@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 from itertools import pairwise
 
-from regard.data.text import Pair
+from regard.data.examples import Pair
 from regard.errors import UserError
 
 LARGEST = 999_999

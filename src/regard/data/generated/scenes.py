@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from regard.data.text import Pair
+from regard.data.examples import Pair
 from regard.errors import UserError
 from regard.files import shortened
 from regard.shapes import Float, UInt8

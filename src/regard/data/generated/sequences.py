@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from regard.data.text import Pair
+from regard.data.examples import Pair
 from regard.errors import UserError
 
 

@@ -1,0 +1,1 @@
+"""Dot-product scores with softmax, computed without storing the weights."""

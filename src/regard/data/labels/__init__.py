@@ -1,0 +1,1 @@
+"""Texts, items and series with labels or numbers as targets."""

@@ -1,1 +1,0 @@
-"""Data that others made, fetched when it is asked for."""

@@ -1,0 +1,1 @@
+"""Pairs of texts: files, tokenizers, vocabularies, and pairs as token numbers."""

@@ -1,0 +1,317 @@
+"""Text to numbers and back, in one file that holds everything needed."""
+
+from __future__ import annotations
+
+import json
+import operator
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from itertools import accumulate
+from pathlib import Path
+from typing import Any, get_args
+
+import tokenizers
+from tokenizers import models
+
+from regard.data.special_tokens import SPECIAL, UNKNOWN
+from regard.data.text.segmentation import MARK, at_words, by_spacy, normaliser, plain, to_text
+from regard.data.text.tokenizer_settings import SUBWORDS, Kind, TokenizerSettings
+from regard.data.text.vocabulary import engine_of, in_order, learned
+from regard.errors import UserError
+from regard.files import read_text, whole
+
+__all__ = ["Encoding", "Kind", "Tokenizer", "TokenizerSettings"]
+
+FORMAT = 1
+EMPTY_ENGINE: dict[str, Any] = {
+    "version": "1.0",
+    "truncation": None,
+    "padding": None,
+    "added_tokens": [],
+    "normalizer": None,
+    "pre_tokenizer": None,
+    "post_processor": None,
+    "decoder": None,
+}
+"""The library's tokenizer without a model. Of a saved tokenizer only the model is read."""
+PLAIN_MODELS: dict[str, dict[str, Any]] = {
+    "WordLevel": {"unk_token": SPECIAL[UNKNOWN]},
+    "BPE": {
+        "unk_token": SPECIAL[UNKNOWN],
+        "dropout": None,
+        "continuing_subword_prefix": None,
+        "end_of_word_suffix": None,
+        "fuse_unk": False,
+        "byte_fallback": False,
+        "ignore_merges": False,
+    },
+    "Unigram": {"unk_id": UNKNOWN, "byte_fallback": False},
+}
+"""The fields that a model of each type has here, but for its vocabulary. With others the library
+ends in a panic, or gives other pieces."""
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """One text as numbers, the pieces they stand for, and the word (from 0) of each piece."""
+
+    ids: list[int]
+    pieces: tuple[str, ...]
+    words: tuple[int, ...]
+
+
+class Tokenizer:
+    """Cuts text to pieces that have numbers. Made by `train` or `load`, and never changed.
+
+    A text that is encoded and decoded comes back as `normalise` gives it, as far as its pieces are
+    known. Nothing in a text is read as a special token, and neither START nor END is added.
+    """
+
+    def __init__(self, model: models.Model, settings: TokenizerSettings) -> None:
+        self.settings = settings
+        self._engine = engine_of(model, settings)
+        self._normaliser = normaliser(lowercase=settings.lowercase)
+        self._cut = by_spacy(settings.language) if settings.kind == "spacy" else None
+        pieces = in_order(self._engine)
+        self.vocabulary: tuple[str, ...] = tuple(pieces if settings.unknown else pieces[:-1])
+        """Every piece in the order of its number, special tokens first."""
+        self._numbers = {piece: number for number, piece in enumerate(self.vocabulary)}
+
+    @classmethod
+    def train(cls, texts: Iterable[str], settings: TokenizerSettings) -> Tokenizer:
+        """Learn a vocabulary from texts (of both sides, where they are to share it).
+
+        The same texts give the same tokenizer, but for unigram, where the library leaves ties to
+        chance. UserError where `size` is too small for the characters of subwords, or where a given
+        vocabulary is not a list of different pieces.
+        """
+        return cls(learned(texts, settings), settings)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Tokenizer:
+        """Read what `save` wrote; UserError where it is something else."""
+        text = read_text(path)
+        try:
+            return cls.from_json(text)
+        except BaseException as error:  # the library raises Exception, and panics of its own kind
+            if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+                raise
+            why = " ".join(repr(error)[:200].split())
+            raise UserError(f"{path} is not a tokenizer that regard wrote: {why}") from error
+
+    @classmethod
+    def from_json(cls, text: str) -> Tokenizer:
+        """The tokenizer that `to_json` told of; any exception where it is something else."""
+        saved = json.loads(text)
+        settings = _settings(saved["settings"])
+        model = saved["tokenizer"]["model"]
+        _check_model(model, settings)
+        engine = {**EMPTY_ENGINE, "model": model}
+        return cls(tokenizers.Tokenizer.from_str(json.dumps(engine)).model, settings)
+
+    def save(self, path: str | Path) -> None:
+        """Write one JSON file, whole or not at all."""
+        with whole(Path(path)) as unfinished:
+            unfinished.write_text(self.to_json(), encoding="utf8")
+
+    def to_json(self) -> str:
+        """All of it as a text, the same for the same tokenizer."""
+        saved = {
+            "format": FORMAT,
+            "settings": asdict(self.settings),
+            "tokenizer": json.loads(self._engine.to_str()),
+        }
+        return json.dumps(saved, ensure_ascii=False, indent=1)
+
+    def to_library(self) -> str:
+        """The JSON that `tokenizers.Tokenizer.from_str` reads: text to numbers, and numbers without
+        the special ones to text, by that library alone. spaCy's words it expects to be cut already,
+        and it gives <unk> where a word is known only with, or only without, a space before it."""
+        engine = tokenizers.Tokenizer.from_str(self._engine.to_str())
+        engine.decoder = to_text(spaced=self.settings.kind == "spaces")
+        return engine.to_str(pretty=True)
+
+    def __len__(self) -> int:
+        return len(self.vocabulary)
+
+    def normalise(self, text: str) -> str:
+        """The text as it comes back: in NFC, with single spaces, lower-cased where that is set."""
+        return plain(self._normaliser.normalize_str(text))
+
+    def encode(self, text: str) -> Encoding:
+        """Cut a text; UserError naming a piece that is unknown where there is no <unk>."""
+        encoding = self._encode(text)
+        ids = self._respaced(encoding.ids, text)
+        self._check([ids], [text])
+        return Encoding(ids, self.pieces(ids), self.words(ids))
+
+    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        """Only the numbers, of many texts, on all cores."""
+        encodings = self._engine.encode_batch_fast(
+            [self._input(text) for text in texts], is_pretokenized=self._cut is not None
+        )
+        batch = [
+            self._respaced(encoding.ids, text)
+            for encoding, text in zip(encodings, texts, strict=True)
+        ]
+        self._check(batch, texts)
+        return batch
+
+    @property
+    def cuts_words(self) -> bool:
+        """Whether pieces are whole words, not parts of some."""
+        return self.settings.kind in ("words", "spaces", "spacy")
+
+    def is_unknown(self, number: int) -> bool:
+        """Whether this is the number of <unk>."""
+        return self.settings.unknown and number == UNKNOWN
+
+    def decode(self, ids: Iterable[int], instead: Iterable[str] = ()) -> str:
+        """The text of these numbers. Special tokens are left out, but <unk> is shown: one after
+        the other as the texts given `instead`, as far as there are any."""
+        texts, pieces = iter(instead), []
+        for number in ids:
+            self._check_number(number)
+            if self.is_unknown(number):
+                text = next(texts, SPECIAL[UNKNOWN])
+                # a word of its own; elsewhere part of one
+                pieces.append(MARK + text if self.settings.kind in ("words", "spacy") else text)
+            elif number >= UNKNOWN:
+                pieces.append(self.vocabulary[number])
+        if self.settings.kind == "spaces":
+            return plain(" ".join(pieces))
+        return plain("".join(pieces).replace(MARK, " ").strip())
+
+    def pieces(self, ids: Iterable[int]) -> tuple[str, ...]:
+        """The pieces as people read them: words without ▁; in smaller pieces ▁ is a space."""
+        pieces = [self.vocabulary[number] for number in ids]
+        if self.settings.kind in ("words", "spacy"):
+            pieces = [piece.removeprefix(MARK) for piece in pieces]
+        return tuple(map(plain, pieces))
+
+    def words(self, ids: Iterable[int]) -> tuple[int, ...]:
+        """The word (from 0) that each piece belongs to. A special token is one by itself, but an
+        <unk> among smaller pieces counts as a letter."""
+        ids = list(ids)
+        if self.cuts_words:
+            return tuple(range(len(ids)))
+        shown = [self._shown(number) for number in ids]
+        lengths = [len(word) for word, _ in at_words().pre_tokenize_str("".join(shown))]
+        begins = {0, *accumulate(lengths)}
+        words, last, place = [], -1, 0
+        for number, piece in zip(ids, shown, strict=True):
+            last += place in begins or number < UNKNOWN
+            words.append(last)
+            place += len(piece)
+        return tuple(words)
+
+    def found_in(self, text: str) -> tuple[str, ...]:
+        """What each number of a text stands for as the text itself has it, known or not, without
+        the space before it."""
+        encoding, given = self._encode(text), self._input(text)
+        if isinstance(given, list):
+            return tuple(given[word].removeprefix(MARK) for word in _words(encoding))
+        return tuple(text[slice(*offsets)].strip() for offsets in encoding.offsets)
+
+    def _check_number(self, number: int) -> None:
+        """TypeError or ValueError for what is no number of a piece."""
+        try:
+            place = operator.index(number)
+        except TypeError:
+            raise TypeError(f"ids has {number!r}: expected whole numbers of pieces") from None
+        if not 0 <= place < len(self):
+            raise ValueError(f"ids has {place}: expected 0 to {len(self) - 1}, a piece's number")
+
+    def _shown(self, number: int) -> str:
+        """The piece as text that can be cut to words: a line end, which is in none of them, for a
+        special token."""
+        if number < UNKNOWN:
+            return "\n"
+        return "x" if self.is_unknown(number) else self.vocabulary[number]
+
+    def _input(self, text: str) -> str | list[str]:
+        return self._cut(self._normaliser.normalize_str(text)) if self._cut else text
+
+    def _encode(self, text: str) -> tokenizers.Encoding:
+        return self._engine.encode(self._input(text), is_pretokenized=self._cut is not None)
+
+    def _check(self, batch: Sequence[Sequence[int]], texts: Sequence[str]) -> None:
+        if self.settings.unknown:
+            return
+        missing = len(self)  # the number of the <unk> that the vocabulary leaves out
+        for ids, text in zip(batch, texts, strict=True):
+            if missing in ids:
+                piece = self.found_in(text)[ids.index(missing)]
+                raise UserError(
+                    f"{piece[:60]!r} in {text[:60]!r} is not among the {missing} pieces of the "
+                    "vocabulary (data.vocabulary), which has no <unk>: correct the text, or leave "
+                    "the option out"
+                )
+
+    def _respaced(self, ids: list[int], text: str) -> list[int]:
+        """A word that is only known with (or without) a space before it is that word: who types
+        "him ." means the "." of "him."."""
+        unknown = UNKNOWN if self.settings.unknown else len(self)
+        if unknown not in ids or self.settings.kind not in ("words", "spacy"):
+            return ids
+        ids = list(ids)
+        for place, number in enumerate(ids):
+            if number == unknown:
+                piece = self._normaliser.normalize_str(self.found_in(text)[place]).strip()
+                known = (self._numbers.get(form) for form in (piece, MARK + piece))
+                ids[place] = next((found for found in known if found is not None), unknown)
+        return ids
+
+
+def _words(encoding: tokenizers.Encoding) -> tuple[int, ...]:
+    return tuple(word for word in encoding.word_ids if word is not None)
+
+
+def _settings(saved: dict[str, Any]) -> TokenizerSettings:
+    """The settings of a saved tokenizer; ValueError if one is of the wrong type."""
+    if saved["vocabulary"] is not None:
+        saved = {**saved, "vocabulary": tuple(saved["vocabulary"])}
+    settings = TokenizerSettings(**saved)
+    pieces = settings.vocabulary or ()
+    is_right = (
+        settings.kind in get_args(Kind)
+        and isinstance(settings.language, str)
+        and isinstance(settings.lowercase, bool)
+        and isinstance(settings.unknown, bool)
+        and isinstance(settings.min_count, int)
+        and isinstance(settings.size, int | None)
+        and all(isinstance(piece, str) for piece in pieces)
+    )
+    if not is_right:
+        raise ValueError(f"settings are {settings}")
+    return settings
+
+
+def _check_model(model: dict[str, Any], settings: TokenizerSettings) -> None:
+    """ValueError unless the library can load this model and use it with these settings."""
+    kinds = {"bpe": "BPE", "characters": "BPE", "unigram": "Unigram"}
+    expected = {"type": kinds.get(settings.kind, "WordLevel")}
+    expected |= PLAIN_MODELS[expected["type"]]
+    fields = {name: model.get(name, value) for name, value in expected.items()}
+    unknown_fields = {"unk_id", "unk_token"} & expected.keys()  # the library has no default
+    others = model.keys() - expected.keys() - {"vocab", "merges"}
+    if fields != expected or not unknown_fields <= model.keys() or others:
+        raise ValueError(f"expected a model of {settings.kind} with the fields {expected}")
+    vocabulary = model["vocab"]
+    if isinstance(vocabulary, list):
+        numbers = {piece: number for number, (piece, _) in enumerate(vocabulary)}
+        if not all(isinstance(score, float | int) for _, score in vocabulary):
+            raise ValueError("the vocabulary has scores that are no numbers")
+    else:
+        numbers = vocabulary
+    if any(type(number) is not int for number in numbers.values()):
+        raise ValueError("the vocabulary has numbers that are no integers")
+    if len(numbers) != len(vocabulary) or sorted(numbers.values()) != list(range(len(numbers))):
+        raise ValueError("the pieces of the vocabulary are not numbered one after the other")
+    pieces = sorted(numbers, key=numbers.__getitem__)
+    special = settings.special
+    unknown = pieces[-1:] if not settings.unknown else pieces[UNKNOWN : UNKNOWN + 1]
+    if tuple(pieces[: len(special)]) != special or unknown != [SPECIAL[UNKNOWN]]:
+        raise ValueError(f"the vocabulary does not have the special tokens {', '.join(SPECIAL)}")
+    if settings.kind not in SUBWORDS and model.get("merges"):
+        raise ValueError(f"expected no merges in a model of {settings.kind}")

@@ -1,0 +1,165 @@
+"""What makes vocabularies: words and characters by how often they occur, subwords, given ones."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+
+import tokenizers
+from tokenizers import models, trainers
+
+from regard.data.special_tokens import SPECIAL, UNKNOWN
+from regard.data.text.segmentation import (
+    MARK,
+    at_spaces,
+    by_spacy,
+    normaliser,
+    to_characters,
+    to_words,
+)
+from regard.data.text.tokenizer_settings import SUBWORD_SIZE, TokenizerSettings
+from regard.errors import UserError
+
+
+def learned(texts: Iterable[str], settings: TokenizerSettings) -> models.Model:
+    """The library's model with a vocabulary from texts, or the given one. UserError where `size` is
+    too small for the characters of subwords, or where a given vocabulary is not a list of different
+    pieces."""
+    match settings.kind:
+        case "bpe":
+            return _bpe(texts, settings)
+        case "unigram":
+            return _unigram(texts, settings)
+        case _ if settings.vocabulary is None:
+            return _listed(_frequent(texts, settings), settings)
+        case _:
+            return _listed(_given(settings.vocabulary, settings), settings)
+
+
+def _listed(pieces: Sequence[str], settings: TokenizerSettings) -> models.Model:
+    """Words, or characters (subwords of which no two are ever joined), in this order."""
+    numbers = {piece: number for number, piece in enumerate([*settings.special, *pieces])}
+    unknown = SPECIAL[UNKNOWN]
+    numbers.setdefault(unknown, len(numbers))  # where it is left out, past the end
+    if settings.kind == "characters":
+        return models.BPE(numbers, [], unk_token=unknown)
+    return models.WordLevel(numbers, unk_token=unknown)
+
+
+def _given(pieces: Sequence[str], settings: TokenizerSettings) -> list[str]:
+    if settings.kind == "spaces":  # the other kinds' pieces have marks, which are not text
+        normal = normaliser(lowercase=settings.lowercase)
+        pieces = [piece if piece in SPECIAL else normal.normalize_str(piece) for piece in pieces]
+    seen = set(SPECIAL)
+    for piece in pieces:
+        if piece in seen:
+            why = "it is put in front by itself" if piece in SPECIAL else "it is there twice"
+            raise UserError(f"leave {piece!r} out of the vocabulary: {why}")
+        seen.add(piece)
+    return list(pieces)
+
+
+def _frequent(texts: Iterable[str], settings: TokenizerSettings) -> list[str]:
+    """The pieces that occur often enough, the most frequent first, equals by their letters."""
+    engine = engine_of(models.WordLevel(), settings)
+    if settings.kind == "characters":
+        engine.pre_tokenizer = to_characters()
+    if settings.kind == "spacy":
+        cut, normal = by_spacy(settings.language), normaliser(lowercase=settings.lowercase)
+        texts = (word for text in texts for word in cut(normal.normalize_str(text)))
+    trainer = trainers.WordLevelTrainer(
+        vocab_size=sys.maxsize if settings.size is None else settings.size - len(settings.special),
+        min_frequency=settings.min_count,
+        special_tokens=[],
+        show_progress=False,
+    )
+    _learn(engine, texts, trainer)
+    return in_order(engine)
+
+
+def _bpe(texts: Iterable[str], settings: TokenizerSettings) -> models.Model:
+    """Byte-pair encoding over characters (Sennrich et al. 2016), inside words."""
+    engine = engine_of(models.BPE(unk_token=SPECIAL[UNKNOWN]), settings)
+    size = settings.size or SUBWORD_SIZE
+    trainer = trainers.BpeTrainer(
+        vocab_size=size,
+        min_frequency=max(2, settings.min_count),
+        special_tokens=list(SPECIAL),
+        show_progress=False,
+    )
+    _learn(engine, _fitting(texts, size, settings), trainer)
+    return engine.model
+
+
+def _unigram(texts: Iterable[str], settings: TokenizerSettings) -> models.Model:
+    """A unigram language model over pieces (Kudo 2018), inside words."""
+    engine = engine_of(models.Unigram(), settings)
+    size = settings.size or SUBWORD_SIZE
+    trainer = trainers.UnigramTrainer(
+        vocab_size=size - len(SPECIAL), special_tokens=[], show_progress=False
+    )
+    _learn(engine, _fitting(texts, size, settings), trainer)
+    learned = json.loads(engine.to_str())["model"]["vocab"]
+    special = [(name, 0.0) for name in SPECIAL]
+    return models.Unigram([*special, *map(tuple, learned)], unk_id=UNKNOWN)
+
+
+def _learn(engine: tokenizers.Tokenizer, texts: Iterable[str], trainer: trainers.Trainer) -> None:
+    """The library asks for texts from threads where Ctrl-C is not heard: it is waited for here."""
+    broken_off = threading.Event()
+
+    def unless_broken_off() -> Iterator[str]:
+        for text in texts:
+            if broken_off.is_set():
+                raise KeyboardInterrupt
+            yield text
+
+    with ThreadPoolExecutor(1) as pool:
+        try:
+            learning = pool.submit(engine.train_from_iterator, unless_broken_off(), trainer)
+            while not wait([learning], timeout=0.2).done:
+                pass
+        finally:
+            broken_off.set()
+    learning.result()
+
+
+def _fitting(texts: Iterable[str], size: int, settings: TokenizerSettings) -> Iterator[str]:
+    """The texts as they come; at their end, and before any subword is learned, UserError where
+    `size` is too small for their characters."""
+    normal = normaliser(lowercase=settings.lowercase)
+    characters = set(MARK)
+    for text in texts:
+        characters.update(normal.normalize_str(text))
+        yield text
+    characters.discard(" ")
+    if len(characters) + len(SPECIAL) >= size:
+        raise UserError(
+            f"a vocabulary of {size} cannot hold the {len(characters)} characters of the texts, "
+            f"{len(SPECIAL)} special tokens and a subword: give a larger size"
+        )
+
+
+def engine_of(model: models.Model, settings: TokenizerSettings) -> tokenizers.Tokenizer:
+    """The library's tokenizer. For spaCy it is given words, normalised and cut."""
+    engine = tokenizers.Tokenizer(model)
+    if settings.kind == "spacy":
+        return engine
+    engine.normalizer = normaliser(lowercase=settings.lowercase)
+    match settings.kind:
+        case "spaces":
+            engine.pre_tokenizer = at_spaces()
+        case "characters":
+            engine.pre_tokenizer = to_words(first_marked=False)
+        case _:
+            engine.pre_tokenizer = to_words()
+    return engine
+
+
+def in_order(engine: tokenizers.Tokenizer) -> list[str]:
+    """Its pieces in the order of their numbers."""
+    numbers = engine.get_vocab()
+    return sorted(numbers, key=numbers.__getitem__)

@@ -1,0 +1,1 @@
+"""Recurrent layers: cells, scans over a sequence, stacks of layers."""

@@ -1,0 +1,307 @@
+"""Looking: a recurrent decoder puts a query to a memory, or to what it has written itself.
+
+    query      what is asked, of all that the decoder has at hand             queries.py
+    memory     what it is compared with (keys) and what is mixed (values)     memory.py
+    attention  scores, masks, weights; and what these remember of the step before
+
+A decoder that looks at several things has one look that is made of several; their contexts stand
+side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, cast, runtime_checkable
+
+import torch
+from torch import nn
+
+from regard.attention import CAUSAL, Attended, Attends, Attention
+from regard.attention.masks import padding
+from regard.linear import Linear
+from regard.models.contracts import AttentionBlock, AttentionKind, Memory
+from regard.models.memory import PreparedMemory
+from regard.models.recurrent.queries import Asking, Query
+from regard.shapes import Float, Int, Tensor
+
+
+@runtime_checkable
+class LookState(Protocol):
+    """What a look keeps between steps. Immutable. What belongs to a hypothesis has the axes batch
+    and hypothesis first; the memory is there once a sentence."""
+
+    def select(
+        self, sentences: Int[Tensor, "batch 1"], hypotheses: Int[Tensor, "batch hypothesis"]
+    ) -> LookState:
+        """Go on from these hypotheses of each sentence."""
+
+    def keep(self, sentences: Int[Tensor, "kept"]) -> LookState:
+        """Go on with these sentences only."""
+
+
+@dataclass(frozen=True)
+class Looked:
+    """What a look gives: the context, who looked at what where that was asked for, and its state
+    after it."""
+
+    context: Float[Tensor, "batch target value"]
+    attention: tuple[AttentionBlock, ...]
+    state: Any
+
+
+@runtime_checkable
+class Look(Protocol):
+    """How a decoder looks."""
+
+    @property
+    def remembers(self) -> bool:
+        """Whether a step has to know of the one before, so that no target can be read whole."""
+
+    @property
+    def num_memories(self) -> int:
+        """How many of an encoder's memories it takes, in their order."""
+
+    def start(self, memories: Sequence[Memory]) -> LookState | None:
+        """Before the first step. Keys are projected here, once."""
+
+    def __call__(
+        self, asking: Asking, state: Any, *, need_weights: bool = False, whole: bool = False
+    ) -> Looked:
+        """Look: for every hypothesis of a step, or, as a `whole`, for every position of a
+        target."""
+
+
+def num_memories(look: Look) -> int:
+    """How many a decoder with this look is given: even who looks at none starts from the summary of
+    one."""
+    return max(look.num_memories, 1)
+
+
+def begin(look: Look, memories: Sequence[Memory]) -> LookState | None:
+    """A look's state before the first step. ValueError for another number of memories than it
+    takes."""
+    wanted = num_memories(look)
+    if len(memories) != wanted:
+        number = "one memory" if wanted == 1 else f"{wanted} memories"
+        raise ValueError(f"expected to look at {number}, but {len(memories)} came")
+    return look.start(memories[: look.num_memories])
+
+
+@dataclass(frozen=True)
+class MemoryState:
+    """A memory, and what query and attention remember, if they do."""
+
+    memory: PreparedMemory
+    query: Any = None
+    attention: Any = None
+
+    def select(
+        self, sentences: Int[Tensor, "batch 1"], hypotheses: Int[Tensor, "batch hypothesis"]
+    ) -> MemoryState:
+        if self.query is None and self.attention is None:
+            return self
+        return MemoryState(
+            self.memory,
+            None if self.query is None else self.query[sentences, hypotheses],
+            None if self.attention is None else self.attention[sentences, hypotheses],
+        )
+
+    def keep(self, sentences: Int[Tensor, "kept"]) -> MemoryState:
+        return MemoryState(
+            self.memory.keep(sentences),
+            None if self.query is None else self.query[sentences],
+            None if self.attention is None else self.attention[sentences],
+        )
+
+
+class MemoryLook(nn.Module):
+    """One query to one memory of the encoder's."""
+
+    num_memories = 1
+
+    def __init__(self, query: Query, attention: Attends, kind: AttentionKind = "cross") -> None:
+        super().__init__()
+        self.query = query
+        self.attention = attention
+        self.kind = kind
+
+    @property
+    def remembers(self) -> bool:
+        return self.query.remembers or self.attention.remembers
+
+    def start(self, memories: Sequence[Memory]) -> MemoryState:
+        (memory,) = memories
+        prepared = PreparedMemory(
+            self.attention.prepare(memory.keys), memory.values, padding(memory.mask)
+        )
+        return MemoryState(prepared, self.query.start(prepared), self.attention.start(memory.mask))
+
+    def forward(
+        self,
+        asking: Asking,
+        state: MemoryState,
+        *,
+        need_weights: bool = False,
+        whole: bool = False,
+    ) -> Looked:
+        memory = state.memory
+        queries, asked = self.query(asking, memory, state.query)
+        attended: Attended = self.attention(
+            queries,
+            memory.prepared,
+            memory.values,
+            memory.mask,
+            self.attention.positions(queries) if whole else state.attention,
+            need_weights=need_weights,
+        )
+        after = MemoryState(memory, asked, attended.state)
+        return Looked(attended.context, _blocks(self.kind, attended), after)
+
+
+@dataclass(frozen=True)
+class WrittenState:
+    """All states that asked so far."""
+
+    states: Float[Tensor, "batch hypothesis written hidden"]
+
+    def select(
+        self, sentences: Int[Tensor, "batch 1"], hypotheses: Int[Tensor, "batch hypothesis"]
+    ) -> WrittenState:
+        return WrittenState(self.states[sentences, hypotheses])
+
+    def keep(self, sentences: Int[Tensor, "kept"]) -> WrittenState:
+        return WrittenState(self.states[sentences])
+
+
+class WrittenLook(nn.Module):
+    """The decoder looks at its own states, from the first up to the one that asks (intra-decoder
+    attention, Paulus et al. 2018, section 2.2): self-attention over what was written."""
+
+    num_memories = 0
+    remembers = False
+
+    def __init__(self, attention: Attention, size: int) -> None:
+        super().__init__()
+        self.attention = attention
+        self.size = size
+
+    def start(self, memories: Sequence[Memory]) -> WrittenState | None:
+        """Nothing is written yet."""
+        del memories
+        return None
+
+    def forward(
+        self,
+        asking: Asking,
+        state: WrittenState | None,
+        *,
+        need_weights: bool = False,
+        whole: bool = False,
+    ) -> Looked:
+        queries = asking.layers[-1]
+        if whole:
+            prepared = self.attention.prepare(queries)
+            attended = self.attention(queries, prepared, queries, CAUSAL, need_weights=need_weights)
+            return Looked(attended.context, _blocks("decoder", attended), state)
+        here = queries[:, :, None]
+        states = here if state is None else torch.cat([state.states, here], dim=2)
+        attended = self.attention(
+            here, self.attention.prepare(states), states, need_weights=need_weights
+        )
+        attended = Attended(
+            attended.context[:, :, 0],
+            None if attended.weights is None else attended.weights[:, :, 0],
+            None if attended.scores is None else attended.scores[:, :, 0],
+        )
+        return Looked(attended.context, _blocks("decoder", attended), WrittenState(states))
+
+
+@dataclass(frozen=True)
+class ManyStates:
+    """What each of several looks keeps."""
+
+    states: tuple[LookState | None, ...]
+
+    def select(
+        self, sentences: Int[Tensor, "batch 1"], hypotheses: Int[Tensor, "batch hypothesis"]
+    ) -> ManyStates:
+        return ManyStates(
+            tuple(each and each.select(sentences, hypotheses) for each in self.states)
+        )
+
+    def keep(self, sentences: Int[Tensor, "kept"]) -> ManyStates:
+        return ManyStates(tuple(each and each.keep(sentences) for each in self.states))
+
+
+class GatedLook(nn.Module):
+    """A look whose context is multiplied by a number that the decoder's state says: how much the
+    next word is to come of what is seen (Xu et al. 2015, section 4.2.1)."""
+
+    def __init__(self, look: Look, state_size: int) -> None:
+        super().__init__()
+        self.look = look
+        self.gate = Linear(state_size, 1)
+
+    @property
+    def remembers(self) -> bool:
+        return self.look.remembers
+
+    @property
+    def num_memories(self) -> int:
+        return self.look.num_memories
+
+    def start(self, memories: Sequence[Memory]) -> LookState | None:
+        return self.look.start(memories)
+
+    def forward(
+        self, asking: Asking, state: Any, *, need_weights: bool = False, whole: bool = False
+    ) -> Looked:
+        looked = self.look(asking, state, need_weights=need_weights, whole=whole)
+        share = torch.sigmoid(self.gate(asking.layers[-1]))
+        return replace(looked, context=share * looked.context)
+
+
+class ManyLooks(nn.Module):
+    """Several looks, each at its own memory; contexts stand side by side, in their order."""
+
+    def __init__(self, looks: Sequence[Look]) -> None:
+        super().__init__()
+        self.looks = cast(Sequence[Look], nn.ModuleList(cast(Sequence[nn.Module], looks)))
+
+    @property
+    def remembers(self) -> bool:
+        return any(look.remembers for look in self.looks)
+
+    @property
+    def num_memories(self) -> int:
+        return sum(look.num_memories for look in self.looks)
+
+    def start(self, memories: Sequence[Memory]) -> ManyStates:
+        rest, states = list(memories), []
+        for look in self.looks:
+            own, rest = rest[: look.num_memories], rest[look.num_memories :]
+            states.append(look.start(own))
+        return ManyStates(tuple(states))
+
+    def forward(
+        self, asking: Asking, state: ManyStates, *, need_weights: bool = False, whole: bool = False
+    ) -> Looked:
+        found = [
+            look(asking, each, need_weights=need_weights, whole=whole)
+            for look, each in zip(self.looks, state.states, strict=True)
+        ]
+        return Looked(
+            torch.cat([each.context for each in found], dim=-1),
+            tuple(block for each in found for block in each.attention),
+            replace(state, states=tuple(each.state for each in found)),
+        )
+
+
+def _blocks(kind: AttentionKind, attended: Attended) -> tuple[AttentionBlock, ...]:
+    """Recurrent decoders have one layer and one head of attention in every look."""
+    if attended.weights is None or attended.scores is None:
+        return ()
+    weights, scores = attended.weights[:, None, None], attended.scores[:, None, None]
+    drawn = None if attended.drawn is None else attended.drawn[:, None, None]
+    return (AttentionBlock(kind, weights, scores, drawn),)

@@ -1,0 +1,30 @@
+"""The recurrent encoder."""
+
+from __future__ import annotations
+
+from torch import nn
+
+from regard.data.batch import Numbers, Tokens
+from regard.layers.dropout import Dropout
+from regard.layers.recurrent.stack import RecurrentStack
+from regard.models.contracts import Encoded, Summary
+
+
+class RecurrentEncoder(nn.Module):
+    """Reads tokens or numbers in one or both directions. Its summary is the last state of every
+    layer."""
+
+    def __init__(
+        self, embedding: nn.Embedding | nn.Linear, stack: RecurrentStack, *, dropout: float = 0.0
+    ) -> None:
+        super().__init__()
+        self.embedding = embedding
+        self.dropout = Dropout(dropout)
+        self.stack = stack
+
+    def forward(self, source: Tokens | Numbers, *, need_weights: bool = False) -> Encoded:
+        """A recurrent encoder attends to nothing, so weights that are asked for are none."""
+        del need_weights
+        embedded = self.dropout(self.embedding(source.inputs))
+        read = self.stack.read(embedded, source.mask, source.lengths)
+        return Encoded((embedded, *read.layers), source.mask, Summary(read.hidden, read.cell))

@@ -1,0 +1,117 @@
+"""A run in the files of another engine, with all that it takes to use them without Regard."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import shutil
+import tempfile
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Literal
+
+from regard.config import SearchConfig
+from regard.data.batch import END, PAD, START
+from regard.data.special_tokens import SPECIAL
+from regard.errors import UserError, install_command
+from regard.files import UnwritableError, make_folder
+from regard.tasks.translation.translator import BEYOND_RATIO, DEFAULT_RATIO, Translator
+
+Engine = Literal["onnx", "ctranslate2"]
+WRITERS = {"onnx": "onnx_recurrent", "ctranslate2": "ctranslate2_transformer"}
+ABOUT = "about.json"
+
+
+def export(run: Path, engine: Engine, folder: Path) -> tuple[str, ...]:
+    """Write a new folder; the names of its files. It is there whole or not at all.
+
+    UserError where the engine's library is missing, where the model has no form there, or where
+    the folder holds something already."""
+    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
+        raise UserError(
+            f"{folder} holds something already: remove it, or name another folder with -o"
+        )
+    writer = _writer(engine)
+    translator = Translator.load(run, device="cpu")
+    make_folder(folder.parent)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".export") as unfinished:
+        whole = Path(unfinished) / "export"
+        whole.mkdir()
+        try:
+            _write_model(writer, engine, translator, whole)
+            for side, tokenizer in _sides(translator).items():
+                text = tokenizer.to_library()
+                (whole / f"{side}.tokenizer.json").write_text(text, encoding="utf8")
+            about = json.dumps(_about(translator, engine), ensure_ascii=False, indent=1)
+            (whole / ABOUT).write_text(about, encoding="utf8")
+            if folder.exists():
+                folder.rmdir()
+            shutil.move(whole, folder)
+        except OSError as error:
+            raise UnwritableError(f"cannot write {folder}: {error.strerror or error}") from error
+    return tuple(sorted(path.name for path in folder.iterdir()))
+
+
+def _writer(engine: Engine) -> ModuleType:
+    try:
+        return importlib.import_module(f"regard.exporting.{WRITERS[engine]}")
+    except ImportError as error:
+        raise UserError(
+            f"--to {engine} needs a library that is not installed ({error.name}): "
+            f"{install_command('ctranslate2', 'onnx', 'onnxruntime')}"
+        ) from error
+
+
+def _write_model(writer: Any, engine: Engine, translator: Translator, folder: Path) -> None:
+    match engine:
+        case "onnx":
+            graphs = writer.export_recurrent(translator.model)
+            (folder / "encoder.onnx").write_bytes(graphs.encoder.SerializeToString())
+            (folder / "decoder.onnx").write_bytes(graphs.decoder.SerializeToString())
+        case "ctranslate2":
+            data, sides = translator.data, _sides(translator)
+            if not data.target_end:
+                raise UserError(
+                    "--to ctranslate2 writes models that end their texts, but this one was trained "
+                    "with data.target_end false: that engine would not know when to stop"
+                )
+            pieces = {side: tokenizer.vocabulary for side, tokenizer in sides.items()}
+            vocabularies = writer.Vocabularies(**pieces, ends_sources=data.source_end)
+            writer.save_transformer(translator.model, vocabularies, folder)
+
+
+def _sides(translator: Translator) -> dict[str, Any]:
+    return {"source": translator.tokenizers.source, "target": translator.tokenizers.target}
+
+
+def _about(translator: Translator, engine: Engine) -> dict[str, Any]:
+    """What whoever runs the files has to know. Where there is no `max_length`, a text has at most
+    `max_ratio` tokens for each of its source, rounded up, and `beyond_ratio` more."""
+    data, search = translator.data, translator.experiment.search
+    about = {
+        "engine": engine,
+        "model": translator.experiment.name,
+        "start": START,
+        "end": END if data.target_end else None,
+        "never_written": [PAD, START],
+        "source_end": [END] if data.source_end else [],
+        "tokenizer": data.tokenizer,
+        "target_tokenizer": data.target_tokenizer or data.tokenizer,
+        "min_length": search.min_length,
+        "max_length": search.max_length,
+        "max_ratio": search.max_ratio or DEFAULT_RATIO,
+        "beyond_ratio": BEYOND_RATIO,
+    }
+    return {**about, "search": _search(search)} if engine == "ctranslate2" else about
+
+
+def _search(search: SearchConfig) -> dict[str, Any]:
+    """What CTranslate2's `translate_batch` is given to find the same texts. It stops a beam once
+    `patience` times its size have ended; ours goes on while one that lives is ahead."""
+    return {
+        "beam_size": search.beam,
+        "length_penalty": 0 if search.length_penalty == 0 else 1,
+        "patience": 2 if search.early_stopping else 4,
+        "min_decoding_length": search.min_length,
+        "suppress_sequences": [[SPECIAL[PAD]], [SPECIAL[START]]],
+    }

@@ -1,0 +1,98 @@
+"""Whether a folder holds a run that can go on, with the same settings and data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+
+from regard import recipes
+from regard.config import Experiment
+from regard.data.examples import Pair
+from regard.errors import UserError
+from regard.files import locked_or_refused, make_folder
+from regard.record import digest_of_file
+from regard.runs.folder import RunFolder, as_lines, may_change
+
+
+def check_folder(folder: RunFolder, experiment: Experiment, *, resume: bool) -> bool:
+    """Return whether training goes on from a state in the folder.
+
+    A run that was killed before it saved a state left its configuration: it begins again. UserError
+    if the folder holds another run, a run that is not to be resumed, or nothing to resume."""
+    if folder.model.exists() or folder.training_state.exists():
+        if not resume:
+            raise UserError(
+                f"{folder.path} holds a run already: go on with it by --resume, or name another "
+                "folder with --run"
+            )
+        _compare(folder, experiment)
+        folder.check_files()
+        return True
+    if resume:
+        if not folder.config.exists():
+            raise UserError(
+                f"{folder.path} holds no run to resume: leave out --resume to begin one"
+            )
+        _compare(folder, experiment)
+        return False
+    in_the_way = [path.name for path in folder.files if path.exists()]
+    if in_the_way:
+        raise UserError(
+            f"{folder.path} holds no weights, but {', '.join(in_the_way)}, which training would "
+            "write over: use --resume if this run was stopped before it saved anything, else move "
+            "that away, or name another folder with --run"
+        )
+    return False
+
+
+def check_unused(folder: RunFolder) -> None:
+    """UserError if another process trains in this folder now."""
+    if folder.state.is_dir():
+        with training_alone(folder):
+            pass
+
+
+@contextmanager
+def training_alone(folder: RunFolder) -> Iterator[None]:
+    """Keep other processes from training in this folder until the block ends; UserError if one
+    does so already."""
+    make_folder(folder.path)
+    make_folder(folder.state)
+    with locked_or_refused(
+        folder.state,
+        f"{folder.path} is being trained by another process: wait for its end, or name another "
+        "folder with --run",
+    ):
+        yield
+
+
+def _compare(folder: RunFolder, experiment: Experiment) -> None:
+    now = dict(recipes.flat(asdict(experiment)))
+    for name, was in recipes.flat(asdict(folder.experiment())):
+        if now.get(name) != was and not may_change(name) and not _is_copy(was, now.get(name)):
+            raise UserError(
+                f"cannot resume {folder.path}: {name} was {was} and is {now.get(name)} now. Put it "
+                "back, or train in a new folder"
+            )
+
+
+def _is_copy(was: object, now: object) -> bool:
+    """Whether two paths name files of the same content."""
+    if not isinstance(was, Path) or not isinstance(now, Path):
+        return False
+    return was.is_file() and now.is_file() and digest_of_file(was) == digest_of_file(now)
+
+
+def check_dev(folder: RunFolder, dev: Sequence[Pair]) -> None:
+    """Scores on other pairs say nothing about which weights are the best."""
+    try:
+        known = folder.dev.read_bytes() if folder.dev.exists() else b""
+    except OSError as error:
+        raise UserError(f"cannot read {folder.dev}: {error.strerror or error}") from error
+    if known != as_lines(dev).encode():
+        raise UserError(
+            f"cannot resume {folder.path}: the pairs for the dev score are not those of its "
+            f"{folder.dev.name}. Put them back, or train in a new folder"
+        )

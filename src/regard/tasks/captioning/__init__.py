@@ -1,0 +1,1 @@
+"""Captioning: from an image to a text, generated token by token."""

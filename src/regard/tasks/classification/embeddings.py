@@ -1,0 +1,56 @@
+"""Word vectors of a text file as initial embeddings of a classifier."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from regard.data.special_tokens import SPECIAL
+from regard.data.text.vectors import vectors_of_words
+from regard.errors import UserError
+from regard.tasks.classification.inputs import Reader, SeriesReader
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """How many of a model's words a file has vectors for."""
+
+    num_known: int
+    num_words: int
+
+    def __str__(self) -> str:
+        return f"model.vectors has {self.num_known:,} of the {self.num_words:,} words"
+
+
+def begin_with_vectors(model: nn.Module, reader: Reader, path: Path) -> Coverage:
+    """Set the embeddings of those words that a GloVe or word2vec text file has, as they are
+    written, or else in lower case. UserError where there are none, or where they have another
+    size."""
+    if isinstance(reader, SeriesReader):
+        raise UserError(f"model.vectors is {path}, but series of numbers have no words")
+    (embedding,) = (each for each in model.modules() if isinstance(each, nn.Embedding))
+    wanted: defaultdict[str, list[int]] = defaultdict(list)
+    for number, piece in enumerate(reader.tokenizer.vocabulary):
+        word = reader.tokenizer.pieces([number])[0]
+        for form in {word, word.lower()}:
+            if piece not in SPECIAL:
+                wanted[form].append(number)
+    known: set[int] = set()
+    for word, values in vectors_of_words(path, set(wanted)):
+        if len(values) != embedding.embedding_dim:
+            raise UserError(
+                f"{path}: {word!r} has {len(values)} numbers, but model.embedding is "
+                f"{embedding.embedding_dim}: set it to {len(values)}"
+            )
+        for number in wanted[word]:
+            exact = reader.tokenizer.pieces([number])[0] == word
+            if exact or number not in known:
+                embedding.weight.data[number] = torch.tensor(values)
+                known.add(number)
+    if not known:
+        raise UserError(f"{path} has none of the words of the data: expected GloVe or word2vec")
+    return Coverage(len(known), len(reader.tokenizer) - len(SPECIAL))

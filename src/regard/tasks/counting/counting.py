@@ -1,0 +1,292 @@
+"""The counting task from settings to numbers: build, train, keep, test, look.
+
+Three things are not as plain as a training loop usually is. Each is measured by leaving it out, in
+benchmarks/counting.py:
+
+    data       sequences whose letters have uneven shares, so that every count is learned from
+    rates      layer norm and output learn at ten times the rate of queries, keys and values
+    settling   the rate falls to zero over the last fifth of the steps, with Adam's betas at 0.95
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file, save_file
+from torch import nn
+from torch.nn import functional as F
+from torch.optim.adam import adam
+
+from regard import trace
+from regard.attention import Attention, ScaledDot
+from regard.data.generated.counting import (
+    AnyLength,
+    Drawing,
+    EvenLetters,
+    UnevenLetters,
+    count,
+    fill_up,
+    one_hot,
+    to_text,
+)
+from regard.errors import UserError
+from regard.files import MODEL, whole
+from regard.models.classifier import ReadoutModel
+from regard.models.counting import LetterEncoder, QueryReadout
+from regard.models.memory import first_and_last
+from regard.shapes import Float, Int, Tensor
+from regard.tasks.counting.settings import BATCHES_AHEAD, CountingSettings
+from regard.trace import AttentionMap, Trace
+
+READOUT_RATE = 10
+BETAS = (0.95, 0.95)
+SETTLING = 0.2
+TESTED_AT_ONCE = 1000
+
+
+@dataclass(frozen=True)
+class Counter:
+    """A model, what it was made with, and how many steps it was trained for."""
+
+    model: ReadoutModel
+    settings: CountingSettings
+    step: int
+
+
+@dataclass(frozen=True)
+class Looked:
+    """One sequence's letters as the model saw them (so with the blanks that filled it up), how
+    often it says each is there, and what each of these answers looked at."""
+
+    text: str
+    counts: tuple[int, ...]
+    trace: Trace
+
+
+def build_counter(settings: CountingSettings, seed: int) -> ReadoutModel:
+    """A model that was not trained yet."""
+    num_symbols, size = settings.vocab_size + 1, settings.hidden
+    num_linears = 2 if settings.separate_values else 1
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        encoder = LetterEncoder(*(nn.Linear(num_symbols, size) for _ in range(num_linears)))
+        readout = QueryReadout(
+            settings.vocab_size, size, Attention(ScaledDot()), num_classes=settings.max_len + 1
+        )
+    return ReadoutModel(encoder, readout, first_and_last)
+
+
+def training_letters(settings: CountingSettings) -> Drawing:
+    """What the model learns from."""
+    letters = UnevenLetters(settings.vocab_size, settings.max_len)
+    return AnyLength(letters) if settings.variable_length else letters
+
+
+class Adam:
+    """Adam (Kingma and Ba 2015, algorithm 1) for groups of parameters, each with its peak rate.
+
+    The arithmetic is torch's own fused kernel, called as a function: for a model this small
+    `torch.optim.Adam` takes longer to get to the kernel than the kernel takes, and the first one of
+    a process loads seconds of compiler."""
+
+    def __init__(
+        self, groups: list[tuple[list[Tensor], float]], betas: tuple[float, float]
+    ) -> None:
+        self.groups = groups
+        self.betas = betas
+        self.parameters = [each for parameters, _ in groups for each in parameters]
+        self._means = [torch.zeros_like(each) for each in self.parameters]
+        self._squares = [torch.zeros_like(each) for each in self.parameters]
+        self._steps = [torch.zeros(()) for _ in self.parameters]
+
+    @torch.no_grad()
+    def step(self, gradients: Sequence[Tensor], factor: float) -> None:
+        """Follow the gradients of `parameters` once, at this factor of the peak rates."""
+        end = 0
+        for parameters, rate in self.groups:
+            start, end = end, end + len(parameters)
+            adam(
+                parameters,
+                list(gradients[start:end]),
+                self._means[start:end],
+                self._squares[start:end],
+                max_exp_avg_sqs=[],
+                state_steps=self._steps[start:end],
+                fused=True,
+                amsgrad=False,
+                beta1=self.betas[0],
+                beta2=self.betas[1],
+                lr=rate * factor,
+                weight_decay=0.0,
+                eps=1e-8,
+                maximize=False,
+            )
+
+
+def two_rates(model: nn.Module, lr: float) -> Adam:
+    """Layer norm and output at ten times the rate of what comes before them.
+
+    To tell a count from the next, their logits must part within a tenth of a context's way: the
+    output's weights have to become large, which at the rate that suits attention takes longer
+    than there are steps."""
+    first: list[Tensor] = []
+    last: list[Tensor] = []
+    for name, parameter in model.named_parameters():
+        is_last = name.startswith(("readout.norm.", "readout.output."))
+        (last if is_last else first).append(parameter)
+    return Adam([(first, lr), (last, lr * READOUT_RATE)], BETAS)
+
+
+def settle(progress: float) -> float:
+    """What rates are multiplied by: 1, and over the last fifth down to 0 in a line."""
+    return min(1.0, (1 - progress) / SETTLING)
+
+
+@contextmanager
+def _denormals_flushed() -> Iterator[None]:
+    """What a sure model thinks of wrong counts is so improbable that processors are slow with it:
+    in here such numbers are zero."""
+    torch.set_flush_denormal(True)
+    try:
+        yield
+    finally:
+        torch.set_flush_denormal(False)
+
+
+def fit(
+    model: nn.Module,
+    drawing: Drawing,
+    optimizer: Adam,
+    settings: CountingSettings,
+    generator: torch.Generator,
+    schedule: Callable[[float], float] = settle,
+) -> Iterator[Float[Tensor, ""]]:
+    """Train, giving each step's loss: the mean cross-entropy of a count. The schedule says what
+    rates are multiplied by at a progress from 0 to 1."""
+    batches = _batches(drawing, settings, generator)
+    with _denormals_flushed():
+        for step, (letters, counts) in zip(range(settings.steps), batches, strict=False):
+            logits = model(letters).values
+            loss = F.cross_entropy(logits.flatten(0, 1), counts.flatten())
+            gradients = torch.autograd.grad(loss, optimizer.parameters)
+            optimizer.step(gradients, schedule(step / settings.steps))
+            yield loss.detach()
+
+
+def _batches(
+    drawing: Drawing, settings: CountingSettings, generator: torch.Generator
+) -> Iterator[tuple[Float[Tensor, "batch source symbol"], Int[Tensor, "batch letter"]]]:
+    """One-hot letters with the classes that they should get, several batches drawn at once."""
+    while True:
+        drawn = drawing(settings.batchsize * BATCHES_AHEAD, generator)
+        counts = count(drawn, settings.vocab_size)
+        letters = one_hot(drawn, settings.vocab_size)
+        yield from zip(
+            letters.split(settings.batchsize), counts.split(settings.batchsize), strict=True
+        )
+
+
+@torch.inference_mode()
+def accuracy(
+    model: nn.Module, settings: CountingSettings, length: int, num_sequences: int, seed: int
+) -> float:
+    """The share of sequences whose counts are all right, among even random ones of this length. A
+    model of variable lengths sees them filled up with blanks."""
+    generator = torch.Generator().manual_seed(seed)
+    drawing = EvenLetters(settings.vocab_size, length)
+    right = 0
+    for start in range(0, num_sequences, TESTED_AT_ONCE):
+        letters = drawing(min(TESTED_AT_ONCE, num_sequences - start), generator)
+        logits = model(one_hot(as_trained(letters, settings), settings.vocab_size)).values
+        wanted = count(letters, settings.vocab_size)
+        right += int((logits.argmax(dim=-1) == wanted).all(dim=1).sum())
+    return right / num_sequences
+
+
+def as_trained(
+    letters: Int[Tensor, "batch source"], settings: CountingSettings
+) -> Int[Tensor, "batch filled"]:
+    """Filled up with blanks where a model of these settings was trained like that."""
+    return fill_up(letters, settings.max_len) if settings.variable_length else letters
+
+
+@torch.inference_mode()
+def look(counter: Counter, letters: Int[Tensor, "source"]) -> Looked:
+    """Count the letters of one sequence and keep what every answer looked at."""
+    letters = as_trained(letters[None], counter.settings)
+    output = counter.model(one_hot(letters, counter.settings.vocab_size), need_weights=True)
+    text = to_text(letters[0].tolist())
+    counts = tuple(output.values[0].argmax(dim=-1).tolist())
+    names = to_text(range(1, len(counts) + 1))
+    answers = tuple(f"{name}={number}" for name, number in zip(names, counts, strict=True))
+    (block,) = output.attention
+    if not block.weights.isfinite().all():
+        raise UserError(
+            f"the model's numbers overflow: train it again with a lower lr than "
+            f"{counter.settings.lr}"
+        )
+    seen = Trace(
+        source=trace.Sequence(text, tuple(text), tuple(range(len(text)))),
+        target=trace.Sequence(" ".join(answers), answers, tuple(range(len(answers)))),
+        attention=(AttentionMap("cross", block.weights[0].numpy(), block.scores[0].numpy()),),
+    )
+    return Looked(text, counts, seen)
+
+
+def model_file(folder: Path) -> Path:
+    """Where a folder keeps its model."""
+    return folder / MODEL
+
+
+def check_writable(folder: Path) -> None:
+    """Make the folder, before the work whose result will go there; UserError where that, or writing
+    into it, is not possible."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise UserError(f"cannot write a model into {folder}: {error}") from error
+
+
+def save(counter: Counter, folder: Path) -> Path:
+    """Write the model and its settings to one file, whole or not at all; where that is. UserError
+    where nothing can be written, or where the weights have come to nothing."""
+    path = model_file(folder)
+    if not all(each.isfinite().all() for each in counter.model.parameters()):
+        raise UserError(
+            f"the weights are not finite after {counter.step} steps, so they are not saved: lower "
+            f"lr, which is {counter.settings.lr}"
+        )
+    about = {"counting": json.dumps(asdict(counter.settings)), "step": str(counter.step)}
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with whole(path) as unfinished:
+            save_file(counter.model.state_dict(), unfinished, metadata=about)
+    except (OSError, SafetensorError) as error:
+        raise UserError(f"cannot write the model to {path}: {error}") from error
+    return path
+
+
+def load(folder: Path) -> Counter:
+    """Read what `save` wrote; UserError where there is none, or something else."""
+    path = model_file(folder)
+    if not path.is_file():
+        raise UserError(f"there is no model at {path}: train one with --train")
+    try:
+        with safe_open(path, framework="pt") as file:
+            about = file.metadata() or {}
+        settings = CountingSettings(**json.loads(about["counting"]))
+        model = build_counter(settings, seed=0)
+        model.load_state_dict(load_file(path))
+        return Counter(model.eval(), settings, int(about["step"]))
+    except (SafetensorError, OSError, KeyError, TypeError, ValueError, RuntimeError) as error:
+        why = " ".join(str(error).split())
+        raise UserError(f"{path} is not a model of the counting task: {why}") from error

@@ -1,0 +1,42 @@
+"""Embeddings and extra vectors of a file, set in a translation model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import cast
+
+import torch
+from torch import nn
+
+from regard.data.text.vectors import read_vectors
+from regard.errors import UserError
+from regard.models.memory import Beside
+from regard.models.seq2seq import Seq2Seq
+from regard.shapes import Float, Tensor
+from regard.tasks.translation.encoding import Tokenizers
+
+
+def set_vectors(model: Seq2Seq, tokenizers: Tokenizers, path: Path) -> None:
+    """Fix both sides' embeddings to the vectors of a text file: a token and its numbers a line."""
+    vectors = read_vectors(path)
+    sides = (model.encoder, tokenizers.source), (model.decoder, tokenizers.target)
+    for side, tokenizer in sides:
+        modules = cast(nn.Module, side).modules()
+        (embedding,) = (each for each in modules if isinstance(each, nn.Embedding))
+        for number, token in enumerate(tokenizer.vocabulary):
+            if token not in vectors:
+                raise UserError(f"{path} has no vector for {token!r}, which the vocabulary has")
+            if len(vectors[token]) != embedding.embedding_dim:
+                raise UserError(
+                    f"{path}: {token!r} has {len(vectors[token])} numbers, but embeddings have "
+                    f"{embedding.embedding_dim}"
+                )
+            embedding.weight.data[number] = torch.tensor(vectors[token])
+        embedding.weight.requires_grad_(False)
+
+
+def set_external(model: Seq2Seq, vectors: Float[Tensor, "vector number"]) -> None:
+    """Give a model that was built for so many vectors these."""
+    if not isinstance(model.remember, Beside):
+        raise ValueError("this model looks at no vectors beside its source")
+    model.remember.vectors.copy_(vectors)

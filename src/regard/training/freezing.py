@@ -1,0 +1,33 @@
+"""Parameters that training leaves unchanged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from torch import nn
+
+from regard.errors import UserError
+
+
+def keep_fixed(model: nn.Module, parts: Sequence[str]) -> None:
+    """Let no gradient change the weights whose names begin with these parts. UserError for a part
+    that there is not, and where nothing is left to train. Dropout stays as it is."""
+    named = dict(model.named_parameters(remove_duplicate=False))
+    for part in parts:
+        weights = [named[name] for name in named if f"{name}.".startswith(f"{part}.")]
+        if not weights:
+            raise UserError(
+                f"training.freeze is {part}, but the model has no such part; there are: "
+                f"{', '.join(_parts(named))}, and what is in them"
+            )
+        for weight in weights:
+            weight.requires_grad_(False)
+    if not any(weight.requires_grad for weight in model.parameters()):
+        raise UserError(
+            f"training.freeze is {' '.join(parts)}, which leaves nothing to train: name fewer parts"
+        )
+
+
+def _parts(names: Iterable[str]) -> list[str]:
+    """The outermost parts and those right inside them."""
+    return sorted({".".join(name.split(".")[:depth]) for name in names for depth in (1, 2)})

@@ -1,0 +1,205 @@
+"""Captions in the forms in which they are handed round."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from regard.data.images.annotations import Lists, read_captions
+from regard.errors import UserError
+
+
+def told(pairs):
+    return [(pair.source, pair.target) for pair in pairs]
+
+
+def sizes(found):
+    return tuple(len(part.pairs) for part in (found.train, found.dev, found.test))
+
+
+def listed(path, names):
+    path.write_text("".join(f"{name}.jpg\n" for name in names))
+    return path
+
+
+def karpathys(path, splits):
+    """Pictures 0.jpg and so on, each with a caption, in these parts."""
+    images = [
+        {
+            "filename": f"{n}.jpg",
+            "filepath": "val",
+            "split": split,
+            "sentences": [{"raw": f"{n} ."}],
+        }
+        for n, split in enumerate(splits)
+    ]
+    path.write_text(json.dumps({"images": images}))
+    return path
+
+
+def test_tables_have_a_file_and_a_caption(tmp_path):
+    path = tmp_path / "captions.csv"
+    path.write_text('image,caption\na.jpg,"a dog, running"\na.jpg,  one dog \n\nb.jpg,a cat\n')
+    wanted = [("a.jpg", "a dog, running"), ("a.jpg", "one dog"), ("b.jpg", "a cat")]
+    wanted = [(str(tmp_path / name), caption) for name, caption in wanted]
+    assert told(read_captions(path).train.pairs) == wanted
+    path.write_text("Caption,number,File\na cat,1,b.jpg\n")
+    assert told(read_captions(path, tmp_path / "pictures").train.pairs) == [
+        (str(tmp_path / "pictures" / "b.jpg"), "a cat")
+    ]
+    plain = tmp_path / "plain.tsv"
+    plain.write_text("b.jpg\ta cat\n")
+    assert told(read_captions(plain).train.pairs) == [(str(tmp_path / "b.jpg"), "a cat")]
+
+
+def test_flickr8k_has_numbers_behind_names_and_lists_of_parts(tmp_path):
+    path = tmp_path / "Flickr8k.token.txt"
+    path.write_text("".join(f"{n}.jpg#{k}\tcaption {n}{k} .\n" for n in "abc" for k in (0, 1)))
+    train, dev = listed(tmp_path / "train.txt", "ab"), listed(tmp_path / "dev.txt", "c")
+    found = read_captions(path, lists=Lists(train, dev))
+    assert sizes(found) == (4, 2, 0)
+    assert told(found.dev.pairs)[1] == (str(tmp_path / "c.jpg"), "caption c1 .")
+    assert sizes(read_captions(path, lists=Lists(dev=dev))) == (4, 2, 0)
+    assert sizes(read_captions(path)) == (6, 0, 0)
+
+
+def test_lists_that_do_not_fit_the_captions_are_named(tmp_path):
+    path = tmp_path / "captions.csv"
+    path.write_text("".join(f"{name}.jpg,a {name}\n" for name in "abc"))
+    train, some = listed(tmp_path / "train.txt", "ab"), listed(tmp_path / "some.txt", "cxy")
+    found = read_captions(path, lists=Lists(train, some))
+    assert sizes(found) == (2, 1, 0)
+    assert found.train.remarks == (
+        f"2 of the 3 names in {some} are of no picture of {path}, such as 'x.jpg'",
+    )
+    other = listed(tmp_path / "other.txt", "x")
+    with pytest.raises(
+        UserError, match=r"other\.txt names no picture of .*it has 'x\.jpg', .* such as 'a\.jpg'"
+    ):
+        read_captions(path, lists=Lists(dev=other))
+    with pytest.raises(UserError, match=r"none\.txt names no picture of .*: it is empty"):
+        read_captions(path, lists=Lists(test=listed(tmp_path / "none.txt", "")))
+    both = listed(tmp_path / "both.txt", "cb")
+    with pytest.raises(UserError, match=r"train\.txt and .*both\.txt both name 'b\.jpg'"):
+        read_captions(path, lists=Lists(train, test=both))
+
+
+def test_karpathys_pages_say_the_part_of_each_picture(tmp_path):
+    path = karpathys(tmp_path / "dataset.json", ["train", "restval", "val", "test"])
+    found = read_captions(path)
+    assert sizes(found) == (2, 1, 1)
+    assert told(found.dev.pairs) == [(str(tmp_path / "val" / "2.jpg"), "2 .")]
+
+
+def test_lists_deal_out_all_parts_of_a_page_and_say_so(tmp_path):
+    path = karpathys(tmp_path / "dataset.json", ["train", "restval", "val", "test"])
+    found = read_captions(path, lists=Lists(dev=listed(tmp_path / "dev.txt", "03")))
+    assert sizes(found) == (2, 2, 0)
+    assert told(found.train.pairs)[1][1] == "2 ."
+    assert found.train.remarks == (
+        f"the parts that {path} has are not used, as there are lists of pictures",
+    )
+
+
+@pytest.mark.parametrize(
+    ("splits", "text", "said"),
+    [
+        (["train", "val", "test"], "2 .", ("scored on the captions for test",)),
+        (["train", "val"], "1 .", ("scored on the captions for dev: none are for test",)),
+        (["train"], "0 .", ()),
+        (["test"], "0 .", ("scored on the captions for test",)),
+    ],
+)
+def test_what_is_scored_is_for_a_test_if_there_is_some(tmp_path, splits, text, said):
+    found = read_captions(karpathys(tmp_path / "dataset.json", splits)).to_score
+    assert [pair.target for pair in found.pairs] == [text]
+    assert found.summary() == said
+
+
+def test_kaggles_flickr8k_is_a_table_called_txt(tmp_path):
+    path = tmp_path / "captions.txt"
+    path.write_text('image,caption\na.jpg,"a dog , running"\nb.jpg,a cat\n')
+    wanted = [(str(tmp_path / "a.jpg"), "a dog , running"), (str(tmp_path / "b.jpg"), "a cat")]
+    assert told(read_captions(path).train.pairs) == wanted
+    zipped = tmp_path / "captions.csv.gz"
+    zipped.write_bytes(gzip.compress(path.read_bytes()))
+    assert told(read_captions(zipped).train.pairs) == wanted
+
+
+def test_blank_captions_are_left_out_and_said(tmp_path):
+    pages = {
+        "a.csv": "a.jpg, \nb.jpg,a cat\n\n",
+        "a.txt": "a.jpg#0\t \nb.jpg#0\ta cat\n\n",
+    }
+    for name, text in pages.items():
+        path = tmp_path / name
+        path.write_text(text)
+        train = read_captions(path).train
+        assert [pair.target for pair in train.pairs] == ["a cat"]
+        blank = "2 with a blank side (lines 1, 3)"
+        assert train.summary() == (f"left out 2 lines of {path}: {blank}",)
+    path = tmp_path / "a.json"
+    images = [{"id": 7, "file_name": "x.jpg"}]
+    captions = [{"image_id": 7, "caption": text} for text in ("  ", "a dog", "")]
+    path.write_text(json.dumps({"images": images, "annotations": captions}))
+    train = read_captions(path).train
+    assert [pair.target for pair in train.pairs] == ["a dog"]
+    assert train.summary() == (f"left out 2 of the captions of {path}, which are blank",)
+
+
+def test_pictures_are_found_from_any_folder(tmp_path, monkeypatch):
+    (tmp_path / "captions.csv").write_text("a.jpg,a dog\n")
+    monkeypatch.chdir(tmp_path)
+    wanted = [(str(tmp_path / "a.jpg"), "a dog")]
+    assert told(read_captions(Path("captions.csv")).train.pairs) == wanted
+    assert told(read_captions(Path("captions.csv"), Path()).train.pairs) == wanted
+
+
+def test_coco_has_pictures_and_annotations_apart(tmp_path):
+    path = tmp_path / "captions_train.json"
+    images = [{"id": 7, "file_name": "x.jpg"}, {"id": 9, "file_name": "y.jpg"}]
+    captions = [
+        {"image_id": 9, "caption": "a\ncat"},
+        {"image_id": 7, "caption": "a dog"},
+        {"image_id": 9, "caption": "one cat"},
+    ]
+    path.write_text(json.dumps({"images": images, "annotations": captions}))
+    found = [
+        (source.rsplit("/", 1)[1], text) for source, text in told(read_captions(path).train.pairs)
+    ]
+    assert found == [("y.jpg", "a cat"), ("x.jpg", "a dog"), ("y.jpg", "one cat")]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("a.csv", "file,caption\n", "holds no captions"),
+        ("a.csv", "x.jpg,a dog\nlonely\n", "line 2: expected a file and a caption"),
+        ("a.txt", "x.jpg#0 a dog\n", "line 1: expected a picture's name, a tab"),
+        ("a.json", "[]", "is neither Karpathy's JSON nor COCO's"),
+        ("a.json", "{", "is neither Karpathy's JSON nor COCO's"),
+    ],
+)
+def test_what_cannot_be_read_is_said(tmp_path, name, text, said):
+    path = tmp_path / name
+    path.write_text(text)
+    with pytest.raises(UserError, match=said):
+        read_captions(path)
+    with pytest.raises(UserError, match="cannot read"):
+        read_captions(tmp_path / "gone.csv")
+
+
+def test_quotes_of_a_table_have_to_close_but_are_letters_in_a_tsv(tmp_path):
+    table = tmp_path / "captions.csv"
+    table.write_text('file, caption\na.png, "a dog,\nand its ball"\nb.png, "open\n')
+    with pytest.raises(UserError, match=r"captions.csv at line 4: unexpected end of data"):
+        read_captions(table)
+    table.write_text('file, caption\na.png, "a dog,\nand its ball"\n')
+    (pair,) = read_captions(table).train.pairs
+    assert (pair.target.split(), pair.line) == (["a", "dog,", "and", "its", "ball"], 2)
+    lines = tmp_path / "captions.tsv"
+    lines.write_text('a.png\tthe "small" dog\nb.png\t"so\n')
+    assert [pair.target for pair in read_captions(lines).train.pairs] == ['the "small" dog', '"so']

@@ -1,0 +1,61 @@
+"""Rows in a file, broken off and gone on with."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from regard.data.images import array_file
+from regard.data.images.array_file import Rows
+
+KIND = np.dtype(np.float16)
+
+
+@pytest.fixture(autouse=True)
+def _noted_often(monkeypatch):
+    monkeypatch.setattr(array_file, "NOTED_AFTER", 2)
+
+
+def row(number):
+    return np.full(3, number, KIND)
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_rows_come_back_and_broken_ones_are_named(tmp_path, named):
+    made = Rows(4, (3,), KIND, tmp_path / "rows" if named else None)
+    for number in range(4):
+        made.put("no picture" if number == 2 else row(number))
+    assert (len(made), made.done, made.broken) == (4, 4, {2: "no picture"})
+    assert made.values[:, 0].tolist() == [0, 1, 0, 3]
+    assert isinstance(made.values, np.memmap) == named
+
+
+def test_what_was_broken_off_goes_on(tmp_path):
+    first = Rows(5, (3,), KIND, tmp_path / "rows")
+    first.put(row(1))
+    first.put("broken")
+    first.put(row(3))  # not noted yet
+    second = Rows(5, (3,), KIND, tmp_path / "rows")
+    assert (second.done, second.broken) == (2, {1: "broken"})
+    for number in range(second.done, 5):
+        second.put(row(number + 1))
+    third = Rows(5, (3,), KIND, tmp_path / "rows")
+    assert third.done == 5
+    assert third.values[:, 0].tolist() == [1, 0, 3, 4, 5]
+
+
+@pytest.mark.parametrize("harm", ["page", "array", "size"])
+def test_what_is_damaged_or_of_another_shape_is_made_anew(tmp_path, harm):
+    kept = Rows(2, (3,), KIND, tmp_path / "rows")
+    kept.put(row(1))
+    kept.put(row(2))
+    if harm == "page":
+        (tmp_path / "rows.json").write_text("{")
+    if harm == "array":
+        (tmp_path / "rows.npy").write_bytes(b"")
+    again = Rows(3 if harm == "size" else 2, (3,), KIND, tmp_path / "rows")
+    assert (again.done, again.broken) == (0, {})
+    assert not again.values.any()
+    assert json.loads((tmp_path / "rows.json").read_text()) == {"done": 0, "broken": {}}

@@ -1,0 +1,116 @@
+"""Pictures of any size and mode become squares of one size; what is none is named."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from regard.data.generated.scenes import Scene, pixels
+from regard.data.images.images import PictureError, draw_scene, read_picture, read_whole
+
+
+def saved(path, picture, **how):
+    picture.save(path, **how)
+    return str(path)
+
+
+def halves(size=(40, 20)):
+    """Red at the left, blue at the right."""
+    picture = Image.new("RGB", size, (255, 0, 0))
+    picture.paste((0, 0, 255), (size[0] // 2, 0, *size))
+    return picture
+
+
+def corners(values):
+    """The upper left and the lower right dot."""
+    return values[:, 1, 1].tolist(), values[:, -2, -2].tolist()
+
+
+def test_a_picture_is_stretched_to_a_square(tmp_path):
+    values = read_picture(saved(tmp_path / "a.png", halves()), 16)
+    assert values.shape == (3, 16, 16)
+    assert values.dtype == np.uint8
+    assert corners(values) == ([255, 0, 0], [0, 0, 255])
+
+
+@pytest.mark.parametrize("mode", ["L", "1", "P", "CMYK", "I;16", "LA"])
+def test_every_mode_gets_three_colours(tmp_path, mode):
+    source = Image.new("L", (30, 30), 255)
+    picture = Image.fromarray(np.full((30, 30), 65535, np.uint16)) if mode == "I;16" else None
+    picture = picture or source.convert(mode)
+    suffix = "tiff" if mode in ("CMYK", "I;16") else "png"
+    values = read_picture(saved(tmp_path / f"a.{suffix}", picture), 8)
+    assert values.shape == (3, 8, 8)
+    assert (values > 250).all()
+
+
+@pytest.mark.parametrize(
+    ("values", "wanted"),
+    [
+        (np.full((30, 30), 20_000, np.uint16), 78),
+        (np.full((30, 30), 200, np.uint16), 200),
+        (np.full((30, 30), 20_000, np.int32), 78),
+        (np.full((30, 30), -5, np.int32), 0),
+        (np.full((30, 30), 2**30, np.int32), 255),
+        (np.full((30, 30), 0.5, np.float32), 128),
+        (np.full((30, 30), 100.0, np.float32), 100),
+        (np.full((30, 30), np.nan, np.float32), 0),
+    ],
+)
+def test_greys_of_more_than_eight_bits_stay_as_light_as_they_are(tmp_path, values, wanted):
+    found = read_picture(saved(tmp_path / "a.tiff", Image.fromarray(values)), 8)
+    assert np.unique(found).tolist() == [wanted]
+
+
+def test_what_is_transparent_stands_on_white(tmp_path):
+    picture = Image.new("RGBA", (20, 20), (255, 0, 0, 0))
+    picture.paste((0, 0, 255, 255), (10, 0, 20, 20))
+    values = read_picture(saved(tmp_path / "a.png", picture), 16)
+    assert corners(values) == ([255, 255, 255], [0, 0, 255])
+
+
+def test_a_picture_is_turned_as_its_camera_says(tmp_path):
+    exif = Image.Exif()
+    exif[0x0112] = 3  # upside down
+    values = read_picture(saved(tmp_path / "a.png", halves(), exif=exif), 16)
+    assert corners(values) == ([0, 0, 255], [255, 0, 0])
+
+
+@pytest.mark.parametrize(
+    ("size", "shape"),
+    [((40, 20), (20, 40)), ((20, 50), (50, 20)), ((90, 45), (25, 50)), ((200, 1), (1, 50))],
+)
+def test_a_picture_may_keep_its_proportions(tmp_path, size, shape):
+    values = read_whole(saved(tmp_path / "a.png", halves(size)), 50)
+    assert values.shape == (3, *shape)
+
+
+def test_a_picture_that_keeps_its_proportions_is_read_like_others(tmp_path):
+    exif = Image.Exif()
+    exif[0x0112] = 6  # its right side is below
+    values = read_whole(saved(tmp_path / "a.png", halves(), exif=exif), 50)
+    assert values.shape == (3, 40, 20)
+    assert corners(values) == ([255, 0, 0], [0, 0, 255])
+    clear = Image.new("RGBA", (30, 10), (255, 0, 0, 0))
+    assert (read_whole(saved(tmp_path / "b.png", clear), 50) == 255).all()
+    with pytest.raises(PictureError, match=r"cannot read the picture .*gone\.png"):
+        read_whole("gone.png", 50)
+
+
+def test_what_is_no_picture_is_named(tmp_path):
+    whole = (tmp_path / "whole.jpg", tmp_path / "cut.jpg")
+    noise = np.random.default_rng(0).integers(0, 255, (64, 64, 3), dtype=np.uint8)
+    Image.fromarray(noise).save(whole[0])
+    whole[1].write_bytes(whole[0].read_bytes()[:900])
+    (tmp_path / "text.png").write_text("no picture")
+    for name in ("cut.jpg", "text.png", "gone.png"):
+        with pytest.raises(PictureError, match=f"cannot read the picture .*{name}"):
+            read_picture(str(tmp_path / name), 8)
+
+
+def test_a_scene_is_drawn():
+    scene = Scene.of("large red circle top left")
+    np.testing.assert_array_equal(draw_scene(str(scene), 32), pixels(scene, 32))
+    with pytest.raises(PictureError, match="is no shape of a scene"):
+        draw_scene("a dog", 32)

@@ -1,0 +1,41 @@
+"""Numbers written as text."""
+
+from __future__ import annotations
+
+import pytest
+
+from regard.data.labels.numeric import parse_items, parse_series
+from regard.errors import UserError
+
+
+def test_series_have_as_many_features_at_every_position():
+    found = parse_series(" 0.5,1  -2e-1,0 ")
+    assert found.pieces == ("0.5,1", "-2e-1,0")
+    assert found.values.ravel().tolist() == pytest.approx([0.5, 1, -0.2, 0])
+    assert parse_series("3 4").values.tolist() == [[3], [4]]
+
+
+def test_items_have_names_of_several_words_and_numbers():
+    found = parse_items("orange  juice 1.20; bread 0.8;")
+    assert found.names == ("orange juice", "bread")
+    assert found.series.pieces == ("orange juice 1.20", "bread 0.8")
+    assert found.series.values.ravel().tolist() == pytest.approx([1.2, 0.8])
+    assert parse_items("route 66 1.5", features=1).names == ("route 66",)
+    assert parse_items("house 3 120", features=2).series.values.tolist() == [[3, 120]]
+
+
+@pytest.mark.parametrize(
+    ("parse", "text", "said"),
+    [
+        (parse_series, "1 x", "'x' holds something other than finite numbers"),
+        (parse_series, "1 nan", "'nan' holds something other"),
+        (parse_series, "1,2 3", "'3' has 1 numbers, but expected 2, as the first has"),
+        (parse_series, " ", "holds no numbers"),
+        (parse_items, "bread", "'bread' is no item"),
+        (parse_items, "1.20", "'1.20' is no item"),
+        (parse_items, "a 1 2; b 3", "'b 3' has 1 numbers, but expected 2"),
+    ],
+)
+def test_what_is_neither_is_named(parse, text, said):
+    with pytest.raises(UserError, match=said):
+        parse(text)

@@ -1,0 +1,152 @@
+"""Texts with labels, in the forms in which they are handed round."""
+
+from __future__ import annotations
+
+import gzip
+
+import pytest
+
+from regard.data.labels.readers import Columns, parts_of, read_labelled
+from regard.errors import UserError
+
+
+def read(path, columns=None):
+    corpus = read_labelled(path, columns)
+    return [(pair.source, pair.target, pair.line) for pair in corpus.pairs], corpus.summary()
+
+
+def written(path, text):
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def test_the_label_may_come_first_as_in_trec_and_fasttext(tmp_path):
+    path = written(tmp_path / "TREC.train.all", "0 How far ?\n\nlonely\n__label__x  What  is it\n")
+    pairs, left_out = read(path)
+    assert pairs == [("How far ?", "0", 1), ("What is it", "x", 4)]
+    assert left_out == (
+        f"left out 2 lines of {path}: 1 with a blank side (line 2), 1 without a tab (line 3)",
+    )
+
+
+def test_lines_that_are_not_utf8_are_latin_1(tmp_path):
+    pairs, left_out = read(written(tmp_path / "a", b"1 sister\xf0city\n2 na\xc3\xafve\n"))
+    assert pairs == [("sisterðcity", "1", 1), ("naïve", "2", 2)]
+    assert left_out == ()
+
+
+def test_tables_with_and_without_names_above(tmp_path):
+    plain = written(tmp_path / "a.tsv", 'good "one\tyes\nbad one\tno\n')
+    assert read(plain)[0] == [('good "one', "yes", 1), ("bad one", "no", 2)]
+    named = written(tmp_path / "b.csv", '\ufeffLabel,id,Text\nyes,1,"good,\none"\nno,2,bad\n')
+    pairs = [("good, one", "yes", 2), ("bad", "no", 4)]
+    assert read(named) == (pairs, (f"not used of {named}: id",))
+    other = written(tmp_path / "c.csv", "mood,said\nyes,good\n")
+    assert read(other, Columns("said", ("mood",)))[0] == [("good", "yes", 2)]
+    tabs = written(tmp_path / "d.txt", "good\tyes\n")
+    assert read(tabs)[0] == [("good", "yes", 1)]
+
+
+@pytest.mark.parametrize(
+    ("text", "pair"),
+    [
+        ("review,sentiment\ngood,yes\n", ("good", "yes", 2)),
+        ("sentiment,review\nyes,good\n", ("good", "yes", 2)),
+        ("id,Tweet,Intent\n1,good,yes\n", ("good", "yes", 2)),
+        ("stars,title,body\n5,fine,so good\n", ("so good", "5", 2)),
+    ],
+)
+def test_columns_go_by_the_names_that_people_give_them(tmp_path, text, pair):
+    assert read(written(tmp_path / "a.csv", text))[0] == [pair]
+
+
+def test_a_head_of_which_one_name_is_known_is_no_example(tmp_path):
+    path = written(tmp_path / "a.csv", "review,feeling\ngood,yes\n")
+    with pytest.raises(UserError, match=r"'review' names the texts: .* --data\.label-column"):
+        read(path)
+    path = written(tmp_path / "b.csv", "mood,said,rating\nfine,so good,5\n")
+    with pytest.raises(UserError, match=r"'rating' names the labels: .* --data\.text-column"):
+        read(path)
+    with pytest.raises(UserError, match=r"'said' names the texts: .* --data\.label-column"):
+        read(written(tmp_path / "c.csv", "mood,said\nfine,so good\n"), Columns("said"))
+    plain = written(tmp_path / "d.tsv", "who ?\tquestion\nyes\tanswer\nwhere ?\tquestion\n")
+    assert read(plain)[0][0] == ("who ?", "question", 1)
+
+
+def test_several_columns_are_several_numbers_and_others_are_said(tmp_path):
+    path = written(tmp_path / "a.csv", "text,y1,Y2,id\ngood,1,2.5,7\nbad,3,,8\n")
+    pairs, (left_out, unused) = read(path, Columns(labels=("y1", "y2")))
+    assert pairs == [("good", "1 2.5", 2)]
+    assert "1 with a blank side (line 3)" in left_out
+    assert unused == f"not used of {path}: id"
+    with pytest.raises(UserError, match=r"no column 'y3' \(--data\.label-column\)"):
+        read(path, Columns(labels=("y1", "y3")))
+    plain = written(tmp_path / "b.tsv", "good\t1\t2\n")
+    assert read(plain)[1][0].startswith(f"{plain} has 3 columns without names above: the first")
+
+
+def test_zipped_files_are_read(tmp_path):
+    path = tmp_path / "a.csv.gz"
+    path.write_bytes(gzip.compress(b"text,label\ngood,yes\n"))
+    assert read(path)[0] == [("good", "yes", 2)]
+
+
+def test_a_folder_for_each_label(tmp_path):
+    for label, texts in {"pos": ["very\ngood", " "], "neg": ["bad"]}.items():
+        (tmp_path / label).mkdir()
+        for number, text in enumerate(texts):
+            written(tmp_path / label / f"{number}.txt", text)
+    pairs, left_out = read(tmp_path)
+    assert pairs == [("bad", "neg", 1), ("very good", "pos", 1)]
+    assert len(left_out) == 1
+
+
+def test_parts_of_a_folder_go_by_their_names(tmp_path):
+    for name in ("TREC.train.all", "TREC.test.all", "latest.txt", ".train"):
+        written(tmp_path / name, "1 a b\n")
+    found = {part: path.name for part, path in parts_of(tmp_path).items()}
+    assert found == {"train": "TREC.train.all", "test": "TREC.test.all"}
+    written(tmp_path / "my_train.csv", "a,b\n")
+    with pytest.raises(UserError, match=r"two files for train: TREC.train.all and my_train.csv"):
+        parts_of(tmp_path)
+
+
+def test_what_cannot_be_read_is_said_in_one_line(tmp_path):
+    with pytest.raises(UserError, match=r"no examples in .*: it is empty"):
+        read(written(tmp_path / "empty.csv", ""))
+    with pytest.raises(UserError, match=r"no column 'mood' .*first row is a, b"):
+        read(written(tmp_path / "a.csv", "a,b\n1,2\n"), Columns(labels=("mood",)))
+    with pytest.raises(UserError, match="has no columns to be named"):
+        read(written(tmp_path / "b", "1 2\n"), Columns(labels=("mood",)))
+    with pytest.raises(UserError, match=r"cannot read .*c.csv at line 2"):
+        read(written(tmp_path / "c.csv", 'text,label\n"never ends,yes\n'))
+    (tmp_path / "nothing").mkdir()
+    with pytest.raises(UserError, match="holds no folder with files"):
+        read(tmp_path / "nothing")
+
+
+def test_a_first_row_of_unknown_names_is_no_example(tmp_path: Path) -> None:
+    rows = "wer kam,PERSON\nwo war das,ORT\nwer ging,PERSON\n"
+    path = tmp_path / "fragen.csv"
+    path.write_text(f"Frage,Klasse\n{rows}")
+    with pytest.raises(UserError, match=r"no other row has the label 'Klasse'.*--data.text-column"):
+        read_labelled(path)
+    named = read_labelled(path, Columns("Frage", ("Klasse",)))
+    assert {pair.target for pair in named.pairs} == {"PERSON", "ORT"}
+    assert len(read_labelled(path, known={"Klasse"}).pairs) == 4
+    assert len(read_labelled(path, known=None).pairs) == 4  # numbers are read by their own rules
+    path.write_text(f"ein Satz,ORT\n{rows}")
+    assert len(read_labelled(path).pairs) == 4
+    path.write_text(f"text,label\nein Satz,ZEIT\n{rows}")
+    assert len(read_labelled(path).pairs) == 4
+    path.write_text("first,5\nsecond,3\nthird,3\n")  # numbers are no names
+    assert len(read_labelled(path).pairs) == 3
+
+
+def test_a_long_first_row_is_shortened_in_the_message(tmp_path: Path) -> None:
+    path = tmp_path / "fragen.csv"
+    path.write_text('"Frage\n' + "x" * 5000 + '",Klasse\na,b\nb,b\n')
+    with pytest.raises(UserError) as caught:
+        read_labelled(path)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 500

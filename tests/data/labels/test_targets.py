@@ -1,0 +1,55 @@
+"""Labels and numbers, from texts and back."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from regard.data.examples import Pair
+from regard.data.labels.targets import Labels, Scale, from_page, to_page
+from regard.errors import UserError
+
+
+def pairs(*targets):
+    return [Pair("text", target, line) for line, target in enumerate(targets, 1)]
+
+
+def test_labels_are_numbered_in_order():
+    labels = Labels.of(pairs("10", "b", "9", "a b", "b"))
+    assert labels.names == ("9", "10", "a b", "b")
+    assert labels.encode(pairs("b", "9")).tolist() == [3, 0]
+    assert labels.decode(torch.tensor([[0.0, 1, 0, 0], [0, 0, 0, 1]])) == ["10", "b"]
+    assert from_page(to_page(labels)) == labels
+
+
+def test_a_label_that_was_not_trained_on_is_named():
+    labels = Labels.of(pairs("a", "b"))
+    with pytest.raises(UserError, match=r"line 2: the label 'c' is not one .* one of a, b"):
+        labels.encode(pairs("a", "c"))
+    with pytest.raises(UserError, match="all examples have the label 'a'"):
+        Labels.of(pairs("a", "a"))
+
+
+def test_numbers_are_learned_standardised_and_come_back():
+    scale = Scale.of(pairs("1 7", "3 7"), standardised=True)
+    np.testing.assert_allclose(scale.encode(pairs("1 7", "3 8")), [[-1, 0], [1, 1]])
+    assert scale.decode(torch.tensor([[0.5, 0.25]])) == ["2.5 7.25"]
+    assert from_page(to_page(scale)) == scale
+    plain = Scale.of(pairs("1 7", "3 7"), standardised=False)
+    assert plain.encode(pairs("1 7")).tolist() == [[1, 7]]
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [("x", "'x' is no number"), ("1", "expected 2 finite numbers"), ("1 inf", "expected 2 finite")],
+)
+def test_what_is_no_number_is_named_with_its_line(target, said):
+    with pytest.raises(UserError, match=f"line 2: .*{said}"):
+        Scale.of(pairs("1 2", target), standardised=True)
+
+
+@pytest.mark.parametrize("encode", [Labels(("a", "b")).encode, Scale((0.0,), (1.0,)).encode])
+def test_what_is_no_answer_is_named_with_its_file(encode):
+    with pytest.raises(UserError, match=r"^some\.csv, line 7: "):
+        encode([Pair("text", "c", 7, "some.csv")])

@@ -1,0 +1,143 @@
+"""Pairs as numbers are the same in memory and in a file, and a file that was damaged is noticed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from safetensors.numpy import load_file
+
+from regard.data.batch import PairBatch, pair_batch
+from regard.data.text.encoded import HEAD, DamagedError, EncodedPairs, read, write
+
+Pairs = list[tuple[list[int], list[int]]]
+
+
+class Listed:
+    """A source of pairs at hand, so many at a time."""
+
+    def __init__(self, pairs: Pairs, vocabulary: int = 101, at_a_time: int = 3) -> None:
+        self.pairs, self.vocabulary, self.at_a_time = pairs, vocabulary, at_a_time
+
+    def parts(self) -> Iterable[EncodedPairs]:
+        for first in range(0, len(self.pairs), self.at_a_time):
+            yield encoded(self.pairs[first : first + self.at_a_time])
+
+    def about(self) -> str:
+        return "größer als"
+
+
+def encoded(pairs: Pairs) -> EncodedPairs:
+    return EncodedPairs.of([source for source, _ in pairs], [target for _, target in pairs])
+
+
+def same(one: PairBatch, other: PairBatch) -> bool:
+    return all(
+        each.equal(its)
+        for each, its in [
+            (one.source.ids, other.source.ids),
+            (one.source.mask, other.source.mask),
+            (one.inputs, other.inputs),
+            (one.outputs, other.outputs),
+            (one.mask, other.mask),
+        ]
+    )
+
+
+def pairs_of(largest: int) -> st.SearchStrategy[Pairs]:
+    sequences = st.lists(st.integers(1, largest), min_size=1, max_size=7)
+    return st.lists(st.tuples(sequences, sequences), min_size=1, max_size=13)
+
+
+@given(st.data(), st.sampled_from([101, 1 << 16, (1 << 16) + 1, 1 << 24]), st.integers(1, 5))
+@settings(max_examples=60, deadline=None)
+def test_a_file_holds_what_was_encoded(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, vocabulary: int, at_a_time: int
+) -> None:
+    pairs = data.draw(pairs_of(vocabulary - 1))
+    path = tmp_path_factory.mktemp("encoded") / "pairs.safetensors"
+    write(path, Listed(pairs, vocabulary, at_a_time))
+    found, about = read(path)
+    expected = encoded(pairs)
+    assert about == "größer als"
+    assert len(found) == len(expected) == len(pairs)
+    assert found.digest == expected.digest
+    assert found.numbers.itemsize == (2 if vocabulary <= 1 << 16 else 4)
+    indices = np.array(data.draw(st.lists(st.integers(0, len(pairs) - 1), min_size=1)))
+    by_hand = pair_batch([pairs[i][0] for i in indices], [pairs[i][1] for i in indices])
+    assert same(found.batch(indices), by_hand)
+    assert same(expected.batch(indices), by_hand)
+
+
+def test_the_file_is_one_that_safetensors_reads(tmp_path: Path) -> None:
+    write(tmp_path / "pairs", Listed([([5, 6, 7], [8]), ([9], [10, 11])]))
+    arrays = {name: each.tolist() for name, each in load_file(tmp_path / "pairs").items()}
+    assert arrays == {
+        "numbers": [5, 6, 7, 8, 9, 10, 11],
+        "source_lengths": [3, 1],
+        "target_lengths": [1, 2],
+    }
+
+
+@given(pairs_of(97), st.integers(1, 7))
+@settings(max_examples=40, deadline=None)
+def test_parts_can_be_joined(pairs: Pairs, at_a_time: int) -> None:
+    joined = EncodedPairs.joined(Listed(pairs, at_a_time=at_a_time).parts())
+    assert joined.digest == encoded(pairs).digest
+    assert joined.digest != encoded([*pairs, ([1], [1])]).digest
+
+
+def test_no_pairs_are_pairs_too(tmp_path: Path) -> None:
+    write(tmp_path / "none", Listed([]))
+    assert len(read(tmp_path / "none")[0]) == len(EncodedPairs.joined([])) == 0
+
+
+def test_other_pairs_have_another_digest() -> None:
+    """A number may not slip from a source to its target, or to the next pair, unnoticed."""
+    several: list[Pairs] = [
+        [([1, 2], [3, 4])],
+        [([1, 2, 3], [4])],
+        [([1], [2]), ([3], [4])],
+        [([1], [2, 3, 4])],
+        [([1, 2], [4, 3])],
+    ]
+    assert len({encoded(pairs).digest for pairs in several}) == len(several)
+
+
+SMALL: Pairs = [([5, 6, 7], [8]), ([9], [10, 11])]
+
+
+@given(st.data())
+@settings(max_examples=100, deadline=None)
+def test_damage_is_noticed(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    path = tmp_path_factory.mktemp("damaged") / "pairs"
+    write(path, Listed(SMALL))
+    content = path.read_bytes()
+    place = data.draw(st.one_of(st.integers(0, 600), st.integers(HEAD - 9, len(content) - 1)))
+    change = data.draw(st.integers(1, 255))
+    flipped = content[:place] + bytes([content[place] ^ change]) + content[place + 1 :]
+    for damaged in (flipped, content[:place], content + content[place : place + 1]):
+        path.write_bytes(damaged)
+        with pytest.raises(DamagedError):
+            read(path)
+
+
+def test_what_is_no_such_file_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "pairs"
+    for content in (b"", b"{}", b"\0" * 8 + b"[1]", b"\0" * 8 + b'{"__metadata__": 3}'):
+        path.write_bytes(content)
+        with pytest.raises(DamagedError):
+            read(path)
+    with pytest.raises(OSError, match="nothing"):
+        read(tmp_path / "nothing")
+
+
+def test_what_is_not_pairs_is_refused() -> None:
+    with pytest.raises(ValueError, match="2 sources and 1 targets"):
+        EncodedPairs.of([[1], [2]], [[3]])
+    with pytest.raises(ValueError, match="target 1 is empty"):
+        EncodedPairs.of([[1], [2]], [[3], []])

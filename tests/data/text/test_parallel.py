@@ -1,0 +1,195 @@
+"""Reading: what is a line, what is a pair, what is left out and what stops the reading."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import logging
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from regard.data.examples import Corpus, Pair
+from regard.data.files.lines import Problem, numbers_of, read_lines
+from regard.data.text.parallel import parse_pairs, read_pairs
+from regard.errors import UserError
+
+ALL_FAULTS = (
+    b"\xef\xbb\xbfHi.\tHallo.\r\n"  # 1: byte order mark, CRLF
+    b"Run!\tLauf!\tCC-BY 2.0\tmore\n"  # 2: further columns
+    b"no tab here\n"  # 3
+    b"\tnichts\n"  # 4: blank source
+    b"nothing\t  \n"  # 5: blank target
+    b"\n"  # 6: blank
+    b"caf\xe9\tKaffee\n"  # 7: latin-1
+    b"a\xe2\x80\xa8b\x0bc\tx\xc2\x85y\n"  # 8: what only Unicode takes for the end of a line
+    b" last \t letzte "  # 9: no end
+)
+
+
+def write(path: Path, content: bytes) -> Path:
+    path.write_bytes(content)
+    return path
+
+
+def test_every_line_is_read_or_named(tmp_path: Path) -> None:
+    path = write(tmp_path / "pairs.tsv", ALL_FAULTS)
+    corpus = read_pairs(path)
+    assert corpus.pairs == (
+        Pair("Hi.", "Hallo.", 1),
+        Pair("Run!", "Lauf!", 2),
+        Pair("a\u2028b\x0bc", "x\x85y", 8),
+        Pair("last", "letzte", 9),
+    )
+    assert corpus.problems == (
+        Problem(str(path), 3, "one column", "no tab here"),
+        Problem(str(path), 4, "blank", "\tnichts"),
+        Problem(str(path), 5, "blank", "nothing\t  "),
+        Problem(str(path), 6, "blank", ""),
+        Problem(str(path), 7, "not UTF-8", "caf\ufffd\tKaffee"),
+    )
+    assert corpus.summary() == (
+        f"left out 5 lines of {path}: 1 without a tab (line 3), "
+        "3 with a blank side (lines 4, 5, 6), 1 not UTF-8 (line 7)",
+    )
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.text(max_size=9).map(lambda text: text.encode("utf8", errors="ignore")),
+            st.binary(max_size=9),
+            st.just(b"a\tb"),
+        )
+    )
+)
+@settings(max_examples=40, deadline=None)
+def test_no_line_is_lost_whatever_the_bytes(lines: list[bytes]) -> None:
+    content = b"good\tgut\n" + b"\n".join(lines)
+    corpus = parse_pairs(io.BytesIO(content), "bytes")
+    expected = content.count(b"\n") + (not content.endswith(b"\n"))
+    numbers = [pair.line for pair in corpus.pairs] + [each.line for each in corpus.problems]
+    assert sorted(numbers) == list(range(1, expected + 1))
+
+
+def test_gzip_is_known_by_its_bytes_not_by_its_name(tmp_path: Path) -> None:
+    path = write(tmp_path / "pairs.tsv", gzip.compress(ALL_FAULTS))
+    plain = write(tmp_path / "plain.gz", ALL_FAULTS)
+    assert read_pairs(path).pairs == read_pairs(plain).pairs
+
+
+def test_two_files_are_read_side_by_side(tmp_path: Path) -> None:
+    source = write(tmp_path / "a.en", b"one\ntwo\ttabs\n\nfo\xffur\nfive\nsix\n")
+    target = write(
+        tmp_path / "a.de.gz", gzip.compress(b"eins\r\nzwei\r\ndrei\r\nvier\r\n \r\nsechs")
+    )
+    corpus = read_pairs(source, target_path=target)
+    assert corpus.pairs == (
+        Pair("one", "eins", 1),
+        Pair("two tabs", "zwei", 2),
+        Pair("six", "sechs", 6),
+    )
+    assert corpus.summary() == (
+        f"left out 2 lines of {source}: 1 with a blank side (line 3), 1 not UTF-8 (line 4)",
+        f"left out 1 line of {target}: 1 with a blank side (line 5)",
+    )
+
+
+def test_two_files_of_different_length_are_refused_with_both_counts(tmp_path: Path) -> None:
+    source = write(tmp_path / "a.en", b"one\ntwo\nthree\n")
+    target = write(tmp_path / "a.de", b"eins\nzwei\ndrei\nvier\nf\xc3\xbcnf")
+    with pytest.raises(UserError, match=r"a\.en has 3 lines and .*a\.de has 5 lines"):
+        read_pairs(source, target_path=target)
+
+
+def test_reading_stops_at_the_limit(tmp_path: Path) -> None:
+    path = write(tmp_path / "pairs.tsv", b"a\tb\nbad\nc\td\ne\tf\nworse\n")
+    corpus = read_pairs(path, limit=2)
+    assert [pair.line for pair in corpus.pairs] == [1, 3]
+    assert [problem.line for problem in corpus.problems] == [2]
+    assert len(read_pairs(path, limit=7).pairs) == 3
+    with pytest.raises(UserError, match="limit is 0"):
+        read_pairs(path, limit=0)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "no pairs in .*x: it is empty"),
+        (b"one\ntwo\n", "2 without a tab .*put a tab between"),
+        (b"caf\xe9\tKaffee\n", "1 not UTF-8 .*; save it as UTF-8"),
+        (b"\xff\xfeH\x00", "UTF-16: save it as UTF-8"),
+        (gzip.compress(b"a\tb\n" * 999, mtime=0)[:-9], "cannot read .*x after line"),
+        (b"\x1f\x8b not really gzip", "cannot read .*x after line 0"),
+    ],
+)
+def test_a_file_without_pairs_says_why(content: bytes, message: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=message):
+        read_pairs(write(tmp_path / "x", content))
+
+
+def test_a_file_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"cannot read .*nothing: no such file"):
+        read_pairs(tmp_path / "nothing")
+    with pytest.raises(UserError, match="is a directory"):
+        read_lines(tmp_path)
+    there = write(tmp_path / "there", b"a\n")
+    with pytest.raises(UserError, match=r"cannot read .*nothing: no such file"):
+        read_pairs(there, target_path=tmp_path / "nothing")
+
+
+def test_as_many_lines_come_out_as_went_in(tmp_path: Path) -> None:
+    content = b"\xef\xbb\xbfone\r\n\n \nf\xfcnf\nsix\xe2\x80\xa8still six\n\n"
+    expected = ["one", "", " ", "f\ufffdnf", "six\u2028still six", ""]
+    problems: list[Problem] = []
+    path = write(tmp_path / "lines", content)
+    assert list(read_lines(path, problems.append)) == expected
+    assert [(problem.line, problem.kind) for problem in problems] == [(4, "not UTF-8")]
+    assert list(read_lines(io.BytesIO(content), problems.append)) == expected
+    assert list(read_lines(io.BytesIO(b""))) == []
+    assert list(read_lines(io.BytesIO(b"\n\n"))) == ["", ""]
+
+
+def test_what_was_replaced_goes_to_the_log_where_nobody_asked(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        list(read_lines(io.BytesIO(b"a\n\xff\n")))
+    assert "line 2 is not UTF-8" in caplog.text
+
+
+def test_the_standard_input_is_read_line_by_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a\nb\n")))
+    lines = read_lines("-")
+    assert next(lines) == "a"
+    assert list(lines) == ["b"]
+
+
+def test_many_lines_are_not_all_listed() -> None:
+    assert numbers_of([3]) == "line 3"
+    assert numbers_of([3, 5, 7, 11, 13]) == "lines 3, 5, 7, 11, 13"
+    assert numbers_of([3, 5, 7, 11, 13, 17, 19]) == "lines 3, 5, 7, 11, 13 and 2 more"
+    assert Corpus(()).summary() == ()
+
+
+def test_reading_needs_neither_torch_nor_tokenizers() -> None:
+    code = (
+        "import sys, regard.data.text.parallel; "
+        "print({'torch', 'tokenizers', 'numpy'} & {*sys.modules})"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
+
+
+def test_the_real_files_are_read_whole(real_data: Path) -> None:
+    tatoeba = read_pairs(real_data / "tatoeba" / "deu.txt")
+    assert (len(tatoeba.pairs), tatoeba.problems) == (50_000, ())
+    assert tatoeba.pairs[:2] == (Pair("Hi.", "Hallo!", 1), Pair("Hi.", "Grüß Gott!", 2))
+    folder = real_data / "multi30k"
+    multi30k = read_pairs(folder / "val.en.gz", target_path=folder / "val.de.gz")
+    assert (len(multi30k.pairs), multi30k.problems) == (1014, ())
+    assert not any("\r" in pair.source + pair.target for pair in multi30k.pairs + tatoeba.pairs)

@@ -1,0 +1,166 @@
+"""Every cell, forwards and back, against torch's own step; and the kernels against the formulas."""
+
+import pytest
+import torch
+
+from regard.layers.recurrent import cells, native_cells
+from regard.layers.recurrent.cells import NUM_GATES, NUM_KEPT, CellState, Step, StepBack
+from regard.layers.recurrent.stack import STEPS
+
+BATCH, INPUT, HIDDEN = 3, 5, 37  # more than a vector's lanes, and not a multiple of them
+WEIGHTED = [(kind, masked) for kind in NUM_GATES for masked in (False, True)]
+
+
+def numbers(*shape, dtype=torch.double):
+    return torch.randn(*shape).to(dtype)
+
+
+def state(kind, make):
+    return CellState(make(BATCH, HIDDEN), make(BATCH, HIDDEN) if kind == "lstm" else None)
+
+
+def taken(kind, of_input, recurrent, last, mask=None, module=cells):
+    """A step and all that it found."""
+    precise = torch.promote_types(of_input.dtype, torch.float32)
+    new = CellState(torch.empty_like(last.hidden), None)
+    if kind == "lstm":
+        new = CellState(new.hidden, torch.empty(BATCH, HIDDEN, dtype=precise))
+    at = Step(
+        of_input, recurrent, last, new, of_input.new_empty(BATCH, NUM_KEPT[kind] * HIDDEN), mask
+    )
+    module.step(kind, at)
+    return at
+
+
+def returned(kind, at, above, around, passed, cell, module=cells):
+    """The way back through a step."""
+    of_input = torch.empty_like(at.recurrent)
+    of_recurrent = torch.empty_like(of_input) if kind == "gru" else of_input
+    back = StepBack(
+        above,
+        around,
+        passed.clone(),
+        None if cell is None else cell.clone(),
+        at.last,
+        at.new,
+        at.kept,
+        of_input,
+        of_recurrent,
+        at.mask,
+    )
+    module.back(kind, back)
+    return back
+
+
+@pytest.mark.parametrize("kind", NUM_GATES)
+def test_is_the_step_of_torch_and_its_gradient(kind):
+    torch.manual_seed(4)
+    gates = NUM_GATES[kind] * HIDDEN
+    weights = [numbers(gates, INPUT), numbers(gates, HIDDEN), numbers(gates), numbers(gates)]
+    last, inputs = state(kind, numbers), numbers(BATCH, INPUT)
+    of_input = inputs @ weights[0].T + weights[2]
+    recurrent = last.hidden @ weights[1].T + weights[3]
+    at = taken(kind, of_input, recurrent, last)
+
+    start = [x.clone().requires_grad_() for x in (last.hidden, last.cell) if x is not None]
+    inputs.requires_grad_()
+    expected = STEPS[kind](inputs, tuple(start) if len(start) > 1 else start[0], *weights)
+    expected = list(expected) if len(start) > 1 else [expected]
+    found = [x for x in (at.new.hidden, at.new.cell) if x is not None]
+    torch.testing.assert_close(found, [x.detach() for x in expected])
+
+    parts = [numbers(BATCH, HIDDEN) for _ in range(3)]
+    cell = numbers(BATCH, HIDDEN) if kind == "lstm" else None
+    gradients = torch.autograd.grad(
+        expected, [inputs, *start], [sum(parts), *([cell] if cell is not None else [])]
+    )
+    back = returned(kind, at, *parts, cell)
+    hidden = back.recurrent @ weights[1] + back.passed
+    ours = [back.of_input @ weights[0], hidden, *([back.cell] if cell is not None else [])]
+    torch.testing.assert_close(ours, list(gradients))
+
+
+@pytest.mark.parametrize("kind", NUM_GATES)
+def test_a_row_that_is_no_position_keeps_its_state_and_hands_its_gradient_on(kind):
+    torch.manual_seed(5)
+    gates = NUM_GATES[kind] * HIDDEN
+    last, mask = state(kind, numbers), torch.tensor([True, False, True])
+    sums = numbers(BATCH, gates), numbers(BATCH, gates)
+    at, free = taken(kind, *sums, last, mask), taken(kind, *sums, last)
+    torch.testing.assert_close(at.new.hidden[1], last.hidden[1])
+    torch.testing.assert_close(at.new.hidden[[0, 2]], free.new.hidden[[0, 2]])
+
+    parts = [numbers(BATCH, HIDDEN) for _ in range(3)]
+    cell = numbers(BATCH, HIDDEN) if kind == "lstm" else None
+    back, other = returned(kind, at, *parts, cell), returned(kind, free, *parts, cell)
+    torch.testing.assert_close(back.passed[1], sum(parts)[1])
+    assert (back.of_input[1] == 0).all()
+    assert (back.recurrent[1] == 0).all()
+    torch.testing.assert_close(back.of_input[[0, 2]], other.of_input[[0, 2]])
+    if cell is not None:
+        torch.testing.assert_close(back.cell[1], cell[1])
+        torch.testing.assert_close(at.new.cell[1], last.cell[1])
+
+
+@pytest.mark.parametrize(("kind", "masked"), WEIGHTED)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("scale", [1e-3, 1, 30])
+def test_the_kernels_follow_the_formulas(instruction_set, kind, masked, dtype, scale):
+    torch.manual_seed(6)
+    gates = NUM_GATES[kind] * HIDDEN
+
+    def rounded(*shape):
+        return numbers(*shape).mul(scale).to(dtype)
+
+    last = CellState(rounded(BATCH, HIDDEN).clamp(-1, 1), None)
+    if kind == "lstm":
+        last = CellState(last.hidden, torch.randn(BATCH, HIDDEN))
+    mask = torch.tensor([[True, False, True], [False, True, True]]).T[:, 0] if masked else None
+    of_input = rounded(BATCH, 2, gates)[:, 0]  # rows need not be neighbours
+    recurrent = rounded(BATCH, gates)
+    parts = [torch.randn(BATCH, 3, HIDDEN).to(dtype)[:, 1], torch.randn(BATCH, HIDDEN).to(dtype)]
+    passed = torch.randn(BATCH, HIDDEN)
+    cell = torch.randn(BATCH, HIDDEN) if kind == "lstm" else None
+
+    precise = CellState(*(None if x is None else x.double() for x in (last.hidden, last.cell)))
+    expected = taken(kind, of_input.double(), recurrent.double(), precise, mask)
+    found = taken(kind, of_input, recurrent, last, mask, native_cells)
+    exact = dict(rtol=1e-5, atol=1e-6) if dtype == torch.float32 else dict(rtol=1e-2, atol=1e-2)
+    torch.testing.assert_close(found.new.hidden.double(), expected.new.hidden, **exact)
+    if cell is not None:
+        torch.testing.assert_close(found.new.cell.double(), expected.new.cell, rtol=1e-5, atol=1e-6)
+
+    known = Step(*(_double(x) for x in _fields(found)))
+    wanted = returned(
+        kind,
+        known,
+        *(part.double() for part in (*parts, passed)),
+        None if cell is None else cell.double(),
+    )
+    got = returned(kind, found, *parts, passed, cell, native_cells)
+    for name in ("of_input", "recurrent"):
+        torch.testing.assert_close(getattr(got, name).double(), getattr(wanted, name), **exact)
+    torch.testing.assert_close(got.passed.double(), wanted.passed, rtol=1e-5, atol=1e-5)
+    if cell is not None:
+        torch.testing.assert_close(got.cell.double(), wanted.cell, rtol=1e-5, atol=1e-5)
+
+
+def _fields(at):
+    return at.of_input, at.recurrent, at.last, at.new, at.kept, at.mask
+
+
+def _double(value):
+    if isinstance(value, CellState):
+        return CellState(*(None if x is None else x.double() for x in (value.hidden, value.cell)))
+    return value if value is None or value.dtype == torch.bool else value.double()
+
+
+@pytest.mark.parametrize("kind", NUM_GATES)
+def test_a_kernel_does_not_hide_what_is_no_number(instruction_set, kind):
+    gates = NUM_GATES[kind] * HIDDEN
+    last = state(kind, lambda *shape: torch.zeros(*shape))
+    of_input = torch.zeros(BATCH, gates)
+    of_input[1] = torch.nan
+    found = taken(kind, of_input, torch.zeros(BATCH, gates), last, module=native_cells).new.hidden
+    assert found[1].isnan().all()
+    assert not found[[0, 2]].isnan().any()

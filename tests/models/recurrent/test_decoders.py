@@ -1,0 +1,157 @@
+"""The equations of the recurrent decoders, written out in plain loops beside them."""
+
+import pytest
+import torch
+
+from regard.building import build_recurrent
+from regard.config import AttentionConfig, RecurrentConfig
+from regard.data.batch import START, pad
+from regard.errors import UserError
+from regard.models.contracts import Summary
+from regard.models.recurrent.bridge import CopyBridge, LinearBridge, ZeroBridge
+from regard.models.recurrent.output import DeepOutput, SummedOutput, TanhOutput
+
+
+def elman(layer, inputs, state):
+    weights = [getattr(layer, f"{name}_l0") for name in ("weight_ih", "weight_hh")]
+    biases = layer.bias_ih_l0 + layer.bias_hh_l0
+    return torch.tanh(inputs @ weights[0].T + state @ weights[1].T + biases)
+
+
+def additive(attention, query, keys):
+    """softmax over j of v . tanh(W1 k_j + W2 q) and the mixed keys, by the module's score."""
+    scores = attention.score(query[None], attention.score.prepare(keys))[0]
+    weights = torch.softmax(scores, dim=0)
+    return weights @ keys, weights
+
+
+def models(wiring, **changes):
+    config = RecurrentConfig(
+        wiring=wiring,
+        cell="elman",
+        hidden=7,
+        embedding=5,
+        bridge="copy",
+        attention=AttentionConfig(size=11),
+        **changes,
+    )
+    torch.manual_seed(1)
+    return build_recurrent(config, 13, 17).double()
+
+
+@torch.no_grad()
+def test_bahdanau_attends_then_updates():
+    model = models("bahdanau", output="linear")
+    decoder, (memory,) = model.decoder, model.encode(pad([[4, 5, 6]]))
+    inputs = torch.tensor([[START, 4, 5]])
+    output = decoder(inputs, (memory,), need_weights=True)
+    state = memory.summary.hidden[0, 0]
+    for position, token in enumerate(inputs[0]):
+        context, weights = additive(decoder.look.attention, state, memory.keys[0])
+        embedded = decoder.parts.embedding.weight[token]
+        state = elman(decoder.parts.stack.layers[0], torch.cat([embedded, context]), state)
+        features = torch.cat([context, state])
+        torch.testing.assert_close(output.features[0, position], features)
+        torch.testing.assert_close(output.attention[0].weights[0, 0, 0, position], weights)
+
+
+@pytest.mark.parametrize("feeding", ["none", "context", "attentional"])
+@torch.no_grad()
+def test_luong_updates_then_attends(feeding):
+    model = models("luong", output="tanh", feeding=feeding)
+    decoder, (memory,) = model.decoder, model.encode(pad([[4, 5, 6]]))
+    inputs = torch.tensor([[START, 4, 5]])
+    output = decoder(inputs, (memory,), need_weights=True)
+    state = memory.summary.hidden[0, 0]
+    fed = {"none": state[:0], "context": torch.zeros_like(memory.keys[0, 0])}.get(
+        feeding, torch.zeros_like(state)
+    )
+    for position, token in enumerate(inputs[0]):
+        inputs_now = torch.cat([decoder.parts.embedding.weight[token], fed])
+        state = elman(decoder.parts.stack.layers[0], inputs_now, state)
+        context, weights = additive(decoder.look.attention, state, memory.keys[0])
+        attentional = torch.tanh(decoder.parts.output.joined.weight @ torch.cat([context, state]))
+        torch.testing.assert_close(output.features[0, position], attentional)
+        torch.testing.assert_close(output.attention[0].weights[0, 0, 0, position], weights)
+        fed = {"none": fed, "context": context, "attentional": attentional}[feeding]
+
+
+@torch.no_grad()
+def test_plain_decoder_sees_only_the_summary():
+    model = models("plain", output="linear")
+    (memory,) = model.encode(pad([[4, 5, 6]]))
+    inputs = torch.tensor([[START, 4, 5]])
+    changed = type(memory)(memory.keys + 1, memory.values - 1, memory.mask, memory.summary)
+    assert torch.equal(
+        model.decoder(inputs, (memory,)).features, model.decoder(inputs, (changed,)).features
+    )
+    other = Summary(memory.summary.hidden + 0.1)
+    moved = type(memory)(memory.keys, memory.values, memory.mask, other)
+    assert not torch.allclose(
+        model.decoder(inputs, (memory,)).features, model.decoder(inputs, (moved,)).features
+    )
+
+
+def test_two_memories_are_refused():
+    model = models("luong")
+    memories = model.encode(pad([[4, 5]]))
+    with pytest.raises(ValueError, match="one memory, but 2"):
+        model.decoder.start(memories * 2)
+
+
+def test_outputs_are_the_papers_formulas():
+    state, context, embedded = torch.randn(2, 3), torch.randn(2, 5), torch.randn(2, 7)
+    tanh = TanhOutput(3, 5, 11)
+    expected = torch.tanh(torch.cat([context, state], dim=1) @ tanh.joined.weight.T)
+    torch.testing.assert_close(tanh(state, context, embedded), expected)
+    deep = DeepOutput(3, 5, 7, 11)
+    flat = deep.joined(torch.cat([state, embedded, context], dim=1))
+    expected = torch.stack([flat[:, 0::2], flat[:, 1::2]]).max(dim=0).values
+    torch.testing.assert_close(deep(state, context, embedded), expected)
+    summed = SummedOutput(3, 5, 7)
+    of_state, of_context = summed.joined.weight.split([3, 5], dim=1)
+    expected = embedded + state @ of_state.T + context @ of_context.T + summed.joined.bias
+    torch.testing.assert_close(summed(state, context, embedded), expected)
+
+
+def test_bridges():
+    summary = Summary(torch.randn(2, 3, 5))
+    assert torch.equal(CopyBridge()(summary).hidden, summary.hidden)
+    assert CopyBridge()(summary).cell.eq(0).all()
+    linear = LinearBridge(15, 1, 7, with_cell=True)(summary)
+    assert linear.hidden.shape == linear.cell.shape == (2, 1, 7)
+    assert linear.hidden.abs().max() < 1
+    assert ZeroBridge(1, 7)(summary).hidden.eq(0).all()
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        (dict(bidirectional=True, bridge="copy"), "model.bridge copy"),
+        (dict(bidirectional=True, attention=AttentionConfig(score="dot")), "queries have 7"),
+        (dict(wiring="bahdanau", feeding="context"), "model.wiring luong"),
+        (dict(keys=(3,)), r"model.keys is \(3,\), but model.layers is 1"),
+        (dict(values=()), r"model.values is \(\), but"),
+        (dict(tied="all"), "one vocabulary for both sides"),
+        (dict(tied="output", output="linear"), "as large as the embeddings"),
+    ],
+)
+def test_parts_that_do_not_fit_name_both_sides(changes, words):
+    with pytest.raises(UserError, match=words):
+        build_recurrent(RecurrentConfig(hidden=7, embedding=5, **changes), 13, 17)
+
+
+def test_an_encoder_may_have_a_size_of_its_own():
+    """With both directions half of the decoder's, so that its end is where the decoder starts."""
+    sizes = dict(hidden=14, encoder_hidden=7, embedding=5, bidirectional=True)
+    model = build_recurrent(RecurrentConfig(bridge="copy", **sizes), 13, 17)
+    (memory,) = model.encode(pad([[4, 5, 6]]))
+    assert memory.keys.shape == (1, 3, 14)
+    assert model.decoder.start((memory,)).hidden.shape == (1, 1, 1, 14)
+
+
+def test_tied_weights_are_one():
+    config = RecurrentConfig(hidden=7, embedding=7, tied="all", output="tanh")
+    model = build_recurrent(config, 13, 13)
+    assert model.decoder.parts.projection.weight is model.encoder.embedding.weight
+    assert model.encoder.embedding.weight.std() < 0.6

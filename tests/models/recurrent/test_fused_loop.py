@@ -1,0 +1,286 @@
+"""The loop as one operator against the same loop step by step."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch.autograd import gradcheck
+from torch.library import opcheck
+
+from regard.attention import Softmax
+from regard.building import build_recurrent
+from regard.config import AttentionConfig, RecurrentConfig
+from regard.data.batch import START, pad
+from regard.linear import Linear
+from regard.models.recurrent import fused_loop
+from regard.models.recurrent.attention import GatedLook
+from regard.models.recurrent.fused_loop import Loop, run
+from regard.models.recurrent.unrolling import read_stepwise
+
+SOURCE = [[4, 5, 6, 7, 8], [9, 10], [11, 12, 4]]
+INPUTS = torch.tensor([[START, 4, 5, 6], [START, 7, 8, 16], [START, 9, 15, 3]])
+WIRINGS = [("bahdanau", "none"), ("luong", "context")]
+SIZES = RecurrentConfig(hidden=7, embedding=5, attention=AttentionConfig(size=11, temperature=0.7))
+
+
+def make(**changes):
+    torch.manual_seed(3)
+    return build_recurrent(replace(SIZES, **changes), 13, 17)
+
+
+def features_and_gradients(model, read):
+    """What `read` makes of memories, and the gradients of every parameter."""
+    features = read(model.encode(pad(SOURCE))).features
+    parameters = dict(model.named_parameters())
+    gradients = torch.autograd.grad(
+        features.sin().sum(), list(parameters.values()), allow_unused=True
+    )
+    return features.detach(), dict(zip(parameters, gradients, strict=True))
+
+
+def at_once(model):
+    return features_and_gradients(model, lambda memories: model.decoder(INPUTS, memories))
+
+
+def stepwise(model):
+    decoder = model.decoder
+    return features_and_gradients(
+        model, lambda memories: read_stepwise(decoder, INPUTS, decoder.start(memories), False)
+    )
+
+
+def gated(model):
+    """The same model, whose states say how much of a context enters."""
+    model.decoder.look = GatedLook(model.decoder.look, SIZES.hidden)
+    return model
+
+
+@pytest.mark.parametrize("cell", ["elman", "gru", "lstm"])
+@pytest.mark.parametrize("layers", [1, 3])
+@pytest.mark.parametrize(("wiring", "feeding"), WIRINGS)
+@pytest.mark.parametrize("score", ["additive", "concat", "shared_additive"])
+def test_is_the_loop_step_by_step_with_every_gradient(cell, layers, wiring, feeding, score):
+    attention = replace(SIZES.attention, score=score)
+    model = make(cell=cell, layers=layers, wiring=wiring, feeding=feeding, attention=attention)
+    model = model.double().eval()
+    assert model.decoder.reads_at_once
+    torch.testing.assert_close(at_once(model), stepwise(model), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize(("wiring", "feeding"), WIRINGS)
+def test_a_gate_and_what_was_looked_at_are_those_of_the_steps(wiring, feeding):
+    """Weights have gradients too, for penalties."""
+    model = gated(make(wiring=wiring, feeding=feeding, dropout=0.0)).double().eval()
+    assert model.decoder.reads_at_once
+    torch.testing.assert_close(at_once(model), stepwise(model), rtol=1e-9, atol=1e-12)
+    found = []
+    for read in (lambda *given: model.decoder(*given, need_weights=True), slowly(model.decoder)):
+        output = read(INPUTS, model.encode(pad(SOURCE)))
+        (block,) = output.attention
+        loss = output.features.sum() + block.weights.square().sum()
+        gradients = torch.autograd.grad(loss, list(model.parameters()), allow_unused=True)
+        found.append((output.features, block.weights, block.scores, gradients))
+    torch.testing.assert_close(*found, rtol=1e-9, atol=1e-12)
+
+
+def slowly(decoder):
+    def read(inputs, memories):
+        return read_stepwise(decoder, inputs, decoder.start(memories), True)
+
+    return read
+
+
+@pytest.mark.parametrize("cell", ["gru", "lstm"])
+def test_float32_is_equal_to_rounding(cell):
+    model = make(cell=cell, layers=2)
+    model.eval()
+    torch.testing.assert_close(at_once(model), stepwise(model), rtol=1e-4, atol=1e-5)
+
+
+def test_what_it_does_not_cover_goes_step_by_step():
+    for changes in (
+        dict(attention=replace(SIZES.attention, normaliser="sparsemax")),
+        dict(attention=replace(SIZES.attention, score="general")),
+        dict(wiring="luong", feeding="attentional", output="tanh"),
+        dict(wiring="luong", feeding="none"),
+    ):
+        assert not make(**{"wiring": "bahdanau", **changes}).decoder.reads_at_once
+
+
+class Scaled(Linear):
+    def forward(self, inputs):
+        return 3 * super().forward(inputs)
+
+
+def scale_queries(model):
+    model.decoder.look.attention.score.query = Scaled(SIZES.hidden, 11, bias=False)
+
+
+def sharpen(model):
+    class Sharp(Softmax):
+        def __call__(self, scores, mask):
+            return super().__call__(20 * scores, mask)
+
+    model.decoder.look.attention.normaliser = Sharp()
+
+
+def watch(choose):
+    return lambda model: choose(model.decoder).register_forward_hook(lambda *arguments: None)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        scale_queries,
+        sharpen,
+        watch(lambda decoder: decoder.look),
+        watch(lambda decoder: decoder.look.attention),
+        watch(lambda decoder: decoder.look.attention.score.query),
+        watch(lambda decoder: decoder.look.query),
+        watch(lambda decoder: decoder.parts.stack),
+        watch(lambda decoder: decoder.parts.stack.layers[0]),
+    ],
+)
+def test_a_changed_part_goes_step_by_step(change):
+    model = make(wiring="bahdanau").double().eval()
+    assert model.decoder.reads_at_once
+    change(model.double())
+    model.double()
+    assert not model.decoder.reads_at_once
+    torch.testing.assert_close(at_once(model), stepwise(model), rtol=1e-9, atol=1e-12)
+
+
+def make_loop(kind="gru", layers=2, asks_first=True, mask=True, gate=True):
+    """Every argument, in float64 and with gradients."""
+    torch.manual_seed(5)
+    batch, target, source, size, value, hidden = 2, 3, 5, 3, 2, 4
+    gates = {"elman": 1, "gru": 3, "lstm": 4}[kind] * hidden
+
+    def number(*shape):
+        return torch.randn(*shape, dtype=torch.double, requires_grad=True)
+
+    weights = [number(gates, hidden), number(gates)]
+    for _ in range(layers - 1):
+        weights += [number(gates, hidden), number(gates), number(gates, hidden), number(gates)]
+    return Loop(
+        number(batch, target, gates),
+        number(batch, layers, hidden),
+        number(batch, layers, hidden) if kind == "lstm" else None,
+        number(batch, source, size),
+        number(batch, source, value),
+        number(size),
+        number(size, hidden),
+        number(gates, value),
+        number(1, hidden) if gate else None,
+        number(1) if gate else None,
+        weights,
+        torch.tensor([[[True] * 5], [[True, True, False, True, False]]]) if mask else None,
+        torch.rand(batch, target, source).double() * 2,
+        torch.rand(target, layers - 1, batch, hidden).double() * 2 if layers > 1 else None,
+        0.7,
+        kind,
+        asks_first,
+    )
+
+
+@pytest.mark.parametrize("kind", ["elman", "gru", "lstm"])
+@pytest.mark.parametrize("asks_first", [False, True])
+def test_gradients_are_those_of_finite_differences_with_dropout(kind, asks_first):
+    loop = make_loop(kind, asks_first=asks_first)
+    names = [name for name, x in vars(loop).items() if getattr(x, "requires_grad", False)]
+
+    def everything(*numbers):
+        given = dict(zip(names, numbers, strict=False))
+        found = run(replace(loop, **given, weights=list(numbers[len(names) :])))
+        return found.top, found.contexts, found.shares
+
+    numbers = (*(getattr(loop, name) for name in names), *loop.weights)
+    assert gradcheck(everything, numbers, fast_mode=True)
+
+
+@pytest.mark.parametrize("kind", ["elman", "gru", "lstm"])
+def test_the_operator_keeps_the_rules_of_torch(kind):
+    for layers in (1, 2):
+        several = layers == 2
+        arguments = tuple(vars(make_loop(kind, layers, mask=several, gate=several)).values())
+        opcheck(fused_loop._run, arguments)
+
+
+def test_one_output_alone_passes_its_gradient():
+    loop = make_loop()
+    for wanted in ("top", "contexts", "shares"):
+        found = run(loop)
+        (alone,) = torch.autograd.grad(getattr(found, wanted).sum(), [loop.keys])
+        assert alone.any()
+
+
+def test_a_mask_on_another_device_is_rejected():
+    loop = make_loop()
+    with pytest.raises(ValueError, match="mask: expected cpu, got meta"):
+        run(replace(loop, mask=loop.mask.to("meta")))
+
+
+def test_a_second_derivative_is_refused_in_words():
+    loop = make_loop()
+    (gradient,) = torch.autograd.grad(
+        run(loop).top.square().sum(), [loop.hidden], create_graph=True
+    )
+    with pytest.raises(NotImplementedError, match="first derivatives only"):
+        gradient.sum().backward()
+
+
+def test_dropout_differs_every_time_and_not_without_training():
+    model = make(layers=2, dropout=0.5, attention=replace(SIZES.attention, dropout=0.5))
+    memories = model.eval().encode(pad(SOURCE))
+    calm = model.decoder(INPUTS, memories).features
+    assert torch.equal(model.decoder(INPUTS, memories).features, calm)
+    model.train()
+    assert not torch.equal(
+        model.decoder(INPUTS, memories).features, model.decoder(INPUTS, memories).features
+    )
+
+
+def test_padding_may_hold_anything():
+    loop = make_loop()
+    hidden = ~loop.mask[:, 0, :, None]
+    dirty = replace(
+        loop,
+        keys=torch.where(hidden, torch.nan, loop.keys.detach()).requires_grad_(),
+        values=torch.where(hidden, torch.nan, loop.values.detach()).requires_grad_(),
+    )
+    results = []
+    for given in (loop, dirty):
+        found = run(given)
+        leaves = [given.keys, given.values, given.hidden, given.vector]
+        results.append(
+            (found.top, *torch.autograd.grad((found.top + 0).sum() + found.contexts.sum(), leaves))
+        )
+    for clean, other in zip(*results, strict=True):
+        torch.testing.assert_close(other, clean)
+
+
+def test_mixed_precision_runs_in_float32():
+    model = make(wiring="bahdanau").eval()
+    exact = model.decoder(INPUTS, model.encode(pad(SOURCE))).features
+    with torch.autocast("cpu", torch.bfloat16):
+        mixed = model.decoder(INPUTS, model.encode(pad(SOURCE))).features
+    torch.testing.assert_close(mixed.float(), exact, rtol=0.05, atol=0.05)
+    mixed.float().sum().backward()
+    assert all(p.grad.dtype == torch.float32 for p in model.parameters() if p.grad is not None)
+
+
+@pytest.mark.parametrize("asks_first", [False, True])
+def test_python_reads_no_number_of_a_device(asks_first):
+    """Tensors of the device "meta" have none: a step that waited for a GPU would raise here."""
+    loop = make_loop("gru", 2, asks_first)
+
+    def moved(value):
+        if isinstance(value, list):
+            return [moved(x) for x in value]
+        return value.detach().to("meta") if isinstance(value, torch.Tensor) else value
+
+    there = Loop(*map(moved, vars(loop).values()))
+    with torch.no_grad():
+        result = fused_loop.LoopRun(*fused_loop._forward(there))
+    way_back = fused_loop._WayBack(there, result, None, None)
+    assert len(way_back.walk(torch.empty_like(result.top))) > 10

@@ -1,0 +1,64 @@
+"""What a recurrent decoder asks, taken apart by hand."""
+
+from __future__ import annotations
+
+import torch
+
+from regard.models.memory import PreparedMemory
+from regard.models.recurrent.queries import (
+    Asking,
+    InputQuery,
+    LastTwoQuery,
+    SamePlaceQuery,
+    StateQuery,
+    StepQuery,
+)
+
+LAYERS = (torch.randn(2, 3, 4), torch.randn(2, 3, 4))
+ASKING = Asking(LAYERS, torch.randn(2, 3, 5))
+VALUES = torch.randn(2, 4, 6)
+MEMORY = PreparedMemory(
+    VALUES, VALUES, torch.tensor([[[True, True, True, True]], [[True, True, False, False]]])
+)
+
+
+def ask(query, remembered=None):
+    found, after = query(ASKING, MEMORY, remembered)
+    assert found.shape[-1] == query.size
+    return found, after
+
+
+def test_states_and_inputs_are_taken_as_they_are():
+    assert ask(StateQuery(4)) == (LAYERS[1], None)
+    assert ask(StateQuery(4, layer=0)) == (LAYERS[0], None)
+    assert ask(InputQuery(5)) == (ASKING.embedded, None)
+    assert not any(each.remembers for each in (StateQuery(4), InputQuery(5), StepQuery(7)))
+
+
+def test_a_learned_question_is_the_same_everywhere():
+    query = StepQuery(7)
+    found, _ = ask(query)
+    assert found.shape == (2, 3, 7)
+    assert torch.equal(found[1, 2], query.query)
+
+
+def test_the_state_before_stands_beside():
+    query = LastTwoQuery(4)
+    assert query.remembers
+    first = query.start(MEMORY)
+    assert first.shape == (2, 1, 4)
+    assert not first.any()
+    before = torch.randn(2, 3, 4)
+    found, after = ask(query, before)
+    assert torch.equal(found, torch.cat([LAYERS[1], before], dim=-1))
+    assert torch.equal(after, LAYERS[1])
+
+
+def test_the_same_place_of_the_source_asks_and_past_its_end_the_last():
+    query = SamePlaceQuery(6)
+    places = torch.tensor([[0, 1, 5], [0, 1, 2]])
+    found, after = ask(query, places)
+    assert torch.equal(found[0], VALUES[0, [0, 1, 3]])
+    assert torch.equal(found[1], VALUES[1, [0, 1, 1]])
+    assert torch.equal(after, places + 1)
+    assert not query.start(MEMORY).any()

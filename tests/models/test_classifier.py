@@ -1,0 +1,91 @@
+"""One vector of a whole source, against plain loops in float64."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from regard.attention import Additive, Attention, ScaledDot
+from regard.models.classifier import (
+    AttentionPool,
+    LastState,
+    LastStateQuery,
+    LearnedQuery,
+    MeanOfValues,
+    PooledReadout,
+)
+from regard.models.contracts import Memory, Summary
+
+LENGTHS = (4, 1, 3)
+
+
+def memory(key=5, value=3, summary=True):
+    generator = torch.Generator().manual_seed(1)
+
+    def draw(*shape):
+        return torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+    mask = torch.arange(max(LENGTHS)) < torch.tensor(LENGTHS)[:, None]
+    keys, values = draw(len(LENGTHS), 4, key), draw(len(LENGTHS), 4, value)
+    values[~mask] = 1e30  # what is padding must never be seen
+    last = Summary(draw(len(LENGTHS), 2, key)) if summary else None
+    return Memory(keys, values, mask, last)
+
+
+def test_the_mean_is_over_what_is_real():
+    given = memory()
+    found = MeanOfValues()(given)
+    for row, length in enumerate(LENGTHS):
+        torch.testing.assert_close(found.vector[row], given.values[row, :length].mean(dim=0))
+    assert found.attention == ()
+
+
+def test_the_last_state_is_the_highest_layers():
+    given = memory()
+    assert LastState()(given, need_weights=True).vector is not None
+    torch.testing.assert_close(LastState()(given).vector, given.summary.hidden[:, 1])
+    with pytest.raises(ValueError, match="this encoder gives none"):
+        LastState()(memory(summary=False))
+
+
+@pytest.mark.parametrize("asks", ["learned", "last"])
+def test_one_question_is_answered_with_a_weighted_mean(asks):
+    given = memory()
+    query = LearnedQuery(5) if asks == "learned" else LastStateQuery(5)
+    pool = AttentionPool(query, Attention(ScaledDot())).double()
+    found = pool(given, need_weights=True)
+    (block,) = found.attention
+    assert (block.kind, block.weights.shape) == ("cross", (3, 1, 1, 1, 4))
+    for row, length in enumerate(LENGTHS):
+        asked = query.query if asks == "learned" else given.summary.hidden[row, -1]
+        scores = [
+            float((asked @ given.keys[row, place]).detach()) / 5**0.5 for place in range(length)
+        ]
+        weights = torch.tensor(scores, dtype=torch.float64).softmax(dim=0)
+        mixed = sum(
+            weight * given.values[row, place] for place, weight in enumerate(weights.tolist())
+        )
+        torch.testing.assert_close(found.vector[row].detach(), mixed)
+        torch.testing.assert_close(block.weights[row, 0, 0, 0, :length].detach(), weights)
+        assert not block.weights[row, 0, 0, 0, length:].any()
+    torch.testing.assert_close(pool(given).vector, found.vector)
+
+
+def test_at_first_a_learned_query_asks_for_all_nearly_alike():
+    torch.manual_seed(1)
+    pool = AttentionPool(LearnedQuery(64), Attention(ScaledDot()))
+    given = Memory(torch.randn(2, 7, 64), torch.randn(2, 7, 3), torch.ones(2, 7, dtype=torch.bool))
+    (block,) = pool(given, need_weights=True).attention
+    torch.testing.assert_close(block.weights, torch.full((2, 1, 1, 1, 7), 1 / 7), atol=0.02, rtol=0)
+
+
+def test_the_answer_is_a_layer_of_the_vector():
+    given = memory()
+    readout = PooledReadout(
+        AttentionPool(LearnedQuery(5), Attention(Additive(5, 5, 4))), torch.nn.Linear(3, 2)
+    ).double()
+    output = readout((given,), need_weights=True)
+    torch.testing.assert_close(output.values, readout.output(readout.pool(given).vector))
+    assert len(output.attention) == 1
+    with pytest.raises(ValueError, match="one memory"):
+        readout((given, given))

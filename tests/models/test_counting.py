@@ -1,0 +1,122 @@
+"""The readout's equations, written out in loops of float64 beside them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from regard.attention import Additive, Attention, ScaledDot
+from regard.models.classifier import ReadoutModel
+from regard.models.contracts import Memory
+from regard.models.counting import LetterEncoder, QueryReadout
+from regard.models.memory import first_and_last
+
+SYMBOLS, SIZE, QUERIES, CLASSES, BATCH, SOURCE = 5, 7, 3, 11, 2, 13
+
+
+def counter(num_linears: int) -> ReadoutModel:
+    torch.manual_seed(num_linears)
+    encoder = LetterEncoder(*(nn.Linear(SYMBOLS, SIZE) for _ in range(num_linears)))
+    readout = QueryReadout(QUERIES, SIZE, Attention(ScaledDot()), CLASSES)
+    model = ReadoutModel(encoder, readout, first_and_last).double()
+    for parameter in readout.parameters():
+        nn.init.normal_(parameter)
+    return model
+
+
+def letters() -> torch.Tensor:
+    numbers = torch.randint(SYMBOLS, (BATCH, SOURCE), generator=torch.Generator().manual_seed(1))
+    return torch.eye(SYMBOLS, dtype=torch.float64)[numbers]
+
+
+def written_out(model: ReadoutModel, sequence: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Logits and weights of one sequence, query by query."""
+    parameters = {name: each.detach().numpy() for name, each in model.named_parameters()}
+    num_linears = sum(name.startswith("encoder") for name in parameters) // 2
+    keys, values = (
+        [
+            parameters[f"encoder.linears.{linear}.weight"] @ letter
+            + parameters[f"encoder.linears.{linear}.bias"]
+            for letter in sequence
+        ]
+        for linear in (0, num_linears - 1)
+    )
+    all_logits, all_weights = [], []
+    for query in parameters["readout.queries"]:
+        exponentials = [np.exp(query @ key / np.sqrt(SIZE)) for key in keys]
+        weights = [each / sum(exponentials) for each in exponentials]
+        context = sum(weight * value for weight, value in zip(weights, values, strict=True))
+        residual = query + context
+        centred = residual - residual.mean()
+        normed = centred / np.sqrt((centred**2).mean() + 1e-5)
+        normed = normed * parameters["readout.norm.weight"] + parameters["readout.norm.bias"]
+        logits = parameters["readout.output.weight"] @ normed + parameters["readout.output.bias"]
+        all_logits.append(logits)
+        all_weights.append(weights)
+    return np.array(all_logits), np.array(all_weights)
+
+
+@pytest.mark.parametrize("num_linears", [1, 2])
+def test_the_model_is_its_equations(num_linears: int) -> None:
+    model, source = counter(num_linears), letters()
+    output = model(source, need_weights=True)
+    assert output.values.shape == (BATCH, QUERIES, CLASSES)
+    (block,) = output.attention
+    assert block.kind == "cross"
+    for row in range(BATCH):
+        logits, weights = written_out(model, source[row].numpy())
+        np.testing.assert_allclose(output.values[row].detach().numpy(), logits, rtol=1e-9)
+        np.testing.assert_allclose(block.weights[row, 0, 0].detach().numpy(), weights, rtol=1e-9)
+
+
+def test_keys_and_values_are_one_where_there_is_one_layer() -> None:
+    (one,) = first_and_last(counter(1).encoder(letters()))
+    assert one.keys is one.values
+    (two,) = first_and_last(counter(2).encoder(letters()))
+    assert not torch.allclose(two.keys, two.values)
+    assert two.summary is None
+
+
+def test_weights_change_nothing_and_come_when_asked_for() -> None:
+    model, source = counter(1), letters()
+    without, asked = model(source), model(source, need_weights=True)
+    assert without.attention == ()
+    torch.testing.assert_close(without.values, asked.values)
+    assert asked.attention[0].scores.shape == (BATCH, 1, 1, QUERIES, SOURCE)
+
+
+def test_at_first_every_letter_weighs_the_same() -> None:
+    readout = QueryReadout(QUERIES, SIZE, Attention(ScaledDot()), CLASSES)
+    model = ReadoutModel(LetterEncoder(nn.Linear(SYMBOLS, SIZE)), readout, first_and_last)
+    (block,) = model(letters().float(), need_weights=True).attention
+    torch.testing.assert_close(block.weights, torch.full_like(block.weights, 1 / SOURCE))
+
+
+def test_padding_is_not_looked_at() -> None:
+    readout, (memory,) = counter(1).readout, first_and_last(counter(1).encoder(letters()))
+    short = 5
+    mask = torch.arange(SOURCE).expand(BATCH, SOURCE) < short
+    masked = readout((Memory(memory.keys, memory.values, mask),), need_weights=True)
+    cut = Memory(memory.keys[:, :short], memory.values[:, :short], mask[:, :short])
+    torch.testing.assert_close(masked.values, readout((cut,)).values)
+    assert masked.attention[0].weights[..., short:].count_nonzero() == 0
+
+
+def test_any_score_fits() -> None:
+    readout = QueryReadout(QUERIES, SIZE, Attention(Additive(SIZE, SIZE, 17)), CLASSES)
+    memory = Memory(
+        torch.randn(BATCH, SOURCE, SIZE),
+        torch.randn(BATCH, SOURCE, SIZE),
+        torch.ones(BATCH, SOURCE, dtype=torch.bool),
+    )
+    assert readout((memory,)).values.isfinite().all()
+
+
+def test_what_cannot_be_read_is_said() -> None:
+    with pytest.raises(ValueError, match="at least one linear layer"):
+        LetterEncoder()
+    (memory,) = first_and_last(counter(1).encoder(letters()))
+    with pytest.raises(ValueError, match="one memory, but 2 came"):
+        counter(1).readout((memory, memory))

@@ -1,0 +1,85 @@
+"""The mean of several runs, number by number."""
+
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+from regard.errors import UserError
+from regard.pipeline.average import average
+from regard.pipeline.train import train
+from regard.runs.folder import RunFolder
+from regard.tasks.translation.translator import Translator
+from tests.small_runs import small
+
+
+@pytest.fixture(scope="module")
+def other(run, tmp_path_factory):
+    """The same model and vocabulary, trained otherwise, and on other held-out pairs."""
+    folder = tmp_path_factory.mktemp("runs") / "other"
+    experiment = small(seed=5, epochs=1)
+    data = replace(experiment.data, tokenizers_path=run, seed=5)
+    model = replace(experiment.model, dropout=0.3)
+    train(replace(experiment, data=data, model=model), folder)
+    return folder
+
+
+def test_every_weight_is_the_mean(run, other, tmp_path):
+    folder = average([run, other, other], tmp_path / "new")
+    ours, theirs = load_file(run / "model.safetensors"), load_file(other / "model.safetensors")
+    found = load_file(folder.model)
+    assert found.keys() == ours.keys()
+    for name, weights in found.items():
+        mean = (ours[name].astype(np.float64) + 2 * theirs[name].astype(np.float64)) / 3
+        np.testing.assert_array_equal(weights, mean.astype(np.float32))
+
+
+def test_a_mean_is_a_run_that_translates(run, tmp_path):
+    new = average([run, run], tmp_path / "new")
+    texts = ["a b c", "", "z q"]
+    found = Translator.load(new.path).translate(texts)
+    assert found == Translator.load(run).translate(texts)
+    assert new.experiment().name == "new"
+    assert str(run) in new.experiment().about
+    assert new.test.read_bytes() == RunFolder(run).test.read_bytes()
+    with pytest.raises(UserError, match="nothing to resume"):
+        train(replace(RunFolder(run).experiment(), **vars_of(new)), new.path, resume=True)
+
+
+def vars_of(folder):
+    experiment = folder.experiment()
+    return {"name": experiment.name, "about": experiment.about}
+
+
+def test_pairs_that_another_run_was_trained_on_are_not_its_test(run, other, tmp_path):
+    new = average([run, other], tmp_path / "new")
+    assert not new.test.exists()
+    assert not new.dev.exists()
+
+
+def test_what_cannot_be_averaged_is_refused_and_nothing_written(run, other, tmp_path):
+    new = tmp_path / "new"
+    with pytest.raises(UserError, match="1 run has no mean: name at least two"):
+        average([run], new)
+    with pytest.raises(UserError, match="is not a run"):
+        average([run, tmp_path / "gone"], new)
+    copy = RunFolder(shutil.copytree(other, tmp_path / "copy"))
+    copy.record.unlink()
+    page = copy.config.read_text()
+    copy.config.write_text(page.replace("score: additive", "score: concat"))
+    with pytest.raises(UserError, match=r"copy.*another model"):
+        average([run, copy.path], new)
+    copy.config.write_text(page.replace("temperature: 1.0", "temperature: 2.0"))
+    with pytest.raises(UserError, match=r"model.attention.temperature is 1.0 and 2.0"):
+        average([run, copy.path], new)
+    copy.config.write_text(page.replace("source_end: true", "source_end: false"))
+    with pytest.raises(UserError, match=r"copy cannot be averaged, as data.source_end"):
+        average([run, copy.path], new)
+    assert not new.exists()
+    new.mkdir()
+    (new / "notes.txt").write_text("mine")
+    with pytest.raises(UserError, match="new is there already"):
+        average([run, other], new)
+    assert [path.name for path in new.iterdir()] == ["notes.txt"]

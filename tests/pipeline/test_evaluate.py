@@ -1,0 +1,123 @@
+"""Scores by free decoding: each source once, any of its targets right."""
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from sacrebleu.metrics.bleu import BLEU
+
+from regard.config import SearchConfig
+from regard.data.examples import Pair
+from regard.data.text.tokenizer import Tokenizer, TokenizerSettings
+from regard.pipeline.evaluate import HowTranslated, evaluate, kept, save
+from regard.runs.folder import RunFolder
+from regard.tasks.translation.encoding import Tokenizers
+from regard.tasks.translation.translator import Translation, Translator
+
+
+def test_any_of_a_sources_targets_is_right(run):
+    translator = Translator.load(run)
+    how = HowTranslated(translator.experiment.search)
+    written = translator.translate("a b c").text
+    pairs = [Pair("a b c", "z z", 1), Pair("a b c", f"  {written} ", 2), Pair("b", "q q q", 3)]
+    evaluation = evaluate(translator, pairs, how)
+    values = {score.name: score.value for score in evaluation.scores}
+    assert evaluation.num_pairs == 3
+    assert [output.references for output in evaluation.outputs] == [
+        ("z z", written),
+        ("q q q",),
+    ]
+    assert values["exact match"] == 50
+    assert all(score.signature for score in evaluation.scores)
+
+
+def test_error_rates_are_told_where_they_are_asked_for(run):
+    translator = Translator.load(run)
+    how = HowTranslated(translator.experiment.search)
+    written = translator.translate("a b c").text
+    pairs = [Pair("a b c", f"{written} z", 1)]
+    plain = evaluate(translator, pairs, how)
+    rates = evaluate(translator, pairs, how, error_rates=True).scores[len(plain.scores) :]
+    words = len(written.split()) + 1
+    assert [score.name for score in rates] == ["WER", "CER"]
+    assert rates[0].value == pytest.approx(100 / words)
+    assert rates[1].value == pytest.approx(200 / len(f"{written} z"))
+
+
+def test_results_keep_raw_output_and_what_was_there_before(run, tmp_path, monkeypatch):
+    translator = Translator.load(run)
+    folder = RunFolder(shutil.copytree(run, tmp_path / "run"))
+    how = HowTranslated(translator.experiment.search)
+    evaluation = evaluate(translator, [Pair("a", "a", 1)], how)
+    monkeypatch.chdir(tmp_path)
+    for path in (folder.dev, Path("run/test.tsv"), Path("mine.tsv")):
+        save(folder, evaluation, path)
+    page = kept(folder)
+    assert set(page) == {"dev.tsv", "test.tsv", str(tmp_path / "mine.tsv")}
+    (entry,) = page["dev.tsv"]
+    kept_of_it = {"num_pairs", "search", "lowercase", "tokenized", "scores", "outputs", "ensemble"}
+    assert set(entry) == kept_of_it
+    assert entry["outputs"][0]["source"] == "a"
+    assert {score["name"] for score in entry["scores"]} >= {"BLEU", "chrF", "TER"}
+
+
+def test_results_say_how_they_were_found_and_keep_others(run, tmp_path):
+    translator = Translator.load(run)
+    folder = RunFolder(shutil.copytree(run, tmp_path / "run"))
+    pairs = [Pair("a", "a", 1), Pair("b", "B", 2)]
+    usual = HowTranslated(translator.experiment.search)
+    wider = replace(usual, search=replace(usual.search, beam=3))
+    for _ in range(2):
+        save(folder, evaluate(translator, pairs, usual), folder.test)
+    assert len(kept(folder)["test.tsv"]) == 1
+    save(folder, evaluate(translator, pairs[:1], usual), folder.test)
+    save(folder, evaluate(translator, pairs, wider), folder.test)
+    save(folder, evaluate(translator, pairs, replace(usual, lowercase=True)), folder.test)
+    found = kept(folder)["test.tsv"]
+    assert [each["num_pairs"] for each in found] == [2, 1, 2, 2]
+    assert [each["search"]["beam"] for each in found] == [1, 1, 3, 1]
+    assert [each["lowercase"] for each in found] == [False, False, False, True]
+
+
+def scored(cutting, *texts, **how):
+    """What the given texts, word for word, are scored against themselves in capitals."""
+    target = Tokenizer.train(texts, TokenizerSettings(kind=cutting))
+    pairs = [Pair(str(number), text.title(), number) for number, text in enumerate(texts)]
+
+    class Reciting(Translator):
+        def __init__(self):
+            self.tokenizers = Tokenizers(target, target)
+
+        def translate(self, sources, *, search, attention):
+            return [Translation(source, texts[int(source)], 0.0) for source in sources]
+
+    return evaluate(Reciting(), pairs, HowTranslated(SearchConfig(), **how)).scores
+
+
+def judged(texts, **how):
+    """sacrebleu's own BLEU of the same."""
+    metric = BLEU(force=True, **how)
+    value = metric.corpus_score(list(texts), [[text.title() for text in texts]]).score
+    return pytest.approx(value), str(metric.get_signature())
+
+
+CAPTIONS = ("a man in blue.", "two dogs (brown) run , and 3 more .", "the End")
+
+
+@pytest.mark.parametrize(("cutting", "cut_as"), [("words", "13a"), ("spaces", "none")])
+def test_older_scorings_stand_beside_the_usual_one(cutting, cut_as):
+    usual = scored(cutting, *CAPTIONS)
+    both = scored(cutting, *CAPTIONS, lowercase=True, tokenized=True)
+    assert both[:4] == usual
+    assert [score.name for score in both[4:]] == ["BLEU", "chrF", "TER", "exact match"]
+    assert (both[0].value, both[0].signature) == judged(CAPTIONS, tokenize="13a")
+    older = judged(CAPTIONS, tokenize=cut_as, lowercase=True)
+    assert (both[4].value, both[4].signature) == older
+    assert both[4].value > both[0].value
+
+
+def test_a_scoring_that_is_the_usual_one_is_not_said_twice():
+    assert scored("words", *CAPTIONS, tokenized=True) == scored("words", *CAPTIONS)
+    (bleu,) = scored("spaces", *CAPTIONS, tokenized=True)[4:]
+    assert (bleu.value, bleu.signature) == judged(CAPTIONS, tokenize="none")

@@ -1,0 +1,194 @@
+"""What is kept is found again, whole or not at all, and never where anything differs."""
+
+import json
+import multiprocessing
+import os
+import time
+
+import pytest
+
+from regard.data.text.encoded import EncodedPairs
+from regard.errors import UserError
+from regard.runs import cache
+from regard.runs.cache import Shelf, cache_folder
+
+PAIRS = EncodedPairs.of([[5, 6, 7], [9]], [[8], [10, 11]])
+
+
+class Counted:
+    """A source of pairs that counts how often it is asked, and may break off."""
+
+    vocabulary = 13
+
+    def __init__(self, error=None):
+        self.asked = 0
+        self._error = error
+
+    def parts(self):
+        self.asked += 1
+        yield PAIRS
+        if self._error:
+            raise self._error
+
+    def about(self):
+        return f"asked {self.asked}"
+
+
+@pytest.fixture
+def shelf(tmp_path):
+    return Shelf(tmp_path / "cache", "these data")
+
+
+def test_where_it_lies(monkeypatch, tmp_path):
+    for name in ("REGARD_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert cache_folder() == tmp_path / ".cache" / "regard"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert cache_folder() == tmp_path / "xdg" / "regard"
+    monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "own"))
+    assert cache_folder() == tmp_path / "own"
+
+
+def test_where_there_is_no_home_it_has_to_be_said(monkeypatch):
+    for name in ("REGARD_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)
+    with pytest.raises(UserError, match="set REGARD_CACHE to a folder"):
+        cache_folder()
+
+
+def test_pairs_are_encoded_once(shelf):
+    source = Counted()
+    first, second = shelf.pairs("facts", source), shelf.pairs("facts", source)
+    assert source.asked == 1
+    assert (first.about, second.about) == ("asked 1", "asked 1")
+    assert first.pairs.digest == second.pairs.digest == PAIRS.digest
+    assert first.made is not None
+    assert second.made is None
+
+
+def test_a_page_is_made_once(shelf):
+    made = []
+    for _ in range(2):
+        page = shelf.page(
+            "name", ["facts", 3], lambda: made.append(1) or {"ß": [1, None, "\udcff"]}
+        )
+        assert page == {"ß": [1, None, "\udcff"]}
+    assert made == [1]
+
+
+def test_other_facts_and_other_data_are_not_mixed(shelf):
+    shelf.page("name", "facts", lambda: "these")
+    assert shelf.page("name", "other facts", lambda: "those") == "those"
+    assert shelf.page("other name", "facts", lambda: "those") == "those"
+    assert Shelf(shelf.folder, "other data").page("name", "facts", lambda: "those") == "those"
+    assert shelf.page("name", "facts", lambda: "those") == "these"
+
+
+@pytest.mark.parametrize("damage", [b"", b"{}", b"[]", b"null", b'{"sha256": "x", "content": 1}'])
+def test_what_is_damaged_is_made_anew(shelf, damage):
+    shelf.page("name", "facts", lambda: "page")
+    source = Counted()
+    made = shelf.pairs("facts", source).made
+    for path in shelf.folder.iterdir():
+        path.write_bytes(damage)
+    assert shelf.page("name", "facts", lambda: "anew") == "anew"
+    assert shelf.page("name", "facts", lambda: "again") == "anew"
+    assert shelf.pairs("facts", source).made == made
+    assert shelf.pairs("facts", source).pairs.digest == PAIRS.digest
+    assert source.asked == 2
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), ValueError("no")])
+def test_what_is_broken_off_leaves_nothing(shelf, error):
+    with pytest.raises(type(error)):
+        shelf.pairs("facts", Counted(error))
+    assert list(shelf.folder.iterdir()) == []
+
+
+def test_what_cannot_be_kept_is_held_and_said(tmp_path, caplog):
+    (tmp_path / "file").write_text("in the way")
+    shelf = Shelf(tmp_path / "file", "these data")
+    assert shelf.page("name", "facts", lambda: "page") == "page"
+    kept = shelf.pairs("facts", Counted())
+    assert (kept.pairs.digest, kept.made) == (PAIRS.digest, None)
+    (message,) = caplog.messages
+    assert "there is a file of that name" in message
+    assert "REGARD_CACHE" in message
+
+
+def test_a_full_disk_is_met_by_memory(shelf, monkeypatch, caplog):
+    def write(path, source):
+        path.write_bytes(b"half")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(cache.encoded, "write", write)
+    kept = shelf.pairs("facts", Counted())
+    assert kept.pairs.digest == PAIRS.digest
+    assert "No space left on device" in caplog.messages[0]
+    assert list(shelf.folder.iterdir()) == []
+
+
+def test_what_was_not_used_for_long_is_removed_and_nothing_else(shelf):
+    for facts in ("old", "used"):
+        shelf.page("name", facts, lambda: "page")
+    own = shelf.folder / "own.json"
+    own.write_text("a person's")
+    killed = shelf.folder / f"{'0' * 32}.pairs.s.123.unfinished"
+    killed.write_text("half")
+    long_ago = time.time() - 31 * 86_400
+    for path in shelf.folder.iterdir():
+        os.utime(path, (long_ago, long_ago))
+    shelf.page("name", "used", lambda: "anew")
+    shelf.page("name", "new", lambda: "page")
+    assert own.exists()
+    assert not killed.exists()
+    assert shelf.page("name", "used", lambda: "anew") == "page"
+    assert shelf.page("name", "old", lambda: "anew") == "anew"
+
+
+def _encode(folder, barrier, queue):
+    barrier.wait()
+    kept = Shelf(folder, "these data").pairs("facts", Counted())
+    queue.put((kept.pairs.digest, kept.pairs.numbers.tolist()))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="children are forked")
+def test_two_at_once_do_not_mix(tmp_path):
+    context = multiprocessing.get_context("fork")
+    barrier, queue = context.Barrier(3), context.SimpleQueue()
+    processes = [
+        context.Process(target=_encode, args=(tmp_path / "cache", barrier, queue)) for _ in range(3)
+    ]
+    for process in processes:
+        process.start()
+    assert [queue.get() for _ in processes] == [(PAIRS.digest, PAIRS.numbers.tolist())] * 3
+    for process in processes:
+        process.join()
+    assert [path.suffix for path in (tmp_path / "cache").iterdir()] == [".safetensors"]
+
+
+def test_pages_are_json_and_nothing_is_pickled(shelf):
+    shelf.page("name", "facts", lambda: [1, 2])
+    (path,) = shelf.folder.iterdir()
+    assert json.loads(path.read_text())["content"] == [1, 2]
+
+
+@pytest.mark.parametrize("changed", ["the program", "the tokenizers", "the format"])
+def test_an_upgrade_makes_a_new_entry(shelf, monkeypatch, changed):
+    shelf.page("name", "facts", lambda: "old")
+    source = Counted()
+    shelf.pairs("facts", source)
+    if changed == "the program":
+        monkeypatch.setattr(cache, "VERSION", "99.0")
+    elif changed == "the tokenizers":
+        monkeypatch.setattr(cache, "version", lambda _: "99.0")
+    else:
+        monkeypatch.setattr(cache, "FORMAT", 99)
+    assert shelf.page("name", "facts", lambda: "new") == "new"
+    shelf.pairs("facts", source)
+    assert source.asked == 2
+    place = shelf.place("pictures")
+    monkeypatch.undo()
+    assert shelf.place("pictures") != place

@@ -1,0 +1,75 @@
+"""A path is read, or refused with its name; it is never ignored."""
+
+from dataclasses import fields, replace
+from pathlib import Path
+
+import pytest
+
+from regard import recipes
+from regard.cli.train import parse
+from regard.config import AnswerDataConfig, CaptionDataConfig, DataConfig
+from regard.errors import UserError
+from regard.runs import corpora
+
+GENERATED = [
+    DataConfig(generated="copy"),
+    AnswerDataConfig(generated="drinks"),
+    CaptionDataConfig(generated="shapes"),
+]
+READ_BESIDE = ("dev_path", "test_path", "tokenizers_path")
+"""Paths that are read although the training data are generated."""
+
+
+@pytest.mark.parametrize("data", GENERATED, ids=lambda data: data.task)
+def test_every_path_is_read_or_refused_beside_generated_data(data):
+    names = [field.name for field in fields(data) if str(field.type) == "Path | None"]
+    assert "path" in names
+    for name in names:
+        if name in READ_BESIDE:
+            continue
+        with pytest.raises(UserError, match=rf"data.{name} is gone.tsv, "):
+            corpora.find(replace(data, **{name: Path("gone.tsv")}))
+
+
+@pytest.mark.parametrize("data", GENERATED[:2], ids=lambda data: data.task)
+def test_dev_files_beside_generated_data_are_read(data):
+    with pytest.raises(UserError, match=r"cannot read gone.tsv"):
+        corpora.find(replace(data, generated_size=20, dev_path=Path("gone.tsv")))
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (DataConfig(target_path=Path("x")), "data.target_path is x, .* set data.path too"),
+        (
+            DataConfig(path=Path("y"), dev_target_path=Path("x")),
+            "data.dev_target_path is x, .* set data.dev_path too",
+        ),
+        (
+            AnswerDataConfig(generated="drinks", text_column="x"),
+            "data.text_column names a column of a table, but data.generated drinks",
+        ),
+    ],
+)
+def test_half_of_something_is_refused(data, words):
+    with pytest.raises(UserError, match=words):
+        corpora.find(data)
+
+
+@pytest.mark.parametrize("name", recipes.names())
+def test_a_file_takes_the_place_of_a_recipes_generated_data(name, capsys):
+    generated = recipes.load(recipes.find(name)).data.generated
+    data = parse([name, "--data.path", "gone.tsv"]).experiment.data
+    assert (data.path, data.generated) == (Path("gone.tsv"), None)
+    assert ("takes the place" in capsys.readouterr().out) == (generated is not None)
+    with pytest.raises(UserError, match=r"gone.tsv"):
+        corpora.find(data)
+
+
+@pytest.mark.parametrize("name", recipes.names())
+def test_generated_data_that_are_asked_for_beside_a_file_are_refused(name):
+    task = recipes.load(recipes.find(name)).data.task
+    generated = {"translate": "copy", "classify": "series", "caption": "shapes"}[task]
+    words = [name, "--data.path", "gone.tsv", "--data.generated", generated]
+    with pytest.raises(UserError, match=r"data.path is gone.tsv, but data.generated"):
+        corpora.find(parse(words).experiment.data)

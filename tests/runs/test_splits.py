@@ -1,0 +1,132 @@
+"""Which pairs are trained on and which are held out."""
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from regard.config import AnswerDataConfig, CaptionDataConfig, DataConfig
+from regard.data.splits import same_text, split_held_out
+from regard.data.text.parallel import read_pairs
+from regard.errors import UserError
+from regard.runs import splits
+
+
+def written(path, lines):
+    path.write_text("".join(f"{line}\n" for line in lines))
+    return path
+
+
+def sources(pairs):
+    return {same_text(pair.source) for pair in pairs}
+
+
+@pytest.fixture
+def twofold(tmp_path):
+    """150 sources with two targets each: no part of odd size can be filled."""
+    return written(tmp_path / "two.tsv", [f"s{n // 2}\tt{n}" for n in range(300)])
+
+
+def test_the_usual_sizes_are_only_the_most(twofold):
+    split = splits.read(DataConfig(path=twofold))
+    assert [len(part) for part in (split.train, split.dev, split.test)] == [272, 14, 14]
+    parts = [sources(part) for part in (split.train, split.dev, split.test)]
+    assert len(set.union(*parts)) == sum(map(len, parts)) == 150
+
+
+def test_sizes_that_were_asked_for_are_kept_or_refused_by_name(twofold):
+    split = splits.read(DataConfig(path=twofold, dev_size=26, test_size=34))
+    assert [len(part) for part in (split.dev, split.test)] == [26, 34]
+    with pytest.raises(UserError, match=r"--data.test-size is 3, but only 2 of 300 pairs"):
+        splits.read(DataConfig(path=twofold, test_size=3))
+    with pytest.raises(UserError, match=r"none to train on: lower --data.dev-size"):
+        splits.read(DataConfig(path=twofold, dev_size=150, test_size=150))
+
+
+def test_pairs_after_a_limit_are_searched_until_the_parts_are_full(tmp_path):
+    lines = [f"s{n}\tt{n}" for n in range(7)] + [f"one\tu{n}" for n in range(50)]
+    path = written(tmp_path / "late.tsv", lines + [f"r{n}\tt{n}" for n in range(5)])
+    split = splits.read(DataConfig(path=path, limit=7, dev_size=3, test_size=2))
+    assert sources(split.dev) | sources(split.test) == {f"r{n}" for n in range(5)}
+    assert sources(split.train) == {f"s{n}" for n in range(7)}
+    with pytest.raises(UserError, match=r"--data.test-size is 3, but only 2 of 55"):
+        splits.read(DataConfig(path=path, limit=7, dev_size=3, test_size=3))
+
+
+def test_pairs_after_a_limit_are_shared_by_dev_and_test(tmp_path):
+    path = written(tmp_path / "short.tsv", [f"s{n}\tt{n}" for n in range(300)])
+    split = splits.read(DataConfig(path=path, limit=290))
+    assert [len(part) for part in (split.train, split.dev, split.test)] == [290, 5, 5]
+
+
+def test_dev_pairs_of_ones_own_that_are_trained_on_are_warned_of(tmp_path):
+    path = written(tmp_path / "a.tsv", [f"s{n}\tt{n}" for n in range(41)])
+    dev = written(tmp_path / "dev.tsv", ["s3\tt", "S7 \tt", "new\tt"])
+    split = splits.read(DataConfig(path=path, dev_path=dev))
+    assert [len(part) for part in (split.train, split.dev, split.test)] == [41, 3, 0]
+    (warning,) = split.left_out
+    assert warning.startswith("a source of the training data in 2 of 3 dev pairs")
+    other = written(tmp_path / "other.tsv", ["new\tt"])
+    assert splits.read(DataConfig(path=path, dev_path=other)).left_out == ()
+
+
+def test_a_test_is_held_out_beside_dev_pairs_of_ones_own_where_it_is_asked_for(tmp_path):
+    path = written(tmp_path / "a.tsv", [f"s{n}\tt{n}" for n in range(41)])
+    dev = written(tmp_path / "dev.tsv", ["new\tt"])
+    config = DataConfig(path=path, dev_path=dev, dev_size=5, test_size=7)
+    split = splits.read(config)
+    assert [len(part) for part in (split.train, split.dev, split.test)] == [34, 1, 7]
+    assert not sources(split.train) & sources(split.test)
+
+
+@pytest.mark.parametrize("seed", [1, 3])
+def test_the_split_follows_from_data_seed(tmp_path, seed):
+    path = written(tmp_path / "a.tsv", [f"s{n}\tt{n}" for n in range(41)])
+    split = splits.read(DataConfig(path=path, dev_size=5, test_size=7, seed=seed))
+    expected = split_held_out(read_pairs(path).pairs, (5, 7), seed)
+    assert (split.dev, split.test) == (expected.dev, expected.test)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        DataConfig(generated="copy", generated_size=41),
+        AnswerDataConfig(generated="drinks", generated_size=41),
+        CaptionDataConfig(generated="shapes", generated_size=41),
+    ],
+)
+def test_generated_data_follow_from_data_seed(config):
+    first, again, different = (splits.read(replace(config, seed=seed)) for seed in (1, 1, 2))
+    assert [*first.train] == [*again.train] != [*different.train]
+    assert first.test == again.test != different.test
+
+
+def test_scenes_are_held_out_by_number_of_shapes():
+    config = CaptionDataConfig(generated="shapes", generated_size=400)
+    split = splits.read(config)
+    assert [len(part) for part in (split.train, split.dev, split.test)] == [1800, 100, 100]
+    assert not sources(split.train) & (sources(split.dev) | sources(split.test))
+    for part in (split.dev, split.test):
+        num_shapes = Counter(source.count(";") + 1 for source in sources(part))
+        assert sorted(num_shapes.values()) == [6, 7, 7]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "message"),
+    [
+        (dict(dev_size=7), r"data.dev_size is 7: expected a multiple of 5"),
+        (dict(dev_size=100, test_size=20), r"all 24 scenes are held out.*lower --data.dev-size"),
+    ],
+)
+def test_captions_that_cannot_be_held_out_are_refused(sizes, message):
+    with pytest.raises(UserError, match=message):
+        splits.read(CaptionDataConfig(generated="shapes", generated_size=24, **sizes))
+
+
+@pytest.mark.parametrize("part", ["dev", "test"])
+def test_labels_that_are_trained_on_are_warned_of_in_every_part(tmp_path, part):
+    lines = [f"s{n}\t{n % 2}" for n in range(41)]
+    path = written(tmp_path / "a.tsv", lines)
+    split = splits.read(AnswerDataConfig(path=path, **{f"{part}_path": path}, dev_size=0))
+    (warning,) = (line for line in split.left_out if f"{part} pairs" in line)
+    assert warning.startswith("a source of the training data in 41 of 41")

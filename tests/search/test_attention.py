@@ -1,0 +1,57 @@
+"""Attention gathered along paths, against a loop over every number."""
+
+import math
+from typing import NamedTuple
+
+import pytest
+import torch
+
+from regard.models.contracts import AttentionBlock
+from regard.search.attention import gather
+
+LAYERS, HEADS, SOURCE = 2, 3, 5
+
+
+class Asked(NamedTuple):
+    row: int
+    parent: int
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_each_path_has_its_own_line_of_every_step(dtype):
+    """Sentences leave the batch, a beam grows from one, and a decoder sees more at each step."""
+    torch.manual_seed(2)
+    shapes = [(4, 1), (4, 3), (3, 3), (3, 3), (1, 3)]  # rows and hypotheses that asked
+    steps = []
+    for number, (rows, hypotheses) in enumerate(shapes):
+        cross = torch.rand(rows, LAYERS, HEADS, hypotheses, SOURCE).to(dtype)
+        own = torch.rand(rows, LAYERS, HEADS, hypotheses, number + 1).to(dtype)
+        steps.append((AttentionBlock("cross", cross), AttentionBlock("decoder", own, -own)))
+    paths = [
+        [Asked(1, 0), Asked(1, 2)],
+        [Asked(3, 0), Asked(3, 1), Asked(2, 0), Asked(2, 2), Asked(0, 1)],
+        [Asked(0, 0)],
+        [Asked(2, 0), Asked(2, 2), Asked(1, 1), Asked(1, 0)],
+    ]
+    for path, (cross, own) in zip(paths, gather(steps, paths), strict=True):
+        length = len(path)
+        assert (cross.kind, own.kind) == ("cross", "decoder")
+        assert cross.scores is None
+        assert cross.weights.shape == (LAYERS, HEADS, length, SOURCE)
+        assert own.weights.shape == own.scores.shape == (LAYERS, HEADS, length, length)
+        assert cross.weights.dtype == own.scores.dtype == torch.promote_types(dtype, torch.float32)
+        for place, (row, parent) in enumerate(path):
+            for layer in range(LAYERS):
+                for head in range(HEADS):
+                    asked = row, layer, head, parent
+                    across, back = (block.weights[asked].tolist() for block in steps[place])
+                    later = length - place - 1
+                    assert cross.weights[layer, head, place].tolist() == across
+                    assert own.weights[layer, head, place].tolist() == back + [0.0] * later
+                    before = [-number for number in back] + [-math.inf] * later
+                    assert own.scores[layer, head, place].tolist() == before
+
+
+def test_where_nobody_looked_there_is_nothing():
+    assert gather([(), ()], [[Asked(0, 0)], [Asked(1, 0), Asked(0, 0)]]) == [(), ()]
+    assert gather([], []) == []

@@ -1,0 +1,37 @@
+"""Small experiments that several tests train."""
+
+from dataclasses import replace
+
+from regard.config import AttentionConfig, DataConfig, Experiment, RecurrentConfig, TrainingConfig
+
+
+def small(**training):
+    """Return an experiment that trains in a second."""
+    return Experiment(
+        name="small",
+        data=DataConfig(
+            generated="copy",
+            generated_size=300,
+            tokenizer="spaces",
+            dev_size=20,
+            test_size=10,
+            batch_tokens=None,
+            batch_sentences=32,
+        ),
+        model=RecurrentConfig(
+            hidden=16,
+            embedding=8,
+            dropout=0.1,
+            feeding="attentional",
+            attention=AttentionConfig(size=11),
+        ),
+        training=TrainingConfig(
+            **{"epochs": 2, "learning_rate": 0.01, "metric": "exact_match", **training}
+        ),
+    )
+
+
+def smaller(**training):
+    """Return `small` with fewer pairs, for tests that train several times."""
+    experiment = small(**training)
+    return replace(experiment, data=replace(experiment.data, generated_size=130))

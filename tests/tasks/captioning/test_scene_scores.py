@@ -1,0 +1,73 @@
+"""Captions of scenes, and looks at them, that are made by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from regard.data.generated.scenes import Scene, claims
+from regard.tasks.captioning.scene_scores import SceneScores, attention_inside
+
+SCENE = Scene.of("large red circle top left; small blue square centre")
+SIDE = 6
+TEXT = "there is a small blue square in the centre"
+
+
+def even(text):
+    """Every word, and the end, looks everywhere alike."""
+    rows = len(text.split()) + 1
+    return np.full((rows, SIDE**2), 1 / SIDE**2), tuple(range(rows))
+
+
+def test_even_attention_is_once_the_share():
+    text = "a large red circle at the top left and a small blue square in the centre"
+    for claim in claims(text):
+        assert attention_inside(claim, *even(text)) == pytest.approx(1)
+
+
+def test_only_words_of_size_colour_and_kind_count():
+    weights = np.zeros((10, SIDE**2))
+    weights[:, 0] = 1  # the top left corner
+    weights[3:6] = 0
+    weights[3:6, [14, 15, 20, 21]] = 0.25  # the four in the middle, which the box fills partly
+    (claim,) = claims(TEXT)
+    area = 0.15**2
+    filled = area * SIDE**2 / 4
+    assert attention_inside(claim, weights, range(10)) == pytest.approx(filled / area)
+
+
+def test_several_pieces_of_a_word_count_alike():
+    weights, words = even(TEXT)
+    weights[4] = 0  # of "blue", which is cut in two
+    (claim,) = claims(TEXT)
+    cut = np.insert(weights, 4, weights[4], axis=0)
+    assert attention_inside(claim, cut, (0, 1, 2, 3, 4, 4, 5, 6, 7, 8, 9)) == pytest.approx(0.5)
+    assert attention_inside(claim, weights, words) == pytest.approx(2 / 3)
+
+
+def test_what_is_not_there_is_not_true_and_not_looked_for():
+    scores = SceneScores()
+    wrong = "a small red circle at the top left and a small blue square in the centre"
+    for text in (wrong, "nonsense"):
+        scores.add(SCENE, text, *even(text))
+    true, of_two, attention = scores.scores()
+    assert (true.value, true.signature) == (0, "scenes:2")
+    assert (of_two.name, of_two.signature) == ("true, 2 shapes", "scenes:2")
+    assert attention.value == pytest.approx(1)
+    assert attention.signature == "times its box's share|shapes:1"
+    nothing = SceneScores()
+    nothing.add(SCENE, "nonsense", *even("nonsense"))
+    assert [score.name for score in nothing.scores()] == ["true", "true, 2 shapes"]
+
+
+def test_true_captions_are_counted_by_number_of_shapes():
+    scores, text = SceneScores(), "a large red circle at the top left"
+    single = Scene.of("large red circle top left")
+    for scene in (single, single, SCENE):
+        scores.add(scene, text, *even(text))
+    scores.add(single, f"{text} and a small red circle at the top", *even(text))
+    by_name = {score.name: (score.value, score.signature) for score in scores.scores()}
+    assert by_name["true"] == (50, "scenes:4")
+    assert by_name["true, 1 shape"] == (pytest.approx(200 / 3), "scenes:3")
+    assert by_name["true, 2 shapes"] == (0, "scenes:1")
+    assert "true, 3 shapes" not in by_name

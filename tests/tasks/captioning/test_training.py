@@ -1,0 +1,281 @@
+"""Captions of drawn scenes and of pictures in files."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import regard
+from regard import recipes
+from regard.cli import main
+from regard.config import (
+    CaptionDataConfig,
+    CaptionerConfig,
+    Experiment,
+    SearchConfig,
+    TrainingConfig,
+)
+from regard.data.examples import Pair
+from regard.data.generated.scenes import captions, draw, scenes
+from regard.data.images import array_file
+from regard.errors import UserError
+from regard.models.vision_backbone import Backbone
+from regard.pipeline.cost import cost_of
+from regard.pipeline.evaluate import evaluate_captions
+from regard.pipeline.train import train
+from regard.tasks.captioning import images
+from regard.tasks.captioning.captioner import Captioner
+from regard.tasks.captioning.images import PictureSources
+from regard.tasks.captioning.scene_scores import SceneScores
+
+
+def small(data, **model):
+    return Experiment(
+        name="shapes",
+        data=replace(data, picture_size=32, batch_sentences=16),
+        model=CaptionerConfig(channels=(4, 8, 8), size=12, embedding=8, heads=2, **model),
+        training=TrainingConfig(epochs=1, learning_rate=0.01, device="cpu"),
+    )
+
+
+DRAWN = CaptionDataConfig(generated="shapes", generated_size=24, dev_size=10, test_size=10)
+SCENE = "large red circle top left; small blue square centre"
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        dict(),
+        dict(gate=False, doubly_stochastic=0.0),
+        dict(looks="hard"),
+        dict(decoder="transformer", layers=1),
+    ],
+)
+def test_every_captioner_trains_writes_and_looks(tmp_path, model):
+    train(small(DRAWN, **model), tmp_path / "run")
+    captioner = regard.load(tmp_path / "run")
+    assert isinstance(captioner, Captioner)
+    assert len(captioner.caption(SCENE, num_best=2).alternatives) == 1
+    found = captioner.caption(SCENE)
+    (block,) = [each for each in found.maps if each.kind == "image"]
+    assert block.weights.shape[2:] == (len(found.trace.target.pieces), 16)
+    np.testing.assert_allclose(block.weights.sum(axis=-1), 1, atol=1e-4)
+    assert found.trace.source.text == SCENE
+    alone, again = captioner.caption([SCENE, "small white triangle bottom"], attention=False)
+    assert alone.text == found.text
+    assert alone.trace is again.trace is None
+
+
+def test_resumed_is_the_same_run_with_its_baseline(tmp_path):
+    experiment = small(DRAWN, looks="hard")
+    twice = replace(experiment, training=replace(experiment.training, epochs=2))
+    train(twice, tmp_path / "whole")
+    train(experiment, tmp_path / "parts")
+    train(twice, tmp_path / "parts", resume=True)
+    whole, parts = (
+        (tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "parts")
+    )
+    assert whole == parts
+    model = regard.load(tmp_path / "parts").model
+    assert float(model.penalties[0].baseline) < 0
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Pictures with a .csv, one of which is broken and one missing."""
+    rows = ["file,caption"]
+    for number, scene in enumerate(scenes(20, seed=5)):
+        draw(scene, 40).convert("L" if number % 2 else "RGBA").save(tmp_path / f"{number}.png")
+        rows += [f'{number}.png,"{caption}"' for caption in captions(scene)[:2]]
+    (tmp_path / "broken.png").write_text("no picture")
+    rows += ["broken.png,a broken thing", "gone.png,a lost thing"]
+    (tmp_path / "captions.csv").write_text("\n".join(rows) + "\n")
+    return tmp_path
+
+
+def test_pictures_of_files_are_read_and_broken_ones_named(folder, capsys):
+    data = CaptionDataConfig(path=folder / "captions.csv", dev_size=4, test_size=4)
+    told = []
+    train(small(data), folder / "run", begin=lambda plan: told.extend(plan.left_out))
+    (line,) = told
+    assert line.startswith("left out ")
+    assert "cannot read the picture" in line
+    captioner = regard.load(folder / "run")
+    assert captioner.caption(folder / "3.png").text
+    with pytest.raises(UserError, match=r"cannot read the picture .*broken.png"):
+        captioner.caption(folder / "broken.png")
+    with pytest.raises(UserError, match="cannot read the picture"):
+        captioner.caption(SCENE)  # this run was not trained on scenes
+
+
+def test_a_run_is_evaluated_from_any_folder_on_the_captions_for_a_test(
+    folder, tmp_path_factory, monkeypatch, capsys
+):
+    monkeypatch.chdir(folder)
+    train(small(CaptionDataConfig(path=Path("captions.csv"), dev_size=4, test_size=4)), Path("run"))
+    images = [
+        {"filename": f"{n}.png", "split": split, "sentences": [{"raw": "a circle"}]}
+        for n, split in enumerate(["train", "train", "test"])
+    ]
+    (folder / "dataset.json").write_text(json.dumps({"images": images}))
+    monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
+    assert main.run(["evaluate", str(folder / "run")]) == 0
+    assert "left out" not in capsys.readouterr().out
+    assert main.run(["evaluate", str(folder / "run"), str(folder / "dataset.json")]) == 0
+    out = capsys.readouterr().out
+    assert "scored on the captions for test\n" in out
+    assert "1 pictures, 1 captions" in out
+
+    test_alone = {"images": [{**each, "split": "test"} for each in images]}
+    (folder / "dataset.json").write_text(json.dumps(test_alone))
+    data = CaptionDataConfig(path=folder / "dataset.json")
+    with pytest.raises(UserError, match=r"no captions to train on: all are for dev or test"):
+        train(small(data), folder / "again")
+
+
+def test_training_pictures_of_which_none_can_be_read_are_said(folder):
+    listed = folder / "train.txt"
+    listed.write_text("broken.png\ngone.png\n")
+    data = CaptionDataConfig(path=folder / "captions.csv", train_list=listed)
+    dev = folder / "dev.txt"
+    dev.write_text("1.png\n2.png\n")
+    with pytest.raises(UserError, match=r"none of the 2 captions to train on has a picture that"):
+        train(small(replace(data, dev_list=dev, test_size=0)), folder / "run")
+
+
+def test_evaluation_takes_every_caption_of_a_picture_as_a_reference(tmp_path):
+    train(small(DRAWN), tmp_path / "run")
+    captioner = regard.load(tmp_path / "run")
+    from regard.data.text.parallel import read_pairs
+
+    pairs = read_pairs(tmp_path / "run" / "test.tsv").pairs
+    search, told = captioner.experiment.search, []
+    found = evaluate_captions(
+        captioner, pairs, search, scenes=SceneScores(), watch=lambda *each: told.append(each)
+    )
+    assert told[-1] == ("captioning", 0, 2)
+    assert (len(pairs), len(found.outputs)) == (10, 2)
+    assert all(len(each.references) == 5 for each in found.outputs)
+    names = [score.name for score in found.scores]
+    assert names[:4] == ["BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4"]
+    assert names[-3:] == ["true", "true, 1 shape", "true, 3 shapes"]
+    plain = evaluate_captions(captioner, pairs, search)
+    assert plain.scores == found.scores[:-3]
+    assert plain.outputs == found.outputs
+
+
+def test_a_gallery_has_every_picture_once(tmp_path):
+    Image.new("RGB", (9, 9)).save(tmp_path / "a.png")
+    name = str(tmp_path / "a.png")
+    gallery, left_out = PictureSources(8).gallery([name, name, "gone"])
+    assert gallery.names == (name,)
+    assert gallery.values.shape == (2, 3, 8, 8)
+    assert left_out[0].startswith("left out 1 picture: cannot read the picture gone")
+    with pytest.raises(UserError, match="none of 1 pictures can be read"):
+        PictureSources(8).gallery(["gone"])
+
+
+def test_what_does_not_fit_is_said(tmp_path):
+    with pytest.raises(UserError, match=r"picture_size is 33, but 3 blocks .* multiple of 8"):
+        replace(small(DRAWN), data=replace(DRAWN, picture_size=33))
+    with pytest.raises(UserError, match=r"model\.looks hard draws one cell for a recurrent"):
+        CaptionerConfig(looks="hard", decoder="transformer")
+    experiment = small(DRAWN)
+    wrong = replace(experiment, training=replace(experiment.training, metric="accuracy"))
+    with pytest.raises(UserError, match=r"training\.metric is accuracy, which scores no captions"):
+        train(wrong, tmp_path / "run")
+
+
+def test_the_recipe_is_the_papers():
+    experiment = recipes.load(recipes.find("shapes-caption"))
+    assert experiment.model.gate
+    assert experiment.model.looks == "soft"
+    assert experiment.model.attention.score == "additive"
+    assert experiment.model.doubly_stochastic > 0
+
+
+@pytest.fixture
+def network(tmp_path):
+    """A pretrained one, which makes four by four cells."""
+    transformers = pytest.importorskip("transformers")
+    config = transformers.ResNetConfig(
+        embedding_size=4, hidden_sizes=[4, 6], depths=[1, 1], layer_type="basic"
+    )
+    transformers.ResNetModel(config).save_pretrained(tmp_path / "network")
+    return str(tmp_path / "network")
+
+
+@pytest.mark.parametrize("learns", [False, True])
+def test_a_pretrained_network_sees_for_the_model(folder, network, learns):
+    data = CaptionDataConfig(path=folder / "captions.csv", dev_size=4, test_size=4)
+    experiment = small(data, backbone=network, backbone_learns=learns)
+    train(experiment, folder / "run")
+    before = Backbone.load(network).digest()
+    shutil.rmtree(network)  # the run has its own
+    captioner = regard.load(folder / "run")
+    (block,) = captioner.caption(folder / "3.png").maps
+    assert block.weights.shape[-1] == 16
+    if learns:
+        assert captioner.model.encoder.backbone.digest() != before
+    else:
+        assert captioner.sources.backbone.digest() == before
+    more = replace(experiment, training=replace(experiment.training, epochs=2))
+    train(more, folder / "run", resume=True)
+    weights = folder / "run" / "backbone" / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-4] + bytes(4))
+    with pytest.raises(UserError, match=r"backbone/model\.safetensors does not belong to this run"):
+        regard.load(folder / "run")
+
+
+def test_a_pretrained_network_is_counted_where_it_learns(network):
+    costs = []
+    for changes in ({}, dict(backbone=network), dict(backbone=network, backbone_learns=True)):
+        costs.append(cost_of(small(CaptionDataConfig(path=Path("captions.csv")), **changes)))
+    assert len({each.num_parameters for each in costs}) == 3
+    weights = sum(each.numel() for each in Backbone.load(network).network.parameters())
+    assert costs[2].num_parameters - costs[1].num_parameters == weights
+    assert costs[2].source_token > costs[1].source_token
+
+
+def test_a_search_that_pictures_do_not_allow_is_one_line(tmp_path):
+    train(small(DRAWN), tmp_path / "run")
+    captioner = regard.load(tmp_path / "run")
+    with pytest.raises(UserError, match="a picture has none of"):
+        captioner.caption(SCENE, search=SearchConfig(unknown_replacement=True))
+    with pytest.raises(UserError, match=r"search.max_ratio goes by the words of a source"):
+        evaluate_captions(captioner, [Pair("gone", "a dog", 1)], SearchConfig(max_ratio=2.0))
+    covering = SearchConfig(beam=2, coverage_penalty=0.2, max_length=5)
+    assert captioner.caption(SCENE, search=covering).score < 0
+
+
+def test_cells_are_made_once_and_go_on_where_they_were_broken_off(folder, network, monkeypatch):
+    monkeypatch.setattr(images, "AT_A_TIME", 2)
+    monkeypatch.setattr(array_file, "NOTED_AFTER", 2)
+    sources = PictureSources(32, backbone=Backbone.load(network).eval())
+    names = [str(folder / f"{number}.png") for number in range(8)]
+    first, _ = sources.gallery(names[:3])
+    see, seen = PictureSources.see, []
+
+    def break_off(self, given):
+        seen.append(len(given))
+        if len(seen) == 3:
+            raise KeyboardInterrupt
+        return see(self, given)
+
+    monkeypatch.setattr(PictureSources, "see", break_off)
+    with pytest.raises(KeyboardInterrupt):
+        sources.gallery(names)
+    gallery, _ = sources.gallery(names)
+    assert sum(seen) == 8 + 2  # those that it was broken off at were begun twice
+    np.testing.assert_allclose(gallery.values[:3], first.values, atol=1e-3)
+    sources.gallery(names)
+    assert sum(seen) == 8 + 2
+    draw(scenes(1)[0], 40).save(names[0])  # another picture of the same name
+    sources.gallery(names)
+    assert sum(seen) == 8 + 2 + 8

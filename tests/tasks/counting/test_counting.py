@@ -1,0 +1,167 @@
+"""The counting task without its command line."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from regard.data.generated.counting import MAX_VOCAB_SIZE, to_numbers
+from regard.errors import UserError
+from regard.tasks.counting.counting import (
+    Adam,
+    Counter,
+    accuracy,
+    as_trained,
+    build_counter,
+    check_writable,
+    fit,
+    load,
+    look,
+    model_file,
+    save,
+    settle,
+    training_letters,
+    two_rates,
+)
+from regard.tasks.counting.settings import MOST_LETTERS, CountingSettings
+
+SMALL = CountingSettings(steps=5, batchsize=7, hidden=13, max_len=3, vocab_size=2)
+
+
+def trained(settings: CountingSettings, seed: int = 0) -> Counter:
+    model = build_counter(settings, seed)
+    generator = torch.Generator().manual_seed(seed)
+    letters, optimizer = training_letters(settings), two_rates(model, settings.lr)
+    losses = list(fit(model, letters, optimizer, settings, generator))
+    assert len(losses) == settings.steps
+    return Counter(model, settings, len(losses))
+
+
+def test_a_saved_model_comes_back_whole(tmp_path: Path) -> None:
+    settings = replace(SMALL, separate_values=True, variable_length=True, lr=0.03)
+    counter = trained(settings)
+    assert save(counter, tmp_path / "new") == model_file(tmp_path / "new")
+    again = load(tmp_path / "new")
+    assert (again.settings, again.step) == (settings, 5)
+    for name, weight in counter.model.state_dict().items():
+        assert again.model.state_dict()[name].equal(weight)
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["model.safetensors"]
+
+
+def test_the_same_seed_trains_the_same_model() -> None:
+    one, same, other = (trained(SMALL, seed).model.state_dict() for seed in (3, 3, 4))
+    assert all(one[name].equal(same[name]) for name in one)
+    assert not one["readout.queries"].equal(other["readout.queries"])
+
+
+def test_building_leaves_the_global_seed_alone() -> None:
+    state = torch.get_rng_state()
+    build_counter(SMALL, seed=9)
+    assert torch.get_rng_state().equal(state)
+
+
+def test_rates_stay_and_then_settle_to_zero() -> None:
+    assert [settle(progress) for progress in (0.0, 0.5, 0.8)] == pytest.approx([1, 1, 1])
+    assert settle(0.9) == pytest.approx(0.5)
+    assert settle(1.0) == 0
+
+
+def test_every_parameter_learns_at_one_of_two_rates() -> None:
+    model = build_counter(SMALL, 0)
+    (first, low), (last, high) = two_rates(model, 0.01).groups
+    assert (low, high) == (0.01, 0.1)
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    assert {names[id(parameter)] for parameter in last} == {
+        f"readout.{layer}.{part}" for layer in ("norm", "output") for part in ("weight", "bias")
+    }
+    assert len(first) + len(last) == len(names)
+
+
+def test_adam_is_torchs_adam() -> None:
+    generator = torch.Generator().manual_seed(1)
+    mine, theirs = (
+        [torch.nn.Parameter(torch.linspace(-1, 1, size)) for size in (3, 5)] for _ in range(2)
+    )
+    ours = Adam([([mine[0]], 0.02), ([mine[1]], 0.3)], (0.8, 0.9))
+    groups = [{"params": [theirs[0]], "lr": 0.02}, {"params": [theirs[1]], "lr": 0.3}]
+    torchs = torch.optim.Adam(groups, betas=(0.8, 0.9))
+    for factor in (1.0, 0.5, 0.1):
+        gradients = [torch.randn(each.shape, generator=generator) for each in theirs]
+        ours.step(gradients, factor)
+        for other, gradient in zip(theirs, gradients, strict=True):
+            other.grad = gradient
+        for group, peak in zip(torchs.param_groups, (0.02, 0.3), strict=True):
+            group["lr"] = peak * factor
+        torchs.step()
+        for one, other in zip(mine, theirs, strict=True):
+            torch.testing.assert_close(one, other)
+
+
+def test_accuracy_wants_every_count_right() -> None:
+    class Always(torch.nn.Module):
+        """Says that there is one A, and no B."""
+
+        def forward(self, letters: torch.Tensor) -> object:
+            logits = torch.zeros(letters.size(0), 2, 4)
+            logits[:, 0, 1] = logits[:, 1, 0] = 1
+            return type("Output", (), {"values": logits})
+
+    # of the 27 sequences of 3 symbols, those with one A and two blanks: 3
+    assert accuracy(Always(), SMALL, 3, 20_011, seed=1) == pytest.approx(3 / 27, abs=0.01)
+
+
+def test_looking_keeps_letters_counts_and_weights() -> None:
+    counter = trained(SMALL)
+    looked = look(counter, torch.tensor(to_numbers("A B")))
+    assert looked.text == "A B"
+    assert looked.trace.source.pieces == ("A", " ", "B")
+    assert looked.trace.target.pieces == tuple(
+        f"{letter}={count}" for letter, count in zip("AB", looked.counts, strict=True)
+    )
+    assert looked.trace.map().weights.sum(axis=-1) == pytest.approx(1)
+
+
+def test_short_sequences_are_filled_up_where_they_were_in_training() -> None:
+    letters = torch.tensor([[1, 2]])
+    assert as_trained(letters, SMALL).tolist() == [[1, 2]]
+    assert as_trained(letters, replace(SMALL, variable_length=True)).tolist() == [[1, 2, 0]]
+
+
+def test_what_is_no_model_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"no model at .*model\.safetensors: train one"):
+        load(tmp_path)
+    model_file(tmp_path).write_bytes(b"not weights")
+    with pytest.raises(UserError, match="not a model of the counting task"):
+        load(tmp_path)
+
+
+def test_a_folder_that_cannot_be_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match="cannot write a model into"):
+        check_writable(tmp_path / "file")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("steps", 0), ("batchsize", -1), ("hidden", 1), ("max_len", 0), ("vocab_size", 27),
+     ("vocab_size", 0), ("lr", 0.0), ("lr", float("nan"))],
+)  # fmt: skip
+def test_settings_without_meaning_are_named(name: str, value: float) -> None:
+    with pytest.raises(UserError, match=f"^{name} is {value}: expected"):
+        replace(SMALL, **{name: value})
+
+
+def test_there_are_as_many_letters_as_there_are_names_for() -> None:
+    assert MOST_LETTERS == MAX_VOCAB_SIZE
+
+
+def test_training_leaves_the_processor_as_it_was() -> None:
+    model = build_counter(SMALL, 0)
+    generator = torch.Generator().manual_seed(0)
+    steps = fit(model, training_letters(SMALL), two_rates(model, 0.01), SMALL, generator)
+    next(steps)
+    steps.close()
+    assert (torch.tensor(1e-38) / 1000).item() > 0

@@ -1,0 +1,46 @@
+"""Traces have all that a model looked at, each map as large as its sequences."""
+
+from dataclasses import replace
+
+import torch
+
+from regard.building import build_recurrent
+from regard.data.text.tokenizer import Tokenizer, TokenizerSettings
+from regard.models.contracts import AttentionBlock
+from regard.tasks.translation.encoding import Tokenizers
+from regard.tasks.translation.translator import Translator
+
+
+def test_what_the_encoder_looked_at_is_in_the_trace(run):
+    translator = Translator.load(run)
+    encoder = translator.model.encoder
+
+    class Attending(torch.nn.Module):
+        """An encoder that says it looked at its own positions, each at itself."""
+
+        def forward(self, source, *, need_weights=False):
+            encoded = encoder(source, need_weights=need_weights)
+            if not need_weights:
+                return encoded
+            weights = torch.eye(source.ids.size(1)).expand(source.ids.size(0), 2, 3, -1, -1)
+            return replace(encoded, attention=(AttentionBlock("encoder", weights),))
+
+    translator.model.encoder = Attending()
+    for text, pieces in (("a b c", 4), ("a b c d e", 6)):
+        found, _ = translator.translate([text, "a b c d e f g"])
+        itself = found.trace.map("encoder")
+        assert itself.weights.shape == (2, 3, pieces, pieces)
+        assert found.trace.map("cross").weights.shape[3] == pieces
+
+
+def test_a_trace_counts_words_as_the_tokenizer_does(run):
+    experiment = Translator.load(run).experiment
+    texts = ["the cat, sat.", "die Katze sass, (ja)."]
+    bpe = Tokenizer.train(texts, TokenizerSettings(kind="bpe", size=40))
+    words = Tokenizer.train(texts, TokenizerSettings(kind="words"))
+    for tokenizer in (bpe, words):
+        model = build_recurrent(experiment.model, len(tokenizer), len(tokenizer))
+        translator = Translator(experiment, Tokenizers(tokenizer, tokenizer), model)
+        (found,) = translator.score([("the cat, sat.", "die Katze sass, (ja).")])
+        assert set(found.trace.source.words) == set(range(5 + 1))
+        assert set(found.trace.target.words) == set(range(8 + 1))

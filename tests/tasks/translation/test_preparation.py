@@ -1,0 +1,219 @@
+"""Large files give the same batches as small ones, again from the cache, and in little memory."""
+
+import random
+import tracemalloc
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from regard.config import DataConfig
+from regard.data.text import encoded
+from regard.errors import UserError
+from regard.runs import corpora, splits
+from regard.tasks.translation import preparation
+from regard.tasks.translation.encoding import Tokenizers
+from tests.data.text.test_encoded import same
+
+
+@pytest.fixture(autouse=True)
+def own_cache(monkeypatch, tmp_path):
+    monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def every_file_is_large(monkeypatch):
+    monkeypatch.setattr(corpora, "LARGE", 0)
+
+
+def written(path, lines):
+    path.write_bytes(b"".join(line + b"\n" for line in lines))
+    return path
+
+
+def prepared(config, seed=1, watch=None):
+    split = splits.read(replace(config, seed=seed), watch)
+    tokenizers = preparation.train_tokenizers(config, split.train, watch)
+    return split, tokenizers, preparation.encode(config, tokenizers, split.train, seed, watch)
+
+
+def told(config, seed):
+    """All that comes of some data, or the error."""
+    try:
+        split, tokenizers, made = prepared(config, seed)
+    except UserError as error:
+        return str(error)
+    return (
+        [*split.train],
+        split.dev,
+        split.test,
+        split.left_out + made.left_out,
+        tokenizers.to_json(),
+        made.batches.fingerprint(),
+    )
+
+
+words = st.lists(st.sampled_from("abcdeÄ"), min_size=1, max_size=4).map(" ".join)
+good = st.tuples(words, words).map("\t".join).map(str.encode)
+lines = st.lists(
+    st.one_of(
+        good, good, good, st.sampled_from([b"", b"no tab", b"a\t", b"\xff\tb", b"a\tb\tc\r"])
+    ),
+    max_size=31,
+)
+configs = st.builds(
+    DataConfig,
+    limit=st.sampled_from([None, None, 3, 7]),
+    dev_size=st.sampled_from([None, 0, 2]),
+    test_size=st.sampled_from([None, 0, 3]),
+    max_length=st.sampled_from([3, 200]),
+    shared_vocabulary=st.booleans(),
+    min_count=st.sampled_from([1, 2]),
+    batch_sentences=st.sampled_from([None, 2]),
+    source_end=st.booleans(),
+)
+
+
+@given(lines, configs, st.integers(0, 5), st.booleans())
+@settings(
+    max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_a_large_file_is_prepared_as_a_small_one(monkeypatch, tmp_path, lines, config, seed, own):
+    config = replace(config, path=written(tmp_path / "pairs.tsv", lines))
+    if own:
+        config = replace(config, dev_path=written(tmp_path / "dev.tsv", [b"a\tb", b"no tab"]))
+    monkeypatch.setattr(corpora, "LARGE", 1 << 25)
+    expected = told(config, seed)
+    monkeypatch.setattr(corpora, "LARGE", 0)
+    assert told(config, seed) == expected
+    assert told(config, seed) == expected
+
+
+def test_two_large_files_are_prepared_as_two_small_ones(monkeypatch, tmp_path):
+    config = DataConfig(
+        path=written(tmp_path / "a", [b"one", b"two", b"", b"four"] * 11),
+        target_path=written(tmp_path / "b", [b"eins", b"zwei", b"drei", b"v\xfcer"] * 11),
+    )
+    expected = told(config, 1)
+    assert "left out 11 lines" in expected[3][0]
+    monkeypatch.setattr(corpora, "LARGE", 0)
+    assert told(config, 1) == expected
+    for name in ("path", "target_path"):
+        moved = getattr(config, name).rename(tmp_path / f"moved-{name}")
+        config = replace(config, **{name: moved})
+    found = told(config, 1)
+    assert str(tmp_path / "moved-path") in found[3][0]
+    assert str(tmp_path / "moved-target_path") in found[3][1]
+    assert found[-1] == expected[-1]
+
+
+def numbered(count, letters="abcdefgh"):
+    drawing = random.Random(5)
+    draw = lambda: " ".join(drawing.choices(letters, k=drawing.randint(1, 9)))  # noqa: E731
+    return [f"{draw()} {number}\t{draw()}".encode() for number in range(count)]
+
+
+@pytest.mark.parametrize("kind", ["words", "characters", "bpe", "unigram"])
+def test_what_is_found_again_is_the_same_to_the_bit(every_file_is_large, tmp_path, kind):
+    config = DataConfig(
+        path=written(tmp_path / "pairs.tsv", numbered(499)), tokenizer=kind, vocabulary_size=97
+    )
+    _, tokenizers, first = prepared(config)
+    split, found, second = prepared(config)
+    assert first.made
+    assert not second.made
+    assert found.to_json() == tokenizers.to_json()
+    assert first.batches.fingerprint() == second.batches.fingerprint()
+    pairs = zip(first.batches.epoch(3), second.batches.epoch(3), strict=True)
+    assert all(same(one, other) for one, other in pairs)
+    # A run that is resumed has its tokenizers from files.
+    tokenizers = Tokenizers.from_json(tokenizers.to_json())
+    assert preparation.encode(config, tokenizers, split.train, 1).made is None
+
+
+def test_settings_of_training_and_batches_find_what_is_there(every_file_is_large, tmp_path):
+    config = DataConfig(path=written(tmp_path / "pairs.tsv", numbered(97)))
+    first = prepared(config)[2]
+    other = replace(config, batch_tokens=97, one_source_length=True)
+    second = prepared(other)[2]
+    assert second.made is None
+    assert second.batches.fingerprint() != first.batches.fingerprint()
+
+
+@pytest.mark.parametrize(
+    "changes", [{"max_length": 7}, {"target_end": False}, {"dev_size": 3}, {"lowercase": True}]
+)
+def test_other_settings_of_the_data_do_not(every_file_is_large, tmp_path, changes):
+    config = DataConfig(path=written(tmp_path / "pairs.tsv", numbered(97)))
+    prepared(config)
+    assert prepared(replace(config, **changes))[2].made
+
+
+def test_a_changed_file_is_read_anew(every_file_is_large, tmp_path):
+    lines = numbered(97)
+    config = DataConfig(path=written(tmp_path / "pairs.tsv", lines))
+    first = prepared(config)[2]
+    written(config.path, [*lines[:-1], b"other\tpair"])
+    second = prepared(config)[2]
+    assert second.made not in (None, first.made)
+    assert second.batches.fingerprint() != first.batches.fingerprint()
+
+
+def test_small_files_and_made_pairs_leave_nothing_behind(tmp_path):
+    prepared(DataConfig(path=written(tmp_path / "pairs.tsv", numbered(97))))
+    prepared(DataConfig(generated="copy", generated_size=97))
+    assert not (tmp_path / "cache").exists()
+
+
+def test_who_watches_is_told_how_far_it_is(every_file_is_large, tmp_path, monkeypatch):
+    monkeypatch.setattr("regard.runs.progress.EVERY", 40)
+    said = []
+    config = DataConfig(path=written(tmp_path / "pairs.tsv", numbered(97)), dev_size=3, test_size=0)
+    prepared(config, watch=lambda *what: said.append(what))
+    assert [what for what in said if what[0] != "holding out"] == [
+        ("reading", 40, None),
+        ("reading", 80, None),
+        ("learning the sources' words", 40, 94),
+        ("learning the sources' words", 80, 94),
+        ("learning the targets' words", 40, 94),
+        ("learning the targets' words", 80, 94),
+        ("encoding", 40, 94),
+        ("encoding", 80, 94),
+    ]
+
+
+@pytest.mark.parametrize("stage", ["reading", "learning the sources' words", "encoding"])
+def test_an_interruption_leaves_nothing_half_written(
+    every_file_is_large, tmp_path, monkeypatch, stage
+):
+    monkeypatch.setattr("regard.runs.progress.EVERY", 40)
+    config = DataConfig(path=written(tmp_path / "pairs.tsv", numbered(97)))
+
+    def interrupt(label, done, total):
+        if label == stage:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        prepared(config, watch=interrupt)
+    assert not list(tmp_path.rglob("*.unfinished"))
+    assert not list(tmp_path.rglob("*.pairs.safetensors"))
+    assert prepared(config)[2].made
+
+
+def test_memory_does_not_grow_with_the_file(every_file_is_large, tmp_path, monkeypatch):
+    """What is held of a pair are marks, lengths and places; as text it would be 500 bytes."""
+    monkeypatch.setattr(preparation, "PAIRS_AT_A_TIME", 64)
+    monkeypatch.setattr(encoded, "CHUNK", 1024)
+
+    def peak(count):
+        path = written(tmp_path / f"{count}.tsv", [line * 3 for line in numbered(count)])
+        tracemalloc.start()
+        prepared(DataConfig(path=path, tokenizer="characters", dev_size=7, test_size=7))
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return peak
+
+    peak(101)  # what is imported or made once
+    few, many = peak(199), peak(997)
+    assert (many - few) / (997 - 199) < 150

@@ -1,0 +1,323 @@
+"""Texts in, texts out: as many, in their order, the same whatever stands beside them."""
+
+import math
+import pickle
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from regard.config import SearchConfig, TransformerConfig
+from regard.data.special_tokens import UNKNOWN
+from regard.errors import UserError
+from regard.pipeline.train import train
+from regard.search import beam
+from regard.tasks.translation.translator import SCORED_AT_A_TIME, Translator
+from regard.trace import Trace
+from tests.small_runs import small
+
+
+@pytest.fixture(scope="module")
+def translator(run):
+    return Translator.load(run)
+
+
+TEXTS = ["a b c", "", "z", "q r s t u v w", "   ", "a", "c b a", "unknown words", "b " * 40]
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_the_same_text_whatever_stands_beside_it(translator, beam):
+    search = SearchConfig(beam=beam, max_length=12)
+    together = translator.translate(TEXTS, search=search, attention=False)
+    assert [each.source for each in together] == TEXTS
+    for text, found in zip(TEXTS, together, strict=True):
+        alone = translator.translate(text, search=search, attention=False)
+        assert alone.text == found.text
+        assert alone.score == pytest.approx(found.score, abs=1e-4)
+
+
+def test_blank_lines_stay_blank(translator):
+    for found in translator.translate(["", " \t "]):
+        assert found.text == ""
+        assert found.trace is None
+
+
+def test_texts_may_come_one_after_the_other(translator):
+    found = translator.translate(iter(TEXTS), attention=False)
+    assert found == translator.translate(TEXTS, attention=False)
+    assert translator.translate(dict.fromkeys(TEXTS), attention=False) == found
+
+
+@pytest.mark.parametrize("num_best", [0, -2])
+def test_less_than_one_result_is_refused(translator, num_best):
+    with pytest.raises(UserError, match=f"num_best .* is {num_best}: expected 1 or more"):
+        translator.translate("a b", num_best=num_best)
+
+
+def test_a_trace_is_what_was_written(translator):
+    found = translator.translate("a b c", search=SearchConfig(beam=3, max_length=9), num_best=3)
+    for each in (found, *found.alternatives):
+        trace = each.trace
+        assert trace.source.pieces == ("a", "b", "c", "<eos>")
+        assert trace.target.text == each.text
+        assert each.attention.shape == (1, 1, len(trace.target.pieces), 4)
+        np.testing.assert_allclose(each.attention.sum(axis=-1), 1, rtol=1e-5)
+        assert len(trace.steps) == len(trace.target.pieces)
+        for step in trace.steps:
+            assert step.top[0][1] >= step.log_probability - 1e-6
+            assert step.entropy >= 0
+        assert Trace.from_json(trace.to_json()) == trace
+    assert len(found.alternatives) == 2
+    assert found.score >= found.alternatives[0].score >= found.alternatives[1].score
+    assert len({each.text for each in (found, *found.alternatives)}) == 3
+
+
+def test_scores_of_what_was_found_are_those_of_the_search(translator):
+    search = SearchConfig(max_length=30, length_penalty=0.0)  # a sum, as `score` gives
+    found = translator.translate(["a b c", "z"], search=search)
+    ended = [each for each in found if each.trace.target.pieces[-1] == "<eos>"]
+    assert ended
+    for each in ended:
+        (scored,) = translator.score([(each.source, each.text)])
+        assert scored.score == pytest.approx(each.score, abs=1e-4)
+        np.testing.assert_allclose(scored.attention, each.attention, atol=1e-5)
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize(("width", "num_best"), [(1, 1), (3, 2)])
+@pytest.mark.parametrize("family", ["run", "transformer"])
+def test_asking_for_attention_changes_no_text(family, width, num_best, precision, request):
+    """And the weights of a search in bfloat16 are as exact as others."""
+    translator = Translator.load(request.getfixturevalue(family))
+    search = SearchConfig(beam=width, max_length=9, precision=precision)
+    plain = translator.translate(TEXTS, search=search, num_best=num_best, attention=False)
+    looked = translator.translate(TEXTS, search=search, num_best=num_best)
+    for one, other in zip(plain, looked, strict=True):
+        texts = ([each.text, *(rest.text for rest in each.alternatives)] for each in (one, other))
+        assert len({tuple(each) for each in texts}) == 1
+        assert other.score == pytest.approx(one.score, abs=1e-4)
+        assert one.maps == ()
+        for each in other.maps:
+            assert each.weights.dtype == np.float32
+            np.testing.assert_allclose(each.weights.sum(axis=3), 1, atol=1e-5)
+
+
+def test_a_model_reads_again_for_what_is_asked_beyond_the_attention(run, monkeypatch):
+    reads = []
+    translator = Translator.load(run)
+    read = translator._tracer._read
+
+    def watched(written, **how):
+        reads.append([each.text for each in written])
+        return read(written, **how)
+
+    monkeypatch.setattr(translator._tracer, "_read", watched)
+    found = translator.translate(["a b c", "z"], search=SearchConfig(beam=2, max_length=9))
+    for each in found:
+        np.testing.assert_array_equal(each.attention, each.maps[0].weights)
+    assert not reads
+    first, second = (each.trace for each in found)
+    assert reads == [["z", "a b c"]]  # sorted by length, in one batch
+    assert first.attention == found[0].maps
+    assert len(second.lattice.tokens) >= len(second.steps)
+
+
+def test_a_translation_is_copied_without_its_model(translator):
+    found = translator.translate("a b c", search=SearchConfig(beam=3, max_length=9), num_best=2)
+    written = pickle.dumps(found)
+    assert b"torch" not in written
+    for one, other in zip(
+        (found, *found.alternatives),
+        (again := pickle.loads(written), *again.alternatives),
+        strict=True,
+    ):
+        assert (one, one.trace, one.maps) == (other, other.trace, other.maps)
+        assert one.looked.score == other.looked.score
+
+
+def test_a_more_probable_target_scores_higher(translator):
+    found = translator.translate("a b c")
+    right, wrong = translator.score([("a b c", found.text), ("a b c", "z z z z z z")])
+    assert right.score > wrong.score
+    assert right.score == pytest.approx(sum(step.log_probability for step in right.trace.steps))
+
+
+SIDES = ("source", "target")
+PAIRS = [("a b c", "x"), ("z", "q r s"), ("a " * 31, "b " * 23), ("q", "a b"), ("b c", "c b")]
+
+
+@pytest.fixture
+def few_at_a_time(monkeypatch):
+    """The bound on scored batches, lowered as far as the texts of these tests are shorter."""
+    assert SCORED_AT_A_TIME.tokens == 4096
+    bound = replace(SCORED_AT_A_TIME, tokens=256)
+    monkeypatch.setattr("regard.tasks.translation.translator.SCORED_AT_A_TIME", bound)
+    return bound.tokens
+
+
+@pytest.mark.parametrize("attention", [True, False])
+def test_the_same_score_whatever_is_scored_beside_it(translator, few_at_a_time, attention):
+    every_alone = [translator.score([pair])[0] for pair in PAIRS]
+    together = translator.score(PAIRS * 17, attention=attention)
+    for pair, alone, found in zip(PAIRS * 17, every_alone * 17, together, strict=True):
+        assert (found.source, found.text) == pair
+        assert found.score == pytest.approx(alone.score, rel=1e-4)
+        assert len(found.trace.steps) == len(alone.trace.steps)
+        assert bool(found.trace.attention) is attention
+
+
+def test_long_pairs_are_not_scored_beside_many_others(translator, few_at_a_time, monkeypatch):
+    read, sizes = translator._tracer.read, []
+
+    def watched(written, **how):
+        longest = (max(len(getattr(each, side)) for each in written) for side in SIDES)
+        sizes.append((len(written), len(written) * sum(longest)))
+        return read(written, **how)
+
+    monkeypatch.setattr(translator._tracer, "read", watched)
+    translator.score([("a " * 250, "b " * 20), *PAIRS * 17], attention=False)
+    assert sizes[0] == (1, 251 + 21)  # more than the bound, so alone
+    assert max(positions for _, positions in sizes[1:]) <= few_at_a_time
+
+
+def test_where_there_is_nothing_to_score_there_is_no_score(translator):
+    blank, empty, found = translator.score([("", "a"), ("a", ""), ("a", "b")])
+    assert math.isnan(blank.score)
+    assert blank.trace is None
+    assert len(empty.trace.steps) == 1  # the end
+    assert len(found.trace.steps) == 2
+    data = replace(translator.experiment.data, source_end=False, target_end=False)
+    endless = Translator(
+        replace(translator.experiment, data=data), translator.tokenizers, translator.model
+    )
+    blank, empty, found = endless.score([(" ", "a"), ("a", ""), ("a", "b")])
+    assert [math.isnan(each.score) for each in (blank, empty, found)] == [True, True, False]
+    assert blank.trace is empty.trace is None
+    assert endless.score([]) == []
+
+
+def test_limits_bind(translator):
+    long = translator.translate(TEXTS, search=SearchConfig(min_length=6, max_length=6))
+    assert all(len(each.trace.target.pieces) == 6 for each in long if each.trace)
+
+
+def test_attention_that_was_not_asked_for_is_an_error(translator):
+    with pytest.raises(ValueError, match="attention=True"):
+        _ = translator.translate("a", attention=False).attention
+
+
+def test_the_longest_output_follows_the_training_data(translator):
+    ratio = translator.experiment.search.max_ratio
+    assert ratio == pytest.approx(2, abs=0.05)
+    unlimited = replace(translator.experiment.search, min_length=10**6)
+    found = translator.translate("a b c", search=unlimited)
+    assert len(found.trace.target.pieces) == np.ceil(ratio * 4) + 10
+
+
+def test_greedy_scores_are_on_the_scale_of_a_beams(run):
+    translator = Translator.load(run)
+    usual = translator.experiment.search
+    one = translator.translate("a b c", search=replace(usual, beam=1), attention=False)
+    (read,) = translator.score([("a b c", one.text)])
+    assert one.score == pytest.approx(read.score / len(read.trace.steps), abs=1e-5)
+
+
+def test_what_needs_attention_is_refused_without(run, tmp_path):
+    plain = small(epochs=1)
+    model = replace(plain.model, wiring="plain", feeding="none")
+    train(replace(plain, model=model), tmp_path / "plain")
+    translator = Translator.load(tmp_path / "plain")
+    usual = translator.experiment.search
+    with pytest.raises(UserError, match="no attention to cover the source with"):
+        translator.translate("a b c", search=replace(usual, beam=3, coverage_penalty=0.2))
+    with pytest.raises(UserError, match=r"what an <unk> looked at, but .* no attention"):
+        translator.translate("a b c", search=replace(usual, unknown_replacement=True))
+
+
+@pytest.fixture(scope="module")
+def transformer(tmp_path_factory):
+    """A run with several layers and heads."""
+    folder = tmp_path_factory.mktemp("runs") / "transformer"
+    model = TransformerConfig(size=12, layers=2, heads=3, feed_forward=16)
+    train(replace(small(epochs=1), model=model), folder)
+    return folder
+
+
+@pytest.fixture(params=["run", "transformer"])
+def lacking(request):
+    """A model that takes <unk> for the likeliest word, wherever it is not sure."""
+    translator = Translator.load(request.getfixturevalue(request.param))
+    with torch.no_grad():
+        translator.model.decoder.projection.bias[UNKNOWN] += 3
+    return translator
+
+
+@pytest.mark.parametrize(("beam", "num_best"), [(1, 1), (3, 1), (5, 4)])
+def test_an_unknown_word_becomes_what_it_looked_at(lacking, beam, num_best):
+    usual = SearchConfig(beam=beam, max_length=7)
+    search = replace(usual, unknown_replacement=True)
+    texts = ["a Ω c", "", "x Ψ", "b"]
+    before = lacking.translate(texts, search=usual, num_best=num_best)
+    after = lacking.translate(texts, search=search, num_best=num_best)
+    fast = lacking.translate(texts, search=search, num_best=num_best, attention=False)
+    count = 0
+    for same in zip(before, after, fast, strict=True):
+        ranked = ((each, *each.alternatives) for each in same)
+        for plain, found, untraced in zip(*ranked, strict=True):
+            assert found.trace == plain.trace
+            assert (untraced.text, untraced.score) == (found.text, found.score)
+            assert untraced.trace is None
+            words, expected = found.source.split(), []
+            for place, piece in enumerate(found.trace.target.pieces if found.trace else ()):
+                if piece == "<unk>":
+                    seen = sum(head[place] for head in found.attention[-1])
+                    piece = words[seen[: len(words)].argmax()]
+                expected += [piece] * (piece != "<eos>")
+            assert found.text == " ".join(expected)
+            count += found.text != plain.text
+    assert count >= 3 * num_best
+
+
+def test_a_lexicon_that_nothing_looks_into_is_refused(run, tmp_path):
+    translator = Translator.load(run)
+    with pytest.raises(UserError, match=r"search.lexicon is .* set search.unknown_replacement too"):
+        translator.translate("a", search=SearchConfig(lexicon=tmp_path / "lexicon.tsv"))
+
+
+def test_beams_that_do_not_stop_early_are_asked_for_by_name(run, monkeypatch):
+    seen = []
+
+    def watched(decoder, memories, limits, settings, **how):
+        seen.append(settings.early_stopping)
+        return beam(decoder, memories, limits, settings, **how)
+
+    monkeypatch.setattr("regard.tasks.generation.beam_search", watched)
+    for early in (True, False):
+        search = SearchConfig(beam=2, early_stopping=early)
+        Translator.load(run).translate("a b", search=search, attention=False)
+    assert seen == [True, False]
+
+
+def test_sources_beyond_the_bound_are_refused_and_the_others_go_on(translator):
+    longest = translator.max_source()
+    assert longest == 2 * translator.data.max_length
+    texts = ["a b", "a " * 125_000, "", "b", "a " * 2_000]
+    began = time.perf_counter()
+    results = translator.translate(texts)
+    assert time.perf_counter() - began < 5
+    assert [each.is_refused for each in results] == [False, True, False, False, True]
+    assert [each.text for each in results][1:3] == ["", ""]
+    assert results[1].trace is None
+    assert results[0] == translator.translate("a b")
+    search = replace(translator.experiment.search, max_source=2, max_length=3)  # "a", end
+    bounded = translator.translate(["a b", "a"], search=search)
+    assert [each.is_refused for each in bounded] == [True, False]
+
+
+def test_pairs_too_long_to_be_scored_have_no_score(translator):
+    long, short = translator.score([("a " * 6_000, "b"), ("a", "b")])
+    assert (long.is_refused, math.isnan(long.score), long.trace) == (True, True, None)
+    assert not short.is_refused
+    assert short.score == pytest.approx(translator.score([("a", "b")])[0].score)

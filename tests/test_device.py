@@ -1,0 +1,62 @@
+"""Devices by name: for a recipe, for `regard.load` and for every command that runs a model."""
+
+import pytest
+import torch
+
+import regard
+from regard.cli import main
+from regard.device import device_named
+from regard.errors import UserError
+from regard.tasks.captioning import captioner
+from regard.tasks.classification import classifier
+from regard.tasks.translation import translator
+
+
+@pytest.fixture
+def gpus(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+
+
+def test_the_usual_device_is_a_gpu_where_there_is_one(gpus):
+    assert device_named("auto") == torch.device("cuda")
+    assert device_named("cuda:1") == torch.device("cuda:1")
+    assert device_named(torch.device("cpu")) == torch.device("cpu")
+    with pytest.raises(UserError, match="cuda:2, but torch sees 2 GPUs here"):
+        device_named("cuda:2")
+
+
+def test_without_a_gpu_it_is_the_cpu(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert device_named("auto") == torch.device("cpu")
+    with pytest.raises(UserError, match="device is cuda, but torch sees no GPU here"):
+        device_named("cuda")
+
+
+@pytest.mark.parametrize(
+    "name", ["", "meta", "mps", "CPU", "cpu:0", "cuda:", "cuda:x", "cuda:-1", "cuda:²", "gpu", "\0"]
+)
+def test_other_devices_are_refused(gpus, name):
+    with pytest.raises(UserError, match="expected auto, cpu, cuda, or a GPU"):
+        device_named(name)
+
+
+def test_a_model_is_loaded_to_a_device(run):
+    model = regard.load(run, device="cpu")
+    assert model.translate("a b").text == regard.load(run).translate("a b").text
+    with pytest.raises(UserError, match="device is meta"):
+        regard.load(run, device="meta")
+    with pytest.raises(UserError, match="device is meta"):
+        regard.load(run, run, device="meta")
+
+
+@pytest.mark.parametrize(
+    "command", ["translate", "classify", "caption", "evaluate", "score", "plot"]
+)
+def test_every_command_that_runs_a_model_takes_a_device(run, capsys, command, monkeypatch):
+    for module in (translator, classifier, captioner):
+        assert module.device_named is device_named
+    more = {"caption": ["x.png"], "score": [str(run / "test.tsv")], "plot": ["a b"]}
+    arguments = [command, str(run), *more.get(command, []), "--device", "meta"]
+    assert main.run(arguments) == 1
+    assert "device is meta: expected auto, cpu, cuda" in capsys.readouterr().err

@@ -1,0 +1,153 @@
+"""Products of matrices against those in double precision, in every layout."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from regard.layers.recurrent.stack import RecurrentStack
+from regard.linear import Linear, affine, freeze, linear, multiply, outer, working_type
+
+
+@pytest.mark.parametrize("sizes", [(3, 200, 150, 160), (2, 5, 7, 3), (1, 150, 200, 1000)])
+@pytest.mark.parametrize("turned", [False, True])
+def test_products_are_right(sizes: tuple[int, int, int, int], turned: bool):
+    batch, rows, inner, columns = sizes
+    left, right = torch.randn(batch, rows, inner), torch.randn(batch, inner, columns)
+    expected = (left.double() @ right.double()).float()
+    if turned:
+        left, right = (each.mT.contiguous().mT for each in (left, right))
+    torch.testing.assert_close(multiply(left, right), expected, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("sizes", [(64, 256, 768), (3, 5, 7), (1, 300, 4000), (300, 700, 64)])
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("with_bias", [False, True])
+def test_linear_is_right(sizes: tuple[int, int, int], turned: bool, with_bias: bool):
+    rows, inner, columns = sizes
+    inputs, weight = torch.randn(rows, inner), torch.randn(columns, inner)
+    bias = torch.randn(columns) if with_bias else None
+    expected = F.linear(inputs.double(), weight.double(), None if bias is None else bias.double())
+    if turned:
+        inputs, weight = (each.T.contiguous().T for each in (inputs, weight))
+    torch.testing.assert_close(linear(inputs, weight, bias), expected.float(), rtol=1e-5, atol=3e-4)
+
+
+def test_double_precision_stays_double():
+    inputs, weight = torch.randn(64, 256).double(), torch.randn(512, 256).double()
+    assert torch.equal(linear(inputs, weight), inputs @ weight.T)
+
+
+@pytest.mark.parametrize("sizes", [(64, 256, 768), (300, 700, 64), (3, 5, 7), (900, 64, 64)])
+@pytest.mark.parametrize("turned", [False, True])
+def test_outer_is_right(sizes: tuple[int, int, int], turned: bool):
+    rows, columns, inner = sizes
+    left, right = torch.randn(rows, columns), torch.randn(rows, inner)
+    expected = (left.double().T @ right.double()).float()
+    if turned:
+        left, right = (each.T.contiguous().T for each in (left, right))
+    torch.testing.assert_close(outer(left, right), expected, rtol=1e-5, atol=3e-4)
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_the_layer_is_torchs_with_its_gradients(bias: bool, dtype: torch.dtype):
+    torch.manual_seed(1)
+    layer, above = Linear(256, 300, bias=bias), torch.randn(4, 50, 300)
+    inputs = torch.randn(4, 50, 256, requires_grad=True)
+    with torch.autocast("cpu", torch.bfloat16, enabled=dtype == torch.bfloat16):
+        found = layer(inputs)
+    expected = inputs.double() @ layer.weight.double().T
+    if bias:
+        expected = expected + layer.bias.double()
+    assert found.dtype == dtype
+    exact = dict(rtol=1e-5, atol=1e-3) if dtype == torch.float32 else dict(rtol=0.03, atol=0.3)
+    torch.testing.assert_close(found.double(), expected, **exact)
+    wanted = [inputs, *layer.parameters()]
+    ours = torch.autograd.grad(found, wanted, above.to(dtype))
+    for mine, theirs in zip(
+        ours, torch.autograd.grad(expected, wanted, above.double()), strict=True
+    ):
+        assert mine.dtype == torch.float32
+        torch.testing.assert_close(mine, theirs, **exact)
+
+
+@pytest.mark.parametrize("autocast", [False, True])
+def test_a_large_vector_needs_no_batch(autocast: bool):
+    layer, vector = Linear(1024, 1030), torch.randn(1024, requires_grad=True)
+    with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+        found, expected = layer(vector), F.linear(vector, layer.weight, layer.bias)
+    exact = dict(rtol=0.03, atol=0.03) if autocast else dict(rtol=1e-5, atol=1e-4)
+    torch.testing.assert_close(found, expected, **exact)
+    wanted, above = [vector, *layer.parameters()], torch.randn(1030).to(found.dtype)
+    theirs = torch.autograd.grad(expected, wanted, above)
+    for mine, other in zip(torch.autograd.grad(found, wanted, above), theirs, strict=True):
+        torch.testing.assert_close(mine, other, **exact)
+
+
+@pytest.mark.parametrize("sizes", [(3, 5, 7), (64, 256, 768)])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
+def test_under_autocast_the_type_is_that_of_torch(sizes: tuple[int, ...], dtype: torch.dtype):
+    rows, inner, columns = sizes
+    layer, inputs = Linear(inner, columns).to(dtype), torch.randn(rows, inner).to(dtype)
+    with torch.autocast("cpu", torch.bfloat16):
+        expected = F.linear(inputs, layer.weight, layer.bias)
+        assert working_type(inputs) == expected.dtype
+        torch.testing.assert_close(layer(inputs), expected, rtol=0.03, atol=0.03)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("rows", [1, 5, 64, 131])
+def test_packed_weights_give_the_same_products(dtype: torch.dtype, rows: int):
+    layer = nn.Sequential(Linear(61, 257), nn.Tanh(), Linear(257, 67, bias=False))
+    inputs = torch.randn(rows, 3, 61)
+    frozen = freeze(layer, dtype)
+    expected = layer.double()(inputs.double()).detach()
+    exact = dict(rtol=1e-5, atol=1e-5) if dtype == torch.float32 else dict(rtol=2e-2, atol=2e-2)
+    found = frozen(inputs.to(dtype))
+    assert found.dtype == dtype
+    torch.testing.assert_close(found.double(), expected, **exact)
+
+
+def test_what_is_frozen_is_a_copy_that_learns_no_more():
+    embedding = nn.Embedding(67, 61)
+    projection = Linear(61, 67)
+    projection.weight = embedding.weight  # tied: only what is multiplied by is packed
+    model = nn.ModuleList([embedding, projection, RecurrentStack("lstm", 61, 31)]).train()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    frozen = freeze(model)
+    assert model.training
+    assert not frozen.training
+    assert all(each.requires_grad for each in model.parameters())
+    assert not any(each.requires_grad for each in frozen.parameters())
+    for name, value in model.state_dict().items():
+        assert torch.equal(value, before[name])
+    inputs, layer, cell = torch.randn(5, 61), model[2].layers[0], frozen[2].layers[0]
+    torch.testing.assert_close(frozen[0].weight, embedding.weight.detach())
+    expected = F.linear(inputs, layer.weight_ih_l0, layer.bias_ih_l0).detach()
+    found = affine(inputs, cell.weight_ih_l0, cell.bias_ih_l0)
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_double_precision_is_frozen_as_it_is():
+    layer, inputs = Linear(61, 257).double(), torch.randn(5, 61).double()
+    assert torch.equal(freeze(layer, torch.double)(inputs), layer(inputs))
+
+
+class Halved(Linear):
+    """Reads its own weight."""
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        return F.linear(inputs, self.weight / 2)
+
+
+def test_weights_that_other_code_reads_are_not_packed():
+    hooked = Linear(61, 67)
+    hooked.register_forward_hook(lambda *arguments: None)
+    model, inputs = nn.ModuleList([Halved(61, 67), hooked, nn.GRU(61, 31)]), torch.randn(5, 61)
+    frozen = freeze(model)
+    assert not any(weight.is_mkldnn for weight in frozen.parameters())
+    torch.testing.assert_close(frozen[0](inputs), model[0](inputs).detach())
+    torch.testing.assert_close(frozen[2](inputs)[0], model[2](inputs)[0].detach())

@@ -1,0 +1,36 @@
+"""Freed memory is kept: what comes next needs no new pages."""
+
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """
+import resource, torch
+from regard.memory_policy import keep_freed_memory
+if {keeps} and not keep_freed_memory():
+    raise SystemExit("cannot")
+for update in range(10):
+    if update == 6:
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(3):
+        torch.ones(1 << 24)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="a setting of glibc")
+def test_pages_are_asked_for_once():
+    kept, given_back = (
+        subprocess.run(
+            [sys.executable, "-c", PROGRAM.format(keeps=keeps)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        for keeps in (True, False)
+    )
+    if kept.stderr.strip() == "cannot":
+        pytest.skip("this C library has no such settings")
+    assert int(given_back.stdout) > 12 * 1000  # sixty-four megabytes, twelve times
+    assert int(kept.stdout) < 1000
