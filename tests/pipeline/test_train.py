@@ -17,18 +17,11 @@ from regard.pipeline.train import settings_of, train
 from regard.runs.folder import RunFolder
 from regard.tasks.translation import training as translation
 from regard.tasks.translation.translator import Translator
-from regard.training import (
-    Constant,
-    Cosine,
-    CrossEntropy,
-    InverseSquareRoot,
-    Linear,
-    Period,
-    Plateau,
-    TeacherForcing,
-    TrainingSettings,
-)
 from regard.training.checkpoint import Checkpoints
+from regard.training.loss import CrossEntropy
+from regard.training.schedule import Constant, Cosine, InverseSquareRoot, Linear, Plateau
+from regard.training.settings import Period, TrainingSettings
+from regard.training.teacher_forcing import TeacherForcing
 from tests.small_runs import small, smaller
 
 

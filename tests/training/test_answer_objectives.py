@@ -8,8 +8,8 @@ from torch import nn
 
 from regard.data.batch import AnswerBatch, Numbers
 from regard.models.contracts import ReadoutOutput
-from regard.training import Progress, mean_loss
-from regard.training.objective import ClassObjective, NumberObjective
+from regard.training.objective import ClassObjective, NumberObjective, mean_loss
+from regard.training.schedule import Progress
 
 VALUES = torch.tensor([[1.0, -1.0], [0.5, 2.0], [0.0, 0.0]])
 

@@ -9,7 +9,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from regard.training import Period, train
+from regard.training.loop import train
+from regard.training.settings import Period
 from tests.training.fakes import dev_score, tiny_model
 from tests.training.test_loop import BATCHES, EVERYTHING, assert_same, kept, log, weights
 

@@ -12,20 +12,14 @@ from safetensors.torch import load_file
 from torch.nn import functional as F
 
 from regard.errors import UserError
-from regard.training import (
-    Constant,
-    CrossEntropy,
-    Linear,
-    NextToken,
-    Optimiser,
-    Period,
-    Plateau,
-    TeacherForcing,
-    TrainingSettings,
-    Validation,
-    load_weights,
-    train,
-)
+from regard.models.weights import load_weights
+from regard.training.log import Validation
+from regard.training.loop import train
+from regard.training.loss import CrossEntropy
+from regard.training.objective import NextToken
+from regard.training.schedule import Constant, Linear, Plateau
+from regard.training.settings import Optimiser, Period, TrainingSettings
+from regard.training.teacher_forcing import TeacherForcing
 from tests.training.fakes import TinyBatches, Watcher, dev_score, tiny_model
 
 BATCHES = TinyBatches(7)

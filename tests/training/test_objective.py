@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from regard.training import CrossEntropy, NextToken, Progress, TeacherForcing, mean_loss
+from regard.training.loss import CrossEntropy
+from regard.training.objective import NextToken, mean_loss
+from regard.training.schedule import Progress
+from regard.training.teacher_forcing import TeacherForcing
 from tests.training.fakes import TinyBatches, tiny_model
 
 FIRST = Progress(1, 10)
