@@ -438,7 +438,7 @@ class PlainScore(nn.Module):
         return self.score.prepare(keys).projected
 
     def forward(self, queries: Tensor, prepared: Tensor) -> Tensor:
-        asking = self.score.ask(queries)
+        asking = self.score.project_queries(queries)
         return torch.tanh(asking[:, :, None] + prepared[:, None]) @ self.score.vector
 
 

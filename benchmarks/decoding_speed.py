@@ -105,7 +105,7 @@ def measure(row: str, place: Place, options: argparse.Namespace) -> list[Measure
                 for title, column in asked.items():
                     print(f"turn {turn + 1}: {contestant.name}: {title}", file=sys.stderr)
                     count = options.single if column.batch == 1 else options.sentences
-                    answer = each.ask(
+                    answer = each.project_queries(
                         beam=column.beam,
                         batch=column.batch,
                         sentences=count,

@@ -101,7 +101,7 @@ class Benchmark:
     def tell(self, **facts: Any) -> None:
         print(json.dumps(facts), file=self._answers, flush=True)
 
-    def ask(self) -> dict[str, Any]:
+    def project_queries(self) -> dict[str, Any]:
         """What to do next. Where nothing is, this process ends at once, whatever it is in."""
         line = sys.stdin.readline()
         if not line:
@@ -167,7 +167,7 @@ class Stopwatch:
                 return
             self._synchronise()
             self._benchmark.tell(**self._clock.read(), **asdict(self._counts))
-        self._seconds = self._benchmark.ask()["seconds"]
+        self._seconds = self._benchmark.project_queries()["seconds"]
         self._clock, self._counts = Clock(), Counts(updates=0)
 
 
@@ -181,7 +181,7 @@ def answer_decoding(benchmark: Benchmark, prepare: Prepare) -> None:
     prepare({"beam": 5, "batch": 4, "sentences": 4, "tokens": 15})()
     benchmark.tell(ready=True)
     while True:
-        asked = benchmark.ask()
+        asked = benchmark.project_queries()
         decode = prepare(asked)
         clock = Clock()
         written = decode()

@@ -80,7 +80,7 @@ class Running:
     """What it said when it was ready."""
     answers: list[Answer] = field(default_factory=list)
 
-    def ask(self, **task: Any) -> Answer:
+    def project_queries(self, **task: Any) -> Answer:
         if self.process.stdin is not None:
             print(json.dumps(task), file=self.process.stdin, flush=True)
         return self.hear()

@@ -8,15 +8,15 @@ from regard.attention import (
     CAUSAL,
     Additive,
     AdditiveKeys,
-    AdditiveWithPast,
     Attention,
     Coverage,
     Dot,
     HardAttention,
+    HistoryAdditive,
+    HistoryAttention,
     LocalAttention,
     Monotonic,
     MultiHeadAttention,
-    RememberingAttention,
     additive_attention,
     additive_scores,
 )
@@ -70,7 +70,7 @@ ENTRANCES = {
     "additive, own dropout": lambda: with_own_dropout(Attention(Additive(SIZE, SIZE, 7))),
     "hard": lambda: HardAttention(Attention(Additive(SIZE, SIZE, 7))),
     "local": lambda: LocalAttention(Additive(SIZE, SIZE, 7), Monotonic(), 2),
-    "coverage": lambda: RememberingAttention(AdditiveWithPast(SIZE, SIZE, Coverage(7))),
+    "coverage": lambda: HistoryAttention(HistoryAdditive(SIZE, SIZE, Coverage(7))),
 }
 OTHER_MASKS = {
     "int64": torch.ones(BATCH, TARGET, SOURCE, dtype=torch.int64),
@@ -94,7 +94,7 @@ def attend(attention, mask, need_weights, queries=None):
     state = None
     if isinstance(attention, LocalAttention):
         state = attention.positions(queries)
-    if isinstance(attention, RememberingAttention):
+    if isinstance(attention, HistoryAttention):
         state = torch.zeros(BATCH, TARGET, SOURCE)
     return attention(queries, attention.prepare(keys), keys, mask, state, need_weights=need_weights)
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 import torch
 
-from regard.attention import AdditiveWithPast, Coverage, Location, RememberingAttention
+from regard.attention import Coverage, HistoryAdditive, HistoryAttention, Location
 
 SOURCE, SIZE, STEPS = 7, 5, 4
 LENGTHS = (7, 4)
 
 
 def remembering(past):
-    return RememberingAttention(AdditiveWithPast(SIZE, SIZE, past))
+    return HistoryAttention(HistoryAdditive(SIZE, SIZE, past))
 
 
 def said(past, before, place):

@@ -7,8 +7,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.attention import AdditiveKeys, GrowingHeads, PreparedHeads
-from regard.attention.kv_cache import LEAST_ROOM, Growing
+from regard.attention import AdditiveKeys, KVCache, PreparedHeads
+from regard.attention.kv_cache import LEAST_ROOM, CachedVectors
 
 BATCH, HEADS, KEY, VALUE = 2, 3, 5, 7
 
@@ -35,7 +35,7 @@ def same(found, *parts):
 
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=30))
 def test_what_is_appended_follows_what_was_there(lengths):
-    grown, parts = GrowingHeads(), []
+    grown, parts = KVCache(), []
     for number, length in enumerate(lengths):
         parts.append(more(length, number))
         grown = grown.append(parts[-1])
@@ -45,7 +45,7 @@ def test_what_is_appended_follows_what_was_there(lengths):
 @given(st.lists(st.tuples(st.integers(0, 99), st.integers(1, 5)), min_size=1, max_size=25))
 def test_however_many_go_on_from_one_all_stay_as_they_were(moves):
     """A tree of states: every one is what its own history says, whoever wrote later."""
-    states = [(GrowingHeads().append(more(1, 0)), [more(1, 0)])]
+    states = [(KVCache().append(more(1, 0)), [more(1, 0)])]
     for seed, (chosen, length) in enumerate(moves, 1):
         grown, parts = states[chosen % len(states)]
         new = more(length, seed)
@@ -55,7 +55,7 @@ def test_however_many_go_on_from_one_all_stay_as_they_were(moves):
 
 
 def test_room_is_left_so_that_most_steps_copy_nothing():
-    grown = GrowingHeads().append(more(3)).append(more(1))
+    grown = KVCache().append(more(3)).append(more(1))
     place = grown.prepared.keys.data_ptr()
     while grown.length < LEAST_ROOM:
         grown = grown.append(more(1))
@@ -65,21 +65,21 @@ def test_room_is_left_so_that_most_steps_copy_nothing():
 
 def test_sentences_are_kept_in_the_order_that_is_asked_for():
     first, second, third = more(3), more(1, 10), more(2, 11)
-    grown = GrowingHeads().append(first).append(second)
+    grown = KVCache().append(first).append(second)
     kept = grown.keep(torch.tensor([1, 1, 0]))
     other = PreparedHeads(third.keys[[1, 1, 0]], third.values[[1, 1, 0]])
     for state, whole in ((grown.append(third), (0, 1)), (kept.append(other), (1, 1, 0))):
         keys, values = joined(first, second, third)
         assert torch.equal(state.prepared.keys, keys[list(whole)])
         assert torch.equal(state.prepared.values, values[list(whole)])
-    assert GrowingHeads().keep(torch.tensor([0])).length == 0
+    assert KVCache().keep(torch.tensor([0])).length == 0
 
 
 def test_gradients_reach_what_was_appended():
     parts = [more(2, seed) for seed in range(3)]
     for part in parts:
         part.keys.requires_grad_()
-    grown = GrowingHeads()
+    grown = KVCache()
     for part in parts:
         grown = grown.append(part)
     (grown.prepared.keys**2).sum().backward()
@@ -90,7 +90,7 @@ def test_gradients_reach_what_was_appended():
 def test_what_began_in_inference_mode_goes_on_outside_of_it():
     first, second, third = more(3), more(1, 10), more(2, 11)
     with torch.inference_mode():
-        grown = GrowingHeads().append(first).append(second)
+        grown = KVCache().append(first).append(second)
     same(grown.append(third), first, second, third)
     with torch.inference_mode():
         same(grown.append(third), first, second, third)
@@ -103,7 +103,7 @@ def test_additive_keys_grow_with_their_powers(with_powers):
         return PreparedHeads(AdditiveKeys(part.keys, powers), part.values)
 
     one, two = more(2, 1), more(3, 2)
-    grown = GrowingHeads().append(additive(one)).append(additive(two))
+    grown = KVCache().append(additive(one)).append(additive(two))
     keys, values = joined(one, two)
     assert torch.equal(grown.prepared.keys.projected, keys)
     assert torch.equal(grown.prepared.values, values)
@@ -121,12 +121,12 @@ def test_powers_of_different_sizes_are_dropped():
     near = PreparedHeads(AdditiveKeys(one.keys, one.keys.exp()), one.values)
     split = PreparedHeads(AdditiveKeys(two.keys, torch.cat([two.keys, two.keys], -1)), two.values)
     for first, second in ((near, split), (split, near)):
-        grown = GrowingHeads().append(first).append(second).append(second)
+        grown = KVCache().append(first).append(second).append(second)
         assert grown.prepared.keys.powers is None
         assert grown.length == first.values.size(2) + 2 * second.values.size(2)
 
 
 def test_a_part_of_a_storage_is_never_more_than_was_seen():
-    grown = Growing.of(torch.ones(1, 1, 2, 3)).append(torch.ones(1, 1, 1, 3))
+    grown = CachedVectors.of(torch.ones(1, 1, 2, 3)).append(torch.ones(1, 1, 1, 3))
     assert grown.vectors.shape == (1, 1, 3, 3)
     assert grown.vectors.eq(1).all()

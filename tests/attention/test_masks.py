@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from regard.attention import CAUSAL, causal, hiding, padding, window
-from regard.attention.masks import formed
+from regard.attention import CAUSAL, causal, none_if_full, padding, window
+from regard.attention.masks import mask_tensor
 
 
 def drawn(mask: torch.Tensor) -> list[str]:
@@ -24,16 +24,16 @@ def test_causal_sees_itself_and_before():
 
 
 def test_a_mask_by_its_name_is_formed_where_it_is_needed():
-    assert drawn(formed(CAUSAL, torch.zeros(2, 3, 5))) == drawn(causal(3))
+    assert drawn(mask_tensor(CAUSAL, torch.zeros(2, 3, 5))) == drawn(causal(3))
     mask = padding(torch.tensor([[True, False]]))
-    assert formed(mask, torch.zeros(1, 3, 5)) is mask
-    assert formed(None, torch.zeros(1, 3, 5)) is None
+    assert mask_tensor(mask, torch.zeros(1, 3, 5)) is mask
+    assert mask_tensor(None, torch.zeros(1, 3, 5)) is None
 
 
 def test_what_hides_nothing_is_no_mask():
     mask = torch.tensor([[True, True], [True, False]])
-    assert hiding(mask) is mask
-    assert hiding(mask[:1]) is None
+    assert none_if_full(mask) is mask
+    assert none_if_full(mask[:1]) is None
 
 
 @pytest.mark.parametrize(

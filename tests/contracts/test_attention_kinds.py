@@ -12,17 +12,17 @@ from torch import Tensor, nn
 from regard.attention import (
     CAUSAL,
     Additive,
-    AdditiveWithPast,
     Attention,
     Coverage,
     General,
     HardAttention,
+    HistoryAdditive,
+    HistoryAttention,
     LocalAttention,
     Location,
     Monotonic,
     MultiHeadAttention,
     Predictive,
-    RememberingAttention,
     ScaledDot,
     Sparsemax,
     causal,
@@ -52,7 +52,7 @@ class Alone(nn.Module):
     def forward(self, queries: Tensor, keys: Tensor, values: Tensor, mask: object, **how: bool):
         prepared = self.attention.prepare(keys)
         state = None
-        if not self.attention.remembers:
+        if not self.attention.is_stateful:
             state = self.attention.positions(queries)
         return self.attention(queries, prepared, values, mask, state, **how)
 
@@ -62,9 +62,9 @@ KINDS: dict[str, Callable[[], nn.Module]] = {
     "hard": lambda: Alone(HardAttention(Attention(General(QUERY, KEY)))),
     "local-m": lambda: Alone(LocalAttention(General(QUERY, KEY), Monotonic(), 2)),
     "local-p": lambda: Alone(LocalAttention(Additive(QUERY, KEY, 17), Predictive(QUERY, 3, 4), 4)),
-    "coverage": lambda: Alone(RememberingAttention(AdditiveWithPast(QUERY, KEY, Coverage(17)))),
+    "coverage": lambda: Alone(HistoryAttention(HistoryAdditive(QUERY, KEY, Coverage(17)))),
     "location": lambda: Alone(
-        RememberingAttention(AdditiveWithPast(QUERY, KEY, Location(17)), Sparsemax())
+        HistoryAttention(HistoryAdditive(QUERY, KEY, Location(17)), Sparsemax())
     ),
     "dot heads": lambda: Heads(Attention(ScaledDot())),
     "additive heads": lambda: Heads(Attention(Additive(3, 3, 17))),

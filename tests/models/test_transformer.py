@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from regard.attention import CAUSAL, GrowingHeads
+from regard.attention import CAUSAL, KVCache
 from regard.building import build_translation
 from regard.config import AttentionConfig, TransformerConfig
 from regard.data.batch import START, pad, pair_batch
@@ -125,7 +125,7 @@ def test_a_decoder_layer_is_that_of_torch(model, source, need_weights):
     memory = torch.randn(*source.ids.shape, SIZE, dtype=torch.double)
     sight = Sight(CAUSAL, source.mask[:, None], lambda x: x, need_weights)
     prepared = layer.cross_attention.prepare(memory, memory)
-    found = layer(states, prepared, sight, GrowingHeads())
+    found = layer(states, prepared, sight, KVCache())
     expected = decoder_layer(layer)(
         states,
         memory,

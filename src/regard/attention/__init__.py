@@ -7,19 +7,19 @@
 Pure: it knows no recurrent layer, no text and no training.
 """
 
-from regard.attention.attend import Attended, Attends, Attention, Mask
+from regard.attention.attend import Attention, AttentionFunction, AttentionOutput, Mask
 from regard.attention.fused_additive import AdditiveKeys, additive_attention, additive_scores
 from regard.attention.hard import HardAttention
-from regard.attention.history import AdditiveWithPast, Coverage, Location, RememberingAttention
-from regard.attention.kv_cache import GrowingHeads
+from regard.attention.history import Coverage, HistoryAdditive, HistoryAttention, Location
+from regard.attention.kv_cache import KVCache
 from regard.attention.local import Centre, LocalAttention, Monotonic, Predictive
-from regard.attention.masks import CAUSAL, Causal, causal, hiding, padding, window
+from regard.attention.masks import CAUSAL, Causal, causal, none_if_full, padding, window
 from regard.attention.multihead import (
-    AttendedHeads,
     MultiHeadAttention,
+    MultiHeadOutput,
     MultiHeadSelfAttention,
     PreparedHeads,
-    Turn,
+    Rotate,
 )
 from regard.attention.normalisers import Entmax15, Normaliser, Softmax, Sparsemax
 from regard.attention.scores import (
@@ -28,22 +28,20 @@ from regard.attention.scores import (
     Cosine,
     Dot,
     General,
-    Prepared,
+    PreparedKeys,
     ScaledDot,
     Score,
     SharedAdditive,
 )
-from regard.attention.span import Everything, Reach, Window
+from regard.attention.span import FullSpan, SlidingWindow, Span
 
 __all__ = [
     "CAUSAL",
     "Additive",
     "AdditiveKeys",
-    "AdditiveWithPast",
-    "Attended",
-    "AttendedHeads",
-    "Attends",
     "Attention",
+    "AttentionFunction",
+    "AttentionOutput",
     "Causal",
     "Centre",
     "Concat",
@@ -51,33 +49,35 @@ __all__ = [
     "Coverage",
     "Dot",
     "Entmax15",
-    "Everything",
+    "FullSpan",
     "General",
-    "GrowingHeads",
     "HardAttention",
+    "HistoryAdditive",
+    "HistoryAttention",
+    "KVCache",
     "LocalAttention",
     "Location",
     "Mask",
     "Monotonic",
     "MultiHeadAttention",
+    "MultiHeadOutput",
     "MultiHeadSelfAttention",
     "Normaliser",
     "Predictive",
-    "Prepared",
     "PreparedHeads",
-    "Reach",
-    "RememberingAttention",
+    "PreparedKeys",
+    "Rotate",
     "ScaledDot",
     "Score",
     "SharedAdditive",
+    "SlidingWindow",
     "Softmax",
+    "Span",
     "Sparsemax",
-    "Turn",
-    "Window",
     "additive_attention",
     "additive_scores",
     "causal",
-    "hiding",
+    "none_if_full",
     "padding",
     "window",
 ]

@@ -14,13 +14,13 @@ from regard.attention.dot import native as native_dots
 from regard.attention.dot.choose import DOT_SCORES, dot_scale, torch_dot
 from regard.attention.fused_additive import additive_attention, additive_scores
 from regard.attention.hidden import mix, precise_scores
-from regard.attention.masks import Causal, formed
+from regard.attention.masks import Causal, mask_tensor
 from regard.attention.normalisers import Entmax15, Normaliser, Softmax, Sparsemax
 from regard.attention.scores import (
     ADDITIVE_SCORES,
     SCORES,
     AdditiveScore,
-    Prepared,
+    PreparedKeys,
     Score,
     prepared_keys,
 )
@@ -32,7 +32,7 @@ Mask = Bool[Tensor, "*#batch #target #source"] | Causal
 
 
 @dataclass(frozen=True)
-class Attended:
+class AttentionOutput:
     """What attention gives. Weights (before dropout) and scores (before the mask) only when they
     were asked for. `state` is what is remembered until the next step: coverage and location scores
     remember weights, and of what remembers nothing it is the one that came in."""
@@ -46,11 +46,11 @@ class Attended:
 
 
 @runtime_checkable
-class Attends(Protocol):
+class AttentionFunction(Protocol):
     """What every kind of attention is, this one, a local one or one that remembers."""
 
     @property
-    def remembers(self) -> bool:
+    def is_stateful(self) -> bool:
         """Whether a step needs to know of the one before."""
 
     @property
@@ -58,7 +58,7 @@ class Attends(Protocol):
         """The score and what it is multiplied by, where weights are the softmax of an additive
         score of what comes in and nothing else; None where they are not."""
 
-    def prepare(self, keys: Float[Tensor, "*batch source key"]) -> Prepared:
+    def prepare(self, keys: Float[Tensor, "*batch source key"]) -> PreparedKeys:
         """What the score needs of the keys, once a source."""
 
     def start(self, mask: Bool[Tensor, "batch source"]) -> Any:
@@ -77,7 +77,7 @@ class Attends(Protocol):
         state: Any = None,
         *,
         need_weights: bool = False,
-    ) -> Attended: ...
+    ) -> AttentionOutput: ...
 
 
 class Attention(nn.Module):
@@ -93,7 +93,7 @@ class Attention(nn.Module):
         self.normaliser = Softmax() if normaliser is None else normaliser
         self.dropout = nn.Dropout(dropout)
 
-    remembers = False
+    is_stateful = False
 
     def start(self, mask: Bool[Tensor, "batch source"]) -> None:
         """What is remembered before the first step: nothing."""
@@ -110,20 +110,20 @@ class Attention(nn.Module):
             return None
         return cast(AdditiveScore, score), 1 / cast(Softmax, softmax).temperature
 
-    def prepare(self, keys: Float[Tensor, "*batch source key"]) -> Prepared:
+    def prepare(self, keys: Float[Tensor, "*batch source key"]) -> PreparedKeys:
         """What the score needs of the keys, once a source."""
         return self.score.prepare(keys)
 
     def forward(
         self,
         queries: Float[Tensor, "*#batch target query"],
-        prepared: Prepared,
+        prepared: PreparedKeys,
         values: Float[Tensor, "*#batch source value"],
         mask: Mask | None = None,
         state: Any = None,
         *,
         need_weights: bool = False,
-    ) -> Attended:
+    ) -> AttentionOutput:
         """Attend. The mask broadcasts to "*batch target source", or is CAUSAL.
 
         With `need_weights` scores and weights are returned, at least in float32; without it the
@@ -138,7 +138,7 @@ class Attention(nn.Module):
         if output is not None:
             return output if state is None else replace(output, state=state)
         _check(queries, prepared, values, mask)
-        visible = formed(mask, queries)
+        visible = mask_tensor(mask, queries)
         is_clean = not need_weights and self._ignores_masked_scores(values)
         cleaning_mask = None if is_clean else visible
         scores = attention_scores(self.score, queries, prepared, cleaning_mask)
@@ -148,8 +148,8 @@ class Attention(nn.Module):
         mixing = drop(weights) if drop.training or not is_exactly(drop, nn.Dropout) else weights
         context = mix(mixing, values, visible)
         if not need_weights:
-            return Attended(context, state=state)
-        return Attended(context, weights, scores, state)
+            return AttentionOutput(context, state=state)
+        return AttentionOutput(context, weights, scores, state)
 
     def _ignores_masked_scores(self, values: Tensor) -> bool:
         """Whether a masked score has no influence, also if it is NaN: without gradients, under a
@@ -161,11 +161,11 @@ class Attention(nn.Module):
     def _fast(
         self,
         queries: Float[Tensor, "*#batch target query"],
-        prepared: Prepared,
+        prepared: PreparedKeys,
         values: Float[Tensor, "*#batch source value"],
         mask: Mask | None,
         need_weights: bool,
-    ) -> Attended | None:
+    ) -> AttentionOutput | None:
         """Attend by one kernel. None if no kernel computes exactly these parts, whether or not the
         inputs fit. Kernels run for checked inputs alone."""
         drop = self.dropout
@@ -179,25 +179,25 @@ class Attention(nn.Module):
             return None
         score, scale = additive
         context, _ = additive_attention(
-            score.ask(queries),
+            score.project_queries(queries),
             prepared_keys(score, prepared),
             score.vector,
             values,
-            formed(mask, queries),
+            mask_tensor(mask, queries),
             scale=scale,
             dropout=dropout,
         )
-        return Attended(context)
+        return AttentionOutput(context)
 
     def _dots(
         self,
         queries: Float[Tensor, "*#batch target query"],
-        prepared: Prepared,
+        prepared: PreparedKeys,
         values: Float[Tensor, "*#batch source value"],
         mask: Mask | None,
         dropout: float,
         need_weights: bool,
-    ) -> Attended | None:
+    ) -> AttentionOutput | None:
         """Dot products with softmax: of short sequences by a kernel of this package, of others by
         torch's, which returns no weights."""
         softmax = self.normaliser
@@ -208,19 +208,23 @@ class Attention(nn.Module):
             if scale is None:
                 return None
             if not need_weights:
-                return Attended(native_dots.attend(queries, prepared, values, mask, scale, dropout))
+                return AttentionOutput(
+                    native_dots.attend(queries, prepared, values, mask, scale, dropout)
+                )
             if dropout or torch.is_grad_enabled():
                 return None
             context, weights, scores = native_dots.look(queries, prepared, values, mask, scale)
             temperature = cast(Softmax, softmax).temperature
-            return Attended(context, weights, scores if temperature == 1 else scores * temperature)
+            return AttentionOutput(
+                context, weights, scores if temperature == 1 else scores * temperature
+            )
         if need_weights or needs_formula():
             return None
         _check(queries, prepared, values, mask)
         scale = dot_scale(self.score, softmax, queries.size(-1))
         if scale is None or queries.size(-1) != prepared.size(-1):
             return None
-        return Attended(torch_dot(queries, prepared, values, mask, scale, dropout))
+        return AttentionOutput(torch_dot(queries, prepared, values, mask, scale, dropout))
 
 
 def _check(queries: Tensor, prepared: Any, values: Tensor, mask: Mask | None) -> None:
@@ -250,14 +254,14 @@ def _of_batch(
 def attention_scores(
     score: Score,
     queries: Float[Tensor, "*#batch target query"],
-    prepared: Prepared,
+    prepared: PreparedKeys,
     mask: Bool[Tensor, "*#batch #target #source"] | None,
 ) -> Float[Tensor, "*batch target source"]:
     """Scores at least in float32. For the scores of this package, NaN and inf in keys that no query
     may attend to are read as zeros; another score may have prepared anything."""
     if is_exactly(score, *ADDITIVE_SCORES):
         additive = cast(AdditiveScore, score)
-        asking, keys = additive.ask(queries), prepared_keys(additive, prepared)
+        asking, keys = additive.project_queries(queries), prepared_keys(additive, prepared)
         return precise_scores(
             lambda keys: additive_scores(asking, keys.projected, additive.vector), keys, mask
         )

@@ -16,9 +16,9 @@ from typing import cast
 import torch
 from torch import nn
 
-from regard.attention.attend import Attended, Attention, Mask
-from regard.attention.masks import formed
-from regard.attention.scores import Prepared
+from regard.attention.attend import Attention, AttentionOutput, Mask
+from regard.attention.masks import mask_tensor
+from regard.attention.scores import PreparedKeys
 from regard.shapes import Bool, Float, Int, Tensor
 
 EXPECTED = 0.5
@@ -32,14 +32,14 @@ class HardAttention(nn.Module):
     those that it draws by, and `drawn` says where it looked. Its state says which sources get the
     expected context; without one they all look at one place."""
 
-    remembers = False
+    is_stateful = False
     additive = None
 
     def __init__(self, soft: Attention) -> None:
         super().__init__()
         self.soft = soft
 
-    def prepare(self, keys: Float[Tensor, "*batch source key"]) -> Prepared:
+    def prepare(self, keys: Float[Tensor, "*batch source key"]) -> PreparedKeys:
         """What the score needs of the keys, once a source."""
         return self.soft.prepare(keys)
 
@@ -61,13 +61,13 @@ class HardAttention(nn.Module):
     def forward(
         self,
         queries: Float[Tensor, "batch target query"],
-        prepared: Prepared,
+        prepared: PreparedKeys,
         values: Float[Tensor, "batch source value"],
         mask: Mask | None = None,
         state: Bool[Tensor, "batch 1"] | None = None,
         *,
         need_weights: bool = False,
-    ) -> Attended:
+    ) -> AttentionOutput:
         """Attend. The context of a query that may attend to nothing is zero."""
         attended = self.soft(queries, prepared, values, mask, state, need_weights=True)
         weights = cast(Tensor, attended.weights)
@@ -76,7 +76,7 @@ class HardAttention(nn.Module):
         places = self._drawn(weights) if self.training else weights.argmax(dim=-1)
         index = places[..., None].expand(*places.shape, values.size(-1))
         context = values.expand(len(places), -1, -1).gather(1, index)
-        visible = formed(mask, queries)
+        visible = mask_tensor(mask, queries)
         if visible is not None:
             context = torch.where(visible.any(dim=-1, keepdim=True), context, 0)
         if state is not None:

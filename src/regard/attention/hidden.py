@@ -19,7 +19,7 @@ from regard.fast_path import is_exported, is_free_to_read
 from regard.precise import at_least_float32
 from regard.shapes import Bool, Float, Tensor
 
-Prepared = TypeVar("Prepared")
+PreparedKeys = TypeVar("PreparedKeys")
 
 LARGE = 1e18
 """Products of smaller numbers are finite in float32."""
@@ -43,8 +43,8 @@ def by_position(
 
 
 def precise_scores(
-    score: Callable[[Prepared], Float[Tensor, "*batch target source"]],
-    prepared: Prepared,
+    score: Callable[[PreparedKeys], Float[Tensor, "*batch target source"]],
+    prepared: PreparedKeys,
     mask: Bool[Tensor, "*#batch #target #source"] | None,
 ) -> Float[Tensor, "*batch target source"]:
     """Scores at least in float32, with zeros for NaN and inf in keys that no query may attend to.
@@ -115,7 +115,7 @@ def _numbers(prepared: object) -> Tensor:
     return numbers
 
 
-def _cleaned(prepared: Prepared, mask: Tensor) -> Prepared:
+def _cleaned(prepared: PreparedKeys, mask: Tensor) -> PreparedKeys:
     numbers = _finite(_numbers(prepared), mask)
     return AdditiveKeys(numbers) if isinstance(prepared, AdditiveKeys) else numbers  # type: ignore[return-value]
 

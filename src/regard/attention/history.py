@@ -16,17 +16,17 @@ from typing import Protocol, runtime_checkable
 import torch
 from torch import nn
 
-from regard.attention.attend import Attended, Mask
+from regard.attention.attend import AttentionOutput, Mask
 from regard.attention.checks import check_inputs
 from regard.attention.hidden import by_position, mix, precise_scores
-from regard.attention.masks import formed
+from regard.attention.masks import mask_tensor
 from regard.attention.normalisers import Normaliser, Softmax
 from regard.linear import Linear
 from regard.shapes import Bool, Float, Tensor
 
 
 @runtime_checkable
-class Past(Protocol):
+class AttentionHistory(Protocol):
     """What is kept of the weights so far, and what it says of each key: `size` numbers."""
 
     size: int
@@ -92,10 +92,10 @@ class Location(nn.Module):
         return weights
 
 
-class AdditiveWithPast(nn.Module):
+class HistoryAdditive(nn.Module):
     """v . tanh(W q + U k_j + b + what the past says of j)."""
 
-    def __init__(self, query_size: int, key_size: int, past: Past) -> None:
+    def __init__(self, query_size: int, key_size: int, past: AttentionHistory) -> None:
         super().__init__()
         self.query = Linear(query_size, past.size, bias=False)
         self.key = Linear(key_size, past.size)
@@ -119,16 +119,16 @@ class AdditiveWithPast(nn.Module):
         return (torch.tanh(asked) * self.vector).sum(dim=-1)
 
 
-class RememberingAttention(nn.Module):
+class HistoryAttention(nn.Module):
     """Attention by a score that remembers. Called as `Attention` is, step by step; its state is
     what the past keeps, for every hypothesis and key."""
 
-    remembers = True
+    is_stateful = True
     additive = None
 
     def __init__(
         self,
-        score: AdditiveWithPast,
+        score: HistoryAdditive,
         normaliser: Normaliser | None = None,
         dropout: float = 0.0,
     ) -> None:
@@ -159,9 +159,9 @@ class RememberingAttention(nn.Module):
         state: Float[Tensor, "batch target source"] | None = None,
         *,
         need_weights: bool = False,
-    ) -> Attended:
+    ) -> AttentionOutput:
         """Attend, for one step: the first if there is no state."""
-        visible = formed(mask, queries)
+        visible = mask_tensor(mask, queries)
         check_inputs(queries, prepared, values, visible)
         if state is None:
             state = queries.new_zeros(*queries.shape[:2], prepared.size(1))
@@ -171,5 +171,5 @@ class RememberingAttention(nn.Module):
         context = mix(self.dropout(weights), values, visible)
         after = self.score.past.remember(state.to(weights.dtype), weights)
         if not need_weights:
-            return Attended(context, state=after)
-        return Attended(context, weights, scores, after)
+            return AttentionOutput(context, state=after)
+        return AttentionOutput(context, weights, scores, after)

@@ -30,14 +30,14 @@ class _Storage:
 
 
 @dataclass(frozen=True)
-class Growing:
+class CachedVectors:
     """Vectors in a storage with room for more."""
 
     _storage: _Storage
     length: int
 
     @classmethod
-    def of(cls, vectors: Float[Tensor, "batch head source part"]) -> Growing:
+    def of(cls, vectors: Float[Tensor, "batch head source part"]) -> CachedVectors:
         return cls(_Storage(vectors, vectors.size(2)), vectors.size(2))
 
     @property
@@ -49,14 +49,14 @@ class Growing:
         """Whether these vectors can be appended."""
         return self._storage.rows.size(-1) == more.size(-1)
 
-    def append(self, more: Float[Tensor, "batch head source part"]) -> Growing:
+    def append(self, more: Float[Tensor, "batch head source part"]) -> CachedVectors:
         """These after those, of the same batch, heads and part. Where a gradient is wanted nothing
         is written in place, and what was made in inference mode is not written to outside of it,
         which torch forbids."""
         rows = self._storage.rows
         wanted = torch.is_grad_enabled() and (more.requires_grad or rows.requires_grad)
         if wanted or rows.is_inference() > torch.is_inference_mode_enabled():
-            return Growing.of(torch.cat([self.vectors, more], dim=2))
+            return CachedVectors.of(torch.cat([self.vectors, more], dim=2))
         storage, length = self._storage, self.length + more.size(2)
         if storage.filled != self.length or length > storage.rows.size(2):
             batch, num_heads, _, part = more.shape
@@ -65,17 +65,17 @@ class Growing:
             storage.rows[:, :, : self.length] = self.vectors
         storage.rows[:, :, self.length : length] = more
         storage.filled = length
-        return Growing(storage, length)
+        return CachedVectors(storage, length)
 
-    def keep(self, sentences: Int[Tensor, "kept"]) -> Growing:
-        return Growing(_Storage(self._storage.rows[sentences], self.length), self.length)
+    def keep(self, sentences: Int[Tensor, "kept"]) -> CachedVectors:
+        return CachedVectors(_Storage(self._storage.rows[sentences], self.length), self.length)
 
 
 @dataclass(frozen=True)
-class GrowingHeads:
-    """Prepared keys and values of every head; none before some are appended."""
+class KVCache:
+    """PreparedKeys keys and values of every head; none before some are appended."""
 
-    _parts: tuple[Growing, ...] = ()
+    _parts: tuple[CachedVectors, ...] = ()
     """Keys, values and, where they were taken of all keys, the powers of additive ones."""
     _are_additive: bool = False
 
@@ -89,7 +89,7 @@ class GrowingHeads:
         keys, values, *powers = (part.vectors for part in self._parts)
         return PreparedHeads(AdditiveKeys(keys, *powers) if self._are_additive else keys, values)
 
-    def append(self, more: PreparedHeads) -> GrowingHeads:
+    def append(self, more: PreparedHeads) -> KVCache:
         """Keys "batch head source part" and values "batch head source value" after those there are,
         of which all but `source` has to be the same. Powers are kept if all that came had some."""
         are_additive = isinstance(more.keys, AdditiveKeys)
@@ -101,9 +101,9 @@ class GrowingHeads:
         else:
             new = [more.keys, more.values]
         if not self._parts:
-            return GrowingHeads(tuple(Growing.of(part) for part in new), are_additive)
+            return KVCache(tuple(CachedVectors.of(part) for part in new), are_additive)
         grown = (part.append(some) for part, some in zip(self._parts, new, strict=False))
-        return GrowingHeads(tuple(grown), are_additive)
+        return KVCache(tuple(grown), are_additive)
 
-    def keep(self, sentences: Int[Tensor, "kept"]) -> GrowingHeads:
-        return GrowingHeads(tuple(part.keep(sentences) for part in self._parts), self._are_additive)
+    def keep(self, sentences: Int[Tensor, "kept"]) -> KVCache:
+        return KVCache(tuple(part.keep(sentences) for part in self._parts), self._are_additive)

@@ -17,7 +17,7 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 from torch import nn
 
-from regard.attention.attend import Attended, Mask, attention_scores
+from regard.attention.attend import AttentionOutput, Mask, attention_scores
 from regard.attention.checks import (
     batch_of,
     check_input,
@@ -26,9 +26,9 @@ from regard.attention.checks import (
     check_positions,
 )
 from regard.attention.hidden import mix, visible_positions
-from regard.attention.masks import formed
+from regard.attention.masks import mask_tensor
 from regard.attention.normalisers import Normaliser, Softmax
-from regard.attention.scores import SCORES, Prepared, Score
+from regard.attention.scores import SCORES, PreparedKeys, Score
 from regard.fast_path import is_exactly
 from regard.linear import Linear
 from regard.precise import at_least_float32
@@ -36,7 +36,7 @@ from regard.shapes import Bool, Float, Int, Tensor
 
 
 @dataclass(frozen=True)
-class Window:
+class LocalWindow:
     """Where queries look, and what their weights are multiplied by, if by anything."""
 
     middle: Float[Tensor, "batch target 1"]
@@ -56,7 +56,7 @@ class Centre(Protocol):
         lengths: Int[Tensor, "batch 1"],
         numbers: Int[Tensor, "batch target"] | None,
         source: Int[Tensor, "source"],
-    ) -> Window: ...
+    ) -> LocalWindow: ...
 
 
 class Monotonic(nn.Module):
@@ -70,11 +70,11 @@ class Monotonic(nn.Module):
         lengths: Int[Tensor, "batch 1"],
         numbers: Int[Tensor, "batch target"] | None,
         source: Int[Tensor, "source"],
-    ) -> Window:
+    ) -> LocalWindow:
         del queries, source
         if numbers is None:
             raise ValueError("local-m goes by the numbers of the target's positions: none came")
-        return Window(numbers.minimum(lengths - 1)[..., None].float())
+        return LocalWindow(numbers.minimum(lengths - 1)[..., None].float())
 
 
 class Predictive(nn.Module):
@@ -94,20 +94,22 @@ class Predictive(nn.Module):
         lengths: Int[Tensor, "batch 1"],
         numbers: Int[Tensor, "batch target"] | None,
         source: Int[Tensor, "source"],
-    ) -> Window:
+    ) -> LocalWindow:
         del numbers
         check_input("queries", queries, self.hidden, self)
         found = self.vector(torch.tanh(self.hidden(queries)))
         share = torch.sigmoid(at_least_float32(found))
         middle = lengths[..., None] * share
-        return Window(middle, torch.exp(-((source - middle) ** 2) / (2 * (self.width / 2) ** 2)))
+        return LocalWindow(
+            middle, torch.exp(-((source - middle) ** 2) / (2 * (self.width / 2) ** 2))
+        )
 
 
 class LocalAttention(nn.Module):
     """A score over a window of the source. Called as `Attention` is; its state is the number of
     each target position, where the window goes by it."""
 
-    remembers = False
+    is_stateful = False
     additive = None
 
     def __init__(
@@ -127,7 +129,7 @@ class LocalAttention(nn.Module):
         self.normaliser = Softmax() if normaliser is None else normaliser
         self.dropout = nn.Dropout(dropout)
 
-    def prepare(self, keys: Float[Tensor, "*batch source key"]) -> Prepared:
+    def prepare(self, keys: Float[Tensor, "*batch source key"]) -> PreparedKeys:
         """What the score needs of the keys, once a source."""
         return self.score.prepare(keys)
 
@@ -153,10 +155,10 @@ class LocalAttention(nn.Module):
         state: Int[Tensor, "batch target"] | None = None,
         *,
         need_weights: bool = False,
-    ) -> Attended:
+    ) -> AttentionOutput:
         """Attend. Without a mask every position of the source is real. Scores are those before the
         mask and the window."""
-        real = formed(mask, queries)
+        real = mask_tensor(mask, queries)
         check_inputs(queries, prepared, values, real)
         keys = getattr(prepared, "projected", prepared) if is_exactly(self.score, *SCORES) else None
         queries = _whole_batch(queries, keys if isinstance(keys, Tensor) else None, values)
@@ -176,8 +178,8 @@ class LocalAttention(nn.Module):
         context = mix(self.dropout(weights), values, visible)
         after = None if state is None else state + 1
         if not need_weights:
-            return Attended(context, state=after)
-        return Attended(context, weights, scores, after)
+            return AttentionOutput(context, state=after)
+        return AttentionOutput(context, weights, scores, after)
 
 
 def _whole_batch(

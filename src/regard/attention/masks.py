@@ -35,14 +35,14 @@ def causal(length: int, device: torch.device | None = None) -> Bool[Tensor, "tar
     return torch.ones(length, length, dtype=torch.bool, device=device).tril()
 
 
-def formed(
+def mask_tensor(
     mask: Bool[Tensor, "..."] | Causal | None, rows: Float[Tensor, "*batch target _"]
 ) -> Bool[Tensor, "..."] | None:
     """A mask as a tensor, for as many queries as there are rows."""
     return causal(rows.size(-2), rows.device) if isinstance(mask, Causal) else mask
 
 
-def hiding(mask: Bool[Tensor, "..."]) -> Bool[Tensor, "..."] | None:
+def none_if_full(mask: Bool[Tensor, "..."]) -> Bool[Tensor, "..."] | None:
     """The mask, or None where it is seen at no cost that it hides nothing. A GPU would have to be
     waited for, and a compiler wants one way through."""
     if is_free_to_read(mask) and bool(mask.all()):

@@ -11,11 +11,11 @@ from torch import nn
 from regard.attention.attend import Attention, Mask
 from regard.attention.checks import check_input, check_mask
 from regard.attention.hidden import by_position
-from regard.attention.scores import Prepared
+from regard.attention.scores import PreparedKeys
 from regard.linear import Linear, glorot_uniform
 from regard.shapes import Float, Tensor
 
-Turn = Callable[[Tensor], Tensor]
+Rotate = Callable[[Tensor], Tensor]
 """What positions do to the queries and keys of every head, "*batch head position part"."""
 
 
@@ -24,7 +24,7 @@ class PreparedHeads:
     """Keys (as the score prepared them) and values of every head: what a decoder's state keeps. It
     is indexed by sentences, as a tensor is."""
 
-    keys: Prepared
+    keys: PreparedKeys
     values: Float[Tensor, "*batch head source value"]
 
     def __getitem__(self, index: Any) -> PreparedHeads:
@@ -32,7 +32,7 @@ class PreparedHeads:
 
 
 @dataclass(frozen=True)
-class AskingHeads:
+class ProjectedQueries:
     """What a sequence that looks at itself asks with, and what it asks."""
 
     queries: Float[Tensor, "*batch head position part"]
@@ -40,8 +40,8 @@ class AskingHeads:
 
 
 @dataclass(frozen=True)
-class AttendedHeads:
-    """What `Attended` holds, with the heads joined in the context and apart in the rest."""
+class MultiHeadOutput:
+    """What `AttentionOutput` holds, with the heads joined in the context and apart in the rest."""
 
     context: Float[Tensor, "*batch target size"]
     weights: Float[Tensor, "*batch head target source"] | None
@@ -89,7 +89,7 @@ class Heads(nn.Module):
         state: Any = None,
         *,
         need_weights: bool = False,
-    ) -> AttendedHeads:
+    ) -> MultiHeadOutput:
         """Attend in every head. The mask broadcasts to "*batch target source": heads share it."""
         if isinstance(mask, Tensor):
             axes = (*queries.shape[:-3], queries.size(-2), prepared.values.size(-2))
@@ -105,7 +105,7 @@ class Heads(nn.Module):
         )
         joined = attended.context.transpose(-3, -2).flatten(-2)
         context = self.output(joined)
-        return AttendedHeads(context, attended.weights, attended.scores, attended.state)
+        return MultiHeadOutput(context, attended.weights, attended.scores, attended.state)
 
 
 class MultiHeadAttention(nn.Module):
@@ -153,7 +153,7 @@ class MultiHeadAttention(nn.Module):
         state: Any = None,
         *,
         need_weights: bool = False,
-    ) -> AttendedHeads:
+    ) -> MultiHeadOutput:
         """Attend. The mask broadcasts to "*batch target source": heads share it."""
         check_input("queries", queries, self.query, self)
         split = self.heads.split(self.query(queries))
@@ -173,23 +173,23 @@ class MultiHeadSelfAttention(nn.Module):
         glorot_uniform(self.projection, 3)
 
     def project(
-        self, states: Float[Tensor, "*batch position size"], turn: Turn | None = None
-    ) -> AskingHeads:
+        self, states: Float[Tensor, "*batch position size"], turn: Rotate | None = None
+    ) -> ProjectedQueries:
         """Queries, and keys and values as the score takes them."""
         check_input("states", states, self.projection, self)
         queries, keys, values = map(self.heads.split, self.projection(states).chunk(3, dim=-1))
         if turn is not None:
             queries, keys = turn(queries), turn(keys)
-        return AskingHeads(queries, self.heads.prepare(keys, values))
+        return ProjectedQueries(queries, self.heads.prepare(keys, values))
 
     def forward(
         self,
         states: Float[Tensor, "*batch position size"],
         mask: Mask | None = None,
-        turn: Turn | None = None,
+        turn: Rotate | None = None,
         *,
         need_weights: bool = False,
-    ) -> AttendedHeads:
+    ) -> MultiHeadOutput:
         """Every position looks at all that the mask shows it."""
         asking = self.project(states, turn)
         return self.heads(asking.queries, asking.prepared, mask, need_weights=need_weights)

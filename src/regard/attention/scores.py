@@ -22,7 +22,7 @@ from regard.fast_path import is_cast, is_exactly
 from regard.linear import Linear, affine
 from regard.shapes import Float, Tensor
 
-Prepared = Float[Tensor, "..."] | AdditiveKeys
+PreparedKeys = Float[Tensor, "..."] | AdditiveKeys
 """What a score makes of keys."""
 
 
@@ -30,7 +30,7 @@ Prepared = Float[Tensor, "..."] | AdditiveKeys
 class Score(Protocol):
     """What every score is."""
 
-    def prepare(self, keys: Float[Tensor, "*batch source key"]) -> Prepared:
+    def prepare(self, keys: Float[Tensor, "*batch source key"]) -> PreparedKeys:
         """The work that depends on the keys alone."""
 
     def __call__(
@@ -124,7 +124,7 @@ class Additive(nn.Module):
     def query_weight(self) -> Float[Tensor, "size query"]:
         return self.query.weight
 
-    def ask(
+    def project_queries(
         self, queries: Float[Tensor, "*batch target query"]
     ) -> Float[Tensor, "*batch target size"]:
         check_input("queries", queries, self.query, self)
@@ -161,7 +161,7 @@ class Concat(nn.Module):
     def query_weight(self) -> Float[Tensor, "size query"]:
         return self.joined.weight[:, : self.query_size]
 
-    def ask(
+    def project_queries(
         self, queries: Float[Tensor, "*batch target query"]
     ) -> Float[Tensor, "*batch target size"]:
         _check_size("queries", queries, self.query_size, self)
@@ -195,7 +195,7 @@ class SharedAdditive(nn.Module):
     def query_weight(self) -> Float[Tensor, "size query"]:
         return self.shared.weight
 
-    def ask(
+    def project_queries(
         self, queries: Float[Tensor, "*batch target query"]
     ) -> Float[Tensor, "*batch target size"]:
         if queries.size(-1) != self.shared.in_features:
@@ -265,7 +265,7 @@ def prepared_keys(score: nn.Module, prepared: Any) -> AdditiveKeys:
 def _tanh_score(
     score: AdditiveScore, queries: Float[Tensor, "*#batch target query"], prepared: Any
 ) -> Float[Tensor, "*batch target source"]:
-    keys, asking = prepared_keys(score, prepared).projected, score.ask(queries)
+    keys, asking = prepared_keys(score, prepared).projected, score.project_queries(queries)
     scores = additive_scores(asking, keys, score.vector)
     return scores.to(torch.promote_types(asking.dtype, keys.dtype))
 

@@ -10,42 +10,44 @@ from regard.shapes import Bool, Int, Tensor
 
 
 @runtime_checkable
-class Reach(Protocol):
+class Span(Protocol):
     """Which of its own positions each position sees."""
 
-    def around(self, mask: Bool[Tensor, "batch 1 source"] | None, like: Tensor) -> Mask | None:
+    def bidirectional_mask(
+        self, mask: Bool[Tensor, "batch 1 source"] | None, like: Tensor
+    ) -> Mask | None:
         """Of those that the mask shows, before and after it; `like` has their number along its
         second axis."""
 
-    def before(self, like: Tensor) -> Mask:
+    def causal_mask(self, like: Tensor) -> Mask:
         """Of itself and those before it."""
 
-    def last(
+    def visible_slots(
         self, places: Int[Tensor, "batch hypothesis position"]
     ) -> Int[Tensor, "batch hypothesis seen"]:
         """Where those lie that the last position sees, of all that were written."""
 
 
-class Everything:
+class FullSpan:
     """All of them."""
 
-    def around(
+    def bidirectional_mask(
         self, mask: Bool[Tensor, "batch 1 source"] | None, like: Tensor
     ) -> Bool[Tensor, "batch 1 source"] | None:
         del like
         return mask
 
-    def before(self, like: Tensor) -> Mask:
+    def causal_mask(self, like: Tensor) -> Mask:
         del like
         return CAUSAL
 
-    def last(
+    def visible_slots(
         self, places: Int[Tensor, "batch hypothesis position"]
     ) -> Int[Tensor, "batch hypothesis position"]:
         return places
 
 
-class Window:
+class SlidingWindow:
     """Those at most `width` positions away (the sliding window of Beltagy, Peters and Cohan 2020,
     section 3.1). With more layers what is seen reaches further: `width` for each."""
 
@@ -54,17 +56,17 @@ class Window:
             raise ValueError(f"a window of {width} positions to each side: expected 1 or more")
         self.width = width
 
-    def around(
+    def bidirectional_mask(
         self, mask: Bool[Tensor, "batch 1 source"] | None, like: Tensor
     ) -> Bool[Tensor, "#batch source source"]:
         near = window(like.size(1), like.size(1), self.width, like.device)[None]
         return near if mask is None else near & mask
 
-    def before(self, like: Tensor) -> Bool[Tensor, "1 target target"]:
+    def causal_mask(self, like: Tensor) -> Bool[Tensor, "1 target target"]:
         length, device = like.size(1), like.device
         return (window(length, length, self.width, device) & causal(length, device))[None]
 
-    def last(
+    def visible_slots(
         self, places: Int[Tensor, "batch hypothesis position"]
     ) -> Int[Tensor, "batch hypothesis seen"]:
         return places[:, :, -self.width - 1 :]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from regard import attention
-from regard.attention import Attends, Attention
+from regard.attention import Attention, AttentionFunction
 from regard.config import AttentionConfig
 from regard.errors import UserError
 
@@ -44,7 +44,7 @@ def build_attention(config: AttentionConfig, query_size: int, key_size: int) -> 
     return Attention(score, _build_normaliser(config), config.dropout)
 
 
-def build_look(config: AttentionConfig, query_size: int, key_size: int) -> Attends:
+def build_look(config: AttentionConfig, query_size: int, key_size: int) -> AttentionFunction:
     """How a recurrent decoder attends to its source: by any score, of all or of a window."""
     normaliser = _build_normaliser(config)
     if config.score in ("coverage", "location"):
@@ -54,8 +54,8 @@ def build_look(config: AttentionConfig, query_size: int, key_size: int) -> Atten
                 f"the scope is {config.scope}: change either"
             )
         kind = attention.Coverage if config.score == "coverage" else attention.Location
-        score = attention.AdditiveWithPast(query_size, key_size, kind(config.size))
-        return attention.RememberingAttention(score, normaliser, config.dropout)
+        score = attention.HistoryAdditive(query_size, key_size, kind(config.size))
+        return attention.HistoryAttention(score, normaliser, config.dropout)
     whole = build_attention(replace(config, scope="global"), query_size, key_size)
     match config.scope:
         case "global":

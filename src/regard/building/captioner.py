@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import nn
 
-from regard.attention import Attends, HardAttention
+from regard.attention import AttentionFunction, HardAttention
 from regard.building.attention import build_attention
 from regard.building.transformer import build_decoder
 from regard.config import CaptionerConfig, TransformerConfig
@@ -72,7 +72,7 @@ def _build_decoder(config: CaptionerConfig, cell_size: int, num_target: int) -> 
     return BahdanauDecoder(parts, look)
 
 
-def _build_attends(config: CaptionerConfig, cell_size: int) -> Attends:
+def _build_attends(config: CaptionerConfig, cell_size: int) -> AttentionFunction:
     soft = build_attention(config.attention, config.size, cell_size)
     if config.looks == "soft":
         return soft

@@ -36,7 +36,7 @@ def build_encoder(
         _build_embedder(config, embedding),
         [_build_encoder_layer(config) for _ in range(config.layers)],
         _build_last_norm(config),
-        _build_reach(config),
+        _build_span(config),
     )
 
 
@@ -49,7 +49,7 @@ def build_decoder(
         [_build_decoder_layer(config) for _ in range(config.decoder_layers or config.layers)],
         _build_last_norm(config),
         kind,
-        _build_reach(config),
+        _build_span(config),
     )
 
 
@@ -102,8 +102,8 @@ def _build_last_norm(config: TransformerConfig) -> nn.Module:
     return nn.LayerNorm(config.size) if config.norm == "pre" else nn.Identity()
 
 
-def _build_reach(config: TransformerConfig) -> attention.Reach:
-    return attention.Everything() if config.window is None else attention.Window(config.window)
+def _build_span(config: TransformerConfig) -> attention.Span:
+    return attention.FullSpan() if config.window is None else attention.SlidingWindow(config.window)
 
 
 def _build_positions(config: TransformerConfig) -> Positions:

@@ -19,7 +19,7 @@ from ctranslate2.specs.common_spec import Activation
 from ctranslate2.specs.transformer_spec import TransformerDecoderSpec, TransformerEncoderSpec
 from torch import nn
 
-from regard.attention import Attention, Everything, General
+from regard.attention import Attention, FullSpan, General
 from regard.attention.dot.choose import dot_scale
 from regard.attention.multihead import Heads
 from regard.data.special_tokens import END, PAD, SPECIAL, START, UNKNOWN
@@ -66,7 +66,7 @@ def transformer_spec(model: Seq2Seq, vocabularies: Vocabularies) -> TransformerS
             "this model's decoder looks at other encoder layers than the top one, which --to "
             "ctranslate2 cannot express: train it with the top layer"
         )
-    if not isinstance(encoder.reach, Everything) or not isinstance(decoder.reach, Everything):
+    if not isinstance(encoder.span, FullSpan) or not isinstance(decoder.span, FullSpan):
         raise UserError(
             "this model looks at itself through a window (model.window), which --to ctranslate2 "
             "cannot express: train it without"

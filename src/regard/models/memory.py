@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 import torch
 from torch import nn
 
-from regard.attention import Prepared
+from regard.attention import PreparedKeys
 from regard.layers.positions import Sinusoidal
 from regard.models.contracts import Encoded, Memory, Summary
 from regard.shapes import Bool, Float, Int, Tensor
@@ -35,7 +35,7 @@ def first_and_last(encoded: Encoded) -> tuple[Memory]:
 class PreparedMemory:
     """What a recurrent decoder looks at, its keys projected once: one a sentence."""
 
-    prepared: Prepared
+    prepared: PreparedKeys
     values: Float[Tensor, "batch source value"]
     mask: Bool[Tensor, "batch 1 source"]
 

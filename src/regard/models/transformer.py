@@ -31,17 +31,17 @@ import torch
 from torch import nn
 
 from regard.attention import (
-    AttendedHeads,
     Causal,
-    Everything,
-    GrowingHeads,
+    FullSpan,
+    KVCache,
     Mask,
     MultiHeadAttention,
+    MultiHeadOutput,
     MultiHeadSelfAttention,
     PreparedHeads,
-    Reach,
-    Turn,
-    hiding,
+    Rotate,
+    Span,
+    none_if_full,
     padding,
 )
 from regard.data.batch import Numbers, Tokens
@@ -78,10 +78,10 @@ class EncoderLayer(nn.Module):
         self,
         states: Float[Tensor, "batch source size"],
         mask: Mask | None,
-        turn: Turn,
+        turn: Rotate,
         *,
         need_weights: bool = False,
-    ) -> tuple[Float[Tensor, "batch source size"], AttendedHeads]:
+    ) -> tuple[Float[Tensor, "batch source size"], MultiHeadOutput]:
         read = self.around_self.before(states)
         looked = self.self_attention(read, mask, turn, need_weights=need_weights)
         states = self.around_self.after(states, looked.context)
@@ -97,11 +97,11 @@ class TransformerEncoder(nn.Module):
         embedder: Embedder,
         layers: Sequence[EncoderLayer],
         norm: nn.Module,
-        reach: Reach | None = None,
+        span: Span | None = None,
     ) -> None:
-        """`reach` is how far positions see; without it, everything."""
+        """`span` is how far positions see; without it, everything."""
         super().__init__()
-        self.reach = reach or Everything()
+        self.span = span or FullSpan()
         self.embedder = embedder
         self.layers = cast(Sequence[EncoderLayer], nn.ModuleList(layers))
         self.norm = norm
@@ -109,10 +109,10 @@ class TransformerEncoder(nn.Module):
     def forward(self, source: Tokens | Numbers, *, need_weights: bool = False) -> Encoded:
         """The embeddings and every layer's states, the last of them after the norm."""
         at = range(source.inputs.size(1))
-        mask = hiding(source.mask)
+        mask = none_if_full(source.mask)
         turn = self.embedder.turn(at)
         states = [self.embedder(source.inputs, at)]
-        seen = self.reach.around(None if mask is None else padding(mask), states[0])
+        seen = self.span.bidirectional_mask(None if mask is None else padding(mask), states[0])
         looked = []
         for layer in self.layers:
             above, attended = layer(states[-1], seen, turn, need_weights=need_weights)
@@ -129,7 +129,7 @@ class Sight:
 
     own: Bool[Tensor, "#batch target slot"] | Causal | None
     memory: Bool[Tensor, "batch 1 source"] | None
-    turn: Turn
+    turn: Rotate
     need_weights: bool
 
 
@@ -138,9 +138,9 @@ class LayerOutput:
     """States, all of its own that was written up to here, and who looked at what."""
 
     states: Float[Tensor, "batch target size"]
-    written: GrowingHeads
-    own: AttendedHeads
-    cross: AttendedHeads
+    written: KVCache
+    own: MultiHeadOutput
+    cross: MultiHeadOutput
 
 
 class DecoderLayer(nn.Module):
@@ -164,7 +164,7 @@ class DecoderLayer(nn.Module):
         states: Float[Tensor, "batch target size"],
         memory: PreparedHeads,
         sight: Sight,
-        written: GrowingHeads,
+        written: KVCache,
     ) -> LayerOutput:
         """Read a target, or one token of every hypothesis, after what is `written`."""
         asking = self.self_attention.project(self.around_self.before(states), sight.turn)
@@ -189,7 +189,7 @@ class TransformerState:
 
     memory: tuple[PreparedHeads, ...]
     mask: Bool[Tensor, "batch 1 source"] | None
-    written: tuple[GrowingHeads, ...]
+    written: tuple[KVCache, ...]
     slots: Int[Tensor, "batch hypothesis position"]
 
     def select(self, hypotheses: Int[Tensor, "batch hypothesis"]) -> TransformerState:
@@ -212,9 +212,9 @@ class TransformerState:
         new = new.expand(batch, -1)[:, :, None]
         return replace(self, slots=torch.cat([self.slots, new], dim=2))
 
-    def seen(self, reach: Reach) -> Bool[Tensor, "batch hypothesis slot"] | None:
+    def seen(self, span: Span) -> Bool[Tensor, "batch hypothesis slot"] | None:
         """Which slots are a hypothesis's own, and not too far behind; None where all are."""
-        slots = reach.last(self.slots)
+        slots = span.visible_slots(self.slots)
         batch, num_hypotheses, num_seen = slots.shape
         num_slots = self.written[0].length + num_hypotheses
         if num_slots == num_seen:
@@ -236,13 +236,13 @@ class TransformerDecoder(nn.Module):
         layers: Sequence[DecoderLayer],
         norm: nn.Module,
         kind: AttentionKind = "cross",
-        reach: Reach | None = None,
+        span: Span | None = None,
     ) -> None:
-        """`kind` is what looking at the memory is called: `image` for cells of a picture. `reach`
+        """`kind` is what looking at the memory is called: `image` for cells of a picture. `span`
         is how far back positions see what is written; without it, everything."""
         super().__init__()
         self.kind = kind
-        self.reach = reach or Everything()
+        self.span = span or FullSpan()
         self.embedder = embedder
         self.layers = cast(Sequence[DecoderLayer], nn.ModuleList(layers))
         self.norm = norm
@@ -263,7 +263,7 @@ class TransformerDecoder(nn.Module):
         """All positions at once, each of which sees those before it. Padding comes after what is
         real, so that nothing real sees it."""
         state, at = self.start(memories), range(inputs.size(1))
-        own = self.reach.before(inputs)
+        own = self.span.causal_mask(inputs)
         sight = Sight(own, state.mask, self.embedder.turn(at), need_weights)
         features, outputs = self._read(self.embedder(inputs, at), state, sight)
         return DecoderOutput(features, _attention(self.kind, outputs))
@@ -275,14 +275,14 @@ class TransformerDecoder(nn.Module):
 
     def start(self, memories: tuple[Memory, ...]) -> TransformerState:
         memory = only(memories)
-        mask = hiding(memory.mask)
+        mask = none_if_full(memory.mask)
         prepared = [
             layer.cross_attention.prepare(memory.keys, memory.values) for layer in self.layers
         ]
         return TransformerState(
             tuple(prepared),
             None if mask is None else padding(mask),
-            tuple(GrowingHeads() for _ in self.layers),
+            tuple(KVCache() for _ in self.layers),
             torch.empty(memory.mask.size(0), 1, 0, dtype=torch.long, device=memory.mask.device),
         )
 
@@ -295,7 +295,7 @@ class TransformerDecoder(nn.Module):
     ) -> tuple[DecoderOutput, TransformerState]:
         position = state.slots.size(2)
         at, state = range(position, position + 1), state.with_new_slots()
-        sight = Sight(state.seen(self.reach), state.mask, self.embedder.turn(at), need_weights)
+        sight = Sight(state.seen(self.span), state.mask, self.embedder.turn(at), need_weights)
         features, outputs = self._read(self.embedder(tokens, at), state, sight)
         slots = None if sight.own is None else state.slots
         attention = _attention(self.kind, outputs, slots)
@@ -331,7 +331,7 @@ def _attention(
     return (*cross, AttentionBlock("decoder", block.weights.gather(4, index), scores))
 
 
-def _blocks(kind: AttentionKind, looked: list[AttendedHeads]) -> tuple[AttentionBlock, ...]:
+def _blocks(kind: AttentionKind, looked: list[MultiHeadOutput]) -> tuple[AttentionBlock, ...]:
     """One block of all layers, or none where weights were not asked for."""
     weights = [each.weights for each in looked if each.weights is not None]
     scores = [each.scores for each in looked if each.scores is not None]

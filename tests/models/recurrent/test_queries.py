@@ -32,7 +32,7 @@ def test_states_and_inputs_are_taken_as_they_are():
     assert ask(StateQuery(4)) == (LAYERS[1], None)
     assert ask(StateQuery(4, layer=0)) == (LAYERS[0], None)
     assert ask(InputQuery(5)) == (ASKING.embedded, None)
-    assert not any(each.remembers for each in (StateQuery(4), InputQuery(5), StepQuery(7)))
+    assert not any(each.is_stateful for each in (StateQuery(4), InputQuery(5), StepQuery(7)))
 
 
 def test_a_learned_question_is_the_same_everywhere():
@@ -44,7 +44,7 @@ def test_a_learned_question_is_the_same_everywhere():
 
 def test_the_state_before_stands_beside():
     query = LastTwoQuery(4)
-    assert query.remembers
+    assert query.is_stateful
     first = query.start(MEMORY)
     assert first.shape == (2, 1, 4)
     assert not first.any()

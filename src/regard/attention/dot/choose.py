@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from regard.attention.checks import batch_of, check_num_keys
 from regard.attention.hidden import is_finite, without_hidden
-from regard.attention.masks import Causal, formed, hiding
+from regard.attention.masks import Causal, mask_tensor, none_if_full
 from regard.attention.normalisers import Normaliser, Softmax
 from regard.attention.scores import Dot, General, ScaledDot, Score, check_pairs
 from regard.fast_path import is_exactly, is_free_to_read
@@ -53,7 +53,7 @@ def torch_dot(
             x.expand(*batch, *x.shape[-2:]) for x in (queries, prepared, values)
         )
     if queries.size(-2) != prepared.size(-2):  # torch's causal mask need not be square: ours must
-        mask = formed(mask, queries)
+        mask = mask_tensor(mask, queries)
     attend = F.scaled_dot_product_attention
     if mask is None or isinstance(mask, Causal):
         return attend(
@@ -62,7 +62,7 @@ def torch_dot(
     if mask.dim() < 2:
         mask = mask.expand(1, prepared.size(-2))
     sees_something = mask.any(dim=-1, keepdim=True)
-    blind = hiding(sees_something) is not None
+    blind = none_if_full(sees_something) is not None
     shown = mask | ~sees_something if blind else mask
     context = None
     if not torch.is_grad_enabled() and not dropout and is_free_to_read(values):

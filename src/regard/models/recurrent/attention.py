@@ -17,7 +17,7 @@ from typing import Any, Protocol, cast, runtime_checkable
 import torch
 from torch import nn
 
-from regard.attention import CAUSAL, Attended, Attends, Attention
+from regard.attention import CAUSAL, Attention, AttentionFunction, AttentionOutput
 from regard.attention.masks import padding
 from regard.linear import Linear
 from regard.models.contracts import AttentionBlock, AttentionKind, Memory
@@ -55,7 +55,7 @@ class Look(Protocol):
     """How a decoder looks."""
 
     @property
-    def remembers(self) -> bool:
+    def is_stateful(self) -> bool:
         """Whether a step has to know of the one before, so that no target can be read whole."""
 
     @property
@@ -120,15 +120,17 @@ class MemoryLook(nn.Module):
 
     num_memories = 1
 
-    def __init__(self, query: Query, attention: Attends, kind: AttentionKind = "cross") -> None:
+    def __init__(
+        self, query: Query, attention: AttentionFunction, kind: AttentionKind = "cross"
+    ) -> None:
         super().__init__()
         self.query = query
         self.attention = attention
         self.kind = kind
 
     @property
-    def remembers(self) -> bool:
-        return self.query.remembers or self.attention.remembers
+    def is_stateful(self) -> bool:
+        return self.query.is_stateful or self.attention.is_stateful
 
     def start(self, memories: Sequence[Memory]) -> MemoryState:
         (memory,) = memories
@@ -147,7 +149,7 @@ class MemoryLook(nn.Module):
     ) -> Looked:
         memory = state.memory
         queries, asked = self.query(asking, memory, state.query)
-        attended: Attended = self.attention(
+        attended: AttentionOutput = self.attention(
             queries,
             memory.prepared,
             memory.values,
@@ -179,7 +181,7 @@ class WrittenLook(nn.Module):
     attention, Paulus et al. 2018, section 2.2): self-attention over what was written."""
 
     num_memories = 0
-    remembers = False
+    is_stateful = False
 
     def __init__(self, attention: Attention, size: int) -> None:
         super().__init__()
@@ -209,7 +211,7 @@ class WrittenLook(nn.Module):
         attended = self.attention(
             here, self.attention.prepare(states), states, need_weights=need_weights
         )
-        attended = Attended(
+        attended = AttentionOutput(
             attended.context[:, :, 0],
             None if attended.weights is None else attended.weights[:, :, 0],
             None if attended.scores is None else attended.scores[:, :, 0],
@@ -244,8 +246,8 @@ class GatedLook(nn.Module):
         self.gate = Linear(state_size, 1)
 
     @property
-    def remembers(self) -> bool:
-        return self.look.remembers
+    def is_stateful(self) -> bool:
+        return self.look.is_stateful
 
     @property
     def num_memories(self) -> int:
@@ -270,8 +272,8 @@ class ManyLooks(nn.Module):
         self.looks = cast(Sequence[Look], nn.ModuleList(cast(Sequence[nn.Module], looks)))
 
     @property
-    def remembers(self) -> bool:
-        return any(look.remembers for look in self.looks)
+    def is_stateful(self) -> bool:
+        return any(look.is_stateful for look in self.looks)
 
     @property
     def num_memories(self) -> int:
@@ -298,7 +300,7 @@ class ManyLooks(nn.Module):
         )
 
 
-def _blocks(kind: AttentionKind, attended: Attended) -> tuple[AttentionBlock, ...]:
+def _blocks(kind: AttentionKind, attended: AttentionOutput) -> tuple[AttentionBlock, ...]:
     """Recurrent decoders have one layer and one head of attention in every look."""
     if attended.weights is None or attended.scores is None:
         return ()

@@ -111,7 +111,7 @@ class LuongDecoder(nn.Module):
             return read_at_once(
                 self.parts, self.look, inputs, state, asks_first=False, need_weights=need_weights
             )
-        if self.feeding.size or self.look.remembers:
+        if self.feeding.size or self.look.is_stateful:
             return read_stepwise(self, inputs, state, need_weights)
         embedded = self.parts.embed(inputs)
         layers = self.parts.read(embedded, state)

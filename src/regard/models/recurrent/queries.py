@@ -42,7 +42,7 @@ class Query(Protocol):
         """Numbers in a query."""
 
     @property
-    def remembers(self) -> bool:
+    def is_stateful(self) -> bool:
         """Whether it needs to know of the step before, so that steps go one after the other."""
 
     def start(self, memory: PreparedMemory) -> Any:
@@ -57,7 +57,7 @@ class Query(Protocol):
 class StateQuery(nn.Module):
     """The state of a layer, the highest unless another is named."""
 
-    remembers = False
+    is_stateful = False
 
     def __init__(self, size: int, layer: int = -1) -> None:
         super().__init__()
@@ -77,7 +77,7 @@ class StateQuery(nn.Module):
 class InputQuery(nn.Module):
     """The embedding of the token that is read."""
 
-    remembers = False
+    is_stateful = False
 
     def __init__(self, size: int) -> None:
         super().__init__()
@@ -96,7 +96,7 @@ class InputQuery(nn.Module):
 class StepQuery(nn.Module):
     """One learned question, the same at every step."""
 
-    remembers = False
+    is_stateful = False
 
     def __init__(self, size: int) -> None:
         super().__init__()
@@ -116,7 +116,7 @@ class StepQuery(nn.Module):
 class LastTwoQuery(nn.Module):
     """The highest state beside the one that asked before; zeros before the first."""
 
-    remembers = True
+    is_stateful = True
 
     def __init__(self, state_size: int) -> None:
         super().__init__()
@@ -139,7 +139,7 @@ class LastTwoQuery(nn.Module):
 class SamePlaceQuery(nn.Module):
     """The memory's value at the place where the target is; past the source's end its last one."""
 
-    remembers = True
+    is_stateful = True
 
     def __init__(self, size: int) -> None:
         super().__init__()

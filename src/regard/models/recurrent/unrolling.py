@@ -139,7 +139,9 @@ def read_at_once(
     features = parts.features(top, contexts, embedded)
     if not need_weights:
         return DecoderOutput(features)
-    scores = additive_scores(score.ask(asked_by), memory.prepared.projected, score.vector)
+    scores = additive_scores(
+        score.project_queries(asked_by), memory.prepared.projected, score.vector
+    )
     block = AttentionBlock(look.kind, reading.shares[:, None, None], scores[:, None, None])
     return DecoderOutput(features, (block,))
 
