@@ -45,7 +45,7 @@ from regard.attention.fused_additive import additive_attention, backends, prepar
 from regard.attention.fused_additive.prepared import AdditiveMemory
 from regard.layers.recurrent.stack import RecurrentStack
 from regard.models.contracts import Memory, Summary
-from regard.models.recurrent.attention import MemoryLook
+from regard.models.recurrent.attention import CrossAttention
 from regard.models.recurrent.bridge import ZeroBridge
 from regard.models.recurrent.decoders import BahdanauDecoder, PlainDecoder
 from regard.models.recurrent.output import LinearOutput
@@ -460,8 +460,8 @@ def measure_decoder(options: Options, sizes: DecoderSizes | None = None) -> Figu
     hidden = sizes.hidden
     parts, score = decoder_parts(sizes, hidden), Additive(hidden, hidden, hidden)
 
-    def look(score: nn.Module) -> MemoryLook:
-        return MemoryLook(StateQuery(hidden), Attention(score))
+    def look(score: nn.Module) -> CrossAttention:
+        return CrossAttention(StateQuery(hidden), Attention(score))
 
     fused = BahdanauDecoder(parts, look(score))
     decoders: dict[str, nn.Module] = {

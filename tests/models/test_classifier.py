@@ -12,7 +12,7 @@ from regard.models.classifier import (
     LastStateQuery,
     LearnedQuery,
     MeanOfValues,
-    PooledReadout,
+    PooledHead,
 )
 from regard.models.contracts import Memory, Summary
 
@@ -81,7 +81,7 @@ def test_at_first_a_learned_query_asks_for_all_nearly_alike():
 
 def test_the_answer_is_a_layer_of_the_vector():
     given = memory()
-    readout = PooledReadout(
+    readout = PooledHead(
         AttentionPool(LearnedQuery(5), Attention(Additive(5, 5, 4))), torch.nn.Linear(3, 2)
     ).double()
     output = readout((given,), need_weights=True)

@@ -8,19 +8,19 @@ import torch
 from torch import nn
 
 from regard.attention import Additive, Attention, ScaledDot
-from regard.models.classifier import ReadoutModel
+from regard.models.classifier import HeadModel
 from regard.models.contracts import Memory
-from regard.models.counting import LetterEncoder, QueryReadout
+from regard.models.counting import LetterEncoder, QueryHead
 from regard.models.memory import first_and_last
 
 SYMBOLS, SIZE, QUERIES, CLASSES, BATCH, SOURCE = 5, 7, 3, 11, 2, 13
 
 
-def counter(num_linears: int) -> ReadoutModel:
+def counter(num_linears: int) -> HeadModel:
     torch.manual_seed(num_linears)
     encoder = LetterEncoder(*(nn.Linear(SYMBOLS, SIZE) for _ in range(num_linears)))
-    readout = QueryReadout(QUERIES, SIZE, Attention(ScaledDot()), CLASSES)
-    model = ReadoutModel(encoder, readout, first_and_last).double()
+    readout = QueryHead(QUERIES, SIZE, Attention(ScaledDot()), CLASSES)
+    model = HeadModel(encoder, readout, first_and_last).double()
     for parameter in readout.parameters():
         nn.init.normal_(parameter)
     return model
@@ -31,7 +31,7 @@ def letters() -> torch.Tensor:
     return torch.eye(SYMBOLS, dtype=torch.float64)[numbers]
 
 
-def written_out(model: ReadoutModel, sequence: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def written_out(model: HeadModel, sequence: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Logits and weights of one sequence, query by query."""
     parameters = {name: each.detach().numpy() for name, each in model.named_parameters()}
     num_linears = sum(name.startswith("encoder") for name in parameters) // 2
@@ -88,8 +88,8 @@ def test_weights_change_nothing_and_come_when_asked_for() -> None:
 
 
 def test_at_first_every_letter_weighs_the_same() -> None:
-    readout = QueryReadout(QUERIES, SIZE, Attention(ScaledDot()), CLASSES)
-    model = ReadoutModel(LetterEncoder(nn.Linear(SYMBOLS, SIZE)), readout, first_and_last)
+    readout = QueryHead(QUERIES, SIZE, Attention(ScaledDot()), CLASSES)
+    model = HeadModel(LetterEncoder(nn.Linear(SYMBOLS, SIZE)), readout, first_and_last)
     (block,) = model(letters().float(), need_weights=True).attention
     torch.testing.assert_close(block.weights, torch.full_like(block.weights, 1 / SOURCE))
 
@@ -105,7 +105,7 @@ def test_padding_is_not_looked_at() -> None:
 
 
 def test_any_score_fits() -> None:
-    readout = QueryReadout(QUERIES, SIZE, Attention(Additive(SIZE, SIZE, 17)), CLASSES)
+    readout = QueryHead(QUERIES, SIZE, Attention(Additive(SIZE, SIZE, 17)), CLASSES)
     memory = Memory(
         torch.randn(BATCH, SOURCE, SIZE),
         torch.randn(BATCH, SOURCE, SIZE),

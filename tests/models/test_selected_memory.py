@@ -5,7 +5,13 @@ from __future__ import annotations
 import torch
 
 from regard.models.contracts import Encoded
-from regard.models.memory import AroundPick, Beside, Chosen, LayersPick, PlacedPick
+from regard.models.memory import (
+    KeysAndValues,
+    SelectedLayers,
+    WithExtraVectors,
+    WithNeighbours,
+    WithPositions,
+)
 
 LAYERS = (torch.randn(2, 3, 4), torch.randn(2, 3, 2))
 MASK = torch.tensor([[True, True, True], [True, True, False]])
@@ -13,14 +19,14 @@ ENCODED = Encoded(LAYERS, MASK)
 
 
 def test_keys_and_values_may_come_from_different_places():
-    (memory,) = Chosen(LayersPick(0), LayersPick(0, -1))(ENCODED)
+    (memory,) = KeysAndValues(SelectedLayers(0), SelectedLayers(0, -1))(ENCODED)
     assert torch.equal(memory.keys, LAYERS[0])
     assert torch.equal(memory.values, torch.cat(LAYERS, dim=-1))
     assert torch.equal(memory.mask, MASK)
 
 
 def test_time_steps_stand_side_by_side_and_padding_is_none():
-    found = AroundPick(LayersPick(1), 1)(ENCODED)
+    found = WithNeighbours(SelectedLayers(1), 1)(ENCODED)
     nothing = torch.zeros(2)
     for row, length in ((0, 3), (1, 2)):
         for place in range(length):
@@ -32,7 +38,7 @@ def test_time_steps_stand_side_by_side_and_padding_is_none():
 
 
 def test_waves_tell_where_keys_stand():
-    found = PlacedPick(LayersPick(0))(ENCODED) - LAYERS[0]
+    found = WithPositions(SelectedLayers(0))(ENCODED) - LAYERS[0]
     torch.testing.assert_close(found[0, 0], torch.tensor([0.0, 1.0, 0.0, 1.0]))
     torch.testing.assert_close(found[0], found[1])
     assert not torch.allclose(found[0, 1], found[0, 2])
@@ -40,14 +46,16 @@ def test_waves_tell_where_keys_stand():
 
 def test_vectors_are_a_memory_of_their_own():
     vectors = torch.randn(5, 3)
-    learned = Beside(Chosen(LayersPick(0), LayersPick(0)), vectors.clone(), learned=True)
+    learned = WithExtraVectors(
+        KeysAndValues(SelectedLayers(0), SelectedLayers(0)), vectors.clone(), learned=True
+    )
     memory, beside = learned(ENCODED)
     assert torch.equal(memory.keys, LAYERS[0])
     assert torch.equal(beside.keys[1], vectors)
     assert torch.equal(beside.values, beside.keys)
     assert beside.mask.all()
     assert [name for name, _ in learned.named_parameters()] == ["vectors"]
-    given = Beside(learned, vectors, learned=False)
+    given = WithExtraVectors(learned, vectors, learned=False)
     assert len(given(ENCODED)) == 3
     assert "vectors" in given.state_dict()
     assert len(list(given.parameters())) == 1

@@ -14,7 +14,7 @@ from regard.config import AttentionConfig, TransformerConfig
 from regard.data.batch import START, pad, pair_batch
 from regard.errors import UserError
 from regard.layers.residual import PostNorm, PreNorm
-from regard.models.transformer import Sight
+from regard.models.transformer import AttentionInputs
 
 SIZE, HEADS, INNER = 12, 3, 11
 CONFIG = TransformerConfig(size=SIZE, heads=HEADS, feed_forward=INNER, layers=2, decoder_layers=3)
@@ -123,7 +123,7 @@ def test_a_decoder_layer_is_that_of_torch(model, source, need_weights):
     layer = model.decoder.layers[1]
     states = torch.randn(len(source.ids), 7, SIZE, dtype=torch.double)
     memory = torch.randn(*source.ids.shape, SIZE, dtype=torch.double)
-    sight = Sight(CAUSAL, source.mask[:, None], lambda x: x, need_weights)
+    sight = AttentionInputs(CAUSAL, source.mask[:, None], lambda x: x, need_weights)
     prepared = layer.cross_attention.prepare(memory, memory)
     found = layer(states, prepared, sight, KVCache())
     expected = decoder_layer(layer)(

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from regard.data.batch import AnswerBatch, Numbers
-from regard.models.contracts import ReadoutOutput
+from regard.models.contracts import HeadOutput
 from regard.training.objective import ClassObjective, NumberObjective, mean_loss
 from regard.training.schedule import Progress
 
@@ -22,7 +22,7 @@ class Given(nn.Module):
         self.values = nn.Parameter(VALUES)
 
     def forward(self, source):
-        return ReadoutOutput(self.values[: len(source.mask)])
+        return HeadOutput(self.values[: len(source.mask)])
 
 
 def batch(answers):

@@ -44,7 +44,9 @@ def build_attention(config: AttentionConfig, query_size: int, key_size: int) -> 
     return Attention(score, _build_normaliser(config), config.dropout)
 
 
-def build_look(config: AttentionConfig, query_size: int, key_size: int) -> AttentionFunction:
+def build_source_attention(
+    config: AttentionConfig, query_size: int, key_size: int
+) -> AttentionFunction:
     """How a recurrent decoder attends to its source: by any score, of all or of a window."""
     normaliser = _build_normaliser(config)
     if config.score in ("coverage", "location"):

@@ -14,8 +14,8 @@ from regard.layers.convolution import ConvolutionStack
 from regard.layers.recurrent.stack import RecurrentStack
 from regard.models.image import BackboneEncoder, CellEncoder, ConvolutionEncoder
 from regard.models.memory import top_layer
-from regard.models.penalties import DoublyStochastic, HardReward, LookPenalty
-from regard.models.recurrent.attention import GatedLook, Look, MemoryLook
+from regard.models.penalties import AttentionPenalty, DoublyStochastic, HardReward
+from regard.models.recurrent.attention import CrossAttention, DecoderAttention, GatedAttention
 from regard.models.recurrent.bridge import LinearBridge
 from regard.models.recurrent.decoders import BahdanauDecoder
 from regard.models.recurrent.output import DeepOutput, Output, SummedOutput
@@ -55,9 +55,11 @@ def _build_encoder(
 
 def _build_decoder(config: CaptionerConfig, cell_size: int, num_target: int) -> BahdanauDecoder:
     """Show, attend and tell's: the state asks before every word."""
-    look: Look = MemoryLook(StateQuery(config.size), _build_attends(config, cell_size), "image")
+    look: DecoderAttention = CrossAttention(
+        StateQuery(config.size), _build_attends(config, cell_size), "image"
+    )
     if config.gate:
-        look = GatedLook(look, config.size)
+        look = GatedAttention(look, config.size)
     if config.output == "summed":
         output: Output = SummedOutput(config.size, cell_size, config.embedding)
     else:
@@ -84,7 +86,7 @@ def _build_attends(config: CaptionerConfig, cell_size: int) -> AttentionFunction
     return HardAttention(soft)
 
 
-def _penalties(config: CaptionerConfig) -> list[LookPenalty]:
+def _penalties(config: CaptionerConfig) -> list[AttentionPenalty]:
     if config.looks == "hard":
         return [HardReward(config.reward, config.entropy)]
     return [DoublyStochastic(config.doubly_stochastic)] if config.doubly_stochastic else []

@@ -14,12 +14,12 @@ from regard.linear import Linear
 from regard.models.bag_of_words import EmbeddingEncoder, ItemEncoder
 from regard.models.classifier import (
     AttentionPool,
+    HeadModel,
     LastState,
     LastStateQuery,
     LearnedQuery,
     MeanOfValues,
-    PooledReadout,
-    ReadoutModel,
+    PooledHead,
 )
 from regard.models.memory import first_and_last, top_layer
 from regard.models.recurrent.encoder import RecurrentEncoder
@@ -27,7 +27,7 @@ from regard.models.recurrent.encoder import RecurrentEncoder
 
 def build_classifier(
     config: ClassifierConfig, num_source: int, num_features: int, num_outputs: int
-) -> ReadoutModel:
+) -> HeadModel:
     """A model that answers whole sources: tokens of a vocabulary of this size, or so many numbers
     at each position, or both. UserError where parts do not fit."""
     size = config.embedding
@@ -56,8 +56,8 @@ def build_classifier(
             f"model.output none gives what was pooled as the answer, but that has {value_size} "
             f"numbers and the answer {num_outputs}: use model.output linear"
         )
-    readout = PooledReadout(pool, output, dropout=config.dropout)
-    return ReadoutModel(encoder, readout, remember)
+    readout = PooledHead(pool, output, dropout=config.dropout)
+    return HeadModel(encoder, readout, remember)
 
 
 def _build_reader(

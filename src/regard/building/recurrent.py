@@ -7,23 +7,28 @@ from dataclasses import dataclass, replace
 import torch
 from torch import nn
 
-from regard.building.attention import build_attention, build_look
+from regard.building.attention import build_attention, build_source_attention
 from regard.building.embeddings import build_embeddings
 from regard.config import RecurrentConfig
 from regard.errors import UserError
 from regard.layers.recurrent.stack import RecurrentStack
 from regard.models.memory import (
-    AroundPick,
-    Beside,
-    Chosen,
-    LayersPick,
-    Pick,
-    PlacedPick,
-    Remember,
+    BuildMemory,
+    KeysAndValues,
+    SelectedLayers,
+    Selector,
+    WithExtraVectors,
+    WithNeighbours,
+    WithPositions,
     top_layer,
 )
 from regard.models.recurrent import decoders
-from regard.models.recurrent.attention import Look, ManyLooks, MemoryLook, WrittenLook
+from regard.models.recurrent.attention import (
+    CrossAttention,
+    DecoderAttention,
+    IntraDecoderAttention,
+    ParallelAttention,
+)
 from regard.models.recurrent.bridge import Bridge, CopyBridge, LinearBridge, ZeroBridge
 from regard.models.recurrent.encoder import RecurrentEncoder
 from regard.models.recurrent.feeding import AttentionalFeeding, ContextFeeding, Feeding, NoFeeding
@@ -73,7 +78,7 @@ def build_recurrent(config: RecurrentConfig, num_source: int, num_target: int) -
         # as an output, embeddings of size one would make logits of the size of their dimension
         nn.init.normal_(target_embedding.weight, std=config.embedding**-0.5)
         decoder.parts.projection.weight = target_embedding.weight
-    return Seq2Seq(encoder, decoder, _build_remember(config, sizes))
+    return Seq2Seq(encoder, decoder, _build_memory(config, sizes))
 
 
 @dataclass(frozen=True)
@@ -102,31 +107,33 @@ class _Sizes:
         return cls(state, key, value, context)
 
 
-def _build_remember(config: RecurrentConfig, sizes: _Sizes) -> Remember:
+def _build_memory(config: RecurrentConfig, sizes: _Sizes) -> BuildMemory:
     """What is looked at: the highest layer, unless a recipe says more."""
     if config.keys == config.values == (-1,) and not (config.neighbours or config.key_positions):
-        remember: Remember = top_layer
+        remember: BuildMemory = top_layer
     else:
-        keys = _build_pick(config.keys, config.neighbours)
-        values = _build_pick(config.values, config.neighbours)
-        remember = Chosen(PlacedPick(keys) if config.key_positions else keys, values)
+        keys = _build_selector(config.keys, config.neighbours)
+        values = _build_selector(config.values, config.neighbours)
+        remember = KeysAndValues(WithPositions(keys) if config.key_positions else keys, values)
     if config.memory_vectors:
         vectors = torch.empty(config.memory_vectors, sizes.value).normal_(std=sizes.value**-0.5)
-        remember = Beside(remember, vectors, learned=True)
+        remember = WithExtraVectors(remember, vectors, learned=True)
     if config.external_shape is not None:
-        remember = Beside(remember, torch.zeros(config.external_shape), learned=False)
+        remember = WithExtraVectors(remember, torch.zeros(config.external_shape), learned=False)
     return remember
 
 
-def _build_pick(layers: tuple[int, ...], reach: int) -> Pick:
-    pick = LayersPick(*layers)
-    return AroundPick(pick, reach) if reach else pick
+def _build_selector(layers: tuple[int, ...], reach: int) -> Selector:
+    pick = SelectedLayers(*layers)
+    return WithNeighbours(pick, reach) if reach else pick
 
 
-def _build_look(config: RecurrentConfig, sizes: _Sizes) -> Look:
+def _build_attention(config: RecurrentConfig, sizes: _Sizes) -> DecoderAttention:
     """One look at the source, and one at each thing beside it."""
     query = _build_query(config, sizes)
-    looks: list[Look] = [MemoryLook(query, build_look(config.attention, query.size, sizes.key))]
+    looks: list[DecoderAttention] = [
+        CrossAttention(query, build_source_attention(config.attention, query.size, sizes.key))
+    ]
     usual = replace(config.attention, scope="global")
     if config.attention.score in ("coverage", "location"):
         usual = replace(usual, score="additive")
@@ -134,11 +141,11 @@ def _build_look(config: RecurrentConfig, sizes: _Sizes) -> Look:
     beside += [config.external_shape[1]] if config.external_shape is not None else []
     for size in beside:
         asks = StateQuery(config.hidden)
-        looks.append(MemoryLook(asks, build_attention(usual, config.hidden, size), "memory"))
+        looks.append(CrossAttention(asks, build_attention(usual, config.hidden, size), "memory"))
     if config.looks_at_written:
         attends = build_attention(usual, config.hidden, config.hidden)
-        looks.append(WrittenLook(attends, config.hidden))
-    return looks[0] if len(looks) == 1 else ManyLooks(looks)
+        looks.append(IntraDecoderAttention(attends, config.hidden))
+    return looks[0] if len(looks) == 1 else ParallelAttention(looks)
 
 
 def _build_query(config: RecurrentConfig, sizes: _Sizes) -> Query:
@@ -181,7 +188,7 @@ def _build_recurrent_decoder(
 
     if config.wiring == "plain":
         return decoders.PlainDecoder(parts(0))
-    look = _build_look(config, sizes)
+    look = _build_attention(config, sizes)
     if config.wiring == "bahdanau":
         return decoders.BahdanauDecoder(parts(sizes.context), look)
     feeding = _build_feeding(config, sizes.context, output.feature_size)

@@ -29,7 +29,7 @@ from regard.exporting.graph import Axes, Graph
 from regard.layers.recurrent.cells import CellKind
 from regard.layers.recurrent.stack import RecurrentStack
 from regard.models.memory import top_layer
-from regard.models.recurrent.attention import MemoryLook
+from regard.models.recurrent.attention import CrossAttention
 from regard.models.recurrent.bridge import Bridge, CopyBridge, LinearBridge, ZeroBridge
 from regard.models.recurrent.decoders import (
     BahdanauDecoder,
@@ -89,7 +89,7 @@ def _attention(decoder: BahdanauDecoder | LuongDecoder) -> Attention:
     """By softmax, of the highest state at one memory; UserError for anything else, which has no
     operator there."""
     look = decoder.look
-    if not isinstance(look, MemoryLook) or not isinstance(look.attention, Attention):
+    if not isinstance(look, CrossAttention) or not isinstance(look.attention, Attention):
         raise UserError(
             "--to onnx writes a look at the whole of one memory, but this model's is "
             f"{type(getattr(look, 'attention', look)).__name__}: it has no form there"

@@ -18,8 +18,8 @@ from torch import nn
 from regard.attention import Attention
 from regard.attention.masks import padding
 from regard.layers.dropout import Dropout
-from regard.models.contracts import AttentionBlock, Memory, ReadoutOutput
-from regard.models.memory import Remember, only, summary
+from regard.models.contracts import AttentionBlock, HeadOutput, Memory
+from regard.models.memory import BuildMemory, single_memory, summary
 from regard.shapes import Float, Tensor
 
 
@@ -107,7 +107,7 @@ class AttentionPool(nn.Module):
         return Pooled(vector, (AttentionBlock("cross", weights, scores),))
 
 
-class PooledReadout(nn.Module):
+class PooledHead(nn.Module):
     """One answer for a whole source: pool, then `output`."""
 
     def __init__(self, pool: nn.Module, output: nn.Module, *, dropout: float = 0.0) -> None:
@@ -116,10 +116,10 @@ class PooledReadout(nn.Module):
         self.output = output
         self.dropout = Dropout(dropout)
 
-    def forward(self, memories: tuple[Memory, ...], *, need_weights: bool = False) -> ReadoutOutput:
+    def forward(self, memories: tuple[Memory, ...], *, need_weights: bool = False) -> HeadOutput:
         """Logits or numbers "batch output"; ValueError where several memories come."""
-        pooled: Pooled = self.pool(only(memories), need_weights=need_weights)
-        return ReadoutOutput(self.output(self.dropout(pooled.vector)), pooled.attention)
+        pooled: Pooled = self.pool(single_memory(memories), need_weights=need_weights)
+        return HeadOutput(self.output(self.dropout(pooled.vector)), pooled.attention)
 
 
 def last_state(memory: Memory) -> Float[Tensor, "batch hidden"]:
@@ -127,16 +127,16 @@ def last_state(memory: Memory) -> Float[Tensor, "batch hidden"]:
     return summary(memory).hidden[:, -1]
 
 
-class ReadoutModel(nn.Module):
+class HeadModel(nn.Module):
     """source -> encoder -> memory -> readout."""
 
-    def __init__(self, encoder: nn.Module, readout: nn.Module, remember: Remember) -> None:
+    def __init__(self, encoder: nn.Module, readout: nn.Module, remember: BuildMemory) -> None:
         super().__init__()
         self.encoder = encoder
         self.readout = readout
         self.remember = remember
 
-    def forward(self, source: Any, *, need_weights: bool = False) -> ReadoutOutput:
+    def forward(self, source: Any, *, need_weights: bool = False) -> HeadOutput:
         """What is read out, and with `need_weights` what the encoder and the readout looked at."""
         encoded = self.encoder(source, need_weights=need_weights)
         output = self.readout(self.remember(encoded), need_weights=need_weights)

@@ -2,7 +2,7 @@
 
     source --Encoder--> Encoded --memory.py picks--> Memory(keys, values, mask, summary)
                                                         |
-                                  Decoder(queries) <----+----> Readout(queries)
+                                  Decoder(queries) <----+----> Head(queries)
                                         |                          |
                             features, attention            values, attention
 
@@ -156,7 +156,7 @@ class TrainedDecoder(Decoder, Protocol):
 
 
 @dataclass(frozen=True)
-class ReadoutOutput:
+class HeadOutput:
     """Logits or values, with what each output looked at."""
 
     values: Float[Tensor, "batch *output"]
@@ -164,9 +164,9 @@ class ReadoutOutput:
 
 
 @runtime_checkable
-class Readout(Protocol):
+class Head(Protocol):
     """Answers all its queries at once: counts, labels, numbers. No targets, no steps."""
 
     def __call__(
         self, memories: tuple[Memory, ...], *, need_weights: bool = False
-    ) -> ReadoutOutput: ...
+    ) -> HeadOutput: ...

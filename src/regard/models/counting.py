@@ -13,8 +13,8 @@ import torch
 from torch import nn
 
 from regard.attention import Attention
-from regard.models.contracts import AttentionBlock, Encoded, Memory, ReadoutOutput
-from regard.models.memory import only
+from regard.models.contracts import AttentionBlock, Encoded, HeadOutput, Memory
+from regard.models.memory import single_memory
 from regard.shapes import Float, Tensor
 
 
@@ -40,7 +40,7 @@ class LetterEncoder(nn.Module):
         return Encoded(layers, mask)
 
 
-class QueryReadout(nn.Module):
+class QueryHead(nn.Module):
     """One learned query for every answer; queries begin at zero, so first all letters weigh the
     same. Residual connection and layer norm as in Vaswani et al. 2017, 3.1.
 
@@ -53,9 +53,9 @@ class QueryReadout(nn.Module):
         self.norm = nn.LayerNorm(size)
         self.output = nn.Linear(size, num_classes)
 
-    def forward(self, memories: tuple[Memory, ...], *, need_weights: bool = False) -> ReadoutOutput:
+    def forward(self, memories: tuple[Memory, ...], *, need_weights: bool = False) -> HeadOutput:
         """Logits "batch query class", and what every query looked at where it is asked for."""
-        memory = only(memories)
+        memory = single_memory(memories)
         queries = self.queries.expand(memory.keys.size(0), -1, -1)
         prepared = self.attention.prepare(memory.keys)
         # a mask that hides nothing costs time for nothing; so does the fused kernel for few queries
@@ -63,6 +63,6 @@ class QueryReadout(nn.Module):
         attended = self.attention(queries, prepared, memory.values, mask, need_weights=True)
         logits = self.output(self.norm(queries + attended.context))
         if not need_weights:
-            return ReadoutOutput(logits)
+            return HeadOutput(logits)
         weights, scores = attended.weights[:, None, None], attended.scores[:, None, None]
-        return ReadoutOutput(logits, (AttentionBlock("cross", weights, scores),))
+        return HeadOutput(logits, (AttentionBlock("cross", weights, scores),))

@@ -21,7 +21,7 @@ from regard.models.vision_backbone import Backbone
 from regard.shapes import Float, Int, Tensor
 
 
-class Places(nn.Module):
+class CellPositions(nn.Module):
     """Adds every cell's place, and makes the memory of the rows that are about each picture."""
 
     def __init__(self, num_cells: int, size: int, dropout: float) -> None:
@@ -51,7 +51,7 @@ class ConvolutionEncoder(nn.Module):
     def __init__(self, stack: ConvolutionStack, num_cells: int, *, dropout: float = 0.0) -> None:
         super().__init__()
         self.stack = stack
-        self.places = Places(num_cells, stack.size, dropout)
+        self.places = CellPositions(num_cells, stack.size, dropout)
 
     def forward(self, source: Pictures, *, need_weights: bool = False) -> Encoded:
         """Cells do not look at each other, so weights that are asked for are none."""
@@ -76,7 +76,7 @@ class BackboneEncoder(nn.Module):
         super().__init__()
         self.backbone = backbone
         self.into = Linear(num_features, size)
-        self.places = Places(num_cells, size, dropout)
+        self.places = CellPositions(num_cells, size, dropout)
 
     def forward(self, source: Pictures, *, need_weights: bool = False) -> Encoded:
         """Of what the network's own layers looked at nothing is told."""
@@ -92,7 +92,7 @@ class CellEncoder(nn.Module):
     ) -> None:
         super().__init__()
         self.into = Linear(num_features, size)
-        self.places = Places(num_cells, size, dropout)
+        self.places = CellPositions(num_cells, size, dropout)
 
     def forward(self, source: Cells, *, need_weights: bool = False) -> Encoded:
         """Cells do not look at each other, so weights that are asked for are none."""

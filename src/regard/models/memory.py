@@ -14,7 +14,7 @@ from regard.layers.positions import Sinusoidal
 from regard.models.contracts import Encoded, Memory, Summary
 from regard.shapes import Bool, Float, Int, Tensor
 
-Remember = Callable[[Encoded], tuple[Memory, ...]]
+BuildMemory = Callable[[Encoded], tuple[Memory, ...]]
 """From all that an encoder computed to what is looked at: several memories for a decoder that looks
 at several things."""
 
@@ -45,7 +45,7 @@ class PreparedMemory:
         )
 
 
-def only(memories: tuple[Memory, ...]) -> Memory:
+def single_memory(memories: tuple[Memory, ...]) -> Memory:
     """The memory of who looks at one; ValueError where another number came."""
     if len(memories) != 1:
         raise ValueError(f"expected to look at one memory, but {len(memories)} came")
@@ -63,13 +63,13 @@ def summary(memory: Memory) -> Summary:
 
 
 @runtime_checkable
-class Pick(Protocol):
+class Selector(Protocol):
     """Takes vectors of every source position out of what an encoder computed."""
 
     def __call__(self, encoded: Encoded) -> Float[Tensor, "batch source _"]: ...
 
 
-class LayersPick:
+class SelectedLayers:
     """These layers, side by side: 0 is the embeddings, -1 the highest."""
 
     def __init__(self, *layers: int) -> None:
@@ -79,10 +79,10 @@ class LayersPick:
         return torch.cat([encoded.layers[layer] for layer in self.layers], dim=-1)
 
 
-class AroundPick:
+class WithNeighbours:
     """Those of the positions before and after beside each one's own; zeros where there are none."""
 
-    def __init__(self, pick: Pick, reach: int) -> None:
+    def __init__(self, pick: Selector, reach: int) -> None:
         self.pick = pick
         self.reach = reach
 
@@ -94,10 +94,10 @@ class AroundPick:
         return torch.cat([wide[:, shift : shift + length] for shift in shifts], dim=-1)
 
 
-class PlacedPick:
+class WithPositions:
     """With waves added that tell where each stands."""
 
-    def __init__(self, pick: Pick) -> None:
+    def __init__(self, pick: Selector) -> None:
         self.pick = pick
         self.positions = Sinusoidal()
 
@@ -106,10 +106,10 @@ class PlacedPick:
         return self.positions.add(states, range(states.size(1)))
 
 
-class Chosen:
+class KeysAndValues:
     """A memory of these keys and these values."""
 
-    def __init__(self, keys: Pick, values: Pick) -> None:
+    def __init__(self, keys: Selector, values: Selector) -> None:
         self.keys = keys
         self.values = values
 
@@ -118,11 +118,11 @@ class Chosen:
         return (Memory(keys, values, encoded.mask, encoded.summary),)
 
 
-class Beside(nn.Module):
+class WithExtraVectors(nn.Module):
     """What another remembers, and a memory of vectors that are the same for every source: learned
     ones, or given ones that stay as they are. They are keys and values."""
 
-    def __init__(self, remember: Remember, vectors: Tensor, *, learned: bool) -> None:
+    def __init__(self, remember: BuildMemory, vectors: Tensor, *, learned: bool) -> None:
         """`vectors` has a row for each."""
         super().__init__()
         self.remember = remember

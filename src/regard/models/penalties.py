@@ -22,7 +22,7 @@ KEPT = 0.9
 
 
 @runtime_checkable
-class LookPenalty(Protocol):
+class AttentionPenalty(Protocol):
     """From what a decoder computed, with its attention, to a term: a sum over sentences."""
 
     def __call__(

@@ -18,8 +18,8 @@ from regard.models.contracts import (
     Penalty,
     TrainedDecoder,
 )
-from regard.models.memory import Remember
-from regard.models.penalties import LookPenalty
+from regard.models.memory import BuildMemory
+from regard.models.penalties import AttentionPenalty
 from regard.shapes import Bool, Float, Int, Tensor
 
 
@@ -46,8 +46,8 @@ class Seq2Seq(nn.Module):
         self,
         encoder: Encoder,
         decoder: TrainedDecoder,
-        remember: Remember,
-        penalties: Sequence[LookPenalty] = (),
+        remember: BuildMemory,
+        penalties: Sequence[AttentionPenalty] = (),
     ) -> None:
         """`penalties` are terms for how the decoder looked, while it learns."""
         super().__init__()
@@ -55,7 +55,7 @@ class Seq2Seq(nn.Module):
         self.decoder = decoder
         self.remember = remember
         self.penalties = cast(
-            Sequence[LookPenalty], nn.ModuleList(cast(Sequence[nn.Module], penalties))
+            Sequence[AttentionPenalty], nn.ModuleList(cast(Sequence[nn.Module], penalties))
         )
 
     def read(

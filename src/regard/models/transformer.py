@@ -56,7 +56,7 @@ from regard.models.contracts import (
     Encoded,
     Memory,
 )
-from regard.models.memory import only
+from regard.models.memory import single_memory
 from regard.shapes import Bool, Float, Int, Tensor
 
 
@@ -123,7 +123,7 @@ class TransformerEncoder(nn.Module):
 
 
 @dataclass(frozen=True)
-class Sight:
+class AttentionInputs:
     """What the layers of a decoder share in one reading: which of their own positions and of the
     memory may be seen, and what positions do to queries and keys."""
 
@@ -163,7 +163,7 @@ class DecoderLayer(nn.Module):
         self,
         states: Float[Tensor, "batch target size"],
         memory: PreparedHeads,
-        sight: Sight,
+        sight: AttentionInputs,
         written: KVCache,
     ) -> LayerOutput:
         """Read a target, or one token of every hypothesis, after what is `written`."""
@@ -264,7 +264,7 @@ class TransformerDecoder(nn.Module):
         real, so that nothing real sees it."""
         state, at = self.start(memories), range(inputs.size(1))
         own = self.span.causal_mask(inputs)
-        sight = Sight(own, state.mask, self.embedder.turn(at), need_weights)
+        sight = AttentionInputs(own, state.mask, self.embedder.turn(at), need_weights)
         features, outputs = self._read(self.embedder(inputs, at), state, sight)
         return DecoderOutput(features, _attention(self.kind, outputs))
 
@@ -274,7 +274,7 @@ class TransformerDecoder(nn.Module):
         return self.projection(features)
 
     def start(self, memories: tuple[Memory, ...]) -> TransformerState:
-        memory = only(memories)
+        memory = single_memory(memories)
         mask = none_if_full(memory.mask)
         prepared = [
             layer.cross_attention.prepare(memory.keys, memory.values) for layer in self.layers
@@ -295,7 +295,9 @@ class TransformerDecoder(nn.Module):
     ) -> tuple[DecoderOutput, TransformerState]:
         position = state.slots.size(2)
         at, state = range(position, position + 1), state.with_new_slots()
-        sight = Sight(state.seen(self.span), state.mask, self.embedder.turn(at), need_weights)
+        sight = AttentionInputs(
+            state.seen(self.span), state.mask, self.embedder.turn(at), need_weights
+        )
         features, outputs = self._read(self.embedder(tokens, at), state, sight)
         slots = None if sight.own is None else state.slots
         attention = _attention(self.kind, outputs, slots)
@@ -306,7 +308,7 @@ class TransformerDecoder(nn.Module):
         self,
         states: Float[Tensor, "batch target size"],
         state: TransformerState,
-        sight: Sight,
+        sight: AttentionInputs,
     ) -> tuple[Float[Tensor, "batch target size"], list[LayerOutput]]:
         outputs: list[LayerOutput] = []
         for layer, memory, before in zip(self.layers, state.memory, state.written, strict=True):

@@ -7,8 +7,14 @@ import torch
 
 from regard.attention import Attention, ScaledDot
 from regard.models.contracts import Memory
-from regard.models.recurrent.attention import GatedLook, ManyLooks, MemoryLook, WrittenLook, begin
-from regard.models.recurrent.queries import Asking, StateQuery
+from regard.models.recurrent.attention import (
+    CrossAttention,
+    GatedAttention,
+    IntraDecoderAttention,
+    ParallelAttention,
+    start_attention,
+)
+from regard.models.recurrent.queries import DecoderInputs, StateQuery
 
 STATES = torch.randn(2, 5, 4, dtype=torch.float64)
 
@@ -20,7 +26,7 @@ def memory(length, seed):
 
 
 def asking(states):
-    return Asking((states,), states)
+    return DecoderInputs((states,), states)
 
 
 def attended(query, keys):
@@ -30,9 +36,9 @@ def attended(query, keys):
 
 
 def test_what_was_written_is_looked_at_up_to_the_state_that_asks():
-    look = WrittenLook(Attention(ScaledDot()), 4)
-    whole = look(asking(STATES), None, need_weights=True, whole=True)
-    state = begin(look, [memory(3, 1)])
+    look = IntraDecoderAttention(Attention(ScaledDot()), 4)
+    whole = look(asking(STATES), None, need_weights=True, all_steps=True)
+    state = start_attention(look, [memory(3, 1)])
     for step in range(5):
         found = look(asking(STATES[:, step : step + 1]), state, need_weights=True)
         state = found.state
@@ -45,7 +51,7 @@ def test_what_was_written_is_looked_at_up_to_the_state_that_asks():
 
 
 def test_hypotheses_take_what_they_wrote_with_them():
-    look = WrittenLook(Attention(ScaledDot()), 4)
+    look = IntraDecoderAttention(Attention(ScaledDot()), 4)
     first = look(asking(STATES[:, :2]), None).state  # two hypotheses
     index = torch.tensor([[1, 0, 1], [0, 0, 1]])
     state = first.select(torch.arange(2)[:, None], index)
@@ -58,9 +64,9 @@ def test_hypotheses_take_what_they_wrote_with_them():
 
 def test_a_gate_multiplies_the_context_by_a_number_of_the_state():
     """z = beta sum_i alpha_i a_i with beta = sigmoid(f(h)) (Xu et al. 2015, section 4.2.1)."""
-    look = GatedLook(MemoryLook(StateQuery(4), Attention(ScaledDot())), 4).double()
+    look = GatedAttention(CrossAttention(StateQuery(4), Attention(ScaledDot())), 4).double()
     cells = memory(6, 1)
-    found = look(asking(STATES[:, :1]), begin(look, [cells]), need_weights=True)
+    found = look(asking(STATES[:, :1]), start_attention(look, [cells]), need_weights=True)
     weight, bias = look.gate.weight[0], look.gate.bias[0]
     for row in range(2):
         state = STATES[row, 0]
@@ -71,15 +77,15 @@ def test_a_gate_multiplies_the_context_by_a_number_of_the_state():
 
 
 def test_several_contexts_stand_side_by_side():
-    looks = [MemoryLook(StateQuery(4), Attention(ScaledDot())) for _ in range(2)]
+    looks = [CrossAttention(StateQuery(4), Attention(ScaledDot())) for _ in range(2)]
     looks[1].kind = "memory"
-    both = ManyLooks([*looks, WrittenLook(Attention(ScaledDot()), 4)])
+    both = ParallelAttention([*looks, IntraDecoderAttention(Attention(ScaledDot()), 4)])
     memories = [memory(3, 1), memory(6, 2)]
     assert both.num_memories == 2
-    found = both(asking(STATES[:, :1]), begin(both, memories), need_weights=True)
+    found = both(asking(STATES[:, :1]), start_attention(both, memories), need_weights=True)
     for row in range(2):
         contexts = [attended(STATES[row, 0], each.keys[row])[0] for each in memories]
         torch.testing.assert_close(found.context[row, 0], torch.cat([*contexts, STATES[row, 0]]))
     assert [block.kind for block in found.attention] == ["cross", "memory", "decoder"]
     with pytest.raises(ValueError, match="expected to look at 2 memories, but 1 came"):
-        begin(both, memories[:1])
+        start_attention(both, memories[:1])

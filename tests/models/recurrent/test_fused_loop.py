@@ -13,9 +13,9 @@ from regard.config import AttentionConfig, RecurrentConfig
 from regard.data.batch import START, pad
 from regard.linear import Linear
 from regard.models.recurrent import fused_loop
-from regard.models.recurrent.attention import GatedLook
+from regard.models.recurrent.attention import GatedAttention
 from regard.models.recurrent.fused_loop import Loop, run
-from regard.models.recurrent.unrolling import read_stepwise
+from regard.models.recurrent.unrolling import unroll
 
 SOURCE = [[4, 5, 6, 7, 8], [9, 10], [11, 12, 4]]
 INPUTS = torch.tensor([[START, 4, 5, 6], [START, 7, 8, 16], [START, 9, 15, 3]])
@@ -45,13 +45,13 @@ def at_once(model):
 def stepwise(model):
     decoder = model.decoder
     return features_and_gradients(
-        model, lambda memories: read_stepwise(decoder, INPUTS, decoder.start(memories), False)
+        model, lambda memories: unroll(decoder, INPUTS, decoder.start(memories), False)
     )
 
 
 def gated(model):
     """The same model, whose states say how much of a context enters."""
-    model.decoder.look = GatedLook(model.decoder.look, SIZES.hidden)
+    model.decoder.look = GatedAttention(model.decoder.look, SIZES.hidden)
     return model
 
 
@@ -63,7 +63,7 @@ def test_is_the_loop_step_by_step_with_every_gradient(cell, layers, wiring, feed
     attention = replace(SIZES.attention, score=score)
     model = make(cell=cell, layers=layers, wiring=wiring, feeding=feeding, attention=attention)
     model = model.double().eval()
-    assert model.decoder.reads_at_once
+    assert model.decoder.is_fused
     torch.testing.assert_close(at_once(model), stepwise(model), rtol=1e-9, atol=1e-12)
 
 
@@ -71,7 +71,7 @@ def test_is_the_loop_step_by_step_with_every_gradient(cell, layers, wiring, feed
 def test_a_gate_and_what_was_looked_at_are_those_of_the_steps(wiring, feeding):
     """Weights have gradients too, for penalties."""
     model = gated(make(wiring=wiring, feeding=feeding, dropout=0.0)).double().eval()
-    assert model.decoder.reads_at_once
+    assert model.decoder.is_fused
     torch.testing.assert_close(at_once(model), stepwise(model), rtol=1e-9, atol=1e-12)
     found = []
     for read in (lambda *given: model.decoder(*given, need_weights=True), slowly(model.decoder)):
@@ -85,7 +85,7 @@ def test_a_gate_and_what_was_looked_at_are_those_of_the_steps(wiring, feeding):
 
 def slowly(decoder):
     def read(inputs, memories):
-        return read_stepwise(decoder, inputs, decoder.start(memories), True)
+        return unroll(decoder, inputs, decoder.start(memories), True)
 
     return read
 
@@ -104,7 +104,7 @@ def test_what_it_does_not_cover_goes_step_by_step():
         dict(wiring="luong", feeding="attentional", output="tanh"),
         dict(wiring="luong", feeding="none"),
     ):
-        assert not make(**{"wiring": "bahdanau", **changes}).decoder.reads_at_once
+        assert not make(**{"wiring": "bahdanau", **changes}).decoder.is_fused
 
 
 class Scaled(Linear):
@@ -143,14 +143,14 @@ def watch(choose):
 )
 def test_a_changed_part_goes_step_by_step(change):
     model = make(wiring="bahdanau").double().eval()
-    assert model.decoder.reads_at_once
+    assert model.decoder.is_fused
     change(model.double())
     model.double()
-    assert not model.decoder.reads_at_once
+    assert not model.decoder.is_fused
     torch.testing.assert_close(at_once(model), stepwise(model), rtol=1e-9, atol=1e-12)
 
 
-def make_loop(kind="gru", layers=2, asks_first=True, mask=True, gate=True):
+def make_loop(kind="gru", layers=2, attend_first=True, mask=True, gate=True):
     """Every argument, in float64 and with gradients."""
     torch.manual_seed(5)
     batch, target, source, size, value, hidden = 2, 3, 5, 3, 2, 4
@@ -179,14 +179,14 @@ def make_loop(kind="gru", layers=2, asks_first=True, mask=True, gate=True):
         torch.rand(target, layers - 1, batch, hidden).double() * 2 if layers > 1 else None,
         0.7,
         kind,
-        asks_first,
+        attend_first,
     )
 
 
 @pytest.mark.parametrize("kind", ["elman", "gru", "lstm"])
-@pytest.mark.parametrize("asks_first", [False, True])
-def test_gradients_are_those_of_finite_differences_with_dropout(kind, asks_first):
-    loop = make_loop(kind, asks_first=asks_first)
+@pytest.mark.parametrize("attend_first", [False, True])
+def test_gradients_are_those_of_finite_differences_with_dropout(kind, attend_first):
+    loop = make_loop(kind, attend_first=attend_first)
     names = [name for name, x in vars(loop).items() if getattr(x, "requires_grad", False)]
 
     def everything(*numbers):
@@ -269,10 +269,10 @@ def test_mixed_precision_runs_in_float32():
     assert all(p.grad.dtype == torch.float32 for p in model.parameters() if p.grad is not None)
 
 
-@pytest.mark.parametrize("asks_first", [False, True])
-def test_python_reads_no_number_of_a_device(asks_first):
+@pytest.mark.parametrize("attend_first", [False, True])
+def test_python_reads_no_number_of_a_device(attend_first):
     """Tensors of the device "meta" have none: a step that waited for a GPU would raise here."""
-    loop = make_loop("gru", 2, asks_first)
+    loop = make_loop("gru", 2, attend_first)
 
     def moved(value):
         if isinstance(value, list):

@@ -6,7 +6,7 @@ import torch
 
 from regard.models.memory import PreparedMemory
 from regard.models.recurrent.queries import (
-    Asking,
+    DecoderInputs,
     InputQuery,
     LastTwoQuery,
     SamePlaceQuery,
@@ -15,7 +15,7 @@ from regard.models.recurrent.queries import (
 )
 
 LAYERS = (torch.randn(2, 3, 4), torch.randn(2, 3, 4))
-ASKING = Asking(LAYERS, torch.randn(2, 3, 5))
+ASKING = DecoderInputs(LAYERS, torch.randn(2, 3, 5))
 VALUES = torch.randn(2, 4, 6)
 MEMORY = PreparedMemory(
     VALUES, VALUES, torch.tensor([[[True, True, True, True]], [[True, True, False, False]]])

@@ -22,26 +22,26 @@ from regard.attention.masks import padding
 from regard.linear import Linear
 from regard.models.contracts import AttentionBlock, AttentionKind, Memory
 from regard.models.memory import PreparedMemory
-from regard.models.recurrent.queries import Asking, Query
+from regard.models.recurrent.queries import DecoderInputs, Query
 from regard.shapes import Float, Int, Tensor
 
 
 @runtime_checkable
-class LookState(Protocol):
+class DecoderAttentionState(Protocol):
     """What a look keeps between steps. Immutable. What belongs to a hypothesis has the axes batch
     and hypothesis first; the memory is there once a sentence."""
 
     def select(
         self, sentences: Int[Tensor, "batch 1"], hypotheses: Int[Tensor, "batch hypothesis"]
-    ) -> LookState:
+    ) -> DecoderAttentionState:
         """Go on from these hypotheses of each sentence."""
 
-    def keep(self, sentences: Int[Tensor, "kept"]) -> LookState:
+    def keep(self, sentences: Int[Tensor, "kept"]) -> DecoderAttentionState:
         """Go on with these sentences only."""
 
 
 @dataclass(frozen=True)
-class Looked:
+class DecoderAttentionOutput:
     """What a look gives: the context, who looked at what where that was asked for, and its state
     after it."""
 
@@ -51,34 +51,41 @@ class Looked:
 
 
 @runtime_checkable
-class Look(Protocol):
+class DecoderAttention(Protocol):
     """How a decoder looks."""
 
     @property
     def is_stateful(self) -> bool:
-        """Whether a step has to know of the one before, so that no target can be read whole."""
+        """Whether a step needs the state of the step before, so that steps must run in order."""
 
     @property
     def num_memories(self) -> int:
         """How many of an encoder's memories it takes, in their order."""
 
-    def start(self, memories: Sequence[Memory]) -> LookState | None:
+    def start(self, memories: Sequence[Memory]) -> DecoderAttentionState | None:
         """Before the first step. Keys are projected here, once."""
 
     def __call__(
-        self, asking: Asking, state: Any, *, need_weights: bool = False, whole: bool = False
-    ) -> Looked:
-        """Look: for every hypothesis of a step, or, as a `whole`, for every position of a
+        self,
+        asking: DecoderInputs,
+        state: Any,
+        *,
+        need_weights: bool = False,
+        all_steps: bool = False,
+    ) -> DecoderAttentionOutput:
+        """Attend for every hypothesis of a step or, with `all_steps`, for every position of a
         target."""
 
 
-def num_memories(look: Look) -> int:
+def num_memories(look: DecoderAttention) -> int:
     """How many a decoder with this look is given: even who looks at none starts from the summary of
     one."""
     return max(look.num_memories, 1)
 
 
-def begin(look: Look, memories: Sequence[Memory]) -> LookState | None:
+def start_attention(
+    look: DecoderAttention, memories: Sequence[Memory]
+) -> DecoderAttentionState | None:
     """A look's state before the first step. ValueError for another number of memories than it
     takes."""
     wanted = num_memories(look)
@@ -89,7 +96,7 @@ def begin(look: Look, memories: Sequence[Memory]) -> LookState | None:
 
 
 @dataclass(frozen=True)
-class MemoryState:
+class CrossAttentionState:
     """A memory, and what query and attention remember, if they do."""
 
     memory: PreparedMemory
@@ -98,24 +105,24 @@ class MemoryState:
 
     def select(
         self, sentences: Int[Tensor, "batch 1"], hypotheses: Int[Tensor, "batch hypothesis"]
-    ) -> MemoryState:
+    ) -> CrossAttentionState:
         if self.query is None and self.attention is None:
             return self
-        return MemoryState(
+        return CrossAttentionState(
             self.memory,
             None if self.query is None else self.query[sentences, hypotheses],
             None if self.attention is None else self.attention[sentences, hypotheses],
         )
 
-    def keep(self, sentences: Int[Tensor, "kept"]) -> MemoryState:
-        return MemoryState(
+    def keep(self, sentences: Int[Tensor, "kept"]) -> CrossAttentionState:
+        return CrossAttentionState(
             self.memory.keep(sentences),
             None if self.query is None else self.query[sentences],
             None if self.attention is None else self.attention[sentences],
         )
 
 
-class MemoryLook(nn.Module):
+class CrossAttention(nn.Module):
     """One query to one memory of the encoder's."""
 
     num_memories = 1
@@ -132,21 +139,23 @@ class MemoryLook(nn.Module):
     def is_stateful(self) -> bool:
         return self.query.is_stateful or self.attention.is_stateful
 
-    def start(self, memories: Sequence[Memory]) -> MemoryState:
+    def start(self, memories: Sequence[Memory]) -> CrossAttentionState:
         (memory,) = memories
         prepared = PreparedMemory(
             self.attention.prepare(memory.keys), memory.values, padding(memory.mask)
         )
-        return MemoryState(prepared, self.query.start(prepared), self.attention.start(memory.mask))
+        return CrossAttentionState(
+            prepared, self.query.start(prepared), self.attention.start(memory.mask)
+        )
 
     def forward(
         self,
-        asking: Asking,
-        state: MemoryState,
+        asking: DecoderInputs,
+        state: CrossAttentionState,
         *,
         need_weights: bool = False,
-        whole: bool = False,
-    ) -> Looked:
+        all_steps: bool = False,
+    ) -> DecoderAttentionOutput:
         memory = state.memory
         queries, asked = self.query(asking, memory, state.query)
         attended: AttentionOutput = self.attention(
@@ -154,29 +163,29 @@ class MemoryLook(nn.Module):
             memory.prepared,
             memory.values,
             memory.mask,
-            self.attention.positions(queries) if whole else state.attention,
+            self.attention.positions(queries) if all_steps else state.attention,
             need_weights=need_weights,
         )
-        after = MemoryState(memory, asked, attended.state)
-        return Looked(attended.context, _blocks(self.kind, attended), after)
+        after = CrossAttentionState(memory, asked, attended.state)
+        return DecoderAttentionOutput(attended.context, _blocks(self.kind, attended), after)
 
 
 @dataclass(frozen=True)
-class WrittenState:
+class IntraDecoderState:
     """All states that asked so far."""
 
     states: Float[Tensor, "batch hypothesis written hidden"]
 
     def select(
         self, sentences: Int[Tensor, "batch 1"], hypotheses: Int[Tensor, "batch hypothesis"]
-    ) -> WrittenState:
-        return WrittenState(self.states[sentences, hypotheses])
+    ) -> IntraDecoderState:
+        return IntraDecoderState(self.states[sentences, hypotheses])
 
-    def keep(self, sentences: Int[Tensor, "kept"]) -> WrittenState:
-        return WrittenState(self.states[sentences])
+    def keep(self, sentences: Int[Tensor, "kept"]) -> IntraDecoderState:
+        return IntraDecoderState(self.states[sentences])
 
 
-class WrittenLook(nn.Module):
+class IntraDecoderAttention(nn.Module):
     """The decoder looks at its own states, from the first up to the one that asks (intra-decoder
     attention, Paulus et al. 2018, section 2.2): self-attention over what was written."""
 
@@ -188,24 +197,24 @@ class WrittenLook(nn.Module):
         self.attention = attention
         self.size = size
 
-    def start(self, memories: Sequence[Memory]) -> WrittenState | None:
+    def start(self, memories: Sequence[Memory]) -> IntraDecoderState | None:
         """Nothing is written yet."""
         del memories
         return None
 
     def forward(
         self,
-        asking: Asking,
-        state: WrittenState | None,
+        asking: DecoderInputs,
+        state: IntraDecoderState | None,
         *,
         need_weights: bool = False,
-        whole: bool = False,
-    ) -> Looked:
+        all_steps: bool = False,
+    ) -> DecoderAttentionOutput:
         queries = asking.layers[-1]
-        if whole:
+        if all_steps:
             prepared = self.attention.prepare(queries)
             attended = self.attention(queries, prepared, queries, CAUSAL, need_weights=need_weights)
-            return Looked(attended.context, _blocks("decoder", attended), state)
+            return DecoderAttentionOutput(attended.context, _blocks("decoder", attended), state)
         here = queries[:, :, None]
         states = here if state is None else torch.cat([state.states, here], dim=2)
         attended = self.attention(
@@ -216,31 +225,33 @@ class WrittenLook(nn.Module):
             None if attended.weights is None else attended.weights[:, :, 0],
             None if attended.scores is None else attended.scores[:, :, 0],
         )
-        return Looked(attended.context, _blocks("decoder", attended), WrittenState(states))
+        return DecoderAttentionOutput(
+            attended.context, _blocks("decoder", attended), IntraDecoderState(states)
+        )
 
 
 @dataclass(frozen=True)
-class ManyStates:
+class ParallelState:
     """What each of several looks keeps."""
 
-    states: tuple[LookState | None, ...]
+    states: tuple[DecoderAttentionState | None, ...]
 
     def select(
         self, sentences: Int[Tensor, "batch 1"], hypotheses: Int[Tensor, "batch hypothesis"]
-    ) -> ManyStates:
-        return ManyStates(
+    ) -> ParallelState:
+        return ParallelState(
             tuple(each and each.select(sentences, hypotheses) for each in self.states)
         )
 
-    def keep(self, sentences: Int[Tensor, "kept"]) -> ManyStates:
-        return ManyStates(tuple(each and each.keep(sentences) for each in self.states))
+    def keep(self, sentences: Int[Tensor, "kept"]) -> ParallelState:
+        return ParallelState(tuple(each and each.keep(sentences) for each in self.states))
 
 
-class GatedLook(nn.Module):
+class GatedAttention(nn.Module):
     """A look whose context is multiplied by a number that the decoder's state says: how much the
     next word is to come of what is seen (Xu et al. 2015, section 4.2.1)."""
 
-    def __init__(self, look: Look, state_size: int) -> None:
+    def __init__(self, look: DecoderAttention, state_size: int) -> None:
         super().__init__()
         self.look = look
         self.gate = Linear(state_size, 1)
@@ -253,23 +264,30 @@ class GatedLook(nn.Module):
     def num_memories(self) -> int:
         return self.look.num_memories
 
-    def start(self, memories: Sequence[Memory]) -> LookState | None:
+    def start(self, memories: Sequence[Memory]) -> DecoderAttentionState | None:
         return self.look.start(memories)
 
     def forward(
-        self, asking: Asking, state: Any, *, need_weights: bool = False, whole: bool = False
-    ) -> Looked:
-        looked = self.look(asking, state, need_weights=need_weights, whole=whole)
+        self,
+        asking: DecoderInputs,
+        state: Any,
+        *,
+        need_weights: bool = False,
+        all_steps: bool = False,
+    ) -> DecoderAttentionOutput:
+        looked = self.look(asking, state, need_weights=need_weights, all_steps=all_steps)
         share = torch.sigmoid(self.gate(asking.layers[-1]))
         return replace(looked, context=share * looked.context)
 
 
-class ManyLooks(nn.Module):
+class ParallelAttention(nn.Module):
     """Several looks, each at its own memory; contexts stand side by side, in their order."""
 
-    def __init__(self, looks: Sequence[Look]) -> None:
+    def __init__(self, looks: Sequence[DecoderAttention]) -> None:
         super().__init__()
-        self.looks = cast(Sequence[Look], nn.ModuleList(cast(Sequence[nn.Module], looks)))
+        self.looks = cast(
+            Sequence[DecoderAttention], nn.ModuleList(cast(Sequence[nn.Module], looks))
+        )
 
     @property
     def is_stateful(self) -> bool:
@@ -279,21 +297,26 @@ class ManyLooks(nn.Module):
     def num_memories(self) -> int:
         return sum(look.num_memories for look in self.looks)
 
-    def start(self, memories: Sequence[Memory]) -> ManyStates:
+    def start(self, memories: Sequence[Memory]) -> ParallelState:
         rest, states = list(memories), []
         for look in self.looks:
             own, rest = rest[: look.num_memories], rest[look.num_memories :]
             states.append(look.start(own))
-        return ManyStates(tuple(states))
+        return ParallelState(tuple(states))
 
     def forward(
-        self, asking: Asking, state: ManyStates, *, need_weights: bool = False, whole: bool = False
-    ) -> Looked:
+        self,
+        asking: DecoderInputs,
+        state: ParallelState,
+        *,
+        need_weights: bool = False,
+        all_steps: bool = False,
+    ) -> DecoderAttentionOutput:
         found = [
-            look(asking, each, need_weights=need_weights, whole=whole)
+            look(asking, each, need_weights=need_weights, all_steps=all_steps)
             for look, each in zip(self.looks, state.states, strict=True)
         ]
-        return Looked(
+        return DecoderAttentionOutput(
             torch.cat([each.context for each in found], dim=-1),
             tuple(block for each in found for block in each.attention),
             replace(state, states=tuple(each.state for each in found)),

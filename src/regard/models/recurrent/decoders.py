@@ -20,19 +20,19 @@ import torch
 from torch import nn
 
 from regard.models.contracts import DecoderOutput, Memory
-from regard.models.memory import only
-from regard.models.recurrent.attention import Look, begin, num_memories
+from regard.models.memory import single_memory
+from regard.models.recurrent.attention import DecoderAttention, num_memories, start_attention
 from regard.models.recurrent.feeding import ContextFeeding, Feeding
 from regard.models.recurrent.parts import DecoderParts, RecurrentState
-from regard.models.recurrent.queries import Asking
-from regard.models.recurrent.unrolling import can_read_at_once, read_at_once, read_stepwise
+from regard.models.recurrent.queries import DecoderInputs
+from regard.models.recurrent.unrolling import can_fuse, unroll, unroll_fused
 from regard.shapes import Float, Int, Tensor
 
 
 class BahdanauDecoder(nn.Module):
     """The previous state asks; the context and the embedded input enter the cell together."""
 
-    def __init__(self, parts: DecoderParts, look: Look) -> None:
+    def __init__(self, parts: DecoderParts, look: DecoderAttention) -> None:
         super().__init__()
         self.parts = parts
         self.look = look
@@ -45,16 +45,16 @@ class BahdanauDecoder(nn.Module):
         need_weights: bool = False,
     ) -> DecoderOutput:
         state = self.start(memories)
-        if self.reads_at_once:
-            return read_at_once(
-                self.parts, self.look, inputs, state, asks_first=True, need_weights=need_weights
+        if self.is_fused:
+            return unroll_fused(
+                self.parts, self.look, inputs, state, attend_first=True, need_weights=need_weights
             )
-        return read_stepwise(self, inputs, state, need_weights)
+        return unroll(self, inputs, state, need_weights)
 
     @property
-    def reads_at_once(self) -> bool:
+    def is_fused(self) -> bool:
         """Whether a whole target is read by one operator."""
-        return can_read_at_once(self.parts, self.look)
+        return can_fuse(self.parts, self.look)
 
     @property
     def projection(self) -> nn.Linear:
@@ -70,7 +70,7 @@ class BahdanauDecoder(nn.Module):
         return self.parts.projection(features)
 
     def start(self, memories: tuple[Memory, ...]) -> RecurrentState:
-        return self.parts.start(memories, begin(self.look, memories))
+        return self.parts.start(memories, start_attention(self.look, memories))
 
     def step(
         self,
@@ -80,7 +80,7 @@ class BahdanauDecoder(nn.Module):
         need_weights: bool = False,
     ) -> tuple[DecoderOutput, RecurrentState]:
         embedded = self.parts.embed(tokens)
-        asking = Asking(state.hidden.unbind(dim=2), embedded)
+        asking = DecoderInputs(state.hidden.unbind(dim=2), embedded)
         looked = self.look(asking, state.look, need_weights=need_weights)
         state = self.parts.advance(torch.cat([embedded, looked.context], dim=-1), state)
         features = self.parts.features(state.hidden[:, :, -1], looked.context, embedded)
@@ -93,7 +93,7 @@ class LuongDecoder(nn.Module):
     Without feeding no state depends on a context, so a whole target is read by one run of the
     recurrent layers and one look of all its positions at once, unless that remembers."""
 
-    def __init__(self, parts: DecoderParts, look: Look, feeding: Feeding) -> None:
+    def __init__(self, parts: DecoderParts, look: DecoderAttention, feeding: Feeding) -> None:
         super().__init__()
         self.parts = parts
         self.look = look
@@ -107,23 +107,23 @@ class LuongDecoder(nn.Module):
         need_weights: bool = False,
     ) -> DecoderOutput:
         state = self.start(memories)
-        if self.reads_at_once:
-            return read_at_once(
-                self.parts, self.look, inputs, state, asks_first=False, need_weights=need_weights
+        if self.is_fused:
+            return unroll_fused(
+                self.parts, self.look, inputs, state, attend_first=False, need_weights=need_weights
             )
         if self.feeding.size or self.look.is_stateful:
-            return read_stepwise(self, inputs, state, need_weights)
+            return unroll(self, inputs, state, need_weights)
         embedded = self.parts.embed(inputs)
         layers = self.parts.read(embedded, state)
-        asking = Asking(layers, embedded)
-        looked = self.look(asking, state.look, need_weights=need_weights, whole=True)
+        asking = DecoderInputs(layers, embedded)
+        looked = self.look(asking, state.look, need_weights=need_weights, all_steps=True)
         features = self.parts.features(layers[-1], looked.context, embedded)
         return DecoderOutput(features, looked.attention)
 
     @property
-    def reads_at_once(self) -> bool:
+    def is_fused(self) -> bool:
         """Whether a whole target is read by one operator."""
-        return isinstance(self.feeding, ContextFeeding) and can_read_at_once(self.parts, self.look)
+        return isinstance(self.feeding, ContextFeeding) and can_fuse(self.parts, self.look)
 
     @property
     def projection(self) -> nn.Linear:
@@ -139,7 +139,7 @@ class LuongDecoder(nn.Module):
         return self.parts.projection(features)
 
     def start(self, memories: tuple[Memory, ...]) -> RecurrentState:
-        return self.parts.start(memories, begin(self.look, memories), self.feeding.size)
+        return self.parts.start(memories, start_attention(self.look, memories), self.feeding.size)
 
     def step(
         self,
@@ -150,7 +150,7 @@ class LuongDecoder(nn.Module):
     ) -> tuple[DecoderOutput, RecurrentState]:
         embedded = self.parts.embed(tokens)
         state = self.parts.advance(torch.cat([embedded, state.fed], dim=-1), state)
-        asking = Asking(state.hidden.unbind(dim=2), embedded)
+        asking = DecoderInputs(state.hidden.unbind(dim=2), embedded)
         looked = self.look(asking, state.look, need_weights=need_weights)
         features = self.parts.features(asking.layers[-1], looked.context, embedded)
         fed = self.feeding(looked.context, features)
@@ -189,7 +189,7 @@ class PlainDecoder(nn.Module):
         return self.parts.projection(features)
 
     def start(self, memories: tuple[Memory, ...]) -> RecurrentState:
-        return self.parts.start((only(memories),), None)
+        return self.parts.start((single_memory(memories),), None)
 
     def step(
         self,

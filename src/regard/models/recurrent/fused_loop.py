@@ -57,7 +57,7 @@ class Loop:
     between: Float[Tensor, "target above batch hidden"] | None
     scale: float
     kind: CellKind
-    asks_first: bool
+    attend_first: bool
 
     def to(self, dtype: torch.dtype) -> Loop:
         """With every number in this type."""
@@ -145,7 +145,7 @@ def _masks(loop: Loop) -> list[tuple[int, ...]]:
 OF_LOOP = (
     "Tensor of_input, Tensor hidden, Tensor? cell, Tensor keys, Tensor values, Tensor vector, "
     "Tensor query, Tensor context, Tensor? gate, Tensor? gate_bias, Tensor[] weights, "
-    "Tensor? mask, Tensor? drop, Tensor? between, float scale, str kind, bool asks_first"
+    "Tensor? mask, Tensor? drop, Tensor? between, float scale, str kind, bool attend_first"
 )
 OF_RUN = "Tensor top, Tensor contexts, Tensor shares, Tensor hiddens, Tensor cells, Tensor kept"
 ARGUMENTS = [field.name for field in fields(Loop)]
@@ -231,7 +231,7 @@ def _forward(loop: Loop) -> tuple[Tensor, ...]:
         return contexts[:, step] if gate is None else contexts[:, step] * gate
 
     for step in range(loop.of_input.size(1)):
-        if loop.asks_first:
+        if loop.attend_first:
             context = ask(hiddens[step, -1], step)
         entering = linear(context, of_context).add_(loop.of_input[:, step])
         for layer, (recurrent, bias) in enumerate(layers):
@@ -244,7 +244,7 @@ def _forward(loop: Loop) -> tuple[Tensor, ...]:
             last, new = _around(hiddens, cells, step, layer)
             around = linear(last.hidden, recurrent, bias)
             at_cells.step(loop.kind, Step(entering, around, last, new, kept[step, layer]))
-        if not loop.asks_first:
+        if not loop.attend_first:
             context = ask(hiddens[step + 1, -1], step)
     top.copy_(hiddens[1:, -1].transpose(0, 1))
     return top, contexts, shares, hiddens, cells, kept
@@ -279,7 +279,7 @@ class _WayBack:
         target, num_layers, batch, _ = found.kept.shape
         gates = NUM_GATES[loop.kind] * loop.hidden.size(2)
         new = loop.hidden.new_empty
-        self.asked_by = found.hiddens[:-1, -1] if loop.asks_first else found.hiddens[1:, -1]
+        self.asked_by = found.hiddens[:-1, -1] if loop.attend_first else found.hiddens[1:, -1]
         self.asking = linear(self.asked_by.flatten(0, 1), loop.query).view(target, batch, -1)
         self.gates = _gates(loop, self.asked_by)
         self.grad_gates = new(target, batch, 1).zero_()
@@ -302,7 +302,7 @@ class _WayBack:
             grad_top = grad_top.contiguous()
         for step in reversed(range(loop.of_input.size(1))):
             above = None if grad_top is None else grad_top[:, step]
-            if not loop.asks_first:
+            if not loop.attend_first:
                 passed[-1] += self._ask(step, later)
             for layer in reversed(range(len(layers))):
                 place = StepBack(
@@ -323,7 +323,7 @@ class _WayBack:
                         above = above * loop.between[step, layer - 1]
                 else:
                     later = linear(place.of_input, self.context.T)
-            if loop.asks_first:
+            if loop.attend_first:
                 passed[-1] += self._ask(step, later)
         for hidden, rest in zip(passed, around, strict=True):
             if rest is not None:
@@ -374,7 +374,7 @@ class _WayBack:
         contexts = found.contexts.transpose(0, 1)
         if self.gates is not None:
             contexts = contexts * self.gates
-        if not loop.asks_first:
+        if not loop.attend_first:
             contexts = torch.cat([torch.zeros_like(contexts[:1]), contexts[:-1]])
         gradients = [
             self.grad_inputs[0].transpose(0, 1).contiguous(),

@@ -15,7 +15,7 @@ from regard.layers.recurrent.stack import RecurrentStack
 from regard.linear import Linear
 from regard.models.contracts import Memory
 from regard.models.memory import summary
-from regard.models.recurrent.attention import LookState
+from regard.models.recurrent.attention import DecoderAttentionState
 from regard.models.recurrent.bridge import Bridge
 from regard.models.recurrent.output import Output
 from regard.shapes import Float, Int, Tensor
@@ -31,7 +31,7 @@ class RecurrentState:
     hidden: Float[Tensor, "batch hypothesis layer hidden"]
     cell: Float[Tensor, "batch hypothesis layer hidden"] | None
     fed: Float[Tensor, "batch hypothesis fed"]
-    look: LookState | None
+    look: DecoderAttentionState | None
 
     def select(self, hypotheses: Int[Tensor, "batch hypothesis"]) -> RecurrentState:
         batch, width = self.hidden.shape[:2]
@@ -83,7 +83,7 @@ class DecoderParts(nn.Module):
         return self.dropout(self.embedding(tokens))
 
     def start(
-        self, memories: tuple[Memory, ...], look: LookState | None, fed: int = 0
+        self, memories: tuple[Memory, ...], look: DecoderAttentionState | None, fed: int = 0
     ) -> RecurrentState:
         """The bridged summary of the first memory as the state of one hypothesis a sentence, whose
         `fed` numbers are zero. ValueError where the memory has no summary."""

@@ -24,7 +24,7 @@ from regard.shapes import Float, Int, Tensor
 
 
 @dataclass(frozen=True)
-class Asking:
+class DecoderInputs:
     """What a decoder has at hand when it asks. The target axis counts positions where a target is
     read whole, hypotheses in a step."""
 
@@ -50,7 +50,7 @@ class Query(Protocol):
         remembers nothing. Axes batch and hypothesis come first."""
 
     def __call__(
-        self, asking: Asking, memory: PreparedMemory, remembered: Any
+        self, asking: DecoderInputs, memory: PreparedMemory, remembered: Any
     ) -> tuple[Float[Tensor, "batch target query"], Any]: ...
 
 
@@ -68,7 +68,7 @@ class StateQuery(nn.Module):
         """Nothing."""
 
     def forward(
-        self, asking: Asking, memory: PreparedMemory, remembered: None
+        self, asking: DecoderInputs, memory: PreparedMemory, remembered: None
     ) -> tuple[Float[Tensor, "batch target query"], None]:
         del memory
         return asking.layers[self.layer], remembered
@@ -87,7 +87,7 @@ class InputQuery(nn.Module):
         """Nothing."""
 
     def forward(
-        self, asking: Asking, memory: PreparedMemory, remembered: None
+        self, asking: DecoderInputs, memory: PreparedMemory, remembered: None
     ) -> tuple[Float[Tensor, "batch target query"], None]:
         del memory
         return asking.embedded, remembered
@@ -107,7 +107,7 @@ class StepQuery(nn.Module):
         """Nothing."""
 
     def forward(
-        self, asking: Asking, memory: PreparedMemory, remembered: None
+        self, asking: DecoderInputs, memory: PreparedMemory, remembered: None
     ) -> tuple[Float[Tensor, "batch target query"], None]:
         del memory
         return self.query.expand(*asking.embedded.shape[:2], -1), remembered
@@ -127,7 +127,7 @@ class LastTwoQuery(nn.Module):
 
     def forward(
         self,
-        asking: Asking,
+        asking: DecoderInputs,
         memory: PreparedMemory,
         remembered: Float[Tensor, "batch target hidden"],
     ) -> tuple[Float[Tensor, "batch target query"], Float[Tensor, "batch target hidden"]]:
@@ -150,7 +150,7 @@ class SamePlaceQuery(nn.Module):
         return torch.zeros(len(memory.mask), 1, dtype=torch.long, device=memory.mask.device)
 
     def forward(
-        self, asking: Asking, memory: PreparedMemory, remembered: Int[Tensor, "batch target"]
+        self, asking: DecoderInputs, memory: PreparedMemory, remembered: Int[Tensor, "batch target"]
     ) -> tuple[Float[Tensor, "batch target query"], Int[Tensor, "batch target"]]:
         del asking
         last = memory.mask.sum(dim=-1) - 1  # "batch 1"

@@ -14,7 +14,12 @@ from regard.layers.dropout import Dropout
 from regard.layers.recurrent.stack import RecurrentStack, step_weights
 from regard.linear import Linear, affine
 from regard.models.contracts import AttentionBlock, Decoder, DecoderOutput
-from regard.models.recurrent.attention import GatedLook, Look, MemoryLook, MemoryState
+from regard.models.recurrent.attention import (
+    CrossAttention,
+    CrossAttentionState,
+    DecoderAttention,
+    GatedAttention,
+)
 from regard.models.recurrent.fused_loop import Loop, run
 from regard.models.recurrent.parts import DecoderParts, RecurrentState
 from regard.models.recurrent.queries import StateQuery
@@ -22,7 +27,7 @@ from regard.precise import precise_type
 from regard.shapes import Float, Int, Tensor
 
 
-def read_stepwise(
+def unroll(
     decoder: Decoder, inputs: Int[Tensor, "batch target"], state: RecurrentState, need_weights: bool
 ) -> DecoderOutput:
     """All steps one after the other, for wirings in which a context enters the next state."""
@@ -53,7 +58,7 @@ def _along(steps: list[Tensor], absent: float) -> Float[Tensor, "batch layer hea
     return torch.cat(padded, dim=3)
 
 
-def can_read_at_once(parts: DecoderParts, look: Look) -> bool:
+def can_fuse(parts: DecoderParts, look: DecoderAttention) -> bool:
     """Whether the loop over all steps can be one operator, if nothing but the context and the state
     enters the next step: the highest state asks one memory, attention is additive, and no weights
     are packed, which could not be taken apart.
@@ -63,7 +68,7 @@ def can_read_at_once(parts: DecoderParts, look: Look) -> bool:
     if needs_formula() or not are_unchanged(look) or not are_unchanged(parts.stack):
         return False
     look, gate = _ungated(look)
-    if type(look) is not MemoryLook or type(look.attention) is not Attention:
+    if type(look) is not CrossAttention or type(look.attention) is not Attention:
         return False
     additive = look.attention.additive
     if additive is None or type(look.query) is not StateQuery or look.query.layer != -1:
@@ -79,20 +84,20 @@ def can_read_at_once(parts: DecoderParts, look: Look) -> bool:
     )
 
 
-def read_at_once(
+def unroll_fused(
     parts: DecoderParts,
-    look: Look,
+    look: DecoderAttention,
     inputs: Int[Tensor, "batch target"],
     state: RecurrentState,
     *,
-    asks_first: bool,
+    attend_first: bool,
     need_weights: bool,
 ) -> DecoderOutput:
-    """What `read_stepwise` computes, by one operator, for a decoder that asks before its new state
+    """What `unroll` computes, by one operator, for a decoder that asks before its new state
     (Bahdanau) or after it (Luong). At least in float32. ValueError for a look that
-    `can_read_at_once` refuses."""
+    `can_fuse` refuses."""
     look, gate = _ungated(look)
-    if not isinstance(look, MemoryLook) or not isinstance(state.look, MemoryState):
+    if not isinstance(look, CrossAttention) or not isinstance(state.look, CrossAttentionState):
         raise ValueError("only a look at one memory can be one operator")
     memory, attention = state.look.memory, look.attention
     additive = attention.additive
@@ -125,13 +130,13 @@ def read_at_once(
         between=_drops(stack.dropout, numbers, target, stack.num_layers - 1, batch, size),
         scale=scale,
         kind=stack.kind,
-        asks_first=asks_first,
+        attend_first=attend_first,
     )
     reading = run(loop.to(precise_type(memory.values.dtype)))
     # a frozen bfloat16 model has no autocast: layers accept inputs of their own dtype only
     top, contexts = reading.top.to(embedded.dtype), reading.contexts.to(embedded.dtype)
     asked_by = top
-    if asks_first:
+    if attend_first:
         first = state.hidden[:, :, -1].to(top.dtype)
         asked_by = torch.cat([first, top[:, :-1]], dim=1)
     if gate is not None:
@@ -146,9 +151,9 @@ def read_at_once(
     return DecoderOutput(features, (block,))
 
 
-def _ungated(look: Look) -> tuple[Look, nn.Linear | None]:
+def _ungated(look: DecoderAttention) -> tuple[DecoderAttention, nn.Linear | None]:
     """A look without its gate, and the gate, if there is one."""
-    return (look.look, look.gate) if type(look) is GatedLook else (look, None)
+    return (look.look, look.gate) if type(look) is GatedAttention else (look, None)
 
 
 def _drops(dropout: nn.Dropout, like: Tensor, *shape: int) -> Tensor | None:

@@ -19,7 +19,7 @@ from regard.data.labels.encoded import EncodedSource, pad_sources
 from regard.data.labels.targets import Labels
 from regard.device import device_named
 from regard.errors import UserError
-from regard.models.classifier import ReadoutModel
+from regard.models.classifier import HeadModel
 from regard.models.weights import load_model
 from regard.runs.folder import RunFolder
 from regard.search import HypothesisAttention
@@ -119,7 +119,7 @@ class Looked:
 class Classifier:
     """What `regard.load` gives for a run that labels texts, or gives numbers for them."""
 
-    def __init__(self, experiment: Experiment, reading: Reading, model: ReadoutModel) -> None:
+    def __init__(self, experiment: Experiment, reading: Reading, model: HeadModel) -> None:
         if not isinstance(experiment.data, AnswerDataConfig):
             raise UserError(f"a model that is trained to {experiment.data.task} answers nothing")
         self.experiment = experiment

@@ -18,7 +18,7 @@ from regard.data.labels.encoded import EncodedAnswers
 from regard.data.labels.targets import Labels
 from regard.errors import UserError
 from regard.metrics import classification as metrics
-from regard.models.classifier import ReadoutModel
+from regard.models.classifier import HeadModel
 from regard.runs.folder import RunFolder
 from regard.runs.splits import Split
 from regard.tasks.classification.classifier import Classifier
@@ -122,7 +122,7 @@ def _validation(
     measure = _measure(experiment.training, reading)
 
     def validate(model: nn.Module) -> Validation:
-        classifier = Classifier(experiment, reading, cast(ReadoutModel, model))
+        classifier = Classifier(experiment, reading, cast(HeadModel, model))
         outputs = [each.text for each in classifier.classify(texts, attention=False)]
         score = measure(outputs, wanted)
         loss = mean_loss(_objective(reading), model, (each.batch for each in batches.in_order()))

@@ -38,8 +38,8 @@ from regard.data.generated.counting import (
 )
 from regard.errors import UserError
 from regard.files import MODEL, whole
-from regard.models.classifier import ReadoutModel
-from regard.models.counting import LetterEncoder, QueryReadout
+from regard.models.classifier import HeadModel
+from regard.models.counting import LetterEncoder, QueryHead
 from regard.models.memory import first_and_last
 from regard.shapes import Float, Int, Tensor
 from regard.tasks.counting.settings import BATCHES_AHEAD, CountingSettings
@@ -55,7 +55,7 @@ TESTED_AT_ONCE = 1000
 class Counter:
     """A model, what it was made with, and how many steps it was trained for."""
 
-    model: ReadoutModel
+    model: HeadModel
     settings: CountingSettings
     step: int
 
@@ -70,17 +70,17 @@ class Looked:
     trace: Trace
 
 
-def build_counter(settings: CountingSettings, seed: int) -> ReadoutModel:
+def build_counter(settings: CountingSettings, seed: int) -> HeadModel:
     """A model that was not trained yet."""
     num_symbols, size = settings.vocab_size + 1, settings.hidden
     num_linears = 2 if settings.separate_values else 1
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         encoder = LetterEncoder(*(nn.Linear(num_symbols, size) for _ in range(num_linears)))
-        readout = QueryReadout(
+        readout = QueryHead(
             settings.vocab_size, size, Attention(ScaledDot()), num_classes=settings.max_len + 1
         )
-    return ReadoutModel(encoder, readout, first_and_last)
+    return HeadModel(encoder, readout, first_and_last)
 
 
 def training_letters(settings: CountingSettings) -> Drawing:

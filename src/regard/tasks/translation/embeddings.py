@@ -10,7 +10,7 @@ from torch import nn
 
 from regard.data.text.vectors import read_vectors
 from regard.errors import UserError
-from regard.models.memory import Beside
+from regard.models.memory import WithExtraVectors
 from regard.models.seq2seq import Seq2Seq
 from regard.shapes import Float, Tensor
 from regard.tasks.translation.encoding import Tokenizers
@@ -37,6 +37,6 @@ def set_vectors(model: Seq2Seq, tokenizers: Tokenizers, path: Path) -> None:
 
 def set_external(model: Seq2Seq, vectors: Float[Tensor, "vector number"]) -> None:
     """Give a model that was built for so many vectors these."""
-    if not isinstance(model.remember, Beside):
+    if not isinstance(model.remember, WithExtraVectors):
         raise ValueError("this model looks at no vectors beside its source")
     model.remember.vectors.copy_(vectors)
