@@ -10,7 +10,7 @@ Times are taken while glibc keeps what is freed, which serves plain best: with g
 (`--allocator default`) each of plain's large tensors is fetched afresh from the system, and plain
 took about three times as long at M.
 
-    OMP_NUM_THREADS=1 python benchmarks/additive.py --json figures.json --plots docs/pictures
+    OMP_NUM_THREADS=1 python benchmarks/additive.py --json figures.json --plots docs/figures
     OMP_NUM_THREADS=1 python benchmarks/additive.py --only S decode --threads 1 --repeats 3
 
 All of it takes about a quarter of an hour. Figures of other parts that are in the JSON file already
