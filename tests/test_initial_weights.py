@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from regard.linear import glorot_uniform, shapes_alone
+from regard.linear import glorot_uniform, meta_device
 
 
 @pytest.mark.parametrize("num_parts", [1, 3])
@@ -27,8 +27,8 @@ def test_shapes_alone_take_no_memory_and_no_compiler():
     script = """
 import sys
 from torch import nn
-from regard.linear import shapes_alone
-with shapes_alone():
+from regard.linear import meta_device
+with meta_device():
     module = nn.Embedding(1 << 40, 7)
     nn.init.normal_(module.weight, std=0.5)
 print(module.weight.device, *module.weight.shape, "torch._dynamo" in sys.modules)
@@ -40,7 +40,7 @@ print(module.weight.device, *module.weight.shape, "torch._dynamo" in sys.modules
 
 
 def test_outside_of_shapes_alone_numbers_are_drawn():
-    with shapes_alone():
+    with meta_device():
         drawn = torch.empty(7, device="cpu").fill_(torch.nan).normal_()
     assert drawn.isfinite().all()
     assert nn.Embedding(3, 5).weight.device.type == "cpu"

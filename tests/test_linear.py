@@ -1,4 +1,4 @@
-"""Products of matrices against those in double precision, in every layout."""
+"""Matrix products equal those in float64, in every memory layout."""
 
 from __future__ import annotations
 
@@ -7,8 +7,20 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from regard import linear as linear_module
 from regard.layers.recurrent.stack import RecurrentStack
-from regard.linear import Linear, affine, freeze, linear, multiply, outer, working_type
+from regard.linear import (
+    Linear,
+    affine,
+    batch_matmul,
+    freeze,
+    is_packed,
+    linear,
+    round_rows_down,
+    round_rows_up,
+    weight_gradient,
+    working_type,
+)
 
 
 @pytest.mark.parametrize("sizes", [(3, 200, 150, 160), (2, 5, 7, 3), (1, 150, 200, 1000)])
@@ -19,7 +31,7 @@ def test_products_are_right(sizes: tuple[int, int, int, int], turned: bool):
     expected = (left.double() @ right.double()).float()
     if turned:
         left, right = (each.mT.contiguous().mT for each in (left, right))
-    torch.testing.assert_close(multiply(left, right), expected, rtol=1e-5, atol=1e-4)
+    torch.testing.assert_close(batch_matmul(left, right), expected, rtol=1e-5, atol=1e-4)
 
 
 @pytest.mark.parametrize("sizes", [(64, 256, 768), (3, 5, 7), (1, 300, 4000), (300, 700, 64)])
@@ -48,12 +60,12 @@ def test_outer_is_right(sizes: tuple[int, int, int], turned: bool):
     expected = (left.double().T @ right.double()).float()
     if turned:
         left, right = (each.T.contiguous().T for each in (left, right))
-    torch.testing.assert_close(outer(left, right), expected, rtol=1e-5, atol=3e-4)
+    torch.testing.assert_close(weight_gradient(left, right), expected, rtol=1e-5, atol=3e-4)
 
 
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_the_layer_is_torchs_with_its_gradients(bias: bool, dtype: torch.dtype):
+def test_the_layer_and_its_gradients_equal_those_of_torch(bias: bool, dtype: torch.dtype):
     torch.manual_seed(1)
     layer, above = Linear(256, 300, bias=bias), torch.randn(4, 50, 300)
     inputs = torch.randn(4, 50, 256, requires_grad=True)
@@ -111,10 +123,10 @@ def test_packed_weights_give_the_same_products(dtype: torch.dtype, rows: int):
     torch.testing.assert_close(found.double(), expected, **exact)
 
 
-def test_what_is_frozen_is_a_copy_that_learns_no_more():
+def test_freezing_returns_a_copy_without_gradients():
     embedding = nn.Embedding(67, 61)
     projection = Linear(61, 67)
-    projection.weight = embedding.weight  # tied: only what is multiplied by is packed
+    projection.weight = embedding.weight  # tied: only the weight of the products is packed
     model = nn.ModuleList([embedding, projection, RecurrentStack("lstm", 61, 31)]).train()
     before = {name: value.clone() for name, value in model.state_dict().items()}
     frozen = freeze(model)
@@ -131,13 +143,13 @@ def test_what_is_frozen_is_a_copy_that_learns_no_more():
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
 
 
-def test_double_precision_is_frozen_as_it_is():
+def test_a_float64_model_is_frozen_without_packing():
     layer, inputs = Linear(61, 257).double(), torch.randn(5, 61).double()
     assert torch.equal(freeze(layer, torch.double)(inputs), layer(inputs))
 
 
 class Halved(Linear):
-    """Reads its own weight."""
+    """Layer that reads its weight outside `affine`."""
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
         return F.linear(inputs, self.weight / 2)
@@ -151,3 +163,25 @@ def test_weights_that_other_code_reads_are_not_packed():
     assert not any(weight.is_mkldnn for weight in frozen.parameters())
     torch.testing.assert_close(frozen[0](inputs), model[0](inputs).detach())
     torch.testing.assert_close(frozen[2](inputs)[0], model[2](inputs)[0].detach())
+
+
+@pytest.mark.parametrize(
+    ("num_rows", "multiple", "expected"),
+    [(0, 8, 0), (1, 8, 8), (8, 8, 8), (9, 8, 16), (65, 64, 128)],
+)
+def test_rows_are_rounded_up_to_a_multiple(num_rows: int, multiple: int, expected: int):
+    assert round_rows_up(num_rows, multiple) == expected
+
+
+def test_rows_are_rounded_down_to_few_numbers():
+    rounded = [round_rows_down(num_rows) for num_rows in (1, 7, 9, 15, 21, 31, 47, 65, 200)]
+    assert rounded == [1, 7, 8, 14, 20, 28, 40, 64, 192]
+    numbers = {round_rows_down(num_rows) for num_rows in range(1, 1024)}
+    assert len(numbers) < 100
+    assert all(round_rows_down(number) == number for number in numbers)
+
+
+def test_a_packed_weight_is_known():
+    layer = Linear(61, 257)
+    assert not is_packed(layer.weight)
+    assert is_packed(freeze(layer).weight) == bool(torch.float32 in linear_module._types())

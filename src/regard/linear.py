@@ -1,11 +1,12 @@
-"""Products of matrices on a CPU.
+"""Matrix products on a CPU, by the faster of PyTorch's two libraries: MKL or oneDNN.
 
-torch asks MKL for those in float32, which takes AVX-512 on Intel's CPUs alone: on others oneDNN,
-which torch brings too, takes half the time. In bfloat16 torch asks oneDNN itself, but writes a bias
-to every row of the result first. Small products and other devices are left to torch.
+PyTorch computes float32 products with MKL, which uses AVX-512 on Intel CPUs only: on other CPUs
+oneDNN takes half the time. PyTorch computes bfloat16 products with oneDNN, but first writes the
+bias to every row of the result. Small products and other devices are left to PyTorch.
 
-oneDNN takes a matrix in an order of its own, and brings it there at every call. For few rows that
-is most of the time, so `freeze` packs the weights of a model that learns no more once and for all.
+oneDNN reorders a weight matrix at every call. For few rows this takes most of the time, so `freeze`
+packs the weights of a model for inference once. oneDNN also compiles a kernel for every number of
+rows, so callers round their numbers of rows with `round_rows_up` and `round_rows_down`.
 """
 
 from __future__ import annotations
@@ -30,16 +31,17 @@ from regard.shapes import Float, Tensor
 log = logging.getLogger(__name__)
 
 WORTH_A_CALL = 1 << 20
-"""Multiplications in one product from which oneDNN is asked."""
+"""Minimum number of multiplications in a product that oneDNN computes."""
 
 LARGE = 1 << 22
-"""The same for one of many, which torch takes at once and oneDNN one by one."""
+"""Minimum number of multiplications in each product of a batch that oneDNN computes: PyTorch
+computes the batch in one call, oneDNN takes one call per product."""
 
 ROWS = 256
-"""Rows of a large product that are formed at a time, at most: of so many oneDNN takes a copy."""
+"""Maximum number of rows of a large product computed in one call: oneDNN copies these rows."""
 
 PACKED_FOR = 64
-"""Rows that a packed matrix is put in order for; for others it is as good."""
+"""Number of input rows that packing assumes. Packed weights are as fast for other numbers."""
 
 AnyModule = TypeVar("AnyModule", bound=nn.Module)
 
@@ -48,14 +50,14 @@ LINEAR: Any = getattr(torch.ops.mkldnn, "_linear_pointwise", None)
 
 @runtime_checkable
 class Packable(Protocol):
-    """A module whose weights `affine` and `linear` alone use, without calling their layers."""
+    """Module with weights that only `affine` and `linear` read, so `freeze` may pack them."""
 
-    def weights_of_products(self) -> Iterator[tuple[nn.Module, str]]:
-        """Modules and names of their parameters."""
+    def packable_weights(self) -> Iterator[tuple[nn.Module, str]]:
+        """Iterate over modules and the names of their packable parameters."""
 
 
 class Linear(nn.Linear):
-    """torch's own layer, with its product and those of its gradients taken by `linear`."""
+    """PyTorch's linear layer, with its product and those of its gradients computed by `linear`."""
 
     def forward(self, inputs: Float[Tensor, "*batch inner"]) -> Float[Tensor, "*batch column"]:
         return affine(inputs, self.weight, self.bias)
@@ -66,21 +68,21 @@ def affine(
     weight: Float[Tensor, "column inner"],
     bias: Float[Tensor, "column"] | None = None,
 ) -> Float[Tensor, "*batch column"]:
-    """`linear` of vectors in any batch, with gradients, in the type that autocast asks for."""
-    if weight.is_mkldnn:
+    """Return inputs @ weight.T + bias for any leading axes, with gradients, in autocast's type."""
+    if is_packed(weight):
         return _one_call(inputs, weight, bias)
     dtype = working_type(inputs)
     if needs_formula() or _is_small(inputs, weight) or not _suits(inputs.device, dtype):
         return F.linear(inputs, weight, bias)
     shift = None if bias is None else bias.to(dtype)
     rows = inputs.reshape(-1, inputs.size(-1))
-    found: Tensor = _Affine.apply(rows.to(dtype), weight.to(dtype), shift)
-    return found.view(*inputs.shape[:-1], -1)
+    product: Tensor = _Affine.apply(rows.to(dtype), weight.to(dtype), shift)
+    return product.view(*inputs.shape[:-1], -1)
 
 
 def working_type(like: Tensor) -> torch.dtype:
-    """The type that products of numbers like these are taken in: autocast's where it is on, but
-    double precision stays, as torch has it."""
+    """Return the type of products of tensors like this one: autocast's type if autocast is enabled.
+    As in PyTorch, float64 stays float64."""
     dtype = like.dtype
     if not is_cast(like) or not dtype.is_floating_point or dtype == torch.float64:
         return dtype
@@ -88,7 +90,7 @@ def working_type(like: Tensor) -> torch.dtype:
 
 
 class _Affine(torch.autograd.Function):
-    """`linear` with its way back."""
+    """`linear` with gradients."""
 
     @staticmethod
     def forward(ctx: Any, inputs: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
@@ -97,14 +99,14 @@ class _Affine(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, above: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor | None, ...]:
         inputs, weight = ctx.saved_tensors
-        above = above.contiguous()
-        of_inputs, of_weight, of_bias = ctx.needs_input_grad
+        grad_output = grad_output.contiguous()
+        needs_inputs, needs_weight, needs_bias = ctx.needs_input_grad
         return (
-            linear(above, weight.T) if of_inputs else None,
-            outer(above, inputs) if of_weight else None,
-            above.sum(dim=0) if of_bias else None,
+            linear(grad_output, weight.T) if needs_inputs else None,
+            weight_gradient(grad_output, inputs) if needs_weight else None,
+            grad_output.sum(dim=0) if needs_bias else None,
         )
 
 
@@ -113,8 +115,8 @@ def linear(
     weight: Float[Tensor, "column inner"],
     bias: Float[Tensor, "column"] | None = None,
 ) -> Float[Tensor, "row column"]:
-    """inputs @ weight.T + bias, without gradients."""
-    if weight.is_mkldnn:
+    """Return inputs @ weight.T + bias, without gradients."""
+    if is_packed(weight):
         return _one_call(inputs, weight, bias)
     if _is_small(inputs, weight) or not _suits(inputs.device, inputs.dtype):
         return F.linear(inputs, weight, bias)
@@ -122,24 +124,24 @@ def linear(
 
 
 def freeze(model: AnyModule, dtype: torch.dtype = torch.float32) -> AnyModule:
-    """A copy of a model that computes the same in this type, and faster on a CPU: the weights of
-    `Linear` and of recurrent stacks are packed. They are for products alone, without gradients.
+    """Return a copy of a model for inference in this type, faster on a CPU.
 
-    Weights of a subclass of `Linear`, of a layer with hooks and of torch's own layers outside of a
-    stack are not packed, as other code may read them."""
+    The weights of `Linear` and of recurrent stacks are packed. Packed weights support products
+    only, without gradients. Weights of a subclass of `Linear`, of a layer with hooks and of
+    PyTorch's layers outside a stack are not packed, because other code may read them."""
     frozen = copy.deepcopy(model).eval().requires_grad_(False).to(dtype)
     for module in frozen.modules():
         if is_exactly(module, Linear):
             module.weight = _packed(cast(nn.Parameter, module.weight))
         elif isinstance(module, Packable):
-            for layer, name in module.weights_of_products():
+            for layer, name in module.packable_weights():
                 setattr(layer, name, _packed(getattr(layer, name)))
     return frozen
 
 
 class PackedWeight(nn.Parameter):
-    """A matrix in oneDNN's own order, which torch can neither copy nor pickle. Copies and pickles
-    are made of the plain matrix and packed again."""
+    """Matrix in oneDNN's memory layout, which PyTorch can neither copy nor pickle. Copies and
+    pickles are made from the plain matrix, which is then packed again."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> nn.Parameter:
         return memo.setdefault(id(self), _packed(_plain(self)))
@@ -153,49 +155,68 @@ def _plain(weight: Tensor) -> nn.Parameter:
 
 
 def _packed(weight: nn.Parameter) -> nn.Parameter:
-    if not _suits(weight.device, weight.dtype) or weight.is_mkldnn:
+    if not _suits(weight.device, weight.dtype) or is_packed(weight):
         return weight
     matrix = torch.ops.mkldnn._reorder_linear_weight(weight.detach().contiguous(), PACKED_FOR)
     return PackedWeight(matrix, requires_grad=False)
 
 
-def outer(
-    left: Float[Tensor, "row column"], right: Float[Tensor, "row inner"]
+def is_packed(weight: Tensor) -> bool:
+    """Whether a weight is in oneDNN's memory layout, so that only products may read it."""
+    return bool(weight.is_mkldnn)
+
+
+def round_rows_up(num_rows: int, multiple: int) -> int:
+    """Return the least multiple of `multiple` that is at least `num_rows`.
+
+    oneDNN compiles a kernel for every number of rows, so products should have few of them."""
+    return -(-num_rows // multiple) * multiple
+
+
+def round_rows_down(num_rows: int) -> int:
+    """Return the largest multiple of 16 that is at most `num_rows`. Below 64 rows the multiple
+    is of 8, 4, 2 or 1, the smaller the fewer rows there are."""
+    return num_rows - num_rows % min(16, 1 << max(0, num_rows.bit_length() - 3))
+
+
+def weight_gradient(
+    grad_output: Float[Tensor, "row column"], inputs: Float[Tensor, "row inner"]
 ) -> Float[Tensor, "column inner"]:
-    """left.T @ right, without gradients: a weight's gradient from those of its products and what
-    entered them. oneDNN takes a copy of the first matrix, so the smaller one comes first."""
-    if left.dtype != torch.float32 or left.numel() * right.size(1) < WORTH_A_CALL:
-        return left.T @ right
-    if left.size(1) < right.size(1):
-        return linear(left.T, right.T)
-    return linear(right.T, left.T).T
+    """Return grad_output.T @ inputs, the gradient of the weight of a linear layer, without
+    gradients of its own. oneDNN copies the first matrix, so the smaller one comes first."""
+    if grad_output.dtype != torch.float32 or grad_output.numel() * inputs.size(1) < WORTH_A_CALL:
+        return grad_output.T @ inputs
+    if grad_output.size(1) < inputs.size(1):
+        return linear(grad_output.T, inputs.T)
+    return linear(inputs.T, grad_output.T).T
 
 
-def multiply(
+def batch_matmul(
     left: Float[Tensor, "batch row inner"], right: Float[Tensor, "batch inner column"]
 ) -> Float[Tensor, "batch row column"]:
-    """left @ right, matrix by matrix, without gradients."""
+    """Return left @ right for each pair of matrices, without gradients."""
     num_rows, num_inner = left.shape[1:]
     num_columns = right.size(2)
     if num_rows * num_inner * num_columns < LARGE or not _suits(left.device, left.dtype):
         return torch.bmm(left, right)
     product = left.new_empty(len(left), num_rows, num_columns)
-    parts = -(-num_rows // ROWS)
-    for found, rows, matrix in zip(product, left, right.mT, strict=True):
+    num_chunks = -(-num_rows // ROWS)
+    for output, rows, matrix in zip(product, left, right.mT, strict=True):
         columns = _dense(matrix)
-        for place, part in zip(found.chunk(parts), rows.chunk(parts), strict=True):
-            place.copy_(_one_call(part, columns))
+        chunks = zip(output.chunk(num_chunks), rows.chunk(num_chunks), strict=True)
+        for output_chunk, row_chunk in chunks:
+            output_chunk.copy_(_one_call(row_chunk, columns))
     return product
 
 
 def _one_call(inputs: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """oneDNN's product, with nothing done to it afterwards."""
-    found: Tensor = LINEAR(inputs, weight, bias, "none", [], "")
-    return found
+    """Return oneDNN's product, without a fused activation."""
+    product: Tensor = LINEAR(inputs, weight, bias, "none", [], "")
+    return product
 
 
 def _dense(matrix: Tensor) -> Tensor:
-    """A part of the columns of another takes oneDNN a thousand times longer."""
+    """Copy a slice of columns: oneDNN takes a thousand times longer with such a view."""
     if matrix.is_contiguous() or matrix.T.is_contiguous():
         return matrix
     return matrix.contiguous()
@@ -249,23 +270,25 @@ _TYPES = _types()
 
 
 def glorot_uniform(linear: nn.Linear, num_parts: int = 1) -> None:
-    """Glorot and Bengio's uniform weights (2010, eq. 16), in each by itself of so many matrices of
-    one size that are stacked in the layer, and no bias."""
+    """Initialise a layer with Glorot and Bengio's uniform weights (2010, eq. 16) and a zero bias.
+
+    `num_parts` is the number of matrices of equal size stacked in the layer's weight. Each of them
+    is initialised by itself."""
     for part in linear.weight.chunk(num_parts):
         nn.init.xavier_uniform_(part)
     nn.init.zeros_(linear.bias)
 
 
 @contextmanager
-def shapes_alone() -> Iterator[None]:
-    """Build modules on the meta device: shapes and types, without memory for numbers."""
+def meta_device() -> Iterator[None]:
+    """Build modules on the meta device, where tensors have shapes and types but no memory."""
     with torch.device("meta"), _Undrawn():
         yield
 
 
 class _Undrawn(TorchFunctionMode):
-    """Draws no normal numbers on the meta device: PyTorch would import its compiler, in a second,
-    to do nothing."""
+    """Skips normal initialisation on the meta device, for which PyTorch would import its compiler:
+    this takes a second and has no effect."""
 
     def __torch_function__(
         self,

@@ -10,7 +10,7 @@ from pathlib import Path
 from torch import nn
 
 from regard.errors import UserError
-from regard.linear import shapes_alone
+from regard.linear import meta_device
 
 CGROUPS = Path("/sys/fs/cgroup")
 TRAINED = 4
@@ -25,7 +25,7 @@ def check_memory(build: Callable[[], nn.Module]) -> None:
     The model is built on the meta device, which allocates nothing. Activations and batches are not
     counted."""
     try:
-        with shapes_alone():
+        with meta_device():
             model = build()
     except RuntimeError as error:
         if "overflow" not in str(error):

@@ -15,6 +15,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from regard.errors import UserError
+from regard.linear import round_rows_down
 
 
 @dataclass(frozen=True)
@@ -134,7 +135,7 @@ class PairBatches:
                 size = 0
             most = self._most(max(source, widest_source), max(target, widest_target))
             while size > most:
-                sizes.append(_round(size))
+                sizes.append(round_rows_down(size))
                 size -= sizes[-1]
             if not size:
                 widest_source = widest_target = 0
@@ -152,15 +153,7 @@ class PairBatches:
         sentences, tokens = self._settings.sentences or len(self), self._settings.tokens
         if tokens is None or tokens >= sentences * (source + target):
             return sentences
-        return _round(max(1, tokens // (source + target)))
-
-
-def _round(size: int) -> int:
-    """The largest multiple of 16 that is not larger; for ever fewer than 64 of 8, 4, 2 and 1.
-
-    oneDNN compiles its kernels anew for every number of rows, and batches times lengths are rows:
-    so there are few of them."""
-    return size - size % min(16, 1 << max(0, size.bit_length() - 3))
+        return round_rows_down(max(1, tokens // (source + target)))
 
 
 @dataclass(frozen=True)

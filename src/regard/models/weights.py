@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from regard.errors import UserError
 from regard.files import UnwritableError, check_readable, whole
-from regard.linear import shapes_alone
+from regard.linear import meta_device
 from regard.record import Record
 
 METADATA = "regard"
@@ -41,7 +41,7 @@ def load_model(build: Callable[[], AnyModule], path: Path) -> AnyModule:
     UserError if the weights do not belong to the run, are not finite, or fit another model than
     the configuration describes. Shapes are compared before memory for the model is allocated."""
     weights = read_weights(path)
-    with suppress(*UNBUILDABLE), shapes_alone():  # backbones need a real device
+    with suppress(*UNBUILDABLE), meta_device():  # backbones need a real device
         check_fit(weights_of(build()), weights, path)
     try:
         model = build()

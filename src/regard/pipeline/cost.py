@@ -39,7 +39,7 @@ from regard.data.examples import Corpus
 from regard.data.text.tokenizer_settings import SUBWORD_SIZE, SUBWORDS
 from regard.errors import UserError
 from regard.layers.positions import Learned
-from regard.linear import shapes_alone
+from regard.linear import meta_device
 from regard.models.vision_backbone import Backbone
 from regard.runs import splits
 from regard.runs.folder import RunFolder
@@ -95,14 +95,14 @@ def cost_of(experiment: Experiment) -> Cost:
     data, config = experiment.data, experiment.model
     if isinstance(data, AnswerDataConfig) and isinstance(config, ClassifierConfig):
         found = _answers(data)
-        with shapes_alone():
+        with meta_device():
             model: nn.Module = build_classifier(
                 config, found.num_source, found.num_features, found.num_target
             )
         sides: tuple[Any, Any] = model.encoder, model.readout
     elif isinstance(data, DataConfig) and isinstance(config, WriterConfig):
         found = _vocabularies(data)
-        with shapes_alone():
+        with meta_device():
             model = build_translation(config, found.num_source, found.num_target)
         sides = model.encoder, model.decoder
     elif isinstance(data, CaptionDataConfig) and isinstance(config, CaptionerConfig):

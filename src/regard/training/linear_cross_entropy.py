@@ -18,7 +18,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from regard import kernels
-from regard.linear import linear, outer, working_type
+from regard.linear import linear, round_rows_up, weight_gradient, working_type
 from regard.precise import at_least_float32, precise_type
 from regard.shapes import Float, Int, Tensor
 
@@ -29,8 +29,8 @@ LOGITS_ON_A_GPU = 1 << 26
 """Logits formed together on a GPU, where few large products are faster than many small ones."""
 
 WORDS = 64
-"""They are formed for multiples of so many words, for oneDNN compiles its kernels anew for every
-number of rows: a last part that is smaller is filled up with zeros."""
+"""Logits are computed for multiples of this number of words (`round_rows_up`). The last part is
+padded with zeros."""
 
 
 def linear_cross_entropy(
@@ -117,7 +117,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
             part = slice(first, first + rows)
             words = features[part]
             num_words = len(words)
-            words = F.pad(words, (0, 0, 0, -num_words % WORDS))
+            words = F.pad(words, (0, 0, 0, round_rows_up(num_words, WORDS) - num_words))
             logits = linear(words, matrix, shift)
             real = logits[:num_words]
             loss += _entropy(real, targets[part], smoothing, gradients=any(wanted))
@@ -125,7 +125,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
             if grads[0] is not None:
                 grads[0][part] = linear(logits, matrix.T)[:num_words]
             if grads[1] is not None:
-                grads[1] += outer(logits, words)
+                grads[1] += weight_gradient(logits, words)
             if grads[2] is not None:
                 grads[2] += logits.sum(dim=0)
         ctx.save_for_backward(*grads)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import isfinite
 
 from regard.attention.fused_additive.tiles import seen_only
-from regard.linear import multiply
+from regard.linear import batch_matmul
 from regard.shapes import Bool, Float, Tensor
 
 
@@ -19,9 +19,9 @@ def mix(
     kept = weights if drop is None else weights * drop
     if mask is not None and not weights.is_cpu:  # to ask whether all is finite would be to wait
         values = seen_only(values, mask)
-    context = multiply(kept, values.to(weights.dtype))
+    context = batch_matmul(kept, values.to(weights.dtype))
     if mask is not None and weights.is_cpu and not isfinite(context.sum().item()):
-        context = multiply(kept, seen_only(values, mask).to(weights.dtype))
+        context = batch_matmul(kept, seen_only(values, mask).to(weights.dtype))
     return context.to(values.dtype)
 
 
@@ -36,9 +36,9 @@ def through_mix(
     the type of the weights. Where a pair is hidden the first may be NaN, as its value may."""
     above = grad_context.to(weights.dtype)
     kept = weights if drop is None else weights * drop
-    grad_values = multiply(kept.mT, above)
+    grad_values = batch_matmul(kept.mT, above)
     del kept  # before as many numbers are needed again
-    found = multiply(above, values.to(weights.dtype).mT)
+    found = batch_matmul(above, values.to(weights.dtype).mT)
     if drop is not None:
         found.mul_(drop)
     if grad_weights is not None:

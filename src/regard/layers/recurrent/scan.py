@@ -19,7 +19,7 @@ from torch.autograd.function import once_differentiable
 
 from regard.layers.recurrent.cells import NUM_GATES, NUM_KEPT, CellKind, CellState, Step, StepBack
 from regard.layers.recurrent.native_cells import choose
-from regard.linear import linear, outer
+from regard.linear import linear, weight_gradient
 from regard.precise import precise_type
 from regard.shapes import Bool, Float, Tensor
 
@@ -222,7 +222,7 @@ class _Scan(torch.autograd.Function):
         if products is not None:
             passed += products
         flat = of_recurrent.flatten(0, 1)
-        grad_recurrent = outer(flat, moments.before.flatten(0, 1))
+        grad_recurrent = weight_gradient(flat, moments.before.flatten(0, 1))
         grad_bias = flat.sum(dim=0)
         return of_input, grad_recurrent, grad_bias, passed.to(kept.dtype), cell, None
 

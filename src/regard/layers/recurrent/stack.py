@@ -16,7 +16,7 @@ from regard.layers.dropout import Dropout
 from regard.layers.recurrent.cells import NUM_KEPT, CellKind, CellState, Step
 from regard.layers.recurrent.native_cells import choose
 from regard.layers.recurrent.scan import Layer, Scanned, scan
-from regard.linear import affine, linear
+from regard.linear import affine, is_packed, linear
 from regard.shapes import Bool, Float, Int, Tensor
 
 LAYERS: dict[CellKind, type[nn.RNN] | type[nn.GRU] | type[nn.LSTM]] = {
@@ -185,7 +185,7 @@ class RecurrentStack(nn.Module):
         return self.is_exact() and self._has_kernel(inputs)
 
     def _has_kernel(self, inputs: Tensor) -> bool:
-        return kernels.suit(inputs) or step_weights(self.layers[0])[0].is_mkldnn
+        return kernels.suit(inputs) or is_packed(step_weights(self.layers[0])[0])
 
     def is_exact(self) -> bool:
         """Whether every layer is exactly the one that this class makes, without hooks, so that its
@@ -198,7 +198,7 @@ class RecurrentStack(nn.Module):
                 return False
         return True
 
-    def weights_of_products(self) -> Iterator[tuple[nn.Module, str]]:
+    def packable_weights(self) -> Iterator[tuple[nn.Module, str]]:
         """Modules and names of weights that may be packed, as `scan` alone uses them."""
         if not self.is_exact():
             return

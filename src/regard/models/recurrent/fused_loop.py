@@ -27,7 +27,7 @@ from regard.attention.fused_additive.backends import choose as choose_attention
 from regard.attention.fused_additive.prepared import AdditiveMemory
 from regard.layers.recurrent.cells import NUM_GATES, NUM_KEPT, CellKind, CellState, Step, StepBack
 from regard.layers.recurrent.native_cells import choose as choose_cells
-from regard.linear import linear, outer
+from regard.linear import linear, weight_gradient
 from regard.shapes import Bool, Float, Tensor
 
 
@@ -407,7 +407,7 @@ class _WayBack:
 
 def _outer(gradients: Tensor, entered: Tensor) -> Tensor:
     """The gradient of a matrix, from those of its products and from what entered them."""
-    return outer(gradients.flatten(0, 1), entered.flatten(0, 1))
+    return weight_gradient(gradients.flatten(0, 1), entered.flatten(0, 1))
 
 
 @_run.register_fake

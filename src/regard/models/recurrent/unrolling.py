@@ -12,7 +12,7 @@ from regard.attention import AdditiveKeys, Attention, additive_scores
 from regard.fast_path import are_unchanged, needs_formula
 from regard.layers.dropout import Dropout
 from regard.layers.recurrent.stack import RecurrentStack, step_weights
-from regard.linear import Linear, affine
+from regard.linear import Linear, affine, is_packed
 from regard.models.contracts import AttentionBlock, Decoder, DecoderOutput
 from regard.models.recurrent.attention import (
     CrossAttention,
@@ -80,7 +80,7 @@ def can_fuse(parts: DecoderParts, look: DecoderAttention) -> bool:
         and type(stack.dropout) in (Dropout, nn.Dropout)
         and type(look.attention.dropout) is nn.Dropout
         and all(type(module) in (Linear, nn.Linear) for module in products)
-        and not any(weight.is_mkldnn for weight in stack.parameters())
+        and not any(map(is_packed, stack.parameters()))
     )
 
 

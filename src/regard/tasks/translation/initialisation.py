@@ -21,7 +21,7 @@ from regard.config import WriterConfig
 from regard.data.special_tokens import SPECIAL
 from regard.data.text.tokenizer import Tokenizer
 from regard.errors import UserError
-from regard.linear import shapes_alone
+from regard.linear import meta_device
 from regard.tasks.translation.encoding import Tokenizers
 from regard.tasks.translation.loaded import Loaded
 
@@ -121,7 +121,7 @@ def vocabulary_sides(config: WriterConfig, tokenizers: Tokenizers) -> Mapping[st
 
 
 def _shapes(config: WriterConfig, sizes: Sequence[int]) -> dict[str, torch.Size]:
-    with shapes_alone():
+    with meta_device():
         state = build_translation(config, *sizes).state_dict()
     return {name: tensor.shape for name, tensor in state.items()}
 
