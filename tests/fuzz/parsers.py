@@ -48,7 +48,7 @@ def _pairs() -> Iterator[bytes]:
     content = "hello\thallo\nlo\tla\tCC\r\n\nλόγος\tlogos\n".encode()
     yield content
     yield b"\xef\xbb\xbf" + content * 3
-    yield gzip.compress(content)
+    yield gzip.compress(content, mtime=0)
 
 
 def _labelled() -> Iterator[bytes]:
@@ -64,7 +64,7 @@ def _captions() -> Iterator[bytes]:
     sentence = {"raw": "a dog"}
     image = {"filename": "a.png", "filepath": "x", "split": "val", "sentences": [sentence]}
     yield json.dumps({"images": [image, image]}).encode()
-    yield gzip.compress(json.dumps({"images": [image]}).encode())
+    yield gzip.compress(json.dumps({"images": [image]}).encode(), mtime=0)
 
 
 def _arrays() -> Iterator[bytes]:
