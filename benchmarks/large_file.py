@@ -78,7 +78,7 @@ class Run:
 
 
 def train(data: Path, run: Path, updates: int) -> Run:
-    command = [sys.executable, "-m", "regard.cli.main", "train", str(data), "--run", str(run)]
+    command = [sys.executable, "-m", "regard.cli.main", "train", str(data), "--output", str(run)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "REGARD_CACHE": str(data.parent / "cache")}
     began = time.perf_counter()
     process = subprocess.Popen(

@@ -189,7 +189,7 @@ def dev_losses(names: list[str], corpus: Corpus, options: argparse.Namespace) ->
             page["training"] |= {"epochs": options.dev_loss, "precision": contestant.precision}
             path, run = folder / "recipe.yaml", folder / "run"
             path.write_text(yaml.safe_dump(page), encoding="utf8")
-            command = [sys.executable, "-m", "regard.cli.main", "train", str(path), "--run"]
+            command = [sys.executable, "-m", "regard.cli.main", "train", str(path), "--output"]
             subprocess.run([*command, str(run)], check=True, stdout=subprocess.DEVNULL)
             lines = (run / "log.jsonl").read_text(encoding="utf8").splitlines()
             found = [line["loss"] for line in map(json.loads, lines) if line["kind"] == "dev"]

@@ -29,7 +29,7 @@ def run_recipe(
 ) -> WholeRun:
     """Train a recipe with these options into a folder and score it, by the pairs that it holds out
     unless others are named. SystemExit where either fails."""
-    used = _regard("train", recipe, "--run", str(run), *options)
+    used = _regard("train", recipe, "--output", str(run), *options)
     _regard("evaluate", str(run), *([str(test)] if test else []))
     (page,) = json.loads((run / "results.json").read_text(encoding="utf8")).values()
     scores = {score["name"]: score["value"] for score in page[-1]["scores"]}

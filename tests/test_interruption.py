@@ -55,7 +55,7 @@ def interrupted(program, arguments, delay, number=signal.SIGINT):
 
 @pytest.mark.parametrize("delay", [0.0, 0.2, 1.0])
 def test_regard_ends_with_130(tmp_path, delay):
-    arguments = ["train", "copy", "--run", str(tmp_path / "run"), "--training.epochs", "1000"]
+    arguments = ["train", "copy", "--output", str(tmp_path / "run"), "--training.epochs", "1000"]
     status, errors = interrupted(REGARD, arguments, delay)
     assert status == 130
     assert errors in ("", "regard: interrupted\n", "regard train: interrupted\n")
@@ -67,7 +67,7 @@ def test_sigterm_before_training_ends_with_143_and_a_line(tmp_path, delay):
     arguments = [
         "train",
         "copy",
-        "--run",
+        "--output",
         str(tmp_path / "run"),
         "--data.generated-size",
         "9999999",
@@ -139,7 +139,7 @@ def test_the_counting_task_ends_with_130(tmp_path, delay):
 def test_sigterm_saves_and_ends_with_143(tmp_path):
     run = tmp_path / "run"
     sizes = ["--model.hidden", "8", "--model.embedding", "8", "--data.generated-size", "100"]
-    arguments = ["train", "copy", "--run", str(run), "--training.epochs", "1000", *sizes]
+    arguments = ["train", "copy", "--output", str(run), "--training.epochs", "1000", *sizes]
     with subprocess.Popen(
         [sys.executable, "-m", "regard", *arguments],
         stdout=subprocess.PIPE,

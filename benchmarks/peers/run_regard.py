@@ -85,7 +85,7 @@ def train(task: Task, benchmark: contestant.Benchmark) -> None:
     shutil.rmtree(run, ignore_errors=True)
     flags = ["--training.precision", task.precision, "--training.device", task.device]
     with patch.object(training, "run_loop", timed):
-        raise SystemExit(main.run(["train", str(path), "--run", str(run), *flags]))
+        raise SystemExit(main.run(["train", str(path), "--output", str(run), *flags]))
 
 
 def make_run(task: Task) -> Path:

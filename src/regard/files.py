@@ -103,7 +103,7 @@ def check_writable(folder: Path) -> None:
     place = next(above for above in (folder, *folder.absolute().parents) if above.exists())
     if place.is_dir() and not os.access(place, os.W_OK | os.X_OK):
         raise UnwritableError(
-            f"cannot write to {shortened(place)}: permission denied; name another folder with --run"
+            f"cannot write to {shortened(place)}: permission denied; name another folder with -o"
         )
 
 

@@ -22,7 +22,7 @@ SMALL += ("--training.epochs", 1, "--search.max-length", 6)
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     path = tmp_path_factory.mktemp("captions") / "run"
-    options = ["train", "shapes-caption", "--run", path, *SMALL]
+    options = ["train", "shapes-caption", "-o", path, *SMALL]
     assert main.run([str(each) for each in options]) == 0
     return path
 
@@ -43,7 +43,7 @@ def test_a_link_to_itself_and_a_name_that_is_no_text_cost_no_captions(capsys, ru
 def transformer(tmp_path_factory):
     """One whose decoder has two layers and three heads, and cuts words to pieces."""
     path = tmp_path_factory.mktemp("captions") / "transformer"
-    options = ["train", "shapes-caption", "--run", path, *SMALL, "--model.decoder", "transformer"]
+    options = ["train", "shapes-caption", "-o", path, *SMALL, "--model.decoder", "transformer"]
     options += ["--model.layers", 2, "--model.heads", 3, "--data.tokenizer", "characters"]
     options += ["--data.max-length", 200]
     assert main.run([str(each) for each in options]) == 0

@@ -41,7 +41,7 @@ def run(data, tmp_path_factory):
     options += ["--training.epochs", "12", "--training.learning-rate", "0.02"]
     recipe = folder.parent / "questions.yaml"
     recipe.write_text("about: Questions by what they ask for.\ndata: {task: classify}\n")
-    assert main.run(["train", str(recipe), *options, "--run", str(folder)]) == 0
+    assert main.run(["train", str(recipe), *options, "--output", str(folder)]) == 0
     return folder
 
 
@@ -49,7 +49,7 @@ def test_training_says_what_there_is_and_what_comes_next(run, data, capsys):
     again = run.parent / "again"
     recipe = run.parent / "questions.yaml"
     status, out, _ = regard(
-        capsys, "train", recipe, "--data.path", data, "--run", again, "--training.epochs", 1
+        capsys, "train", recipe, "--data.path", data, "--output", again, "--training.epochs", 1
     )
     assert status == 0
     assert "69 pairs, 3 for the dev score; vocabulary" in out
@@ -71,7 +71,7 @@ def test_what_is_not_read_is_said(run, data, tmp_path, capsys):
     assert err.startswith("1 of the lines (line 2) had more than 400 tokens")
 
     recipe, again = run.parent / "questions.yaml", tmp_path / "run"
-    settings = ["--data.max-length", 2, "--training.epochs", 1, "--run", again]
+    settings = ["--data.max-length", 2, "--training.epochs", 1, "--output", again]
     status, out, _ = regard(capsys, "train", recipe, "--data.path", data, *settings)
     assert (status, "only the first 2 tokens (data.max_length)" in out) == (0, True)
 
@@ -151,7 +151,7 @@ def readers(data, tmp_path_factory):
         options = ["--data.path", str(data), "--data.dev-size", "6", "--training.epochs", "1"]
         options += ["--model.embedding", "12", "--model.hidden", "8", "--model.pool", "mean"]
         options += ["--model.encoder", encoder, "--model.heads", "3", "--model.layers", "2"]
-        assert main.run(["train", str(recipe), *options, "--run", str(folder / encoder)]) == 0
+        assert main.run(["train", str(recipe), *options, "--output", str(folder / encoder)]) == 0
     return folder
 
 

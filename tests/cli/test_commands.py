@@ -129,7 +129,7 @@ def test_letters_are_linked_where_text_is_cut_to_letters(capsys, tmp_path):
     asked = ["--data.path", pairs, "--data.dev-size", 2, "--data.test-size", 2]
     asked += ["--model.hidden", 8, "--model.encoder-hidden", 4, "--model.embedding", 8]
     run = tmp_path / "run"
-    regard(capsys, "train", "g2p", *asked, "--training.epochs", 1, "--run", run)
+    regard(capsys, "train", "g2p", *asked, "--training.epochs", 1, "-o", run)
     text, links, traces = (tmp_path / name for name in ("in", "links", "traces"))
     text.write_text("abc\ncba\n")
     looks = ["--alignments", links, "--trace", traces, "--min-length", 3]
@@ -424,7 +424,7 @@ def test_train_takes_a_file_of_pairs_and_flags(capsys, tmp_path):
     data.write_text("".join(f"w{number}\tv{number}\n" for number in range(40)))
     status, out, _ = regard(
         capsys,
-        *("train", data, "--run", tmp_path / "run", "--model.hidden", 8, "--training.epochs", 1),
+        *("train", data, "-o", tmp_path / "run", "--model.hidden", 8, "--training.epochs", 1),
         *("--data.dev-size", 5, "--data.test-size", 5),
     )
     assert status == 0
@@ -440,7 +440,7 @@ def word_to_word(path):
 
 def test_targets_of_one_word_do_not_keep_the_first_weights(capsys, tmp_path):
     data, run = word_to_word(tmp_path / "mine.tsv"), tmp_path / "run"
-    given = ("train", data, "--run", run, "--data.dev-path", data, "--data.tokenizer", "characters")
+    given = ("train", data, "-o", run, "--data.dev-path", data, "--data.tokenizer", "characters")
     small = ("--model.hidden", 16, "--model.embedding", 16, "--training.learning-rate", 0.02)
     status, out, err = regard(capsys, *given, *small, "--training.epochs", 4)
     assert (status, err) == (0, "")
@@ -460,7 +460,7 @@ def test_targets_of_one_word_do_not_keep_the_first_weights(capsys, tmp_path):
 def test_resuming_needs_no_flag_twice(capsys, tmp_path):
     data = tmp_path / "mine.tsv"
     data.write_text("".join(f"w{number}\tv{number}\n" for number in range(40)))
-    given = ("train", data, "--run", tmp_path / "run")
+    given = ("train", data, "-o", tmp_path / "run")
     regard(capsys, *given, "--model.hidden", 8, "--training.epochs", 1)
     status, _, err = regard(capsys, *given)
     assert status == 1
@@ -568,14 +568,14 @@ def test_every_command_that_runs_a_model_takes_an_ensemble(capsys, run, tmp_path
 
 def test_the_mean_of_runs_is_a_run(capsys, run, tmp_path):
     copy, new = shutil.copytree(run, tmp_path / "copy"), tmp_path / "new"
-    status, out, err = regard(capsys, "average", run, copy, "--run", new)
+    status, out, err = regard(capsys, "average", run, copy, "-o", new)
     assert (status, err) == (0, "")
     assert f"regard evaluate {new}" in out
     assert (
         regard(capsys, "evaluate", new)[1].splitlines()[1:]
         == (regard(capsys, "evaluate", run)[1].splitlines()[1:])
     )
-    status, _, err = regard(capsys, "average", run, copy, "--run", new)
+    status, _, err = regard(capsys, "average", run, copy, "-o", new)
     assert status == 1
     assert err.count("\n") == 1
 

@@ -28,10 +28,10 @@ def contents(folder):
 
 def test_a_demo_replaces_a_demo_and_leaves_other_files(quick, capsys, tmp_path):
     folder = tmp_path / "demo"
-    assert main.run(["demo", "--run", str(folder)]) == 0
+    assert main.run(["demo", "--output", str(folder)]) == 0
     (folder / "notes.txt").write_text("mine\n")
     before = (folder / "log.jsonl").stat().st_mtime_ns
-    assert main.run(["demo", "--run", str(folder)]) == 0
+    assert main.run(["demo", "--output", str(folder)]) == 0
     assert (folder / "notes.txt").read_text() == "mine\n"
     assert (folder / "log.jsonl").stat().st_mtime_ns > before
     assert capsys.readouterr().err == ""
@@ -50,9 +50,9 @@ def test_an_interrupted_demo_says_how_to_go_on_and_does(quick, capsys, tmp_path,
     folder = tmp_path / "my demo"
     with monkeypatch.context() as context:
         context.setattr("regard.cli.train.TrainingView", Interrupting)
-        assert main.run(["demo", "--run", str(folder)]) == 130
-    assert f"go on with: regard demo --run '{folder}'" in capsys.readouterr().out
-    assert main.run(["demo", "--run", str(folder)]) == 0
+        assert main.run(["demo", "--output", str(folder)]) == 130
+    assert f"go on with: regard demo -o '{folder}'" in capsys.readouterr().out
+    assert main.run(["demo", "--output", str(folder)]) == 0
     lines = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
     assert [line["reason"] for line in lines if line["kind"] == "end"] == ["finished"]
 
@@ -62,7 +62,7 @@ def test_a_page_that_is_no_demos_is_not_removed(quick, capsys, tmp_path, text):
     (tmp_path / "config.yaml").write_text(text)
     (tmp_path / "thesis.tex").write_text("years of work\n")
     before = contents(tmp_path)
-    assert main.run(["demo", "--run", str(tmp_path)]) == 1
+    assert main.run(["demo", "--output", str(tmp_path)]) == 1
     assert contents(tmp_path) == before
     assert capsys.readouterr().err.count("\n") == 1
 
@@ -71,7 +71,7 @@ def test_a_run_with_other_settings_is_no_demo(quick, capsys, tmp_path):
     folder = tmp_path / "run"
     train(replace(quick, training=replace(quick.training, learning_rate=0.02)), folder)
     before = contents(folder)
-    assert main.run(["demo", "--run", str(folder)]) == 1
+    assert main.run(["demo", "--output", str(folder)]) == 1
     assert "not from a demo" in capsys.readouterr().err
     assert contents(folder) == before
 
@@ -81,7 +81,7 @@ def test_files_without_a_run_are_not_removed(quick, capsys, tmp_path, name):
     folder = tmp_path / "mine"
     folder.mkdir()
     (folder / name).write_text("mine\n")
-    assert main.run(["demo", "--run", str(folder)]) == 1
+    assert main.run(["demo", "--output", str(folder)]) == 1
     assert (folder / name).read_text() == "mine\n"
     assert name in capsys.readouterr().err
 
@@ -96,6 +96,6 @@ def test_the_last_line_names_the_command_that_was_started(
     script.chmod(0o755)
     monkeypatch.setattr("sys.argv", [str(script)])
     monkeypatch.setenv("PATH", str(script.parent if found else tmp_path))
-    assert main.run(["demo", "--run", str(tmp_path / "demo")]) == 0
+    assert main.run(["demo", "--output", str(tmp_path / "demo")]) == 0
     last = capsys.readouterr().out.splitlines()[-1]
     assert last.startswith(f"Go on:  {'regard' if found else script} plot ")

@@ -121,11 +121,12 @@ def test_the_alternatives_to_a_number_are_taken():
         ("translate x -o", "-o/--output has no value;"),
         ("score", "missing: PATH (the run folder) and PATH (pairs: a file with tabs, or"),
         ("translate x --ensemble", "--ensemble has no value;"),
-        ("average", "missing: --run PATH (the new run folder);"),
+        ("average", "missing: -o PATH, --output PATH (folder to write the new run to);"),
+        ("train copy --run x", "unknown option '--run'; did you mean --output?"),
         ("data bogus", "invalid choice 'bogus' for argument 'name'"),
         ("plot x text --bogus", "unknown option '--bogus'"),
-        ("demo --run /etc", "/etc is no folder of a demo"),
-        ("demo --run /dev/null", "/dev/null is no folder of a demo"),
+        ("demo --output /etc", "/etc is no folder of a demo"),
+        ("demo --output /dev/null", "/dev/null is no folder of a demo"),
     ],
 )
 def test_mistakes_are_one_line(capsys, arguments, words, tmp_path, monkeypatch):
@@ -178,7 +179,7 @@ def test_switches_are_options(word):
         "train LONG",
         "train LONG.tsv",
         "train LONG.yaml",
-        "train copy --run LONG --data.generated-size 20",
+        "train copy --output LONG --data.generated-size 20",
         "train copy --data.path LONG",
         "train copy --data.tokenizer LONG",
         "train copy --model.family LONG",
@@ -189,7 +190,7 @@ def test_switches_are_options(word):
         "evaluate LONG",
         "check LONG",
         "recipes LONG",
-        "demo --run LONG",
+        "demo --output LONG",
         "LONG",
     ],
 )

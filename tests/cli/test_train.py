@@ -68,7 +68,7 @@ def test_a_run_is_resumed_on_the_file_that_is_named(capsys, here, monkeypatch):
     run = here / "runs" / "mine"
     before = contents(run)
     pairs(here / "odd.tsv", "x")
-    status, _, err = regard(capsys, "odd.tsv", "--run", run, "--resume", "--training.epochs", 2)
+    status, _, err = regard(capsys, "odd.tsv", "--output", run, "--resume", "--training.epochs", 2)
     assert status == 1
     assert "training data" in err
     assert contents(run) == before
@@ -76,7 +76,7 @@ def test_a_run_is_resumed_on_the_file_that_is_named(capsys, here, monkeypatch):
     inner.mkdir()
     monkeypatch.chdir(inner)
     status, out, err = regard(
-        capsys, "../mine.tsv", "--run", "../runs/mine", "--resume", "--training.epochs", 2
+        capsys, "../mine.tsv", "--output", "../runs/mine", "--resume", "--training.epochs", 2
     )
     assert (status, err) == (0, "")
     assert "epoch   2" in out
@@ -86,10 +86,10 @@ def test_a_run_is_resumed_on_the_file_that_is_named(capsys, here, monkeypatch):
 def test_a_run_on_a_file_that_is_called_as_its_own_are_is_resumed(capsys, here, name):
     """Its data is the file it was trained on, not the pairs held out in the run folder."""
     pairs(here / name)
-    assert regard(capsys, name, "--run", "runs/mine", *SMALL, "--training.epochs", 1)[0] == 0
+    assert regard(capsys, name, "--output", "runs/mine", *SMALL, "--training.epochs", 1)[0] == 0
     assert RunFolder(here / "runs" / "mine").experiment().data.path == Path(name)
     again = ("--training.epochs", 2, "--resume")
-    assert regard(capsys, name, "--run", "runs/mine", *again)[::2] == (0, "")
+    assert regard(capsys, name, "--output", "runs/mine", *again)[::2] == (0, "")
 
 
 def test_what_is_set_in_vain_is_said(capsys, here):
@@ -102,11 +102,11 @@ def test_what_is_set_in_vain_is_said(capsys, here):
 def test_a_run_is_not_resumed_as_another_recipe(capsys, here):
     pairs(here / "mine.tsv")
     regard(capsys, "mine.tsv", *SMALL, "--training.epochs", 1)
-    status, _, err = regard(capsys, "numbers", "--run", "runs/mine", "--resume")
+    status, _, err = regard(capsys, "numbers", "--output", "runs/mine", "--resume")
     assert status == 1
     assert "is a run of mine, not of numbers" in err
     train(small(epochs=1), here / "runs" / "small")
-    status, _, err = regard(capsys, "mine.tsv", "--run", "runs/small", "--resume")
+    status, _, err = regard(capsys, "mine.tsv", "--output", "runs/small", "--resume")
     assert status == 1
     assert "generated data (copy), not on mine.tsv" in err
 
@@ -116,7 +116,7 @@ def test_a_run_of_another_name_is_resumed_by_its_recipe(capsys, here):
     page.write_text(recipes.dump(small(epochs=1)).replace("name: small\n", "name: quick\n"))
     assert regard(capsys, page, "--name", "other")[0] == 0
     again = ("--resume", "--training.epochs", 2)
-    assert regard(capsys, page, "--run", "runs/other", *again)[0] == 1
+    assert regard(capsys, page, "--output", "runs/other", *again)[0] == 1
     assert regard(capsys, page, "--name", "other", *again)[0] == 0
 
 
@@ -156,13 +156,13 @@ def test_options_before_the_recipe_are_refused(capsys, here, flags):
     assert not list(here.iterdir())
 
 
-@pytest.mark.parametrize("flags", [("--run", ""), ("--run=",)])
+@pytest.mark.parametrize("flags", [("--output", ""), ("--output=",), ("-o", "")])
 def test_a_run_without_a_name_is_refused(capsys, here, flags):
     pairs(here / "mine.tsv")
     before = contents(here.parent)
     status, out, err = regard(capsys, "mine.tsv", *flags)
     assert (status, out) == (2, "")
-    assert err == "regard train: --run is empty: expected a folder, or no --run for runs/NAME\n"
+    assert err == "regard train: --output is empty: expected a folder (default: runs/NAME)\n"
     assert contents(here.parent) == before
 
 
@@ -177,7 +177,7 @@ def test_a_folder_that_cannot_be_made_is_named(capsys, here, output, why):
     pairs(here / "mine.tsv")
     (here / "afile").write_text("mine\n")
     before = contents(here)
-    status, _, err = regard(capsys, "mine.tsv", *SMALL, "--run", output)
+    status, _, err = regard(capsys, "mine.tsv", *SMALL, "--output", output)
     assert (status, err.count("\n")) == (1, 1)
     assert why in err
     status = main.run(["data", "numbers", "-o", f"{output}/x.tsv"])
@@ -214,7 +214,7 @@ def test_the_cursor_comes_back_after_an_error(monkeypatch):
 def test_the_hint_after_an_interruption_can_be_pasted(capsys, here, monkeypatch):
     data = pairs(here / "my pairs.tsv")
     monkeypatch.setattr("regard.cli.train.TrainingView", Interrupting)
-    given = (data, "--run", "a run", *SMALL, "--training.epochs", 2, "--training.log-every", 1)
+    given = (data, "--output", "a run", *SMALL, "--training.epochs", 2, "--training.log-every", 1)
     status, out, _ = regard(capsys, *given)
     assert status == 130
     _, _, command = out.rpartition("go on with: ")
@@ -338,7 +338,7 @@ def test_a_large_file_is_kept_once_and_said(capsys, here, monkeypatch):
     path = pairs(here / "data" / "large.tsv")
     options = (path, *SMALL, "--training.epochs", "1")
     _, first, _ = regard(capsys, *options)
-    _, second, _ = regard(capsys, *options, "--run", "again")
+    _, second, _ = regard(capsys, *options, "--output", "again")
     assert f"kept the encoded pairs in {here}/cache/" in first
     assert "kept the encoded pairs" not in second
     _, resumed, errors = regard(capsys, *options[:-1], "2", "--resume")
@@ -381,9 +381,9 @@ def test_a_preparation_shows_what_is_being_done_and_leaves_nothing_on_the_screen
 def test_a_run_begins_with_another_and_says_what_it_took(capsys, here):
     pairs(here / "mine.tsv")
     given = ("mine.tsv", *SMALL, "--training.epochs", 1)
-    assert regard(capsys, *given, "--run", "first")[0] == 0
+    assert regard(capsys, *given, "--output", "first")[0] == 0
     pairs(here / "mine.tsv", "x")
-    start = (*given, "--run", "second", "--init-from", "first")
+    start = (*given, "--output", "second", "--init-from", "first")
     status, out, err = regard(capsys, *start, "--freeze", "encoder", "decoder.look")
     assert (status, err) == (0, "")
     assert "begun with first: " in out
@@ -395,14 +395,14 @@ def test_a_run_begins_with_another_and_says_what_it_took(capsys, here):
     assert training.freeze == ("encoder", "decoder.look")
     shutil.rmtree("first")
     longer = ("--resume", "--training.epochs", 2)
-    status, out, err = regard(capsys, "mine.tsv", "--run", "second", *longer)
+    status, out, err = regard(capsys, "mine.tsv", "--output", "second", *longer)
     assert (status, err) == (0, "")
     assert "begun with" not in out
     for flags, words in (
         (("--init-from", "first"), "first is not a run"),
         (("--freeze", "reader"), "training.freeze is reader, but the model has no such part"),
     ):
-        status, _, err = regard(capsys, *given, "--run", "third", *flags)
+        status, _, err = regard(capsys, *given, "--output", "third", *flags)
         assert status == 1
         assert words in err
         assert err.count("\n") == 1

@@ -41,7 +41,7 @@ def test_the_attention_is_the_diagonal_that_the_task_has(task, model, tmp_path):
     run = tmp_path / task
     seed = str(np.random.default_rng().integers(1, 1000))
     trained(
-        *(task, "--run", run, "--data.generated-size", "3000", "--training.epochs", "6"),
+        *(task, "--output", run, "--data.generated-size", "3000", "--training.epochs", "6"),
         *("--data.dev-size", "50", "--data.test-size", "100", "--data.seed", seed, *model),
         *("--training.seed", seed),
     )
@@ -74,7 +74,7 @@ def test_unknown_words_are_copied_from_where_the_model_looks(tmp_path):
     data, run = tmp_path / "names.tsv", tmp_path / "names"
     data.write_text("".join(f"{line}\t{line}\n" for line in lines))
     trained(
-        *(data, "--run", run, "--training.seed", seed, "--training.epochs", "12"),
+        *(data, "--output", run, "--training.seed", seed, "--training.epochs", "12"),
         *("--data.tokenizer", "spaces", "--data.min-count", "2", "--data.batch-tokens", "200"),
         *("--model.hidden", "32", "--model.embedding", "16", "--model.attention.size", "16"),
         *("--training.learning-rate", "0.01", "--training.metric", "exact_match"),

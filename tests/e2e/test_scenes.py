@@ -18,7 +18,7 @@ def test_captions_are_true_and_attention_falls_on_the_shape_that_is_named(tmp_pa
     types of shapes."""
     run = tmp_path / "run"
     environment = {key: value for key, value in os.environ.items() if key != "OMP_NUM_THREADS"}
-    for command in (["train", "shapes-caption", "--run", run], ["evaluate", run]):
+    for command in (["train", "shapes-caption", "--output", run], ["evaluate", run]):
         subprocess.run(
             [sys.executable, "-m", "regard", *map(str, command)], env=environment, check=True
         )

@@ -17,7 +17,7 @@ import regard
 RUNS = Path(__file__).parent / "data" / "0.1"
 NAMES = sorted(path.parent.name for path in RUNS.glob("*/config.yaml"))
 TOLERANCE = 1e-5
-OUTPUT = "--run"
+OUTPUT = "--output"
 """Option of `regard train` that names the run folder."""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import tyro
 
@@ -18,8 +19,8 @@ class Options:
 
     runs: tyro.conf.Positional[tuple[Path, ...]]
     """The run folders, two or more."""
-    run: Path
-    """The new run folder."""
+    output: Annotated[Path, tyro.conf.arg(aliases=["-o"])]
+    """Folder to write the new run to."""
 
 
 def run(arguments: list[str]) -> None:
@@ -27,7 +28,7 @@ def run(arguments: list[str]) -> None:
     options = parse(Options, arguments, "regard average")
     from regard.pipeline.average import average
 
-    folder = average(options.runs, options.run)
+    folder = average(options.runs, options.output)
     name = shlex.quote(str(folder.path))
     print(f"{folder.path}: the mean of the weights of {len(options.runs)} runs")
     if folder.test.exists():

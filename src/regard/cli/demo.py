@@ -8,6 +8,9 @@ import sys
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Annotated
+
+import tyro
 
 from regard import recipes
 from regard.cli import show
@@ -31,8 +34,9 @@ class Options:
     """Learn to write numbers as German words (units and tens change places, so the attention has
     to cross), score on numbers never seen, and show what each letter looked at."""
 
-    run: Path = Path("runs/demo")
-    """The run folder; an earlier demo in it is replaced, an interrupted one goes on."""
+    output: Annotated[Path, tyro.conf.arg(aliases=["-o"])] = Path("runs/demo")
+    """Folder to write the run to. An earlier demo there is replaced; an interrupted one is
+    resumed."""
 
 
 def run(arguments: list[str]) -> int:
@@ -43,17 +47,17 @@ def run(arguments: list[str]) -> int:
     from regard.pipeline.train import train
     from regard.tasks.translation.translator import Translator
 
-    folder = RunFolder(options.run)
+    folder = RunFolder(options.output)
     experiment = recipes.load(recipes.find("numbers"))
     resume = _clear(folder, experiment)
     say(experiment.about)
     with watching() as (begin, watch):
-        end = train(experiment, options.run, resume=resume, begin=begin, watch=watch)
+        end = train(experiment, options.output, resume=resume, begin=begin, watch=watch)
     if end.interrupted:
-        say(f"saved; go on with: {shlex.join(['regard', 'demo', '--run', str(options.run)])}")
+        say(f"saved; go on with: {shlex.join(['regard', 'demo', '-o', str(options.output)])}")
         return TERMINATED if end.reason == "terminated" else INTERRUPTED
 
-    translator = Translator.load(options.run)
+    translator = Translator.load(options.output)
     how = HowTranslated(experiment.search)
     evaluation = evaluate(translator, read_pairs(folder.test).pairs, how)
     save(folder, evaluation, folder.test)
@@ -71,7 +75,7 @@ def run(arguments: list[str]) -> int:
         show.save_picture(shown.trace, drawn)
         shown.trace.save(numbers)
         print(f"{drawn}\n{numbers}")
-    place = shlex.quote(str(options.run))
+    place = shlex.quote(str(options.output))
     print(f'\nGo on:  {_command()} plot {place} "sixty-one" -o sixty-one.png')
     return 0
 
@@ -98,13 +102,13 @@ def _clear(folder: RunFolder, experiment: Experiment) -> bool:
     if not found and not folder.state.exists():
         if folder.path.exists() and (not folder.path.is_dir() or any(folder.path.iterdir())):
             raise UserError(
-                f"{folder.path} is no folder of a demo: name an empty or a new folder with --run"
+                f"{folder.path} is no folder of a demo: name an empty or a new folder with -o"
             )
         return False
     if not folder.config.is_file() or not _is_same(folder.experiment(), experiment):
         names = ", ".join(path.name for path in found) or folder.state.name
         raise UserError(
-            f"{folder.path} holds {names}, and not from a demo: name another folder with --run"
+            f"{folder.path} holds {names}, and not from a demo: name another folder with -o"
         )
     if any(folder.state.glob("*.safetensors")) and not folder.results.exists():
         return True

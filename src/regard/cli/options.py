@@ -26,6 +26,8 @@ SECTIONS: dict[str, dict[str, Any]] = {"model": FAMILIES, "data": TASKS}
 ENSEMBLE = "--ensemble"
 TRUTHS = ("true", "false", "yes", "no", "on", "off")
 """Words that a switch does not take."""
+RENAMED = {"run": "output"}
+"""Options of earlier versions with their present names."""
 RULE = re.compile(r"[─-]{5,}")
 """The line between the problem and the help in tyro's messages."""
 
@@ -172,7 +174,7 @@ def _check_name(flag: str, known: Collection[str]) -> None:
     switch = last.removeprefix("no_")
     if name == "help" or (last != switch and f"{section}.{switch}".lstrip(".") in known):
         return
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.75)
+    near = difflib.get_close_matches(RENAMED.get(name, name), known, n=1, cutoff=0.75)
     near = near or [full for full in known if full.rpartition(".")[2] == last][:1]
     hint = f"did you mean --{near[0].replace('_', '-')}?" if near else "--help lists the options"
     raise UsageError(f"unknown option {shown(flag)}; {hint}")

@@ -36,8 +36,8 @@ class Options:
 
     recipe: tyro.conf.Positional[str]
     """A recipe's name, a recipe's file, or a file of pairs."""
-    run: Path | None = None
-    """The run folder; without it runs/NAME."""
+    output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
+    """Folder to write the run to (default: runs/NAME)."""
     resume: bool = False
     """Go on with the run in the folder, as if it had never stopped."""
     experiment: Annotated[Experiment, tyro.conf.arg(name="")] = field(default_factory=Experiment)
@@ -62,7 +62,7 @@ def run(arguments: list[str]) -> int:
             "--training.metric chrf or exact_match"
         )
     if end.interrupted:
-        again = shlex.join(["regard", "train", options.recipe, "--run", str(folder), "--resume"])
+        again = shlex.join(["regard", "train", options.recipe, "-o", str(folder), "--resume"])
         say(f"saved; go on with: {again}")
         _draw_curve(folder)
         return TERMINATED if end.reason == "terminated" else INTERRUPTED
@@ -78,8 +78,8 @@ def run(arguments: list[str]) -> int:
 def parse(arguments: list[str]) -> Options:
     """The options, with the fields that the recipe (or the run to go on with) sets as their
     defaults."""
-    if "--run=" in arguments or ("--run", "") in pairwise(arguments):
-        raise UsageError("--run is empty: expected a folder, or no --run for runs/NAME")
+    if "--output=" in arguments or {("--output", ""), ("-o", "")} & {*pairwise(arguments)}:
+        raise UsageError("--output is empty: expected a folder (default: runs/NAME)")
     if not arguments:
         raise UsageError(
             "name a recipe (`regard recipes` lists them) or a file of pairs, as in `regard train "
@@ -155,12 +155,12 @@ def _resumed(options: Options, named: Experiment) -> Experiment:
     if not _is_pairs(options.recipe) and options.experiment.name != run.name and other:
         raise UserError(
             f"{folder} is a run of {run.name}, not of {options.recipe}: name that, or another "
-            "folder with --run"
+            "folder with -o"
         )
     if named.data.path is not None and run.data.generated is not None:
         raise UserError(
             f"{folder} was trained on generated data ({run.data.generated}), not on "
-            f"{named.data.path}: name its recipe, or another folder with --run"
+            f"{named.data.path}: name its recipe, or another folder with -o"
         )
     return replace(
         run, data=_with_paths(run.data, named.data), model=_with_paths(run.model, named.model)
@@ -175,7 +175,7 @@ def _with_paths(record: Any, other: Any) -> Any:
 
 def folder_of(options: Options) -> Path:
     """The run folder that was named, or else the one of the experiment's name."""
-    return options.run or Path("runs") / options.experiment.name
+    return options.output or Path("runs") / options.experiment.name
 
 
 def _experiment(name: str) -> Experiment:

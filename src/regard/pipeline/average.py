@@ -28,7 +28,7 @@ def average(runs: Sequence[Path], path: Path) -> RunFolder:
         raise UserError(f"{len(runs)} run has no mean: name at least two")
     folder, folders = RunFolder(path), [RunFolder(each) for each in runs]
     if path.exists() and any(path.iterdir() if path.is_dir() else [path]):
-        raise UserError(f"{path} is there already: name a new folder with --run")
+        raise UserError(f"{path} is there already: name a new folder with -o")
     first, *rest = [Loaded.of(each) for each in runs]
     for other in rest:
         first.check_vocabularies(other, "be averaged")

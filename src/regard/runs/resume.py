@@ -25,7 +25,7 @@ def check_folder(folder: RunFolder, experiment: Experiment, *, resume: bool) -> 
         if not resume:
             raise UserError(
                 f"{folder.path} holds a run already: go on with it by --resume, or name another "
-                "folder with --run"
+                "folder with -o"
             )
         _compare(folder, experiment)
         folder.check_files()
@@ -42,7 +42,7 @@ def check_folder(folder: RunFolder, experiment: Experiment, *, resume: bool) -> 
         raise UserError(
             f"{folder.path} holds no weights, but {', '.join(in_the_way)}, which training would "
             "write over: use --resume if this run was stopped before it saved anything, else move "
-            "that away, or name another folder with --run"
+            "that away, or name another folder with -o"
         )
     return False
 
@@ -63,7 +63,7 @@ def training_alone(folder: RunFolder) -> Iterator[None]:
     with locked_or_refused(
         folder.state,
         f"{folder.path} is being trained by another process: wait for its end, or name another "
-        "folder with --run",
+        "folder with -o",
     ):
         yield
 
