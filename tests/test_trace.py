@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from regard.errors import UserError
-from regard.trace import AttentionMap, BeamLattice, MapKind, Sequence, Step, Trace
+from regard.names import AttentionKind
+from regard.trace import AttentionMap, BeamLattice, Sequence, Step, Trace
 
 
 def sequence(number: int, language: str | None = None) -> Sequence:
@@ -129,7 +130,7 @@ def test_maps_are_found_by_kind() -> None:
     ],
 )
 def test_axes_must_be_as_long_as_the_pieces(
-    kind: MapKind, shape: tuple[int, ...], axis: str
+    kind: AttentionKind, shape: tuple[int, ...], axis: str
 ) -> None:
     with pytest.raises(ValueError, match=axis):
         Trace(sequence(7), sequence(5), (AttentionMap(kind, weights(*shape)),))

@@ -17,13 +17,14 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
 from regard.errors import UserError
 from regard.files import check_input, read_text, whole
+from regard.names import AttentionKind
 
 FORMAT = 1
 """The version that files carry. A change that an older reader would misread raises it."""
@@ -34,7 +35,6 @@ START_PIECE, END_PIECE = "<sos>", "<eos>"
 SUFFIXES = (".json", ".npz")
 
 Weights = Float[np.ndarray, "layer head target source"]
-MapKind = Literal["cross", "encoder", "decoder", "image", "memory"]
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class AttentionMap:
 
     `scores` are what the weights were made of; -inf where a position was masked."""
 
-    kind: MapKind
+    kind: AttentionKind
     weights: Weights
     scores: Weights | None = None
 
@@ -108,7 +108,7 @@ def _same(one: np.ndarray | None, other: np.ndarray | None) -> bool:
     return np.array_equal(one, other)
 
 
-def of_kind(maps: tuple[AttentionMap, ...], kind: MapKind) -> tuple[AttentionMap, ...]:
+def of_kind(maps: tuple[AttentionMap, ...], kind: AttentionKind) -> tuple[AttentionMap, ...]:
     """Those of this kind, in their order; ValueError where there is none."""
     found = tuple(each for each in maps if each.kind == kind)
     if not found:
@@ -175,20 +175,20 @@ class Trace:
                 f"{len(self.target.pieces)} pieces"
             )
 
-    def map(self, kind: MapKind = "cross") -> AttentionMap:
+    def map(self, kind: AttentionKind = "cross") -> AttentionMap:
         """The map of this kind, the first model's where several wrote together; ValueError where
         there is none."""
         return self.maps(kind)[0]
 
-    def maps(self, kind: MapKind = "cross") -> tuple[AttentionMap, ...]:
+    def maps(self, kind: AttentionKind = "cross") -> tuple[AttentionMap, ...]:
         """The maps of this kind, one for each model that wrote; ValueError where there is none."""
         return of_kind(self.attention, kind)
 
-    def down(self, kind: MapKind) -> Sequence:
+    def down(self, kind: AttentionKind) -> Sequence:
         """The sequence that looks, in a map of this kind."""
         return self.source if kind == "encoder" else self.target
 
-    def across(self, kind: MapKind) -> Sequence | None:
+    def across(self, kind: AttentionKind) -> Sequence | None:
         """The sequence that is looked at, in a map of this kind; None for the cells of a
         picture, and for vectors.
 

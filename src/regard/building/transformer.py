@@ -13,9 +13,9 @@ from regard.layers.feed_forward import FeedForward
 from regard.layers.positions import Learned, Positions, Rotary, Sinusoidal
 from regard.layers.residual import PostNorm, PreNorm, Residual
 from regard.models import transformer
-from regard.models.contracts import AttentionKind
 from regard.models.memory import top_layer
 from regard.models.seq2seq import Seq2Seq
+from regard.names import AttentionKind
 
 
 def build_transformer(config: TransformerConfig, num_source: int, num_target: int) -> Seq2Seq:

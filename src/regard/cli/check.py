@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import tyro
 
 from regard.cli.options import parse
 from regard.config.checks import Count, Length
+from regard.names import TokenizerKind
 
 if TYPE_CHECKING:
     from regard.data.examples import Corpus
-
-
-Kind = Literal["words", "spaces", "characters", "bpe", "unigram", "spacy"]
 
 
 @dataclass(frozen=True)
@@ -36,9 +34,9 @@ class Options:
     """Test pairs, likewise."""
     test_target_path: Path | None = None
     """Their target side, where they are in two files."""
-    tokenizer: Kind = "words"
+    tokenizer: TokenizerKind = "words"
     """How text would be cut."""
-    target_tokenizer: Kind | None = None
+    target_tokenizer: TokenizerKind | None = None
     """The same for the target, where it is another."""
     min_count: Count = 1
     """Words that occur less often in training would become <unk>."""

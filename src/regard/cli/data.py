@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import tyro
 
 from regard.cli.options import parse
 from regard.config.checks import Examples, Seed
 from regard.files import make_folder, whole
+from regard.names import Dataset
 
 
 @dataclass(frozen=True)
@@ -18,9 +19,7 @@ class Options:
     """Fetch Tatoeba's English-German pairs, or make data: number words; letters to copy, reverse
     or sort; baskets with drinks; series with a mark; or pictures of shapes with captions."""
 
-    name: tyro.conf.Positional[
-        Literal["tatoeba", "numbers", "copy", "reverse", "sort", "drinks", "series", "shapes"]
-    ]
+    name: tyro.conf.Positional[Dataset]
     """What to get."""
     output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
     """Where to write it; without it data/NAME.tsv, and for shapes the folder data/shapes."""

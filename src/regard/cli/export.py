@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import tyro
 
 from regard.cli.options import parse
 from regard.cli.output import say
+from regard.names import Engine
 
 
 @dataclass(frozen=True)
@@ -19,7 +20,7 @@ class Options:
 
     run: tyro.conf.Positional[Path]
     """The run folder."""
-    to: Literal["onnx", "ctranslate2"]
+    to: Engine
     """onnx for recurrent models, ctranslate2 for Transformers."""
     output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
     """The new folder; without it, RUN/onnx or RUN/ctranslate2."""

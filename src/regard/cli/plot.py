@@ -14,7 +14,7 @@ from regard.cli import show
 from regard.cli.options import Device, Runs, parse
 from regard.cli.typed import is_text
 from regard.errors import UserError
-from regard.trace import MapKind
+from regard.names import AttentionKind
 
 if TYPE_CHECKING:
     from regard.tasks.captioning.captioner import Captioner
@@ -42,7 +42,7 @@ class Options:
     """Runs that write together with this one; a picture shows this one's attention."""
     target: str | None = None
     """Look at this target instead of the model's own translation."""
-    kind: MapKind | None = None
+    kind: AttentionKind | None = None
     """Who looks at whom: the output at the source (cross) or at a picture (image), a side at itself
     (encoder, decoder), the output at vectors that are of no source (memory). Without it cross or
     image."""
@@ -163,7 +163,7 @@ def _drawing(model: Model, trace: Trace, options: Options) -> Callable[[], None]
     )
 
 
-def _check_kind(kind: MapKind, trace: Trace, options: Options) -> None:
+def _check_kind(kind: AttentionKind, trace: Trace, options: Options) -> None:
     kinds = list(dict.fromkeys(each.kind for each in trace.attention))
     if kind not in kinds:
         there = f"has no attention of kind {kind}, but {', '.join(kinds)}"
@@ -171,7 +171,7 @@ def _check_kind(kind: MapKind, trace: Trace, options: Options) -> None:
         raise UserError(f"{options.run} {there if kinds else without}")
 
 
-def _map(kind: MapKind, trace: Trace, options: Options) -> LabelledMap:
+def _map(kind: AttentionKind, trace: Trace, options: Options) -> LabelledMap:
     from regard.viewing.labels import LabelledMap
 
     every = LabelledMap.of_trace(trace, kind)

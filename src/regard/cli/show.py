@@ -18,8 +18,8 @@ from regard.viewing import figure
 if TYPE_CHECKING:
     import numpy as np
 
-    from regard.metrics.alignment import Unit
     from regard.metrics.classification import Confusion
+    from regard.names import LinkUnit
     from regard.tasks.translation.translator import Translation
     from regard.trace import Trace
     from regard.viewing.labels import LabelledMap
@@ -42,7 +42,7 @@ def steps(translation: Translation) -> str:
     return "\n".join([*lines, f"Generated: [{words}]"])
 
 
-def links(translation: Translation, unit: Unit) -> str:
+def links(translation: Translation, unit: LinkUnit) -> str:
     """Links in Pharaoh format; nothing where a blank line was translated."""
     from regard.metrics.alignment import map_links, pharaoh
     from regard.trace import of_kind

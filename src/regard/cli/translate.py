@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
@@ -25,9 +25,9 @@ from regard.cli.output import warn
 from regard.cli.searching import SearchFields, parse
 from regard.config import SearchConfig
 from regard.config.checks import Beam
+from regard.names import LinkUnit
 
 if TYPE_CHECKING:
-    from regard.metrics.alignment import Unit
     from regard.tasks.translation.translator import Translation, Translator
 
 LINES_AT_A_TIME = 1024
@@ -50,7 +50,7 @@ class Options:
     """Print so many for each line, as line number, score and text with tabs between."""
     alignments: Path | None = None
     """Write links here, a line each, as source-target pairs from 0 (Pharaoh format)."""
-    links: Literal["words", "pieces"] | None = None
+    links: LinkUnit | None = None
     """What links join: words, or pieces. Without it pieces where a recipe cuts to characters, else
     words."""
     trace: Path | None = None
@@ -108,7 +108,7 @@ def run(arguments: list[str]) -> int:
     return 1 if refused else 0
 
 
-def _unit(translator: Translator) -> Unit:
+def _unit(translator: Translator) -> LinkUnit:
     """What links join where nobody says it."""
     sides = translator.tokenizers.source, translator.tokenizers.target
     return "pieces" if any(side.settings.kind == "characters" for side in sides) else "words"

@@ -26,7 +26,6 @@ from regard.attention import Attention, Softmax
 from regard.attention.scores import AdditiveScore
 from regard.errors import UserError
 from regard.exporting.graph import Axes, Graph
-from regard.layers.recurrent.cells import CellKind
 from regard.layers.recurrent.stack import RecurrentStack
 from regard.models.memory import top_layer
 from regard.models.recurrent.attention import CrossAttention
@@ -48,6 +47,7 @@ from regard.models.recurrent.output import (
 )
 from regard.models.recurrent.queries import StateQuery
 from regard.models.seq2seq import Seq2Seq
+from regard.names import CellKind
 from regard.shapes import Float, Tensor
 
 OPERATORS: dict[CellKind, str] = {"elman": "RNN", "gru": "GRU", "lstm": "LSTM"}

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
 
 from torch import nn
 from torch.nn import functional as F
 
 from regard.layers.dropout import Dropout
 from regard.linear import Linear, glorot_uniform
+from regard.names import Activation
 from regard.shapes import Float, Tensor
-
-Activation = Literal["relu", "gelu"]
 
 ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,  # Vaswani et al. 2017, eq. 2

@@ -6,18 +6,17 @@ import re
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from jaxtyping import Float
 
 from regard import trace
 from regard.errors import UserError
-from regard.trace import END_PIECE, START_PIECE, AttentionMap, MapKind, Trace
+from regard.names import AttentionKind, LinkUnit
+from regard.trace import END_PIECE, START_PIECE, AttentionMap, Trace
 
 Link = tuple[int, int]
 """The number of a source position and of a target position, from 0."""
-Unit = Literal["words", "pieces"]
 """What links join: words, or the pieces that they are cut into, such as letters."""
 
 GOLD = re.compile(r"([0-9]{1,9})([-p?])([0-9]{1,9})")
@@ -52,7 +51,7 @@ def map_links(
     across: trace.Sequence,
     down: trace.Sequence,
     threshold: float | None = None,
-    unit: Unit = "words",
+    unit: LinkUnit = "words",
 ) -> list[Link]:
     """The links between the words of two sequences, or between their pieces, by the mean over all
     layers and heads of these maps, one of each model that wrote together. Links of starts and ends
@@ -69,9 +68,9 @@ def map_links(
 
 def trace_links(
     trace: Trace,
-    kind: MapKind = "cross",
+    kind: AttentionKind = "cross",
     threshold: float | None = None,
-    unit: Unit = "words",
+    unit: LinkUnit = "words",
 ) -> list[Link]:
     """The links between the words of a trace, or between its pieces, as `map_links` finds them."""
     across = trace.across(kind)

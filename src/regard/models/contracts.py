@@ -13,13 +13,13 @@ of these records and protocols and of nothing more concrete.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from torch import nn
 
+from regard.names import AttentionKind
 from regard.shapes import Bool, Float, Int, Tensor
 
-AttentionKind = Literal["cross", "encoder", "decoder", "image", "memory"]
 AT_SOURCE: tuple[AttentionKind, ...] = ("cross", "image")
 """Kinds that go from a target to its source."""
 

@@ -49,14 +49,9 @@ from regard.layers.embedder import Embedder
 from regard.layers.feed_forward import FeedForward
 from regard.layers.residual import Residual
 from regard.linear import Linear
-from regard.models.contracts import (
-    AttentionBlock,
-    AttentionKind,
-    DecoderOutput,
-    Encoded,
-    Memory,
-)
+from regard.models.contracts import AttentionBlock, DecoderOutput, Encoded, Memory
 from regard.models.memory import single_memory
+from regard.names import AttentionKind
 from regard.shapes import Bool, Float, Int, Tensor
 
 

@@ -8,16 +8,16 @@ import shutil
 import tempfile
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Literal
+from typing import Any
 
 from regard.config import SearchConfig
 from regard.data.batch import END, PAD, START
 from regard.data.special_tokens import SPECIAL
 from regard.errors import UserError, install_command
 from regard.files import UnwritableError, make_folder
+from regard.names import Engine
 from regard.tasks.translation.translator import BEYOND_RATIO, DEFAULT_RATIO, Translator
 
-Engine = Literal["onnx", "ctranslate2"]
 WRITERS = {"onnx": "onnx_recurrent", "ctranslate2": "ctranslate2_transformer"}
 ABOUT = "about.json"
 

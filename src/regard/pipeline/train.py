@@ -24,6 +24,7 @@ from regard.device import device_named
 from regard.errors import UserError
 from regard.files import RECORD, check_writable
 from regard.linear import has_fast_bfloat16, warn_of_slow_bfloat16
+from regard.names import Precision
 from regard.record import Record
 from regard.runs import splits
 from regard.runs.folder import RunFolder, as_lines, may_change
@@ -41,7 +42,6 @@ from regard.training.log import EndLine, Reporter
 from regard.training.loop import check
 from regard.training.loop import train as run_loop
 from regard.training.objective import Objective
-from regard.training.precision import Precision
 from regard.training.schedule import (
     Constant,
     Cosine,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from regard.models.contracts import AttentionKind
+from regard.names import AttentionKind
 from regard.shapes import Float, Int, Tensor
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import torch
 
@@ -17,6 +17,7 @@ from regard.errors import UserError
 from regard.linear import freeze, warn_of_slow_bfloat16
 from regard.models.ensemble import Ensemble
 from regard.models.seq2seq import Seq2Seq
+from regard.names import Precision
 from regard.search import (
     Average,
     BeamSettings,
@@ -91,7 +92,7 @@ class Searcher:
             for number, found in enumerate(result)
         ]
 
-    def _writer(self, precision: Literal["float32", "bfloat16"]) -> Seq2Seq | Ensemble:
+    def _writer(self, precision: Precision) -> Seq2Seq | Ensemble:
         """The model as it searches: frozen once for each precision, on a GPU only where that
         changes the type."""
         device = next(self.model.parameters()).device

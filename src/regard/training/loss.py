@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch import nn
@@ -16,6 +15,7 @@ from regard.errors import UserError
 from regard.fast_path import is_exactly
 from regard.linear import Linear
 from regard.models.seq2seq import Seq2SeqOutput
+from regard.names import LossUnit
 from regard.precise import at_least_float32
 from regard.shapes import Float, Int, Tensor
 from regard.training.linear_cross_entropy import linear_cross_entropy
@@ -31,7 +31,7 @@ class CrossEntropy:
     """
 
     label_smoothing: float = 0.0
-    per: Literal["word", "sentence"] = "word"
+    per: LossUnit = "word"
     """Divide by all words, or by sentences: then a sentence's loss is the sum over its words."""
 
     def __post_init__(self) -> None:

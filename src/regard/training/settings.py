@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, get_args, runtime_checkable
+from typing import Any, Protocol, get_args, runtime_checkable
 
 import torch
 from torch import nn
 
 from regard.errors import UserError
+from regard.names import Precision, TimeUnit
 from regard.training.objective import NextToken, Objective
-from regard.training.precision import Precision
 from regard.training.schedule import Constant, Progress, Schedule
 
 
@@ -36,7 +36,7 @@ class Period:
     """A number of updates or of epochs."""
 
     number: int
-    unit: Literal["update", "epoch"] = "update"
+    unit: TimeUnit = "update"
 
     def __post_init__(self) -> None:
         if self.unit not in ("update", "epoch"):

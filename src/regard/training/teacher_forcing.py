@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 
 from regard.errors import UserError
+from regard.names import ForcingUnit
 from regard.shapes import Bool, Int, Tensor
 from regard.training.schedule import Progress
 
@@ -19,7 +19,7 @@ class TeacherForcing:
 
     start: float = 1.0
     end: float | None = None
-    by: Literal["sentence", "token"] = "sentence"
+    by: ForcingUnit = "sentence"
     """Draw once for a whole sentence, or for every token by itself."""
 
     def __post_init__(self) -> None:

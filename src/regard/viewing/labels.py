@@ -11,7 +11,8 @@ import numpy as np
 from jaxtyping import Float
 
 from regard.errors import UserError
-from regard.trace import AttentionMap, MapKind, Trace
+from regard.names import AttentionKind
+from regard.trace import AttentionMap, Trace
 
 VISIBLE = {" ": "␣", "▁": "␣", "\t": "⇥", "\n": "↵", "\r": "↵", "": "∅"}
 SPACE = "▁"
@@ -58,7 +59,7 @@ class LabelledMap:
         return cls(weights[None, None], tuple(across), tuple(down), title)
 
     @classmethod
-    def of_trace(cls, trace: Trace, kind: MapKind = "cross") -> LabelledMap:
+    def of_trace(cls, trace: Trace, kind: AttentionKind = "cross") -> LabelledMap:
         """A trace's map of this kind; ValueError where there is none. Cells and vectors have
         numbers, from 1; where a model has several memories of vectors these stand beside each
         other."""
@@ -72,7 +73,7 @@ class LabelledMap:
         return cls(weights, numbers, down.pieces, languages=(None, down.language))
 
     @classmethod
-    def of_words(cls, trace: Trace, kind: MapKind = "cross") -> LabelledMap:
+    def of_words(cls, trace: Trace, kind: AttentionKind = "cross") -> LabelledMap:
         """The same with a row for every word of who looks: the mean of its pieces'."""
         every, down = cls.of_trace(trace, kind), trace.down(kind)
         words = [
@@ -112,7 +113,7 @@ class LabelledMap:
             yield ", ".join(names), self.weights[layer, head]
 
 
-def _of_one_model(trace: Trace, kind: MapKind) -> Sequence[AttentionMap]:
+def _of_one_model(trace: Trace, kind: AttentionKind) -> Sequence[AttentionMap]:
     """The first one's maps of a kind, where a model may have several: they follow each other."""
     trace.map(kind)
     runs = groupby(trace.attention, lambda each: each.kind)

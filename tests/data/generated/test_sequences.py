@@ -6,9 +6,10 @@ from collections import Counter
 
 import pytest
 
-from regard.data.generated import Name, generate
+from regard.data.generated import generate
 from regard.data.generated.sequences import SequenceSettings, copy, reverse, sort
 from regard.errors import UserError
+from regard.names import GeneratedPairs
 
 ABC = SequenceSettings(symbols="cab", shortest=2, longest=5)
 
@@ -40,7 +41,7 @@ def test_all_lengths_and_letters_come() -> None:
 
 
 @pytest.mark.parametrize(("name", "make"), [("copy", copy), ("reverse", reverse), ("sort", sort)])
-def test_sequences_follow_from_the_seed(name: Name, make: object) -> None:
+def test_sequences_follow_from_the_seed(name: GeneratedPairs, make: object) -> None:
     assert make(13, seed=3) == make(13, seed=3) != make(13, seed=4)
     assert make(13, seed=3) == generate(name, 13, 3)
     assert [pair.line for pair in make(13)] == list(range(1, 14))

@@ -72,7 +72,8 @@ def test_no_line_is_lost_whatever_the_bytes(lines: list[bytes]) -> None:
     content = b"good\tgut\n" + b"\n".join(lines)
     corpus = parse_pairs(io.BytesIO(content), "bytes")
     expected = content.count(b"\n") + (not content.endswith(b"\n"))
-    numbers = [pair.line for pair in corpus.pairs] + [each.line for each in corpus.problems]
+    dropped = [problem.line for problem in corpus.problems if problem.kind != "byte-order mark"]
+    numbers = [pair.line for pair in corpus.pairs] + dropped
     assert sorted(numbers) == list(range(1, expected + 1))
 
 

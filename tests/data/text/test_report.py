@@ -13,7 +13,8 @@ from regard.data.examples import Corpus, Pair
 from regard.data.files.lines import Problem
 from regard.data.text.parallel import read_pairs
 from regard.data.text.report import CheckSettings, Overlap, Report, check
-from regard.data.text.tokenizer import Kind, TokenizerSettings
+from regard.data.text.tokenizer import TokenizerSettings
+from regard.names import TokenizerKind
 
 
 def corpus_of(*sides: tuple[str, str], problems: tuple[Problem, ...] = ()) -> Corpus:
@@ -21,7 +22,7 @@ def corpus_of(*sides: tuple[str, str], problems: tuple[Problem, ...] = ()) -> Co
     return Corpus(pairs, problems)
 
 
-def as_words(kind: Kind, **options: object) -> CheckSettings:
+def as_words(kind: TokenizerKind, **options: object) -> CheckSettings:
     settings = TokenizerSettings(kind=kind, **options)
     return CheckSettings(settings, settings)
 

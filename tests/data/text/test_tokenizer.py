@@ -10,6 +10,7 @@ import sys
 import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import tokenizers
@@ -17,10 +18,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.data.batch import END, PAD, START, UNKNOWN
-from regard.data.text.tokenizer import Kind, Tokenizer, TokenizerSettings
+from regard.data.text.tokenizer import Tokenizer, TokenizerSettings
 from regard.errors import UserError
+from regard.names import TokenizerKind
 
-KINDS: tuple[Kind, ...] = ("words", "spaces", "characters", "bpe", "unigram", "spacy")
+KINDS: tuple[TokenizerKind, ...] = get_args(TokenizerKind)
 SPECIAL = ("<pad>", "<sos>", "<eos>", "<unk>")
 
 TEXTS = (
@@ -34,13 +36,13 @@ TEXTS = (
 )
 
 
-def train(kind: Kind, texts: tuple[str, ...] = TEXTS, **options: object) -> Tokenizer:
+def train(kind: TokenizerKind, texts: tuple[str, ...] = TEXTS, **options: object) -> Tokenizer:
     return Tokenizer.train(texts, TokenizerSettings(kind=kind, **options))
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("text", TEXTS)
-def test_text_comes_back(kind: Kind, text: str) -> None:
+def test_text_comes_back(kind: TokenizerKind, text: str) -> None:
     tokenizer = train(kind, size=150 if kind in ("bpe", "unigram") else None)
     ids = tokenizer.encode(text).ids
     assert UNKNOWN not in ids
@@ -58,7 +60,7 @@ texts = st.lists(ALPHABET | st.sampled_from([*SPECIAL, "▁▁"]), max_size=23).
 @given(texts=st.lists(texts, min_size=1, max_size=5))
 @settings(max_examples=25, deadline=None)
 def test_any_text_comes_back_up_to_white_space_and_case(
-    kind: Kind, lowercase: bool, texts: list[str]
+    kind: TokenizerKind, lowercase: bool, texts: list[str]
 ) -> None:
     tokenizer = train(kind, tuple(texts), lowercase=lowercase)
     for text in texts:
@@ -114,7 +116,7 @@ def test_characters_are_counted_to_their_words() -> None:
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
-def test_subwords_are_counted_to_their_words(kind: Kind) -> None:
+def test_subwords_are_counted_to_their_words(kind: TokenizerKind) -> None:
     tokenizer = train(kind, ("low lower lowest",) * 7, size=15)
     encoding = tokenizer.encode("lower low")
     joined = [
@@ -128,7 +130,7 @@ def test_subwords_are_counted_to_their_words(kind: Kind) -> None:
 @pytest.mark.parametrize("kind", ["words", "characters", "bpe", "unigram"])
 @given(text=texts)
 @settings(max_examples=60, deadline=None)
-def test_words_are_the_same_whatever_they_are_cut_into(kind: Kind, text: str) -> None:
+def test_words_are_the_same_whatever_they_are_cut_into(kind: TokenizerKind, text: str) -> None:
     """The library says of each piece which word of the text it was cut from."""
     tokenizer = train(kind, (*TEXTS, text), size=200 if kind in ("bpe", "unigram") else None)
     ids = tokenizer.encode(text).ids
@@ -172,14 +174,14 @@ def test_spacy_that_is_missing_or_does_not_know_says_so(monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("text", ["", "   ", "\u3000\n"])
-def test_no_text_is_no_numbers(kind: Kind, text: str) -> None:
+def test_no_text_is_no_numbers(kind: TokenizerKind, text: str) -> None:
     tokenizer = train(kind)
     assert tokenizer.encode(text).ids == [] == tokenizer.encode_batch([text])[0]
     assert tokenizer.decode([]) == ""
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_batch_is_what_its_texts_are(kind: Kind) -> None:
+def test_a_batch_is_what_its_texts_are(kind: TokenizerKind) -> None:
     tokenizer = train(kind)
     texts = [*TEXTS, "", "unseen ☂ words", "<pad><sos>x<eos>"]
     assert tokenizer.encode_batch(texts) == [tokenizer.encode(text).ids for text in texts]
@@ -189,7 +191,7 @@ def test_a_batch_is_what_its_texts_are(kind: Kind) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_is_saved_is_all_that_is_needed(kind: Kind, tmp_path: Path) -> None:
+def test_what_is_saved_is_all_that_is_needed(kind: TokenizerKind, tmp_path: Path) -> None:
     tokenizer = train(kind, lowercase=True, language="de")
     path = tmp_path / "tokenizer.json"
     tokenizer.save(path)
@@ -207,7 +209,7 @@ def test_what_is_saved_is_all_that_is_needed(kind: Kind, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "spacy"])
-def test_the_library_alone_does_the_same_with_what_it_is_given(kind: Kind) -> None:
+def test_the_library_alone_does_the_same_with_what_it_is_given(kind: TokenizerKind) -> None:
     tokenizer = train(kind, size=150 if kind in ("bpe", "unigram") else None)
     library = tokenizers.Tokenizer.from_str(tokenizer.to_library())
     for text in (*TEXTS, "  the   tower is\tlow "):
@@ -298,7 +300,7 @@ def test_a_given_vocabulary_keeps_its_order_and_may_leave_out_unk() -> None:
     ],
 )
 def test_an_unknown_piece_is_named_where_there_is_no_unk(
-    kind: Kind, vocabulary: tuple[str, ...], piece: str, tmp_path: Path
+    kind: TokenizerKind, vocabulary: tuple[str, ...], piece: str, tmp_path: Path
 ) -> None:
     trained = train(kind, (), vocabulary=vocabulary, unknown=False)
     trained.save(tmp_path / "tokenizer.json")
@@ -332,7 +334,7 @@ def test_settings_that_cannot_be_are_refused(options: dict[str, object], message
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
-def test_subwords_need_room_for_every_character(kind: Kind) -> None:
+def test_subwords_need_room_for_every_character(kind: TokenizerKind) -> None:
     """abcde and ▁, four special tokens, and one to be learned."""
     assert set("abcde▁") <= set(train(kind, ("ab cde",), size=11).vocabulary)
     with pytest.raises(UserError, match="a vocabulary of 10 cannot hold the 6 characters"):
@@ -340,7 +342,7 @@ def test_subwords_need_room_for_every_character(kind: Kind) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_no_text_teaches_nothing(kind: Kind) -> None:
+def test_no_text_teaches_nothing(kind: TokenizerKind) -> None:
     tokenizer = train(kind, ())
     assert tokenizer.vocabulary == SPECIAL
     assert set(tokenizer.encode("any thing").ids) == {UNKNOWN}
@@ -359,7 +361,7 @@ def test_the_saved_file_is_readable_and_names_its_format(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("kind", ["words", "bpe", "spacy"])
-def test_real_text_comes_back(kind: Kind, real_data: Path) -> None:
+def test_real_text_comes_back(kind: TokenizerKind, real_data: Path) -> None:
     content = (real_data / "tatoeba" / "deu.txt").read_text(encoding="utf8")
     texts = [line.split("\t")[1] for line in content.splitlines()[:3000]]
     tokenizer = train(kind, tuple(texts), language="de")
@@ -368,7 +370,7 @@ def test_real_text_comes_back(kind: Kind, real_data: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["words", "spacy"])
-def test_a_word_is_known_with_and_without_a_space_before_it(kind: Kind) -> None:
+def test_a_word_is_known_with_and_without_a_space_before_it(kind: TokenizerKind) -> None:
     if kind == "spacy":
         pytest.importorskip("spacy")
     settings = TokenizerSettings(kind, lowercase=True)
@@ -382,7 +384,7 @@ def test_a_word_is_known_with_and_without_a_space_before_it(kind: Kind) -> None:
 
 
 @pytest.mark.parametrize("kind", ["words", "bpe", "unigram"])
-def test_learning_can_be_interrupted(kind: Kind) -> None:
+def test_learning_can_be_interrupted(kind: TokenizerKind) -> None:
     """The library asks for texts in threads that signals do not reach."""
 
     def many() -> Iterator[str]:
@@ -396,7 +398,7 @@ def test_learning_can_be_interrupted(kind: Kind) -> None:
 
 
 @pytest.mark.parametrize("kind", ["words", "bpe"])
-def test_an_error_among_the_texts_comes_through(kind: Kind) -> None:
+def test_an_error_among_the_texts_comes_through(kind: TokenizerKind) -> None:
     def failing() -> Iterator[str]:
         yield "text"
         raise UserError("a file was changed")

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from regard.data.examples import Pair
 from regard.data.generated import drinks, numbers, sequences, series
-
-Name = Literal["numbers", "copy", "reverse", "sort"]
-AnsweredName = Literal["drinks", "series"]
-"""Sources with one answer each."""
+from regard.names import GeneratedLabels, GeneratedPairs
 
 
-def generate(name: Name | AnsweredName, count: int, seed: int) -> tuple[Pair, ...]:
+def generate(name: GeneratedPairs | GeneratedLabels, count: int, seed: int) -> tuple[Pair, ...]:
     """Make so many different pairs of this name, with each module's own defaults."""
     match name:
         case "numbers":

@@ -15,18 +15,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, combinations
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from regard.data.examples import Corpus, Pair
 from regard.data.files.lines import Line, Places, Problem, counting_marks, decoded, marks_removed
 from regard.data.files.tables import SEPARATORS, TableRows, find_column, suffix_of
 from regard.errors import UserError
 from regard.files import open_bytes, read_bytes
+from regard.names import SplitName
 
 FILE_NAMES = ("file", "image", "filename", "file_name", "path", "picture", "image_name")
 CAPTION_NAMES = ("caption", "text", "sentence", "description", "comment")
-Part = Literal["train", "dev", "test"]
-PARTS: dict[str, Part] = {
+PARTS: dict[str, SplitName] = {
     "train": "train",
     "restval": "train",
     "val": "dev",
@@ -179,7 +179,7 @@ def _json(path: Path, folder: Path) -> Captions:
         raise UserError(
             f"{path} is neither Karpathy's JSON nor COCO's captions: {repr(error)[:200]}"
         ) from error
-    parts: dict[Part, list[Pair]] = {"train": [], "dev": [], "test": []}
+    parts: dict[SplitName, list[Pair]] = {"train": [], "dev": [], "test": []}
     num_blank = num_broken = 0
     for number, said in enumerate(captions, start=1):
         source = str(folder / said.picture)
@@ -218,12 +218,12 @@ def _is_utf8(text: str) -> bool:
 class _Said:
     """A caption of a page."""
 
-    part: Part
+    part: SplitName
     picture: str
     text: str
 
     @classmethod
-    def of(cls, part: Part, picture: object, text: object) -> _Said:
+    def of(cls, part: SplitName, picture: object, text: object) -> _Said:
         """TypeError if name or caption is no text. Byte-order marks are removed."""
         if not isinstance(picture, str) or not isinstance(text, str):
             raise TypeError(f"expected a file name and a caption, got {picture!r} and {text!r}")

@@ -16,7 +16,6 @@ from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import Literal
 
 from regard.data.examples import Corpus, Pair
 from regard.data.files.lines import (
@@ -32,8 +31,8 @@ from regard.data.files.lines import (
 from regard.data.files.tables import SEPARATORS, TableRows, find_column, suffix_of
 from regard.errors import UserError
 from regard.files import open_bytes, read_bytes
+from regard.names import SplitName
 
-Part = Literal["train", "dev", "test"]
 PART = re.compile(r"(?<![a-z])(?:(train|training)|(dev|val|valid|validation)|(test))(?![a-z])")
 # fmt: off
 TEXT_NAMES = (
@@ -67,17 +66,17 @@ class _Chosen:
     labels: tuple[int, ...]
 
 
-def parts_of(path: Path) -> dict[Part, Path]:
+def parts_of(path: Path) -> dict[SplitName, Path]:
     """Where the parts of some data lie: of a folder what its entries' names say, of anything else
     the whole for training. UserError where a folder has two for one part."""
     if not path.is_dir():
         return {"train": path}
-    found: dict[Part, Path] = {}
+    found: dict[SplitName, Path] = {}
     for entry in sorted(each for each in path.iterdir() if not each.name.startswith(".")):
         match = PART.search(entry.name.lower())
         if match is None:
             continue
-        part: Part = "train" if match[1] else "dev" if match[2] else "test"
+        part: SplitName = "train" if match[1] else "dev" if match[2] else "test"
         if part in found:
             raise UserError(
                 f"{path} has two files for {part}: {found[part].name} and {entry.name}. Name one "

@@ -15,12 +15,13 @@ from tokenizers import models
 
 from regard.data.special_tokens import SPECIAL, UNKNOWN
 from regard.data.text.segmentation import MARK, at_words, by_spacy, normaliser, plain, to_text
-from regard.data.text.tokenizer_settings import SUBWORDS, Kind, TokenizerSettings
+from regard.data.text.tokenizer_settings import SUBWORDS, TokenizerSettings
 from regard.data.text.vocabulary import engine_of, in_order, learned
 from regard.errors import UserError
 from regard.files import read_text, whole
+from regard.names import TokenizerKind
 
-__all__ = ["Encoding", "Kind", "Tokenizer", "TokenizerSettings"]
+__all__ = ["Encoding", "Tokenizer", "TokenizerSettings"]
 
 FORMAT = 1
 EMPTY_ENGINE: dict[str, Any] = {
@@ -274,7 +275,7 @@ def _settings(saved: dict[str, Any]) -> TokenizerSettings:
     settings = TokenizerSettings(**saved)
     pieces = settings.vocabulary or ()
     is_right = (
-        settings.kind in get_args(Kind)
+        settings.kind in get_args(TokenizerKind)
         and isinstance(settings.language, str)
         and isinstance(settings.lowercase, bool)
         and isinstance(settings.unknown, bool)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 from regard.data.special_tokens import SPECIAL, UNKNOWN
 from regard.errors import UserError
+from regard.names import TokenizerKind
 
-Kind = Literal["words", "spaces", "characters", "bpe", "unigram", "spacy"]
-SUBWORDS: tuple[Kind, ...] = ("bpe", "unigram")
+SUBWORDS: tuple[TokenizerKind, ...] = ("bpe", "unigram")
 SUBWORD_SIZE = 8000
 
 
@@ -17,7 +16,7 @@ SUBWORD_SIZE = 8000
 class TokenizerSettings:
     """How text is cut and which pieces are known."""
 
-    kind: Kind = "words"
+    kind: TokenizerKind = "words"
     """`words` (runs of letters and digits, other symbols one by one), `spaces` (text that is cut
     already), `characters`, `bpe` and `unigram` (subwords), `spacy` (its rules for `language`)."""
     language: str = "en"

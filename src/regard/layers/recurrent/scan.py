@@ -17,9 +17,10 @@ from typing import Any
 import torch
 from torch.autograd.function import once_differentiable
 
-from regard.layers.recurrent.cells import NUM_GATES, NUM_KEPT, CellKind, CellState, Step, StepBack
+from regard.layers.recurrent.cells import NUM_GATES, NUM_KEPT, CellState, Step, StepBack
 from regard.layers.recurrent.native_cells import choose
 from regard.linear import linear, weight_gradient
+from regard.names import CellKind
 from regard.precise import precise_type
 from regard.shapes import Bool, Float, Tensor
 

@@ -13,10 +13,11 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 from regard import kernels
 from regard.fast_path import is_exactly, is_free_to_read
 from regard.layers.dropout import Dropout
-from regard.layers.recurrent.cells import NUM_KEPT, CellKind, CellState, Step
+from regard.layers.recurrent.cells import NUM_KEPT, CellState, Step
 from regard.layers.recurrent.native_cells import choose
 from regard.layers.recurrent.scan import Layer, Scanned, scan
 from regard.linear import affine, is_packed, linear
+from regard.names import CellKind
 from regard.shapes import Bool, Float, Int, Tensor
 
 LAYERS: dict[CellKind, type[nn.RNN] | type[nn.GRU] | type[nn.LSTM]] = {

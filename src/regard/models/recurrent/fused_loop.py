@@ -25,9 +25,10 @@ from torch.nn import functional as F
 
 from regard.attention.fused_additive.backends import choose as choose_attention
 from regard.attention.fused_additive.prepared import AdditiveMemory
-from regard.layers.recurrent.cells import NUM_GATES, NUM_KEPT, CellKind, CellState, Step, StepBack
+from regard.layers.recurrent.cells import NUM_GATES, NUM_KEPT, CellState, Step, StepBack
 from regard.layers.recurrent.native_cells import choose as choose_cells
 from regard.linear import linear, weight_gradient
+from regard.names import CellKind
 from regard.shapes import Bool, Float, Tensor
 
 

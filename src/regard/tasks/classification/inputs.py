@@ -17,8 +17,8 @@ from regard.data.labels.encoded import EncodedSource
 from regard.data.labels.numeric import NamedSeries, Series, parse_items, parse_series
 from regard.data.labels.targets import Answers, Labels, Scale
 from regard.data.text.tokenizer import Tokenizer, TokenizerSettings
-from regard.data.text.tokenizer_settings import Kind
 from regard.errors import UserError
+from regard.names import TokenizerKind
 from regard.runs.folder import RunFolder
 
 Read = TypeVar("Read")
@@ -194,7 +194,7 @@ def _reader(config: AnswerDataConfig, tokenizer: Tokenizer, features: int) -> Re
     return TextReader(tokenizer, config.source_language, config.max_length)
 
 
-def _settings(config: AnswerDataConfig, kind: Kind) -> TokenizerSettings:
+def _settings(config: AnswerDataConfig, kind: TokenizerKind) -> TokenizerSettings:
     return TokenizerSettings(
         kind=kind,
         language=config.source_language,

@@ -22,10 +22,10 @@ from regard.data.special_tokens import SPECIAL
 from regard.data.text.tokenizer import Tokenizer
 from regard.errors import UserError
 from regard.linear import meta_device
+from regard.names import Side
 from regard.tasks.translation.encoding import Tokenizers
 from regard.tasks.translation.loaded import Loaded
 
-Side = Literal["source", "target"]
 SIDES: tuple[Side, ...] = ("source", "target")
 SHOWN = 4
 """Names of weights that one line lists."""

@@ -1,0 +1,84 @@
+"""Closed sets of names. A command line option, a recipe and the code that reads them take a set
+from here, so that each set is written once.
+
+    TokenizerKind                      a type, for annotations
+    get_args(TokenizerKind)            its names, in the order in which help and messages list them
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+# Tasks and data
+
+Task = Literal["translate", "classify", "caption"]
+SplitName = Literal["train", "dev", "test"]
+GeneratedPairs = Literal["numbers", "copy", "reverse", "sort"]
+"""Generated sources with a target sequence each."""
+GeneratedLabels = Literal["drinks", "series"]
+"""Generated sources with one label or number each."""
+GeneratedImages = Literal["shapes"]
+"""Generated images with captions."""
+Download = Literal["tatoeba"]
+Dataset = Literal[Download, GeneratedPairs, GeneratedLabels, GeneratedImages]
+"""Data that `regard data` makes or downloads."""
+SourceKind = Literal["text", "items", "series"]
+"""Sources of the classification task."""
+TargetKind = Literal["label", "number"]
+"""Targets of the classification task."""
+TokenizerKind = Literal["words", "spaces", "characters", "bpe", "unigram", "spacy"]
+Side = Literal["source", "target"]
+LinkUnit = Literal["words", "pieces"]
+"""Units that alignment links connect."""
+
+# Models
+
+EncoderKind = Literal["recurrent", "transformer", "embedding"]
+"""Encoders of the classification task."""
+CellKind = Literal["elman", "gru", "lstm"]
+Wiring = Literal["bahdanau", "luong", "plain"]
+"""Order of a recurrent decoder: attend, then update; update, then attend; or no attention."""
+BridgeKind = Literal["copy", "linear", "zero"]
+OutputKind = Literal["linear", "tanh", "deep", "summed"]
+FeedingKind = Literal["none", "context", "attentional"]
+QueryKind = Literal["state", "first_layer", "input", "last_two", "same_place", "learned"]
+PoolingKind = Literal["attention", "last", "mean"]
+TiedWeights = Literal["none", "output", "all"]
+Activation = Literal["relu", "gelu"]
+PositionKind = Literal["sinusoidal", "learned", "rotary"]
+NormPlacement = Literal["pre", "post"]
+
+# Attention
+
+AttentionKind = Literal["cross", "encoder", "decoder", "image", "memory"]
+"""`cross` (from target to source), `encoder` and `decoder` (self-attention), `image` (from target
+to grid cells), `memory` (from target to vectors that belong to no source)."""
+ScoreName = Literal[
+    "dot",
+    "scaled_dot",
+    "general",
+    "additive",
+    "concat",
+    "shared_additive",
+    "cosine",
+    "coverage",
+    "location",
+]
+NormaliserName = Literal["softmax", "sparsemax", "entmax15"]
+AttentionScope = Literal["global", "local_m", "local_p"]
+
+# Training and evaluation
+
+Precision = Literal["float32", "bfloat16"]
+"""Number formats of the computation. Weights are float32 in both."""
+DeviceName = Literal["auto", "cpu", "cuda"]
+ScheduleName = Literal["constant", "cosine", "linear", "inverse_square_root", "plateau"]
+TimeUnit = Literal["update", "epoch"]
+LossUnit = Literal["word", "sentence"]
+"""Units that the training loss is averaged over."""
+ForcingUnit = Literal["sentence", "token"]
+"""Units that teacher forcing is drawn for."""
+MetricName = Literal["bleu", "chrf", "exact_match", "accuracy", "macro_f1", "r2", "cider"]
+"""Metrics that can be the dev score. `regard.metrics` has the function of each."""
+Engine = Literal["onnx", "ctranslate2"]
+"""Engines that models are exported to."""
