@@ -1,6 +1,6 @@
-"""The tables of docs/options.md, made from the annotations of the fields.
+"""Tables of docs/options.md, generated from the annotations of the fields.
 
-`python -m tests.docs.options_page` updates the page.
+Run `python -m tests.docs.options_page` to update the page.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ TITLES = {
 
 
 def tables() -> str:
-    """One table for each section of a recipe."""
+    """Return one table for each section of a recipe."""
     return "\n".join(
         "\n".join([f"### {title}", "", "| field | values | default |", "|---|---|---|", *rows, ""])
         for title, rows in (

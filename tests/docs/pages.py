@@ -1,4 +1,4 @@
-"""What the tests of the docs read out of Markdown: blocks, links and anchors."""
+"""Parse Markdown pages into fenced blocks, links and anchors, for the tests of the docs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-NOT_OURS = {"runs", "data", "models", "build", "dist", "node_modules"}
+EXCLUDED = {"runs", "data", "models", "build", "dist", "node_modules"}
 FENCED = re.compile(
     r"^(?P<indent> *)(?P<fence>`{3,})(?P<info>[^`\n]*)\n(?P<text>.*?)^(?P=indent)(?P=fence)`*[ ]*$",
     re.MULTILINE | re.DOTALL,
@@ -16,11 +16,11 @@ FENCED = re.compile(
 
 
 def pages() -> list[Path]:
-    """Every Markdown page of the project."""
+    """Return every Markdown page of the project."""
 
     def is_ours(page: Path) -> bool:
         folders = page.relative_to(ROOT).parts[:-1]
-        return not folders or not (folders[0] in NOT_OURS or any(f[0] == "." for f in folders))
+        return not folders or not (folders[0] in EXCLUDED or any(f[0] == "." for f in folders))
 
     return sorted(page for page in ROOT.rglob("*.md") if is_ours(page))
 
@@ -31,7 +31,7 @@ def name(page: Path) -> str:
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block: the line where its text begins, its language and the words after that."""
+    """A fenced block: page, line of its first text, language, and words after the language."""
 
     page: str
     line: int
@@ -45,29 +45,29 @@ class Block:
 
     @property
     def commands(self) -> list[str]:
-        """What follows "$ "; a backslash at the end of a line goes on in the next."""
+        """Return the commands after "$ ", with continued lines joined."""
         joined = re.sub(r" *\\\n\s*", " ", self.text)
         return [line[2:] for line in joined.splitlines() if line.startswith("$ ")]
 
     @property
     def file(self) -> str | None:
-        found = re.fullmatch(r"file=([\w.-]+)", self.words)
-        return found and found[1]
+        match = re.fullmatch(r"file=([\w.-]+)", self.words)
+        return match and match[1]
 
 
 def blocks_of(page: str, text: str) -> list[Block]:
-    """The fenced blocks of a page, dedented where they stand in a list."""
+    """Return the fenced blocks of a page; blocks inside a list are dedented."""
     blocks = []
-    for found in FENCED.finditer(text):
-        language, _, words = found["info"].strip().partition(" ")
-        line = text.count("\n", 0, found.start("text")) + 1
-        body = re.sub(f"^{found['indent']}", "", found["text"], flags=re.MULTILINE)
+    for match in FENCED.finditer(text):
+        language, _, words = match["info"].strip().partition(" ")
+        line = text.count("\n", 0, match.start("text")) + 1
+        body = re.sub(f"^{match['indent']}", "", match["text"], flags=re.MULTILINE)
         blocks.append(Block(page, line, language, words.strip(), body))
     return blocks
 
 
 def links_of(text: str) -> list[str]:
-    """Where links and pictures lead: inline, by reference, and in HTML."""
+    """Return the targets of links and images: inline, by reference, and in HTML."""
     prose = re.sub(r"(`+)[^`]+\1", "code", FENCED.sub("", text))
     inline = re.findall(r"\]\(<?([^)\s>]*)>?(?:\s+\"[^\"]*\")?\)", prose)
     references = re.findall(r"^ {0,3}\[[^\]]+\]:\s*<?(\S+?)>?(?:\s|$)", prose, re.MULTILINE)
@@ -77,8 +77,9 @@ def links_of(text: str) -> list[str]:
 
 
 def anchors_of(text: str) -> set[str]:
-    """What headings can be linked by: lower case, hyphens for spaces, no punctuation; the second
-    heading of one name gets -1."""
+    """Return the anchors of the headings: lower case, hyphens for spaces, no punctuation.
+
+    A repeated heading gets a number: -1 for the second, -2 for the third."""
     prose = FENCED.sub("", text)
     anchors = set(re.findall(r"<\w+[^>]*\b(?:id|name)=\"([^\"]+)\"", prose))
     seen: Counter[str] = Counter()

@@ -1,18 +1,22 @@
-"""Every snippet of the README and of docs/ runs.
+"""Every code block of the README and of docs/ runs.
 
-A page's blocks run in order, in one empty folder and, for Python, in one namespace:
+The blocks of a page run in order, in one empty folder. Python blocks share one namespace.
 
     python               executed
-    console              the lines after "$ " run as one bash script that stops at the first
-                         failure; the other lines are what a reader will see
-    yaml, json, toml     read, so that they are at least well formed
-    text                 only shown
+    console              the lines after "$ " run as one bash script, which stops at the first
+                         failure; the other lines are example output
+    yaml, json, toml     parsed, which checks their syntax
+    text                 not checked
 
-After the language may stand `file=NAME` (the block is written there, for the blocks below),
-`needs=data` (real data: `data/` in the folder is what REGARD_DATA points to, and without it the
-page ends there as a skip), `needs=export` and `needs=joblib` (the same for
-that extra and that package) or `norun: REASON`. What is not
-run says so in the page itself, and nothing else is left out.
+Words after the language change this:
+
+    file=NAME            also write the block to this file, for the blocks below
+    needs=data           needs real data; `data/` in the folder links to REGARD_DATA
+    needs=export         needs the libraries of this extra
+    needs=joblib         needs this package
+    norun: REASON        not executed, for this reason
+
+If something that is needed is missing, the rest of the page is skipped. All other blocks run.
 """
 
 from __future__ import annotations
@@ -47,9 +51,9 @@ PAGES = [
 
 
 def run_console(block: Block, folder: Path) -> None:
-    """Run the commands as a reader would, with the `regard` and `python` of this environment."""
+    """Run the commands with the `regard` and `python` of this environment."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    done = subprocess.run(
+    process = subprocess.run(
         ["bash", "-e", "-o", "pipefail", "-c", "\n".join(block.commands)],
         cwd=folder,
         env={**os.environ, "PATH": path},
@@ -59,13 +63,13 @@ def run_console(block: Block, folder: Path) -> None:
         timeout=SECONDS,
         check=False,
     )
-    assert done.returncode == 0, (
-        f"{block.place}: exit {done.returncode}\n{done.stdout}{done.stderr}"
+    assert process.returncode == 0, (
+        f"{block.place}: exit {process.returncode}\n{process.stdout}{process.stderr}"
     )
 
 
 def run_python(block: Block, namespace: dict[str, object]) -> None:
-    """Execute with the page's own line numbers, so that a traceback leads to the page."""
+    """Execute with the line numbers of the page, so that a traceback points to the page."""
     code = compile("\n" * (block.line - 1) + block.text, block.page, "exec", dont_inherit=True)
     exec(code, namespace)
 
@@ -73,19 +77,19 @@ def run_python(block: Block, namespace: dict[str, object]) -> None:
 def link_data(block: Block, folder: Path) -> None:
     data = os.environ.get("REGARD_DATA")
     if not data:
-        pytest.skip(f"{block.place} and what follows need REGARD_DATA")
+        pytest.skip(f"{block.place} and the blocks after it need REGARD_DATA")
     if not (folder / "data").exists():
         (folder / "data").symlink_to(Path(data).resolve())
 
 
 def need_export(block: Block) -> None:
     if not all(importlib.util.find_spec(name) for name in ("ctranslate2", "onnx", "onnxruntime")):
-        pytest.skip(f"{block.place} and what follows: {needs.EXPORT}")
+        pytest.skip(f"{block.place} and the blocks after it: {needs.EXPORT}")
 
 
 def need_joblib(block: Block) -> None:
     if not importlib.util.find_spec("joblib"):
-        pytest.skip(f"{block.place} and what follows need joblib")
+        pytest.skip(f"{block.place} and the blocks after it need joblib")
 
 
 def run(block: Block, folder: Path, namespace: dict[str, object]) -> None:
@@ -120,30 +124,31 @@ def test_the_blocks_of_a_page_run(
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
-def test_every_block_says_what_it_is(page: Path) -> None:
+def test_every_block_has_a_known_language_and_words(page: Path) -> None:
     for block in blocks_of(name(page), page.read_text(encoding="utf-8")):
-        came = f"{block.place}: {block.language} {block.words}"
-        assert block.language in LANGUAGES, f"{came}: expected one of {sorted(LANGUAGES)}"
+        info = f"{block.place}: {block.language} {block.words}"
+        assert block.language in LANGUAGES, f"{info}: expected one of {sorted(LANGUAGES)}"
         assert WORDS.fullmatch(block.words), (
-            f"{came}: expected nothing, file=NAME, needs=data or norun: and a reason"
+            f"{info}: expected no words, file=NAME, needs=data, needs=export, needs=joblib or "
+            "norun: REASON"
         )
         if block.language == "console":
             assert block.commands, f'{came}: expected lines that begin with "$ "'
 
 
-def test_a_command_that_fails_is_seen_and_placed(tmp_path: Path) -> None:
+def test_a_failing_command_is_reported_with_its_place(tmp_path: Path) -> None:
     block = Block("page.md", 13, "console", "", "$ true\n$ false | cat\n$ true\n")
     with pytest.raises(AssertionError, match=r"page\.md:13: exit 1"):
         run(block, tmp_path, {})
 
 
-def test_python_that_fails_is_seen_and_placed(tmp_path: Path) -> None:
+def test_failing_python_is_reported_with_its_line(tmp_path: Path) -> None:
     with pytest.raises(ZeroDivisionError) as error:
         run(Block("page.md", 7, "python", "", "x = 1\nx / 0\n"), tmp_path, {})
     assert error.traceback[-1].lineno + 1 == 8
 
 
-def test_data_that_cannot_be_read_is_seen(tmp_path: Path) -> None:
+def test_invalid_yaml_is_reported(tmp_path: Path) -> None:
     with pytest.raises(yaml.YAMLError):
         run(Block("page.md", 1, "yaml", "file=a.yaml", "a: [1"), tmp_path, {})
 
@@ -159,7 +164,7 @@ def test_blocks_share_a_folder_and_a_namespace(tmp_path: Path) -> None:
     assert namespace["x"] == 42
 
 
-def test_real_data_is_linked_or_the_rest_of_the_page_skipped(
+def test_real_data_is_linked_or_the_rest_of_the_page_is_skipped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     block = Block("page.md", 5, "console", "needs=data", "$ ls data/here\n")

@@ -1,4 +1,4 @@
-"""Every link of every page leads somewhere. The net is not asked."""
+"""Every link between pages has a target. Links to other sites are only checked for their form."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.docs.pages import ROOT, anchors_of, links_of, name, pages
 
 
 def fault_of(link: str, page: Path, root: Path) -> str | None:
-    """What is wrong with this link of this page, or None."""
+    """Return what is wrong with a link of a page, or None if it is valid."""
     parts = urlsplit(link)
     if parts.scheme == "mailto":
         return None
@@ -23,16 +23,16 @@ def fault_of(link: str, page: Path, root: Path) -> str | None:
     if not link or parts.path.startswith("/") or not target.is_relative_to(root):
         return "expected a path inside the project, relative to the page"
     if not target.exists():
-        return "there is no such file"
+        return "no such file"
     if parts.fragment and target.suffix != ".md":
-        return "only headings of Markdown pages are lasting anchors"
+        return "only headings of Markdown pages can be anchors"
     if parts.fragment and parts.fragment not in anchors_of(target.read_text(encoding="utf-8")):
-        return f"{target.name} has no such heading"
+        return f"no such heading in {target.name}"
     return None
 
 
 @pytest.mark.parametrize("page", pages(), ids=name)
-def test_the_links_of_a_page_lead_somewhere(page: Path) -> None:
+def test_the_links_of_a_page_have_targets(page: Path) -> None:
     links = links_of(page.read_text(encoding="utf-8"))
     faults = {link: fault for link in links if (fault := fault_of(link, page, ROOT))}
     assert not faults
@@ -41,10 +41,10 @@ def test_the_links_of_a_page_lead_somewhere(page: Path) -> None:
 @pytest.mark.parametrize("page", pages(), ids=name)
 def test_the_make_commands_that_a_page_names_exist(page: Path) -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    there = set(re.findall(r"^([a-z0-9]+):", makefile, re.MULTILINE))
+    targets = set(re.findall(r"^([a-z0-9]+):", makefile, re.MULTILINE))
     text = page.read_text(encoding="utf-8")
-    named = re.findall(r"(?:`|^ *\$ )make ([a-z0-9]+)", text, re.MULTILINE)
-    assert set(named) <= there
+    commands = re.findall(r"(?:`|^ *\$ )make ([a-z0-9]+)", text, re.MULTILINE)
+    assert set(commands) <= targets
 
 
 @pytest.mark.parametrize(
@@ -62,10 +62,10 @@ def test_the_make_commands_that_a_page_names_exist(page: Path) -> None:
         ("", "inside the project"),
     ],
 )
-def test_good_links_are_told_from_bad(link: str, fault: str | None, tmp_path: Path) -> None:
+def test_valid_and_invalid_links(link: str, fault: str | None, tmp_path: Path) -> None:
     page = tmp_path / "a.md"
     page.write_text("# Here\n")
     (tmp_path / "b.md").write_text("# There\n")
-    found = fault_of(link, page, tmp_path)
-    assert (found is None) == (fault is None)
-    assert fault is None or fault in str(found)
+    message = fault_of(link, page, tmp_path)
+    assert (message is None) == (fault is None)
+    assert fault is None or fault in str(message)

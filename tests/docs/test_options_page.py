@@ -1,8 +1,8 @@
-"""docs/options.md has every field with its values and its default."""
+"""docs/options.md lists every field with its values and its default."""
 
 from tests.docs.options_page import PAGE, START, tables
 
 
 def test_the_page_has_the_tables_of_the_code():
-    written = PAGE.read_text(encoding="utf8").partition(START)[2]
-    assert written == f"\n{tables()}", "run `python -m tests.docs.options_page`"
+    text = PAGE.read_text(encoding="utf8").partition(START)[2]
+    assert text == f"\n{tables()}", "run `python -m tests.docs.options_page`"

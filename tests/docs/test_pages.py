@@ -1,4 +1,4 @@
-"""The reading of Markdown, judged on a page small enough to read."""
+"""Markdown parsing, tested on a small page."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ $ false
 """
 
 
-def test_blocks_know_their_place_language_and_words() -> None:
+def test_blocks_have_their_place_language_and_words() -> None:
     python, console = blocks_of("page.md", SAMPLE)
     assert python == Block("page.md", 8, "python", "norun: it needs a month", "x = 1\n  y\n")
     assert (console.place, console.language, console.words) == ("page.md:13", "console", "")
@@ -52,7 +52,7 @@ def test_links_are_found_in_prose_and_not_in_code() -> None:
     assert links_of(SAMPLE) == ["other.md#the-end", "a.png", "https://example.org/x", "b.svg"]
 
 
-def test_anchors_are_those_of_headings_and_of_html() -> None:
+def test_anchors_come_from_headings_and_html() -> None:
     assert anchors_of(SAMPLE) == {"a-page-with-signs", "again", "again-1", "here"}
 
 
@@ -60,4 +60,4 @@ def test_every_page_is_found_once_and_none_of_an_environment() -> None:
     names = [name(page) for page in pages()]
     assert {"README.md", "CONTRIBUTING.md", "docs/README.md"} <= set(names)
     assert len(names) == len(set(names))
-    assert all((ROOT / found).is_file() and not found.startswith(".") for found in names)
+    assert all((ROOT / page).is_file() and not page.startswith(".") for page in names)

@@ -1,4 +1,4 @@
-"""No page, recipe, help text or message has a placeholder instead of a sentence or a figure."""
+"""No page, recipe, help text or message contains a placeholder such as TODO."""
 
 from __future__ import annotations
 
@@ -35,5 +35,5 @@ def test_placeholders_are_recognised(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["in place of", "the next token to be decoded", "placeholders"])
-def test_words_are_no_placeholders(text: str) -> None:
+def test_ordinary_words_are_not_placeholders(text: str) -> None:
     assert not PLACEHOLDER.search(text)
