@@ -86,7 +86,9 @@ def stack(layers: RecurrentStack, inputs: Tensor) -> list[Tensor]:
 
 
 def best() -> list[Tensor]:
-    top = candidates.best(numbers(2, 3, 13), numbers(2, 3), torch.tensor([1], device="cpu"), 4)
+    top = candidates.top_candidates(
+        numbers(2, 3, 13), numbers(2, 3), torch.tensor([1], device="cpu"), 4
+    )
     return list(vars(top).values())
 
 

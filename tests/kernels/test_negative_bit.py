@@ -47,7 +47,7 @@ def outputs() -> dict[str, tuple[Callable[..., Tensor], tuple[Tensor, ...]]]:
         "forward": (lambda x, *s: stack(x, *s).layers[-1], (numbers(2, 3, 5), *states)),
         "step": (lambda x, *s: stack.step(x, *s).hidden, (numbers(2, 5), *states)),
         "candidates": (
-            lambda *x: candidates.best(*x, torch.tensor([1]), 4).totals,
+            lambda *x: candidates.top_candidates(*x, torch.tensor([1]), 4).totals,
             (numbers(2, 3, 13), numbers(2, 3)),
         ),
     }

@@ -33,7 +33,7 @@ from regard.attention import (
 )
 from regard.layers.dropout import Dropout
 from regard.layers.recurrent.stack import RecurrentStack
-from regard.search.candidates import best
+from regard.search.candidates import top_candidates
 from regard.training.linear_cross_entropy import linear_cross_entropy
 from tests.attention.parts import SCORE_KINDS, formula_of
 
@@ -502,17 +502,19 @@ def test_candidates(library, data):
     similar = st.one_of(*[st.just(batch)] * 9, axis)
     logits = tensor(draw, (batch, hypotheses, words), dtype=torch.float32)
     totals = tensor(draw, (draw(similar), hypotheses), dtype=torch.float32, special=False)
-    closed = torch.tensor(draw(st.lists(st.integers(0, max(words - 1, 0)), max_size=2)))
-    closed = closed.to(draw(st.sampled_from([torch.int64] * 6 + [torch.int32, torch.float32])))
+    forbidden = torch.tensor(draw(st.lists(st.integers(0, max(words - 1, 0)), max_size=2)))
+    forbidden = forbidden.to(
+        draw(st.sampled_from([torch.int64] * 6 + [torch.int32, torch.float32]))
+    )
     count = draw(st.sampled_from([1, 2, 3, 40, 0, -1]))
-    if {x.device.type for x in (logits, totals, closed)} == {"meta"}:
+    if {x.device.type for x in (logits, totals, forbidden)} == {"meta"}:
         return
-    result = outcome(lambda: best(logits, totals, closed, count))
+    result = outcome(lambda: top_candidates(logits, totals, forbidden, count))
     record("candidates", library, result)
     if result is None:
         return
     values = torch.log_softmax(logits.double(), dim=-1)
-    values[..., closed.long()] = -math.inf
+    values[..., forbidden.long()] = -math.inf
     sums = (totals.double()[..., None] + values).flatten(1)
     if logits.isfinite().all():
         expected = sums.sort(dim=1, descending=True).values[:, :count]

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from regard.models.contracts import AttentionBlock
-from regard.search.attention import gather
+from regard.search.attention import gather_attention
 
 LAYERS, HEADS, SOURCE = 2, 3, 5
 
@@ -33,7 +33,7 @@ def test_each_path_has_its_own_line_of_every_step(dtype):
         [Asked(0, 0)],
         [Asked(2, 0), Asked(2, 2), Asked(1, 1), Asked(1, 0)],
     ]
-    for path, (cross, own) in zip(paths, gather(steps, paths), strict=True):
+    for path, (cross, own) in zip(paths, gather_attention(steps, paths), strict=True):
         length = len(path)
         assert (cross.kind, own.kind) == ("cross", "decoder")
         assert cross.scores is None
@@ -53,5 +53,5 @@ def test_each_path_has_its_own_line_of_every_step(dtype):
 
 
 def test_where_nobody_looked_there_is_nothing():
-    assert gather([(), ()], [[Asked(0, 0)], [Asked(1, 0), Asked(0, 0)]]) == [(), ()]
-    assert gather([], []) == []
+    assert gather_attention([(), ()], [[Asked(0, 0)], [Asked(1, 0), Asked(0, 0)]]) == [(), ()]
+    assert gather_attention([], []) == []

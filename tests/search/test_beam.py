@@ -334,5 +334,5 @@ def test_settings_that_cannot_be_are_refused(arguments, message):
 
 def test_a_coverage_penalty_without_attention_is_refused():
     setting = BeamSettings(2, coverage_penalty=0.1)
-    with pytest.raises(ValueError, match="needs attention to the source"):
+    with pytest.raises(ValueError, match="expected a decoder with attention to the source"):
         beam(TableDecoder([0.0] * 5), memories([3]), Limits(maximum=3, **LIMITS), setting)

@@ -1,17 +1,17 @@
-"""The kernel that chooses against the formula in torch, and both against every sum there is."""
+"""The kernel and the PyTorch formula for candidates, compared with all sums."""
 
 import pytest
 import torch
 from hypothesis import given, settings, strategies
 
 from regard.search import candidates
-from regard.search.candidates import best, log_probabilities
+from regard.search.candidates import log_probabilities, top_candidates
 
 
-def every_sum(logits, totals, closed):
-    """All of a sentence's sums in float64, one row a sentence."""
+def all_sums(logits, totals, forbidden):
+    """Return all sums of each sentence in float64, one row a sentence."""
     values = torch.log_softmax(logits.double(), dim=2)
-    values[..., closed] = -torch.inf
+    values[..., forbidden] = -torch.inf
     return (totals.double()[..., None] + values).flatten(1)
 
 
@@ -23,17 +23,17 @@ def every_sum(logits, totals, closed):
     hypotheses=strategies.integers(1, 5),
     words=strategies.integers(1, 211),
     count=strategies.integers(1, 23),
-    num_closed=strategies.integers(0, 3),
+    num_forbidden=strategies.integers(0, 3),
 )
-def test_it_finds_the_highest_of_all_sums(dtype, seed, hypotheses, words, count, num_closed):
+def test_candidates_have_the_highest_sums(dtype, seed, hypotheses, words, count, num_forbidden):
     generator = torch.Generator().manual_seed(seed)
     logits = (5 * torch.randn(3, hypotheses, words, generator=generator)).to(dtype)
     totals = -torch.rand(3, hypotheses, generator=generator)
     totals[0, 0] = -torch.inf
-    closed = torch.randint(0, words, (num_closed,), generator=generator)
-    sums = every_sum(logits, totals, closed)
-    for find in (best, candidates._plain):
-        found = find(logits, totals, closed, min(count, hypotheses * words))
+    forbidden = torch.randint(0, words, (num_forbidden,), generator=generator)
+    sums = all_sums(logits, totals, forbidden)
+    for search in (top_candidates, candidates._plain):
+        found = search(logits, totals, forbidden, min(count, hypotheses * words))
         values, _ = sums.sort(dim=1, descending=True)
         expected = values[:, : found.totals.size(1)]
         torch.testing.assert_close(found.totals.double(), expected, rtol=1e-5, atol=1e-5)
@@ -55,11 +55,11 @@ def test_it_finds_the_highest_of_all_sums(dtype, seed, hypotheses, words, count,
     count=strategies.integers(1, 7),
     levels=strategies.integers(1, 5),
 )
-def test_equal_ones_come_by_hypothesis_and_then_by_token(seed, words, count, levels):
+def test_equal_candidates_are_ordered_by_hypothesis_then_token(seed, words, count, levels):
     generator = torch.Generator().manual_seed(seed)
     row = torch.randint(0, levels, (words,), generator=generator).float()
     logits, totals = row.expand(2, 3, words), torch.tensor([[-1.0, -1.0, -2.0], [-3.0, -1.0, -3.0]])
-    found = best(logits, totals, torch.tensor([], dtype=torch.long), count)
+    found = top_candidates(logits, totals, torch.tensor([], dtype=torch.long), count)
     for sentence in range(2):
         ranked = sorted(
             (-(float(totals[sentence, parent]) + float(row[token])), parent, token)
@@ -72,11 +72,11 @@ def test_equal_ones_come_by_hypothesis_and_then_by_token(seed, words, count, lev
 
 @pytest.mark.usefixtures("instruction_set")
 @pytest.mark.parametrize("bad", [torch.nan, torch.inf])
-def test_what_is_no_number_is_not_hidden(bad):
+def test_nan_comes_first(bad):
     logits = torch.randn(2, 3, 67)
     logits[1, 2, 41] = bad
-    for find in (best, candidates._plain):
-        found = find(logits, torch.zeros(2, 3), torch.tensor([0]), 4)
+    for search in (top_candidates, candidates._plain):
+        found = search(logits, torch.zeros(2, 3), torch.tensor([0]), 4)
         assert found.totals[0].isfinite().all()
         assert found.totals[1].isnan().all()
         assert found.parents[1].tolist() == [2] * 4
@@ -84,22 +84,24 @@ def test_what_is_no_number_is_not_hidden(bad):
 
 
 @pytest.mark.usefixtures("instruction_set")
-def test_where_all_is_closed_nothing_is_possible():
-    found = best(torch.zeros(1, 2, 3), torch.zeros(1, 2), torch.arange(3), 4)
+def test_if_all_tokens_are_forbidden_all_candidates_are_impossible():
+    found = top_candidates(torch.zeros(1, 2, 3), torch.zeros(1, 2), torch.arange(3), 4)
     assert (found.totals == -torch.inf).all()
     assert (found.log_probabilities == -torch.inf).all()
 
 
-def test_rows_of_another_layout_are_read_as_they_stand():
+def test_inputs_may_have_any_memory_layout():
     logits, totals = torch.randn(7, 3, 2).mT, torch.randn(2, 7).T
-    closed = torch.tensor([1])
-    found, expected = (find(logits, totals, closed, 2) for find in (best, candidates._plain))
+    forbidden = torch.tensor([1])
+    found, expected = (
+        search(logits, totals, forbidden, 2) for search in (top_candidates, candidates._plain)
+    )
     assert torch.equal(found.tokens, expected.tokens)
     assert torch.equal(found.parents, expected.parents)
     torch.testing.assert_close(found.totals, expected.totals)
 
 
-def test_probabilities_of_what_is_open_do_not_change():
+def test_log_probabilities_of_allowed_tokens_are_unchanged():
     logits = torch.randn(2, 5)
     found = log_probabilities(logits, torch.tensor([3]))
     expected = torch.log_softmax(logits, dim=1)

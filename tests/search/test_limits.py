@@ -33,16 +33,16 @@ def test_maxima_for_another_number_of_sentences_are_refused():
 def test_the_end_is_closed_until_the_minimum_and_the_forbidden_always():
     rules = Rules.of(Limits(start=1, end=2, maximum=7, minimum=3, forbidden=(0, 1)), memories([2]))
     for position in range(5):
-        values = log_probabilities(torch.zeros(1, 5), rules.closed(position))
-        closed = [0, 1] if position >= 3 else [0, 1, 2]
-        assert (values == -torch.inf).nonzero()[:, 1].tolist() == closed
+        values = log_probabilities(torch.zeros(1, 5), rules.forbidden(position))
+        forbidden = [0, 1] if position >= 3 else [0, 1, 2]
+        assert (values == -torch.inf).nonzero()[:, 1].tolist() == forbidden
         assert values[0, 3] == pytest.approx(-torch.log(torch.tensor(5.0)))
 
 
 def test_small_floats_are_not_added_up_in_small():
     rules = Rules.of(Limits(start=1, end=2, maximum=7), memories([2]))
     logits = torch.randn(1, 997).bfloat16()
-    values = log_probabilities(logits, rules.closed(0))
+    values = log_probabilities(logits, rules.forbidden(0))
     assert values.dtype == torch.float32
     assert float(values.exp().sum()) == pytest.approx(1, abs=1e-5)
 
@@ -66,8 +66,8 @@ def test_a_search_that_seldom_asks_who_goes_on_finds_the_same(penalty, monkeypat
     for module in ("beam", "greedy"):
         monkeypatch.setattr(
             sys.modules[f"regard.search.{module}"],
-            "count_going",
-            lambda going, position: int(going.sum()) if (position + 1) % seldom == 0 else None,
+            "count_active",
+            lambda active, position: int(active.sum()) if (position + 1) % seldom == 0 else None,
         )
     texts, lattices, scores = search()
     assert (texts, lattices) == usual[:2]

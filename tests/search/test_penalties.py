@@ -7,7 +7,7 @@ import torch
 
 from regard.models.contracts import AttentionBlock
 from regard.search import Average, GoogleLength, NoPenalty
-from regard.search.penalties import Coverage
+from regard.search.penalties import SourceCoverage
 from tests.search.fake import memories
 
 LENGTHS = torch.tensor([1, 7, 13])
@@ -26,7 +26,7 @@ def test_a_negative_alpha_is_refused():
 
 
 def test_coverage_is_the_sum_of_what_was_looked_at_up_to_one():
-    coverage = Coverage.none(memories([3, 2])[0])
+    coverage = SourceCoverage.none(memories([3, 2])[0])
     step = torch.tensor([[[0.5, 0.5, 0.0]], [[0.25, 0.75, 0.0]]])[:, None, None]
     block = AttentionBlock("cross", step)
     parents = torch.zeros(2, 1, dtype=torch.long)
@@ -37,7 +37,7 @@ def test_coverage_is_the_sum_of_what_was_looked_at_up_to_one():
 
 
 def test_coverage_follows_the_hypothesis_that_is_continued():
-    coverage = Coverage.none(memories([2])[0])
+    coverage = SourceCoverage.none(memories([2])[0])
     first = AttentionBlock("cross", torch.tensor([[0.5, 0.5]])[None, None, None])
     coverage = coverage.extend((first,), torch.tensor([[0, 0]]))
     second = torch.tensor([[0.1, 0.3], [0.4, 0.2]])[None, None, None]

@@ -1,10 +1,10 @@
-"""The highest few against a stable sort, with many equal values."""
+"""Top-k compared with a stable sort, with many equal values."""
 
 import pytest
 import torch
 from hypothesis import given, settings, strategies
 
-from regard.search.topk import BLOCK, highest, highest_sums
+from regard.search.topk import BLOCK, stable_topk, stable_topk_of_sums
 
 
 @settings(max_examples=50, deadline=None)
@@ -21,7 +21,7 @@ def test_it_is_the_head_of_a_stable_sort(seed, width, count, levels, dead, dtype
     scores = torch.randint(-levels, 3, (5, width), generator=generator).to(dtype)
     scores[torch.rand(5, width, generator=generator) < dead] = -torch.inf
     before, count = scores.clone(), min(count, width)
-    values, places = highest(scores, count)
+    values, places = stable_topk(scores, count)
     expected, order = scores.sort(dim=1, descending=True, stable=True)
     assert torch.equal(values, expected[:, :count])
     there = values > -torch.inf
@@ -44,7 +44,7 @@ def test_sums_are_ranked_as_if_they_were_formed(seed, width, groups, count, leve
     totals = torch.randint(-levels, 3, (5, groups), generator=generator) / 7
     totals[0, 0] = -torch.inf
     count = min(count, groups * width)
-    values, places = highest_sums(totals, scores, count)
+    values, places = stable_topk_of_sums(totals, scores, count)
     sums = (totals[:, :, None] + scores).flatten(1)
     expected, order = sums.sort(dim=1, descending=True, stable=True)
     assert torch.equal(values, expected[:, :count])
@@ -54,5 +54,5 @@ def test_sums_are_ranked_as_if_they_were_formed(seed, width, groups, count, leve
 
 @pytest.mark.parametrize("width", [5, 7 * BLOCK])
 def test_a_row_of_nothing_still_gives_different_places(width):
-    _, places = highest(torch.full((2, width), -torch.inf), 3)
+    _, places = stable_topk(torch.full((2, width), -torch.inf), 3)
     assert places.tolist() == [[0, 1, 2]] * 2

@@ -1,6 +1,6 @@
 // What a search may write next, best first.
 //
-//   log p_v = x_v - log sum_w e^{x_w}        -inf for words that are closed
+//   log p_v = x_v - log sum_w e^{x_w}        -inf for words that are forbidden
 //   sum     = total + log p_v                of a hypothesis and a word
 //
 // Of all hypotheses and words of a sentence the `count` highest sums; equal ones by the lower
@@ -37,9 +37,9 @@ struct Best {
   }
 };
 
-bool is_closed(const Candidates& given, Index word) {
-  for (Index i = 0; i < given.num_closed; ++i)
-    if (given.closed[i] == word) return true;
+bool is_forbidden(const Candidates& given, Index word) {
+  for (Index i = 0; i < given.num_forbidden; ++i)
+    if (given.forbidden[i] == word) return true;
   return false;
 }
 
@@ -52,8 +52,8 @@ void offer(const Candidates& given, const Number* logits, float total, Index hyp
     if (best.size == best.capacity && all(sums <= best.sums[best.size - 1])) return;
     for (int lane = 0; lane < count; ++lane) {
       if (!best.takes(sums[lane])) continue;
-      const bool closed = is_closed(given, first + lane);
-      const float log = closed ? -__builtin_inff() : logs[lane];
+      const bool forbidden = is_forbidden(given, first + lane);
+      const float log = forbidden ? -__builtin_inff() : logs[lane];
       best.add(total + log, log, hypothesis, first + lane);
     }
   });

@@ -30,10 +30,10 @@ struct Dropping {
 /// What every hypothesis of some sentences may write, and the best of it. search/candidates.py
 /// must agree.
 struct Candidates {
-  Index sentences, hypotheses, words, count, num_closed, is_bfloat16, threads;
+  Index sentences, hypotheses, words, count, num_forbidden, is_bfloat16, threads;
   const void* logits;   // sentences x hypotheses x words: float, or BFloat16 as `is_bfloat16` says
   const float* totals;  // of each hypothesis
-  const Index* closed;  // words that may not be written
+  const Index* forbidden;  // words that may not be written
   float* sums;          // sentences x count, and so are the others; hypotheses x words are as many
   float* logs;          // log probabilities: -inf where the sum is
   Index* parents;       // the hypothesis

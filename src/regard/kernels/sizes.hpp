@@ -136,7 +136,7 @@ inline bool fits(const Candidates& c) {
          !__builtin_mul_overflow(c.hypotheses, c.words, &choices) && c.count <= choices &&
          holds(c.logits, c.bytes[0], dense(item_of(c.is_bfloat16), {c.sentences, choices})) &&
          holds(c.totals, c.bytes[1], dense(sizeof(float), {c.sentences, c.hypotheses})) &&
-         holds(c.closed, c.bytes[2], dense(sizeof(Index), {c.num_closed})) &&
+         holds(c.forbidden, c.bytes[2], dense(sizeof(Index), {c.num_forbidden})) &&
          holds(c.sums, c.bytes[3], found) && holds(c.logs, c.bytes[4], found) &&
          holds(c.parents, c.bytes[5], places) && holds(c.tokens, c.bytes[6], places);
 }

@@ -1,4 +1,4 @@
-"""From a decoder's probabilities to texts."""
+"""Decoding: greedy search, beam search, sampling and forced decoding over any `Decoder`."""
 
 from regard.search.backpointers import ImpossibleError
 from regard.search.beam import BeamResult, BeamSettings, beam

@@ -1,8 +1,8 @@
-"""Back-pointers: each step of a search as it was made, from which hypotheses are read at the end.
+"""Back-pointers: the record of every search step, from which hypotheses are read at the end.
 
 step    0        1        2
-slot 0  the <--- cat <-+- sat        Nothing is copied when a hypothesis is continued or dies.
-slot 1  a   <--- dog   +- ran        A text, and its attention, is a walk from right to left.
+slot 0  the <--- cat <-+- sat        Extending or pruning a hypothesis copies nothing.
+slot 1  a   <--- dog   +- ran        A text and its attention are read by walking right to left.
 """
 
 from __future__ import annotations
@@ -15,18 +15,19 @@ from typing import Any, NamedTuple
 
 import torch
 
-from regard.search.attention import Blocks, gather
+from regard.search.attention import Blocks, gather_attention
 from regard.search.hypothesis import Hypothesis, HypothesisAttention, Lattice
 from regard.shapes import Float, Int, Tensor
 
-NOBODY = -1
+DONE = -1
+"""Sentence number of a row whose sentence is done."""
 
 
 @dataclass(frozen=True)
-class Step:
-    """What the hypotheses of the sentences that were going on wrote, and which hypothesis of the
-    step before (`parents`) each continues. A dead one's log probability is -inf. Rows of `NOBODY`
-    are of sentences that were done before."""
+class SearchStep:
+    """Tokens of one step for every row of the batch, and the parent hypothesis of each token in the
+    step before. A pruned hypothesis has log probability -inf. `sentences` is the sentence number of
+    each row, or DONE."""
 
     sentences: Int[Tensor, "batch"]
     tokens: Int[Tensor, "batch hypothesis"]
@@ -34,8 +35,8 @@ class Step:
     log_probabilities: Float[Tensor, "batch hypothesis"]
 
 
-class End(NamedTuple):
-    """Where a hypothesis ends. By default its score is its log probability."""
+class HypothesisEnd(NamedTuple):
+    """Last step of a hypothesis. The score defaults to the log probability."""
 
     sentence: int
     position: int
@@ -43,8 +44,8 @@ class End(NamedTuple):
     score: float | None = None
 
 
-class _Place(NamedTuple):
-    """One token of a hypothesis and where it was written; `row` is its sentence's in that step."""
+class _Token(NamedTuple):
+    """One token of a hypothesis with its step, the row of its sentence there, and its parent."""
 
     position: int
     row: int
@@ -53,10 +54,10 @@ class _Place(NamedTuple):
     log_probability: float
 
 
-class History:
-    """All steps of a search, off the device in one go."""
+class BackPointers:
+    """All steps of a search, moved off the device together."""
 
-    def __init__(self, steps: list[Step], end: int) -> None:
+    def __init__(self, steps: list[SearchStep], end: int) -> None:
         self._end = end
         self._rows = _rows(steps)
         self._widths = [step.tokens.size(1) for step in steps]
@@ -66,26 +67,28 @@ class History:
             [step.log_probabilities for step in steps]
         )
 
-    def hypotheses(self, ends: Sequence[End], looked: Sequence[Blocks] = ()) -> list[Hypothesis]:
-        """What was written up to each of these ends, with its part of what the decoder looked at in
-        each step. ValueError where a log probability is not finite."""
+    def hypotheses(
+        self, ends: Sequence[HypothesisEnd], attention: Sequence[Blocks] = ()
+    ) -> list[Hypothesis]:
+        """Return the hypothesis of each end, with its part of the decoder's attention at each step.
+        ImpossibleError if a log probability is not finite."""
         paths = [self._walk(end.sentence, end.position, end.slot) for end in ends]
         for end, path in zip(ends, paths, strict=True):
-            for number, place in enumerate(path):
-                if not math.isfinite(value := place.log_probability):
-                    where = f"sentence {end.sentence}, token {number}"
-                    raise ImpossibleError(where, f"it has {value}")
+            for number, token in enumerate(path):
+                if not math.isfinite(value := token.log_probability):
+                    place = f"sentence {end.sentence}, token {number}"
+                    raise ImpossibleError(place, f"it has {value}")
         maps: list[tuple[HypothesisAttention, ...]] = [()] * len(paths)
-        if looked:
-            maps = gather(looked, paths)
-        return [self._hypothesis(*found) for found in zip(ends, paths, maps, strict=True)]
+        if attention:
+            maps = gather_attention(attention, paths)
+        return [self._hypothesis(*parts) for parts in zip(ends, paths, maps, strict=True)]
 
     def _hypothesis(
-        self, end: End, path: list[_Place], attention: tuple[HypothesisAttention, ...]
+        self, end: HypothesisEnd, path: list[_Token], attention: tuple[HypothesisAttention, ...]
     ) -> Hypothesis:
-        log_probabilities = tuple(place.log_probability for place in path)
+        log_probabilities = tuple(token.log_probability for token in path)
         return Hypothesis(
-            tuple(place.token for place in path),
+            tuple(token.token for token in path),
             log_probabilities,
             sum(log_probabilities) if end.score is None else end.score,
             path[-1].token == self._end,
@@ -93,11 +96,11 @@ class History:
         )
 
     def last(self, sentence: int) -> int:
-        """The last step that the sentence was in."""
+        """Return the last step of a sentence."""
         return sum(sentence in rows for rows in self._rows) - 1
 
     def lattice(self, sentence: int) -> Lattice:
-        """Every hypothesis that the sentence's beam ever held."""
+        """Return every hypothesis that was in the beam of a sentence."""
         tokens: list[list[int]] = []
         parents: list[list[int]] = []
         scores: list[list[float]] = []
@@ -107,19 +110,19 @@ class History:
             parents.append([-1] * width)
             scores.append([-math.inf] * width)
             for slot in range(self._widths[position]):
-                place = self._place(sentence, position, slot)
-                if place.log_probability == -math.inf:
+                token = self._token(sentence, position, slot)
+                if token.log_probability == -math.inf:
                     continue
-                before = scores[position - 1][place.parent] if position else 0.0
-                tokens[position][slot] = place.token
-                parents[position][slot] = place.parent
-                scores[position][slot] = before + place.log_probability
+                before = scores[position - 1][token.parent] if position else 0.0
+                tokens[position][slot] = token.token
+                parents[position][slot] = token.parent
+                scores[position][slot] = before + token.log_probability
         return Lattice(torch.tensor(tokens), torch.tensor(parents), torch.tensor(scores))
 
-    def _place(self, sentence: int, position: int, slot: int) -> _Place:
+    def _token(self, sentence: int, position: int, slot: int) -> _Token:
         row = self._rows[position][sentence]
         number = row * self._widths[position] + slot
-        return _Place(
+        return _Token(
             position,
             row,
             self._parents[position][number],
@@ -127,42 +130,43 @@ class History:
             self._log_probabilities[position][number],
         )
 
-    def _walk(self, sentence: int, position: int, slot: int) -> list[_Place]:
-        """From a slot back to the first step, in reading order."""
+    def _walk(self, sentence: int, position: int, slot: int) -> list[_Token]:
+        """Return the tokens on the path from the first step to this slot."""
         path = []
         for step in range(position, -1, -1):
-            path.append(self._place(sentence, step, slot))
+            path.append(self._token(sentence, step, slot))
             slot = path[-1].parent
         return path[::-1]
 
 
 class ImpossibleError(ValueError):
-    """Where the best that can be written is not possible, or its probability not a number."""
+    """The best hypothesis of a search has a log probability that is not finite."""
 
     def __init__(self, place: str, came: str) -> None:
         super().__init__(
-            f"{place}: expected a finite log probability, but {came}: look for logits that are not "
-            "numbers, or limits that leave no token to write"
+            f"{place}: expected a finite log probability, but {came}: check the logits for NaN, "
+            "and that the limits leave at least one token"
         )
 
 
-def _rows(steps: list[Step]) -> list[dict[int, int]]:
-    """For each step, sentence to row. Steps of the same sentences share one dictionary."""
+def _rows(steps: list[SearchStep]) -> list[dict[int, int]]:
+    """Map sentence to row for each step. Consecutive steps of the same rows share a dictionary."""
     starts = [
         number
         for number, step in enumerate(steps)
         if not number or step.sentences is not steps[number - 1].sentences
     ]
-    told = _lists([steps[number].sentences for number in starts])
+    sentence_lists = _lists([steps[number].sentences for number in starts])
     rows: list[dict[int, int]] = []
-    for sentences, (first, after) in zip(told, pairwise([*starts, len(steps)]), strict=True):
-        row_of = {number: row for row, number in enumerate(sentences) if number != NOBODY}
+    ranges = pairwise([*starts, len(steps)])
+    for sentences, (first, after) in zip(sentence_lists, ranges, strict=True):
+        row_of = {number: row for row, number in enumerate(sentences) if number != DONE}
         rows += [row_of] * (after - first)
     return rows
 
 
 def _lists(tensors: list[Tensor]) -> list[list[Any]]:
-    """The numbers of each tensor, row by row, moved off the device together."""
+    """Return the numbers of each tensor, row by row, moved off the device together."""
     if not tensors:
         return []
     joined = torch.cat([tensor.flatten() for tensor in tensors]).tolist()

@@ -1,10 +1,10 @@
-"""The few best hypotheses of every sentence, extended together.
+"""Beam search: the most probable hypotheses of every sentence, extended together.
 
-At each step every living hypothesis is extended by every token. Of all these candidates of a
-sentence those are complete that wrote the end and are among the `size` most probable; the `size`
-most probable of the others live on, so that the beam stays as wide as it was. Candidates of one
-step are equally long: this pruning goes by the plain sum of log probabilities. Complete hypotheses
-differ in length: the penalties decide among them, and only there.
+At each step every live hypothesis is extended by every token. Among these candidates of a sentence,
+those that end with the end token and are among the `size` most probable are finished. The `size`
+most probable of the others stay live, so the beam keeps its width. Candidates of one step have
+equal lengths, so pruning compares plain sums of log probabilities. Finished hypotheses differ in
+length, so only their ranking uses the penalties.
 """
 
 from __future__ import annotations
@@ -18,21 +18,28 @@ import torch
 
 from regard.models.contracts import AttentionBlock, Decoder, Memory
 from regard.search.attention import Blocks
-from regard.search.backpointers import NOBODY, End, History, ImpossibleError, Step
-from regard.search.candidates import Candidates, best
+from regard.search.backpointers import (
+    DONE,
+    BackPointers,
+    HypothesisEnd,
+    ImpossibleError,
+    SearchStep,
+)
+from regard.search.candidates import Candidates, top_candidates
 from regard.search.hypothesis import Hypothesis, Lattice
-from regard.search.limits import Limits, Rules, count_going, going_on
-from regard.search.penalties import Average, Coverage, LengthPenalty
+from regard.search.limits import Limits, Rules, count_active, rows_to_keep
+from regard.search.penalties import Average, LengthPenalty, SourceCoverage
 from regard.shapes import Bool, Float, Int, Tensor
 
 
 @dataclass(frozen=True)
 class BeamSettings:
-    """How wide to search and what to rank by.
+    """Beam size, ranking and stopping rule.
 
-    `coverage_penalty` is Wu et al.'s beta. A sentence is done when no living hypothesis can still
-    be among the `num_best`; with `early_stopping` also when `size` are complete and none that lives
-    has, at its present length, a better score than the worst of the `size` best of them."""
+    `coverage_penalty` is the beta of Wu et al. (2016). A sentence is done when no live hypothesis
+    can still rank among the `num_best`. With `early_stopping` it is also done when `size`
+    hypotheses are finished and no live one, at its present length, has a better score than the
+    worst of the best `size` of them. ValueError for values out of range."""
 
     size: int = 5
     num_best: int = 1
@@ -52,12 +59,12 @@ class BeamSettings:
 
 
 class BeamResult(Sequence[list[Hypothesis]]):
-    """Of each sentence its hypotheses, best first: `num_best`, or fewer where the limits allow no
-    more. What was cut off at the maximum competes with what ended."""
+    """Hypotheses of each sentence, best first: `num_best`, or fewer if the limits allow no more.
+    Hypotheses cut off at the maximum compete with those that ended."""
 
-    def __init__(self, hypotheses: list[list[Hypothesis]], history: History) -> None:
+    def __init__(self, hypotheses: list[list[Hypothesis]], pointers: BackPointers) -> None:
         self._hypotheses = hypotheses
-        self._history = history
+        self._pointers = pointers
 
     @overload
     def __getitem__(self, index: int) -> list[Hypothesis]: ...
@@ -70,8 +77,8 @@ class BeamResult(Sequence[list[Hypothesis]]):
         return len(self._hypotheses)
 
     def lattice(self, sentence: int) -> Lattice:
-        """All that this sentence's beam held, built when it is asked for."""
-        return self._history.lattice(range(len(self))[sentence])
+        """Return every hypothesis that was in the beam of a sentence."""
+        return self._pointers.lattice(range(len(self))[sentence])
 
 
 @torch.inference_mode()
@@ -83,101 +90,107 @@ def beam(
     *,
     need_weights: bool = False,
 ) -> BeamResult:
-    """Search for the best-ranked texts. Sentences leave the batch as they are done.
+    """Return the best hypotheses of each sentence. Sentences leave the batch when they are done.
 
-    A coverage penalty asks the decoder for weights; they are returned only with `need_weights`.
-    Equal candidates keep their order: the lower hypothesis, then the lower token; of equally
-    ranked complete hypotheses the one that was complete first. ImpossibleError where no token is
-    possible or its probability is no number; ValueError for a coverage penalty where nothing looks
-    at the source."""
+    A coverage penalty makes the decoder return weights; the result contains them only with
+    `need_weights`. Among equal candidates the lower hypothesis comes first, then the lower token;
+    among finished hypotheses of equal rank, the one that finished first.
+
+    ImpossibleError if no token is possible or its probability is not a number. ValueError for a
+    coverage penalty and a decoder without attention to the source."""
     rules = Rules.of(limits, memories)
-    steps: list[Step] = []
-    looked: list[Blocks] = []
-    judged: list[_Living] = []
-    living, state = _Living.start(rules, memories, settings), decoder.start(memories)
-    judge = _Judge(rules, settings)
-    look = need_weights or living.coverage is not None
-    num_going = living.sentences.size(0)
+    steps: list[SearchStep] = []
+    attention: list[Blocks] = []
+    last_live: list[_Live] = []  # of each sentence, the last entry has its finished hypotheses
+    live, state = _Live.start(rules, memories, settings), decoder.start(memories)
+    update = _Update(rules, settings)
+    with_weights = need_weights or live.coverage is not None
+    num_active = live.sentences.size(0)
     for position in range(rules.longest):
-        output, state = decoder.step(living.tokens, state, need_weights=look)
+        output, state = decoder.step(live.tokens, state, need_weights=with_weights)
         logits = decoder.project(output.features)
-        candidates = best(logits, living.totals, rules.closed(position), 2 * settings.size)
-        found = _in_places(candidates, rules.end, settings.size)
-        steps.append(Step(living.sentences, found.tokens, found.parents, found.log_probabilities))
+        candidates = top_candidates(
+            logits, live.totals, rules.forbidden(position), 2 * settings.size
+        )
+        candidates = _live_and_finished(candidates, rules.end, settings.size)
+        steps.append(
+            SearchStep(
+                live.sentences, candidates.tokens, candidates.parents, candidates.log_probabilities
+            )
+        )
         if need_weights:
-            looked.append(output.attention)
-        living, is_going = judge(living, found, output.attention, position)
-        parents = found.parents[:, : settings.size]
-        now_going = count_going(is_going, position)
-        if now_going is None or now_going < num_going:
-            judged.append(living)
-            living = living.end(~is_going)
-        if now_going == 0:
+            attention.append(output.attention)
+        live, is_active = update(live, candidates, output.attention, position)
+        parents = candidates.parents[:, : settings.size]
+        still_active = count_active(is_active, position)
+        if still_active is None or still_active < num_active:
+            last_live.append(live)
+            live = live.end(~is_active)
+        if still_active == 0:
             break
-        if now_going is not None:
-            num_going, rows = now_going, going_on(is_going, now_going)
+        if still_active is not None:
+            num_active, rows = still_active, rows_to_keep(is_active, still_active)
             if rows is not None:
-                living, state, parents = living.keep(rows), state.keep(rows), parents[rows]
+                live, state, parents = live.keep(rows), state.keep(rows), parents[rows]
         state = state.select(parents)
-    history = History(steps, rules.end)
-    return BeamResult(_read(judged, history, settings, looked), history)
+    pointers = BackPointers(steps, rules.end)
+    return BeamResult(_hypotheses(last_live, pointers, settings, attention), pointers)
 
 
-def _in_places(candidates: Candidates, end: int, size: int) -> Candidates:
-    """What is kept: in the first `size` places the best that live on, which the next step extends,
-    and, where any ended, in as many more those that did. Places that nobody takes are dead."""
+def _live_and_finished(candidates: Candidates, end: int, size: int) -> Candidates:
+    """Return live candidates in the first `size` places and, if any finished, the finished ones in
+    `size` more places. Unused places are pruned candidates."""
     candidates = candidates.filled_up(size)
     ended = (candidates.tokens == end) & (candidates.totals > -torch.inf)
-    over = ended[:, :size]
-    if over.is_cpu and not over.any():  # a GPU would have to be waited for
+    is_finished = ended[:, :size]
+    if is_finished.is_cpu and not is_finished.any():  # the CPU would wait for a GPU
         return candidates[:, :size]
     order = ended.sort(dim=1, stable=True).indices[:, :size]
-    living, complete = candidates.at(order), candidates[:, :size]
-    return living.only(~ended.gather(1, order)).beside(complete.only(over))
+    live, finished = candidates.at(order), candidates[:, :size]
+    return live.only(~ended.gather(1, order)).beside(finished.only(is_finished))
 
 
 @dataclass(frozen=True)
-class _Complete:
-    """The `size` best complete hypotheses of each sentence, best first; the score is -inf where
-    there are not so many yet. A place says where one ended: step * 2 size + slot."""
+class _Finished:
+    """The `size` best finished hypotheses of each sentence, best first. The score of an unused
+    place is -inf. A place is encoded as step * 2 size + slot."""
 
     scores: Float[Tensor, "batch best"]
     places: Int[Tensor, "batch best"]
 
     @classmethod
-    def none(cls, like: Int[Tensor, "batch"], size: int) -> _Complete:
+    def none(cls, like: Int[Tensor, "batch"], size: int) -> _Finished:
         places = torch.zeros_like(like)[:, None].repeat(1, size)
         return cls(torch.full_like(places, -torch.inf, dtype=torch.float), places)
 
     def add(
         self, scores: Float[Tensor, "batch hypothesis"], places: Int[Tensor, "hypothesis"]
-    ) -> _Complete:
+    ) -> _Finished:
         scores, order = torch.cat([self.scores, scores], dim=1).sort(
             dim=1, descending=True, stable=True
         )
         size = self.places.size(1)
         joined = torch.cat([self.places, places.expand(scores.size(0), -1)], dim=1)
-        return _Complete(scores[:, :size], joined.gather(1, order[:, :size]))
+        return _Finished(scores[:, :size], joined.gather(1, order[:, :size]))
 
-    def keep(self, sentences: Int[Tensor, "kept"]) -> _Complete:
-        return _Complete(self.scores[sentences], self.places[sentences])
+    def keep(self, sentences: Int[Tensor, "kept"]) -> _Finished:
+        return _Finished(self.scores[sentences], self.places[sentences])
 
 
 @dataclass(frozen=True)
-class _Living:
-    """The beams of the sentences that are not done, and of some that are and have no number any
-    more. The total of a dead hypothesis is -inf. `complete` is None where it is known that nothing
-    is."""
+class _Live:
+    """Live hypotheses of each row. Rows of sentences that are done have number DONE. The total of a
+    pruned hypothesis is -inf. `finished` is None while no hypothesis is known to be finished."""
 
     sentences: Int[Tensor, "batch"]
     maximum: Int[Tensor, "batch"]
     tokens: Int[Tensor, "batch hypothesis"]
     totals: Float[Tensor, "batch hypothesis"]
-    complete: _Complete | None
-    coverage: Coverage | None
+    finished: _Finished | None
+    coverage: SourceCoverage | None
 
     @classmethod
-    def start(cls, rules: Rules, memories: tuple[Memory, ...], settings: BeamSettings) -> _Living:
+    def start(cls, rules: Rules, memories: tuple[Memory, ...], settings: BeamSettings) -> _Live:
         tokens = rules.first()
         return cls(
             torch.arange(tokens.size(0), device=tokens.device),
@@ -185,30 +198,31 @@ class _Living:
             tokens,
             torch.zeros_like(tokens, dtype=torch.float),
             None,
-            Coverage.none(memories[0]) if settings.coverage_penalty else None,
+            SourceCoverage.none(memories[0]) if settings.coverage_penalty else None,
         )
 
-    def end(self, is_done: Bool[Tensor, "batch"]) -> _Living:
-        """None of these sentences gets another hypothesis."""
+    def end(self, is_done: Bool[Tensor, "batch"]) -> _Live:
+        """Mark sentences as done and prune their hypotheses."""
         return replace(
             self,
-            sentences=self.sentences.masked_fill(is_done, NOBODY),
+            sentences=self.sentences.masked_fill(is_done, DONE),
             totals=self.totals.masked_fill(is_done[:, None], -torch.inf),
         )
 
-    def keep(self, sentences: Int[Tensor, "kept"]) -> _Living:
-        return _Living(
+    def keep(self, sentences: Int[Tensor, "kept"]) -> _Live:
+        return _Live(
             self.sentences[sentences],
             self.maximum[sentences],
             self.tokens[sentences],
             self.totals[sentences],
-            self.complete.keep(sentences) if self.complete else None,
+            self.finished.keep(sentences) if self.finished else None,
             self.coverage.keep(sentences) if self.coverage else None,
         )
 
 
-class _Judge:
-    """Tells the complete hypotheses from the living ones, and when a sentence is done."""
+class _Update:
+    """Divides the candidates of a step into live and finished ones; decides which sentences are
+    done."""
 
     def __init__(self, rules: Rules, settings: BeamSettings) -> None:
         lengths = torch.arange(1, rules.longest + 1, device=rules.maximum.device)
@@ -218,88 +232,92 @@ class _Judge:
 
     def __call__(
         self,
-        living: _Living,
-        found: Candidates,
+        live: _Live,
+        candidates: Candidates,
         attention: tuple[AttentionBlock, ...],
         position: int,
-    ) -> tuple[_Living, Bool[Tensor, "batch"]]:
-        """The beams after this step, and which sentences go on.
+    ) -> tuple[_Live, Bool[Tensor, "batch"]]:
+        """Return the beams after this step, and which sentences are active.
 
-        A log probability only falls, but the divisor may grow: the most that a living hypothesis
-        can reach is the score of writing nothing but certainties up to the maximum. That is what
-        the exact rule asks; early stopping asks for its score as it stands. (A coverage penalty can
-        only subtract, so that it is left out of both.)"""
-        totals, complete, coverage = found.totals, living.complete, living.coverage
+        A log probability can only fall, but its divisor may grow. The highest score that a live
+        hypothesis can reach is therefore that of tokens with probability 1 up to the maximum. The
+        exact stopping rule compares this bound; early stopping compares the present score. Both
+        ignore the coverage penalty, which can only lower a score."""
+        totals, finished, coverage = candidates.totals, live.finished, live.coverage
         size = self.settings.size
         if coverage is not None:
-            coverage = coverage.extend(attention, found.parents)
-        ended = (found.tokens == self.end) & (totals > -torch.inf)
-        is_complete = ended | (living.maximum == position + 1)[:, None]
-        if not is_complete.is_cpu or is_complete.any():  # a GPU would have to be waited for
+            coverage = coverage.extend(attention, candidates.parents)
+        ended = (candidates.tokens == self.end) & (totals > -torch.inf)
+        is_finished = ended | (live.maximum == position + 1)[:, None]
+        if not is_finished.is_cpu or is_finished.any():  # the CPU would wait for a GPU
             scores = totals / self.divisors[position]
             if coverage is not None:
                 scores = scores + self.settings.coverage_penalty * coverage.score()
             places = torch.arange(totals.size(1), device=totals.device) + position * 2 * size
-            complete = complete or _Complete.none(living.sentences, size)
-            scores = scores.masked_fill(~is_complete, -torch.inf)
-            # What ended comes before what is cut off, for those that are equally good.
-            complete = complete.add(scores.roll(-size, dims=1), places.roll(-size))
-            totals = totals.masked_fill(is_complete, -torch.inf)
+            finished = finished or _Finished.none(live.sentences, size)
+            scores = scores.masked_fill(~is_finished, -torch.inf)
+            # of equal scores, hypotheses that ended come before those cut off at the maximum
+            finished = finished.add(scores.roll(-size, dims=1), places.roll(-size))
+            totals = totals.masked_fill(is_finished, -torch.inf)
         totals = totals[:, :size]
-        is_going = self._can_rise(totals.amax(dim=1), complete, living.maximum, position)
+        is_active = self._can_improve(totals.amax(dim=1), finished, live.maximum, position)
         extended = replace(
-            living,
-            tokens=found.tokens[:, :size],
+            live,
+            tokens=candidates.tokens[:, :size],
             totals=totals,
-            complete=complete,
+            finished=finished,
             coverage=coverage.first(size) if coverage else None,
         )
-        return extended, is_going
+        return extended, is_active
 
-    def _can_rise(
+    def _can_improve(
         self,
-        likeliest: Float[Tensor, "batch"],
-        complete: _Complete | None,
+        best_totals: Float[Tensor, "batch"],
+        finished: _Finished | None,
         maximum: Int[Tensor, "batch"],
         position: int,
     ) -> Bool[Tensor, "batch"]:
-        """Where a living hypothesis may still come among the best. A comparison is False for what
-        is not a number, too."""
-        if complete is None:
-            return likeliest > -torch.inf
-        worst = complete.scores[:, self.settings.num_best - 1]
-        can_rise = likeliest / self.divisors[maximum - 1] > worst
-        if self.settings.early_stopping:  # the worst of `size` is -inf until so many are complete
-            can_rise &= likeliest / self.divisors[position] > complete.scores[:, -1]
-        return can_rise
+        """Return whether a live hypothesis can still rank among the best. False also for NaN."""
+        if finished is None:
+            return best_totals > -torch.inf
+        worst = finished.scores[:, self.settings.num_best - 1]
+        can_improve = best_totals / self.divisors[maximum - 1] > worst
+        if self.settings.early_stopping:  # the last score is -inf until `size` are finished
+            can_improve &= best_totals / self.divisors[position] > finished.scores[:, -1]
+        return can_improve
 
 
-def _read(
-    judged: list[_Living], history: History, settings: BeamSettings, looked: list[Blocks]
+def _hypotheses(
+    last_live: list[_Live],
+    pointers: BackPointers,
+    settings: BeamSettings,
+    attention: list[Blocks],
 ) -> list[list[Hypothesis]]:
-    """The hypotheses of each sentence, as it was judged last."""
-    if not judged:
+    """Return the hypotheses of each sentence, best first, from the last entry of each sentence."""
+    if not last_live:
         return []
-    sentences = torch.cat([living.sentences for living in judged]).tolist()
-    complete = [
-        living.complete or _Complete.none(living.sentences, settings.size) for living in judged
+    sentences = torch.cat([live.sentences for live in last_live]).tolist()
+    finished = [
+        live.finished or _Finished.none(live.sentences, settings.size) for live in last_live
     ]
-    scores = torch.cat([each.scores for each in complete]).tolist()
-    places = torch.cat([each.places for each in complete]).tolist()
+    scores = torch.cat([entry.scores for entry in finished]).tolist()
+    places = torch.cat([entry.places for entry in finished]).tolist()
     last = dict(zip(sentences, zip(scores, places, strict=True), strict=True))
-    last.pop(NOBODY, None)
-    ends: list[End] = []
+    last.pop(DONE, None)
+    ends: list[HypothesisEnd] = []
     for sentence in range(len(last)):
-        every = list(zip(*last[sentence], strict=True))[: settings.num_best]
-        ranked = [
-            End(sentence, place // (2 * settings.size), place % (2 * settings.size), score)
-            for score, place in every
+        ranked = list(zip(*last[sentence], strict=True))[: settings.num_best]
+        possible = [
+            HypothesisEnd(
+                sentence, place // (2 * settings.size), place % (2 * settings.size), score
+            )
+            for score, place in ranked
             if math.isfinite(score)
         ]
-        if not ranked:
+        if not possible:
             raise ImpossibleError(f"sentence {sentence}", "there is no text with a log probability")
-        ends += ranked
-    found: list[list[Hypothesis]] = [[] for _ in last]
-    for end, hypothesis in zip(ends, history.hypotheses(ends, looked), strict=True):
-        found[end.sentence].append(hypothesis)
-    return found
+        ends += possible
+    hypotheses: list[list[Hypothesis]] = [[] for _ in last]
+    for end, hypothesis in zip(ends, pointers.hypotheses(ends, attention), strict=True):
+        hypotheses[end.sentence].append(hypothesis)
+    return hypotheses

@@ -1,10 +1,10 @@
-"""What every hypothesis of a sentence may write next, and the best of it.
+"""Candidates: the most probable continuations of all hypotheses of a sentence.
 
-    log p_v = x_v - log sum_w e^{x_w}        -inf for what is closed
-    sum     = total + log p_v                of a hypothesis and a token
+    log p_v = x_v - log sum_w e^{x_w}        -inf for forbidden tokens
+    sum     = total + log p_v                for each hypothesis and token
 
-On a CPU one kernel finds the few best of a sentence (`regard/kernels/candidates.hpp`); `_plain` is
-the formula, for every device and type.
+On a CPU one kernel finds the best candidates of a sentence (`regard/kernels/candidates.hpp`).
+`_plain` is the formula, for every device and type.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from torch.nn import functional as F
 
 from regard import kernels
 from regard.precise import precise_type
-from regard.search.topk import highest_sums
+from regard.search.topk import stable_topk_of_sums
 from regard.shapes import Bool, Float, Int, Tensor
 
 
 @dataclass(frozen=True)
 class Candidates:
-    """The best of each sentence, best first: the log probability of the whole and of the token
-    (-inf where that of the whole is), the token, and which hypothesis it continues."""
+    """Best candidates of each sentence, best first: log probability of the whole text (`totals`)
+    and of the token (-inf if the total is), token, and index of the parent hypothesis."""
 
     totals: Float[Tensor, "batch candidate"]
     log_probabilities: Float[Tensor, "batch candidate"]
@@ -34,20 +34,20 @@ class Candidates:
     parents: Int[Tensor, "batch candidate"]
 
     def __getitem__(self, index: Any) -> Candidates:
-        return self._each(lambda numbers: numbers[index])
+        return self._map(lambda column: column[index])
 
-    def at(self, places: Int[Tensor, "batch chosen"]) -> Candidates:
-        """Those at these places of each sentence."""
-        return self._each(lambda numbers: numbers.gather(1, places))
+    def at(self, indices: Int[Tensor, "batch selected"]) -> Candidates:
+        """Return the candidates at these indices of each sentence."""
+        return self._map(lambda column: column.gather(1, indices))
 
-    def only(self, living: Bool[Tensor, "batch candidate"]) -> Candidates:
-        """The others are dead: impossible, with their logarithms."""
-        numbers = self.totals, self.log_probabilities
-        totals, logs = (each.masked_fill(~living, -torch.inf) for each in numbers)
+    def only(self, live: Bool[Tensor, "batch candidate"]) -> Candidates:
+        """Return all candidates, with log probabilities of -inf for those that are not live."""
+        columns = self.totals, self.log_probabilities
+        totals, logs = (column.masked_fill(~live, -torch.inf) for column in columns)
         return Candidates(totals, logs, self.tokens, self.parents)
 
     def beside(self, others: Candidates) -> Candidates:
-        """These, then those, of every sentence."""
+        """Return these candidates followed by the others, for each sentence."""
         pairs = zip(self._columns(), others._columns(), strict=True)
         return Candidates(*(torch.cat(pair, dim=1) for pair in pairs))
 
@@ -63,63 +63,65 @@ class Candidates:
             F.pad(self.parents, (0, missing)),
         )
 
-    def _each(self, change: Callable[[Tensor], Tensor]) -> Candidates:
-        return Candidates(*map(change, self._columns()))
+    def _map(self, function: Callable[[Tensor], Tensor]) -> Candidates:
+        return Candidates(*map(function, self._columns()))
 
     def _columns(self) -> tuple[Tensor, ...]:
         return self.totals, self.log_probabilities, self.tokens, self.parents
 
 
-def best(
+def top_candidates(
     logits: Float[Tensor, "batch hypothesis vocabulary"],
     totals: Float[Tensor, "batch hypothesis"],
-    closed: Int[Tensor, "_"],
+    forbidden: Int[Tensor, "_"],
     count: int,
 ) -> Candidates:
-    """The `count` candidates with the highest totals, or all where there are fewer: equal ones by
-    the lower hypothesis, then the lower token. What is not a number comes before all that is, what
-    is impossible after it, and may come more than once. ValueError for shapes that do not fit."""
-    _check(logits, totals, closed, count)
-    find = _native if totals.dtype == torch.float32 and kernels.suit(logits) else _plain
-    return find(logits, totals, closed, min(count, logits.size(1) * logits.size(2)))
+    """Return the `count` candidates with the highest totals, or all if there are fewer.
+
+    Among equal totals the lower hypothesis comes first, then the lower token. NaN comes before all
+    numbers. Impossible candidates (-inf) come last and may be repeated. ValueError for shapes,
+    types or devices that do not fit."""
+    _check(logits, totals, forbidden, count)
+    function = _native if totals.dtype == torch.float32 and kernels.suit(logits) else _plain
+    return function(logits, totals, forbidden, min(count, logits.size(1) * logits.size(2)))
 
 
-def _check(logits: Tensor, totals: Tensor, closed: Tensor, count: int) -> None:
+def _check(logits: Tensor, totals: Tensor, forbidden: Tensor, count: int) -> None:
     if logits.dim() != 3 or 0 in logits.shape[1:] or totals.shape != logits.shape[:2]:
         raise ValueError(
             "logits and totals: expected (batch, hypothesis, vocabulary), at least one of the last "
             f"two, and (batch, hypothesis), got {tuple(logits.shape)} and {tuple(totals.shape)}"
         )
-    if closed.dim() != 1 or closed.dtype != torch.long:
+    if forbidden.dim() != 1 or forbidden.dtype != torch.long:
         raise ValueError(
-            f"closed: expected a vector of torch.int64, got {closed.dtype} of shape "
-            f"{tuple(closed.shape)}"
+            f"forbidden: expected a vector of torch.int64, got {forbidden.dtype} of shape "
+            f"{tuple(forbidden.shape)}"
         )
     if count < 1:
         raise ValueError(f"count: expected 1 or more, got {count}")
-    if not logits.device == totals.device == closed.device:
+    if not logits.device == totals.device == forbidden.device:
         raise ValueError(
-            f"logits, totals and closed: expected one device, got {logits.device}, "
-            f"{totals.device} and {closed.device}"
+            f"logits, totals and forbidden: expected one device, got {logits.device}, "
+            f"{totals.device} and {forbidden.device}"
         )
 
 
 def log_probabilities(
-    logits: Float[Tensor, "*batch vocabulary"], closed: Int[Tensor, "_"]
+    logits: Float[Tensor, "*batch vocabulary"], forbidden: Int[Tensor, "_"]
 ) -> Float[Tensor, "*batch vocabulary"]:
-    """Natural logarithms, at least in float32; -inf for what is closed. What is not keeps the
-    probability that the model gives it."""
+    """Return natural logarithms of the model's probabilities, at least in float32, and -inf for
+    forbidden tokens. Allowed tokens are not normalised again."""
     dtype = precise_type(logits.dtype)
     values = torch.log_softmax(logits, dim=-1, dtype=dtype)
-    return values.index_fill_(-1, closed, -torch.inf) if closed.numel() else values
+    return values.index_fill_(-1, forbidden, -torch.inf) if forbidden.numel() else values
 
 
-def _plain(logits: Tensor, totals: Tensor, closed: Tensor, count: int) -> Candidates:
-    values = log_probabilities(logits, closed)
-    sums, places = highest_sums(totals, values, count)
-    written = values.flatten(1).gather(1, places).masked_fill(sums == -torch.inf, -torch.inf)
+def _plain(logits: Tensor, totals: Tensor, forbidden: Tensor, count: int) -> Candidates:
+    values = log_probabilities(logits, forbidden)
+    sums, indices = stable_topk_of_sums(totals, values, count)
+    logs = values.flatten(1).gather(1, indices).masked_fill(sums == -torch.inf, -torch.inf)
     num_tokens = logits.size(2)
-    return Candidates(sums, written, places % num_tokens, places // num_tokens)
+    return Candidates(sums, logs, indices % num_tokens, indices // num_tokens)
 
 
 @kernels.structure("Candidates")
@@ -128,25 +130,25 @@ class _Candidates(ctypes.Structure):
 
     _fields_ = [
         *((name, ctypes.c_int64) for name in ("sentences", "hypotheses", "words", "count")),
-        *((name, ctypes.c_int64) for name in ("num_closed", "is_bfloat16", "threads")),
-        *((name, ctypes.c_void_p) for name in ("logits", "totals", "closed")),
+        *((name, ctypes.c_int64) for name in ("num_forbidden", "is_bfloat16", "threads")),
+        *((name, ctypes.c_void_p) for name in ("logits", "totals", "forbidden")),
         *((name, ctypes.c_void_p) for name in ("sums", "logs", "parents", "tokens")),
         ("bytes", ctypes.c_int64 * 7),
     ]
 
 
-def _native(logits: Tensor, totals: Tensor, closed: Tensor, count: int) -> Candidates:
-    logits, totals, closed = map(kernels.dense, (logits, totals, closed))
+def _native(logits: Tensor, totals: Tensor, forbidden: Tensor, count: int) -> Candidates:
+    logits, totals, forbidden = map(kernels.dense, (logits, totals, forbidden))
     batch = len(logits)
     numbers = logits.new_empty(2, batch, count, dtype=torch.float32)
     places = logits.new_empty(2, batch, count, dtype=torch.long)
     sums, logs = numbers.unbind()
     parents, tokens = places.unbind()
-    addresses, sizes = kernels.places(logits, totals, closed, sums, logs, parents, tokens)
+    addresses, sizes = kernels.places(logits, totals, forbidden, sums, logs, parents, tokens)
     problem = _Candidates(
         *logits.shape,
         count,
-        len(closed),
+        len(forbidden),
         logits.dtype == torch.bfloat16,
         torch.get_num_threads(),
         *addresses,

@@ -1,4 +1,5 @@
-"""How probable given targets are, token by token, and what else was probable."""
+"""Forced decoding: the log probability of given targets, token by token, and the most probable
+alternatives."""
 
 from __future__ import annotations
 
@@ -8,17 +9,19 @@ import torch
 
 from regard.models.contracts import AttentionBlock, Decoder, Memory
 from regard.precise import precise_type
-from regard.search.topk import highest
+from regard.search.topk import stable_topk
 from regard.shapes import Bool, Float, Int, Tensor
 
 WORDS_AT_A_TIME = 1024
-"""Distributions over the whole vocabulary that are held at once."""
+"""Maximum number of distributions over the vocabulary in memory together."""
 
 
 @dataclass(frozen=True)
 class Forced:
-    """What a decoder thinks of given targets. Natural logarithms; entropies in nats; zero where
-    the mask is False. The `top` axis is the most probable tokens, best first."""
+    """Log probabilities and entropies of given targets.
+
+    Log probabilities are natural logarithms; entropies are in nats. All are zero where the mask is
+    False. The `top` axis counts the most probable tokens, best first."""
 
     log_probabilities: Float[Tensor, "batch target"]
     entropy: Float[Tensor, "batch target"]
@@ -28,7 +31,7 @@ class Forced:
 
     @property
     def scores(self) -> Float[Tensor, "batch"]:
-        """The log probability of each whole target."""
+        """The log probability of each target."""
         return self.log_probabilities.sum(dim=1)
 
 
@@ -43,37 +46,41 @@ def forced(
     num_top: int = 0,
     need_weights: bool = False,
 ) -> Forced:
-    """Read the inputs (the outputs shifted right by one start) and look each output up in what the
-    decoder expects there. `num_top` is how many alternatives to give, at most the vocabulary."""
+    """Return the log probability of each output token.
+
+    `inputs` are the outputs shifted right by one start token; the mask is True for real positions.
+    `num_top` is the number of most probable tokens to return, at most the size of the
+    vocabulary."""
     output = decoder(inputs, memories, need_weights=need_weights)
-    parts = [
-        _look_up(decoder.project(features), targets, num_top)
+    chunks = [
+        _score(decoder.project(features), targets, num_top)
         for features, targets in zip(
             output.features[mask].split(WORDS_AT_A_TIME),
             outputs[mask].split(WORDS_AT_A_TIME),
             strict=True,
         )
     ]
-    found, entropy, top_tokens, top = (
-        _spread(torch.cat(values), mask) for values in zip(*parts, strict=True)
+    log_probabilities, entropy, top_tokens, top = (
+        _spread(torch.cat(values), mask) for values in zip(*chunks, strict=True)
     )
-    return Forced(found, entropy, top_tokens, top, output.attention)
+    return Forced(log_probabilities, entropy, top_tokens, top, output.attention)
 
 
-def _look_up(
+def _score(
     logits: Float[Tensor, "word vocabulary"], targets: Int[Tensor, "word"], num_top: int
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Of each word its log probability, the entropy there, the best tokens and theirs."""
+    """Return the log probability of each target, the entropy of its distribution, the most probable
+    tokens and their log probabilities."""
     dtype = precise_type(logits.dtype)
     log_probabilities = torch.log_softmax(logits, dim=1, dtype=dtype)
-    found = log_probabilities.gather(1, targets[:, None])[:, 0]
+    target_log_probabilities = log_probabilities.gather(1, targets[:, None])[:, 0]
     entropy = torch.special.entr(log_probabilities.exp()).sum(dim=1)
-    top, top_tokens = highest(log_probabilities, min(num_top, logits.size(1)))
-    return found, entropy, top_tokens, top
+    top, top_tokens = stable_topk(log_probabilities, min(num_top, logits.size(1)))
+    return target_log_probabilities, entropy, top_tokens, top
 
 
 def _spread(values: Tensor, mask: Bool[Tensor, "batch target"]) -> Tensor:
-    """Words back to their positions, zero elsewhere."""
+    """Return values at the positions where the mask is True, and zeros elsewhere."""
     spread = values.new_zeros(*mask.shape, *values.shape[1:])
     spread[mask] = values
     return spread

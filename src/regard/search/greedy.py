@@ -1,4 +1,4 @@
-"""The most probable token at every step: one hypothesis a sentence."""
+"""Greedy search: the most probable token at every step, so one hypothesis a sentence."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from dataclasses import replace
 import torch
 
 from regard.models.contracts import Decoder, Memory
-from regard.search.backpointers import NOBODY, End, History, Step
-from regard.search.candidates import best
+from regard.search.backpointers import DONE, BackPointers, HypothesisEnd, SearchStep
+from regard.search.candidates import top_candidates
 from regard.search.hypothesis import Hypothesis
-from regard.search.limits import Limits, Rules, count_going, going_on
+from regard.search.limits import Limits, Rules, count_active, rows_to_keep
 from regard.search.penalties import LengthPenalty, NoPenalty
 from regard.shapes import Float, Int, Tensor
 
 NO_PENALTY = NoPenalty()
 Choose = Callable[
-    [Float[Tensor, "batch 1 vocabulary"], Int[Tensor, "closed"]],
+    [Float[Tensor, "batch 1 vocabulary"], Int[Tensor, "_"]],
     tuple[Int[Tensor, "batch 1"], Float[Tensor, "batch 1"]],
 ]
-"""From logits, and what may not be written, to what is, and its log probability."""
+"""Function from logits and forbidden tokens to the next tokens and their log probabilities."""
 
 
 def greedy(
@@ -31,30 +31,32 @@ def greedy(
     *,
     need_weights: bool = False,
 ) -> list[Hypothesis]:
-    """Write the most probable token (of equals the lowest) until the end or the maximum. A score
-    is the sum of the log probabilities over the length penalty, as in a beam. ImpossibleError where
-    no token is possible or its probability is no number."""
-    found = write(decoder, memories, limits, most_probable, need_weights=need_weights)
-    divisors = length_penalty(
-        torch.tensor([len(each.tokens) for each in found], dtype=torch.long, device="cpu")
-    ).tolist()
+    """Return the greedy hypothesis of each sentence: the most probable token at every step, the
+    lowest of equally probable ones, until the end token or the maximum.
+
+    The score is the sum of log probabilities divided by the length penalty, as in `beam`.
+    ImpossibleError if no token is possible or its probability is not a number."""
+    hypotheses = decode(decoder, memories, limits, most_probable, need_weights=need_weights)
+    lengths = [len(hypothesis.tokens) for hypothesis in hypotheses]
+    divisors = length_penalty(torch.tensor(lengths, dtype=torch.long, device="cpu")).tolist()
     return [
-        replace(each, score=each.score / divisor)
-        for each, divisor in zip(found, divisors, strict=True)
+        replace(hypothesis, score=hypothesis.score / divisor)
+        for hypothesis, divisor in zip(hypotheses, divisors, strict=True)
     ]
 
 
 def most_probable(
-    logits: Float[Tensor, "batch 1 vocabulary"], closed: Int[Tensor, "closed"]
+    logits: Float[Tensor, "batch 1 vocabulary"], forbidden: Int[Tensor, "_"]
 ) -> tuple[Int[Tensor, "batch 1"], Float[Tensor, "batch 1"]]:
-    """Of equals the lowest."""
+    """Return the most probable token of each row, the lowest of equally probable ones, and its log
+    probability."""
     totals = logits.new_zeros(len(logits), 1, dtype=torch.float)
-    found = best(logits, totals, closed, 1)
-    return found.tokens, found.log_probabilities
+    candidates = top_candidates(logits, totals, forbidden, 1)
+    return candidates.tokens, candidates.log_probabilities
 
 
 @torch.inference_mode()
-def write(
+def decode(
     decoder: Decoder,
     memories: tuple[Memory, ...],
     limits: Limits,
@@ -62,29 +64,30 @@ def write(
     *,
     need_weights: bool = False,
 ) -> list[Hypothesis]:
-    """Write one hypothesis a sentence, token by token. Sentences leave the batch as they end."""
+    """Decode one hypothesis a sentence, token by token. Sentences leave the batch when they are
+    done."""
     rules = Rules.of(limits, memories)
     maximum, state, tokens = rules.maximum, decoder.start(memories), rules.first()
     sentences = torch.arange(maximum.size(0), device=maximum.device)
-    num_sentences = num_going = maximum.size(0)
-    steps, looked = [], []
+    num_sentences = num_active = maximum.size(0)
+    steps, attention = [], []
     for position in range(rules.longest):
         output, state = decoder.step(tokens, state, need_weights=need_weights)
-        tokens, chosen = choose(decoder.project(output.features), rules.closed(position))
-        steps.append(Step(sentences, tokens, torch.zeros_like(tokens), chosen))
-        looked.append(output.attention)
-        is_going = (tokens[:, 0] != rules.end) & (maximum > position + 1) & (sentences != NOBODY)
-        now_going = count_going(is_going, position)
-        if now_going == 0:
+        logits = decoder.project(output.features)
+        tokens, log_probabilities = choose(logits, rules.forbidden(position))
+        steps.append(SearchStep(sentences, tokens, torch.zeros_like(tokens), log_probabilities))
+        attention.append(output.attention)
+        is_active = (tokens[:, 0] != rules.end) & (maximum > position + 1) & (sentences != DONE)
+        still_active = count_active(is_active, position)
+        if still_active == 0:
             break
-        if now_going is None or now_going < num_going:
-            sentences = sentences.masked_fill(~is_going, NOBODY)
-        if now_going is not None:
-            num_going, rows = now_going, going_on(is_going, now_going)
+        if still_active is None or still_active < num_active:
+            sentences = sentences.masked_fill(~is_active, DONE)
+        if still_active is not None:
+            num_active, rows = still_active, rows_to_keep(is_active, still_active)
             if rows is not None:
                 state, tokens = state.keep(rows), tokens[rows]
                 sentences, maximum = sentences[rows], maximum[rows]
-    history = History(steps, rules.end)
-    return history.hypotheses(
-        [End(number, history.last(number), 0) for number in range(num_sentences)], looked
-    )
+    pointers = BackPointers(steps, rules.end)
+    ends = [HypothesisEnd(number, pointers.last(number), 0) for number in range(num_sentences)]
+    return pointers.hypotheses(ends, attention)

@@ -1,4 +1,4 @@
-"""What a search finds: texts as token numbers, with what they looked at."""
+"""Results of a search: hypotheses as token numbers, with their attention."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from regard.shapes import Float, Int, Tensor
 
 @dataclass(frozen=True)
 class HypothesisAttention:
-    """Who looked at what in one hypothesis. The target axis counts its tokens; the source axis is
-    as wide as the batch's padded source."""
+    """Attention of one kind in one hypothesis. The target axis counts its tokens. The source axis
+    is as long as the padded source of the batch."""
 
     kind: AttentionKind
     weights: Float[Tensor, "layer head target source"]
@@ -20,9 +20,11 @@ class HypothesisAttention:
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """One text. Its tokens contain the end if it was written: then it is `finished`, otherwise
-    its maximum cut it off. `score` is what it was ranked by; log probabilities are natural ones,
-    one a token. `attention` is empty unless it was asked for."""
+    """One decoded text.
+
+    A `finished` hypothesis ends with the end token, which is one of its tokens; any other was cut
+    off at its maximum length. Log probabilities are natural logarithms, one a token. `score` is the
+    value that hypotheses are ranked by. `attention` is empty unless `need_weights` was set."""
 
     tokens: tuple[int, ...]
     log_probabilities: tuple[float, ...]
@@ -33,11 +35,11 @@ class Hypothesis:
 
 @dataclass(frozen=True)
 class Lattice:
-    """The beam of one sentence, step by step: what each hypothesis wrote, which hypothesis of the
-    step before it continues (0 in the first step), and its log probability so far.
+    """The beam of one sentence at every step: token of each hypothesis, index of its parent in the
+    step before (0 in the first step), and sum of log probabilities.
 
-    Where a step held fewer hypotheses the token and parent are -1 and the score is -inf. A
-    hypothesis that wrote the end has no continuation."""
+    If a step has fewer hypotheses, the remaining places have token and parent -1 and score -inf. A
+    hypothesis that ends with the end token has no continuation."""
 
     tokens: Int[Tensor, "step hypothesis"]
     parents: Int[Tensor, "step hypothesis"]

@@ -1,4 +1,4 @@
-"""What may be written, and how much of it."""
+"""Limits of a search: allowed tokens, and minimum and maximum lengths."""
 
 from __future__ import annotations
 
@@ -6,23 +6,25 @@ from dataclasses import dataclass
 
 import torch
 
+from regard.linear import round_rows_up
 from regard.models.contracts import Memory
 from regard.shapes import Bool, Int, Tensor
 
 ROUND = 8
-"""Of this number or a multiple of it are the sentences that a search goes on with."""
+"""Multiple to which the number of sentences in a batch is rounded up when others are removed."""
 
 PATIENCE = 8
-"""Steps after which a GPU is asked how many sentences go on."""
+"""Number of steps between two counts of the active sentences on a GPU."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """Where a text starts and ends. Lengths count every token written, the end too.
+    """Start token, end token, lengths and forbidden tokens of a search.
 
-    `end` None: nothing ends a text but its maximum. No end is written before `minimum` other
-    tokens, and `forbidden` ones (padding, the start) never are. A `maximum` is one for all or one
-    a sentence."""
+    Lengths are in tokens, the end token included. With `end` None a text ends at its maximum only.
+    The end token is forbidden before `minimum` other tokens; `forbidden` tokens (padding, the
+    start) are excluded from decoding everywhere. `maximum` is one number, or one a sentence.
+    ValueError for a negative minimum or a maximum below 1."""
 
     start: int
     end: int | None
@@ -39,18 +41,19 @@ class Limits:
 
 @dataclass(frozen=True)
 class Rules:
-    """The limits as a search over these sentences applies them."""
+    """Limits as tensors for the sentences of one batch."""
 
     limits: Limits
     maximum: Int[Tensor, "batch"]
     longest: int
-    never: Int[Tensor, "_"]
-    not_yet: Int[Tensor, "_"]
+    always_forbidden: Int[Tensor, "_"]
+    forbidden_early: Int[Tensor, "_"]
+    """Forbidden tokens before the minimum: `always_forbidden` and the end token."""
 
     @classmethod
     def of(cls, limits: Limits, memories: tuple[Memory, ...]) -> Rules:
-        """For the sentences of these memories. ValueError where the limits are for another number
-        of them."""
+        """Return the rules for the sentences of these memories. ValueError if the limits have
+        maxima for another number of sentences."""
         keys = memories[0].keys
         maximum = torch.as_tensor(limits.maximum, device=keys.device)
         if maximum.dim() and maximum.size(0) != keys.size(0):
@@ -70,30 +73,30 @@ class Rules:
 
     @property
     def end(self) -> int:
-        """The end's number, or one that no token has."""
+        """The number of the end token, or -1, which no token has, if there is none."""
         return -1 if self.limits.end is None else self.limits.end
 
     def first(self) -> Int[Tensor, "batch 1"]:
-        """What the decoder reads first."""
+        """Return the first input of the decoder: the start token of each sentence."""
         return torch.full_like(self.maximum, self.limits.start, dtype=torch.long)[:, None]
 
-    def closed(self, position: int) -> Int[Tensor, "_"]:
-        """What may not be written at this position."""
-        return self.not_yet if position < self.limits.minimum else self.never
+    def forbidden(self, position: int) -> Int[Tensor, "_"]:
+        """Return the tokens to exclude from decoding at this position."""
+        return self.forbidden_early if position < self.limits.minimum else self.always_forbidden
 
 
-def going_on(is_going: Bool[Tensor, "batch"], num_going: int) -> Int[Tensor, "kept"] | None:
-    """The rows to go on with: those that do, and of the others so many that there are a multiple of
-    eight, because oneDNN compiles its kernels anew for every number of rows. None: all of them."""
-    kept = -(-num_going // ROUND) * ROUND if num_going > ROUND else num_going
-    if kept >= is_going.size(0):
+def rows_to_keep(is_active: Bool[Tensor, "batch"], num_active: int) -> Int[Tensor, "kept"] | None:
+    """Return the rows of the active sentences, filled up with rows of sentences that are done: more
+    than ROUND rows are a multiple of it (`linear.round_rows_up`). None: keep all rows."""
+    count = round_rows_up(num_active, ROUND) if num_active > ROUND else num_active
+    if count >= is_active.size(0):
         return None
-    return is_going.logical_not().sort(stable=True).indices[:kept]
+    return is_active.logical_not().sort(stable=True).indices[:count]
 
 
-def count_going(is_going: Bool[Tensor, "batch"], position: int) -> int | None:
-    """How many sentences go on after this step; None where that is not asked now, because a GPU
-    would have to be waited for."""
-    if is_going.is_cpu or position % PATIENCE == PATIENCE - 1:
-        return int(is_going.sum())
+def count_active(is_active: Bool[Tensor, "batch"], position: int) -> int | None:
+    """Return the number of sentences that are active after this step. None if it is not counted at
+    this step, because the CPU would wait for the GPU."""
+    if is_active.is_cpu or position % PATIENCE == PATIENCE - 1:
+        return int(is_active.sum())
     return None

@@ -1,4 +1,4 @@
-"""What corrects a sum of log probabilities, which favours short texts and lost words.
+"""Length and coverage penalties: sums of log probabilities favour short texts and omitted words.
 
     score(Y | X) = log P(Y | X) / length(Y) + coverage(X, Y)
 
@@ -17,22 +17,22 @@ from regard.models.contracts import AT_SOURCE, AttentionBlock, Memory
 from regard.shapes import Bool, Float, Int, Tensor
 
 LEAST_ATTENTION = 1e-6
-"""What a word that was never looked at counts as, so that its logarithm stays finite."""
+"""Minimum attention that a source position counts, so that its logarithm is finite."""
 
 
 @runtime_checkable
 class LengthPenalty(Protocol):
-    """What a hypothesis's log probability is divided by.
+    """Function from the lengths of hypotheses to the divisors of their log probabilities.
 
-    Positive, and never less for a longer hypothesis: the search relies on it to know what an
-    unfinished one can still reach."""
+    Divisors are positive and never smaller for a longer hypothesis. The stopping rule of the
+    search relies on this."""
 
     def __call__(self, lengths: Int[Tensor, "length"]) -> Float[Tensor, "length"]: ...
 
 
 @dataclass(frozen=True)
 class NoPenalty:
-    """The log probability itself."""
+    """Divisor 1: the score is the log probability."""
 
     def __call__(self, lengths: Int[Tensor, "length"]) -> Float[Tensor, "length"]:
         return torch.ones_like(lengths, dtype=torch.float)
@@ -40,7 +40,7 @@ class NoPenalty:
 
 @dataclass(frozen=True)
 class Average:
-    """The length: the score is the mean log probability of a token."""
+    """The length as divisor: the score is the mean log probability of a token."""
 
     def __call__(self, lengths: Int[Tensor, "length"]) -> Float[Tensor, "length"]:
         return lengths.float()
@@ -48,7 +48,8 @@ class Average:
 
 @dataclass(frozen=True)
 class GoogleLength:
-    """((5 + length) / 6) ** alpha, Wu et al. 2016. They took alpha 0.2 with coverage."""
+    """Divisor ((5 + length) / 6) ** alpha (Wu et al. 2016, eq. 14, who set alpha to 0.2 with a
+    coverage penalty). ValueError for a negative alpha."""
 
     alpha: float = 0.6
 
@@ -61,40 +62,43 @@ class GoogleLength:
 
 
 @dataclass(frozen=True)
-class Coverage:
-    """How much each hypothesis has looked at each source position, over all its steps."""
+class SourceCoverage:
+    """Attention that each source position received from each hypothesis, summed over its steps."""
 
     attended: Float[Tensor, "batch hypothesis source"]
     mask: Bool[Tensor, "batch source"]
 
     @classmethod
-    def none(cls, memory: Memory) -> Coverage:
+    def none(cls, memory: Memory) -> SourceCoverage:
         return cls(torch.zeros_like(memory.mask, dtype=torch.float)[:, None], memory.mask)
 
     def extend(
         self, blocks: tuple[AttentionBlock, ...], parents: Int[Tensor, "batch hypothesis"]
-    ) -> Coverage:
-        """Add a step's attention to the source, the mean of its layers and heads (and of several
-        decoders), and go on from these hypotheses. ValueError where there is none."""
+    ) -> SourceCoverage:
+        """Add the attention of one step, then select the parent of each new hypothesis.
+
+        The attention is the mean over layers, heads and the decoders of an ensemble. ValueError if
+        the decoder has no attention to the source."""
         cross = [block.weights for block in blocks if block.kind in AT_SOURCE]
         if not cross:
             raise ValueError(
-                "a coverage penalty needs attention to the source, and this decoder gave none: set "
-                "it to 0"
+                "coverage_penalty: expected a decoder with attention to the source, but this one "
+                "has none; set the penalty to 0"
             )
         mean = torch.stack([weights.mean(dim=(1, 2)) for weights in cross]).mean(dim=0)
         attended = self.attended + mean
         index = parents[:, :, None].expand(-1, -1, attended.size(2))
         return replace(self, attended=attended.gather(1, index))
 
-    def keep(self, sentences: Int[Tensor, "kept"]) -> Coverage:
-        return Coverage(self.attended[sentences], self.mask[sentences])
+    def keep(self, sentences: Int[Tensor, "kept"]) -> SourceCoverage:
+        return SourceCoverage(self.attended[sentences], self.mask[sentences])
 
-    def first(self, count: int) -> Coverage:
-        """Of the first so many hypotheses of each sentence."""
+    def first(self, count: int) -> SourceCoverage:
+        """Return the coverage of the first `count` hypotheses of each sentence."""
         return replace(self, attended=self.attended[:, :count])
 
     def score(self) -> Float[Tensor, "batch hypothesis"]:
-        """The sum over the source of log(min(attention, 1)): 0 where all was read, else less."""
+        """Return the sum over source positions of log(min(attention, 1)): 0 for full coverage,
+        negative otherwise."""
         logarithms = self.attended.clamp(LEAST_ATTENTION, 1).log()
         return logarithms.masked_fill(~self.mask[:, None], 0).sum(dim=2)
