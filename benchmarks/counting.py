@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.data.generated.counting import AnyLength, EvenLetters
+from regard.data.generated.counting import EvenLetters, VariableLength
 from regard.tasks.counting import counting
 from regard.tasks.counting.settings import CountingSettings
 
@@ -84,7 +84,7 @@ def train_plain(settings: CountingSettings, seed: int) -> Run:
 class Parts:
     """What makes ours differ from plain."""
 
-    letters: Callable[[CountingSettings], counting.Drawing] = counting.training_letters
+    letters: Callable[[CountingSettings], counting.LetterSampler] = counting.training_letters
     optimizer: Callable[[nn.Module, float], counting.Adam] = counting.two_rates
     schedule: Callable[[float], float] = counting.settle
 
@@ -145,9 +145,9 @@ def compare(settings: CountingSettings, lengths: list[int], seeds: range, num: i
     print(flush=True)
 
 
-def even_letters(settings: CountingSettings) -> counting.Drawing:
+def even_letters(settings: CountingSettings) -> counting.LetterSampler:
     letters = EvenLetters(settings.vocab_size, settings.max_len)
-    return AnyLength(letters) if settings.variable_length else letters
+    return VariableLength(letters) if settings.variable_length else letters
 
 
 def one_rate(model: nn.Module, lr: float) -> counting.Adam:

@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 
 from regard.data.images.annotations import read_captions
-from regard.data.images.images import PictureError, read_picture
+from regard.data.images.images import ImageError, read_image
 from regard.data.labels.numeric import parse_items, parse_series
 from regard.data.text.tokenizer import Tokenizer, TokenizerSettings
 from regard.data.text.vectors import read_external
@@ -122,10 +122,10 @@ def test_names_of_pictures(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     os.mkfifo("pipe")
     for sources in (PictureSources(8), PictureSources(8, scenes=True)):
-        refused(sources.read, name, PictureError)
-        refused(sources.show, name, PictureError)
+        refused(sources.read, name, ImageError)
+        refused(sources.show, name, ImageError)
         assert [type(each) for each in sources.made([name])] == [str]
-        line = refused(lambda name, sources=sources: sources.gallery([name]), name)
+        line = refused(lambda name, sources=sources: sources.image_set([name]), name)
         assert "none of 1 pictures" in line
 
 
@@ -144,9 +144,9 @@ def test_cut_pictures(kind, picture, cut, tmp_path):
     picture.save(path, kind)
     path.write_bytes(path.read_bytes()[:cut])
     try:
-        values = read_picture(str(path), 8)  # all dots may be there
-    except PictureError:
-        assert "cannot read the picture" in refused(lambda path: read_picture(path, 8), str(path))
+        values = read_image(str(path), 8)  # all dots may be there
+    except ImageError:
+        assert "cannot read the picture" in refused(lambda path: read_image(path, 8), str(path))
     else:
         assert values.shape == (3, 8, 8)
 
@@ -160,21 +160,21 @@ def test_whatever_a_decoder_raises_is_one_line(error, tmp_path, monkeypatch):
         raise error("in the\ndecoder")
 
     monkeypatch.setattr(Image, "open", fail)
-    assert "in the" in refused(lambda path: read_picture(path, 8), str(path), PictureError)
+    assert "in the" in refused(lambda path: read_image(path, 8), str(path), ImageError)
 
 
 def test_pictures_of_too_many_pixels_are_refused_before_they_are_decoded(tmp_path):
     path = tmp_path / "large.png"
     Image.new("1", (13_300, 13_300)).save(path)
-    line = refused(lambda path: read_picture(path, 8), str(path), PictureError)
+    line = refused(lambda path: read_image(path, 8), str(path), ImageError)
     assert "it has 13300 x 13300 pixels, more than 50,000,000 (data.max_pixels)" in line
     small = tmp_path / "small.png"
     Image.new("RGB", (30, 20)).save(small)
-    assert read_picture(str(small), 8, max_pixels=600).shape == (3, 8, 8)
-    with pytest.raises(PictureError, match="30 x 20 pixels, more than 599"):
-        read_picture(str(small), 8, max_pixels=599)
-    gallery, left_out = PictureSources(8, max_pixels=600).gallery([str(path), str(small)])
-    assert gallery.names == (str(small),)
+    assert read_image(str(small), 8, max_pixels=600).shape == (3, 8, 8)
+    with pytest.raises(ImageError, match="30 x 20 pixels, more than 599"):
+        read_image(str(small), 8, max_pixels=599)
+    image_set, left_out = PictureSources(8, max_pixels=600).image_set([str(path), str(small)])
+    assert image_set.names == (str(small),)
     assert "left out 1 picture: cannot read the picture" in left_out[0]
 
 
@@ -183,15 +183,15 @@ def test_a_large_jpeg_is_decoded_at_a_fraction_of_its_size(tmp_path):
     picture.paste((0, 0, 255), (160, 0, 320, 160))
     path = tmp_path / "a.jpg"
     picture.save(path, quality=95)
-    whole = read_picture(str(path), 8).astype(int)
-    part = read_picture(str(path), 8, max_pixels=320 * 160 // 4).astype(int)
+    whole = read_image(str(path), 8).astype(int)
+    part = read_image(str(path), 8, max_pixels=320 * 160 // 4).astype(int)
     assert abs(whole - part).max() <= 40  # the border between the halves
     assert abs(whole - part)[:, :, [0, -1]].max() <= 4
-    with pytest.raises(PictureError, match="320 x 160 pixels"):
-        read_picture(str(path), 8, max_pixels=320 * 160 // 5)
+    with pytest.raises(ImageError, match="320 x 160 pixels"):
+        read_image(str(path), 8, max_pixels=320 * 160 // 5)
     picture.save(path, progressive=True)
-    with pytest.raises(PictureError, match="320 x 160 pixels"):
-        read_picture(str(path), 8, max_pixels=320 * 160 // 4)
+    with pytest.raises(ImageError, match="320 x 160 pixels"):
+        read_image(str(path), 8, max_pixels=320 * 160 // 4)
 
 
 @pytest.mark.parametrize(

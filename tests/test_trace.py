@@ -14,12 +14,12 @@ from hypothesis.extra import numpy as hnp
 
 from regard.errors import UserError
 from regard.names import AttentionKind
-from regard.trace import AttentionMap, BeamLattice, Sequence, Step, Trace
+from regard.trace import AttentionMap, BeamLattice, Step, TokenSequence, Trace
 
 
 def sequence(number: int, language: str | None = None) -> Sequence:
     pieces = tuple(f"piece{i}" for i in range(number))
-    return Sequence(" ".join(pieces), pieces, tuple(range(number)), language)
+    return TokenSequence(" ".join(pieces), pieces, tuple(range(number)), language)
 
 
 def weights(*shape: int, seed: int = 3) -> np.ndarray:
@@ -30,7 +30,7 @@ def full_trace() -> Trace:
     scores = weights(2, 3, 5, 7) - 3
     scores[..., 1] = -np.inf
     return Trace(
-        source=Sequence(
+        source=TokenSequence(
             "猫 sits", ("猫", "si", "##ts", "x", "y", "z", "<eos>"), (0, 1, 1, 2, 3, 4, 5)
         ),
         target=sequence(5, "de"),
@@ -138,7 +138,7 @@ def test_axes_must_be_as_long_as_the_pieces(
 
 def test_records_refuse_what_does_not_fit() -> None:
     with pytest.raises(ValueError, match="2 numbers came for 3 pieces"):
-        Sequence("a b c", ("a", "b", "c"), (0, 1))
+        TokenSequence("a b c", ("a", "b", "c"), (0, 1))
     with pytest.raises(ValueError, match=r"layer, head, target and source.*\(0, 1, 5, 7\)"):
         AttentionMap("cross", weights(0, 1, 5, 7))
     with pytest.raises(ValueError, match="must be finite"):
@@ -195,6 +195,6 @@ def test_a_decoder_looks_at_what_was_before() -> None:
     assert seen.words == (-1, *trace.target.words[:-1])
     assert trace.across("encoder") == trace.across("cross") == trace.source
     assert trace.across("image") is None
-    nothing = Sequence("", (), ())
+    nothing = TokenSequence("", (), ())
     empty = Trace(nothing, nothing, (AttentionMap("decoder", np.zeros((1, 1, 0, 0))),))
     assert empty.across("decoder") == nothing

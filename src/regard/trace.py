@@ -38,7 +38,7 @@ Weights = Float[np.ndarray, "layer head target source"]
 
 
 @dataclass(frozen=True)
-class Sequence:
+class TokenSequence:
     """One side: its text, the pieces the model saw, and the number of the word each is of.
 
     `language` is a code such as "de"; it helps to choose a font."""
@@ -159,8 +159,8 @@ class Trace:
     Every map's axes must be as long as the pieces they stand for; ValueError otherwise. `score` is
     what the output was ranked by."""
 
-    source: Sequence
-    target: Sequence
+    source: TokenSequence
+    target: TokenSequence
     attention: tuple[AttentionMap, ...] = ()
     steps: tuple[Step, ...] = ()
     score: float = 0.0
@@ -184,11 +184,11 @@ class Trace:
         """The maps of this kind, one for each model that wrote; ValueError where there is none."""
         return of_kind(self.attention, kind)
 
-    def down(self, kind: AttentionKind) -> Sequence:
+    def down(self, kind: AttentionKind) -> TokenSequence:
         """The sequence that looks, in a map of this kind."""
         return self.source if kind == "encoder" else self.target
 
-    def across(self, kind: AttentionKind) -> Sequence | None:
+    def across(self, kind: AttentionKind) -> TokenSequence | None:
         """The sequence that is looked at, in a map of this kind; None for the cells of a
         picture, and for vectors.
 
@@ -201,7 +201,7 @@ class Trace:
                 pieces, words = self.target.pieces[:-1], self.target.words[:-1]
                 if self.target.pieces:
                     pieces, words = (START_PIECE, *pieces), (-1, *words)
-                return Sequence(self.target.text, pieces, words, self.target.language)
+                return TokenSequence(self.target.text, pieces, words, self.target.language)
             case "image" | "memory":
                 return None
 
@@ -308,8 +308,10 @@ def _read(text: str, arrays: Mapping[str, np.ndarray]) -> Trace:
         ) from error
 
 
-def _sequence(said: dict[str, Any]) -> Sequence:
-    return Sequence(said["text"], tuple(said["pieces"]), tuple(said["words"]), said["language"])
+def _sequence(said: dict[str, Any]) -> TokenSequence:
+    return TokenSequence(
+        said["text"], tuple(said["pieces"]), tuple(said["words"]), said["language"]
+    )
 
 
 def _map(said: dict[str, Any], arrays: Mapping[str, np.ndarray], num_source: int) -> AttentionMap:

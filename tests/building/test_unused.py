@@ -23,7 +23,7 @@ from regard.config import (
 )
 from regard.config.checks import alternatives, hints_of
 from regard.config.unused import unused_fields
-from regard.data.batch import Pictures, pad, with_targets
+from regard.data.batch import Images, pad, with_targets
 from regard.errors import UserError
 from regard.pipeline.train import settings_of
 from regard.tasks.translation.training import objective_of
@@ -128,7 +128,7 @@ def computed(config):
     torch.manual_seed(2)
     source = pad([[5, 6, 7, 8, 9, 10, 11], [9, 8, 5, 1]])
     if isinstance(config, CaptionerConfig):
-        source = Pictures(torch.randint(255, (2, 3, 16, 16), dtype=torch.uint8))
+        source = Images(torch.randint(255, (2, 3, 16, 16), dtype=torch.uint8))
     if isinstance(config, ClassifierConfig):
         terms = [model(source).values]
     else:

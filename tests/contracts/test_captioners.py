@@ -8,7 +8,7 @@ import torch
 from regard import linear
 from regard.building import build_captioner
 from regard.config import AttentionConfig, CaptionerConfig
-from regard.data.batch import PAD, START, Cells, Pictures, pad
+from regard.data.batch import PAD, START, GridFeatures, Images, pad
 from regard.linear import freeze
 from regard.models.image import CellEncoder
 from regard.search import BeamSettings, Limits, NoPenalty, beam, forced, greedy
@@ -43,8 +43,8 @@ def heads(request):
 def source(request):
     generator = torch.Generator().manual_seed(5)
     if "cells" in request.node.callspec.params["model"]:
-        return Cells(torch.randn(3, 16, 7, generator=generator))
-    return Pictures(torch.randint(0, 256, (3, 3, SIDE, SIDE), generator=generator).byte())
+        return GridFeatures(torch.randn(3, 16, 7, generator=generator))
+    return Images(torch.randint(0, 256, (3, 3, SIDE, SIDE), generator=generator).byte())
 
 
 INPUTS = torch.tensor([[START, 4, 5, 6], [START, 7, 8, 16], [START, 9, 15, 3]])

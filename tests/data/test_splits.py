@@ -11,15 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.data.examples import Pair
-from regard.data.splits import HeldOut, hold_out, same_text, split_held_out
+from regard.data.splits import SplitPairs, canonical_text, hold_out, split_held_out
 from regard.errors import UserError
 
 
-def held_out_by_texts(pairs: Sequence[Pair], most: tuple[int, int], seed: int) -> HeldOut:
+def held_out_by_texts(pairs: Sequence[Pair], most: tuple[int, int], seed: int) -> SplitPairs:
     """The plain way: lists of pairs with one source, shuffled, each to the first part with room."""
     groups: defaultdict[str, list[int]] = defaultdict(list)
     for index, pair in enumerate(pairs):
-        groups[same_text(pair.source)].append(index)
+        groups[canonical_text(pair.source)].append(index)
     shuffled = list(groups.values())
     random.Random(seed).shuffle(shuffled)
     part_of, room = [0] * len(pairs), [len(pairs), *most]
@@ -31,7 +31,7 @@ def held_out_by_texts(pairs: Sequence[Pair], most: tuple[int, int], seed: int) -
     parts: tuple[list[Pair], list[Pair], list[Pair]] = [], [], []
     for pair, part in zip(pairs, part_of, strict=True):
         parts[part].append(pair)
-    return HeldOut(*map(tuple, parts))
+    return SplitPairs(*map(tuple, parts))
 
 
 @given(
@@ -57,7 +57,7 @@ def test_marks_hold_out_what_texts_do(sources: list[str], most: tuple[int, int],
     ],
 )
 def test_texts_are_the_same_up_to_case_and_form(one: str, other: str, same: bool) -> None:
-    assert (same_text(one) == same_text(other)) is same
+    assert (canonical_text(one) == canonical_text(other)) is same
 
 
 @st.composite

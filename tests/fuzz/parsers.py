@@ -16,7 +16,7 @@ from safetensors.torch import save
 
 from regard import recipes
 from regard.data.images.annotations import read_captions
-from regard.data.images.images import read_picture
+from regard.data.images.images import read_image
 from regard.data.labels.numeric import parse_items, parse_series
 from regard.data.labels.readers import read_labelled
 from regard.data.text.parallel import read_pairs
@@ -155,7 +155,7 @@ PARSERS: dict[str, Parser] = {
     "weights": Parser(read_tensors, _weights, "model.safetensors", JSON),
     "recipes": Parser(recipes.read, _recipes, "recipe.yaml", YAML),
     "tokenizers": Parser(_use_tokenizer, _tokenizers, "source.tokenizer.json", JSON),
-    "pictures": Parser(lambda path: read_picture(str(path), 16), _pictures, "picture"),
+    "pictures": Parser(lambda path: read_image(str(path), 16), _pictures, "picture"),
     "configs": Parser(
         lambda path: RunFolder(path.parent).experiment(), _run_configs, "config.yaml", YAML
     ),

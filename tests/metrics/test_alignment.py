@@ -16,7 +16,7 @@ from regard.metrics.alignment import (
     trace_links,
     word_links,
 )
-from regard.trace import AttentionMap, Sequence, Trace
+from regard.trace import AttentionMap, TokenSequence, Trace
 
 WEIGHTS = np.array([[0.1, 0.7, 0.2], [0.0, 0.0, 0.0], [0.45, 0.0, 0.55], [0.0, 1.0, 0.0]])
 
@@ -44,8 +44,8 @@ def test_a_traces_links_are_between_words_and_leave_the_ends_out() -> None:
     heads[0, 0] = np.eye(4)[[2, 0, 3]]
     heads[0, 1] = np.eye(4)[[2, 1, 1]] * 0.9
     trace = Trace(
-        source=Sequence("ab c", ("a", "b", "c", "<eos>"), (0, 0, 1, 2)),
-        target=Sequence("x y", ("x", "y", "<eos>"), (0, 1, 2)),
+        source=TokenSequence("ab c", ("a", "b", "c", "<eos>"), (0, 0, 1, 2)),
+        target=TokenSequence("x y", ("x", "y", "<eos>"), (0, 1, 2)),
         attention=(
             AttentionMap("cross", heads),
             AttentionMap("image", np.ones((1, 1, 3, 5))),

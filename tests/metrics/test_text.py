@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from regard.metrics.text import Score, bleu, chrf, exact_match, score_texts, ter
+from regard.metrics.text import MetricScore, bleu, chrf, exact_match, score_texts, ter
 
 
 def test_bleu_is_the_geometric_mean_of_four_precisions() -> None:
@@ -75,7 +75,7 @@ def test_ter_counts_edits_and_a_moved_phrase_once() -> None:
 
 def test_exact_match_overlooks_spacing_only() -> None:
     score = exact_match([" a  b", "a b.", "ab"], [["a b"]] * 3)
-    assert score == Score("exact match", 100 / 3, "nrefs:1|case:mixed|space:one")
+    assert score == MetricScore("exact match", 100 / 3, "nrefs:1|case:mixed|space:one")
 
 
 def test_all_scores_come_in_one_order() -> None:

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from regard.data.batch import Pictures
+from regard.data.batch import Images
 from regard.layers.convolution import ConvolutionStack
 from regard.models.image import ConvolutionEncoder
 
@@ -18,8 +18,8 @@ def encoder():
 
 def test_rows_about_one_picture_get_its_cells(encoder):
     rows = torch.tensor([2, 0, 0, 1])
-    alone = encoder(Pictures(PICTURES))
-    together = encoder(Pictures(PICTURES, rows))
+    alone = encoder(Images(PICTURES))
+    together = encoder(Images(PICTURES, rows))
     torch.testing.assert_close(together.layers[-1], alone.layers[-1][rows])
     torch.testing.assert_close(together.summary.hidden, alone.summary.hidden[rows])
     assert together.mask.shape == (4, 16)
@@ -28,10 +28,10 @@ def test_rows_about_one_picture_get_its_cells(encoder):
 def test_cells_know_their_places(encoder):
     """A picture of one colour looks alike everywhere but at its edges."""
     plain = torch.full((1, 3, 16, 16), 90, dtype=torch.uint8)
-    first, second = encoder(Pictures(plain)).layers[-1][0, [5, 6]]
+    first, second = encoder(Images(plain)).layers[-1][0, [5, 6]]
     assert not torch.allclose(first, second)
 
 
 def test_a_picture_of_another_size_is_refused(encoder):
     with pytest.raises(ValueError, match="pictures of 4 cells came, but this model is for 16"):
-        encoder(Pictures(PICTURES[..., :8, :8]))
+        encoder(Images(PICTURES[..., :8, :8]))

@@ -12,7 +12,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from regard.cli import main
-from regard.data.images.array_file import Rows
+from regard.data.images.array_file import ArrayFile
 from regard.errors import UserError
 from regard.pipeline.load import load
 from regard.pipeline.train import train
@@ -112,5 +112,5 @@ def test_an_array_that_does_not_fit_is_refused_before_it_is_mapped(tmp_path, mon
 
     monkeypatch.setattr("os.posix_fallocate", full)
     with pytest.raises(UserError, match=r"cannot write .*rows\.npy: No space left on device"):
-        Rows(5, (3,), np.dtype(np.uint8), tmp_path / "rows")
+        ArrayFile(5, (3,), np.dtype(np.uint8), tmp_path / "rows")
     assert not list(tmp_path.glob("*.npy"))

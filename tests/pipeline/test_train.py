@@ -19,7 +19,7 @@ from regard.tasks.translation import training as translation
 from regard.tasks.translation.translator import Translator
 from regard.training.checkpoint import Checkpoints
 from regard.training.loss import CrossEntropy
-from regard.training.schedule import Constant, Cosine, InverseSquareRoot, Linear, Plateau
+from regard.training.schedule import Constant, CosineDecay, InverseSquareRoot, LinearDecay, Plateau
 from regard.training.settings import Period, TrainingSettings
 from regard.training.teacher_forcing import TeacherForcing
 from tests.small_runs import small, smaller
@@ -320,7 +320,7 @@ ARRIVES = {
     "updates": (7, lambda settings: replace(settings, length=Period(7))),
     "accumulate": (3, lambda settings: replace(settings, accumulate=3)),
     "learning_rate": (0.3, lambda settings: of_optimiser(settings, learning_rate=0.3)),
-    "schedule": ("cosine", lambda settings: of_optimiser(settings, schedule=Cosine())),
+    "schedule": ("cosine", lambda settings: of_optimiser(settings, schedule=CosineDecay())),
     "warmup": (5, lambda settings: of_optimiser(settings, schedule=Constant(5))),
     "adam_betas": ((0.8, 0.98), lambda settings: of_optimiser(settings, betas=(0.8, 0.98))),
     "adam_epsilon": (1e-6, lambda settings: of_optimiser(settings, epsilon=1e-6)),
@@ -375,8 +375,8 @@ def test_precision_arrives():
     ("name", "schedule"),
     [
         ("constant", Constant(5)),
-        ("cosine", Cosine(5)),
-        ("linear", Linear(5)),
+        ("cosine", CosineDecay(5)),
+        ("linear", LinearDecay(5)),
         ("inverse_square_root", InverseSquareRoot(5)),
         ("plateau", Plateau(5)),
     ],

@@ -10,7 +10,7 @@ import pytest
 from regard.data.text.encoded import EncodedPairs
 from regard.errors import UserError
 from regard.runs import cache
-from regard.runs.cache import Shelf, cache_folder
+from regard.runs.cache import DataCache, cache_folder
 
 PAIRS = EncodedPairs.of([[5, 6, 7], [9]], [[8], [10, 11]])
 
@@ -35,8 +35,8 @@ class Counted:
 
 
 @pytest.fixture
-def shelf(tmp_path):
-    return Shelf(tmp_path / "cache", "these data")
+def data_cache(tmp_path):
+    return DataCache(tmp_path / "cache", "these data")
 
 
 def test_where_it_lies(monkeypatch, tmp_path):
@@ -58,9 +58,9 @@ def test_where_there_is_no_home_it_has_to_be_said(monkeypatch):
         cache_folder()
 
 
-def test_pairs_are_encoded_once(shelf):
+def test_pairs_are_encoded_once(data_cache):
     source = Counted()
-    first, second = shelf.pairs("facts", source), shelf.pairs("facts", source)
+    first, second = data_cache.pairs("facts", source), data_cache.pairs("facts", source)
     assert source.asked == 1
     assert (first.about, second.about) == ("asked 1", "asked 1")
     assert first.pairs.digest == second.pairs.digest == PAIRS.digest
@@ -68,89 +68,91 @@ def test_pairs_are_encoded_once(shelf):
     assert second.made is None
 
 
-def test_a_page_is_made_once(shelf):
+def test_a_page_is_made_once(data_cache):
     made = []
     for _ in range(2):
-        page = shelf.page(
+        page = data_cache.page(
             "name", ["facts", 3], lambda: made.append(1) or {"ß": [1, None, "\udcff"]}
         )
         assert page == {"ß": [1, None, "\udcff"]}
     assert made == [1]
 
 
-def test_other_facts_and_other_data_are_not_mixed(shelf):
-    shelf.page("name", "facts", lambda: "these")
-    assert shelf.page("name", "other facts", lambda: "those") == "those"
-    assert shelf.page("other name", "facts", lambda: "those") == "those"
-    assert Shelf(shelf.folder, "other data").page("name", "facts", lambda: "those") == "those"
-    assert shelf.page("name", "facts", lambda: "those") == "these"
+def test_other_facts_and_other_data_are_not_mixed(data_cache):
+    data_cache.page("name", "facts", lambda: "these")
+    assert data_cache.page("name", "other facts", lambda: "those") == "those"
+    assert data_cache.page("other name", "facts", lambda: "those") == "those"
+    assert (
+        DataCache(data_cache.folder, "other data").page("name", "facts", lambda: "those") == "those"
+    )
+    assert data_cache.page("name", "facts", lambda: "those") == "these"
 
 
 @pytest.mark.parametrize("damage", [b"", b"{}", b"[]", b"null", b'{"sha256": "x", "content": 1}'])
-def test_what_is_damaged_is_made_anew(shelf, damage):
-    shelf.page("name", "facts", lambda: "page")
+def test_what_is_damaged_is_made_anew(data_cache, damage):
+    data_cache.page("name", "facts", lambda: "page")
     source = Counted()
-    made = shelf.pairs("facts", source).made
-    for path in shelf.folder.iterdir():
+    made = data_cache.pairs("facts", source).made
+    for path in data_cache.folder.iterdir():
         path.write_bytes(damage)
-    assert shelf.page("name", "facts", lambda: "anew") == "anew"
-    assert shelf.page("name", "facts", lambda: "again") == "anew"
-    assert shelf.pairs("facts", source).made == made
-    assert shelf.pairs("facts", source).pairs.digest == PAIRS.digest
+    assert data_cache.page("name", "facts", lambda: "anew") == "anew"
+    assert data_cache.page("name", "facts", lambda: "again") == "anew"
+    assert data_cache.pairs("facts", source).made == made
+    assert data_cache.pairs("facts", source).pairs.digest == PAIRS.digest
     assert source.asked == 2
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), ValueError("no")])
-def test_what_is_broken_off_leaves_nothing(shelf, error):
+def test_what_is_broken_off_leaves_nothing(data_cache, error):
     with pytest.raises(type(error)):
-        shelf.pairs("facts", Counted(error))
-    assert list(shelf.folder.iterdir()) == []
+        data_cache.pairs("facts", Counted(error))
+    assert list(data_cache.folder.iterdir()) == []
 
 
 def test_what_cannot_be_kept_is_held_and_said(tmp_path, caplog):
     (tmp_path / "file").write_text("in the way")
-    shelf = Shelf(tmp_path / "file", "these data")
-    assert shelf.page("name", "facts", lambda: "page") == "page"
-    kept = shelf.pairs("facts", Counted())
+    data_cache = DataCache(tmp_path / "file", "these data")
+    assert data_cache.page("name", "facts", lambda: "page") == "page"
+    kept = data_cache.pairs("facts", Counted())
     assert (kept.pairs.digest, kept.made) == (PAIRS.digest, None)
     (message,) = caplog.messages
     assert "there is a file of that name" in message
     assert "REGARD_CACHE" in message
 
 
-def test_a_full_disk_is_met_by_memory(shelf, monkeypatch, caplog):
+def test_a_full_disk_is_met_by_memory(data_cache, monkeypatch, caplog):
     def write(path, source):
         path.write_bytes(b"half")
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(cache.encoded, "write", write)
-    kept = shelf.pairs("facts", Counted())
+    kept = data_cache.pairs("facts", Counted())
     assert kept.pairs.digest == PAIRS.digest
     assert "No space left on device" in caplog.messages[0]
-    assert list(shelf.folder.iterdir()) == []
+    assert list(data_cache.folder.iterdir()) == []
 
 
-def test_what_was_not_used_for_long_is_removed_and_nothing_else(shelf):
+def test_what_was_not_used_for_long_is_removed_and_nothing_else(data_cache):
     for facts in ("old", "used"):
-        shelf.page("name", facts, lambda: "page")
-    own = shelf.folder / "own.json"
+        data_cache.page("name", facts, lambda: "page")
+    own = data_cache.folder / "own.json"
     own.write_text("a person's")
-    killed = shelf.folder / f"{'0' * 32}.pairs.s.123.unfinished"
+    killed = data_cache.folder / f"{'0' * 32}.pairs.s.123.unfinished"
     killed.write_text("half")
     long_ago = time.time() - 31 * 86_400
-    for path in shelf.folder.iterdir():
+    for path in data_cache.folder.iterdir():
         os.utime(path, (long_ago, long_ago))
-    shelf.page("name", "used", lambda: "anew")
-    shelf.page("name", "new", lambda: "page")
+    data_cache.page("name", "used", lambda: "anew")
+    data_cache.page("name", "new", lambda: "page")
     assert own.exists()
     assert not killed.exists()
-    assert shelf.page("name", "used", lambda: "anew") == "page"
-    assert shelf.page("name", "old", lambda: "anew") == "anew"
+    assert data_cache.page("name", "used", lambda: "anew") == "page"
+    assert data_cache.page("name", "old", lambda: "anew") == "anew"
 
 
 def _encode(folder, barrier, queue):
     barrier.wait()
-    kept = Shelf(folder, "these data").pairs("facts", Counted())
+    kept = DataCache(folder, "these data").pairs("facts", Counted())
     queue.put((kept.pairs.digest, kept.pairs.numbers.tolist()))
 
 
@@ -169,26 +171,26 @@ def test_two_at_once_do_not_mix(tmp_path):
     assert [path.suffix for path in (tmp_path / "cache").iterdir()] == [".safetensors"]
 
 
-def test_pages_are_json_and_nothing_is_pickled(shelf):
-    shelf.page("name", "facts", lambda: [1, 2])
-    (path,) = shelf.folder.iterdir()
+def test_pages_are_json_and_nothing_is_pickled(data_cache):
+    data_cache.page("name", "facts", lambda: [1, 2])
+    (path,) = data_cache.folder.iterdir()
     assert json.loads(path.read_text())["content"] == [1, 2]
 
 
 @pytest.mark.parametrize("changed", ["the program", "the tokenizers", "the format"])
-def test_an_upgrade_makes_a_new_entry(shelf, monkeypatch, changed):
-    shelf.page("name", "facts", lambda: "old")
+def test_an_upgrade_makes_a_new_entry(data_cache, monkeypatch, changed):
+    data_cache.page("name", "facts", lambda: "old")
     source = Counted()
-    shelf.pairs("facts", source)
+    data_cache.pairs("facts", source)
     if changed == "the program":
         monkeypatch.setattr(cache, "VERSION", "99.0")
     elif changed == "the tokenizers":
         monkeypatch.setattr(cache, "version", lambda _: "99.0")
     else:
         monkeypatch.setattr(cache, "FORMAT", 99)
-    assert shelf.page("name", "facts", lambda: "new") == "new"
-    shelf.pairs("facts", source)
+    assert data_cache.page("name", "facts", lambda: "new") == "new"
+    data_cache.pairs("facts", source)
     assert source.asked == 2
-    place = shelf.place("pictures")
+    place = data_cache.place("pictures")
     monkeypatch.undo()
-    assert shelf.place("pictures") != place
+    assert data_cache.place("pictures") != place

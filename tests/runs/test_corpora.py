@@ -28,13 +28,13 @@ def test_every_path_is_read_or_refused_beside_generated_data(data):
         if name in READ_BESIDE:
             continue
         with pytest.raises(UserError, match=rf"data.{name} is gone.tsv, "):
-            corpora.find(replace(data, **{name: Path("gone.tsv")}))
+            corpora.read_sources(replace(data, **{name: Path("gone.tsv")}))
 
 
 @pytest.mark.parametrize("data", GENERATED[:2], ids=lambda data: data.task)
 def test_dev_files_beside_generated_data_are_read(data):
     with pytest.raises(UserError, match=r"cannot read gone.tsv"):
-        corpora.find(replace(data, generated_size=20, dev_path=Path("gone.tsv")))
+        corpora.read_sources(replace(data, generated_size=20, dev_path=Path("gone.tsv")))
 
 
 @pytest.mark.parametrize(
@@ -53,23 +53,23 @@ def test_dev_files_beside_generated_data_are_read(data):
 )
 def test_half_of_something_is_refused(data, words):
     with pytest.raises(UserError, match=words):
-        corpora.find(data)
+        corpora.read_sources(data)
 
 
 @pytest.mark.parametrize("name", recipes.names())
 def test_a_file_takes_the_place_of_a_recipes_generated_data(name, capsys):
-    generated = recipes.load(recipes.find(name)).data.generated
+    generated = recipes.load(recipes.read_sources(name)).data.generated
     data = parse([name, "--data.path", "gone.tsv"]).experiment.data
     assert (data.path, data.generated) == (Path("gone.tsv"), None)
     assert ("takes the place" in capsys.readouterr().out) == (generated is not None)
     with pytest.raises(UserError, match=r"gone.tsv"):
-        corpora.find(data)
+        corpora.read_sources(data)
 
 
 @pytest.mark.parametrize("name", recipes.names())
 def test_generated_data_that_are_asked_for_beside_a_file_are_refused(name):
-    task = recipes.load(recipes.find(name)).data.task
+    task = recipes.load(recipes.read_sources(name)).data.task
     generated = {"translate": "copy", "classify": "series", "caption": "shapes"}[task]
     words = [name, "--data.path", "gone.tsv", "--data.generated", generated]
     with pytest.raises(UserError, match=r"data.path is gone.tsv, but data.generated"):
-        corpora.find(parse(words).experiment.data)
+        corpora.read_sources(parse(words).experiment.data)

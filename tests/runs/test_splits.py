@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from regard.config import AnswerDataConfig, CaptionDataConfig, DataConfig
-from regard.data.splits import same_text, split_held_out
+from regard.data.splits import canonical_text, split_held_out
 from regard.data.text.parallel import read_pairs
 from regard.errors import UserError
 from regard.runs import splits
@@ -18,7 +18,7 @@ def written(path, lines):
 
 
 def sources(pairs):
-    return {same_text(pair.source) for pair in pairs}
+    return {canonical_text(pair.source) for pair in pairs}
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from regard.data.batch import AnswerBatch, Numbers
+from regard.data.batch import ClassificationBatch, Numbers
 from regard.models.contracts import HeadOutput
 from regard.training.objective import ClassObjective, NumberObjective, mean_loss
 from regard.training.schedule import Progress
@@ -27,7 +27,9 @@ class Given(nn.Module):
 
 def batch(answers):
     mask = torch.ones(len(answers), 1, dtype=torch.bool)
-    return AnswerBatch(Numbers(torch.zeros(len(answers), 1, 1), mask), torch.tensor(answers))
+    return ClassificationBatch(
+        Numbers(torch.zeros(len(answers), 1, 1), mask), torch.tensor(answers)
+    )
 
 
 def cost(objective, answers):

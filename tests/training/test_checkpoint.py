@@ -11,12 +11,12 @@ from regard.errors import UserError
 from regard.training.checkpoint import (
     MAY_CHANGE,
     Checkpoints,
-    Standing,
-    Sums,
-    facts_of,
+    fingerprint_of,
 )
-from regard.training.schedule import Linear
-from regard.training.settings import Optimiser, TrainingSettings
+from regard.training.optimiser import Optimiser
+from regard.training.schedule import LinearDecay
+from regard.training.settings import TrainingSettings
+from regard.training.state import Totals, TrainingState
 from tests.training.fakes import Tied, TinyBatches, tiny_model
 
 
@@ -33,12 +33,12 @@ def test_all_that_was_saved_comes_back(tmp_path):
     checkpoints = Checkpoints(tmp_path, {"seed": "1"})
     model, other = Tied(), Tied()
     adam, fresh = stepped(model), Optimiser().build(other)
-    sums = Sums(1 / 3, 5, 7, 0.1, {"size": 0.7})
-    standing = Standing(17, 3, 2, 1.5, [0.1, -2 / 3], [None, 1 / 7], sums)
+    sums = Totals(1 / 3, 5, 7, 0.1, {"size": 0.7})
+    state = TrainingState(17, 3, 2, 1.5, [0.1, -2 / 3], [None, 1 / 7], sums)
     checkpoints.save_model(model)
-    checkpoints.save(standing, model, adam)
+    checkpoints.save(state, model, adam)
 
-    assert checkpoints.begin(other, fresh, resume=True) == standing
+    assert checkpoints.begin(other, fresh, resume=True) == state
     assert other.output.weight is other.embedding.weight
     for ours, theirs in zip(other.parameters(), model.parameters(), strict=True):
         assert torch.equal(ours, theirs)
@@ -62,7 +62,7 @@ def test_a_crash_while_writing_leaves_what_was_there(tmp_path, monkeypatch, brok
     checkpoints = Checkpoints(tmp_path, {})
     model = tiny_model()
     adam = stepped(model)
-    checkpoints.save(Standing(update=2), model, adam)
+    checkpoints.save(TrainingState(update=2), model, adam)
     before = {name: value.clone() for name, value in model.state_dict().items()}
 
     def crash(*_arguments, **_settings):
@@ -72,7 +72,7 @@ def test_a_crash_while_writing_leaves_what_was_there(tmp_path, monkeypatch, brok
         name = "regard.models.weights.save_file" if "save_file" in broken else broken
         patch.setattr(name, crash)
         with pytest.raises(KeyboardInterrupt):
-            checkpoints.save(Standing(update=3), tiny_model(seed=4), adam)
+            checkpoints.save(TrainingState(update=3), tiny_model(seed=4), adam)
     assert checkpoints.begin(model, adam, resume=True).update == 2
     for name, value in before.items():
         assert torch.equal(model.state_dict()[name], value)
@@ -82,7 +82,7 @@ def test_what_a_killed_run_began_to_write_is_gone_when_it_goes_on(tmp_path):
     checkpoints = Checkpoints(tmp_path, {})
     model = tiny_model()
     adam = stepped(model)
-    checkpoints.save(Standing(update=2), model, adam)
+    checkpoints.save(TrainingState(update=2), model, adam)
     own = tmp_path / "notes.unfinished"
     left = [tmp_path / f"model.safetensors.{'0a' * 16}.unfinished"]
     left += [tmp_path / "state" / f"validation-2.safetensors.{'1b' * 16}.unfinished"]
@@ -95,7 +95,7 @@ def test_what_a_killed_run_began_to_write_is_gone_when_it_goes_on(tmp_path):
 
 def test_every_setting_must_agree_or_may_change():
     settings = TrainingSettings()
-    facts = facts_of(settings, TinyBatches(7))
+    facts = fingerprint_of(settings, TinyBatches(7))
     named = {name.split(".")[0] for name in facts} - {"the fingerprint of the training data"}
     assert named | MAY_CHANGE == {each.name for each in dataclasses.fields(settings)}
     assert named & MAY_CHANGE == set()
@@ -106,16 +106,16 @@ def test_changed_settings_are_named(tmp_path):
     model = tiny_model()
     adam = stepped(model)
 
-    def checkpoints(schedule: Linear, num_batches: int = 7) -> Checkpoints:
+    def checkpoints(schedule: LinearDecay, num_batches: int = 7) -> Checkpoints:
         settings = TrainingSettings(optimiser=Optimiser(schedule=schedule))
-        return Checkpoints(tmp_path, facts_of(settings, TinyBatches(num_batches)))
+        return Checkpoints(tmp_path, fingerprint_of(settings, TinyBatches(num_batches)))
 
-    checkpoints(Linear(5)).save(Standing(), model, adam)
+    checkpoints(LinearDecay(5)).save(TrainingState(), model, adam)
     was_and_is = r"optimiser\.schedule was Linear\(warmup=5\) and is Linear\(warmup=3\) now"
     with pytest.raises(UserError, match=was_and_is):
-        checkpoints(Linear(3)).begin(model, adam, resume=True)
+        checkpoints(LinearDecay(3)).begin(model, adam, resume=True)
     with pytest.raises(UserError, match=r"training data was 7 with seed . and is 11"):
-        checkpoints(Linear(5), 11).begin(model, adam, resume=True)
+        checkpoints(LinearDecay(5), 11).begin(model, adam, resume=True)
 
 
 def test_a_run_is_neither_overwritten_nor_resumed_from_nothing(tmp_path):
@@ -125,7 +125,7 @@ def test_a_run_is_neither_overwritten_nor_resumed_from_nothing(tmp_path):
         Checkpoints(tmp_path / "new", {}).begin(model, adam, resume=True)
     with pytest.raises(UserError, match="nothing to resume"):
         Checkpoints(None, {}).begin(model, adam, resume=True)
-    Checkpoints(tmp_path, {}).save(Standing(), model, adam)
+    Checkpoints(tmp_path, {}).save(TrainingState(), model, adam)
     with pytest.raises(UserError, match="holds a run already"):
         Checkpoints(tmp_path, {}).begin(model, adam, resume=False)
 
@@ -133,6 +133,6 @@ def test_a_run_is_neither_overwritten_nor_resumed_from_nothing(tmp_path):
 def test_without_a_folder_nothing_is_written(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     model = tiny_model()
-    Checkpoints(None, {}).save(Standing(), model, stepped(model))
+    Checkpoints(None, {}).save(TrainingState(), model, stepped(model))
     Checkpoints(None, {}).save_model(model)
     assert list(Path().iterdir()) == []

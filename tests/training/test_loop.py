@@ -17,15 +17,16 @@ from regard.training.log import Validation
 from regard.training.loop import train
 from regard.training.loss import CrossEntropy
 from regard.training.objective import NextToken
-from regard.training.schedule import Constant, Linear, Plateau
-from regard.training.settings import Optimiser, Period, TrainingSettings
+from regard.training.optimiser import Optimiser
+from regard.training.schedule import Constant, LinearDecay, Plateau
+from regard.training.settings import Period, TrainingSettings
 from regard.training.teacher_forcing import TeacherForcing
 from tests.training.fakes import TinyBatches, Watcher, dev_score, tiny_model
 
 BATCHES = TinyBatches(7)
 EVERYTHING = TrainingSettings(
     length=Period(3, "epoch"),
-    optimiser=Optimiser(0.01, Linear(5), weight_decay=0.1, clip=0.5),
+    optimiser=Optimiser(0.01, LinearDecay(5), weight_decay=0.1, clip=0.5),
     objective=NextToken(CrossEntropy(0.1), TeacherForcing(0.9, 0.3, by="token")),
     accumulate=2,
     validate_every=Period(5),

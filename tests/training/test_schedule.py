@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from regard.training.schedule import (
     Constant,
-    Cosine,
+    CosineDecay,
     InverseSquareRoot,
-    Linear,
+    LinearDecay,
     Plateau,
     Progress,
     Schedule,
@@ -21,10 +21,10 @@ ALL = [
     Constant(7),
     InverseSquareRoot(7),
     InverseSquareRoot(0),
-    Linear(),
-    Linear(7),
-    Cosine(),
-    Cosine(7),
+    LinearDecay(),
+    LinearDecay(7),
+    CosineDecay(),
+    CosineDecay(7),
     Plateau(),
 ]
 
@@ -33,7 +33,9 @@ def factors(schedule: Schedule, *updates: int, total: int = 13) -> list[float]:
     return [schedule.factor(Progress(update, total)) for update in updates]
 
 
-@pytest.mark.parametrize("schedule", [Constant(4), Linear(4), Cosine(4), InverseSquareRoot(4)])
+@pytest.mark.parametrize(
+    "schedule", [Constant(4), LinearDecay(4), CosineDecay(4), InverseSquareRoot(4)]
+)
 def test_all_rise_in_a_line_to_their_peak(schedule):
     assert factors(schedule, 1, 2, 3, 4) == pytest.approx([0.25, 0.5, 0.75, 1.0])
 
@@ -41,8 +43,8 @@ def test_all_rise_in_a_line_to_their_peak(schedule):
 def test_after_the_peak():
     # With a warmup of 4 and 13 updates, the ten updates from 4 to 14 lead from one to zero.
     assert factors(Constant(4), 5, 13) == [1, 1]
-    assert factors(Linear(4), 5, 9, 13) == pytest.approx([0.9, 0.5, 0.1])
-    assert factors(Cosine(4), 9, 13) == pytest.approx([0.5, (1 - math.cos(0.1 * math.pi)) / 2])
+    assert factors(LinearDecay(4), 5, 9, 13) == pytest.approx([0.9, 0.5, 0.1])
+    assert factors(CosineDecay(4), 9, 13) == pytest.approx([0.5, (1 - math.cos(0.1 * math.pi)) / 2])
     assert factors(InverseSquareRoot(4), 9, 16) == pytest.approx([2 / 3, 0.5])
 
 
@@ -67,7 +69,7 @@ def test_plateau_halves_when_scores_stop_rising():
 
 
 @given(st.sampled_from(ALL), st.integers(1, 100), st.integers(1, 100))
-@example(Linear(7), 8, 6)  # a warmup that is longer than the run
+@example(LinearDecay(7), 8, 6)  # a warmup that is longer than the run
 def test_no_factor_leaves_zero_to_one(schedule, update, total):
     assert 0 <= schedule.factor(Progress(update, total)) <= 1
     if update <= total:

@@ -5,8 +5,9 @@ import torch
 from torch import nn
 
 from regard.errors import UserError
+from regard.training.optimiser import Optimiser
 from regard.training.schedule import Progress
-from regard.training.settings import Optimiser, Period, TrainingSettings
+from regard.training.settings import Period, TrainingSettings
 from tests.training.fakes import TinyBatches
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from regard.errors import UserError
 from regard.trace import AttentionMap, Trace
-from regard.trace import Sequence as Side
+from regard.trace import TokenSequence as Side
 from regard.viewing.colours import hexadecimal
 from regard.viewing.fonts import BASE, MissingFontWarning
 from regard.viewing.heatmap import SLANT, draw, save

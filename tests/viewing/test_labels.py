@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from regard.errors import UserError
-from regard.trace import AttentionMap, Sequence, Trace
+from regard.trace import AttentionMap, TokenSequence, Trace
 from regard.viewing.labels import LONGEST, LabelledMap, labelled, short, visible
 
 TRACE = Trace(
-    source=Sequence("a b c", ("a", "b", "c"), (0, 1, 2), "ja"),
-    target=Sequence("x y", ("x", "y"), (0, 1), "de"),
+    source=TokenSequence("a b c", ("a", "b", "c"), (0, 1, 2), "ja"),
+    target=TokenSequence("x y", ("x", "y"), (0, 1), "de"),
     attention=(
         AttentionMap("cross", np.arange(36.0).reshape(2, 3, 2, 3)),
         AttentionMap("encoder", np.ones((1, 1, 3, 3))),
@@ -66,7 +66,9 @@ def test_memories_of_one_model_stand_beside_each_other() -> None:
 
 
 def test_pieces_of_a_word_have_one_row_which_is_their_mean() -> None:
-    target = Sequence("a dog a", ("▁a", "▁do", "g", "▁", "a", "<eos>"), (0, 1, 1, 2, 2, 3), "en")
+    target = TokenSequence(
+        "a dog a", ("▁a", "▁do", "g", "▁", "a", "<eos>"), (0, 1, 1, 2, 2, 3), "en"
+    )
     weights = np.arange(24.0).reshape(2, 1, 6, 2)
     trace = Trace(TRACE.source, target, (AttentionMap("image", weights),))
     found = LabelledMap.of_words(trace, "image")

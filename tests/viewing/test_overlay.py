@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from regard.trace import AttentionMap, Sequence, Trace
+from regard.trace import AttentionMap, TokenSequence, Trace
 from regard.viewing.labels import LabelledMap
 from regard.viewing.overlay import draw, grids, save
 
@@ -15,8 +15,8 @@ PICTURE = np.full((3, 32, 32), 200, np.uint8)
 
 
 def trace(weights):
-    target = Sequence("a dog", ("a", "dog", "<eos>"), (0, 1, 2))
-    return Trace(Sequence("a.png", (), ()), target, (AttentionMap("image", weights),))
+    target = TokenSequence("a dog", ("a", "dog", "<eos>"), (0, 1, 2))
+    return Trace(TokenSequence("a.png", (), ()), target, (AttentionMap("image", weights),))
 
 
 def weights(side=4):
@@ -77,11 +77,11 @@ def test_cells_are_stretched_to_the_pictures_own_proportions(height, width):
 
 def test_panels_are_words_and_long_ones_have_room():
     pieces = ("▁Donau", "dampf", "schiff", "▁a", "<eos>")
-    target = Sequence("Donaudampfschiff a", pieces, (0, 0, 0, 1, 2))
+    target = TokenSequence("Donaudampfschiff a", pieces, (0, 0, 0, 1, 2))
     cells = np.zeros((2, 1, 5, 4))
     cells[:, 0, :3] = np.eye(4)[:3]
     cells[1, 0, 3, 3] = 1
-    found = Trace(Sequence("a.png", (), ()), target, (AttentionMap("image", cells),))
+    found = Trace(TokenSequence("a.png", (), ()), target, (AttentionMap("image", cells),))
     looks = LabelledMap.of_words(found, "image")
     np.testing.assert_allclose(grids(looks)[0], [[1 / 3, 1 / 3], [1 / 3, 0]])
     figure = draw(looks.part(layer=2), np.full((3, 60, 20), 200, np.uint8))

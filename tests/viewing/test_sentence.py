@@ -9,28 +9,28 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from regard.trace import AttentionMap, Sequence, Trace
+from regard.trace import AttentionMap, TokenSequence, Trace
 from regard.viewing.colours import hexadecimal, ink
-from regard.viewing.sentence import LINE, WIDTH, Tinted, draw, save, text
+from regard.viewing.sentence import LINE, WIDTH, ShadedSentence, draw, save, text
 
 PIECES = ("who", "is", "she", "$")
 WEIGHTS = np.array([0.62, 0.0, 0.3, 0.08])
-TINTED = Tinted(PIECES, WEIGHTS, "person")
+TINTED = ShadedSentence(PIECES, WEIGHTS, "person")
 
 
 def trace(*maps):
-    source = Sequence("who is she $", PIECES, (0, 1, 2, 3))
-    target = Sequence("person", ("person",), (0,))
+    source = TokenSequence("who is she $", PIECES, (0, 1, 2, 3))
+    target = TokenSequence("person", ("person",), (0,))
     return Trace(source, target, tuple(AttentionMap("cross", each) for each in maps))
 
 
 def test_of_several_heads_and_models_the_mean_is_shown():
     first = np.stack([WEIGHTS, WEIGHTS[::-1]])[None, :, None]
-    tinted = Tinted.of(trace(first, WEIGHTS[None, None, None]))
+    tinted = ShadedSentence.of(trace(first, WEIGHTS[None, None, None]))
     np.testing.assert_allclose(tinted.weights, ((WEIGHTS + WEIGHTS[::-1]) / 2 + WEIGHTS) / 2)
     assert (tinted.pieces, tinted.answer) == (PIECES, "person")
     with pytest.raises(ValueError, match="position is 1, but there are 1"):
-        Tinted.of(trace(first), position=1)
+        ShadedSentence.of(trace(first), position=1)
 
 
 def test_without_colours_the_heaviest_have_per_cents():
@@ -50,7 +50,7 @@ def boxes(figure):
 
 
 def test_boxes_stand_in_lines_and_never_on_each_other():
-    many = Tinted(PIECES * 12, np.tile(WEIGHTS, 12), "person")
+    many = ShadedSentence(PIECES * 12, np.tile(WEIGHTS, 12), "person")
     figure = draw(many)
     found = boxes(figure)
     lines = sorted({round(y, 3) for _, y, _ in found})

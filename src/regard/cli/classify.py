@@ -46,7 +46,7 @@ def run(arguments: list[str]) -> int:
     """Answer lines in their order; 1 where one of them is not the numbers that it should be."""
     options = parse(Options, arguments, "regard classify")
     check_different([options.file], options.output, options.trace)
-    from regard.data.files.lines import Problem, read_lines
+    from regard.data.files.lines import LineProblem, read_lines
     from regard.data.files.tables import SEPARATORS, suffix_of
     from regard.tasks.classification.classifier import Classifier
 
@@ -58,7 +58,7 @@ def run(arguments: list[str]) -> int:
         )
     if suffix_of(Path(options.file)) in SEPARATORS:
         warn(f"{options.file} is a table: its lines are answered whole. Give texts, a line each")
-    broken: list[Problem] = []
+    broken: list[LineProblem] = []
     long: list[int] = []
     number = refused = 0
     name = "standard input" if options.file == "-" else options.file

@@ -52,7 +52,7 @@ def run(arguments: list[str]) -> int:
     resume = _clear(folder, experiment)
     say(experiment.about)
     with watching() as (begin, watch):
-        end = train(experiment, options.output, resume=resume, begin=begin, watch=watch)
+        end = train(experiment, options.output, resume=resume, begin=begin, on_progress=watch)
     if end.interrupted:
         say(f"saved; go on with: {shlex.join(['regard', 'demo', '-o', str(options.output)])}")
         return TERMINATED if end.reason == "terminated" else INTERRUPTED

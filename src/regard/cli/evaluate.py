@@ -163,7 +163,7 @@ def _translate(translator: Translator, path: Path, options: Options) -> Evaluati
     together = tuple(str(each.resolve()) for each in options.ensemble)
     how = HowTranslated(options.search, options.lowercase, options.tokenized, together)
     with PreparationView() as watch:
-        return evaluate(translator, pairs, how, error_rates=options.error_rates, watch=watch)
+        return evaluate(translator, pairs, how, error_rates=options.error_rates, on_progress=watch)
 
 
 def _answer(classifier: Classifier, path: Path, options: Options, *, held_out: bool) -> Evaluation:
@@ -178,7 +178,7 @@ def _answer(classifier: Classifier, path: Path, options: Options, *, held_out: b
     known = frozenset(classifier.labels) or None
     pairs = _said(read_pairs(path) if held_out else read_labelled(path, columns, known), options)
     with PreparationView() as watch:
-        return evaluate_answers(classifier, pairs, watch=watch)
+        return evaluate_answers(classifier, pairs, on_progress=watch)
 
 
 def _caption(captioner: Captioner, path: Path, options: Options, *, held_out: bool) -> Evaluation:
@@ -192,7 +192,7 @@ def _caption(captioner: Captioner, path: Path, options: Options, *, held_out: bo
     pairs = _said(corpus, options)
     scenes = SceneScores() if held_out and data.generated else None
     with PreparationView() as watch:
-        return evaluate_captions(captioner, pairs, options.search, scenes=scenes, watch=watch)
+        return evaluate_captions(captioner, pairs, options.search, scenes=scenes, on_progress=watch)
 
 
 def _said(corpus: Corpus, options: Options) -> Sequence[Pair]:

@@ -13,7 +13,7 @@ from regard.errors import UserError
 from regard.files import resolved, whole
 
 if TYPE_CHECKING:
-    from regard.data.files.lines import Problem
+    from regard.data.files.lines import LineProblem
 
 
 def opened(files: ExitStack, path: Path | None) -> TextIO | None:
@@ -65,7 +65,7 @@ def warn_of_refused(lines: Sequence[int], longest: int, outcome: str) -> None:
         )
 
 
-def warn_of_problems(problems: Sequence[Problem]) -> None:
+def warn_of_problems(problems: Sequence[LineProblem]) -> None:
     """Say which lines were not UTF-8, had NUL characters or byte-order marks, if any."""
     from regard.data.files.lines import LeftOut, marks_removed
 

@@ -69,7 +69,9 @@ def tinted(trace: Trace) -> None:
 
     console = Console()
     coloured = console.color_system is not None
-    console.print(sentence.text(sentence.Tinted.of(trace), coloured=coloured), soft_wrap=True)
+    console.print(
+        sentence.text(sentence.ShadedSentence.of(trace), coloured=coloured), soft_wrap=True
+    )
 
 
 def confusion(found: Confusion) -> None:
@@ -109,7 +111,7 @@ def save_sentence(trace: Trace, path: Path) -> None:
     from regard.viewing import sentence
 
     with saying_warnings():
-        sentence.save(sentence.Tinted.of(trace), path)
+        sentence.save(sentence.ShadedSentence.of(trace), path)
 
 
 def save_overlay(looks: LabelledMap, picture: np.ndarray, path: Path, *, smooth: bool) -> None:

@@ -54,7 +54,9 @@ def run(arguments: list[str]) -> int:
 
     folder = folder_of(options)
     with watching(_inherited(options)) as (begin, watch):
-        end = train(options.experiment, folder, resume=options.resume, begin=begin, watch=watch)
+        end = train(
+            options.experiment, folder, resume=options.resume, begin=begin, on_progress=watch
+        )
     if end.score == 0 and options.experiment.training.metric == "bleu":
         warn(
             "BLEU was 0 at every validation, so that the dev loss alone chose the weights. It is 0 "

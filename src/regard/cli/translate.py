@@ -66,11 +66,11 @@ def run(arguments: list[str]) -> int:
     """Translate lines in their order; 1 where one of them is too long."""
     options = parse(Options, arguments, "regard translate")
     check_different([options.file], options.output, options.alignments, options.trace)
-    from regard.data.files.lines import Problem, read_lines
+    from regard.data.files.lines import LineProblem, read_lines
     from regard.tasks.translation.translator import Translator
 
     translator = Translator.load(options.run, *options.ensemble, device=options.device)
-    broken: list[Problem] = []
+    broken: list[LineProblem] = []
     long: list[int] = []
     refused: list[int] = []
     lines = _warning_of_tabs(read_lines(options.file, broken.append))

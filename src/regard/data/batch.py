@@ -15,12 +15,12 @@ __all__ = [
     "PAD",
     "START",
     "UNKNOWN",
-    "AnswerBatch",
-    "Cells",
+    "ClassificationBatch",
+    "GridFeatures",
+    "Images",
     "Items",
     "Numbers",
     "PairBatch",
-    "Pictures",
     "Tokens",
     "pad",
     "pair_batch",
@@ -84,39 +84,39 @@ class Items:
 
 
 @dataclass(frozen=True)
-class Pictures:
+class Images:
     """Pictures of one size, red, green and blue from 0 to 255. Where several rows of a batch are
     about one picture, `rows` says which one each is about, and the picture is there once."""
 
     values: UInt8[Tensor, "picture channel height width"]
     rows: Int[Tensor, "batch"] | None = None
 
-    def to(self, device: torch.device | str) -> Pictures:
+    def to(self, device: torch.device | str) -> Images:
         rows = None if self.rows is None else _moved(self.rows, device)
-        return Pictures(_moved(self.values, device), rows)
+        return Images(_moved(self.values, device), rows)
 
 
 @dataclass(frozen=True)
-class Cells:
-    """Cells of pictures that a pretrained network made beforehand; `rows` as in `Pictures`."""
+class GridFeatures:
+    """Cells of pictures that a pretrained network made beforehand; `rows` as in `Images`."""
 
     values: Float[Tensor, "picture cell feature"]
     rows: Int[Tensor, "batch"] | None = None
 
-    def to(self, device: torch.device | str) -> Cells:
+    def to(self, device: torch.device | str) -> GridFeatures:
         rows = None if self.rows is None else _moved(self.rows, device)
-        return Cells(_moved(self.values, device), rows)
+        return GridFeatures(_moved(self.values, device), rows)
 
 
 @dataclass(frozen=True)
-class AnswerBatch:
+class ClassificationBatch:
     """Sources with one answer each: the number of a class, or numbers to come near to."""
 
     source: Tokens | Numbers | Items
     answers: Int[Tensor, "batch"] | Float[Tensor, "batch output"]
 
-    def to(self, device: torch.device | str) -> AnswerBatch:
-        return AnswerBatch(self.source.to(device), _moved(self.answers, device))
+    def to(self, device: torch.device | str) -> ClassificationBatch:
+        return ClassificationBatch(self.source.to(device), _moved(self.answers, device))
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ class PairBatch:
     the same words one step later. Both have the target's mask.
     """
 
-    source: Tokens | Pictures | Cells
+    source: Tokens | Images | GridFeatures
     inputs: Int[Tensor, "batch target"]
     outputs: Int[Tensor, "batch target"]
     mask: Bool[Tensor, "batch target"]
@@ -192,7 +192,9 @@ def pair_batch(sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]
     return with_targets(pad(sources), targets)
 
 
-def with_targets(source: Tokens | Pictures | Cells, targets: Sequence[Sequence[int]]) -> PairBatch:
+def with_targets(
+    source: Tokens | Images | GridFeatures, targets: Sequence[Sequence[int]]
+) -> PairBatch:
     """A batch of sources that are padded already, with their targets."""
     outputs = pad(targets)
     inputs = torch.cat([torch.full_like(outputs.ids[:, :1], START), outputs.ids[:, :-1]], dim=1)

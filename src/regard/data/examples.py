@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from regard.data.files.lines import LeftOut, Problem
+from regard.data.files.lines import LeftOut, LineProblem
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,15 +29,15 @@ class Corpus:
     """Pairs in their order, and the lines that were left out."""
 
     pairs: tuple[Pair, ...]
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[LineProblem, ...] = ()
     remarks: tuple[str, ...] = ()
     """Sentences on what else was not read as it might have been meant."""
 
     @classmethod
-    def of(cls, found: Iterable[Pair | Problem], remarks: tuple[str, ...] = ()) -> Corpus:
+    def of(cls, found: Iterable[Pair | LineProblem], remarks: tuple[str, ...] = ()) -> Corpus:
         """From what was read of each line."""
         pairs: list[Pair] = []
-        problems: list[Problem] = []
+        problems: list[LineProblem] = []
         for each in found:
             if isinstance(each, Pair):
                 pairs.append(each)
@@ -45,7 +45,7 @@ class Corpus:
                 problems.append(each)
         return cls(tuple(pairs), tuple(problems), remarks)
 
-    def each_line(self) -> Iterator[Pair | Problem]:
+    def each_line(self) -> Iterator[Pair | LineProblem]:
         """The pairs, then the problems."""
         yield from self.pairs
         yield from self.problems

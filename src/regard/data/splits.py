@@ -21,7 +21,7 @@ MOST_HELD_OUT = 500
 """Pairs for dev and for test, at most, if no size is set."""
 
 
-class HeldOut(NamedTuple):
+class SplitPairs(NamedTuple):
     """What pairs were split into."""
 
     train: tuple[Pair, ...]
@@ -29,24 +29,24 @@ class HeldOut(NamedTuple):
     test: tuple[Pair, ...]
 
 
-def same_text(text: str) -> str:
+def canonical_text(text: str) -> str:
     """What two texts share that differ only in case, white space or Unicode normal form."""
     return unicodedata.normalize("NFC", " ".join(text.split()).casefold())
 
 
 def mark(text: str) -> int:
-    """Eight bytes that are the same for texts that are the same by `same_text`. Among five million
+    """Eight bytes that are the same for texts with one `canonical_text`. Among five million
     others two are alike with a probability of one in a million, and then held out together."""
-    told = same_text(text).encode("utf8", errors="surrogatepass")
+    told = canonical_text(text).encode("utf8", errors="surrogatepass")
     return int.from_bytes(blake2b(told, digest_size=8).digest(), "little")
 
 
-def marks_of(pairs: Iterable[Pair]) -> np.ndarray:
+def source_hashes(pairs: Iterable[Pair]) -> np.ndarray:
     """The mark of each pair's source."""
     return np.fromiter((mark(pair.source) for pair in pairs), np.uint64)
 
 
-def parts_of(marks: np.ndarray, most: tuple[int, int], seed: int) -> np.ndarray:
+def assign_splits(marks: np.ndarray, most: tuple[int, int], seed: int) -> np.ndarray:
     """The part of each pair, by its source's mark: dev and test get no more than `most`, and fewer
     where they cannot be filled. Sources are dealt out in an order drawn from the seed."""
     _, first, groups, sizes = np.unique(
@@ -66,17 +66,17 @@ def parts_of(marks: np.ndarray, most: tuple[int, int], seed: int) -> np.ndarray:
     return part_of[groups]
 
 
-def hold_out(pairs: Sequence[Pair], most: tuple[int, int], seed: int) -> HeldOut:
+def hold_out(pairs: Sequence[Pair], most: tuple[int, int], seed: int) -> SplitPairs:
     """As `split_held_out`, but dev and test get fewer pairs where they cannot be filled."""
-    part_of = parts_of(marks_of(pairs), most, seed)
+    part_of = assign_splits(source_hashes(pairs), most, seed)
     parts = (np.flatnonzero(part_of == part).tolist() for part in (TRAIN, DEV, TEST))
-    return HeldOut(*(tuple(pairs[place] for place in places) for places in parts))
+    return SplitPairs(*(tuple(pairs[place] for place in places) for places in parts))
 
 
-def split_held_out(pairs: Sequence[Pair], sizes: tuple[int, int], seed: int) -> HeldOut:
+def split_held_out(pairs: Sequence[Pair], sizes: tuple[int, int], seed: int) -> SplitPairs:
     """Hold pairs out for dev and test so that no source is in two parts.
 
-    Sources that are the same by `same_text` stay together with all their targets. The same seed
+    Sources with one `canonical_text` stay together with all their targets. The same seed
     gives the same split; each part keeps the order that came. UserError where the pairs are too
     few, or share their sources so much that a part cannot be filled.
     """
@@ -84,7 +84,7 @@ def split_held_out(pairs: Sequence[Pair], sizes: tuple[int, int], seed: int) -> 
         raise UserError(f"cannot hold out {sizes[0]} and {sizes[1]} of {len(pairs)} pairs")
     parts = hold_out(pairs, sizes, seed)
     if (len(parts.dev), len(parts.test)) != sizes:
-        num_sources = len({same_text(pair.source) for pair in pairs})
+        num_sources = len({canonical_text(pair.source) for pair in pairs})
         raise UserError(
             f"cannot hold out {sizes[0]} and {sizes[1]} of {len(pairs)} pairs: they have only "
             f"{num_sources} different sources, and those with one source stay together"

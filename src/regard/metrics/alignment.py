@@ -48,8 +48,8 @@ def word_links(
 
 def map_links(
     maps: Sequence[AttentionMap],
-    across: trace.Sequence,
-    down: trace.Sequence,
+    across: trace.TokenSequence,
+    down: trace.TokenSequence,
     threshold: float | None = None,
     unit: LinkUnit = "words",
 ) -> list[Link]:

@@ -15,7 +15,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from regard.metrics.text import References, Score, check, corpus_score, num_references
+from regard.metrics.text import MetricScore, References, check, corpus_score, num_references
 
 BETA = 1.2
 """How much more recall weighs in ROUGE-L."""
@@ -25,7 +25,7 @@ WIDTH = 6.0
 Grams = Counter[tuple[str, ...]]
 
 
-def score_captions(hypotheses: Sequence[str], references: References) -> tuple[Score, ...]:
+def score_captions(hypotheses: Sequence[str], references: References) -> tuple[MetricScore, ...]:
     """All of them. ValueError where there is nothing to compare."""
     check(hypotheses, references)
     return (
@@ -43,7 +43,7 @@ def words(text: str) -> list[str]:
     return re.findall(r"\w+(?:['’]\w+)*", text.lower())
 
 
-def bleu(hypotheses: Sequence[str], references: References, order: int = 4) -> Score:
+def bleu(hypotheses: Sequence[str], references: References, order: int = 4) -> MetricScore:
     """BLEU up to n-grams of this order, over the whole corpus, by sacrebleu, unsmoothed."""
     from sacrebleu.metrics.bleu import BLEU
 
@@ -51,10 +51,10 @@ def bleu(hypotheses: Sequence[str], references: References, order: int = 4) -> S
     told = [[" ".join(words(each)) for each in several] for several in references]
     found = [" ".join(words(each)) for each in hypotheses]
     value = corpus_score(metric, found, told)
-    return Score(f"BLEU-{order}", value, _signature(references))
+    return MetricScore(f"BLEU-{order}", value, _signature(references))
 
 
-def rouge_l(hypotheses: Sequence[str], references: References) -> Score:
+def rouge_l(hypotheses: Sequence[str], references: References) -> MetricScore:
     """The mean over pictures: of the best precision and the best recall of any reference."""
     check(hypotheses, references)
     total = 0.0
@@ -65,10 +65,10 @@ def rouge_l(hypotheses: Sequence[str], references: References) -> Score:
         recall = max(count / max(len(each), 1) for count, each in zip(common, theirs, strict=True))
         if precision and recall:
             total += (1 + BETA**2) * precision * recall / (recall + BETA**2 * precision)
-    return Score("ROUGE-L", 100 * total / len(hypotheses), _signature(references))
+    return MetricScore("ROUGE-L", 100 * total / len(hypotheses), _signature(references))
 
 
-def cider_d(hypotheses: Sequence[str], references: References) -> Score:
+def cider_d(hypotheses: Sequence[str], references: References) -> MetricScore:
     """Ten times the mean cosine of tf-idf vectors of n-grams, n from 1 to 4, with counts clipped to
     the reference's and a Gaussian over the difference in length; in per cent. How telling an n-gram
     is comes from the references of these pictures, so that the score of a few says little."""
@@ -93,7 +93,7 @@ def cider_d(hypotheses: Sequence[str], references: References) -> Score:
             _alike(weigh(ours), weigh(each), _length(ours) - _length(each)) for each in several
         ]
         total += sum(found) / len(found)
-    return Score("CIDEr-D", 1000 * total / len(hypotheses), _signature(references))
+    return MetricScore("CIDEr-D", 1000 * total / len(hypotheses), _signature(references))
 
 
 def _alike(

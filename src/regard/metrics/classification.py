@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from regard.metrics.text import Score
+from regard.metrics.text import MetricScore
 
-Measure = Callable[[Sequence[str], Sequence[str]], Score]
+Measure = Callable[[Sequence[str], Sequence[str]], MetricScore]
 
 
 @dataclass(frozen=True)
@@ -50,35 +50,35 @@ class Confusion:
         return _shares(2 * self.precisions * self.recalls, both)
 
 
-def accuracy(found: Sequence[str], wanted: Sequence[str]) -> Score:
+def accuracy(found: Sequence[str], wanted: Sequence[str]) -> MetricScore:
     """The percentage that is right."""
     _check(found, wanted)
     right = sum(one == other for one, other in zip(found, wanted, strict=True))
-    return Score("accuracy", 100 * right / len(found), f"examples:{len(found)}")
+    return MetricScore("accuracy", 100 * right / len(found), f"examples:{len(found)}")
 
 
-def macro_f1(found: Sequence[str], wanted: Sequence[str]) -> Score:
+def macro_f1(found: Sequence[str], wanted: Sequence[str]) -> MetricScore:
     """The mean F1 of the labels, each counting alike, from 0 to 100. Labels are those that are
     right for something or were given to something."""
     confusion = Confusion.of(found, wanted, ())
     value = 100 * float(confusion.f1.mean())
-    return Score("macro F1", value, f"labels:{len(confusion.labels)}")
+    return MetricScore("macro F1", value, f"labels:{len(confusion.labels)}")
 
 
-def mean_error(found: Sequence[str], wanted: Sequence[str]) -> Score:
+def mean_error(found: Sequence[str], wanted: Sequence[str]) -> MetricScore:
     """The mean distance of numbers from those that are right, in their own units."""
     ours, theirs = _numbers(found, wanted)
-    return Score("mean error", float(np.abs(ours - theirs).mean()), f"examples:{len(found)}")
+    return MetricScore("mean error", float(np.abs(ours - theirs).mean()), f"examples:{len(found)}")
 
 
-def root_mean_square_error(found: Sequence[str], wanted: Sequence[str]) -> Score:
+def root_mean_square_error(found: Sequence[str], wanted: Sequence[str]) -> MetricScore:
     """The root of the mean squared distance, in their own units."""
     ours, theirs = _numbers(found, wanted)
     value = float(np.sqrt(((ours - theirs) ** 2).mean()))
-    return Score("RMSE", value, f"examples:{len(found)}")
+    return MetricScore("RMSE", value, f"examples:{len(found)}")
 
 
-def r2(found: Sequence[str], wanted: Sequence[str]) -> Score:
+def r2(found: Sequence[str], wanted: Sequence[str]) -> MetricScore:
     """The share of the variance that is explained, in per cent: 100 is without error, 0 is no
     better than the mean, and below 0 is worse. Of several outputs the mean; 0 for an output that
     is the same throughout, unless it is met exactly."""
@@ -86,7 +86,7 @@ def r2(found: Sequence[str], wanted: Sequence[str]) -> Score:
     missed = ((ours - theirs) ** 2).sum(axis=0)
     spread = ((theirs - theirs.mean(axis=0)) ** 2).sum(axis=0)
     shares = np.where(missed == 0, 1.0, 1 - missed / np.where(spread > 0, spread, missed + 1e-300))
-    return Score("R2", 100 * float(shares.mean()), f"examples:{len(found)}")
+    return MetricScore("R2", 100 * float(shares.mean()), f"examples:{len(found)}")
 
 
 def _numbers(found: Sequence[str], wanted: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from regard.metrics.text import References, Score, case, check, num_references
+from regard.metrics.text import MetricScore, References, case, check, num_references
 
 
 def distance(one: Sequence[str], other: Sequence[str]) -> int:
@@ -27,14 +27,14 @@ def distance(one: Sequence[str], other: Sequence[str]) -> int:
 
 def word_error_rate(
     hypotheses: Sequence[str], references: References, *, lowercase: bool = False
-) -> Score:
+) -> MetricScore:
     """Over words between spaces. Of several references the one with the lowest rate counts."""
     return _rate("WER", str.split, hypotheses, references, lowercase)
 
 
 def character_error_rate(
     hypotheses: Sequence[str], references: References, *, lowercase: bool = False
-) -> Score:
+) -> MetricScore:
     """Over characters, with words one space apart. Of several references the one with the lowest
     rate counts."""
     return _rate("CER", _characters, hypotheses, references, lowercase)
@@ -50,7 +50,7 @@ def _rate(
     hypotheses: Sequence[str],
     references: References,
     lowercase: bool,
-) -> Score:
+) -> MetricScore:
     check(hypotheses, references)
     edits = units = 0
     for hypothesis, several in zip(hypotheses, references, strict=True):
@@ -60,4 +60,4 @@ def _rate(
         fewest, length = min(counts, key=lambda count: count[0] / max(count[1], 1))
         edits, units = edits + fewest, units + length
     signature = f"{num_references(references)}|{case(lowercase)}"
-    return Score(name, 100 * edits / max(units, 1), signature)
+    return MetricScore(name, 100 * edits / max(units, 1), signature)

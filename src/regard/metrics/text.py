@@ -16,7 +16,7 @@ References = Sequence[Sequence[str]]
 
 
 @dataclass(frozen=True)
-class Score:
+class MetricScore:
     """A number, and how it was computed. Most are per cents, from 0 to 100; error rates and CIDEr-D
     may exceed 100, R2 may be below 0, and errors of numbers are in the numbers' own units."""
 
@@ -31,7 +31,7 @@ def bleu(
     *,
     lowercase: bool = False,
     tokenized: bool = False,
-) -> Score:
+) -> MetricScore:
     """BLEU (Papineni et al. 2002) over the whole corpus. `tokenized` texts are split at their
     spaces, others by sacrebleu's 13a."""
     from sacrebleu.metrics.bleu import BLEU
@@ -40,14 +40,18 @@ def bleu(
     return _score("BLEU", metric, hypotheses, references)
 
 
-def chrf(hypotheses: Sequence[str], references: References, *, lowercase: bool = False) -> Score:
+def chrf(
+    hypotheses: Sequence[str], references: References, *, lowercase: bool = False
+) -> MetricScore:
     """chrF (Popović 2015): characters, so it needs no tokens and suits all languages."""
     from sacrebleu.metrics.chrf import CHRF
 
     return _score("chrF", CHRF(lowercase=lowercase), hypotheses, references)
 
 
-def ter(hypotheses: Sequence[str], references: References, *, lowercase: bool = False) -> Score:
+def ter(
+    hypotheses: Sequence[str], references: References, *, lowercase: bool = False
+) -> MetricScore:
     """Translation edit rate (Snover et al. 2006): less is better. Words are split at spaces.
 
     Capitals count unless `lowercase` is asked for; sacrebleu's own command ignores them."""
@@ -58,7 +62,7 @@ def ter(hypotheses: Sequence[str], references: References, *, lowercase: bool = 
 
 def exact_match(
     hypotheses: Sequence[str], references: References, *, lowercase: bool = False
-) -> Score:
+) -> MetricScore:
     """The percentage of hypotheses that are one of their references. How words are spaced is
     overlooked."""
     check(hypotheses, references)
@@ -71,7 +75,7 @@ def exact_match(
         for hypothesis, several in zip(hypotheses, references, strict=True)
     )
     signature = f"{num_references(references)}|{case(lowercase)}|space:one"
-    return Score("exact match", 100 * right / len(hypotheses), signature)
+    return MetricScore("exact match", 100 * right / len(hypotheses), signature)
 
 
 def score_texts(
@@ -80,7 +84,7 @@ def score_texts(
     *,
     lowercase: bool = False,
     tokenized: bool = False,
-) -> tuple[Score, ...]:
+) -> tuple[MetricScore, ...]:
     """BLEU, chrF, TER and exact match. ValueError where there is nothing to compare."""
     return (
         bleu(hypotheses, references, lowercase=lowercase, tokenized=tokenized),
@@ -90,9 +94,11 @@ def score_texts(
     )
 
 
-def _score(name: str, metric: Metric, hypotheses: Sequence[str], references: References) -> Score:
+def _score(
+    name: str, metric: Metric, hypotheses: Sequence[str], references: References
+) -> MetricScore:
     value = corpus_score(metric, hypotheses, references)
-    return Score(name, value, str(metric.get_signature()))
+    return MetricScore(name, value, str(metric.get_signature()))
 
 
 def corpus_score(metric: Metric, hypotheses: Sequence[str], references: References) -> float:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from regard.data.batch import Cells, Pictures
+from regard.data.batch import GridFeatures, Images
 from regard.layers.convolution import ConvolutionStack
 from regard.layers.dropout import Dropout
 from regard.linear import Linear
@@ -53,7 +53,7 @@ class ConvolutionEncoder(nn.Module):
         self.stack = stack
         self.places = CellPositions(num_cells, stack.size, dropout)
 
-    def forward(self, source: Pictures, *, need_weights: bool = False) -> Encoded:
+    def forward(self, source: Images, *, need_weights: bool = False) -> Encoded:
         """Cells do not look at each other, so weights that are asked for are none."""
         del need_weights
         scaled = source.values.float() / 127.5 - 1
@@ -78,7 +78,7 @@ class BackboneEncoder(nn.Module):
         self.into = Linear(num_features, size)
         self.places = CellPositions(num_cells, size, dropout)
 
-    def forward(self, source: Pictures, *, need_weights: bool = False) -> Encoded:
+    def forward(self, source: Images, *, need_weights: bool = False) -> Encoded:
         """Of what the network's own layers looked at nothing is told."""
         del need_weights
         return self.places(self.into(self.backbone(source.values)), source.rows)
@@ -94,7 +94,7 @@ class CellEncoder(nn.Module):
         self.into = Linear(num_features, size)
         self.places = CellPositions(num_cells, size, dropout)
 
-    def forward(self, source: Cells, *, need_weights: bool = False) -> Encoded:
+    def forward(self, source: GridFeatures, *, need_weights: bool = False) -> Encoded:
         """Cells do not look at each other, so weights that are asked for are none."""
         del need_weights
         return self.places(self.into(source.values.to(self.into.weight.dtype)), source.rows)

@@ -34,7 +34,7 @@ from regard.config import (
     Experiment,
     WriterConfig,
 )
-from regard.data.batch import Cells, Pictures
+from regard.data.batch import GridFeatures, Images
 from regard.data.examples import Corpus
 from regard.data.text.tokenizer_settings import SUBWORD_SIZE, SUBWORDS
 from regard.errors import UserError
@@ -136,9 +136,9 @@ def _caption_cost(experiment: Experiment, data: CaptionDataConfig, config: Capti
     with torch.device("meta"):
         model = build_captioner(config, data.picture_size, num_words, backbone)
         side = data.picture_size
-        source: Pictures | Cells = Pictures(torch.zeros(1, 3, side, side, dtype=torch.uint8))
+        source: Images | GridFeatures = Images(torch.zeros(1, 3, side, side, dtype=torch.uint8))
         if backbone is not None and not config.backbone_learns:
-            source = Cells(torch.zeros(1, *backbone.shape(side)))
+            source = GridFeatures(torch.zeros(1, *backbone.shape(side)))
         with FlopCounterMode(display=False) as counter:
             cells = model.encoder(source).mask.size(1)
     decoder: Any = model.decoder

@@ -19,9 +19,9 @@ from regard.metrics import classification
 from regard.metrics.captions import score_captions
 from regard.metrics.classification import Confusion
 from regard.metrics.error_rates import character_error_rate, word_error_rate
-from regard.metrics.text import Score, bleu, chrf, score_texts
+from regard.metrics.text import MetricScore, bleu, chrf, score_texts
 from regard.runs.folder import RunFolder
-from regard.runs.progress import Watch
+from regard.runs.progress import OnProgress
 from regard.tasks.captioning.captioner import PICTURES_AT_A_TIME, Captioner, check_search
 from regard.tasks.captioning.scene_scores import SceneScores
 from regard.tasks.classification.classifier import Classifier
@@ -73,7 +73,7 @@ class Evaluation:
     """Scores, with how they came about, where there is a choice, and all that was written."""
 
     num_pairs: int
-    scores: tuple[Score, ...]
+    scores: tuple[MetricScore, ...]
     outputs: tuple[Output, ...]
     how: HowTranslated | HowCaptioned | None = None
 
@@ -94,7 +94,7 @@ def evaluate(
     how: HowTranslated,
     *,
     error_rates: bool = False,
-    watch: Watch | None = None,
+    on_progress: OnProgress | None = None,
 ) -> Evaluation:
     """Translate every different source once; each of its targets is a reference.
 
@@ -109,7 +109,7 @@ def evaluate(
     references = _by_source(pairs, target)
     texts: list[str] = []
     num_refused = 0
-    for part in _parts(list(references), SOURCES_AT_A_TIME, "translating", watch):
+    for part in _parts(list(references), SOURCES_AT_A_TIME, "translating", on_progress):
         found = translator.translate(part, search=how.search, attention=False)
         texts.extend(each.text for each in found)
         num_refused += sum(each.is_refused for each in found)
@@ -137,13 +137,13 @@ def evaluate(
 
 
 def evaluate_answers(
-    classifier: Classifier, pairs: Sequence[Pair], *, watch: Watch | None = None
+    classifier: Classifier, pairs: Sequence[Pair], *, on_progress: OnProgress | None = None
 ) -> Evaluation:
     """Answer every source and compare: accuracy and macro F1 of labels; R2, the mean error and its
     root mean square of numbers. UserError for a target that the run cannot give."""
     classifier.reading.answers.encode(pairs)  # which says what is no answer of this run
     texts: list[str] = []
-    for part in _parts(pairs, SOURCES_AT_A_TIME, "answering", watch):
+    for part in _parts(pairs, SOURCES_AT_A_TIME, "answering", on_progress):
         with placed(part):
             found = classifier.classify([pair.source for pair in part], attention=False)
         texts.extend(each.text for each in found)
@@ -164,17 +164,17 @@ def evaluate_captions(
     search: SearchConfig,
     *,
     scenes: SceneScores | None = None,
-    watch: Watch | None = None,
+    on_progress: OnProgress | None = None,
 ) -> Evaluation:
     """Caption every different picture once; all of its captions are references. With `scenes` also
     how captions fit the scenes that the sources are. UserError where no picture can be read."""
     check_search(search)
     references = _by_source(pairs, captioner.tokenizer)
-    gallery, left_out = captioner.sources.gallery(references, watch)
-    read = {name: references[name] for name in gallery.names}
+    image_set, left_out = captioner.sources.image_set(references, on_progress)
+    read = {name: references[name] for name in image_set.names}
     texts: list[str] = []
-    for part in _parts(gallery.names, PICTURES_AT_A_TIME, "captioning", watch):
-        seen = gallery.pictures(part)
+    for part in _parts(image_set.names, PICTURES_AT_A_TIME, "captioning", on_progress):
+        seen = image_set.pictures(part)
         found = captioner.write(seen, search=search, attention=scenes is not None)
         texts.extend(each.text for each in found)
         if scenes is not None:
@@ -196,12 +196,12 @@ def _by_source(pairs: Sequence[Pair], tokenizer: Tokenizer) -> dict[str, list[st
 
 
 def _parts(
-    items: Sequence[Item], size: int, label: str, watch: Watch | None
+    items: Sequence[Item], size: int, label: str, on_progress: OnProgress | None
 ) -> Iterator[Sequence[Item]]:
-    """So many at a time; `watch` is told how many there were before each part."""
+    """So many at a time; `on_progress` is told how many there were before each part."""
     for first in range(0, len(items), size):
-        if watch:
-            watch(label, first, len(items))
+        if on_progress:
+            on_progress(label, first, len(items))
         yield items[first : first + size]
 
 

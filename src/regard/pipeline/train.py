@@ -28,7 +28,7 @@ from regard.names import Precision
 from regard.record import Record
 from regard.runs import splits
 from regard.runs.folder import RunFolder, as_lines, may_change
-from regard.runs.progress import Watch
+from regard.runs.progress import OnProgress
 from regard.runs.resume import check_dev, check_folder, check_unused, training_alone
 from regard.runs.splits import Split
 from regard.tasks.captioning import training as captioning
@@ -36,21 +36,22 @@ from regard.tasks.classification import training as classification
 from regard.tasks.setup import Prepared
 from regard.tasks.translation import training as translation
 from regard.tasks.translation.initialisation import Beginning
-from regard.training.checkpoint import Checkpoints, facts_of
+from regard.training.checkpoint import Checkpoints, fingerprint_of
 from regard.training.freezing import keep_fixed
 from regard.training.log import EndLine, Reporter
 from regard.training.loop import check
 from regard.training.loop import train as run_loop
 from regard.training.objective import Objective
+from regard.training.optimiser import Optimiser
 from regard.training.schedule import (
     Constant,
-    Cosine,
+    CosineDecay,
     InverseSquareRoot,
-    Linear,
+    LinearDecay,
     Plateau,
     Schedule,
 )
-from regard.training.settings import Optimiser, Period, TrainingSettings
+from regard.training.settings import Period, TrainingSettings
 
 
 @dataclass(frozen=True)
@@ -84,10 +85,10 @@ def train(
     *,
     resume: bool = False,
     begin: Callable[[Plan], Reporter | None] | None = None,
-    watch: Watch | None = None,
+    on_progress: OnProgress | None = None,
 ) -> EndLine:
-    """Train a recipe into a run folder. `watch` is told how far the data are prepared, and `begin`
-    the plan; it gives who watches the training.
+    """Train a recipe into a run folder. `on_progress` follows the preparation of the data.
+    `begin` takes the plan and returns the reporter of the training.
 
     UserError where the folder holds a run already, or, to resume, none or one of other settings or
     data; where the data or the recipe do not fit. Nothing is written before all of that is known.
@@ -96,8 +97,8 @@ def train(
     goes_on = check_folder(folder, experiment, resume=resume)
     check_unused(folder)
     check_writable(path)
-    split = splits.read(experiment.data, watch)
-    ready = prepare_task(experiment, split, folder if goes_on else None, watch)
+    split = splits.read(experiment.data, on_progress)
+    ready = prepare_task(experiment, split, folder if goes_on else None, on_progress)
     model, batches = ready.model, ready.batches
     keep_fixed(model, experiment.training.freeze)
     device = device_named(experiment.training.device, "training.device")
@@ -106,7 +107,7 @@ def train(
     settings = settings_of(experiment.training, ready.objective, precision)
     check(batches, settings, validates=ready.validate is not None)
     check_unused(folder)  # another training may have begun meanwhile
-    checkpoints = Checkpoints(path, facts_of(settings, batches))
+    checkpoints = Checkpoints(path, fingerprint_of(settings, batches))
     _check_state(folder, experiment.data, checkpoints, goes_on=goes_on)
     if goes_on:
         check_dev(folder, split.dev)
@@ -163,16 +164,16 @@ def _num_frozen_new(model: nn.Module, ready: Prepared) -> int:
 
 
 def prepare_task(
-    experiment: Experiment, split: Split, resumed: RunFolder | None, watch: Watch | None
+    experiment: Experiment, split: Split, resumed: RunFolder | None, on_progress: OnProgress | None
 ) -> Prepared:
     """What the task of these data makes of them. Weights follow from the seed."""
     match experiment.data:
         case DataConfig():
-            return translation.prepare(experiment, experiment.data, split, resumed, watch)
+            return translation.prepare(experiment, experiment.data, split, resumed, on_progress)
         case AnswerDataConfig():
             return classification.prepare(experiment, experiment.data, split, resumed)
         case CaptionDataConfig():
-            return captioning.prepare(experiment, experiment.data, split, resumed, watch)
+            return captioning.prepare(experiment, experiment.data, split, resumed, on_progress)
 
 
 def _write(folder: RunFolder, ready: Prepared, split: Split, *, goes_on: bool) -> None:
@@ -230,9 +231,9 @@ def _schedule(config: TrainingConfig) -> Schedule:
         case "constant":
             return Constant(config.warmup)
         case "cosine":
-            return Cosine(config.warmup)
+            return CosineDecay(config.warmup)
         case "linear":
-            return Linear(config.warmup)
+            return LinearDecay(config.warmup)
         case "inverse_square_root":
             return InverseSquareRoot(config.warmup)
         case "plateau":

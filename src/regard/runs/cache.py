@@ -51,7 +51,7 @@ def cache_folder() -> Path:
 
 
 @dataclass(frozen=True)
-class Kept:
+class CachedPairs:
     """Encoded pairs, and the text about them."""
 
     pairs: EncodedPairs
@@ -61,7 +61,7 @@ class Kept:
 
 
 @dataclass(frozen=True)
-class Shelf:
+class DataCache:
     """The place for what is made of some data, which are known by their digest."""
 
     folder: Path
@@ -92,23 +92,23 @@ class Shelf:
         path = self._path(f"{name}.json", facts)
         self._keep(path, lambda unfinished: unfinished.write_text(text, encoding="utf8"))
 
-    def pairs(self, facts: object, source: PairSource) -> Kept:
+    def pairs(self, facts: object, source: PairSource) -> CachedPairs:
         """The pairs that were kept for the same facts, or else those that are encoded now. Where
         nothing can be kept they are held in memory."""
         path = self._path("pairs.safetensors", facts)
         with suppress(OSError, DamagedError):
-            found = Kept(*encoded.read(path))
+            found = CachedPairs(*encoded.read(path))
             _use(path)
             return found
         error = self._keep(path, lambda unfinished: encoded.write(unfinished, source))
         if error is None:
-            return Kept(*encoded.read(path), made=path)
+            return CachedPairs(*encoded.read(path), made=path)
         log.warning(
             "%s: the encoded pairs are held in memory and made anew by the next run. REGARD_CACHE "
             "can name another folder",
             error,
         )
-        return Kept(EncodedPairs.joined(source.parts()), source.about())
+        return CachedPairs(EncodedPairs.joined(source.parts()), source.about())
 
     def place(self, name: str) -> Path:
         """Where files may be kept whose names begin so, in a folder that is there. UnwritableError

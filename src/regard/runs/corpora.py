@@ -11,7 +11,7 @@ from regard.data.examples import Corpus
 from regard.data.generated import generate
 from regard.data.generated.scenes import NUM_WORDINGS, captioned, split_scenes
 from regard.data.images.annotations import Lists, read_captions
-from regard.data.labels.readers import Columns, parts_of, read_labelled
+from regard.data.labels.readers import Columns, read_labelled, split_files
 from regard.data.splits import MOST_HELD_OUT
 from regard.data.text.parallel import read_pairs
 from regard.data.text.streamed import PairFiles
@@ -22,7 +22,7 @@ LARGE = 1 << 25
 
 
 @dataclass(frozen=True)
-class Sources:
+class DataSources:
     """The pairs that are trained on, or dealt out, and those that are for dev and test alone."""
 
     train: PairFiles | Corpus
@@ -30,9 +30,9 @@ class Sources:
     test: Corpus | None = None
 
 
-def find(config: Data) -> Sources:
+def read_sources(config: Data) -> DataSources:
     """UserError where there are none, or files cannot be read."""
-    check_read(config)
+    check_paths(config)
     match config:
         case DataConfig():
             return _translations(config)
@@ -42,7 +42,7 @@ def find(config: Data) -> Sources:
             return _captions(config)
 
 
-def check_read(config: Data) -> None:
+def check_paths(config: Data) -> None:
     """UserError for a path that nothing reads: a path is never ignored."""
     for name in ("path", "target_path", "pictures", "train_list", "dev_list", "test_list"):
         path = getattr(config, name, None)
@@ -67,7 +67,7 @@ def check_read(config: Data) -> None:
                 )
 
 
-def _translations(config: DataConfig) -> Sources:
+def _translations(config: DataConfig) -> DataSources:
     """Large files are read anew each time. What is no file, a pipe say, can be read only once."""
     dev = None
     if config.generated is not None:
@@ -88,10 +88,10 @@ def _translations(config: DataConfig) -> Sources:
             train = read_pairs(config.path, target_path=config.target_path)
     if config.dev_path is not None:
         dev = read_pairs(config.dev_path, target_path=config.dev_target_path)
-    return Sources(train, dev)
+    return DataSources(train, dev)
 
 
-def _answers(config: AnswerDataConfig) -> Sources:
+def _answers(config: AnswerDataConfig) -> DataSources:
     """A folder may say by its names which files are for dev and test."""
     columns = Columns(config.text_column, config.label_column)
 
@@ -103,23 +103,23 @@ def _answers(config: AnswerDataConfig) -> Sources:
 
     if config.generated is not None:
         train = Corpus(generate(config.generated, config.generated_size, config.seed))
-        return Sources(train, read(config.dev_path, train), read(config.test_path, train))
+        return DataSources(train, read(config.dev_path, train), read(config.test_path, train))
     if config.path is None:
         raise UserError(
             "this recipe needs data: give --data.path FILE (text, tab, label on each line; .csv; "
             "or the label first), or a folder with a folder for each label"
         )
-    parts = parts_of(config.path)
+    parts = split_files(config.path)
     known: frozenset[str] | None = frozenset() if config.answer == "label" else None
     train = read_labelled(parts["train"], columns, known)
-    return Sources(
+    return DataSources(
         train,
         read(config.dev_path or parts.get("dev"), train),
         read(config.test_path or parts.get("test"), train),
     )
 
 
-def _captions(config: CaptionDataConfig) -> Sources:
+def _captions(config: CaptionDataConfig) -> DataSources:
     """Data may say themselves which pictures are for dev and test."""
     if config.generated is not None:
         return _scenes(config)
@@ -136,10 +136,10 @@ def _captions(config: CaptionDataConfig) -> Sources:
             "with --data.train-list and the like"
         )
     dev, test = (part if part.pairs else None for part in (found.dev, found.test))
-    return Sources(found.train, dev, test)
+    return DataSources(found.train, dev, test)
 
 
-def _scenes(config: CaptionDataConfig) -> Sources:
+def _scenes(config: CaptionDataConfig) -> DataSources:
     """Scenes that are split by number of shapes."""
     usual = min(config.generated_size // 20, MOST_HELD_OUT // NUM_WORDINGS)
     num_dev = _num_scenes("dev_size", config.dev_size, usual)
@@ -151,7 +151,7 @@ def _scenes(config: CaptionDataConfig) -> Sources:
         )
     split = split_scenes(config.generated_size, (num_dev, num_test), config.seed)
     train, dev, test = (Corpus(captioned(part)) for part in (split.train, split.dev, split.test))
-    return Sources(train, dev, test)
+    return DataSources(train, dev, test)
 
 
 def _num_scenes(name: str, num_captions: int | None, usual: int) -> int:

@@ -14,7 +14,7 @@ from typing import Any
 
 from regard.errors import UserError
 from regard.record import digest_of_file
-from regard.runs.cache import Shelf
+from regard.runs.cache import DataCache
 
 RECENT_SECONDS = 2
 """A file that changed so recently may change again within the resolution of its ctime."""
@@ -23,8 +23,8 @@ RECENT_SECONDS = 2
 def digests_of(names: Sequence[str], folder: Path) -> list[str | None]:
     """Return the SHA-256 of each file, or None if it cannot be read. Digests are remembered in the
     cache in this folder."""
-    shelf = Shelf(folder, "file digests")
-    known: dict[str, Any] = shelf.recall("digests", list(names)) or {}
+    cache = DataCache(folder, "file digests")
+    known: dict[str, Any] = cache.recall("digests", list(names)) or {}
     remembered, digests = {}, []
     for name in names:
         state = _state(name)
@@ -36,7 +36,7 @@ def digests_of(names: Sequence[str], folder: Path) -> list[str | None]:
                 remembered[name] = [state, digest]
         digests.append(digest)
     if remembered != known:
-        shelf.remember("digests", list(names), remembered)
+        cache.remember("digests", list(names), remembered)
     return digests
 
 

@@ -6,17 +6,17 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 Item = TypeVar("Item")
-Watch = Callable[[str, int, int | None], None]
+OnProgress = Callable[[str, int, int | None], None]
 """Is told what is being done, how many pairs are done, and of how many where that is known."""
 
 EVERY = 8192
 
 
-def watched(
-    items: Iterable[Item], label: str, total: int | None, watch: Watch | None
+def with_progress(
+    items: Iterable[Item], label: str, total: int | None, on_progress: OnProgress | None
 ) -> Iterator[Item]:
-    """The items as they come; now and then `watch` is told how many there were."""
+    """The items as they come; now and then `on_progress` is told how many there were."""
     for number, item in enumerate(items, start=1):
         yield item
-        if watch and number % EVERY == 0:
-            watch(label, number, total)
+        if on_progress and number % EVERY == 0:
+            on_progress(label, number, total)

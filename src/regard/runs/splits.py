@@ -13,17 +13,17 @@ import numpy as np
 
 from regard.config import Data
 from regard.data.examples import Corpus, Pair
-from regard.data.files.lines import LeftOut, Places
-from regard.data.splits import DEV, MOST_HELD_OUT, TEST, TRAIN, marks_of, parts_of
+from regard.data.files.lines import LeftOut, LineNumbers
+from regard.data.splits import DEV, MOST_HELD_OUT, TEST, TRAIN, assign_splits, source_hashes
 from regard.data.text.parallel import no_pairs
 from regard.data.text.report import Overlap
 from regard.data.text.streamed import PairFiles
 from regard.errors import UserError
-from regard.runs.cache import Shelf, cache_folder
-from regard.runs.corpora import Sources, find
-from regard.runs.progress import Watch, watched
+from regard.runs.cache import DataCache, cache_folder
+from regard.runs.corpora import DataSources, read_sources
+from regard.runs.progress import OnProgress, with_progress
 
-NEITHER = 3
+UNUSED = 3
 """The part of pairs after the limit that are not needed."""
 
 
@@ -37,7 +37,7 @@ class TrainingPairs:
     """They are among the first so many pairs of the source."""
     held_out: frozenset[int]
     """The places of those among them that are not trained on."""
-    shelf: Shelf | None = None
+    cache: DataCache | None = None
     """Where what is made of them is kept."""
 
     def facts(self) -> object:
@@ -48,13 +48,13 @@ class TrainingPairs:
         return self.num_pairs
 
     def __iter__(self) -> Iterator[Pair]:
-        return self.watched("reading", None)
+        return self.with_progress("reading", None)
 
-    def watched(self, label: str, watch: Watch | None) -> Iterator[Pair]:
-        """The pairs, while `watch` is told how many have come."""
+    def with_progress(self, label: str, on_progress: OnProgress | None) -> Iterator[Pair]:
+        """The pairs, while `on_progress` is told how many have come."""
         pairs = islice(_pairs(self.source), self.first)
         kept = (pair for place, pair in enumerate(pairs) if place not in self.held_out)
-        return watched(kept, label, self.num_pairs, watch)
+        return with_progress(kept, label, self.num_pairs, on_progress)
 
 
 @dataclass(frozen=True)
@@ -67,37 +67,37 @@ class Split:
     left_out: tuple[str, ...]
 
 
-def read(config: Data, watch: Watch | None = None) -> Split:
+def read(config: Data, on_progress: OnProgress | None = None) -> Split:
     """Read or make the pairs and hold some out. No held-out source is trained on."""
-    sources = find(config)
+    sources = read_sources(config)
     source, dev, test = sources.train, sources.dev, sources.test
-    dev_marks, test_marks = (marks_of(part.pairs if part else ()) for part in (dev, test))
-    dealer = _Dealer(config, sources, dev_marks, test_marks, watch)
+    dev_marks, test_marks = (source_hashes(part.pairs if part else ()) for part in (dev, test))
+    splitter = _Splitter(config, sources, dev_marks, test_marks, on_progress)
     if isinstance(source, Corpus):
-        shelf, dealt = None, dealer.deal()
+        cache, result = None, splitter.deal()
     else:
-        shelf = Shelf(cache_folder(), source.digest())
-        dealt = _of_page(
-            shelf.page("split", dealer.facts(), lambda: _page(dealer.deal(), source)), source
+        cache = DataCache(cache_folder(), source.digest())
+        result = _of_page(
+            cache.page("split", splitter.facts(), lambda: _page(splitter.deal(), source)), source
         )
-    train = TrainingPairs(source, dealt.num_train, dealt.first, frozenset(dealt.held_out), shelf)
-    left_out = dealt.left_out.summary() + (source.remarks if isinstance(source, Corpus) else ())
+    train = TrainingPairs(source, result.num_train, result.first, frozenset(result.held_out), cache)
+    left_out = result.left_out.summary() + (source.remarks if isinstance(source, Corpus) else ())
     for given in (dev, test):
         left_out += given.summary() if given else ()
     if dev is not None:
-        left_out += Overlap("dev", len(dev.pairs), dealt.num_shared).warnings()
+        left_out += Overlap("dev", len(dev.pairs), result.num_shared).warnings()
     if test is not None:
-        left_out += Overlap("test", len(test.pairs), dealt.num_test_shared).warnings()
+        left_out += Overlap("test", len(test.pairs), result.num_test_shared).warnings()
     return Split(
         train,
-        dev.pairs if dev else dealt.dev,
-        test.pairs if test else dealt.test,
+        dev.pairs if dev else result.dev,
+        test.pairs if test else result.test,
         left_out,
     )
 
 
 @dataclass(frozen=True)
-class _Dealt:
+class _SplitResult:
     """What is known when all pairs have been looked at once."""
 
     num_train: int
@@ -113,14 +113,14 @@ class _Dealt:
 
 
 @dataclass(frozen=True)
-class _Dealer:
+class _Splitter:
     """Deals the pairs of a source out. They are known by eight bytes each."""
 
     config: Data
-    sources: Sources
+    sources: DataSources
     dev_marks: np.ndarray
     test_marks: np.ndarray
-    watch: Watch | None
+    on_progress: OnProgress | None
 
     @property
     def source(self) -> PairFiles | Corpus:
@@ -133,10 +133,10 @@ class _Dealer:
         test = self.sources.test and hashlib.sha256(self.test_marks.tobytes()).hexdigest()
         return ["split", config.limit, config.dev_size, config.test_size, config.seed, dev, test]
 
-    def deal(self) -> _Dealt:
+    def deal(self) -> _SplitResult:
         left_out = LeftOut()
-        pairs = watched(_pairs(self.source, left_out), "reading", None, self.watch)
-        marks = marks_of(pairs)
+        pairs = with_progress(_pairs(self.source, left_out), "reading", None, self.on_progress)
+        marks = source_hashes(pairs)
         if isinstance(self.source, PairFiles) and not len(marks):
             raise no_pairs((self.source.path, self.source.target_path), left_out)
         part_of, first = self._parts(marks)
@@ -147,7 +147,7 @@ class _Dealer:
                 "--data.dev-size or --data.test-size"
             )
         held_out = self._taken(np.flatnonzero((part_of == DEV) | (part_of == TEST)))
-        return _Dealt(
+        return _SplitResult(
             num_train=int(trained.sum()),
             first=first,
             held_out=tuple(np.flatnonzero(~trained[:first]).tolist()),
@@ -163,7 +163,7 @@ class _Dealer:
         limit = self.config.limit
         limited = limit is not None and limit < len(marks)
         first = limit if limit is not None and limited else len(marks)
-        part_of = np.full(len(marks), NEITHER, np.uint8)
+        part_of = np.full(len(marks), UNUSED, np.uint8)
         free = np.arange(len(marks))
         if limited:
             part_of[:first] = TRAIN
@@ -172,7 +172,7 @@ class _Dealer:
         near = 2 * sum(sizes) if limited else len(free)
         parts = self._hold_out(marks[free], sizes, near)
         self._check_filled(parts, len(free))
-        part_of[free[: len(parts)]] = np.where(parts == TRAIN, NEITHER, parts) if limited else parts
+        part_of[free[: len(parts)]] = np.where(parts == TRAIN, UNUSED, parts) if limited else parts
         return part_of, first
 
     def _sizes(self, num_pairs: int, num_free: int) -> tuple[int, int]:
@@ -190,7 +190,7 @@ class _Dealer:
         """Out of the first pairs if these suffice: in a file that is sorted by length they are most
         like those that are trained on."""
         while True:
-            parts = parts_of(marks[:near], sizes, self.config.seed)
+            parts = assign_splits(marks[:near], sizes, self.config.seed)
             if near >= len(marks) or _held_out(parts) == sizes:
                 return parts
             near *= 2
@@ -216,7 +216,7 @@ class _Dealer:
         wanted = frozenset(places.tolist())
         num_read = max(wanted, default=-1) + 1
         pairs = islice(_pairs(self.source), num_read)
-        read_again = watched(pairs, "holding out", num_read, self.watch)
+        read_again = with_progress(pairs, "holding out", num_read, self.on_progress)
         return {place: pair for place, pair in enumerate(read_again) if place in wanted}
 
 
@@ -232,17 +232,17 @@ def _held_out(parts: np.ndarray) -> tuple[int, int]:
     return int((parts == DEV).sum()), int((parts == TEST).sum())
 
 
-def _page(dealt: _Dealt, source: PairFiles) -> dict[str, Any]:
-    return {"dealt": asdict(dealt), "paths": list(map(str, source.paths))}
+def _page(result: _SplitResult, source: PairFiles) -> dict[str, Any]:
+    return {"dealt": asdict(result), "paths": list(map(str, source.paths))}
 
 
-def _of_page(page: dict[str, Any], source: PairFiles) -> _Dealt:
+def _of_page(page: dict[str, Any], source: PairFiles) -> _SplitResult:
     """What was written down, of files that may lie elsewhere now."""
-    dealt, now = page["dealt"], dict(zip(page["paths"], map(str, source.paths), strict=True))
+    result, now = page["dealt"], dict(zip(page["paths"], map(str, source.paths), strict=True))
     places = {
-        now[path]: {kind: Places(**found) for kind, found in kinds.items()}
-        for path, kinds in dealt["left_out"]["places"].items()
+        now[path]: {kind: LineNumbers(**found) for kind, found in kinds.items()}
+        for path, kinds in result["left_out"]["places"].items()
     }
-    parts = {part: tuple(Pair(**pair) for pair in dealt[part]) for part in ("dev", "test")}
-    held_out = tuple(dealt["held_out"])
-    return _Dealt(**{**dealt, **parts, "held_out": held_out, "left_out": LeftOut(places)})
+    parts = {part: tuple(Pair(**pair) for pair in result[part]) for part in ("dev", "test")}
+    held_out = tuple(result["held_out"])
+    return _SplitResult(**{**result, **parts, "held_out": held_out, "left_out": LeftOut(places)})

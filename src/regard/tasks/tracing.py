@@ -35,7 +35,7 @@ TOP = 5
 class SourceReader(Protocol):
     """How sources become what an encoder reads, and what of them a trace shows."""
 
-    def sequence(self, text: str, content: Any) -> trace.Sequence:
+    def sequence(self, text: str, content: Any) -> trace.TokenSequence:
         """What a model sees of a source; of a picture its name alone."""
 
     def pad(self, contents: Sequence[Any]) -> Any:
@@ -49,7 +49,7 @@ class TextSources:
     tokenizer: Tokenizer
     language: str
 
-    def sequence(self, text: str, content: list[int]) -> trace.Sequence:
+    def sequence(self, text: str, content: list[int]) -> trace.TokenSequence:
         return _sequence(self.tokenizer, text, content, self.language)
 
     def pad(self, contents: Sequence[list[int]]) -> Tokens:
@@ -95,11 +95,11 @@ class Looked:
         return tuple(as_map(each, *sizes) for each in self._written.attention)
 
     @cached_property
-    def source(self) -> trace.Sequence:
+    def source(self) -> trace.TokenSequence:
         return self._tracer.source(self._written)
 
     @cached_property
-    def target(self) -> trace.Sequence:
+    def target(self) -> trace.TokenSequence:
         return self._tracer.target(self._written)
 
     @cached_property
@@ -167,10 +167,10 @@ class Tracer:
         )
         return replace(read, attention=attended + read.attention)
 
-    def source(self, written: Written) -> trace.Sequence:
+    def source(self, written: Written) -> trace.TokenSequence:
         return self._sources.sequence(written.text, written.source)
 
-    def target(self, written: Written) -> trace.Sequence:
+    def target(self, written: Written) -> trace.TokenSequence:
         text = self._tokenizer.decode(written.target)
         return _sequence(self._tokenizer, text, written.target, self._language)
 
@@ -218,8 +218,10 @@ def _steps(read: Forced, row: int, tokenizer: Tokenizer, target: list[int]) -> I
         yield Step(piece, log_probabilities[place], top, entropies[place])
 
 
-def _sequence(tokenizer: Tokenizer, text: str, ids: list[int], language: str) -> trace.Sequence:
-    return trace.Sequence(text, tokenizer.pieces(ids), tokenizer.words(ids), language)
+def _sequence(
+    tokenizer: Tokenizer, text: str, ids: list[int], language: str
+) -> trace.TokenSequence:
+    return trace.TokenSequence(text, tokenizer.pieces(ids), tokenizer.words(ids), language)
 
 
 def _lattice(lattice: Lattice, tokenizer: Tokenizer) -> BeamLattice:

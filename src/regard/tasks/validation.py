@@ -10,7 +10,7 @@ from torch import nn
 
 from regard.data.batching import PairBatches
 from regard.errors import UserError
-from regard.metrics.text import Score
+from regard.metrics.text import MetricScore
 from regard.tasks.generation import NotFiniteError
 from regard.tasks.setup import NUM_EXAMPLES
 from regard.tasks.translation.translator import Translation
@@ -18,7 +18,7 @@ from regard.training.log import Example, Validation
 from regard.training.objective import NextToken, mean_loss
 from regard.training.recorder import REMEDY
 
-Measure = Callable[[Sequence[str], Sequence[Sequence[str]]], Score]
+Measure = Callable[[Sequence[str], Sequence[Sequence[str]]], MetricScore]
 AnyMeasure = TypeVar("AnyMeasure")
 
 

@@ -13,9 +13,8 @@ or the new one. All that belongs to one moment is in one file. Nothing is pickle
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from dataclasses import asdict, dataclass, fields, is_dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -38,53 +37,10 @@ from regard.models.weights import (
 from regard.record import run_of
 from regard.training.log import digest_up_to
 from regard.training.settings import Batches, TrainingSettings
+from regard.training.state import Totals, TrainingState
 
 MAY_CHANGE = {"length", "patience", "validate_every", "log_every", "save_seconds"}
 """Settings that may differ when a run is resumed."""
-
-
-@dataclass
-class Sums:
-    """What has been added up since the log's last line."""
-
-    loss: float = 0.0
-    count: int = 0
-    words: int = 0
-    seconds: float = 0.0
-    penalties: dict[str, float] = field(default_factory=dict)
-
-
-@dataclass
-class Standing:
-    """Where training stands, but for the tensors. Randomness is no part of it: that of an update
-    follows from the seed and the update's number."""
-
-    update: int = 0
-    epoch: int = 1
-    batch: int = 0
-    """Batches of this epoch that are done."""
-    seconds: float = 0.0
-    scores: list[float] = field(default_factory=list)
-    losses: list[float | None] = field(default_factory=list)
-    """Of every validation that `scores` are of."""
-    sums: Sums = field(default_factory=Sums)
-
-    @property
-    def ranked(self) -> list[int]:
-        """The validations, best first: of equal scores the one with the lower loss, of equal losses
-        the first."""
-        ranks = list(map(rank, self.scores, self.losses))
-        return sorted(range(len(ranks)), key=ranks.__getitem__, reverse=True)
-
-    @property
-    def best(self) -> int:
-        """Which validation was the best."""
-        return self.ranked[0]
-
-
-def rank(score: float, loss: float | None) -> tuple[float, float]:
-    """More is better: by the score, and of equal ones by the lower loss."""
-    return score, -math.inf if loss is None or math.isnan(loss) else -loss
 
 
 @dataclass(frozen=True)
@@ -92,13 +48,13 @@ class Checkpoints:
     """The checkpoints of one run; without a folder none are kept."""
 
     folder: Path | None
-    facts: Mapping[str, str]
+    fingerprint: Mapping[str, str]
     """What has to be the same when the run is resumed, by the names that users know."""
     average: int | None = None
     """How many validations' weights are kept, the best ones', for their mean at the end."""
 
     @property
-    def state(self) -> Path | None:
+    def state_path(self) -> Path | None:
         return self.folder / STATE if self.folder else None
 
     @cached_property
@@ -111,16 +67,16 @@ class Checkpoints:
         if self.folder:
             save_weights(model, self.folder / MODEL, self.run)
 
-    def keep(self, standing: Standing, model: nn.Module) -> bool:
+    def keep(self, state: TrainingState, model: nn.Module) -> bool:
         """Keep the weights that were validated last as the model if they are the best so far, which
         is what comes back, and for an average if they are among those to be averaged."""
-        last = len(standing.scores) - 1
-        if self.folder and last in self._to_average(standing):
+        last = len(state.scores) - 1
+        if self.folder and last in self._to_average(state):
             make_folder(self._validated(last).parent)
             save_weights(model, self._validated(last), self.run)
-        if standing.best == last:
+        if state.best == last:
             self.save_model(model)
-        return standing.best == last
+        return state.best == last
 
     def is_crowded(self) -> bool:
         """Whether so many validations' weights lie there that it is time to save. What is among
@@ -128,15 +84,15 @@ class Checkpoints:
         have needed it there."""
         return self.average is not None and len(self._validations()) > 2 * self.average
 
-    def average_into(self, model: nn.Module, standing: Standing) -> tuple[int, ...]:
+    def average_into(self, model: nn.Module, state: TrainingState) -> tuple[int, ...]:
         """Set the model to the mean of the best validations' weights, and say which these were."""
-        numbers = sorted(self._to_average(standing))
+        numbers = sorted(self._to_average(state))
         files = [self._validated(number) for number in numbers]
         set_weights(model, mean_weights(files), files[0])
         return tuple(number + 1 for number in numbers)
 
-    def _to_average(self, standing: Standing) -> list[int]:
-        return standing.ranked[: self.average or 0]
+    def _to_average(self, state: TrainingState) -> list[int]:
+        return state.ranked[: self.average or 0]
 
     def _validated(self, number: int) -> Path:
         """Where the weights of a validation are, which people count from one."""
@@ -147,22 +103,22 @@ class Checkpoints:
     def _validations(self) -> list[Path]:
         return list((self.folder / "state").glob("validation-*.safetensors")) if self.folder else []
 
-    def save(self, standing: Standing, model: nn.Module, adam: torch.optim.Optimizer) -> None:
+    def save(self, state: TrainingState, model: nn.Module, adam: torch.optim.Optimizer) -> None:
         """Keep what resuming from here needs, and no weights of validations but the best."""
-        if self.state:
+        if self.state_path:
             tensors = {f"weights.{name}": weight for name, weight in weights_of(model).items()}
             for name, weight in model.named_parameters():
                 for moment, value in adam.state.get(weight, {}).items():
                     tensors[f"{moment}.{name}"] = value
             about = {
-                "standing": asdict(standing),
-                "facts": dict(self.facts),
+                "state": asdict(state),
+                "fingerprint": dict(self.fingerprint),
                 "run": self.run,
-                "log": digest_up_to(self.state.parent.with_name(LOG), standing.update),
+                "log": digest_up_to(self.state_path.parent.with_name(LOG), state.update),
             }
-            make_folder(self.state.parent)
-            write_tensors(self.state, tensors, {"training": json.dumps(about)})
-            needed = {self._validated(number) for number in self._to_average(standing)}
+            make_folder(self.state_path.parent)
+            write_tensors(self.state_path, tensors, {"training": json.dumps(about)})
+            needed = {self._validated(number) for number in self._to_average(state)}
             for path in set(self._validations()) - needed:
                 path.unlink(missing_ok=True)
 
@@ -173,38 +129,40 @@ class Checkpoints:
         if self.average and self.folder is None:
             raise UserError("average keeps weights in a folder: give one, or leave average out")
         if resume:
-            if self.state is None or not self.state.is_file():
-                raise UserError(f"nothing to resume: there is no {self.state or 'folder'}")
-            self._check_files(self.folder or Path(), self.state)
-        elif self.state and self.state.exists():
+            if self.state_path is None or not self.state_path.is_file():
+                raise UserError(f"nothing to resume: there is no {self.state_path or 'folder'}")
+            self._check_files(self.folder or Path(), self.state_path)
+        elif self.state_path and self.state_path.exists():
             raise UserError(f"{self.folder} holds a run already: resume it or name another")
 
-    def begin(self, model: nn.Module, adam: torch.optim.Optimizer, *, resume: bool) -> Standing:
+    def begin(
+        self, model: nn.Module, adam: torch.optim.Optimizer, *, resume: bool
+    ) -> TrainingState:
         """A new run's standing, or the old one's with the model and Adam set back to it.
 
         UserError where `check` says so, or where the weights are another model's."""
         self.check(resume=resume)
-        if resume and self.folder and self.state:
-            for folder in (self.folder, self.state.parent):
+        if resume and self.folder and self.state_path:
+            for folder in (self.folder, self.state_path.parent):
                 remove_unfinished(folder)
-            tensors = read_tensors(self.state)
-            set_weights(model, _with_prefix("weights.", tensors), self.state)
+            tensors = read_tensors(self.state_path)
+            set_weights(model, _with_prefix("weights.", tensors), self.state_path)
             _set_moments(model, adam, tensors)
-            standing = _standing(_read_about(self.state), self.state)
-            self._take_back_average(standing)
-            return standing
+            state = _state(_read_about(self.state_path), self.state_path)
+            self._take_back_average(state)
+            return state
         if self.folder:
             make_folder(self.folder)
-        standing = Standing()
-        self.save(standing, model, adam)  # from the first moment there is something to resume
-        return standing
+        state = TrainingState()
+        self.save(state, model, adam)  # from the first moment there is something to resume
+        return state
 
-    def _take_back_average(self, standing: Standing) -> None:
+    def _take_back_average(self, state: TrainingState) -> None:
         """The average that ended a run which now goes on is the model no more: whoever trained on
         without the break would have the best validation's weights there."""
-        if self.folder is None or not self.average or not standing.scores:
+        if self.folder is None or not self.average or not state.scores:
             return
-        best = self._validated(standing.best)
+        best = self._validated(state.best)
         if not best.is_file():
             raise UserError(
                 f"cannot resume {self.folder}: {best} is missing, which is to be averaged. Train "
@@ -213,27 +171,27 @@ class Checkpoints:
         with whole(self.folder / MODEL) as unfinished:
             unfinished.write_bytes(best.read_bytes())
 
-    def _check_files(self, folder: Path, state: Path) -> None:
+    def _check_files(self, folder: Path, path: Path) -> None:
         """UserError if the state, the best weights or the log are damaged or another run's."""
-        about = _read_about(state)
-        self._compare(about["facts"])
-        standing = _standing(about, state)
-        read_tensors(state)
+        about = _read_about(path)
+        self._compare(about["fingerprint"])
+        state = _state(about, path)
+        read_tensors(path)
         if self.run and about.get("run") != self.run:
-            raise UserError(f"cannot resume {folder}: {state} is the state of another run")
-        if standing.scores:
+            raise UserError(f"cannot resume {folder}: {path} is the state of another run")
+        if state.scores:
             read_weights(folder / MODEL)
         digest = about.get("log")
         log = folder / LOG
-        if digest is not None and log.exists() and digest != digest_up_to(log, standing.update):
+        if digest is not None and log.exists() and digest != digest_up_to(log, state.update):
             raise UserError(
                 f"cannot resume {folder}: {log} is not the log that this run wrote. Put it back, "
                 "or remove it to begin another"
             )
 
     def _compare(self, then: Mapping[str, str]) -> None:
-        for name in [*then, *self.facts]:
-            was, came = then.get(name, "not set"), self.facts.get(name, "not set")
+        for name in [*then, *self.fingerprint]:
+            was, came = then.get(name, "not set"), self.fingerprint.get(name, "not set")
             if was != came:
                 raise UserError(
                     f"cannot resume {self.folder}: {name} was {was} and is {came} now. Put it "
@@ -241,7 +199,7 @@ class Checkpoints:
                 )
 
 
-def facts_of(settings: TrainingSettings, batches: Batches) -> dict[str, str]:
+def fingerprint_of(settings: TrainingSettings, batches: Batches) -> dict[str, str]:
     """What a resumed run has to agree with: settings by name, and the data."""
     facts = {}
     for setting in fields(settings):
@@ -281,14 +239,14 @@ def _read_about(path: Path) -> dict[str, Any]:
         about = json.loads(read_metadata(path)["training"])
     except (KeyError, ValueError, RecursionError) as error:
         raise UserError(f"{path} is not the state of a training: {error}") from error
-    if not isinstance(about, dict) or not isinstance(about.get("facts"), dict):
+    if not isinstance(about, dict) or not isinstance(about.get("fingerprint"), dict):
         raise UserError(f"{path} is not the state of a training: it holds no settings")
     return about
 
 
-def _standing(about: Mapping[str, Any], path: Path) -> Standing:
+def _state(about: Mapping[str, Any], path: Path) -> TrainingState:
     try:
-        totals = about["standing"]
-        return Standing(**{**totals, "sums": Sums(**totals["sums"])})
+        saved = about["state"]
+        return TrainingState(**{**saved, "totals": Totals(**saved["totals"])})
     except (KeyError, TypeError) as error:
         raise UserError(f"{path} is not the state of a training: {error}") from error

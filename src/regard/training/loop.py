@@ -24,12 +24,13 @@ import torch
 from torch import nn
 
 from regard.errors import UserError
-from regard.training.checkpoint import Checkpoints, Standing, facts_of, rank
+from regard.training.checkpoint import Checkpoints, fingerprint_of
 from regard.training.log import Ending, EndLine, Reporter, Validation
 from regard.training.prefetch import prefetched
-from regard.training.recorder import REMEDY, Journal, Losses
+from regard.training.recorder import REMEDY, Losses, Recorder
 from regard.training.schedule import Plateau, Progress
 from regard.training.settings import Batches, Period, TrainingSettings
+from regard.training.state import TrainingState, rank
 
 Validate = Callable[[nn.Module], Validation]
 AHEAD = 2
@@ -57,64 +58,64 @@ def train(
     check(batches, settings, validates=validate is not None)
     total = settings.length.updates(batches, settings.accumulate)
     adam = settings.optimiser.build(model)
-    checkpoints = Checkpoints(folder, facts_of(settings, batches), settings.average)
-    standing = checkpoints.begin(model, adam, resume=resume)
-    journal = Journal(folder, report, standing)
+    checkpoints = Checkpoints(folder, fingerprint_of(settings, batches), settings.average)
+    state = checkpoints.begin(model, adam, resume=resume)
+    recorder = Recorder(folder, report, state)
     saved = time.perf_counter()
 
     model.train()
-    steps = training_steps(batches, standing.epoch, standing.batch, settings.accumulate)
+    steps = training_steps(batches, state.epoch, state.batch, settings.accumulate)
     ahead = _made_ahead(steps, next(model.parameters()).device)
     with interruptions() as signals, ahead as steps:
-        while (reason := _reason_to_end(standing, total, settings, signals)) is None:
+        while (reason := _reason_to_end(state, total, settings, signals)) is None:
             began = time.perf_counter()
             step = next(steps)
-            progress = _advance(standing, step, total)
+            progress = _advance(state, step, total)
             if step.first == 0 and settings.log_every.unit == "epoch":
-                journal.begin_line()  # an epoch's line is about that epoch alone
+                recorder.begin_line()  # an epoch's line is about that epoch alone
 
             losses = forward_and_backward(model, step.batches, settings, progress)
             rate, norm = settings.optimiser.step(adam, progress)
-            standing.sums.seconds += time.perf_counter() - began
-            journal.update(progress, losses, rate, norm)
+            state.totals.seconds += time.perf_counter() - began
+            recorder.update(progress, losses, rate, norm)
 
             if _is_due(settings.log_every, progress):
-                journal.train_line(progress)
+                recorder.train_line(progress)
 
             if validate and _is_due(settings.validate_every, progress):
-                journal.settle()
-                check_weights(model, standing.update)
+                recorder.settle()
+                check_weights(model, state.update)
                 validation = _validated(validate, model)
-                standing.scores.append(validation.score)
-                standing.losses.append(validation.loss)
-                best = checkpoints.keep(standing, model)
-                journal.dev_line(progress, validation, best)
+                state.scores.append(validation.score)
+                state.losses.append(validation.loss)
+                best = checkpoints.keep(state, model)
+                recorder.dev_line(progress, validation, best)
                 if checkpoints.is_crowded():
                     saved = -math.inf  # saved below, which makes room
 
             if time.perf_counter() - saved >= settings.save_seconds:
-                journal.settle()
-                check_weights(model, standing.update)
-                checkpoints.save(standing, model, adam)
+                recorder.settle()
+                check_weights(model, state.update)
+                checkpoints.save(state, model, adam)
                 saved = time.perf_counter()
 
-        journal.settle()
-        check_weights(model, standing.update)
-        checkpoints.save(standing, model, adam)
-        if not standing.scores:
+        recorder.settle()
+        check_weights(model, state.update)
+        checkpoints.save(state, model, adam)
+        if not state.scores:
             checkpoints.save_model(model)
         if (
             validate
             and settings.average
-            and len(standing.scores) > 1
+            and len(state.scores) > 1
             and reason in ("finished", "patience")
         ):
-            _try_average(validate, model, checkpoints, standing, journal)
-    return journal.end_line(reason)
+            _try_average(validate, model, checkpoints, state, recorder)
+    return recorder.end_line(reason)
 
 
 @dataclass(frozen=True)
-class Step:
+class UpdateBatches:
     """The batches of one update."""
 
     epoch: int
@@ -124,14 +125,16 @@ class Step:
     ends_epoch: bool
 
 
-def training_steps(batches: Batches, epoch: int, first: int, accumulate: int) -> Iterator[Step]:
+def training_steps(
+    batches: Batches, epoch: int, first: int, accumulate: int
+) -> Iterator[UpdateBatches]:
     """The batches of one update after the other, epoch after epoch, without end. An update never
     spans two epochs: the last of an epoch may be smaller."""
     while True:
         num_batches = batches.num_batches(epoch)
         rest = batches.epoch(epoch, first)
         while group := list(islice(rest, accumulate)):
-            yield Step(epoch, first, group, first + len(group) >= num_batches)
+            yield UpdateBatches(epoch, first, group, first + len(group) >= num_batches)
             first += len(group)
         epoch, first = epoch + 1, 0
 
@@ -159,8 +162,8 @@ def forward_and_backward(
 
 
 def _made_ahead(
-    steps: Iterator[Step], device: torch.device
-) -> AbstractContextManager[Iterator[Step]]:
+    steps: Iterator[UpdateBatches], device: torch.device
+) -> AbstractContextManager[Iterator[UpdateBatches]]:
     """Make batches in a thread of its own for a GPU; on a CPU that would only take time from it."""
     return prefetched(steps, AHEAD) if device.type == "cuda" else nullcontext(steps)
 
@@ -175,19 +178,19 @@ def _seed(seed: int, update: int, device: torch.device) -> torch.Generator:
     return torch.default_generator.manual_seed(mixed)
 
 
-def _advance(standing: Standing, step: Step, total: int) -> Progress:
+def _advance(state: TrainingState, step: UpdateBatches, total: int) -> Progress:
     """Count this update."""
     last = step.first + len(step.batches)
-    standing.update += 1
-    standing.epoch = step.epoch + step.ends_epoch
-    standing.batch = 0 if step.ends_epoch else last
+    state.update += 1
+    state.epoch = step.epoch + step.ends_epoch
+    state.batch = 0 if step.ends_epoch else last
     return Progress(
-        update=standing.update,
+        update=state.update,
         total=total,
         epoch=step.epoch,
         batch=last,
         ends_epoch=step.ends_epoch,
-        scores=tuple(standing.scores),
+        scores=tuple(state.scores),
     )
 
 
@@ -219,29 +222,29 @@ def _try_average(
     validate: Validate,
     model: nn.Module,
     checkpoints: Checkpoints,
-    standing: Standing,
-    journal: Journal,
+    state: TrainingState,
+    recorder: Recorder,
 ) -> None:
     """Validate the mean of the best validations' weights (Vaswani et al. 2017, section 6.1, took
     the last ones), and keep it as the model if it is better than each of them. The model is left
     with the weights that it came with."""
     last = {name: weight.clone() for name, weight in model.state_dict().items()}
-    validations = checkpoints.average_into(model, standing)
+    validations = checkpoints.average_into(model, state)
     validation = _validated(validate, model)
-    best_alone = rank(standing.scores[standing.best], standing.losses[standing.best])
+    best_alone = rank(state.scores[state.best], state.losses[state.best])
     best = rank(validation.score, validation.loss) > best_alone
     if best:
         checkpoints.save_model(model)
     model.load_state_dict(last)
-    journal.average_line(validation, validations, best)
+    recorder.average_line(validation, validations, best)
 
 
 def _reason_to_end(
-    standing: Standing, total: int, settings: TrainingSettings, signals: Sequence[int]
+    state: TrainingState, total: int, settings: TrainingSettings, signals: Sequence[int]
 ) -> Ending | None:
-    if standing.update >= total:
+    if state.update >= total:
         return "finished"
-    waited = len(standing.scores) - 1 - standing.best if standing.scores else 0
+    waited = len(state.scores) - 1 - state.best if state.scores else 0
     if settings.patience is not None and waited >= settings.patience:
         return "patience"
     if not signals:

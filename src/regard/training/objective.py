@@ -14,7 +14,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from regard.data.batch import AnswerBatch, PairBatch
+from regard.data.batch import ClassificationBatch, PairBatch
 from regard.models.contracts import Penalty
 from regard.shapes import Float, Tensor
 from regard.training.loss import CrossEntropy
@@ -74,14 +74,18 @@ class ClassObjective:
 
     label_smoothing: float = 0.0
 
-    def count(self, batch: AnswerBatch) -> int:
+    def count(self, batch: ClassificationBatch) -> int:
         """How many answers there are."""
         return len(batch.answers)
 
     size = count
 
     def __call__(
-        self, model: nn.Module, batch: AnswerBatch, progress: Progress, generator: torch.Generator
+        self,
+        model: nn.Module,
+        batch: ClassificationBatch,
+        progress: Progress,
+        generator: torch.Generator,
     ) -> Loss:
         del progress, generator
         logits = model(batch.source).values.float()
@@ -96,14 +100,18 @@ class ClassObjective:
 class NumberObjective:
     """Answer with numbers: the squared distance, the mean over an answer's numbers."""
 
-    def count(self, batch: AnswerBatch) -> int:
+    def count(self, batch: ClassificationBatch) -> int:
         """How many answers there are."""
         return len(batch.answers)
 
     size = count
 
     def __call__(
-        self, model: nn.Module, batch: AnswerBatch, progress: Progress, generator: torch.Generator
+        self,
+        model: nn.Module,
+        batch: ClassificationBatch,
+        progress: Progress,
+        generator: torch.Generator,
     ) -> Loss:
         del progress, generator
         squares = (model(batch.source).values.float() - batch.answers).square()

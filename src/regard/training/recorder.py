@@ -11,7 +11,6 @@ import torch
 
 from regard.errors import UserError
 from regard.shapes import Float, Tensor
-from regard.training.checkpoint import Standing, Sums
 from regard.training.log import (
     AverageLine,
     DevLine,
@@ -23,6 +22,7 @@ from regard.training.log import (
     Validation,
 )
 from regard.training.schedule import Progress
+from regard.training.state import Totals, TrainingState
 
 REMEDY = "Lower the learning rate, warm it up, or clip the gradient"
 
@@ -38,18 +38,18 @@ class Losses:
     words: int
 
 
-class Journal:
+class Recorder:
     """The account of one session of training, which goes on from where the run stands."""
 
-    def __init__(self, folder: Path | None, report: Reporter | None, standing: Standing) -> None:
+    def __init__(self, folder: Path | None, report: Reporter | None, state: TrainingState) -> None:
         self._log = Log(folder)
-        self._log.begin(standing.update)
+        self._log.begin(state.update)
         self._report = report
-        self._standing = standing
+        self._state = state
         self._unread: list[tuple[Progress, Losses, Float[Tensor, ""]]] = []
         self._rate = 0.0
         self._score: float | None = None
-        self._started = time.perf_counter() - standing.seconds
+        self._started = time.perf_counter() - state.seconds
 
     def update(
         self, progress: Progress, losses: Losses, rate: float, norm: Float[Tensor, ""]
@@ -63,42 +63,42 @@ class Journal:
     def settle(self) -> None:
         """Look at all losses so far and add them up; UserError where one is not a number. To be
         called before anything is kept that they led to."""
-        self._standing.seconds = time.perf_counter() - self._started
+        self._state.seconds = time.perf_counter() - self._started
         if not self._unread:
             return
         began = time.perf_counter()
         rows = torch.stack([torch.cat((norm[None], one.sums)) for _, one, norm in self._unread])
-        sums, values = self._standing.sums, rows.tolist()
-        sums.seconds += time.perf_counter() - began  # a GPU finishes its updates here
+        totals, values = self._state.totals, rows.tolist()
+        totals.seconds += time.perf_counter() - began  # a GPU finishes its updates here
         for (progress, losses, _), row in zip(self._unread, values, strict=True):
             if not all(map(math.isfinite, row)):
                 raise UserError(_no_number(progress, row))
-            sums.loss += row[1]
-            sums.count += losses.count
-            sums.words += losses.words
+            totals.loss += row[1]
+            totals.count += losses.count
+            totals.words += losses.words
             for name, value in zip(losses.penalties, row[2:], strict=True):
-                sums.penalties[name] = sums.penalties.get(name, 0.0) + value
+                totals.penalties[name] = totals.penalties.get(name, 0.0) + value
         self._unread.clear()
 
     def begin_line(self) -> None:
         """What the next line says is counted from here."""
         self.settle()
-        self._standing.sums = Sums()
+        self._state.totals = Totals()
 
     def train_line(self, progress: Progress) -> None:
         """Say how training went since the last such line."""
         self.settle()
-        sums = self._standing.sums
+        totals = self._state.totals
         line = TrainLine(
             update=progress.update,
             epoch=progress.epoch,
-            loss=sums.loss / sums.count,
-            penalties={name: value / sums.count for name, value in sums.penalties.items()},
+            loss=totals.loss / totals.count,
+            penalties={name: value / totals.count for name, value in totals.penalties.items()},
             learning_rate=self._rate,
-            tokens_per_second=round(sums.words / max(sums.seconds, 1e-9), 1),
-            seconds=round(self._standing.seconds, 3),
+            tokens_per_second=round(totals.words / max(totals.seconds, 1e-9), 1),
+            seconds=round(self._state.seconds, 3),
         )
-        self._standing.sums = Sums()
+        self._state.totals = Totals()
         self._log.write(line)
         if self._report:
             self._report.on_train(line, progress)
@@ -113,7 +113,7 @@ class Journal:
             metric=validation.metric,
             loss=validation.loss,
             best=best,
-            seconds=round(self._standing.seconds, 3),
+            seconds=round(self._state.seconds, 3),
         )
         self._log.write(line)
         if self._report:
@@ -125,14 +125,14 @@ class Journal:
         """Say how good the mean of the weights of these validations is."""
         self.settle()
         line = AverageLine(
-            update=self._standing.update,
+            update=self._state.update,
             epoch=self._epoch,
             validations=validations,
             score=validation.score,
             metric=validation.metric,
             loss=validation.loss,
             best=best,
-            seconds=round(self._standing.seconds, 3),
+            seconds=round(self._state.seconds, 3),
         )
         self._score = validation.score if best else self._score
         self._log.write(line)
@@ -142,16 +142,16 @@ class Journal:
     @property
     def _epoch(self) -> int:
         """The epoch of the last update."""
-        return self._standing.epoch - (self._standing.batch == 0)
+        return self._state.epoch - (self._state.batch == 0)
 
     def end_line(self, reason: Ending) -> EndLine:
         """Say why training ended."""
         line = EndLine(
-            update=self._standing.update,
+            update=self._state.update,
             epoch=self._epoch,
             reason=reason,
-            score=max(self._standing.scores, default=None) if self._score is None else self._score,
-            seconds=round(self._standing.seconds, 3),
+            score=max(self._state.scores, default=None) if self._score is None else self._score,
+            seconds=round(self._state.seconds, 3),
         )
         self._log.write(line)
         if self._report:

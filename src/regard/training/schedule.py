@@ -62,7 +62,7 @@ class InverseSquareRoot:
 
 
 @dataclass(frozen=True)
-class Linear:
+class LinearDecay:
     """Up in the warmup, then down in a line; zero would be the update after the last."""
 
     warmup: int = 0
@@ -72,7 +72,7 @@ class Linear:
 
 
 @dataclass(frozen=True)
-class Cosine:
+class CosineDecay:
     """Up in the warmup, then down half a cosine wave (Loshchilov and Hutter 2017, without
     restarts); zero would be the update after the last."""
 

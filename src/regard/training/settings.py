@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol, get_args, runtime_checkable
 
-import torch
-from torch import nn
-
 from regard.errors import UserError
 from regard.names import Precision, TimeUnit
 from regard.training.objective import NextToken, Objective
-from regard.training.schedule import Constant, Progress, Schedule
+from regard.training.optimiser import Optimiser
+from regard.training.schedule import Progress
 
 
 @runtime_checkable
@@ -58,58 +55,6 @@ class Period:
             return self.number
         epochs = range(1, self.number + 1)
         return sum(-(-batches.num_batches(epoch) // accumulate) for epoch in epochs)
-
-
-@dataclass(frozen=True)
-class Optimiser:
-    """Adam (Kingma and Ba 2015), with weight decay apart from the gradient (Loshchilov and Hutter
-    2019)."""
-
-    learning_rate: float = 1e-3
-    """At its peak; the schedule says how much of it."""
-    schedule: Schedule = field(default_factory=Constant)
-    weight_decay: float = 0.0
-    clip: float | None = 1.0
-    """The largest norm of the gradient of all weights together; longer ones are shortened."""
-    betas: tuple[float, float] = (0.9, 0.999)
-    """What is kept of the moving means of the gradient and of its square."""
-    epsilon: float = 1e-8
-    """What is added to the root of the latter."""
-
-    def __post_init__(self) -> None:
-        for name in ("learning_rate", "clip", "epsilon"):
-            number = getattr(self, name)
-            if number is not None and not 0 < number < math.inf:
-                raise UserError(f"{name} is {number}: expected more than 0")
-        if not 0 <= self.weight_decay < math.inf:
-            raise UserError(f"weight_decay is {self.weight_decay}: expected 0 or more")
-        if not all(0 <= beta < 1 for beta in self.betas):
-            raise UserError(f"betas are {self.betas}: expected two numbers from 0 to below 1")
-
-    def build(self, model: nn.Module) -> torch.optim.AdamW:
-        """For the weights that want a gradient. The fused kernel takes a fifth of the time."""
-        weights = [weight for weight in model.parameters() if weight.requires_grad]
-        return torch.optim.AdamW(
-            weights,
-            lr=self.learning_rate,
-            betas=self.betas,
-            eps=self.epsilon,
-            weight_decay=self.weight_decay,
-            fused=True,
-        )
-
-    def step(self, adam: torch.optim.AdamW, progress: Progress) -> tuple[float, torch.Tensor]:
-        """Change the weights. The learning rate used, and the gradient's norm before clipping."""
-        rate = self.learning_rate * self.schedule.factor(progress)
-        (group,) = adam.param_groups
-        group["lr"] = rate
-        gradients = [weight.grad for weight in group["params"] if weight.grad is not None]
-        norm = nn.utils.get_total_norm(gradients)
-        if self.clip is not None:
-            nn.utils.clip_grads_with_norm_(group["params"], self.clip, norm)
-        adam.step()
-        adam.zero_grad(set_to_none=True)
-        return rate, norm
 
 
 @dataclass(frozen=True)

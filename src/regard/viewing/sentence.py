@@ -50,7 +50,7 @@ TYPE, SMALL = 11.0, 8.0
 
 
 @dataclass(frozen=True)
-class Tinted:
+class ShadedSentence:
     """Pieces with a weight each, and what they are the grounds of."""
 
     pieces: tuple[str, ...]
@@ -59,7 +59,7 @@ class Tinted:
     language: str | None = None
 
     @classmethod
-    def of(cls, trace: Trace, position: int = 0) -> Tinted:
+    def of(cls, trace: Trace, position: int = 0) -> ShadedSentence:
         """What this target position looked at, the mean over layers and heads, and over the models
         that wrote together. ValueError where the trace has no such look."""
         maps = [each.weights.mean(axis=(0, 1)) for each in trace.maps("cross")]
@@ -70,7 +70,7 @@ class Tinted:
         return cls(source.pieces, weights[position], trace.target.pieces[position], source.language)
 
 
-def text(tinted: Tinted, *, coloured: bool) -> Text:
+def text(tinted: ShadedSentence, *, coloured: bool) -> Text:
     """For rich to print: colours behind the pieces, or per cents after those that weigh most."""
     from rich.text import Text
 
@@ -86,13 +86,13 @@ def text(tinted: Tinted, *, coloured: bool) -> Text:
     return Text(" ").join(parts)
 
 
-def save(tinted: Tinted, path: str | Path, *, fonts: Fonts | None = None) -> None:
+def save(tinted: ShadedSentence, path: str | Path, *, fonts: Fonts | None = None) -> None:
     """Draw to a .png, .svg or .pdf file. Warns with MissingFontWarning."""
     check_suffix(path)
     write(draw(tinted, fonts=fonts), path)
 
 
-def draw(tinted: Tinted, *, fonts: Fonts | None = None) -> Figure:
+def draw(tinted: ShadedSentence, *, fonts: Fonts | None = None) -> Figure:
     """Draw to a figure: boxes of pieces, line by line, with the answer and a scale below.
 
     Characters that no font has are drawn as boxes, and a MissingFontWarning says what to

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from regard.data.files import lines
-from regard.data.files.lines import Problem, decoded, read_lines
+from regard.data.files.lines import LineProblem, decoded, read_lines
 from regard.data.images.annotations import read_captions
 from regard.data.labels.readers import read_labelled
 from regard.data.text.parallel import read_pairs
@@ -142,7 +142,7 @@ def test_marks_inside_a_file_are_removed_and_counted_by_every_reader(tmp_path):
     assert [Path(pair.source).name for pair in read.pairs] == ["a.png", "b.png"]
     assert "removed a byte-order mark inside" in " ".join(read.train.summary())
 
-    problems: list[Problem] = []
+    problems: list[LineProblem] = []
     read_twice = list(read_lines(write("lines", f"{mark}hello\n{mark}hello\n"), problems.append))
     assert read_twice == ["hello", "hello"]
     assert [(each.line, each.kind) for each in problems] == [(2, "byte-order mark")]
@@ -155,7 +155,7 @@ def test_lines_with_nul_are_left_out_of_training_and_counted(tmp_path):
     assert [pair.source for pair in corpus.pairs] == ["one", "three"]
     assert corpus.summary() == (f"left out 1 line of {path}: 1 with NUL characters (line 2)",)
     assert len(read_labelled(path).pairs) == 2
-    problems: list[Problem] = []
+    problems: list[LineProblem] = []
     assert len(list(read_lines(path, problems.append))) == 3
     assert [(each.line, each.kind) for each in problems] == [(2, "NUL")]
 

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.data.generated.counting import (
-    AnyLength,
     EvenLetters,
     UnevenLetters,
+    VariableLength,
     count,
     fill_up,
     labels,
@@ -83,7 +83,7 @@ def test_any_length_cuts_everywhere_and_fills_up_with_blanks() -> None:
         def __call__(self, count: int, generator: torch.Generator) -> torch.Tensor:
             return torch.ones(count, 7, dtype=torch.long)
 
-    letters = AnyLength(OnlyA())(7_001, generator())
+    letters = VariableLength(OnlyA())(7_001, generator())
     lengths = letters.sum(dim=1)
     assert letters.equal((torch.arange(7) < lengths[:, None]).long())
     shares = torch.bincount(lengths, minlength=8) / 7_001

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from regard.data.images import array_file
-from regard.data.images.array_file import Rows
+from regard.data.images.array_file import ArrayFile
 
 KIND = np.dtype(np.float16)
 
@@ -24,7 +24,7 @@ def row(number):
 
 @pytest.mark.parametrize("named", [False, True])
 def test_rows_come_back_and_broken_ones_are_named(tmp_path, named):
-    made = Rows(4, (3,), KIND, tmp_path / "rows" if named else None)
+    made = ArrayFile(4, (3,), KIND, tmp_path / "rows" if named else None)
     for number in range(4):
         made.put("no picture" if number == 2 else row(number))
     assert (len(made), made.done, made.broken) == (4, 4, {2: "no picture"})
@@ -33,29 +33,29 @@ def test_rows_come_back_and_broken_ones_are_named(tmp_path, named):
 
 
 def test_what_was_broken_off_goes_on(tmp_path):
-    first = Rows(5, (3,), KIND, tmp_path / "rows")
+    first = ArrayFile(5, (3,), KIND, tmp_path / "rows")
     first.put(row(1))
     first.put("broken")
     first.put(row(3))  # not noted yet
-    second = Rows(5, (3,), KIND, tmp_path / "rows")
+    second = ArrayFile(5, (3,), KIND, tmp_path / "rows")
     assert (second.done, second.broken) == (2, {1: "broken"})
     for number in range(second.done, 5):
         second.put(row(number + 1))
-    third = Rows(5, (3,), KIND, tmp_path / "rows")
+    third = ArrayFile(5, (3,), KIND, tmp_path / "rows")
     assert third.done == 5
     assert third.values[:, 0].tolist() == [1, 0, 3, 4, 5]
 
 
 @pytest.mark.parametrize("harm", ["page", "array", "size"])
 def test_what_is_damaged_or_of_another_shape_is_made_anew(tmp_path, harm):
-    kept = Rows(2, (3,), KIND, tmp_path / "rows")
+    kept = ArrayFile(2, (3,), KIND, tmp_path / "rows")
     kept.put(row(1))
     kept.put(row(2))
     if harm == "page":
         (tmp_path / "rows.json").write_text("{")
     if harm == "array":
         (tmp_path / "rows.npy").write_bytes(b"")
-    again = Rows(3 if harm == "size" else 2, (3,), KIND, tmp_path / "rows")
+    again = ArrayFile(3 if harm == "size" else 2, (3,), KIND, tmp_path / "rows")
     assert (again.done, again.broken) == (0, {})
     assert not again.values.any()
     assert json.loads((tmp_path / "rows.json").read_text()) == {"done": 0, "broken": {}}

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from regard.data.images.encoded import EncodedCaptions, Gallery
+from regard.data.images.encoded import EncodedCaptions, ImageSet
 
-GALLERY = Gallery(
+GALLERY = ImageSet(
     np.arange(3 * 3 * 2 * 2, dtype=np.uint8).reshape(3, 3, 2, 2),
     {"a.png": 0, "b.png": 1, "c.png": 2},
     "some",
@@ -28,7 +28,7 @@ def test_a_batch_has_each_picture_once_and_all_its_captions():
 
 
 def test_the_digest_tells_other_captions_and_other_pictures():
-    others = Gallery(GALLERY.values, GALLERY.places, "others")
+    others = ImageSet(GALLERY.values, GALLERY.places, "others")
     different = [
         EncodedCaptions.of(GALLERY, SAID),
         EncodedCaptions.of(GALLERY, SAID[:2]),

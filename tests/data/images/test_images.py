@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from regard.data.generated.scenes import Scene, pixels
-from regard.data.images.images import PictureError, draw_scene, read_picture, read_whole
+from regard.data.images.images import ImageError, draw_scene, read_image, read_whole
 
 
 def saved(path, picture, **how):
@@ -28,7 +28,7 @@ def corners(values):
 
 
 def test_a_picture_is_stretched_to_a_square(tmp_path):
-    values = read_picture(saved(tmp_path / "a.png", halves()), 16)
+    values = read_image(saved(tmp_path / "a.png", halves()), 16)
     assert values.shape == (3, 16, 16)
     assert values.dtype == np.uint8
     assert corners(values) == ([255, 0, 0], [0, 0, 255])
@@ -40,7 +40,7 @@ def test_every_mode_gets_three_colours(tmp_path, mode):
     picture = Image.fromarray(np.full((30, 30), 65535, np.uint16)) if mode == "I;16" else None
     picture = picture or source.convert(mode)
     suffix = "tiff" if mode in ("CMYK", "I;16") else "png"
-    values = read_picture(saved(tmp_path / f"a.{suffix}", picture), 8)
+    values = read_image(saved(tmp_path / f"a.{suffix}", picture), 8)
     assert values.shape == (3, 8, 8)
     assert (values > 250).all()
 
@@ -59,21 +59,21 @@ def test_every_mode_gets_three_colours(tmp_path, mode):
     ],
 )
 def test_greys_of_more_than_eight_bits_stay_as_light_as_they_are(tmp_path, values, wanted):
-    found = read_picture(saved(tmp_path / "a.tiff", Image.fromarray(values)), 8)
+    found = read_image(saved(tmp_path / "a.tiff", Image.fromarray(values)), 8)
     assert np.unique(found).tolist() == [wanted]
 
 
 def test_what_is_transparent_stands_on_white(tmp_path):
     picture = Image.new("RGBA", (20, 20), (255, 0, 0, 0))
     picture.paste((0, 0, 255, 255), (10, 0, 20, 20))
-    values = read_picture(saved(tmp_path / "a.png", picture), 16)
+    values = read_image(saved(tmp_path / "a.png", picture), 16)
     assert corners(values) == ([255, 255, 255], [0, 0, 255])
 
 
 def test_a_picture_is_turned_as_its_camera_says(tmp_path):
     exif = Image.Exif()
     exif[0x0112] = 3  # upside down
-    values = read_picture(saved(tmp_path / "a.png", halves(), exif=exif), 16)
+    values = read_image(saved(tmp_path / "a.png", halves(), exif=exif), 16)
     assert corners(values) == ([0, 0, 255], [255, 0, 0])
 
 
@@ -94,7 +94,7 @@ def test_a_picture_that_keeps_its_proportions_is_read_like_others(tmp_path):
     assert corners(values) == ([255, 0, 0], [0, 0, 255])
     clear = Image.new("RGBA", (30, 10), (255, 0, 0, 0))
     assert (read_whole(saved(tmp_path / "b.png", clear), 50) == 255).all()
-    with pytest.raises(PictureError, match=r"cannot read the picture .*gone\.png"):
+    with pytest.raises(ImageError, match=r"cannot read the picture .*gone\.png"):
         read_whole("gone.png", 50)
 
 
@@ -105,12 +105,12 @@ def test_what_is_no_picture_is_named(tmp_path):
     whole[1].write_bytes(whole[0].read_bytes()[:900])
     (tmp_path / "text.png").write_text("no picture")
     for name in ("cut.jpg", "text.png", "gone.png"):
-        with pytest.raises(PictureError, match=f"cannot read the picture .*{name}"):
-            read_picture(str(tmp_path / name), 8)
+        with pytest.raises(ImageError, match=f"cannot read the picture .*{name}"):
+            read_image(str(tmp_path / name), 8)
 
 
 def test_a_scene_is_drawn():
     scene = Scene.of("large red circle top left")
     np.testing.assert_array_equal(draw_scene(str(scene), 32), pixels(scene, 32))
-    with pytest.raises(PictureError, match="is no shape of a scene"):
+    with pytest.raises(ImageError, match="is no shape of a scene"):
         draw_scene("a dog", 32)

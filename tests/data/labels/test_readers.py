@@ -6,7 +6,7 @@ import gzip
 
 import pytest
 
-from regard.data.labels.readers import Columns, parts_of, read_labelled
+from regard.data.labels.readers import Columns, read_labelled, split_files
 from regard.errors import UserError
 
 
@@ -104,11 +104,11 @@ def test_a_folder_for_each_label(tmp_path):
 def test_parts_of_a_folder_go_by_their_names(tmp_path):
     for name in ("TREC.train.all", "TREC.test.all", "latest.txt", ".train"):
         written(tmp_path / name, "1 a b\n")
-    found = {part: path.name for part, path in parts_of(tmp_path).items()}
+    found = {part: path.name for part, path in split_files(tmp_path).items()}
     assert found == {"train": "TREC.train.all", "test": "TREC.test.all"}
     written(tmp_path / "my_train.csv", "a,b\n")
     with pytest.raises(UserError, match=r"two files for train: TREC.train.all and my_train.csv"):
-        parts_of(tmp_path)
+        split_files(tmp_path)
 
 
 def test_what_cannot_be_read_is_said_in_one_line(tmp_path):

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from regard.data.examples import Pair
-from regard.data.labels.targets import Labels, Scale, from_page, to_page
+from regard.data.labels.targets import Labels, Standardiser, from_page, to_page
 from regard.errors import UserError
 
 
@@ -32,11 +32,11 @@ def test_a_label_that_was_not_trained_on_is_named():
 
 
 def test_numbers_are_learned_standardised_and_come_back():
-    scale = Scale.of(pairs("1 7", "3 7"), standardised=True)
+    scale = Standardiser.of(pairs("1 7", "3 7"), standardised=True)
     np.testing.assert_allclose(scale.encode(pairs("1 7", "3 8")), [[-1, 0], [1, 1]])
     assert scale.decode(torch.tensor([[0.5, 0.25]])) == ["2.5 7.25"]
     assert from_page(to_page(scale)) == scale
-    plain = Scale.of(pairs("1 7", "3 7"), standardised=False)
+    plain = Standardiser.of(pairs("1 7", "3 7"), standardised=False)
     assert plain.encode(pairs("1 7")).tolist() == [[1, 7]]
 
 
@@ -46,10 +46,10 @@ def test_numbers_are_learned_standardised_and_come_back():
 )
 def test_what_is_no_number_is_named_with_its_line(target, said):
     with pytest.raises(UserError, match=f"line 2: .*{said}"):
-        Scale.of(pairs("1 2", target), standardised=True)
+        Standardiser.of(pairs("1 2", target), standardised=True)
 
 
-@pytest.mark.parametrize("encode", [Labels(("a", "b")).encode, Scale((0.0,), (1.0,)).encode])
+@pytest.mark.parametrize("encode", [Labels(("a", "b")).encode, Standardiser((0.0,), (1.0,)).encode])
 def test_what_is_no_answer_is_named_with_its_file(encode):
     with pytest.raises(UserError, match=r"^some\.csv, line 7: "):
         encode([Pair("text", "c", 7, "some.csv")])

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.data.examples import Corpus, Pair
-from regard.data.files.lines import Problem, numbers_of, read_lines
+from regard.data.files.lines import LineProblem, numbers_of, read_lines
 from regard.data.text.parallel import parse_pairs, read_pairs
 from regard.errors import UserError
 
@@ -46,11 +46,11 @@ def test_every_line_is_read_or_named(tmp_path: Path) -> None:
         Pair("last", "letzte", 9),
     )
     assert corpus.problems == (
-        Problem(str(path), 3, "one column", "no tab here"),
-        Problem(str(path), 4, "blank", "\tnichts"),
-        Problem(str(path), 5, "blank", "nothing\t  "),
-        Problem(str(path), 6, "blank", ""),
-        Problem(str(path), 7, "not UTF-8", "caf\ufffd\tKaffee"),
+        LineProblem(str(path), 3, "one column", "no tab here"),
+        LineProblem(str(path), 4, "blank", "\tnichts"),
+        LineProblem(str(path), 5, "blank", "nothing\t  "),
+        LineProblem(str(path), 6, "blank", ""),
+        LineProblem(str(path), 7, "not UTF-8", "caf\ufffd\tKaffee"),
     )
     assert corpus.summary() == (
         f"left out 5 lines of {path}: 1 without a tab (line 3), "
@@ -146,7 +146,7 @@ def test_a_file_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
 def test_as_many_lines_come_out_as_went_in(tmp_path: Path) -> None:
     content = b"\xef\xbb\xbfone\r\n\n \nf\xfcnf\nsix\xe2\x80\xa8still six\n\n"
     expected = ["one", "", " ", "f\ufffdnf", "six\u2028still six", ""]
-    problems: list[Problem] = []
+    problems: list[LineProblem] = []
     path = write(tmp_path / "lines", content)
     assert list(read_lines(path, problems.append)) == expected
     assert [(problem.line, problem.kind) for problem in problems] == [(4, "not UTF-8")]

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from regard.data.examples import Corpus, Pair
-from regard.data.files.lines import Problem
+from regard.data.files.lines import LineProblem
 from regard.data.text.parallel import read_pairs
 from regard.data.text.report import CheckSettings, Overlap, Report, check
 from regard.data.text.tokenizer import TokenizerSettings
 from regard.names import TokenizerKind
 
 
-def corpus_of(*sides: tuple[str, str], problems: tuple[Problem, ...] = ()) -> Corpus:
+def corpus_of(*sides: tuple[str, str], problems: tuple[LineProblem, ...] = ()) -> Corpus:
     pairs = tuple(Pair(*side, line) for line, side in enumerate(sides, start=1))
     return Corpus(pairs, problems)
 
@@ -147,7 +147,7 @@ def test_text_without_spaces_is_warned_of() -> None:
 
 
 def test_lines_left_out_and_few_pairs_are_warned_of() -> None:
-    report = check(corpus_of(("a", "b"), problems=(Problem("x.tsv", 2, "blank", ""),)))
+    report = check(corpus_of(("a", "b"), problems=(LineProblem("x.tsv", 2, "blank", ""),)))
     assert report.warnings[:2] == (
         "left out 1 line of x.tsv: 1 with a blank side (line 2)",
         "few pairs (1): expect the model to learn them by heart",

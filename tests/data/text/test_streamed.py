@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from regard.data.examples import Pair
-from regard.data.files.lines import Problem
+from regard.data.files.lines import LineProblem
 from regard.data.text.streamed import PairFiles
 from regard.errors import UserError
 
@@ -19,7 +19,11 @@ def write(path: Path, text: str) -> Path:
 
 def test_every_reading_begins_anew(tmp_path: Path) -> None:
     path = write(tmp_path / "a.tsv", "a\tb\nbad\nc\td\n")
-    expected = [Pair("a", "b", 1), Problem(str(path), 2, "one column", "bad"), Pair("c", "d", 3)]
+    expected = [
+        Pair("a", "b", 1),
+        LineProblem(str(path), 2, "one column", "bad"),
+        Pair("c", "d", 3),
+    ]
     files = PairFiles.of(path)
     next(files.each_line())
     assert list(files.each_line()) == list(files.each_line()) == expected

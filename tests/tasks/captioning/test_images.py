@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from regard.data.images.images import PictureError
+from regard.data.images.images import ImageError
 from regard.runs import file_digests
 from regard.tasks.captioning import images
 from regard.tasks.captioning.images import PictureSources
@@ -28,12 +28,12 @@ def paint(path, shade):
     Image.new("RGB", (8, 8), (shade, shade, shade)).save(path)
 
 
-def gallery(folder):
-    return SOURCES.gallery([str(folder / "a.ppm"), str(folder / "b.ppm")])
+def image_set(folder):
+    return SOURCES.image_set([str(folder / "a.ppm"), str(folder / "b.ppm")])
 
 
 def shades(folder):
-    found, _ = gallery(folder)
+    found, _ = image_set(folder)
     return found.values[:, 0, 0, 0].tolist()
 
 
@@ -41,7 +41,7 @@ def shades(folder):
 def reads(monkeypatch):
     """The names of the pictures that were decoded."""
     names = []
-    read = images.read_picture
+    read = images.read_image
 
     def counted(name, *arguments):
         names.append(Path(name).name)
@@ -85,19 +85,19 @@ def test_files_are_digested_once(folder, monkeypatch):
 
 
 def test_a_picture_that_could_not_be_read_is_tried_again(folder, monkeypatch):
-    read = images.read_picture
+    read = images.read_image
 
     def refusing(name, *arguments):
         if name.endswith("b.ppm"):
-            raise PictureError(f"cannot read the picture {name}: Permission denied")
+            raise ImageError(f"cannot read the picture {name}: Permission denied")
         return read(name, *arguments)
 
     with monkeypatch.context() as patch:
         patch.setattr(images, "read_picture", refusing)
-        found, left_out = gallery(folder)
+        found, left_out = image_set(folder)
         assert len(found.names) == 1
         assert "Permission denied" in left_out[0]
-    found, left_out = gallery(folder)
+    found, left_out = image_set(folder)
     assert (len(found.names), left_out) == (2, ())
     assert found.values[:, 0, 0, 0].tolist() == [10, 200]
 
@@ -121,7 +121,7 @@ def test_pictures_that_are_used_stay_in_the_cache(folder, reads):
 def test_a_pipe_is_not_waited_for(folder):
     os.mkfifo(folder / "pipe.ppm")
     names = [str(folder / "a.ppm"), str(folder / "pipe.ppm")]
-    found, left_out = SOURCES.gallery(names)
+    found, left_out = SOURCES.image_set(names)
     assert found.names == (names[0],)
     assert "pipe.ppm" in left_out[0]
     assert found.values.dtype == np.uint8

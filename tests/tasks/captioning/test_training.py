@@ -157,7 +157,7 @@ def test_evaluation_takes_every_caption_of_a_picture_as_a_reference(tmp_path):
     pairs = read_pairs(tmp_path / "run" / "test.tsv").pairs
     search, told = captioner.experiment.search, []
     found = evaluate_captions(
-        captioner, pairs, search, scenes=SceneScores(), watch=lambda *each: told.append(each)
+        captioner, pairs, search, scenes=SceneScores(), on_progress=lambda *each: told.append(each)
     )
     assert told[-1] == ("captioning", 0, 2)
     assert (len(pairs), len(found.outputs)) == (10, 2)
@@ -173,12 +173,12 @@ def test_evaluation_takes_every_caption_of_a_picture_as_a_reference(tmp_path):
 def test_a_gallery_has_every_picture_once(tmp_path):
     Image.new("RGB", (9, 9)).save(tmp_path / "a.png")
     name = str(tmp_path / "a.png")
-    gallery, left_out = PictureSources(8).gallery([name, name, "gone"])
-    assert gallery.names == (name,)
-    assert gallery.values.shape == (2, 3, 8, 8)
+    image_set, left_out = PictureSources(8).image_set([name, name, "gone"])
+    assert image_set.names == (name,)
+    assert image_set.values.shape == (2, 3, 8, 8)
     assert left_out[0].startswith("left out 1 picture: cannot read the picture gone")
     with pytest.raises(UserError, match="none of 1 pictures can be read"):
-        PictureSources(8).gallery(["gone"])
+        PictureSources(8).image_set(["gone"])
 
 
 def test_what_does_not_fit_is_said(tmp_path):
@@ -259,23 +259,23 @@ def test_cells_are_made_once_and_go_on_where_they_were_broken_off(folder, networ
     monkeypatch.setattr(array_file, "NOTED_AFTER", 2)
     sources = PictureSources(32, backbone=Backbone.load(network).eval())
     names = [str(folder / f"{number}.png") for number in range(8)]
-    first, _ = sources.gallery(names[:3])
-    see, seen = PictureSources.see, []
+    first, _ = sources.image_set(names[:3])
+    features_of, seen = PictureSources.features_of, []
 
     def break_off(self, given):
         seen.append(len(given))
         if len(seen) == 3:
             raise KeyboardInterrupt
-        return see(self, given)
+        return features_of(self, given)
 
     monkeypatch.setattr(PictureSources, "see", break_off)
     with pytest.raises(KeyboardInterrupt):
-        sources.gallery(names)
-    gallery, _ = sources.gallery(names)
+        sources.image_set(names)
+    image_set, _ = sources.image_set(names)
     assert sum(seen) == 8 + 2  # those that it was broken off at were begun twice
-    np.testing.assert_allclose(gallery.values[:3], first.values, atol=1e-3)
-    sources.gallery(names)
+    np.testing.assert_allclose(image_set.values[:3], first.values, atol=1e-3)
+    sources.image_set(names)
     assert sum(seen) == 8 + 2
     draw(scenes(1)[0], 40).save(names[0])  # another picture of the same name
-    sources.gallery(names)
+    sources.image_set(names)
     assert sum(seen) == 8 + 2 + 8

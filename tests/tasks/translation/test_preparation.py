@@ -32,10 +32,10 @@ def written(path, lines):
     return path
 
 
-def prepared(config, seed=1, watch=None):
-    split = splits.read(replace(config, seed=seed), watch)
-    tokenizers = preparation.train_tokenizers(config, split.train, watch)
-    return split, tokenizers, preparation.encode(config, tokenizers, split.train, seed, watch)
+def prepared(config, seed=1, on_progress=None):
+    split = splits.read(replace(config, seed=seed), on_progress)
+    tokenizers = preparation.train_tokenizers(config, split.train, on_progress)
+    return split, tokenizers, preparation.encode(config, tokenizers, split.train, seed, on_progress)
 
 
 def told(config, seed):
@@ -170,7 +170,7 @@ def test_who_watches_is_told_how_far_it_is(every_file_is_large, tmp_path, monkey
     monkeypatch.setattr("regard.runs.progress.EVERY", 40)
     said = []
     config = DataConfig(path=written(tmp_path / "pairs.tsv", numbered(97)), dev_size=3, test_size=0)
-    prepared(config, watch=lambda *what: said.append(what))
+    prepared(config, on_progress=lambda *what: said.append(what))
     assert [what for what in said if what[0] != "holding out"] == [
         ("reading", 40, None),
         ("reading", 80, None),
@@ -195,7 +195,7 @@ def test_an_interruption_leaves_nothing_half_written(
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        prepared(config, watch=interrupt)
+        prepared(config, on_progress=interrupt)
     assert not list(tmp_path.rglob("*.unfinished"))
     assert not list(tmp_path.rglob("*.pairs.safetensors"))
     assert prepared(config)[2].made

@@ -8,7 +8,7 @@ from regard.data.text.tokenizer import Tokenizer, TokenizerSettings
 from regard.errors import UserError
 from regard.tasks.translation.encoding import Tokenizers
 from regard.tasks.translation.unknown_words import UnknownReplacement, attended, read_lexicon
-from regard.trace import AttentionMap, Sequence, Trace
+from regard.trace import AttentionMap, TokenSequence, Trace
 
 UNKNOWN, END = 3, 2
 
@@ -25,8 +25,8 @@ def traced(source, text, target, tokens, rows, end=True):
     for token, most in enumerate(rows):
         weights[0, 0, token, most] = 0.7
     return Trace(
-        Sequence(text, source.pieces(ids), source.words(ids), "en"),
-        Sequence(target.decode(tokens), target.pieces(tokens), target.words(tokens), "de"),
+        TokenSequence(text, source.pieces(ids), source.words(ids), "en"),
+        TokenSequence(target.decode(tokens), target.pieces(tokens), target.words(tokens), "de"),
         (AttentionMap("cross", weights),),
     )
 

@@ -56,7 +56,7 @@ FORMATS: dict[bytes, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class LineProblem:
     """A line that could not be used as it stands, and the text that could be read of it."""
 
     path: str
@@ -66,7 +66,7 @@ class Problem:
 
 
 @dataclass
-class Places:
+class LineNumbers:
     """Lines by their numbers, of which only the first few are kept."""
 
     count: int = 0
@@ -87,11 +87,11 @@ class Places:
 class LeftOut:
     """How many lines were left out of each file, why, and where the first of them stand."""
 
-    places: dict[str, dict[Fault, Places]] = field(default_factory=dict)
+    places: dict[str, dict[Fault, LineNumbers]] = field(default_factory=dict)
 
-    def add(self, problem: Problem) -> None:
+    def add(self, problem: LineProblem) -> None:
         kinds = self.places.setdefault(problem.path, {})
-        kinds.setdefault(problem.kind, Places()).add(problem.line)
+        kinds.setdefault(problem.kind, LineNumbers()).add(problem.line)
 
     def has(self, kind: Fault) -> bool:
         return any(kind in kinds for kinds in self.places.values())
@@ -103,7 +103,8 @@ class LeftOut:
 
 
 def read_lines(
-    source: str | Path | BinaryIO | BufferedIOBase, report: Callable[[Problem], None] | None = None
+    source: str | Path | BinaryIO | BufferedIOBase,
+    report: Callable[[LineProblem], None] | None = None,
 ) -> Iterator[str]:
     """Give every line of a file ("-" is the standard input) or binary stream, as it comes.
 
@@ -124,7 +125,7 @@ def read_lines(
 
 def numbers_of(lines: Sequence[int]) -> str:
     """The first few line numbers in words."""
-    return str(Places(len(lines), list(lines[:LINES_SHOWN])))
+    return str(LineNumbers(len(lines), list(lines[:LINES_SHOWN])))
 
 
 class Line(NamedTuple):
@@ -172,7 +173,7 @@ def decoded(
         raise UserError(f"cannot read {path} after line {number}: {error}") from error
 
 
-def counting_marks(lines: Iterable[Line], marks: Places) -> Iterator[Line]:
+def counting_marks(lines: Iterable[Line], marks: LineNumbers) -> Iterator[Line]:
     """The lines, while those with byte-order marks are counted."""
     for line in lines:
         if line.is_marked:
@@ -257,7 +258,7 @@ def _decoded(number: int, line: bytes, otherwise: str | None, is_marked: bool) -
         return Line(number, line.decode("utf8", errors="replace"), False, is_marked)
 
 
-def _sentences(path: str, kinds: dict[Fault, Places]) -> Iterator[str]:
+def _sentences(path: str, kinds: dict[Fault, LineNumbers]) -> Iterator[str]:
     reasons = [
         f"{at.count} {MEANINGS[kind]} ({at})" for kind, at in kinds.items() if kind in MEANINGS
     ]
@@ -269,31 +270,31 @@ def _sentences(path: str, kinds: dict[Fault, Places]) -> Iterator[str]:
         yield marks_removed(path, marks)
 
 
-def marks_removed(path: str | Path, lines: Places) -> str:
+def marks_removed(path: str | Path, lines: LineNumbers) -> str:
     """The sentence on byte-order marks that were removed from these lines."""
     marks = "a byte-order mark" if lines.count == 1 else f"{lines.count} byte-order marks"
     return f"removed {marks} inside {path} ({lines}): joined files have them"
 
 
 def _to_the_end(
-    file: BufferedIOBase, path: str, report: Callable[[Problem], None]
+    file: BufferedIOBase, path: str, report: Callable[[LineProblem], None]
 ) -> Iterator[str]:
     with file:
         yield from _replacing(file, path, report)
 
 
 def _replacing(
-    file: Iterable[bytes], path: str, report: Callable[[Problem], None]
+    file: Iterable[bytes], path: str, report: Callable[[LineProblem], None]
 ) -> Iterator[str]:
     for line in decoded(file, path):
         if line.fault:
-            report(Problem(path, line.number, line.fault, line.text))
+            report(LineProblem(path, line.number, line.fault, line.text))
         if line.is_marked:
-            report(Problem(path, line.number, "byte-order mark", line.text))
+            report(LineProblem(path, line.number, "byte-order mark", line.text))
         yield line.text
 
 
-def _warn(problem: Problem) -> None:
+def _warn(problem: LineProblem) -> None:
     reports: dict[Fault, str] = {
         "not UTF-8": "is not UTF-8: what could not be read became U+FFFD",
         "NUL": "has NUL characters",

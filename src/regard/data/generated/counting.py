@@ -21,7 +21,7 @@ MAX_VOCAB_SIZE = len(string.ascii_uppercase)
 
 
 @runtime_checkable
-class Drawing(Protocol):
+class LetterSampler(Protocol):
     """Draws so many sequences of letter numbers."""
 
     def __call__(self, count: int, generator: torch.Generator) -> Int[Tensor, "{count} source"]: ...
@@ -56,11 +56,11 @@ class UnevenLetters:
         return torch.multinomial(shares, self.length, replacement=True, generator=generator)
 
 
-class AnyLength:
+class VariableLength:
     """Another drawing's sequences cut at a length from 1 to their own, all equally probable, and
     filled up with blanks."""
 
-    def __init__(self, drawing: Drawing) -> None:
+    def __init__(self, drawing: LetterSampler) -> None:
         self.drawing = drawing
 
     def __call__(self, count: int, generator: torch.Generator) -> Int[Tensor, "{count} source"]:

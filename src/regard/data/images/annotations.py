@@ -18,7 +18,14 @@ from pathlib import Path
 from typing import Any
 
 from regard.data.examples import Corpus, Pair
-from regard.data.files.lines import Line, Places, Problem, counting_marks, decoded, marks_removed
+from regard.data.files.lines import (
+    Line,
+    LineNumbers,
+    LineProblem,
+    counting_marks,
+    decoded,
+    marks_removed,
+)
 from regard.data.files.tables import SEPARATORS, TableRows, find_column, suffix_of
 from regard.errors import UserError
 from regard.files import open_bytes, read_bytes
@@ -95,7 +102,7 @@ def read_captions(path: Path, pictures: Path | None = None, lists: Lists | None 
 
 
 def _lines(path: Path, folder: Path) -> Captions:
-    marks = Places()
+    marks = LineNumbers()
     with open_bytes(path) as file:
         lines = counting_marks(decoded(file, path, otherwise=OLDER), marks)
         first = next(lines, None)
@@ -115,7 +122,7 @@ def _lines(path: Path, folder: Path) -> Captions:
 
 def _table(
     lines: Iterable[Line], path: Path, folder: Path, separator: str
-) -> Iterator[Pair | Problem]:
+) -> Iterator[Pair | LineProblem]:
     """Columns with names above them; without names, the file first."""
     rows = TableRows(lines, path, separator)
     places: tuple[int, int] | None = None
@@ -139,7 +146,7 @@ def _table(
                 f"{separator.join(row)[:60]!r} came"
             )
         else:
-            yield Problem(str(path), rows.line, "blank", "")
+            yield LineProblem(str(path), rows.line, "blank", "")
 
 
 def _named_places(row: Sequence[str]) -> tuple[int, int] | None:
@@ -148,7 +155,7 @@ def _named_places(row: Sequence[str]) -> tuple[int, int] | None:
     return None if file is None or caption is None else (file, caption)
 
 
-def _tokens(lines: Iterable[Line], path: Path, folder: Path) -> Iterator[Pair | Problem]:
+def _tokens(lines: Iterable[Line], path: Path, folder: Path) -> Iterator[Pair | LineProblem]:
     """Flickr8k's: the number of the caption follows the picture's name."""
     for line in lines:
         name, tab, caption = line.text.partition("\t")
@@ -160,12 +167,12 @@ def _tokens(lines: Iterable[Line], path: Path, folder: Path) -> Iterator[Pair | 
         yield _pair(path, folder, name.rpartition("#")[0] or name, caption, line.number)
 
 
-def _pair(path: Path, folder: Path, name: str, caption: str, line: int) -> Pair | Problem:
+def _pair(path: Path, folder: Path, name: str, caption: str, line: int) -> Pair | LineProblem:
     caption = " ".join(caption.split())
     if "\0" in name + caption:
-        return Problem(str(path), line, "NUL", f"{name} {caption}")
+        return LineProblem(str(path), line, "NUL", f"{name} {caption}")
     if not name.strip() or not caption:
-        return Problem(str(path), line, "blank", f"{name} {caption}")
+        return LineProblem(str(path), line, "blank", f"{name} {caption}")
     return Pair(str(folder / name), caption, line, str(path))
 
 

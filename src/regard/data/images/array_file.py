@@ -23,7 +23,7 @@ NOTED_AFTER = 256
 """So many new rows are noted together; at most these are made again."""
 
 
-class Rows:
+class ArrayFile:
     """Those that are made, and room for the rest."""
 
     def __init__(

@@ -33,11 +33,11 @@ MAX_DRAFT = 4
 ROWS_AT_A_TIME = 256
 
 
-class PictureError(UserError):
+class ImageError(UserError):
     """A file that is no picture, or not a whole one."""
 
 
-def read_picture(
+def read_image(
     source: str, size: int, max_pixels: int = MAX_PIXELS
 ) -> UInt8[np.ndarray, "channel height width"]:
     """Red, green and blue from 0 to 255; PictureError names a file that cannot be read, or that
@@ -66,14 +66,14 @@ def _read(
         path = check_input(source)
     except UserError as error:
         why = str(error).replace("cannot read ", "cannot read the picture ", 1)
-        raise PictureError(why) from error
+        raise ImageError(why) from error
     try:
         picture = _decoded(str(path), fit, max_pixels)
-    except PictureError:
+    except ImageError:
         raise
     except Exception as error:  # Pillow's plug-ins raise whatever their code runs into
         why = getattr(error, "strerror", None) or " ".join(str(error).split())[:200]
-        raise PictureError(
+        raise ImageError(
             f"cannot read the picture {source}: {why or type(error).__name__}"
         ) from error
     return np.ascontiguousarray(np.asarray(picture).transpose(2, 0, 1))
@@ -114,7 +114,7 @@ def _bound(opened: Picture, source: str, max_pixels: int) -> None:
     if is_baseline and width * height <= MAX_DRAFT * max_pixels:
         opened.draft(opened.mode, (width // 8, height // 8))
     if opened.width * opened.height > max_pixels:
-        raise PictureError(
+        raise ImageError(
             f"cannot read the picture {source}: it has {width} x {height} pixels, more than "
             f"{max_pixels:,} (data.max_pixels): make it smaller, or raise the bound"
         )
@@ -146,6 +146,6 @@ def draw_scene(source: str, size: int) -> UInt8[np.ndarray, "channel height widt
     try:
         return scenes.pixels(scenes.Scene.of(source), size)
     except UserError as error:
-        raise PictureError(
+        raise ImageError(
             f"there is no file {shortened(source)}, and as a scene: {error}"
         ) from error

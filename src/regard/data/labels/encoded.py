@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 import torch
 
-from regard.data.batch import PAD, AnswerBatch, Items, Numbers, Tokens
+from regard.data.batch import PAD, ClassificationBatch, Items, Numbers, Tokens
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class EncodedSource:
 
 
 @dataclass(frozen=True)
-class EncodedAnswers:
+class EncodedLabels:
     """Sources and their answers, ready to be dealt out in batches of like lengths. ValueError
     where they differ in number or a source is empty."""
 
@@ -72,10 +72,10 @@ class EncodedAnswers:
             told.update(b"" if source.values is None else source.values.tobytes())
         return told.hexdigest()
 
-    def batch(self, indices: np.ndarray) -> AnswerBatch:
+    def batch(self, indices: np.ndarray) -> ClassificationBatch:
         """These examples, padded."""
         sources = [self.sources[place] for place in indices.tolist()]
-        return AnswerBatch(pad_sources(sources), torch.from_numpy(self.answers[indices]))
+        return ClassificationBatch(pad_sources(sources), torch.from_numpy(self.answers[indices]))
 
 
 def pad_sources(sources: Sequence[EncodedSource]) -> Tokens | Numbers | Items:

@@ -21,8 +21,8 @@ from regard.data.examples import Corpus, Pair
 from regard.data.files.lines import (
     Fault,
     Line,
-    Places,
-    Problem,
+    LineNumbers,
+    LineProblem,
     check_beginning,
     counting_marks,
     decoded,
@@ -66,7 +66,7 @@ class _Chosen:
     labels: tuple[int, ...]
 
 
-def parts_of(path: Path) -> dict[SplitName, Path]:
+def split_files(path: Path) -> dict[SplitName, Path]:
     """Where the parts of some data lie: of a folder what its entries' names say, of anything else
     the whole for training. UserError where a folder has two for one part."""
     if not path.is_dir():
@@ -120,19 +120,19 @@ def _folders(path: Path) -> Corpus:
     return Corpus.of(map(_whole, files))
 
 
-def _whole(file: Path) -> Pair | Problem:
+def _whole(file: Path) -> Pair | LineProblem:
     content = read_bytes(file)
     check_beginning(content[:4096], file)
     text = " ".join(_text(content).replace("\ufeff", "").split())
     if "\0" in text:
-        return Problem(str(file), 1, "NUL", text)
+        return LineProblem(str(file), 1, "NUL", text)
     if not text:
-        return Problem(str(file), 1, "blank", text)
+        return LineProblem(str(file), 1, "blank", text)
     return Pair(text, file.parent.name, 1, str(file))
 
 
 def _file(path: Path, columns: Columns, known: Set[str] | None) -> Corpus:
-    marks = Places()
+    marks = LineNumbers()
     with open_bytes(path) as file:
         lines = counting_marks(decoded(file, path, otherwise=OLDER), marks)
         first = next(lines, None)
@@ -253,27 +253,27 @@ def _unused(head: Sequence[str], named: _Chosen | None, path: Path) -> tuple[str
     return (f"not used of {path}: {_shown(names)}",) if names else ()
 
 
-def _row(row: Sequence[str], places: _Chosen, line: int, path: Path) -> Pair | Problem:
+def _row(row: Sequence[str], places: _Chosen, line: int, path: Path) -> Pair | LineProblem:
     if len(row) <= max(places.text, *places.labels):
         kind: Fault = "one column" if any(cell.strip() for cell in row) else "blank"
-        return Problem(str(path), line, kind, " ".join(row))
+        return LineProblem(str(path), line, kind, " ".join(row))
     if any("\0" in cell for cell in row):
-        return Problem(str(path), line, "NUL", " ".join(row))
+        return LineProblem(str(path), line, "NUL", " ".join(row))
     text = " ".join(row[places.text].split())
     labels = [" ".join(row[place].split()) for place in places.labels]
     if not text or not all(labels):
-        return Problem(str(path), line, "blank", " ".join(row))
+        return LineProblem(str(path), line, "blank", " ".join(row))
     return Pair(text, " ".join(labels), line, str(path))
 
 
-def _label_first(line: Line, path: Path) -> Pair | Problem:
+def _label_first(line: Line, path: Path) -> Pair | LineProblem:
     if line.fault:
-        return Problem(str(path), line.number, line.fault, line.text)
+        return LineProblem(str(path), line.number, line.fault, line.text)
     label, _, text = line.text.strip().partition(" ")
     text = " ".join(text.split())
     if not text:
         kind: Fault = "one column" if label else "blank"
-        return Problem(str(path), line.number, kind, line.text)
+        return LineProblem(str(path), line.number, kind, line.text)
     return Pair(text, label.removeprefix(FASTTEXT), line.number, str(path))
 
 

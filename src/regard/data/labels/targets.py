@@ -58,7 +58,7 @@ class Labels:
 
 
 @dataclass(frozen=True)
-class Scale:
+class Standardiser:
     """Numbers, each output moved and stretched so that those trained on have mean 0 and standard
     deviation 1, or left as they are."""
 
@@ -66,7 +66,7 @@ class Scale:
     deviations: tuple[float, ...]
 
     @classmethod
-    def of(cls, pairs: Sequence[Pair], *, standardised: bool) -> Scale:
+    def of(cls, pairs: Sequence[Pair], *, standardised: bool) -> Standardiser:
         """From the pairs to train on. UserError where a target is not as many numbers as the
         first."""
         numbers = _numbers(pairs, None)
@@ -95,17 +95,17 @@ class Scale:
         return [" ".join(f"{number:.6g}" for number in row) for row in self.restore(outputs)]
 
 
-Answers = Labels | Scale
-KINDS: dict[str, type[Labels] | type[Scale]] = {"labels": Labels, "scale": Scale}
+Targets = Labels | Standardiser
+KINDS: dict[str, type[Labels] | type[Standardiser]] = {"labels": Labels, "scale": Standardiser}
 
 
-def to_page(answers: Answers) -> dict[str, Any]:
+def to_page(answers: Targets) -> dict[str, Any]:
     """As JSON can hold them."""
     (kind,) = (name for name, each in KINDS.items() if isinstance(answers, each))
     return {"kind": kind, **asdict(answers)}
 
 
-def from_page(page: dict[str, Any]) -> Answers:
+def from_page(page: dict[str, Any]) -> Targets:
     """What `to_page` told of; LookupError or TypeError for anything else."""
     fields = {name: tuple(values) for name, values in page.items() if name != "kind"}
     return KINDS[page["kind"]](**fields)

@@ -7,7 +7,7 @@ from itertools import zip_longest
 from pathlib import Path
 
 from regard.data.examples import Corpus, Pair
-from regard.data.files.lines import LeftOut, Line, Problem, decoded
+from regard.data.files.lines import LeftOut, Line, LineProblem, decoded
 from regard.errors import UserError
 from regard.files import open_bytes
 
@@ -28,7 +28,9 @@ def read_pairs(
     return _collect(each_line(path, target_path), (path, target_path), limit)
 
 
-def each_line(path: str | Path, target_path: str | Path | None = None) -> Iterator[Pair | Problem]:
+def each_line(
+    path: str | Path, target_path: str | Path | None = None
+) -> Iterator[Pair | LineProblem]:
     """Read as `read_pairs` does, one by one: a pair or a problem for each line, and another problem
     for each byte-order mark that was removed. Nothing is held."""
     with open_bytes(path) as file:
@@ -44,7 +46,7 @@ def each_line(path: str | Path, target_path: str | Path | None = None) -> Iterat
                     raise UserError(_lengths_differ(paths))
                 for line, name in zip((source, target), paths, strict=True):
                     if line.is_marked:
-                        yield Problem(name, line.number, "byte-order mark", line.text)
+                        yield LineProblem(name, line.number, "byte-order mark", line.text)
                 yield _couple(source, target, paths)
 
 
@@ -60,44 +62,44 @@ def no_pairs(paths: tuple[str | Path, str | Path | None], left_out: LeftOut) -> 
     return UserError(f"no pairs in {names}: {'; '.join(_hints(left_out))}")
 
 
-def _read(line: Line, path: str) -> Iterator[Pair | Problem]:
+def _read(line: Line, path: str) -> Iterator[Pair | LineProblem]:
     if line.is_marked:
-        yield Problem(path, line.number, "byte-order mark", line.text)
+        yield LineProblem(path, line.number, "byte-order mark", line.text)
     yield _columns(line, path)
 
 
-def _columns(line: Line, path: str) -> Pair | Problem:
+def _columns(line: Line, path: str) -> Pair | LineProblem:
     columns = line.text.split("\t")
     if line.fault:
-        return Problem(path, line.number, line.fault, line.text)
+        return LineProblem(path, line.number, line.fault, line.text)
     if len(columns) == 1 and line.text.strip():
-        return Problem(path, line.number, "one column", line.text)
+        return LineProblem(path, line.number, "one column", line.text)
     source, target = columns[0].strip(), "".join(columns[1:2]).strip()
     if not source or not target:
-        return Problem(path, line.number, "blank", line.text)
+        return LineProblem(path, line.number, "blank", line.text)
     return Pair(source, target, line.number, path)
 
 
-def _couple(source: Line, target: Line, paths: tuple[str, str]) -> Pair | Problem:
+def _couple(source: Line, target: Line, paths: tuple[str, str]) -> Pair | LineProblem:
     for line, path in zip((source, target), paths, strict=True):
         if line.fault:
-            return Problem(path, line.number, line.fault, line.text)
+            return LineProblem(path, line.number, line.fault, line.text)
         if not line.text.strip():
-            return Problem(path, line.number, "blank", line.text)
+            return LineProblem(path, line.number, "blank", line.text)
     # A tab inside a text would be a third column wherever the pair is written down.
     text, target_text = (line.text.replace("\t", " ").strip() for line in (source, target))
     return Pair(text, target_text, source.number, paths[0])
 
 
 def _collect(
-    found: Iterable[Pair | Problem],
+    found: Iterable[Pair | LineProblem],
     paths: tuple[str | Path, str | Path | None],
     limit: int | None,
 ) -> Corpus:
     pairs: list[Pair] = []
-    problems: list[Problem] = []
+    problems: list[LineProblem] = []
     for each in found:
-        if isinstance(each, Problem):
+        if isinstance(each, LineProblem):
             problems.append(each)
             continue
         pairs.append(each)

@@ -13,7 +13,7 @@ import numpy as np
 
 from regard.data.examples import Corpus, Pair
 from regard.data.files.lines import numbers_of
-from regard.data.splits import same_text
+from regard.data.splits import canonical_text
 from regard.data.text.tokenizer import Tokenizer
 from regard.data.text.tokenizer_settings import SUBWORDS, TokenizerSettings
 
@@ -75,9 +75,9 @@ class Overlap:
 
     @classmethod
     def of(cls, name: str, part: Sequence[Pair], training: Sequence[Pair]) -> Overlap:
-        """Counted by `same_text`."""
-        trained = {same_text(pair.source) for pair in training}
-        return cls(name, len(part), sum(same_text(pair.source) in trained for pair in part))
+        """Counted by `canonical_text`."""
+        trained = {canonical_text(pair.source) for pair in training}
+        return cls(name, len(part), sum(canonical_text(pair.source) in trained for pair in part))
 
     def warnings(self) -> tuple[str, ...]:
         """A sentence where there are any."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from regard.data.examples import Pair
-from regard.data.files.lines import Problem
+from regard.data.files.lines import LineProblem
 from regard.data.text.parallel import each_line
 from regard.errors import UserError
 
@@ -44,7 +44,7 @@ class PairFiles:
         self._check()
         return "-".join(told)
 
-    def each_line(self) -> Iterator[Pair | Problem]:
+    def each_line(self) -> Iterator[Pair | LineProblem]:
         """A pair or a problem for each line; UserError where a file has changed meanwhile."""
         self._check()
         yield from each_line(self.path, self.target_path)

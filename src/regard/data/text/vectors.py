@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from regard.data.files.lines import Problem, read_lines
+from regard.data.files.lines import LineProblem, read_lines
 from regard.errors import UserError
 from regard.files import check_input
 from regard.shapes import Float, Tensor
@@ -101,7 +101,7 @@ def read_vectors(path: Path) -> dict[str, list[float]]:
     return vectors
 
 
-def _refuse(problem: Problem) -> None:
+def _refuse(problem: LineProblem) -> None:
     if problem.kind == "byte-order mark":
         return
     raise UserError(f"{problem.path}, line {problem.line} is not UTF-8: save it as UTF-8")

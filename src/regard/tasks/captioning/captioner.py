@@ -122,7 +122,7 @@ class Captioner:
         results: list[Translation] = []
         for first in range(0, len(names), PICTURES_AT_A_TIME):
             some = names[first : first + PICTURES_AT_A_TIME]
-            contents = self.sources.see([self.sources.read(name) for name in some])
+            contents = self.sources.features_of([self.sources.read(name) for name in some])
             seen = list(zip(some, contents, strict=True))
             results += self.write(seen, search=search, num_best=num_best, attention=attention)
         return results

@@ -16,16 +16,16 @@ import torch
 
 from regard import trace
 from regard.config import CaptionDataConfig
-from regard.data.batch import Cells, Pictures
-from regard.data.images.array_file import Rows
-from regard.data.images.encoded import Gallery, as_source
-from regard.data.images.images import MAX_PIXELS, PictureError, draw_scene, read_picture, read_whole
+from regard.data.batch import GridFeatures, Images
+from regard.data.images.array_file import ArrayFile
+from regard.data.images.encoded import ImageSet, as_source
+from regard.data.images.images import MAX_PIXELS, ImageError, draw_scene, read_image, read_whole
 from regard.errors import UserError
 from regard.files import UnwritableError, check_name
 from regard.models.vision_backbone import Backbone
-from regard.runs.cache import Shelf, cache_folder
+from regard.runs.cache import DataCache, cache_folder
 from regard.runs.file_digests import digests_of
-from regard.runs.progress import Watch
+from regard.runs.progress import OnProgress
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ class PictureSources:
         """Axes channel, height and width, from 0 to 255; PictureError names what cannot be read."""
         if self._is_scene(source):
             return self._scene(source)
-        return read_picture(source, self.side, self.max_pixels)
+        return read_image(source, self.side, self.max_pixels)
 
     def show(self, source: str) -> np.ndarray:
         """The same for people: a photograph has its own proportions."""
@@ -76,29 +76,29 @@ class PictureSources:
         try:
             check_name(source)
         except UserError as error:
-            raise PictureError(str(error)) from error
+            raise ImageError(str(error)) from error
         return draw_scene(source, self.side)
 
     @torch.inference_mode()
-    def see(self, pictures: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
+    def features_of(self, pictures: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
         """What the model is given of these."""
         if self.backbone is None:
             return pictures
         together = torch.from_numpy(np.stack(pictures)).to(self.backbone.mean.device)
         return list(self.backbone(together).to("cpu", torch.float16).numpy())
 
-    def sequence(self, text: str, content: np.ndarray) -> trace.Sequence:
+    def sequence(self, text: str, content: np.ndarray) -> trace.TokenSequence:
         """Its name; what is looked at are cells."""
         del content
-        return trace.Sequence(text, (), ())
+        return trace.TokenSequence(text, (), ())
 
-    def pad(self, contents: Sequence[np.ndarray]) -> Pictures | Cells:
+    def pad(self, contents: Sequence[np.ndarray]) -> Images | GridFeatures:
         """What the model is given of several, as one batch."""
         return as_source(np.stack(contents))
 
-    def gallery(
-        self, sources: Iterable[str], watch: Watch | None = None
-    ) -> tuple[Gallery, tuple[str, ...]]:
+    def image_set(
+        self, sources: Iterable[str], on_progress: OnProgress | None = None
+    ) -> tuple[ImageSet, tuple[str, ...]]:
         """Every different one that can be read, and a sentence about the others. UserError where
         there is none."""
         names = list(dict.fromkeys(sources))
@@ -110,13 +110,13 @@ class PictureSources:
                 rows.repair(place, again)
         for row in self.made(names[rows.done :]):
             rows.put(row)
-            if watch and rows.done % AT_A_TIME == 0:
-                watch("reading pictures", rows.done, len(names))
+            if on_progress and rows.done % AT_A_TIME == 0:
+                on_progress("reading pictures", rows.done, len(names))
         places = {name: row for row, name in enumerate(names) if row not in rows.broken}
         broken = list(rows.broken.values())
         if not places:
             raise UserError(f"none of {len(names)} pictures can be read: {'; '.join(broken[:1])}")
-        return Gallery(rows.values, places, digest), _left_out(broken)
+        return ImageSet(rows.values, places, digest), _left_out(broken)
 
     def made(self, names: Sequence[str]) -> Iterator[np.ndarray | str]:
         """What the model is given of each, or why it cannot be read."""
@@ -125,13 +125,13 @@ class PictureSources:
             for name in names[first : first + AT_A_TIME]:
                 try:
                     read.append(self.read(name))
-                except PictureError as error:
+                except ImageError as error:
                     read.append(str(error))
             pictures = [each for each in read if not isinstance(each, str)]
-            seen = iter(self.see(pictures) if pictures else ())
+            seen = iter(self.features_of(pictures) if pictures else ())
             yield from (each if isinstance(each, str) else next(seen) for each in read)
 
-    def _rows(self, count: int, digest: str) -> Rows:
+    def _rows(self, count: int, digest: str) -> ArrayFile:
         """Room for what the model is given: in the cache, but for scenes, which are drawn fast."""
         shape: tuple[int, ...] = (3, self.side, self.side)
         if self.backbone is not None:
@@ -139,15 +139,15 @@ class PictureSources:
         kind = np.dtype(np.uint8 if self.backbone is None else np.float16)
         if not self.scenes:
             try:
-                shelf = Shelf(cache_folder(), f"{digest} pillow {version('pillow')}")
-                return Rows(count, shape, kind, shelf.place("pictures"))
+                cache = DataCache(cache_folder(), f"{digest} pillow {version('pillow')}")
+                return ArrayFile(count, shape, kind, cache.place("pictures"))
             except (OSError, UnwritableError) as error:
                 log.warning(
                     "%s: pictures are held in memory and read anew by the next run. REGARD_CACHE "
                     "can name another folder",
                     error,
                 )
-        return Rows(count, shape, kind)
+        return ArrayFile(count, shape, kind)
 
     def _digest(self, names: Sequence[str]) -> str:
         """Return a digest of the files' names and contents, and of how they are read."""

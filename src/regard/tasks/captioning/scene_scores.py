@@ -10,7 +10,7 @@ from itertools import chain
 import numpy as np
 
 from regard.data.generated.scenes import NUMBERS, Claim, Scene, claims, is_true
-from regard.metrics.text import Score
+from regard.metrics.text import MetricScore
 from regard.shapes import Float
 from regard.tasks.translation.translator import Translation
 from regard.trace import of_kind
@@ -44,7 +44,7 @@ class SceneScores:
                 weights = block.weights.mean(axis=(0, 1))
                 self.add(Scene.of(source), written.text, weights, written.looked.target.words)
 
-    def scores(self) -> tuple[Score, ...]:
+    def scores(self) -> tuple[MetricScore, ...]:
         """Percentage of true captions, of all scenes and by number of shapes, and the attention in
         the box of a described shape as a multiple of the box's share of the picture. The attention
         is left out if no caption describes a shape of its scene."""
@@ -57,11 +57,11 @@ class SceneScores:
         if not self._inside:
             return scores
         signature = f"times its box's share|shapes:{len(self._inside)}"
-        return *scores, Score("attention", float(np.mean(self._inside)), signature)
+        return *scores, MetricScore("attention", float(np.mean(self._inside)), signature)
 
 
-def _true_share(name: str, true: Sequence[bool]) -> Score:
-    return Score(name, 100 * float(np.mean(true)), f"scenes:{len(true)}")
+def _true_share(name: str, true: Sequence[bool]) -> MetricScore:
+    return MetricScore(name, 100 * float(np.mean(true)), f"scenes:{len(true)}")
 
 
 def attention_inside(

@@ -22,7 +22,7 @@ from regard.config import (
 from regard.data.batch import END
 from regard.data.batching import BatchSettings, PairBatches
 from regard.data.examples import Pair
-from regard.data.images.encoded import EncodedCaptions, Gallery
+from regard.data.images.encoded import EncodedCaptions, ImageSet
 from regard.data.text.tokenizer import Tokenizer, TokenizerSettings
 from regard.device import device_named
 from regard.errors import UserError
@@ -31,7 +31,7 @@ from regard.metrics import text as text_metrics
 from regard.models.seq2seq import Seq2Seq
 from regard.models.vision_backbone import Backbone
 from regard.runs.folder import RunFolder
-from regard.runs.progress import Watch
+from regard.runs.progress import OnProgress
 from regard.runs.splits import Split
 from regard.tasks.captioning.captioner import Captioner
 from regard.tasks.captioning.images import PictureSources
@@ -55,7 +55,7 @@ def prepare(
     data: CaptionDataConfig,
     split: Split,
     resumed: RunFolder | None,
-    watch: Watch | None,
+    on_progress: OnProgress | None,
 ) -> Prepared:
     """Pictures, captions as numbers and a model for them. UserError where they do not fit."""
     config, model_config = experiment.training, experiment.model
@@ -72,22 +72,24 @@ def prepare(
     if backbone is not None and not model_config.backbone_learns:
         frozen = backbone.to(device_named(config.device, "training.device"))
     sources = PictureSources.of(data, frozen)
-    gallery, unread = sources.gallery((pair.source for pair in chain(pairs, split.dev)), watch)
-    encoded, too_long = _encoded(data, tokenizer, gallery, pairs)
+    image_set, unread = sources.image_set(
+        (pair.source for pair in chain(pairs, split.dev)), on_progress
+    )
+    encoded, too_long = _encoded(data, tokenizer, image_set, pairs)
     experiment = _with_max_length(experiment, encoded)
     build = partial(build_captioner, model_config, data.picture_size, len(tokenizer), backbone)
     check_memory(build)
     torch.manual_seed(config.seed)
     model = build()
-    dev = [pair for pair in split.dev if pair.source in gallery.places]
+    dev = [pair for pair in split.dev if pair.source in image_set.places]
     return Prepared(
         experiment,
         model,
         PairBatches(encoded, _settings(encoded, data.batch_sentences), config.seed),
         objective_of(config),
-        _validation(experiment, data, tokenizer, gallery, dev, frozen) if dev else None,
+        _validation(experiment, data, tokenizer, image_set, dev, frozen) if dev else None,
         encoded.num_captions,
-        f"{len(gallery.names):,} pictures, vocabulary {len(tokenizer):,}",
+        f"{len(image_set.names):,} pictures, vocabulary {len(tokenizer):,}",
         partial(_save, tokenizer, backbone),
         unread + too_long,
     )
@@ -125,10 +127,10 @@ def tokenizer_of(
 
 
 def _encoded(
-    data: CaptionDataConfig, tokenizer: Tokenizer, gallery: Gallery, pairs: Sequence[Pair]
+    data: CaptionDataConfig, tokenizer: Tokenizer, image_set: ImageSet, pairs: Sequence[Pair]
 ) -> tuple[EncodedCaptions, tuple[str, ...]]:
     """Those whose picture could be read, without the longest, which are counted."""
-    known = [pair for pair in pairs if pair.source in gallery.places]
+    known = [pair for pair in pairs if pair.source in image_set.places]
     if not known:
         raise UserError(
             f"none of the {len(pairs)} captions to train on has a picture that can be read, such "
@@ -141,8 +143,10 @@ def _encoded(
             f"all {len(known)} captions are longer than {data.max_length} tokens: raise "
             "--data.max-length"
         )
-    places = [gallery.places[known[place].source] for place in kept]
-    encoded = EncodedCaptions.of(gallery, zip(places, (ids[place] for place in kept), strict=True))
+    places = [image_set.places[known[place].source] for place in kept]
+    encoded = EncodedCaptions.of(
+        image_set, zip(places, (ids[place] for place in kept), strict=True)
+    )
     lost = len(known) - len(kept)
     said = f"left out {lost} captions longer than {data.max_length} tokens"
     return encoded, (said,) if lost else ()
@@ -166,18 +170,18 @@ def _validation(
     experiment: Experiment,
     data: CaptionDataConfig,
     tokenizer: Tokenizer,
-    gallery: Gallery,
+    image_set: ImageSet,
     dev: Sequence[Pair],
     backbone: Backbone | None,
 ) -> FreeWriting:
     """The dev score: what the model writes freely, and its loss on the true captions."""
-    encoded, _ = _encoded(data, tokenizer, gallery, dev)
+    encoded, _ = _encoded(data, tokenizer, image_set, dev)
     batches = PairBatches(encoded, _settings(encoded, 256), experiment.training.seed)
     references: defaultdict[str, list[str]] = defaultdict(list)
     for pair in dev:
         references[pair.source].append(tokenizer.normalise(pair.target))
     names = list(references)[:MOST_VALIDATED]
-    seen = gallery.pictures(names)
+    seen = image_set.pictures(names)
     greedy = replace(experiment.search, beam=1)
 
     def write(model: nn.Module) -> Sequence[Translation]:

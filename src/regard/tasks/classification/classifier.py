@@ -88,13 +88,13 @@ class Looked:
         self._probabilities = probabilities
 
     @cached_property
-    def source(self) -> trace.Sequence:
+    def source(self) -> trace.TokenSequence:
         return self._reading.reader.sequence(self._source)
 
     @cached_property
-    def target(self) -> trace.Sequence:
+    def target(self) -> trace.TokenSequence:
         """The answer is one piece."""
-        return trace.Sequence(self._text, (self._text,), (0,))
+        return trace.TokenSequence(self._text, (self._text,), (0,))
 
     @cached_property
     def maps(self) -> tuple[AttentionMap, ...]:

@@ -15,7 +15,7 @@ from regard.data.examples import Pair
 from regard.data.labels import targets as answering
 from regard.data.labels.encoded import EncodedSource
 from regard.data.labels.numeric import NamedSeries, Series, parse_items, parse_series
-from regard.data.labels.targets import Answers, Labels, Scale
+from regard.data.labels.targets import Labels, Standardiser, Targets
 from regard.data.text.tokenizer import Tokenizer, TokenizerSettings
 from regard.errors import UserError
 from regard.names import TokenizerKind
@@ -66,11 +66,11 @@ class TextReader:
         found = self.tokenizer.encode_batch(texts)
         return [EncodedSource(ids).cut(self.longest) for ids in found]
 
-    def sequence(self, text: str) -> trace.Sequence:
+    def sequence(self, text: str) -> trace.TokenSequence:
         """What a model sees of a text."""
         found = self.tokenizer.encode(text)
         part = slice(self.longest)
-        return trace.Sequence(text, found.pieces[part], found.words[part], self.language)
+        return trace.TokenSequence(text, found.pieces[part], found.words[part], self.language)
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class ItemReader:
             for numbers, each in zip(ids, found, strict=True)
         ]
 
-    def sequence(self, text: str) -> trace.Sequence:
+    def sequence(self, text: str) -> trace.TokenSequence:
         """Every item is a word."""
         series = parse_items(text, self.features).series
         return _series(text, series, self.language, self.longest)
@@ -111,7 +111,7 @@ class SeriesReader:
         found = _each(partial(parse_series, features=self.features), texts)
         return [EncodedSource(None, each.values).cut(self.longest) for each in found]
 
-    def sequence(self, text: str) -> trace.Sequence:
+    def sequence(self, text: str) -> trace.TokenSequence:
         """Every position is a word."""
         return _series(text, parse_series(text, self.features), self.language, self.longest)
 
@@ -124,16 +124,16 @@ class Reading:
     """How sources and answers become numbers and come back."""
 
     reader: Reader
-    answers: Answers
+    answers: Targets
 
     @classmethod
     def of(cls, config: AnswerDataConfig, pairs: Sequence[Pair]) -> Reading:
         """Learned from the examples to train on. UserError where these are not what the recipe
         says."""
         if config.answer == "label":
-            answers: Answers = Labels.of(pairs)
+            answers: Targets = Labels.of(pairs)
         else:
-            answers = Scale.of(pairs, standardised=config.standardise)
+            answers = Standardiser.of(pairs, standardised=config.standardise)
         with placed(pairs):
             return cls(_learned(config, [pair.source for pair in pairs]), answers)
 
@@ -204,6 +204,6 @@ def _settings(config: AnswerDataConfig, kind: TokenizerKind) -> TokenizerSetting
     )
 
 
-def _series(text: str, series: Series, language: str, longest: int) -> trace.Sequence:
+def _series(text: str, series: Series, language: str, longest: int) -> trace.TokenSequence:
     pieces = series.pieces[:longest]
-    return trace.Sequence(text, pieces, tuple(range(len(pieces))), language)
+    return trace.TokenSequence(text, pieces, tuple(range(len(pieces))), language)

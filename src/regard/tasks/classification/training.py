@@ -14,7 +14,7 @@ from regard.building.memory import check_memory
 from regard.config import AnswerDataConfig, ClassifierConfig, Experiment, TrainingConfig
 from regard.data.batching import BatchSettings, PairBatches
 from regard.data.examples import Pair
-from regard.data.labels.encoded import EncodedAnswers
+from regard.data.labels.encoded import EncodedLabels
 from regard.data.labels.targets import Labels
 from regard.errors import UserError
 from regard.metrics import classification as metrics
@@ -79,7 +79,7 @@ def _vocabularies(reading: Reading) -> str:
     return f"{words}, {size} {'number' if size == 1 else 'numbers'} to answer"
 
 
-def _cut(encoded: EncodedAnswers, longest: int) -> tuple[str, ...]:
+def _cut(encoded: EncodedLabels, longest: int) -> tuple[str, ...]:
     """A sentence about sources that are not read to their ends, if there are any."""
     number = sum(source.is_cut for source in encoded.sources)
     said = f"read of {number} of the sources only the first {longest} tokens (data.max_length)"
@@ -101,10 +101,10 @@ def _check(config: TrainingConfig) -> None:
         )
 
 
-def _encoded(reading: Reading, pairs: Sequence[Pair]) -> EncodedAnswers:
+def _encoded(reading: Reading, pairs: Sequence[Pair]) -> EncodedLabels:
     with placed(pairs):
         sources = reading.reader.encode([pair.source for pair in pairs])
-    return EncodedAnswers(sources, reading.answers.encode(pairs))
+    return EncodedLabels(sources, reading.answers.encode(pairs))
 
 
 def _objective(reading: Reading, label_smoothing: float = 0.0) -> Objective:

@@ -27,10 +27,10 @@ from torch.optim.adam import adam
 from regard import trace
 from regard.attention import Attention, ScaledDot
 from regard.data.generated.counting import (
-    AnyLength,
-    Drawing,
     EvenLetters,
+    LetterSampler,
     UnevenLetters,
+    VariableLength,
     count,
     fill_up,
     one_hot,
@@ -83,10 +83,10 @@ def build_counter(settings: CountingSettings, seed: int) -> HeadModel:
     return HeadModel(encoder, readout, first_and_last)
 
 
-def training_letters(settings: CountingSettings) -> Drawing:
+def training_letters(settings: CountingSettings) -> LetterSampler:
     """What the model learns from."""
     letters = UnevenLetters(settings.vocab_size, settings.max_len)
-    return AnyLength(letters) if settings.variable_length else letters
+    return VariableLength(letters) if settings.variable_length else letters
 
 
 class Adam:
@@ -162,7 +162,7 @@ def _denormals_flushed() -> Iterator[None]:
 
 def fit(
     model: nn.Module,
-    drawing: Drawing,
+    drawing: LetterSampler,
     optimizer: Adam,
     settings: CountingSettings,
     generator: torch.Generator,
@@ -181,7 +181,7 @@ def fit(
 
 
 def _batches(
-    drawing: Drawing, settings: CountingSettings, generator: torch.Generator
+    drawing: LetterSampler, settings: CountingSettings, generator: torch.Generator
 ) -> Iterator[tuple[Float[Tensor, "batch source symbol"], Int[Tensor, "batch letter"]]]:
     """One-hot letters with the classes that they should get, several batches drawn at once."""
     while True:
@@ -233,8 +233,8 @@ def look(counter: Counter, letters: Int[Tensor, "source"]) -> Looked:
             f"{counter.settings.lr}"
         )
     seen = Trace(
-        source=trace.Sequence(text, tuple(text), tuple(range(len(text)))),
-        target=trace.Sequence(" ".join(answers), answers, tuple(range(len(answers)))),
+        source=trace.TokenSequence(text, tuple(text), tuple(range(len(text)))),
+        target=trace.TokenSequence(" ".join(answers), answers, tuple(range(len(answers)))),
         attention=(AttentionMap("cross", block.weights[0].numpy(), block.scores[0].numpy()),),
     )
     return Looked(text, counts, seen)

@@ -10,12 +10,12 @@ from pathlib import Path
 
 from regard.config import DataConfig
 from regard.data.batching import BatchSettings, PairBatches
-from regard.data.files.lines import Places
+from regard.data.files.lines import LineNumbers
 from regard.data.text.encoded import EncodedPairs
 from regard.data.text.tokenizer import Tokenizer, TokenizerSettings
 from regard.errors import UserError
-from regard.runs.cache import Kept
-from regard.runs.progress import Watch
+from regard.runs.cache import CachedPairs
+from regard.runs.progress import OnProgress
 from regard.runs.splits import TrainingPairs
 from regard.tasks.translation.encoding import Tokenizers, encode_sources, encode_targets
 
@@ -23,18 +23,18 @@ PAIRS_AT_A_TIME = 8192
 
 
 def train_tokenizers(
-    config: DataConfig, pairs: TrainingPairs, watch: Watch | None = None
+    config: DataConfig, pairs: TrainingPairs, on_progress: OnProgress | None = None
 ) -> Tokenizers:
     """Learn the vocabularies from the training pairs."""
     shared = config.shared_vocabulary or config.vocabulary is not None
     source = _settings(config, target=False)
     target = None if shared else _settings(config, target=True)
-    if pairs.shelf is None:
-        return _learned(source, target, pairs, watch)
+    if pairs.cache is None:
+        return _learned(source, target, pairs, on_progress)
     facts = [pairs.facts(), asdict(source), target and asdict(target)]
     return Tokenizers.from_json(
-        pairs.shelf.page(
-            "tokenizers", facts, lambda: _learned(source, target, pairs, watch).to_json()
+        pairs.cache.page(
+            "tokenizers", facts, lambda: _learned(source, target, pairs, on_progress).to_json()
         )
     )
 
@@ -43,11 +43,15 @@ def _learned(
     source: TokenizerSettings,
     target: TokenizerSettings | None,
     pairs: TrainingPairs,
-    watch: Watch | None,
+    on_progress: OnProgress | None,
 ) -> Tokenizers:
     """Without settings for the target, one for both sides."""
-    sources = (pair.source for pair in pairs.watched("learning the sources' words", watch))
-    targets = (pair.target for pair in pairs.watched("learning the targets' words", watch))
+    sources = (
+        pair.source for pair in pairs.with_progress("learning the sources' words", on_progress)
+    )
+    targets = (
+        pair.target for pair in pairs.with_progress("learning the targets' words", on_progress)
+    )
     if target is None:
         both = Tokenizer.train(chain(sources, targets), source)
         return Tokenizers(both, both)
@@ -82,21 +86,21 @@ def encode(
     tokenizers: Tokenizers,
     pairs: TrainingPairs,
     seed: int,
-    watch: Watch | None = None,
+    on_progress: OnProgress | None = None,
 ) -> EncodedTraining:
     """Turn training pairs to batches, leaving out and naming those that are too long."""
-    source = _TrainingSource(config, tokenizers, pairs, watch)
-    if pairs.shelf is None:
-        kept = Kept(EncodedPairs.joined(source.parts()), source.about())
+    source = _TrainingSource(config, tokenizers, pairs, on_progress)
+    if pairs.cache is None:
+        kept = CachedPairs(EncodedPairs.joined(source.parts()), source.about())
     else:
-        kept = pairs.shelf.pairs(source.facts(), source)
+        kept = pairs.cache.pairs(source.facts(), source)
     if not len(kept.pairs):
         raise UserError(
             f"all {len(pairs)} pairs are longer than {config.max_length} tokens: raise "
             "--data.max-length"
         )
     settings = BatchSettings(config.batch_tokens, config.batch_sentences, config.one_source_length)
-    too_long = Places(**json.loads(kept.about))
+    too_long = LineNumbers(**json.loads(kept.about))
     left_out = (
         f"left out {too_long.count} pairs longer than {config.max_length} tokens ({too_long})"
     )
@@ -113,13 +117,13 @@ class _TrainingSource:
         config: DataConfig,
         tokenizers: Tokenizers,
         pairs: TrainingPairs,
-        watch: Watch | None,
+        on_progress: OnProgress | None,
     ) -> None:
         self._config = config
         self._tokenizers = tokenizers
         self._pairs = pairs
-        self._watch = watch
-        self._too_long = Places()
+        self._watch = on_progress
+        self._too_long = LineNumbers()
 
     @property
     def vocabulary(self) -> int:
@@ -132,9 +136,9 @@ class _TrainingSource:
         return [self._pairs.facts(), self._tokenizers.to_json(), ends, config.max_length]
 
     def parts(self) -> Iterator[EncodedPairs]:
-        self._too_long = Places()
+        self._too_long = LineNumbers()
         config, tokenizers = self._config, self._tokenizers
-        pairs = self._pairs.watched("encoding", self._watch)
+        pairs = self._pairs.with_progress("encoding", self._watch)
         while some := list(islice(pairs, PAIRS_AT_A_TIME)):
             sources = encode_sources(config, tokenizers.source, [pair.source for pair in some])
             targets = encode_targets(config, tokenizers.target, [pair.target for pair in some])

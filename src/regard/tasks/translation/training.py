@@ -21,7 +21,7 @@ from regard.errors import UserError
 from regard.metrics import text as metrics
 from regard.models.seq2seq import Seq2Seq
 from regard.runs.folder import RunFolder
-from regard.runs.progress import Watch
+from regard.runs.progress import OnProgress
 from regard.runs.splits import Split
 from regard.tasks.setup import Prepared
 from regard.tasks.translation import encoding, preparation
@@ -43,14 +43,14 @@ def prepare(
     data: DataConfig,
     split: Split,
     resumed: RunFolder | None,
-    watch: Watch | None,
+    on_progress: OnProgress | None,
 ) -> Prepared:
     """Tokenizers, batches and a model for them. UserError where they do not fit each other."""
     config, model_config = experiment.training, experiment.model
     if not isinstance(model_config, WriterConfig):
         raise UserError(f"model.family {model_config.family} writes no texts")
-    tokenizers = _tokenizers(data, model_config.tied, resumed, split, watch)
-    encoded = preparation.encode(data, tokenizers, split.train, config.seed, watch)
+    tokenizers = _tokenizers(data, model_config.tied, resumed, split, on_progress)
+    encoded = preparation.encode(data, tokenizers, split.train, config.seed, on_progress)
     experiment = _with_max_ratio(experiment, encoded.batches)
     external = None
     if isinstance(model_config, RecurrentConfig) and model_config.external is not None:
@@ -85,14 +85,18 @@ def prepare(
 
 
 def _tokenizers(
-    data: DataConfig, tied: str, resumed: RunFolder | None, split: Split, watch: Watch | None
+    data: DataConfig,
+    tied: str,
+    resumed: RunFolder | None,
+    split: Split,
+    on_progress: OnProgress | None,
 ) -> Tokenizers:
     """Those of the run that goes on, of the run that is named, or new ones."""
     path = data.tokenizers_path
     if resumed is not None:
         return Tokenizers.load(resumed)
     if path is None:
-        return preparation.train_tokenizers(data, split.train, watch)
+        return preparation.train_tokenizers(data, split.train, on_progress)
     tokenizers = Tokenizers.load(RunFolder(path))
     if tied == "all" and not tokenizers.is_shared:
         raise UserError(

@@ -42,7 +42,7 @@ class UnknownReplacement:
         return any(map(self.tokenizers.target.is_unknown, tokens))
 
     def text(
-        self, tokens: Sequence[int], read: trace.Sequence, maps: tuple[AttentionMap, ...]
+        self, tokens: Sequence[int], read: trace.TokenSequence, maps: tuple[AttentionMap, ...]
     ) -> str:
         """The text of these tokens, which looked so at the source that was read."""
         target = self.tokenizers.target
@@ -58,7 +58,7 @@ class UnknownReplacement:
     def _look_up(self, word: str) -> str:
         return self.lexicon.get(word) or self.lexicon.get(word.lower(), word)
 
-    def _source(self, read: trace.Sequence) -> list[str]:
+    def _source(self, read: trace.TokenSequence) -> list[str]:
         """What each piece of the source brings: itself, or the whole word that it is of."""
         found = self.tokenizers.source.found_in(read.text)
         if not self.tokenizers.target.cuts_words:

@@ -1,0 +1,56 @@
+"""Counters of a training run, which a resumed run continues from."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Totals:
+    """Sums over the updates since the last line of the log."""
+
+    loss: float = 0.0
+    count: int = 0
+    """Number of terms in the loss: words or sentences."""
+    words: int = 0
+    """Number of target tokens, without padding."""
+    seconds: float = 0.0
+    """Seconds in updates, without validation."""
+    penalties: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass
+class TrainingState:
+    """Position of a training run, without its tensors. It holds no state of random generators: the
+    randomness of an update follows from the seed and the number of the update."""
+
+    update: int = 0
+    epoch: int = 1
+    batch: int = 0
+    """Batches of this epoch that are done."""
+    seconds: float = 0.0
+    """Seconds of training, over all sessions."""
+    scores: list[float] = field(default_factory=list)
+    """Dev score of each validation."""
+    losses: list[float | None] = field(default_factory=list)
+    """Dev loss of each validation, in the order of `scores`."""
+    totals: Totals = field(default_factory=Totals)
+
+    @property
+    def ranked(self) -> list[int]:
+        """Numbers of the validations from 0, best first. Between equal scores the lower loss
+        decides, between equal losses the earlier validation."""
+        ranks = list(map(rank, self.scores, self.losses))
+        return sorted(range(len(ranks)), key=ranks.__getitem__, reverse=True)
+
+    @property
+    def best(self) -> int:
+        """Number of the best validation."""
+        return self.ranked[0]
+
+
+def rank(score: float, loss: float | None) -> tuple[float, float]:
+    """Return a key that orders validations by score, then by lower loss; the best has the highest
+    key."""
+    return score, -math.inf if loss is None or math.isnan(loss) else -loss
