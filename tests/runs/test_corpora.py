@@ -58,7 +58,7 @@ def test_half_of_something_is_refused(data, words):
 
 @pytest.mark.parametrize("name", recipes.names())
 def test_a_file_takes_the_place_of_a_recipes_generated_data(name, capsys):
-    generated = recipes.load(recipes.read_sources(name)).data.generated
+    generated = recipes.load(recipes.find(name)).data.generated
     data = parse([name, "--data.path", "gone.tsv"]).experiment.data
     assert (data.path, data.generated) == (Path("gone.tsv"), None)
     assert ("takes the place" in capsys.readouterr().out) == (generated is not None)
@@ -68,7 +68,7 @@ def test_a_file_takes_the_place_of_a_recipes_generated_data(name, capsys):
 
 @pytest.mark.parametrize("name", recipes.names())
 def test_generated_data_that_are_asked_for_beside_a_file_are_refused(name):
-    task = recipes.load(recipes.read_sources(name)).data.task
+    task = recipes.load(recipes.find(name)).data.task
     generated = {"translate": "copy", "classify": "series", "caption": "shapes"}[task]
     words = [name, "--data.path", "gone.tsv", "--data.generated", generated]
     with pytest.raises(UserError, match=r"data.path is gone.tsv, but data.generated"):

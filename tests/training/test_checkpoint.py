@@ -111,7 +111,7 @@ def test_changed_settings_are_named(tmp_path):
         return Checkpoints(tmp_path, fingerprint_of(settings, TinyBatches(num_batches)))
 
     checkpoints(LinearDecay(5)).save(TrainingState(), model, adam)
-    was_and_is = r"optimiser\.schedule was Linear\(warmup=5\) and is Linear\(warmup=3\) now"
+    was_and_is = r"optimiser\.schedule was LinearDecay\(warmup=5\) and is LinearDecay\(warmup=3\) now"
     with pytest.raises(UserError, match=was_and_is):
         checkpoints(LinearDecay(3)).begin(model, adam, resume=True)
     with pytest.raises(UserError, match=r"training data was 7 with seed . and is 11"):

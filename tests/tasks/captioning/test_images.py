@@ -47,7 +47,7 @@ def reads(monkeypatch):
         names.append(Path(name).name)
         return read(name, *arguments)
 
-    monkeypatch.setattr(images, "read_picture", counted)
+    monkeypatch.setattr(images, "read_image", counted)
     return names
 
 
@@ -93,7 +93,7 @@ def test_a_picture_that_could_not_be_read_is_tried_again(folder, monkeypatch):
         return read(name, *arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(images, "read_picture", refusing)
+        patch.setattr(images, "read_image", refusing)
         found, left_out = image_set(folder)
         assert len(found.names) == 1
         assert "Permission denied" in left_out[0]

@@ -268,7 +268,7 @@ def test_cells_are_made_once_and_go_on_where_they_were_broken_off(folder, networ
             raise KeyboardInterrupt
         return features_of(self, given)
 
-    monkeypatch.setattr(PictureSources, "see", break_off)
+    monkeypatch.setattr(PictureSources, "features_of", break_off)
     with pytest.raises(KeyboardInterrupt):
         sources.image_set(names)
     image_set, _ = sources.image_set(names)
