@@ -111,7 +111,8 @@ def test_changed_settings_are_named(tmp_path):
         return Checkpoints(tmp_path, fingerprint_of(settings, TinyBatches(num_batches)))
 
     checkpoints(LinearDecay(5)).save(TrainingState(), model, adam)
-    was_and_is = r"optimiser\.schedule was LinearDecay\(warmup=5\) and is LinearDecay\(warmup=3\) now"
+    was, now = r"LinearDecay\(warmup=5\)", r"LinearDecay\(warmup=3\)"
+    was_and_is = rf"optimiser\.schedule was {was} and is {now} now"
     with pytest.raises(UserError, match=was_and_is):
         checkpoints(LinearDecay(3)).begin(model, adam, resume=True)
     with pytest.raises(UserError, match=r"training data was 7 with seed . and is 11"):
