@@ -1,20 +1,19 @@
-"""Additive attention: ours beside the plain formula and torch's own dot-product attention.
+"""Compare fused additive attention with the plain formula and PyTorch's dot-product attention.
 
-Plain is v . tanh(q + k) as it stands in the paper, with softmax and bmm, in eager PyTorch. Ours is
-`additive_attention`: once by the kernel, where there is one for this machine, and once by torch in
-tiles. Within a table all ways take turns, and the fastest run of each counts. Where plain needs
-more memory than is sensible it runs on fewer sentences or queries, and its figure is multiplied;
-the tables say so. Everything is float32.
+Plain is the paper's v . tanh(q + k) with softmax and bmm, in eager PyTorch. `additive_attention` is
+measured with the kernel, if this machine has one, and with tiles in PyTorch. All methods of a table
+take turns, and the fastest run of each counts. If plain needs too much memory, it runs on fewer
+sentences or queries and its result is multiplied; the tables mark this. Everything is float32.
 
-Times are taken while glibc keeps what is freed, which serves plain best: with glibc's own settings
-(`--allocator default`) each of plain's large tensors is fetched afresh from the system, and plain
-took about three times as long at M.
+Times are measured while glibc keeps freed memory, which favours plain. With glibc's default
+settings (`--allocator default`), each large tensor is requested from the system again, and plain
+takes about three times as long at M.
 
     OMP_NUM_THREADS=1 python benchmarks/additive.py --json figures.json --plots docs/figures
     OMP_NUM_THREADS=1 python benchmarks/additive.py --only S decode --threads 1 --repeats 3
 
-All of it takes about a quarter of an hour. Figures of other parts that are in the JSON file already
-are kept, so that parts can be measured apart and drawn together (`--only plots`).
+Everything takes about a quarter of an hour. Results of other parts stay in the JSON file, so parts
+can be measured separately and plotted together (`--only plots`).
 """
 
 import argparse
@@ -76,17 +75,17 @@ SHAPES = {
 HUGE = Shape(4, 2000, 2000, 256)
 ONE_QUERY = (Shape(64, 1, 30, 256), Shape(64, 1, 1000, 256))
 PARTS = ("memory", *SHAPES, "decoder", "decode", "masks", "saturation", "accuracy", "plots")
-"""Memory comes first: what is timed keeps its own."""
+"""Memory is measured first, because the timed parts keep freed memory."""
 
 LARGEST_PLAIN = 1 << 29
-"""Numbers in the plain formula's tensor of every query with every key: two gigabytes."""
+"""Elements in the plain formula's tensor of all pairs of queries and keys: two gigabytes."""
 
 
-# Ways to attend
+# Methods
 
 
 class Inputs(NamedTuple):
-    """Projected queries and keys, and the gradient that comes from above."""
+    """Projected queries and keys, and the gradient of the context."""
 
     queries: Tensor
     keys: Tensor
@@ -120,10 +119,10 @@ def ours(inputs: Inputs, mask: Tensor | None = None) -> Tensor:
 
 
 def dot(inputs: Inputs, mask: Tensor | None = None) -> Tensor:
-    asking, asked, values = (
+    queries, keys, values = (
         tensor[:, None] for tensor in (inputs.queries, inputs.keys, inputs.values)
     )
-    return F.scaled_dot_product_attention(asking, asked, values, mask)[:, 0]
+    return F.scaled_dot_product_attention(queries, keys, values, mask)[:, 0]
 
 
 ATTEND: dict[str, Callable[..., Tensor]] = {PLAIN: plain, TILED: ours, KERNEL: ours, DOT: dot}
@@ -134,12 +133,12 @@ def ways_of_ours() -> list[str]:
 
 
 def ours_among(figures: Figures) -> list[str]:
-    """The ways of ours in these figures, the best one last."""
+    """Return the fused methods in these figures, the fastest last."""
     return [way for way in (TILED, KERNEL) if way in figures]
 
 
 def computed_by(way: str) -> AbstractContextManager[Any]:
-    """Without the kernel, where tiles are to be measured."""
+    """Disable the kernel if tiles are measured."""
     return patch.object(backends, "native", tiled) if way == TILED else nullcontext()
 
 
@@ -149,17 +148,17 @@ def forward(way: str, inputs: Inputs, mask: Tensor | None = None) -> Tensor:
 
 
 def train(way: str, inputs: Inputs, mask: Tensor | None = None) -> tuple[Tensor, ...]:
-    """Forward and backward: the context, and the gradients of queries, keys, vector and values."""
+    """Return the context and the gradients of queries, keys, vector and values."""
     context = ATTEND[way](inputs, mask)
-    found = torch.autograd.grad(context, inputs[:4], inputs.above, allow_unused=way == DOT)
-    return context.detach(), *found
+    gradients = torch.autograd.grad(context, inputs[:4], inputs.above, allow_unused=way == DOT)
+    return context.detach(), *gradients
 
 
 PASSES: dict[str, Callable[..., Any]] = {"forward": forward, "training": train}
 
 
 def sensible_for_plain(shape: Shape) -> tuple[Shape, int]:
-    """A part of the work that plain has room for, and how many such parts there are."""
+    """Return the shape of a part of the work that fits into memory, and the number of parts."""
     parts = 1
     while math.prod(shape) > LARGEST_PLAIN:
         parts *= 2
@@ -173,23 +172,22 @@ def sensible_for_plain(shape: Shape) -> tuple[Shape, int]:
 # Measuring time
 
 KEEPS_MEMORY = {"M_MMAP_MAX": (-4, 0), "M_TRIM_THRESHOLD": (-1, -1)}
-"""What a process that is timed tells glibc by mallopt, as number and value."""
+"""Settings of mallopt in a timed process: number and value."""
 
 
 def keep_memory() -> str:
-    """Have this process keep what is freed; says what was done."""
+    """Have this process keep freed memory, and return a description of the settings."""
     if platform.libc_ver()[0] != "glibc":
-        return "allocator as it comes"
+        return "allocator: default settings"
     for name, (number, value) in KEEPS_MEMORY.items():
         if not ctypes.CDLL(None).mallopt(number, value):
-            raise OSError(f"mallopt refused {name}={value}")
+            raise OSError(f"mallopt rejected {name}={value}")
     settings = ", ".join(f"{name}={value}" for name, (_, value) in KEEPS_MEMORY.items())
-    return f"allocator: glibc, keeping what is freed ({settings})"
+    return f"allocator: glibc, keeping freed memory ({settings})"
 
 
 SHORT, LONG, FEWEST = 0.02, 20.0, 3
-"""A run lasts so many seconds at least; a way that took so many in all has run often enough, if it
-has run three times."""
+"""Minimum seconds of a run; total seconds after which a method stops; minimum number of runs."""
 
 
 Clock = Callable[[], float]
@@ -198,7 +196,7 @@ Clock = Callable[[], float]
 def fastest(
     jobs: dict[str, Callable[[], object]], repeats: int, clock: Clock = time.perf_counter
 ) -> dict[str, float]:
-    """Seconds of every job, the least of runs that take turns."""
+    """Return the seconds of the fastest run of every job; the jobs take turns."""
     counts, spent = {}, dict.fromkeys(jobs, 0.0)
     least = dict.fromkeys(jobs, math.inf)
     for name, job in jobs.items():
@@ -232,15 +230,15 @@ class Options:
 def on_each_number_of_threads(
     options: Options, measure: Callable[[], dict[str, Any]]
 ) -> dict[str, dict[str, Any]]:
-    found = {}
+    figures = {}
     for threads in options.threads:
         torch.set_num_threads(threads)
-        found[str(threads)] = measure()
+        figures[str(threads)] = measure()
     torch.set_num_threads(options.threads[0])
-    return found
+    return figures
 
 
-# Parts. Each measures and gives its figures; `show_...` prints them.
+# Parts. `measure_...` returns the figures of a part; `show_...` prints them.
 
 
 def measure_shape(shape: Shape, options: Options) -> Figures:
@@ -250,35 +248,35 @@ def measure_shape(shape: Shape, options: Options) -> Figures:
     plain_inputs = draw_inputs(part) if parts > 1 else inputs
 
     def measure() -> dict[str, Any]:
-        found = {}
+        seconds = {}
         for name, run in PASSES.items():
             jobs = {
                 way: lambda way=way, run=run: run(way, plain_inputs if way == PLAIN else inputs)
                 for way in (PLAIN, DOT, *ways_of_ours())
             }
-            found[name] = fastest(jobs, options.repeats)
-            found[name][PLAIN] *= parts
-        return found
+            seconds[name] = fastest(jobs, options.repeats)
+            seconds[name][PLAIN] *= parts
+        return seconds
 
     return {"plain_parts": parts, "seconds": on_each_number_of_threads(options, measure)}
 
 
-def show_shape(name: str, found: Figures) -> None:
+def show_shape(name: str, figures: Figures) -> None:
     title = f"{name}: {SHAPES[name]}"
-    if found["plain_parts"] > 1:
-        title += f" (plain: a part, times {found['plain_parts']})"
+    if figures["plain_parts"] > 1:
+        title += f" (plain: a part, times {figures['plain_parts']})"
     rows = [
         [threads, which, *_beside(seconds)]
-        for threads, passes in found["seconds"].items()
+        for threads, passes in figures["seconds"].items()
         for which, seconds in passes.items()
     ]
-    heads = _heads_beside(next(iter(next(iter(found["seconds"].values())).values())))
+    heads = _heads_beside(next(iter(next(iter(figures["seconds"].values())).values())))
     print_table(title, ["threads", "", *heads], rows)
 
 
 def measure_decode(options: Options) -> Figures:
-    """One query a sentence, to keys that were prepared before."""
-    found = {}
+    """Time one query for each sentence, with prepared keys."""
+    figures = {}
     for shape in ONE_QUERY:
         torch.manual_seed(0)
         with torch.inference_mode():
@@ -295,18 +293,18 @@ def measure_decode(options: Options) -> Figures:
             return fastest(jobs, options.repeats)
 
         with torch.inference_mode():
-            found[str(shape.source)] = on_each_number_of_threads(options, measure)
-    return found
+            figures[str(shape.source)] = on_each_number_of_threads(options, measure)
+    return figures
 
 
-def show_decode(found: Figures) -> None:
+def show_decode(figures: Figures) -> None:
     rows = [
         [threads, keys, *_beside(seconds)]
-        for keys, by_threads in found.items()
+        for keys, by_threads in figures.items()
         for threads, seconds in by_threads.items()
     ]
-    heads = _heads_beside(next(iter(next(iter(found.values())).values())))
-    title = f"A step of decoding, keys prepared: batch {ONE_QUERY[0].batch}, size "
+    heads = _heads_beside(next(iter(next(iter(figures.values())).values())))
+    title = f"One decoding step, prepared keys: batch {ONE_QUERY[0].batch}, size "
     print_table(f"{title}{ONE_QUERY[0].size}", ["threads", "keys", *heads], rows)
 
 
@@ -321,7 +319,7 @@ def measure_masks(options: Options) -> Figures:
     }
 
     def measure() -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        seconds: dict[str, Any] = {}
         for way in ways_of_ours():
             for name, run in PASSES.items():
                 with computed_by(way):
@@ -329,36 +327,36 @@ def measure_masks(options: Options) -> Figures:
                         mask: lambda run=run, way=way, mask=mask: run(way, inputs, masks[mask])
                         for mask in masks
                     }
-                    found.setdefault(way, {})[name] = fastest(jobs, options.repeats)
-        return found
+                    seconds.setdefault(way, {})[name] = fastest(jobs, options.repeats)
+        return seconds
 
     return on_each_number_of_threads(options, measure)
 
 
-def show_masks(found: Figures) -> None:
+def show_masks(figures: Figures) -> None:
     rows = []
-    for threads, by_way in found.items():
+    for threads, by_way in figures.items():
         for way, passes in by_way.items():
             for name, seconds in passes.items():
                 whole = seconds["no mask"]
-                shares = [f"{each / whole:.2f}" for each in list(seconds.values())[1:]]
-                rows.append([threads, way, name, milliseconds(whole), *shares])
-    heads = ["threads", "", "", "no mask, ms", "causal, share", "window +-32, share"]
+                ratios = [f"{masked / whole:.2f}" for masked in list(seconds.values())[1:]]
+                rows.append([threads, way, name, milliseconds(whole), *ratios])
+    heads = ["threads", "", "", "no mask, ms", "causal, ratio", "window +-32, ratio"]
     print_table(f"Masks: {SHAPES['L']}", heads, rows)
 
 
 # Saturated tanh
 
 AMPLITUDES = (1, 5, 8, 15, 30, 100)
-"""Standard deviations of queries and keys; tanh of the first is not saturated."""
+"""Standard deviations of queries and keys. With the first, tanh is not saturated."""
 
 SATURATED = Shape(16, 20, 40, 256)
 INSTRUCTION_SETS = {16: "AVX-512", 8: "AVX2", 4: "baseline"}
-"""Instruction sets by the numbers in their vectors."""
+"""Instruction sets by the number of elements in their vectors."""
 
 
 def measure_saturation(options: Options) -> Figures:
-    """Seconds of the processor by instruction set, pass and amplitude, one thread."""
+    """Return CPU seconds by instruction set, pass and amplitude, with one thread."""
     torch.set_num_threads(1)
     if not kernels.available():
         return {TILED: _time_amplitudes(options)}
@@ -381,7 +379,8 @@ def _time_amplitudes(options: Options) -> Figures:
 
 
 def _saturation_jobs(amplitude: float) -> dict[str, Callable[[], object]]:
-    """Scores, their gradients, and a step of decoding to prepared keys with its gradient."""
+    """Return jobs for scores, their gradients, and a decoding step with prepared keys and its
+    gradient."""
     torch.manual_seed(0)
     inputs = draw_inputs(SATURATED)
     queries, keys = (amplitude * tensor.detach() for tensor in inputs[:2])
@@ -395,7 +394,7 @@ def _saturation_jobs(amplitude: float) -> dict[str, Callable[[], object]]:
         "forward": lambda: backend.score(queries, keys, vector),
         "backward": lambda: backend.differentiate_score(above, queries, keys, vector),
         "one step": lambda: backend.attend(step, memory),
-        "one step back": lambda: backend.differentiate_queries(step_above, step, memory),
+        "one step, backward": lambda: backend.differentiate_queries(step_above, step, memory),
     }
 
 
@@ -406,12 +405,12 @@ def show_saturation(figures: Figures) -> None:
         for which, seconds in passes.items()
     ]
     heads = ["", "", "amplitude 1, ms", *(f"{amplitude}" for amplitude in AMPLITUDES[1:])]
-    title = f"Time by amplitude, of amplitude 1: {SATURATED}, one thread"
+    title = f"Time relative to amplitude 1: {SATURATED}, one thread"
     print_table(title, heads, [[*row[:3], *(f"{ratio:.2f}" for ratio in row[3:])] for row in rows])
 
 
 def saturation_ratios(seconds: dict[str, float]) -> dict[str, float]:
-    """Time at every amplitude above 1, of the time at amplitude 1."""
+    """Return the time at every amplitude above 1, relative to amplitude 1."""
     return {name: each / seconds["1"] for name, each in seconds.items() if name != "1"}
 
 
@@ -428,7 +427,7 @@ class DecoderSizes:
 
 
 class PlainScore(nn.Module):
-    """An additive score by the plain formula. It is no AdditiveScore, so nothing of it is fused."""
+    """Additive score by the plain formula. It is not an AdditiveScore, so it is not fused."""
 
     def __init__(self, score: Any) -> None:
         super().__init__()
@@ -438,8 +437,8 @@ class PlainScore(nn.Module):
         return self.score.prepare(keys).projected
 
     def forward(self, queries: Tensor, prepared: Tensor) -> Tensor:
-        asking = self.score.project_queries(queries)
-        return torch.tanh(asking[:, :, None] + prepared[:, None]) @ self.score.vector
+        queries = self.score.project_queries(queries)
+        return torch.tanh(queries[:, :, None] + prepared[:, None]) @ self.score.vector
 
 
 def decoder_parts(sizes: DecoderSizes, context: int) -> DecoderParts:
@@ -453,19 +452,20 @@ def decoder_parts(sizes: DecoderSizes, context: int) -> DecoderParts:
 
 
 def measure_decoder(options: Options, sizes: DecoderSizes | None = None) -> Figures:
-    """Bahdanau's wiring, forward and backward up to the features that become logits: the projection
-    to words is the same for all. Without attention all steps are one call of torch's GRU."""
+    """Time the training of Bahdanau's decoder up to its features. The projection to logits is left
+    out, because it is the same for all methods. Without attention, all steps are one call of
+    PyTorch's GRU."""
     sizes = sizes or DecoderSizes()
     torch.manual_seed(0)
     hidden = sizes.hidden
     parts, score = decoder_parts(sizes, hidden), Additive(hidden, hidden, hidden)
 
-    def look(score: nn.Module) -> CrossAttention:
+    def cross_attention(score: nn.Module) -> CrossAttention:
         return CrossAttention(StateQuery(hidden), Attention(score))
 
-    fused = BahdanauDecoder(parts, look(score))
+    fused = BahdanauDecoder(parts, cross_attention(score))
     decoders: dict[str, nn.Module] = {
-        PLAIN: BahdanauDecoder(parts, look(PlainScore(score))),
+        PLAIN: BahdanauDecoder(parts, cross_attention(PlainScore(score))),
         **dict.fromkeys(ways_of_ours(), fused),
         NONE: PlainDecoder(decoder_parts(sizes, 0)),
     }
@@ -476,8 +476,8 @@ def measure_decoder(options: Options, sizes: DecoderSizes | None = None) -> Figu
 
     def train_decoder(decoder: nn.Module) -> Tensor:
         features = decoder(tokens, memories).features
-        wanted = [states, *decoder.parameters()]
-        torch.autograd.grad(features, wanted, torch.ones_like(features), allow_unused=True)
+        weights = [states, *decoder.parameters()]
+        torch.autograd.grad(features, weights, torch.ones_like(features), allow_unused=True)
         return features.detach()
 
     torch.testing.assert_close(train_decoder(decoders[PLAIN]), train_decoder(fused))
@@ -491,35 +491,35 @@ def measure_decoder(options: Options, sizes: DecoderSizes | None = None) -> Figu
     return {"sizes": vars(sizes), "seconds": on_each_number_of_threads(options, measure)}
 
 
-def show_decoder(found: Figures) -> None:
-    sizes, rows = found["sizes"], []
-    for threads, seconds in found["seconds"].items():
-        for way, each in seconds.items():
-            faster = times(seconds[PLAIN] / each)
-            rows.append([threads, way, milliseconds(each), faster, times(each / seconds[NONE])])
+def show_decoder(figures: Figures) -> None:
+    sizes, rows = figures["sizes"], []
+    for threads, seconds in figures["seconds"].items():
+        for way, taken in seconds.items():
+            faster = times(seconds[PLAIN] / taken)
+            rows.append([threads, way, milliseconds(taken), faster, times(taken / seconds[NONE])])
     title = (
         f"Training a GRU decoder with attention in its loop: batch {sizes['batch']}, "
         f"{sizes['source']} keys, {sizes['target']} steps, size {sizes['hidden']}"
     )
-    print_table(title, ["threads", "", "ms", "faster than plain", "of no attention"], rows)
+    print_table(title, ["threads", "", "ms", "faster than plain", "relative to no attention"], rows)
 
 
 # Measuring memory
 
 RETURNS_MEMORY = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "0"}
-"""What a process that is measured asks of glibc: give back what was freed, so that the peak counts
-what was in use together and nothing that was only kept for later."""
+"""Settings of glibc in a measured process: return freed memory to the system, so that the peak
+counts only memory that is in use at the same time."""
 
 
 class Peak(NamedTuple):
-    """Bytes resident at most: above those with the inputs in place, and in all."""
+    """Peak resident bytes: above the process with its inputs, and of the whole process."""
 
     above_inputs: int
     whole_process: int
 
 
 def peak_of_training(way: str, shape: Shape) -> Peak:
-    """In a fresh process with one thread. Linux only."""
+    """Measure the peak in a new process with one thread. Linux only."""
     before = {name: os.environ.get(name) for name in RETURNS_MEMORY}
     os.environ.update(RETURNS_MEMORY)
     try:
@@ -538,14 +538,14 @@ def _peak_here(way: str, shape: Shape) -> Peak:
     torch.set_num_threads(1)
     torch.manual_seed(0)
     with computed_by(way):
-        train(way, draw_inputs(shape._replace(batch=1, target=256, source=256)))  # loads its code
+        train(way, draw_inputs(shape._replace(batch=1, target=256, source=256)))  # loads the code
         inputs = draw_inputs(shape)
         gc.collect()
         Path("/proc/self/clear_refs").write_text("5")  # the peak starts from here
         before = _resident("VmRSS")
-        kept = train(way, inputs)
+        outputs = train(way, inputs)
         peak = _resident("VmHWM")
-        del kept
+        del outputs
     return Peak(peak - before, peak)
 
 
@@ -558,39 +558,39 @@ def _resident(name: str) -> int:
 
 def measure_memory(options: Options) -> Figures:
     del options
-    found = {}
+    figures = {}
     for name, shape in {**SHAPES, "huge": HUGE}.items():
         part, parts = sensible_for_plain(shape)
         peaks = {way: peak_of_training(way, shape)._asdict() for way in (DOT, *ways_of_ours())}
         alone = peak_of_training(PLAIN, part).above_inputs
-        found[name] = {
+        figures[name] = {
             "peaks": peaks,
             "plain": alone * parts,
             "plain_parts": parts,
             "one_tensor": math.prod(shape) * 4,
         }
-    return found
+    return figures
 
 
-def show_memory(found: Figures) -> None:
+def show_memory(figures: Figures) -> None:
     rows = []
-    for name, figures in found.items():
-        measured, parts = figures["plain"], figures["plain_parts"]
+    for name, memory in figures.items():
+        measured, parts = memory["plain"], memory["plain_parts"]
         times_parts = f" (part x {parts})" if parts > 1 else ""
-        arithmetic = f"3 x {size_of(figures['one_tensor'])}"
+        arithmetic = f"3 x {size_of(memory['one_tensor'])}"
         row = [name, str({**SHAPES, "huge": HUGE}[name]), arithmetic]
         row.append(size_of(measured) + times_parts)
-        for peak in figures["peaks"].values():
+        for peak in memory["peaks"].values():
             share = measured / max(1, peak["above_inputs"])
             row.append(f"{size_of(peak['above_inputs'])} (1/{share:.0f})")
-        row.append(size_of(max(peak["whole_process"] for peak in figures["peaks"].values())))
+        row.append(size_of(max(peak["whole_process"] for peak in memory["peaks"].values())))
         rows.append(row)
-    ways = list(next(iter(found.values()))["peaks"])
+    ways = list(next(iter(figures.values()))["peaks"])
     setting = ", ".join(f"{name}={value}" for name, value in RETURNS_MEMORY.items())
-    heads = ["", "shape", "plain by arithmetic", "plain measured", *ways, "largest process"]
-    print_table("Peak memory of training, above the inputs, one thread", heads, rows)
+    heads = ["", "shape", "plain, computed", "plain, measured", *ways, "largest process"]
+    print_table("Peak memory of training, excluding the inputs, one thread", heads, rows)
     print(f"  allocator: glibc with {setting}")
-    print("  arithmetic: q + k's tanh, its gradient, and the gradient of what went into the tanh")
+    print("  computed: the tanh of q + k, its gradient, and the gradient of its input")
 
 
 # Accuracy
@@ -601,94 +601,106 @@ MEASURES = ("outputs", "gradients")
 
 
 def measure_accuracy(options: Options) -> Figures:
-    """The largest errors of random shapes, for every scale of queries and keys."""
+    """Return the largest errors of random shapes, for every scale of queries and keys."""
     del options
     choose = random.Random(0)
     shapes = [
         Shape(*(choose.randint(1, most) for most in (4, 70, 90, 300))) for _ in range(NUM_SHAPES)
     ]
-    found: Figures = {}
+    figures: Figures = {}
     for scale in SCALES:
         torch.manual_seed(0)
         largest = {way: dict.fromkeys(MEASURES, 0.0) for way in (PLAIN, *ways_of_ours())}
         for shape in shapes:
             inputs = draw_inputs(shape, scale)
             exact = Inputs(*(tensor.detach().double().requires_grad_() for tensor in inputs))
-            wanted = train(PLAIN, exact)
+            expected = train(PLAIN, exact)
             for way, errors in largest.items():
                 with computed_by(way):
-                    came = train(way, inputs)
-                each = [error_of(one, other) for one, other in zip(came, wanted, strict=True)]
-                errors["outputs"] = max(errors["outputs"], each[0])
-                errors["gradients"] = max(errors["gradients"], *each[1:])
-        found[str(scale)] = largest
-    return found
+                    results = train(way, inputs)
+                output, *gradients = map(error_of, results, expected)
+                errors["outputs"] = max(errors["outputs"], output)
+                errors["gradients"] = max(errors["gradients"], *gradients)
+        figures[str(scale)] = largest
+    return figures
 
 
-def error_of(came: Tensor, wanted: Tensor) -> float:
-    """The largest difference; relative to the largest number, where that is above one."""
-    most = max(1.0, wanted.abs().max().item())
-    return (came.double() - wanted).abs().max().item() / most
+def error_of(result: Tensor, expected: Tensor) -> float:
+    """Return the largest difference, relative to the largest number if that is above one."""
+    largest = max(1.0, expected.abs().max().item())
+    return (result.double() - expected).abs().max().item() / largest
 
 
-def show_accuracy(found: Figures) -> None:
-    ways = list(next(iter(found.values())))
+def show_accuracy(figures: Figures) -> None:
+    ways = list(next(iter(figures.values())))
     rows = [
         [scale, *(f"{errors[way][measure]:.1e}" for measure in MEASURES for way in ways)]
-        for scale, errors in found.items()
+        for scale, errors in figures.items()
     ]
-    title = f"Largest error against float64, {NUM_SHAPES} random shapes at every scale"
+    title = f"Largest error relative to float64, {NUM_SHAPES} random shapes at every scale"
     heads = ["scale", *(f"{measure}, {way}" for measure in MEASURES for way in ways)]
     print_table(title, heads, rows)
 
 
-# What is claimed
+# Claims
 
 
 def claims(figures: Figures) -> Iterable[tuple[str, float, str, float]]:
-    """Each as what it says, its figure, at most or at least, and the bound."""
+    """Yield each claim: its text, the measured figure, "at most" or "at least", and the bound."""
     for name, least in (("M", 25), ("L", 30)):
         for threads, passes in figures.get(name, {"seconds": {}})["seconds"].items():
             faster = _over_plain(passes["training"])
-            yield f"training at {name} over plain, threads {threads}", faster, "at least", least
+            yield (
+                f"speed of training at {name} relative to plain, threads {threads}",
+                faster,
+                "at least",
+                least,
+            )
     for name in SHAPES:
         for threads, passes in figures.get(name, {"seconds": {}})["seconds"].items():
             seconds = passes["forward"]
-            what = f"forward at {name}, of a dot product's time, threads {threads}"
+            what = f"forward time at {name} relative to the dot product, threads {threads}"
             yield what, seconds[ours_among(seconds)[-1]] / seconds[DOT], "at most", 1.1
     if "memory" in figures:
         for name, least in (("M", 50), ("L", 300)):
-            found = figures["memory"][name]
-            share = found["plain"] / max(1, _our_peak(found)["above_inputs"])
-            yield f"plain's memory over ours, training at {name}", share, "at least", least
-        found = figures["memory"]["huge"]
-        gigabytes = _our_peak(found)["whole_process"] / 1e9
+            memory = figures["memory"][name]
+            ratio = memory["plain"] / max(1, _our_peak(memory)["above_inputs"])
+            yield f"plain's memory relative to ours, training at {name}", ratio, "at least", least
+        memory = figures["memory"]["huge"]
+        gigabytes = _our_peak(memory)["whole_process"] / 1e9
         yield "gigabytes of the whole process, huge", gigabytes, "at most", 2
-        yield "gigabytes of plain, huge", found["plain"] / 1e9, "at least", 24
+        yield "gigabytes of plain, huge", memory["plain"] / 1e9, "at least", 24
     for threads, seconds in figures.get("decoder", {"seconds": {}})["seconds"].items():
         faster = _over_plain(seconds)
-        yield f"training a decoder over plain, threads {threads}", faster, "at least", 2.5
+        yield (
+            f"speed of training a decoder relative to plain, threads {threads}",
+            faster,
+            "at least",
+            2.5,
+        )
     for name, passes in figures.get("saturation", {}).items():
         for which, seconds in passes.items():
             ratio = max(saturation_ratios(seconds).values())
-            yield f"{which} of a saturated tanh, of an unsaturated, {name}", ratio, "at most", 2
+            yield f"{which}, saturated relative to unsaturated, {name}", ratio, "at most", 2
 
 
 def _over_plain(seconds: dict[str, float]) -> float:
     return seconds[PLAIN] / seconds[ours_among(seconds)[-1]]
 
 
-def _our_peak(found: Figures) -> dict[str, int]:
-    return found["peaks"][ours_among(found["peaks"])[-1]]
+def _our_peak(memory: Figures) -> dict[str, int]:
+    return memory["peaks"][ours_among(memory["peaks"])[-1]]
 
 
 def show_claims(figures: Figures) -> None:
     rows = []
-    for what, came, bound, limit in claims(figures):
-        holds = came <= limit if bound == "at most" else came >= limit
-        rows.append([what, f"{came:.3g}", f"{bound} {limit}", "yes" if holds else "NO"])
+    for what, figure, bound, limit in claims(figures):
+        holds = figure <= limit if bound == "at most" else figure >= limit
+        rows.append([what, f"{figure:.3g}", f"{bound} {limit}", "yes" if holds else "NO"])
     if rows:
-        print_table("Claims, of the best way of ours", ["", "measured", "claimed", "holds"], rows)
+        print_table(
+            "Claims, for the fastest fused method", ["", "measured", "claimed", "holds"], rows
+        )
 
 
 # Printing
@@ -723,8 +735,8 @@ def _heads_beside(seconds: dict[str, float]) -> list[str]:
 
 
 def _beside(seconds: dict[str, float]) -> list[str]:
-    """The milliseconds of every way, and of ours how they compare."""
-    cells = [milliseconds(each) for each in seconds.values()]
+    """Return the milliseconds of every method, and the ratios of the fused ones."""
+    cells = [milliseconds(taken) for taken in seconds.values()]
     for way in ours_among(seconds):
         cells += [times(seconds[PLAIN] / seconds[way]), f"{seconds[way] / seconds[DOT]:.2f}"]
     return cells
@@ -742,7 +754,7 @@ NAMES = {
 
 
 def plot_speed(figures: Figures, path: Path) -> None:
-    """How many times faster than plain, at every shape that was measured."""
+    """Plot the speed relative to plain, at every measured shape."""
     shapes = [name for name in SHAPES if name in figures]
     threads = min(figures[shapes[0]]["seconds"], key=int)
     first = figures[shapes[0]]["seconds"][threads]["forward"]
@@ -774,15 +786,15 @@ def plot_speed(figures: Figures, path: Path) -> None:
 
 
 def plot_error(figures: Figures, path: Path) -> None:
-    """The largest error by scale, of outputs and of gradients."""
-    found = figures["accuracy"]
+    """Plot the largest error of outputs and of gradients, by scale."""
+    accuracy = figures["accuracy"]
     figure = empty_figure(7.2, 2.7)
     panels = figure.subplots(1, len(MEASURES), sharey=True)
     for axes, measure in zip(panels, MEASURES, strict=True):
-        for way in next(iter(found.values())):
-            errors = [each[way][measure] for each in found.values()]
+        for way in next(iter(accuracy.values())):
+            errors = [by_method[way][measure] for by_method in accuracy.values()]
             axes.loglog(
-                [float(scale) for scale in found],
+                [float(scale) for scale in accuracy],
                 errors,
                 color=COLOURS[way],
                 label=NAMES[way],
@@ -831,7 +843,7 @@ def plot(figures: Figures, folder: Path) -> None:
         plot_error(figures, folder / "additive-error.png")
 
 
-# All of it
+# Command line
 
 MEASURE: dict[str, Callable[[Options], Figures]] = {
     **{
@@ -846,7 +858,7 @@ MEASURE: dict[str, Callable[[Options], Figures]] = {
     "accuracy": measure_accuracy,
 }
 SHOW: dict[str, Callable[[Figures], None]] = {
-    **{name: lambda found, name=name: show_shape(name, found) for name in SHAPES},
+    **{name: lambda figures, name=name: show_shape(name, figures) for name in SHAPES},
     "decoder": show_decoder,
     "memory": show_memory,
     "decode": show_decode,
@@ -863,7 +875,7 @@ def machine() -> str:
         names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
         processor = names[0] if names else processor
     best = ways_of_ours()[-1]
-    return f"{processor}, {_cores()} cores, PyTorch {torch.__version__}, ours by {best}"
+    return f"{processor}, {_cores()} cores, PyTorch {torch.__version__}, fused attention by {best}"
 
 
 def _cores() -> int:
@@ -876,19 +888,19 @@ def main() -> None:
     parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
     parser.add_argument("--repeats", type=int, default=15)
     parser.add_argument("--allocator", choices=["keeping", "default"], default="keeping")
-    parser.add_argument("--json", type=Path, help="where to keep the figures")
-    parser.add_argument("--plots", type=Path, help="a folder to draw in")
+    parser.add_argument("--json", type=Path, help="file of the figures")
+    parser.add_argument("--plots", type=Path, help="folder of the plots")
     arguments = parser.parse_args()
 
     threads = [count for count in arguments.threads if count <= _cores()]
     if threads != arguments.threads:
-        print(f"more threads than the {_cores()} cores that there are for us are left out")
+        print(f"leaving out numbers of threads above the {_cores()} available cores")
     options = Options(threads or [1], arguments.repeats)
     figures: Figures = {}
     if arguments.json and arguments.json.exists():
         figures = json.loads(arguments.json.read_text(encoding="utf-8"))
-    print(f"{machine()}; the fastest of {options.repeats} runs that take turns, float32")
-    print(keep_memory() if arguments.allocator == "keeping" else "allocator as it comes")
+    print(f"{machine()}; fastest of {options.repeats} runs in turns, float32")
+    print(keep_memory() if arguments.allocator == "keeping" else "allocator: default settings")
     for part in PARTS:
         if part in arguments.only and part in MEASURE:
             figures[part] = MEASURE[part](options)

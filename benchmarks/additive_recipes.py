@@ -1,9 +1,8 @@
-"""What fused additive attention is worth to a whole training: target tokens a second of recipes
-that use it, by the plain formula, in tiles and by the kernel.
+"""Compare the training speed of recipes with additive attention: plain formula, tiles and kernel.
 
     python benchmarks/additive_recipes.py DATA
 
-DATA holds tatoeba/deu.txt and multi30k/{train,val}.{en,de}.gz.
+DATA contains tatoeba/deu.txt and multi30k/{train,val}.{en,de}.gz.
 """
 
 import argparse
@@ -29,7 +28,7 @@ from regard.tasks.translation import training as translation
 WAYS = ("plain", "tiled", "kernel")
 
 
-def build_plainly(*arguments: Any) -> nn.Module:
+def build_with_plain_scores(*arguments: Any) -> nn.Module:
     model = build_translation(*arguments)
     for module in model.modules():
         if isinstance(module, Attention):
@@ -40,7 +39,7 @@ def build_plainly(*arguments: Any) -> nn.Module:
 def computed_by(way: str) -> AbstractContextManager[Any]:
     match way:
         case "plain":
-            return patch.object(translation, "build_translation", build_plainly)
+            return patch.object(translation, "build_translation", build_with_plain_scores)
         case "tiled":
             return patch.object(backends, "native", tiled)
         case _:
@@ -48,7 +47,7 @@ def computed_by(way: str) -> AbstractContextManager[Any]:
 
 
 def tokens_per_second(name: str, data: dict[str, Any], options: argparse.Namespace) -> float:
-    """Of the fastest stretch of so many updates in one epoch, without the first."""
+    """Return the speed of the fastest `options.updates` updates of one epoch, without the first."""
     recipe = recipes.load(recipes.find(name))
     recipe = replace(
         recipe,
@@ -60,8 +59,8 @@ def tokens_per_second(name: str, data: dict[str, Any], options: argparse.Namespa
     with tempfile.TemporaryDirectory() as folder:
         training.train(recipe, Path(folder) / "run")
         lines = (Path(folder) / "run" / "log.jsonl").read_text(encoding="utf-8").splitlines()
-    found = [json.loads(line) for line in lines]
-    speeds = [line["tokens_per_second"] for line in found if line["kind"] == "train"]
+    entries = [json.loads(line) for line in lines]
+    speeds = [line["tokens_per_second"] for line in entries if line["kind"] == "train"]
     return max(speeds[1:] or speeds)
 
 
@@ -81,11 +80,13 @@ def data_of(name: str, folder: Path) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("data", type=Path)
-    parser.add_argument("--updates", type=int, default=15, help="updates that are timed together")
+    parser.add_argument(
+        "--updates", type=int, default=15, help="number of updates of one measurement"
+    )
     parser.add_argument("--precision", default="float32", choices=["float32", "bfloat16"])
     options = parser.parse_args()
     print(f"PyTorch {torch.__version__}, {torch.get_num_threads()} threads, {options.precision}")
-    print(f"{'target tokens a second':24}" + "".join(f"{way:>10}" for way in WAYS))
+    print(f"{'target tokens per second':24}" + "".join(f"{way:>10}" for way in WAYS))
     for name in ("tatoeba-luong", "tatoeba-bahdanau", "multi30k-bahdanau"):
         speeds = []
         for way in WAYS:

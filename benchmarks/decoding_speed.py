@@ -1,12 +1,11 @@
-"""How fast trained models write on one core, ours beside those of OpenNMT-py, JoeyNMT, transformers
-and CTranslate2.
+"""Compare the decoding speed of Regard with OpenNMT-py, JoeyNMT, transformers and CTranslate2.
 
     python benchmarks/decoding_speed.py DATA
 
-DATA holds Multi30k, English and German. Everybody translates its test of 2016 in exactly 15 steps,
-so that the speed depends on no model's taste for long sentences; the weights may then be those that
-training starts from. Contestants take turns on one core; loading a model is not timed. Ours also
-says what it costs to ask for the attention, and to take it, of every kind, layer and head.
+DATA contains Multi30k, English and German. All contestants decode test 2016 in exactly 15 steps, so
+the speed does not depend on the lengths that a model prefers, and untrained weights can be used.
+Contestants take turns on one core. The time to load a model is excluded. For Regard, the cost of
+returning the attention of every kind, layer and head is measured too.
 """
 
 import argparse
@@ -27,7 +26,7 @@ TOKENS = 15
 
 @dataclass(frozen=True)
 class Column:
-    """One way of asking."""
+    """Search settings of one column of the table."""
 
     title: str
     beam: int
@@ -38,12 +37,12 @@ class Column:
 COLUMNS = {
     "greedy": Column("greedy, batch 64", 1, 64),
     "beam": Column("beam 5, batch 64", 5, 64),
-    "single": Column("beam 5, one by one", 5, 1),
+    "single": Column("beam 5, one sentence at a time", 5, 1),
 }
-LOOKING = {
+WITH_ATTENTION = {
     "greedy": Column("greedy, batch 64, with attention", 1, 64, attention=True),
     "beam": Column("beam 5, batch 64, with attention", 5, 64, attention=True),
-    "single": Column("beam 5, one by one, with attention", 5, 1, attention=True),
+    "single": Column("beam 5, one sentence at a time, with attention", 5, 1, attention=True),
 }
 
 ROWS = {
@@ -69,13 +68,13 @@ ROWS = {
 
 @dataclass(frozen=True)
 class Measured:
-    """What one contestant did in every column."""
+    """Measurements of one contestant in every column."""
 
     name: str
     columns: dict[str, list[Answer]]
 
     def speed(self, column: str, clock: str) -> float:
-        """Sentences a second, the median of the turns."""
+        """Return the sentences per second, median of the turns."""
         return median(turn["sentences"] / turn[clock] for turn in self.columns[column])
 
     def facts(self) -> dict[str, dict[str, float]]:
@@ -92,20 +91,19 @@ def measure(row: str, place: Place, options: argparse.Namespace) -> list[Measure
     chosen = [each for each in ROWS[row] if is_chosen(each, options.contestants)]
     chosen = [each for each in chosen if is_convertible(each, place)]
     columns = {name: COLUMNS[name] for name in options.columns}
-    looking = {LOOKING[name].title: LOOKING[name] for name in options.columns}
-    found = []
+    with_attention = {WITH_ATTENTION[name].title: WITH_ATTENTION[name] for name in options.columns}
     with started(chosen, "decode", place) as running:
         answers: dict[str, dict[str, list[Answer]]] = {}
         for turn in range(options.turns):
             for each in running:
                 contestant = each.contestant
-                asked = {COLUMNS[name].title: column for name, column in columns.items()}
-                asked |= looking if contestant.driver == "run_regard" else {}
+                requests = {COLUMNS[name].title: column for name, column in columns.items()}
+                requests |= with_attention if contestant.driver == "run_regard" else {}
                 mine = answers.setdefault(contestant.name, {})
-                for title, column in asked.items():
+                for title, column in requests.items():
                     print(f"turn {turn + 1}: {contestant.name}: {title}", file=sys.stderr)
                     count = options.single if column.batch == 1 else options.sentences
-                    answer = each.project_queries(
+                    answer = each.request(
                         beam=column.beam,
                         batch=column.batch,
                         sentences=count,
@@ -114,22 +112,21 @@ def measure(row: str, place: Place, options: argparse.Namespace) -> list[Measure
                     )
                     check(contestant, answer)
                     mine.setdefault(title, []).append(answer)
-        found = [Measured(name, columns) for name, columns in answers.items()]
-    return found
+    return [Measured(name, columns) for name, columns in answers.items()]
 
 
 def check(contestant: Contestant, answer: Answer) -> None:
-    """Nobody may be fast by writing less."""
+    """Report a contestant that decoded another number of tokens."""
     if answer["written"] != TOKENS * answer["sentences"]:
         print(
-            f"{contestant.name} wrote {answer['written']} tokens, not "
+            f"{contestant.name} decoded {answer['written']} tokens, not "
             f"{TOKENS} for each of {answer['sentences']} sentences",
             flush=True,
         )
 
 
 def is_convertible(contestant: Contestant, place: Place) -> bool:
-    """Make CTranslate2's model out of OpenNMT-py's, where it is about to be needed."""
+    """Convert OpenNMT-py's model for CTranslate2 if this contestant needs it."""
     if contestant.driver != "run_ctranslate2":
         return True
     maker = Contestant("OpenNMT-py for CTranslate2", "run_opennmt", "transformer", OPENNMT)
@@ -142,7 +139,7 @@ def is_convertible(contestant: Contestant, place: Place) -> bool:
 
 
 def table(measured: list[Measured], names: list[str]) -> None:
-    """Sentences a second by wall clock, and per CPU second in brackets."""
+    """Print sentences per wall-clock second, and per CPU second in brackets."""
     titles = [COLUMNS[name].title for name in names]
     print(f"\n| sentences/s (per CPU second) | {' | '.join(titles)} |")
     print("|---|" + "---|" * len(titles))
@@ -159,9 +156,9 @@ def table(measured: list[Measured], names: list[str]) -> None:
         print(f"| {each.name} | {' | '.join(cells)} |")
     for each in measured:
         for name in names:
-            plain, looking = COLUMNS[name].title, LOOKING[name].title
-            if looking in each.columns:
-                cost = each.speed(plain, "cpu") / each.speed(looking, "cpu") - 1
+            plain, attention = COLUMNS[name].title, WITH_ATTENTION[name].title
+            if attention in each.columns:
+                cost = each.speed(plain, "cpu") / each.speed(attention, "cpu") - 1
                 print(f"{each.name}, {plain}: attention costs {cost:+.0%}", flush=True)
 
 
@@ -170,14 +167,23 @@ def main() -> None:
     parser.add_argument("data", type=Path, help="folder with Multi30k")
     parser.add_argument("--only", nargs="+", choices=ROWS, default=list(ROWS), help="rows")
     parser.add_argument("--columns", nargs="+", choices=COLUMNS, default=list(COLUMNS))
-    parser.add_argument("--contestants", nargs="+", help="only those with one of these words")
-    parser.add_argument("--sentences", type=int, default=1000, help="of those in batches")
-    parser.add_argument("--single", type=int, default=200, help="sentences of those one by one")
+    parser.add_argument(
+        "--contestants", nargs="+", help="only contestants whose name contains one of these words"
+    )
+    parser.add_argument(
+        "--sentences",
+        type=int,
+        default=1000,
+        help="number of sentences that are decoded in batches",
+    )
+    parser.add_argument(
+        "--single", type=int, default=200, help="number of sentences that are decoded one at a time"
+    )
     parser.add_argument("--turns", type=int, default=3)
-    parser.add_argument("--work", type=Path, default=WORK, help="where environments are made")
-    parser.add_argument("--core", type=int, default=0, help="the core that all run on")
+    parser.add_argument("--work", type=Path, default=WORK, help="folder of the environments")
+    parser.add_argument("--core", type=int, default=0, help="core of all contestants")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
-    parser.add_argument("--json", type=Path, help="write all figures here too")
+    parser.add_argument("--json", type=Path, help="file of all figures")
     options = parser.parse_args()
     options.work = options.work.resolve()
     text = prepare(options.data, options.work / "corpus")

@@ -129,11 +129,11 @@ def measure(row: Row, place: Place, options: argparse.Namespace) -> list[Measure
     chosen = [each for each in row.contestants if is_chosen(each, options.contestants)]
     with started(chosen, "train", place) as running:
         for each in running:
-            each.project_queries(seconds=options.warm_up)
+            each.request(seconds=options.warm_up)
         for turn in range(options.turns):
             for each in running:
                 print(f"turn {turn + 1}: {each.contestant.name}", file=sys.stderr, flush=True)
-                each.answers.append(each.project_queries(seconds=options.seconds / options.turns))
+                each.answers.append(each.request(seconds=options.seconds / options.turns))
     return [Measured(each.contestant.name, each.answers, each.facts) for each in running]
 
 

@@ -1,15 +1,15 @@
-"""What a contestant and the benchmark that started it say to each other.
+"""Protocol between a contestant and the benchmark that started it.
 
-Every contestant, ours too, runs in a process of its own, since each has its own environment. It
-makes ready, and then works when it is told to, so that contestants can take turns on one core:
+Every contestant, Regard included, runs in a process of its own, because each has its own
+environment. It gets ready and then waits for tasks, so that contestants take turns on one core:
 
-    benchmark   {"seconds": 20}                                           train for so long
+    benchmark   {"seconds": 20}                                           train for 20 seconds
     contestant  {"wall": 20.3, "cpu": 20.1, "updates": 9, "source": ...}
 
-    benchmark   {"beam": 5, "batch": 64, "sentences": 1000, "tokens": 15}  translate so many
+    benchmark   {"beam": 5, "batch": 64, "sentences": 1000, "tokens": 15}  translate 1000 sentences
     contestant  {"wall": 7.1, "cpu": 7.0, "sentences": 1000, "written": 15000}
 
-Nothing here but Python's own library: other environments import it too.
+This module imports only Python's standard library, because other environments import it too.
 """
 
 import argparse
@@ -23,15 +23,15 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-# What all LSTMs have in common. The bidirectional encoder has half of HIDDEN in each direction.
+# Settings of all LSTMs. The bidirectional encoder has half of HIDDEN in each direction.
 HIDDEN, EMBEDDING = 256, 256
 LSTM_DROPOUT, TRANSFORMER_DROPOUT, LABEL_SMOOTHING, CLIP = 0.2, 0.1, 0.1, 1.0
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """Of a Transformer, whose embeddings of both sides and output are one. The dropout is that of
-    sublayers and of attention."""
+    """Sizes of a Transformer whose embeddings and output share one matrix. The dropout applies to
+    sublayers and to attention weights."""
 
     size: int
     feed_forward: int
@@ -45,19 +45,19 @@ SIZES = {
 }
 
 PAD, START, END, UNKNOWN = "<pad>", "<sos>", "<eos>", "<unk>"
-"""The special tokens, which stand first in the vocabulary, in this order."""
+"""Special tokens, at the beginning of the vocabulary in this order."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """What a contestant is started for."""
+    """Task for which a contestant is started."""
 
     task: str
     """train or decode."""
     model: str
     """luong, bahdanau, or one of SIZES."""
     corpus: Path
-    """Folder with train, val and test in pieces (`train.pieces.en`) and `vocabulary.txt`."""
+    """Folder with train, val and test as subwords (`train.pieces.en`) and `vocabulary.txt`."""
     work: Path
     """A folder of the contestant's own."""
     device: str
@@ -65,7 +65,7 @@ class Task:
     precision: str
     """float32, bfloat16 or, for CTranslate2, int8."""
     batch_tokens: int
-    """The most positions of a batch's longer side."""
+    """Maximum number of positions of a batch's longer side."""
 
     def pieces(self, part: str, side: str) -> Path:
         return self.corpus / f"{part}.pieces.{side}"
@@ -92,7 +92,7 @@ def task() -> Task:
 
 
 class Benchmark:
-    """The one who asks. Whatever libraries print goes to the standard error."""
+    """Connection to the benchmark. Output of libraries is redirected to standard error."""
 
     def __init__(self) -> None:
         self._answers = os.fdopen(os.dup(1), "w", encoding="utf8")
@@ -101,8 +101,8 @@ class Benchmark:
     def tell(self, **facts: Any) -> None:
         print(json.dumps(facts), file=self._answers, flush=True)
 
-    def project_queries(self) -> dict[str, Any]:
-        """What to do next. Where nothing is, this process ends at once, whatever it is in."""
+    def next_task(self) -> dict[str, Any]:
+        """Return the next task. If there is none, end this process at once."""
         line = sys.stdin.readline()
         if not line:
             os._exit(0)
@@ -110,8 +110,8 @@ class Benchmark:
 
 
 class Clock:
-    """Wall-clock and this process's own seconds since it was made: with neighbours on the machine
-    the second says more."""
+    """Wall-clock and CPU seconds since the clock was created. CPU seconds are more reliable on a
+    shared machine."""
 
     def __init__(self) -> None:
         self._wall, self._cpu = time.perf_counter(), time.process_time()
@@ -167,22 +167,22 @@ class Stopwatch:
                 return
             self._synchronise()
             self._benchmark.tell(**self._clock.read(), **asdict(self._counts))
-        self._seconds = self._benchmark.project_queries()["seconds"]
+        self._seconds = self._benchmark.next_task()["seconds"]
         self._clock, self._counts = Clock(), Counts(updates=0)
 
 
 Prepare = Callable[[dict[str, Any]], Callable[[], int]]
-"""From what is asked (beam, batch, sentences, tokens) to what does it and says how many tokens it
-wrote. Loading a model belongs to the first part, which is not timed."""
+"""Function from a task (beam, batch, sentences, tokens) to a function that decodes and returns the
+number of tokens. Models are loaded in the first part, which is not timed."""
 
 
 def answer_decoding(benchmark: Benchmark, prepare: Prepare) -> None:
-    """Decode whenever it is asked for."""
+    """Decode for every task."""
     prepare({"beam": 5, "batch": 4, "sentences": 4, "tokens": 15})()
     benchmark.tell(ready=True)
     while True:
-        asked = benchmark.project_queries()
-        decode = prepare(asked)
+        task = benchmark.next_task()
+        decode = prepare(task)
         clock = Clock()
         written = decode()
-        benchmark.tell(**clock.read(), sentences=asked["sentences"], written=written)
+        benchmark.tell(**clock.read(), sentences=task["sentences"], written=written)

@@ -1,4 +1,4 @@
-"""Starts contestants, each in its own process on one core, and lets them take turns."""
+"""Start contestants, each in a process of its own on one core, and let them take turns."""
 
 import json
 import os
@@ -17,8 +17,8 @@ Answer = dict[str, Any]
 
 @dataclass(frozen=True)
 class Contestant:
-    """Who takes part: a name in the table, a driver, the environment it needs (None: this one), and
-    what it is asked to be."""
+    """A participant: name in the table, driver, environment (None: this one), model, precision and
+    batch size."""
 
     name: str
     driver: str
@@ -30,7 +30,7 @@ class Contestant:
 
 @dataclass(frozen=True)
 class Place:
-    """Where contestants run."""
+    """Corpus, working folder, device and core of the contestants."""
 
     corpus: Path
     work: Path
@@ -55,76 +55,79 @@ class Place:
             "precision": contestant.precision,
             "batch_tokens": contestant.batch_tokens,
         }
-        given = [str(word) for name, value in flags.items() for word in (f"--{name}", value)]
-        return [str(python), "-m", f"peers.{contestant.driver}", *given]
+        options = [str(word) for name, value in flags.items() for word in (f"--{name}", value)]
+        return [str(python), "-m", f"peers.{contestant.driver}", *options]
 
     @property
     def variables(self) -> dict[str, str]:
-        one = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
-        return {**os.environ, **one, "TOKENIZERS_PARALLELISM": "false"}
+        threads = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
+        return {**os.environ, **threads, "TOKENIZERS_PARALLELISM": "false"}
 
     def pin(self) -> None:
-        """To be called in a new process."""
+        """Run this process on one core only. Call it in a new process."""
         if self.device == "cpu" and hasattr(os, "sched_setaffinity"):
             os.sched_setaffinity(0, {self.core})
 
 
 @dataclass
 class Running:
-    """A contestant that has been started."""
+    """A contestant whose process is running."""
 
     contestant: Contestant
     process: subprocess.Popen[str]
     log: Path
     facts: Answer = field(default_factory=dict)
-    """What it said when it was ready."""
+    """Answer of the contestant when it was ready."""
     answers: list[Answer] = field(default_factory=list)
 
-    def project_queries(self, **task: Any) -> Answer:
+    def request(self, **task: Any) -> Answer:
+        """Send a task to the contestant and return its answer."""
         if self.process.stdin is not None:
             print(json.dumps(task), file=self.process.stdin, flush=True)
-        return self.hear()
+        return self.receive()
 
-    def hear(self) -> Answer:
-        """What it says next; MissingError where it has ended instead."""
+    def receive(self) -> Answer:
+        """Return the next answer of the contestant; MissingError if it has ended."""
         line = self.process.stdout.readline() if self.process.stdout else ""
         if line:
             return json.loads(line)
         self.process.wait()
         last = last_line(self.log.read_text(errors="replace"))
-        raise MissingError(f"ended with {self.process.returncode}: {last} (all of it: {self.log})")
+        raise MissingError(
+            f"ended with {self.process.returncode}: {last} (complete log: {self.log})"
+        )
 
 
 @contextmanager
 def started(contestants: list[Contestant], task: str, place: Place) -> Iterator[list[Running]]:
-    """All that can be started, ready for their turns; who cannot is named with the reason. At the
-    end of the block they are ended."""
+    """Start the contestants and yield those that are ready; print the reason for each that cannot
+    start. At the end of the block, stop them."""
     with ExitStack() as stack:
-        found = []
+        runs = []
         for contestant in contestants:
             print(f"starting {contestant.name}", file=sys.stderr, flush=True)
             try:
                 running = stack.enter_context(_start(contestant, task, place))
-                running.facts = running.hear()
+                running.facts = running.receive()
             except MissingError as error:
                 print(f"left out: {contestant.name}: {error}", flush=True)
                 continue
-            found.append(running)
-        yield found
+            runs.append(running)
+        yield runs
 
 
 @contextmanager
 def _start(contestant: Contestant, task: str, place: Place) -> Iterator[Running]:
     folder = place.folder(contestant, task)
     log = folder / "log.txt"
-    with log.open("w", encoding="utf8") as said:
+    with log.open("w", encoding="utf8") as output:
         process = subprocess.Popen(
             place.command(contestant, task, folder),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=said,
+            stderr=output,
             text=True,
-            cwd=HERE.parent,  # where `peers` is found
+            cwd=HERE.parent,  # the folder that contains `peers`
             env=place.variables,
             preexec_fn=place.pin,  # this process has no threads
         )
@@ -136,10 +139,10 @@ def _start(contestant: Contestant, task: str, place: Place) -> Iterator[Running]
 
 
 def do(contestant: Contestant, task: str, place: Place, folder: Path) -> None:
-    """Run a task that nothing is asked of; MissingError where it fails."""
+    """Run a task without requests; MissingError if it fails."""
     command = place.command(contestant, task, folder)
-    done = subprocess.run(
+    process = subprocess.run(
         command, capture_output=True, text=True, cwd=HERE.parent, env=place.variables, check=False
     )
-    if done.returncode:
-        raise MissingError(f"{task} failed: {last_line(done.stderr)}")
+    if process.returncode:
+        raise MissingError(f"{task} failed: {last_line(process.stderr)}")
