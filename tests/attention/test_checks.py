@@ -24,7 +24,7 @@ from regard.attention.fused_additive import native
 from regard.layers.recurrent.cells import CellState
 from regard.layers.recurrent.scan import Layer, scan
 from regard.layers.recurrent.stack import RecurrentStack
-from regard.search.candidates import best
+from regard.search.candidates import top_candidates
 from regard.training.linear_cross_entropy import linear_cross_entropy
 from tests.attention.parts import NORMALISERS, SCORE_KINDS
 
@@ -305,7 +305,7 @@ def test_recurrent_layers_reject_shapes_that_do_not_fit(kind):
 
 def test_a_scan_rejects_shapes_that_do_not_fit():
     layer = Layer("gru", randn(21, 7), randn(21))
-    for of_input, hidden, mask in (
+    for input_gates, hidden, mask in (
         (randn(3, 2, 21), randn(4096, 7), None),
         (randn(3, 2, 14), randn(2, 7), None),
         (randn(3, 2, 21), randn(2, 6), None),
@@ -313,7 +313,7 @@ def test_a_scan_rejects_shapes_that_do_not_fit():
         (randn(3, 2, 21), randn(2, 7), torch.ones(3, 2)),
     ):
         with pytest.raises(ValueError, match="expected"):
-            scan(layer, of_input, CellState(hidden, None), mask)
+            scan(layer, input_gates, CellState(hidden, None), mask)
     lstm = Layer("lstm", randn(28, 7), randn(28))
     with pytest.raises(ValueError, match="first cell"):
         scan(lstm, randn(3, 2, 28), CellState(randn(2, 7), None))
@@ -357,7 +357,7 @@ def test_candidates_reject_shapes_that_do_not_fit():
         (logits, totals.to("meta"), closed, 2),
     ):
         with pytest.raises(ValueError, match="expected"):
-            best(*wrong)
+            top_candidates(*wrong)
 
 
 @pytest.mark.parametrize(

@@ -35,12 +35,12 @@ State stepped(Index kind, const Point& at) {
 }
 
 /// How much of the gradient of the new state a part of the point gets.
-double slope(Index kind, const Point& point, int part, State above) {
+double slope(Index kind, const Point& point, int part, State grad_output) {
   auto moved = [&](double by) {
     Point at = point;
     at[part] += by;
     const State found = stepped(kind, at);
-    return above.hidden * found.hidden + above.cell * found.cell;
+    return grad_output.hidden * found.hidden + grad_output.cell * found.cell;
   };
   const double little = 1e-5;
   return (moved(little) - moved(-little)) / (2 * little);
@@ -50,13 +50,13 @@ double slope(Index kind, const Point& point, int part, State above) {
 template <typename Number>
 struct Arrays {
   Index gates, input_row;
-  std::vector<Number> of_input, recurrent, last_hidden;
+  std::vector<Number> input_gates, recurrent, last_hidden;
   std::vector<float> last_cell;
 
   Arrays(const Case& c, Random& random)
       : gates(GATES[c.kind] * c.size),
         input_row(gates + APART),
-        of_input(drawn<Number>(random, c.rows * input_row)),
+        input_gates(drawn<Number>(random, c.rows * input_row)),
         recurrent(drawn<Number>(random, c.rows * gates)),
         last_hidden(drawn<Number>(random, c.rows * c.size, 0.5)),
         last_cell(drawn<float>(random, c.kind == LSTM ? c.rows * c.size : 0)) {}
@@ -64,7 +64,7 @@ struct Arrays {
   Point point(const Case& c, Index row, Index place) const {
     Point at{};
     for (int gate = 0; gate < GATES[c.kind]; ++gate) {
-      at[OF_INPUT + gate] = value(of_input[row * input_row + gate * c.size + place]);
+      at[OF_INPUT + gate] = value(input_gates[row * input_row + gate * c.size + place]);
       at[RECURRENT + gate] = value(recurrent[row * gates + gate * c.size + place]);
     }
     at[HIDDEN] = value(last_hidden[row * c.size + place]);
@@ -82,15 +82,15 @@ void check(const Case& c, Random& random) {
   const Index apart = c.rows ? APART * sizeof(Number) : 0;  // behind the last row
   auto skipped = [&](Index row) { return c.masked && !mask[2 * row]; };
 
-  std::vector<Number> hidden = unknown<Number>(numbers), kept = unknown<Number>(KEPT[c.kind] * numbers);
+  std::vector<Number> hidden = unknown<Number>(numbers), saved = unknown<Number>(KEPT[c.kind] * numbers);
   std::vector<float> cell = unknown<float>(cells);
-  const CellStep step{c.kind, c.rows, c.size, IS_BFLOAT16<Number>, THREADS, arrays.of_input.data(),
+  const CellStep step{c.kind, c.rows, c.size, IS_BFLOAT16<Number>, THREADS, arrays.input_gates.data(),
                       arrays.input_row, arrays.recurrent.data(), arrays.last_hidden.data(),
                       arrays.last_cell.data(), c.masked ? mask.data() : nullptr, 2, hidden.data(),
-                      cell.data(), kept.data(),
-                      {bytes(arrays.of_input) - apart, bytes(arrays.recurrent),
+                      cell.data(), saved.data(),
+                      {bytes(arrays.input_gates) - apart, bytes(arrays.recurrent),
                        bytes(arrays.last_hidden), bytes(arrays.last_cell),
-                       c.masked ? bytes(mask) - 1 : 0, bytes(hidden), bytes(cell), bytes(kept)}};
+                       c.masked ? bytes(mask) - 1 : 0, bytes(hidden), bytes(cell), bytes(saved)}};
   must_run(regard_cell_step(&step));
 
   std::vector<double> right_hidden(numbers), right_cell(cells);
@@ -103,31 +103,31 @@ void check(const Case& c, Random& random) {
   compare("hidden states", hidden, right_hidden);
   compare("cells", cell, right_cell);
 
-  const Index above_row = c.size + APART;
-  const std::vector<Number> above = drawn<Number>(random, c.rows * above_row);
-  const std::vector<Number> around = drawn<Number>(random, numbers);
+  const Index grad_output_row = c.size + APART;
+  const std::vector<Number> grad_output = drawn<Number>(random, c.rows * grad_output_row);
+  const std::vector<Number> grad_recurrent = drawn<Number>(random, numbers);
   const std::vector<float> passed_before = drawn<float>(random, numbers);
   const std::vector<float> cell_before = drawn<float>(random, cells);
-  std::vector<float> passed = passed_before, grad_cell = cell_before;
-  std::vector<Number> of_input = unknown<Number>(c.rows * gates), of_recurrent = of_input;
+  std::vector<float> grad_carried = passed_before, grad_cell = cell_before;
+  std::vector<Number> input_gates = unknown<Number>(c.rows * gates), of_recurrent = input_gates;
   const CellBack back{c.kind, c.rows, c.size, IS_BFLOAT16<Number>, THREADS,
-                      c.outside ? above.data() : nullptr, above_row, c.later ? around.data() : nullptr,
-                      passed.data(), grad_cell.data(), arrays.last_hidden.data(),
-                      arrays.last_cell.data(), hidden.data(), cell.data(), kept.data(),
+                      c.outside ? grad_output.data() : nullptr, grad_output_row, c.later ? grad_recurrent.data() : nullptr,
+                      grad_carried.data(), grad_cell.data(), arrays.last_hidden.data(),
+                      arrays.last_cell.data(), hidden.data(), cell.data(), saved.data(),
                       c.masked ? mask.data() : nullptr, 2,
-                      of_input.data(), c.kind == GRU ? of_recurrent.data() : of_input.data(),
-                      {c.outside ? bytes(above) - apart : 0, c.later ? bytes(around) : 0, bytes(passed),
+                      input_gates.data(), c.kind == GRU ? of_recurrent.data() : input_gates.data(),
+                      {c.outside ? bytes(grad_output) - apart : 0, c.later ? bytes(grad_recurrent) : 0, bytes(grad_carried),
                        bytes(grad_cell), bytes(arrays.last_hidden), bytes(arrays.last_cell),
-                       bytes(hidden), bytes(cell), bytes(kept), c.masked ? bytes(mask) - 1 : 0,
-                       bytes(of_input), bytes(of_input)}};
+                       bytes(hidden), bytes(cell), bytes(saved), c.masked ? bytes(mask) - 1 : 0,
+                       bytes(input_gates), bytes(input_gates)}};
   must_run(regard_cell_back(&back));
 
   std::vector<double> right_input(c.rows * gates), right_recurrent(c.rows * gates);
   std::vector<double> right_passed(numbers), right_grad_cell(cells);
   for (Index i = 0; i < numbers; ++i) {
     const Index row = i / c.size, place = i % c.size;
-    const State whole{passed_before[i] + (c.outside ? value(above[row * above_row + place]) : 0) +
-                          (c.later ? value(around[i]) : 0),
+    const State whole{passed_before[i] + (c.outside ? value(grad_output[row * grad_output_row + place]) : 0) +
+                          (c.later ? value(grad_recurrent[i]) : 0),
                       cells ? cell_before[i] : 0};
     const Point at = arrays.point(c, row, place);
     auto given = [&](int part, double where_skipped) {
@@ -140,11 +140,11 @@ void check(const Case& c, Random& random) {
     right_passed[i] = given(HIDDEN, whole.hidden);
     if (cells) right_grad_cell[i] = given(CELL, whole.cell);
   }
-  // gradients are many times what was kept, and that has lost digits
+  // gradients are many times what was saved, and that has lost digits
   const double tolerance = IS_BFLOAT16<Number> ? 0x1p-4 : 2e-5;
-  compare("gradients of what the input gives", of_input, right_input, tolerance);
-  if (c.kind == GRU) compare("gradients of what comes around", of_recurrent, right_recurrent, tolerance);
-  compare("gradients that pass", passed, right_passed, tolerance);
+  compare("gradients of what the input gives", input_gates, right_input, tolerance);
+  if (c.kind == GRU) compare("gradients of what comes grad_recurrent", of_recurrent, right_recurrent, tolerance);
+  compare("gradients that pass", grad_carried, right_passed, tolerance);
   compare("gradients of cells", grad_cell, right_grad_cell, tolerance);
   if (numbers == 0) return;
   must_refuse_wrong(step, {&CellStep::rows, &CellStep::size},

@@ -118,5 +118,5 @@ def test_what_cannot_be_read_is_said() -> None:
     with pytest.raises(ValueError, match="at least one linear layer"):
         LetterEncoder()
     (memory,) = first_and_last(counter(1).encoder(letters()))
-    with pytest.raises(ValueError, match="one memory, but 2 came"):
+    with pytest.raises(ValueError, match="one memory, got 2"):
         counter(1).readout((memory, memory))

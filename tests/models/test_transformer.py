@@ -232,7 +232,7 @@ def test_tied_weights_are_one():
 
 def test_two_memories_are_refused():
     model = build_translation(CONFIG, 13, 17)
-    with pytest.raises(ValueError, match="one memory, but 2"):
+    with pytest.raises(ValueError, match="one memory, got 2"):
         model.decoder.start(model.encode(pad([[4, 5]])) * 2)
 
 

@@ -1,18 +1,18 @@
-// One step of a recurrent layer and the way back through it, beside the products with matrices.
-// `Number` is float or BFloat16, as `is_bfloat16` says; cells are always float. layers/recurrent/native_cells.py must agree
-// on both structures.
+// One step of a recurrent layer and its gradient, without the matrix products. `Number` is float or
+// BFloat16 (`is_bfloat16`); cells are always float. layers/recurrent/native_cells.py has the same
+// structures.
 #pragma once
 
 #include "numbers.hpp"
 
 enum CellKind : Index { ELMAN, GRU, LSTM };
 
-/// What a step starts from and where its results go. Rows without a mask of their own are real; those
-/// whose mask is 0 keep their state. All is dense but for rows that are said to be so far apart.
+/// Inputs and results of a step. A row whose mask is 0 keeps its state; without a mask all rows are
+/// real. Arrays are dense, except those with a distance between rows (`_row`).
 struct CellStep {
   Index kind, rows, size, is_bfloat16, threads;
-  const void* of_input;  // W x + b: rows x gates
-  Index of_input_row;
+  const void* input_gates;  // W x + b: rows x gates
+  Index input_gates_row;
   const void* recurrent;  // U h + c: rows x gates
   const void* last_hidden;
   const float* last_cell;
@@ -20,26 +20,26 @@ struct CellStep {
   Index mask_row;
   void* hidden;
   float* cell;
-  void* kept;  // rows x kept: what the way back needs
+  void* saved;  // rows x saved: values that the gradient needs
   Index bytes[8];  // of each array above, in their order; 0 for null
 };
 
-/// From the gradient of a step's state to those of what it was made of.
+/// Inputs and results of the gradient of a step.
 struct CellBack {
   Index kind, rows, size, is_bfloat16, threads;
-  const void* above;  // the gradient that comes from outside of the layer, or null
-  Index above_row;
-  const void* around;  // what came through the later step's gates, or null
-  float* passed;       // what passed the gates: first of the later step, then of this one
-  float* grad_cell;    // likewise
+  const void* grad_output;  // gradient from outside the layer, or null
+  Index grad_output_row;
+  const void* grad_recurrent;  // gradient through the later step's recurrent gates, or null
+  float* grad_carried;  // gradient carried over without a product: the later step's, then this one's
+  float* grad_cell;     // likewise
   const void* last_hidden;
   const float* last_cell;
   const void* hidden;
   const float* cell;
-  const void* kept;
+  const void* saved;
   const std::uint8_t* mask;
   Index mask_row;
-  void* of_input;   // rows x gates
-  void* recurrent;  // rows x gates; not touched where it would be the same
+  void* input_gates;  // rows x gates
+  void* recurrent;    // rows x gates; not written for cells for which it equals input_gates
   Index bytes[12];  // of each array above, in their order; 0 for null
 };

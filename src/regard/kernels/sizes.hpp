@@ -77,7 +77,7 @@ inline bool fits(const Problem& p, const Gradients& g) {
 
 inline Index item_of(Index is_bfloat16) { return is_bfloat16 ? sizeof(BFloat16) : sizeof(float); }
 
-constexpr Index NUM_GATES[] = {1, 3, 4}, NUM_KEPT[] = {0, 4, 4};
+constexpr Index NUM_GATES[] = {1, 3, 4}, NUM_SAVED[] = {0, 4, 4};
 
 inline bool is_cell(Index kind) { return kind >= ELMAN && kind <= LSTM; }
 
@@ -87,13 +87,13 @@ inline bool fits(const CellStep& s) {
   const Index state = dense(item, {s.rows, s.size}), cells = dense(sizeof(float), {s.rows, s.size});
   const Index of_gates = dense(item, {s.rows, gates, s.size});
   return of_gates >= 0 &&
-         holds(s.of_input, s.bytes[0],
-               reach(item, {{s.rows, s.of_input_row}, {gates * s.size, 1}})) &&
+         holds(s.input_gates, s.bytes[0],
+               reach(item, {{s.rows, s.input_gates_row}, {gates * s.size, 1}})) &&
          holds(s.recurrent, s.bytes[1], of_gates) && holds(s.last_hidden, s.bytes[2], state) &&
          (s.kind != LSTM || (holds(s.last_cell, s.bytes[3], cells) && holds(s.cell, s.bytes[6], cells))) &&
          holds_if_there(s.mask, s.bytes[4], reach(1, {{s.rows, s.mask_row}})) &&
          holds(s.hidden, s.bytes[5], state) &&
-         holds(s.kept, s.bytes[7], dense(item, {s.rows, NUM_KEPT[s.kind], s.size}));
+         holds(s.saved, s.bytes[7], dense(item, {s.rows, NUM_SAVED[s.kind], s.size}));
 }
 
 inline bool fits(const CellBack& b) {
@@ -102,14 +102,14 @@ inline bool fits(const CellBack& b) {
   const Index state = dense(item, {b.rows, b.size}), cells = dense(sizeof(float), {b.rows, b.size});
   const Index of_gates = dense(item, {b.rows, NUM_GATES[b.kind], b.size});
   return of_gates >= 0 &&
-         holds_if_there(b.above, b.bytes[0], reach(item, {{b.rows, b.above_row}, {b.size, 1}})) &&
-         holds_if_there(b.around, b.bytes[1], state) && holds(b.passed, b.bytes[2], cells) &&
+         holds_if_there(b.grad_output, b.bytes[0], reach(item, {{b.rows, b.grad_output_row}, {b.size, 1}})) &&
+         holds_if_there(b.grad_recurrent, b.bytes[1], state) && holds(b.grad_carried, b.bytes[2], cells) &&
          (b.kind != LSTM || (holds(b.grad_cell, b.bytes[3], cells) && holds(b.last_cell, b.bytes[5], cells) &&
                              holds(b.cell, b.bytes[7], cells))) &&
          holds(b.last_hidden, b.bytes[4], state) && holds(b.hidden, b.bytes[6], state) &&
-         holds(b.kept, b.bytes[8], dense(item, {b.rows, NUM_KEPT[b.kind], b.size})) &&
+         holds(b.saved, b.bytes[8], dense(item, {b.rows, NUM_SAVED[b.kind], b.size})) &&
          holds_if_there(b.mask, b.bytes[9], reach(1, {{b.rows, b.mask_row}})) &&
-         holds(b.of_input, b.bytes[10], of_gates) && holds(b.recurrent, b.bytes[11], of_gates);
+         holds(b.input_gates, b.bytes[10], of_gates) && holds(b.recurrent, b.bytes[11], of_gates);
 }
 
 inline bool fits(const Entropy& e) {

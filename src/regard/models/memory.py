@@ -48,7 +48,7 @@ class PreparedMemory:
 def single_memory(memories: tuple[Memory, ...]) -> Memory:
     """The memory of who looks at one; ValueError where another number came."""
     if len(memories) != 1:
-        raise ValueError(f"expected to look at one memory, but {len(memories)} came")
+        raise ValueError(f"memories: expected one memory, got {len(memories)}")
     return memories[0]
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from regard.layers.recurrent import cells, native_cells
-from regard.layers.recurrent.cells import NUM_GATES, NUM_KEPT, CellState, Step, StepBack
+from regard.layers.recurrent.cells import NUM_GATES, NUM_SAVED, CellBackward, CellState, CellStep
 from regard.layers.recurrent.stack import STEPS
 
 BATCH, INPUT, HIDDEN = 3, 5, 37  # more than a vector's lanes, and not a multiple of them
@@ -19,36 +19,41 @@ def state(kind, make):
     return CellState(make(BATCH, HIDDEN), make(BATCH, HIDDEN) if kind == "lstm" else None)
 
 
-def taken(kind, of_input, recurrent, last, mask=None, module=cells):
+def taken(kind, input_gates, recurrent, last, mask=None, module=cells):
     """A step and all that it found."""
-    precise = torch.promote_types(of_input.dtype, torch.float32)
+    precise = torch.promote_types(input_gates.dtype, torch.float32)
     new = CellState(torch.empty_like(last.hidden), None)
     if kind == "lstm":
         new = CellState(new.hidden, torch.empty(BATCH, HIDDEN, dtype=precise))
-    at = Step(
-        of_input, recurrent, last, new, of_input.new_empty(BATCH, NUM_KEPT[kind] * HIDDEN), mask
+    at = CellStep(
+        input_gates,
+        recurrent,
+        last,
+        new,
+        input_gates.new_empty(BATCH, NUM_SAVED[kind] * HIDDEN),
+        mask,
     )
     module.step(kind, at)
     return at
 
 
-def returned(kind, at, above, around, passed, cell, module=cells):
+def returned(kind, at, grad_output, grad_recurrent, grad_carried, cell, module=cells):
     """The way back through a step."""
-    of_input = torch.empty_like(at.recurrent)
-    of_recurrent = torch.empty_like(of_input) if kind == "gru" else of_input
-    back = StepBack(
-        above,
-        around,
-        passed.clone(),
+    input_gates = torch.empty_like(at.recurrent_gates)
+    of_recurrent = torch.empty_like(input_gates) if kind == "gru" else input_gates
+    back = CellBackward(
+        grad_output,
+        grad_recurrent,
+        grad_carried.clone(),
         None if cell is None else cell.clone(),
         at.last,
         at.new,
-        at.kept,
-        of_input,
+        at.saved,
+        input_gates,
         of_recurrent,
         at.mask,
     )
-    module.back(kind, back)
+    module.backward(kind, back)
     return back
 
 
@@ -58,9 +63,9 @@ def test_is_the_step_of_torch_and_its_gradient(kind):
     gates = NUM_GATES[kind] * HIDDEN
     weights = [numbers(gates, INPUT), numbers(gates, HIDDEN), numbers(gates), numbers(gates)]
     last, inputs = state(kind, numbers), numbers(BATCH, INPUT)
-    of_input = inputs @ weights[0].T + weights[2]
+    input_gates = inputs @ weights[0].T + weights[2]
     recurrent = last.hidden @ weights[1].T + weights[3]
-    at = taken(kind, of_input, recurrent, last)
+    at = taken(kind, input_gates, recurrent, last)
 
     start = [x.clone().requires_grad_() for x in (last.hidden, last.cell) if x is not None]
     inputs.requires_grad_()
@@ -75,8 +80,12 @@ def test_is_the_step_of_torch_and_its_gradient(kind):
         expected, [inputs, *start], [sum(parts), *([cell] if cell is not None else [])]
     )
     back = returned(kind, at, *parts, cell)
-    hidden = back.recurrent @ weights[1] + back.passed
-    ours = [back.of_input @ weights[0], hidden, *([back.cell] if cell is not None else [])]
+    hidden = back.grad_recurrent_gates @ weights[1] + back.grad_carried
+    ours = [
+        back.grad_input_gates @ weights[0],
+        hidden,
+        *([back.grad_cell] if cell is not None else []),
+    ]
     torch.testing.assert_close(ours, list(gradients))
 
 
@@ -93,12 +102,12 @@ def test_a_row_that_is_no_position_keeps_its_state_and_hands_its_gradient_on(kin
     parts = [numbers(BATCH, HIDDEN) for _ in range(3)]
     cell = numbers(BATCH, HIDDEN) if kind == "lstm" else None
     back, other = returned(kind, at, *parts, cell), returned(kind, free, *parts, cell)
-    torch.testing.assert_close(back.passed[1], sum(parts)[1])
-    assert (back.of_input[1] == 0).all()
-    assert (back.recurrent[1] == 0).all()
-    torch.testing.assert_close(back.of_input[[0, 2]], other.of_input[[0, 2]])
+    torch.testing.assert_close(back.grad_carried[1], sum(parts)[1])
+    assert (back.grad_input_gates[1] == 0).all()
+    assert (back.grad_recurrent_gates[1] == 0).all()
+    torch.testing.assert_close(back.grad_input_gates[[0, 2]], other.grad_input_gates[[0, 2]])
     if cell is not None:
-        torch.testing.assert_close(back.cell[1], cell[1])
+        torch.testing.assert_close(back.grad_cell[1], cell[1])
         torch.testing.assert_close(at.new.cell[1], last.cell[1])
 
 
@@ -116,37 +125,37 @@ def test_the_kernels_follow_the_formulas(instruction_set, kind, masked, dtype, s
     if kind == "lstm":
         last = CellState(last.hidden, torch.randn(BATCH, HIDDEN))
     mask = torch.tensor([[True, False, True], [False, True, True]]).T[:, 0] if masked else None
-    of_input = rounded(BATCH, 2, gates)[:, 0]  # rows need not be neighbours
+    input_gates = rounded(BATCH, 2, gates)[:, 0]  # rows need not be neighbours
     recurrent = rounded(BATCH, gates)
     parts = [torch.randn(BATCH, 3, HIDDEN).to(dtype)[:, 1], torch.randn(BATCH, HIDDEN).to(dtype)]
-    passed = torch.randn(BATCH, HIDDEN)
+    grad_carried = torch.randn(BATCH, HIDDEN)
     cell = torch.randn(BATCH, HIDDEN) if kind == "lstm" else None
 
     precise = CellState(*(None if x is None else x.double() for x in (last.hidden, last.cell)))
-    expected = taken(kind, of_input.double(), recurrent.double(), precise, mask)
-    found = taken(kind, of_input, recurrent, last, mask, native_cells)
+    expected = taken(kind, input_gates.double(), recurrent.double(), precise, mask)
+    found = taken(kind, input_gates, recurrent, last, mask, native_cells)
     exact = dict(rtol=1e-5, atol=1e-6) if dtype == torch.float32 else dict(rtol=1e-2, atol=1e-2)
     torch.testing.assert_close(found.new.hidden.double(), expected.new.hidden, **exact)
     if cell is not None:
         torch.testing.assert_close(found.new.cell.double(), expected.new.cell, rtol=1e-5, atol=1e-6)
 
-    known = Step(*(_double(x) for x in _fields(found)))
+    known = CellStep(*(_double(x) for x in _fields(found)))
     wanted = returned(
         kind,
         known,
-        *(part.double() for part in (*parts, passed)),
+        *(part.double() for part in (*parts, grad_carried)),
         None if cell is None else cell.double(),
     )
-    got = returned(kind, found, *parts, passed, cell, native_cells)
-    for name in ("of_input", "recurrent"):
+    got = returned(kind, found, *parts, grad_carried, cell, native_cells)
+    for name in ("grad_input_gates", "grad_recurrent_gates"):
         torch.testing.assert_close(getattr(got, name).double(), getattr(wanted, name), **exact)
-    torch.testing.assert_close(got.passed.double(), wanted.passed, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(got.grad_carried.double(), wanted.grad_carried, rtol=1e-5, atol=1e-5)
     if cell is not None:
-        torch.testing.assert_close(got.cell.double(), wanted.cell, rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(got.grad_cell.double(), wanted.grad_cell, rtol=1e-5, atol=1e-5)
 
 
 def _fields(at):
-    return at.of_input, at.recurrent, at.last, at.new, at.kept, at.mask
+    return at.input_gates, at.recurrent_gates, at.last, at.new, at.saved, at.mask
 
 
 def _double(value):
@@ -159,8 +168,10 @@ def _double(value):
 def test_a_kernel_does_not_hide_what_is_no_number(instruction_set, kind):
     gates = NUM_GATES[kind] * HIDDEN
     last = state(kind, lambda *shape: torch.zeros(*shape))
-    of_input = torch.zeros(BATCH, gates)
-    of_input[1] = torch.nan
-    found = taken(kind, of_input, torch.zeros(BATCH, gates), last, module=native_cells).new.hidden
+    input_gates = torch.zeros(BATCH, gates)
+    input_gates[1] = torch.nan
+    found = taken(
+        kind, input_gates, torch.zeros(BATCH, gates), last, module=native_cells
+    ).new.hidden
     assert found[1].isnan().all()
     assert not found[[0, 2]].isnan().any()

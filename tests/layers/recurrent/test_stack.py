@@ -188,10 +188,10 @@ def test_a_mask_on_another_device_is_rejected():
 
 @pytest.mark.parametrize(("kind", "gates"), [("gru", 3), ("lstm", 4)])
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode, torch.enable_grad])
-def test_every_step_is_kept_for_those_who_learn_alone(monkeypatch, kind, gates, mode):
+def test_steps_are_saved_only_for_gradients(monkeypatch, kind, gates, mode):
     layer = scan.Layer(kind, torch.randn(gates * 7, 7, requires_grad=True), torch.randn(gates * 7))
     places, first = set(), scan.CellState(torch.zeros(3, 7), torch.zeros(3, 7))
-    cells = SimpleNamespace(step=lambda kind, at: places.add(at.kept.data_ptr()))
+    cells = SimpleNamespace(step=lambda kind, at: places.add(at.saved.data_ptr()))
     monkeypatch.setattr(scan, "choose", lambda like: cells)
     with mode():
         scan.scan(layer, torch.randn(11, 3, gates * 7), first)

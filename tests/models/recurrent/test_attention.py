@@ -87,5 +87,5 @@ def test_several_contexts_stand_side_by_side():
         contexts = [attended(STATES[row, 0], each.keys[row])[0] for each in memories]
         torch.testing.assert_close(found.context[row, 0], torch.cat([*contexts, STATES[row, 0]]))
     assert [block.kind for block in found.attention] == ["cross", "memory", "decoder"]
-    with pytest.raises(ValueError, match="expected to look at 2 memories, but 1 came"):
+    with pytest.raises(ValueError, match="memories: expected 2 memories, got 1"):
         start_attention(both, memories[:1])

@@ -95,7 +95,7 @@ def test_plain_decoder_sees_only_the_summary():
 def test_two_memories_are_refused():
     model = models("luong")
     memories = model.encode(pad([[4, 5]]))
-    with pytest.raises(ValueError, match="one memory, but 2"):
+    with pytest.raises(ValueError, match="one memory, got 2"):
         model.decoder.start(memories * 2)
 
 

@@ -191,10 +191,10 @@ def test_gradients_are_those_of_finite_differences_with_dropout(kind, attend_fir
 
     def everything(*numbers):
         given = dict(zip(names, numbers, strict=False))
-        found = run(replace(loop, **given, weights=list(numbers[len(names) :])))
-        return found.top, found.contexts, found.shares
+        found = run(replace(loop, **given, parameters=list(numbers[len(names) :])))
+        return found.top, found.contexts, found.weights
 
-    numbers = (*(getattr(loop, name) for name in names), *loop.weights)
+    numbers = (*(getattr(loop, name) for name in names), *loop.parameters)
     assert gradcheck(everything, numbers, fast_mode=True)
 
 
@@ -208,7 +208,7 @@ def test_the_operator_keeps_the_rules_of_torch(kind):
 
 def test_one_output_alone_passes_its_gradient():
     loop = make_loop()
-    for wanted in ("top", "contexts", "shares"):
+    for wanted in ("top", "contexts", "weights"):
         found = run(loop)
         (alone,) = torch.autograd.grad(getattr(found, wanted).sum(), [loop.keys])
         assert alone.any()
@@ -282,5 +282,5 @@ def test_python_reads_no_number_of_a_device(attend_first):
     there = Loop(*map(moved, vars(loop).values()))
     with torch.no_grad():
         result = fused_loop.LoopRun(*fused_loop._forward(there))
-    way_back = fused_loop._WayBack(there, result, None, None)
-    assert len(way_back.walk(torch.empty_like(result.top))) > 10
+    backward = fused_loop._Backward(there, result, None, None)
+    assert len(backward.run(torch.empty_like(result.top))) > 10

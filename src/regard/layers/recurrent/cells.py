@@ -1,72 +1,78 @@
-"""One step of each recurrent cell and the way back through it, for loops over the positions.
+"""One step of each recurrent cell and its gradient, for loops over positions.
 
-A step starts from what the input and the last state give the gates, W x + b and U h + c, so that
-the products with matrices can be taken wherever it is cheapest. Gates stand side by side as in
-torch's weights. Results go where the records say; a row whose mask is False keeps its state.
+A step starts from the gates' input W x + b and recurrent part U h + c, so callers may compute these
+products wherever it is cheapest. Gates lie side by side as in PyTorch's weights. Results are
+written to tensors of the records. A row whose mask is False keeps its state.
 
-These are the formulas in torch, for any device and type; `native_cells` does the same on CPUs.
+These are the formulas in PyTorch, for any device and type. `native_cells` computes the same on
+CPUs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 
-from regard.names import CellKind
 from regard.shapes import Bool, Float, Tensor
 
-NUM_GATES: dict[CellKind, int] = {"elman": 1, "gru": 3, "lstm": 4}
-"""Parts that a cell's sums have."""
+CellKind = Literal["elman", "gru", "lstm"]
 
-NUM_KEPT: dict[CellKind, int] = {"elman": 0, "gru": 4, "lstm": 4}
-"""Parts that a step keeps for the way back."""
+NUM_GATES: dict[CellKind, int] = {"elman": 1, "gru": 3, "lstm": 4}
+"""Number of gates of each cell."""
+
+NUM_SAVED: dict[CellKind, int] = {"elman": 0, "gru": 4, "lstm": 4}
+"""Number of vectors of the hidden size that a step saves for its gradient."""
 
 
 @dataclass(frozen=True)
 class CellState:
-    """The state between two steps. The cell of an LSTM is at least float32."""
+    """State between two steps. The cell of an LSTM is at least float32."""
 
     hidden: Float[Tensor, "batch hidden"]
     cell: Float[Tensor, "batch hidden"] | None
 
 
 @dataclass(frozen=True)
-class Step:
-    """One step: what it starts from, and the places of the new state and of what is kept."""
+class CellStep:
+    """Inputs of one step, and the tensors that receive its results: `new` and `saved`."""
 
-    of_input: Float[Tensor, "batch gates"]
-    recurrent: Float[Tensor, "batch gates"]
+    input_gates: Float[Tensor, "batch gates"]
+    recurrent_gates: Float[Tensor, "batch gates"]
     last: CellState
     new: CellState
-    kept: Float[Tensor, "batch kept"]
+    saved: Float[Tensor, "batch saved"]
     mask: Bool[Tensor, "batch"] | None = None
 
 
 @dataclass(frozen=True)
-class StepBack:
-    """The way back through a step. The new state's gradient is the sum of `above`, which comes from
-    outside, `around`, which came through the later step's gates, and `passed`, which passed them.
+class CellBackward:
+    """Inputs and results of the gradient of one step.
 
-    `passed` and `cell` hold what the later step left there, and then what this one leaves;
-    `of_input` and `recurrent` are the places of the gates' gradients, one place where they are the
-    same (all cells but the GRU)."""
+    The gradient of the new state is the sum of `grad_output`, from outside the layer;
+    `grad_recurrent`, through the recurrent gates of the later step; and `grad_carried`, carried
+    over from the later state without a matrix product.
 
-    above: Float[Tensor, "batch hidden"] | None
-    around: Float[Tensor, "batch hidden"] | None
-    passed: Float[Tensor, "batch hidden"]
-    cell: Float[Tensor, "batch hidden"] | None
+    `grad_carried` and `grad_cell` hold the values of the later step and are overwritten with those
+    of this step. `grad_input_gates` and `grad_recurrent_gates` receive the gradients of the gates.
+    They are one tensor for cells for which both are equal, which are all but the GRU."""
+
+    grad_output: Float[Tensor, "batch hidden"] | None
+    grad_recurrent: Float[Tensor, "batch hidden"] | None
+    grad_carried: Float[Tensor, "batch hidden"]
+    grad_cell: Float[Tensor, "batch hidden"] | None
     last: CellState
     new: CellState
-    kept: Float[Tensor, "batch kept"]
-    of_input: Float[Tensor, "batch gates"]
-    recurrent: Float[Tensor, "batch gates"]
+    saved: Float[Tensor, "batch saved"]
+    grad_input_gates: Float[Tensor, "batch gates"]
+    grad_recurrent_gates: Float[Tensor, "batch gates"]
     mask: Bool[Tensor, "batch"] | None = None
 
 
-def step(kind: CellKind, at: Step) -> None:
-    """From the last state to the new one."""
+def step(kind: CellKind, at: CellStep) -> None:
+    """Compute the new state from the last one. Write `new` and `saved`."""
     hidden, cell = _STEPS[kind](at)
     if at.mask is not None:
         hidden = torch.where(at.mask[:, None], hidden, at.last.hidden)
@@ -74,107 +80,111 @@ def step(kind: CellKind, at: Step) -> None:
     if cell is None:
         return
     if at.mask is not None:
-        cell = torch.where(at.mask[:, None], cell, _there(at.last.cell))
-    _there(at.new.cell).copy_(cell)
+        cell = torch.where(at.mask[:, None], cell, _required(at.last.cell))
+    _required(at.new.cell).copy_(cell)
 
 
-def back(kind: CellKind, at: StepBack) -> None:
-    """From the gradient of the new state to those of what it was made of."""
-    hidden = at.passed
-    for part in (at.above, at.around):
+def backward(kind: CellKind, at: CellBackward) -> None:
+    """Compute the gradients of the gates and of the last state from that of the new state."""
+    hidden = at.grad_carried
+    for part in (at.grad_output, at.grad_recurrent):
         hidden = hidden if part is None else hidden + part
-    found = _BACKS[kind](at, hidden)
+    gradients = _BACKWARDS[kind](at, hidden)
     if at.mask is not None:
         real = at.mask[:, None]
-        found = _Found(
-            found.of_input * real,
-            found.recurrent * real,
-            torch.where(real, found.passed, hidden),
-            None if found.cell is None else torch.where(real, found.cell, _there(at.cell)),
+        gradients = _StepGradients(
+            gradients.input_gates * real,
+            gradients.recurrent_gates * real,
+            torch.where(real, gradients.carried, hidden),
+            None
+            if gradients.cell is None
+            else torch.where(real, gradients.cell, _required(at.grad_cell)),
         )
-    at.of_input.copy_(found.of_input)
-    at.recurrent.copy_(found.recurrent)
-    at.passed.copy_(found.passed)
-    if found.cell is not None:
-        _there(at.cell).copy_(found.cell)
+    at.grad_input_gates.copy_(gradients.input_gates)
+    at.grad_recurrent_gates.copy_(gradients.recurrent_gates)
+    at.grad_carried.copy_(gradients.carried)
+    if gradients.cell is not None:
+        _required(at.grad_cell).copy_(gradients.cell)
 
 
 @dataclass(frozen=True)
-class _Found:
-    """The gradients of one step."""
+class _StepGradients:
+    """Gradients of one step. `carried` is the part of the last hidden state's gradient that does
+    not pass through the recurrent gates."""
 
-    of_input: Tensor
-    recurrent: Tensor
-    passed: Tensor
+    input_gates: Tensor
+    recurrent_gates: Tensor
+    carried: Tensor
     cell: Tensor | None = None
 
 
-def _step_elman(at: Step) -> tuple[Tensor, None]:
+def _step_elman(at: CellStep) -> tuple[Tensor, None]:
     """h' = tanh(a), with a = W x + b + U h + c."""
-    return torch.tanh(at.of_input + at.recurrent), None
+    return torch.tanh(at.input_gates + at.recurrent_gates), None
 
 
-def _back_elman(at: StepBack, hidden: Tensor) -> _Found:
+def _backward_elman(at: CellBackward, hidden: Tensor) -> _StepGradients:
     before = _through_tanh(hidden, at.new.hidden)
-    return _Found(before, before, torch.zeros_like(hidden))
+    return _StepGradients(before, before, torch.zeros_like(hidden))
 
 
-def _step_gru(at: Step) -> tuple[Tensor, None]:
+def _step_gru(at: CellStep) -> tuple[Tensor, None]:
     """r, z = sigmoid(a), n = tanh(a_n + r u_n), h' = n + z (h - n), with u the recurrent part."""
-    reset_in, update_in, fresh_in = at.of_input.chunk(3, dim=-1)
-    reset_around, update_around, part = at.recurrent.chunk(3, dim=-1)
-    reset, update = torch.sigmoid(reset_in + reset_around), torch.sigmoid(update_in + update_around)
-    fresh = torch.tanh(fresh_in + reset * part)
-    torch.cat([reset, update, fresh, part], dim=-1, out=at.kept)
-    return torch.lerp(fresh, at.last.hidden, update), None
+    reset_in, update_in, new_in = at.input_gates.chunk(3, dim=-1)
+    reset_recurrent, update_recurrent, part = at.recurrent_gates.chunk(3, dim=-1)
+    reset = torch.sigmoid(reset_in + reset_recurrent)
+    update = torch.sigmoid(update_in + update_recurrent)
+    new = torch.tanh(new_in + reset * part)
+    torch.cat([reset, update, new, part], dim=-1, out=at.saved)
+    return torch.lerp(new, at.last.hidden, update), None
 
 
-def _back_gru(at: StepBack, hidden: Tensor) -> _Found:
-    reset, update, fresh, part = at.kept.to(hidden.dtype).chunk(4, dim=-1)
-    passed = hidden * update
-    before_fresh = _through_tanh(hidden - passed, fresh)
-    before_update = _through_sigmoid(hidden * (at.last.hidden - fresh), update)
-    before_reset = _through_sigmoid(before_fresh * part, reset)
-    of_input = torch.cat([before_reset, before_update, before_fresh], dim=-1)
-    recurrent = torch.cat([before_reset, before_update, before_fresh * reset], dim=-1)
-    return _Found(of_input, recurrent, passed)
+def _backward_gru(at: CellBackward, hidden: Tensor) -> _StepGradients:
+    reset, update, new, part = at.saved.to(hidden.dtype).chunk(4, dim=-1)
+    carried = hidden * update
+    before_new = _through_tanh(hidden - carried, new)
+    before_update = _through_sigmoid(hidden * (at.last.hidden - new), update)
+    before_reset = _through_sigmoid(before_new * part, reset)
+    input_gates = torch.cat([before_reset, before_update, before_new], dim=-1)
+    recurrent_gates = torch.cat([before_reset, before_update, before_new * reset], dim=-1)
+    return _StepGradients(input_gates, recurrent_gates, carried)
 
 
-def _step_lstm(at: Step) -> tuple[Tensor, Tensor]:
+def _step_lstm(at: CellStep) -> tuple[Tensor, Tensor]:
     """i, f, o = sigmoid(a), g = tanh(a), c' = f c + i g, h' = o tanh(c')."""
-    enter, forget, fresh, leave = (at.of_input + at.recurrent).chunk(4, dim=-1)
-    enter, forget, fresh = torch.sigmoid(enter), torch.sigmoid(forget), torch.tanh(fresh)
+    enter, forget, new, leave = (at.input_gates + at.recurrent_gates).chunk(4, dim=-1)
+    enter, forget, new = torch.sigmoid(enter), torch.sigmoid(forget), torch.tanh(new)
     leave = torch.sigmoid(leave)
-    torch.cat([enter, forget, fresh, leave], dim=-1, out=at.kept)
-    cell = forget * _there(at.last.cell) + enter * fresh
+    torch.cat([enter, forget, new, leave], dim=-1, out=at.saved)
+    cell = forget * _required(at.last.cell) + enter * new
     return leave * torch.tanh(cell), cell
 
 
-def _back_lstm(at: StepBack, hidden: Tensor) -> _Found:
-    enter, forget, fresh, leave = at.kept.to(hidden.dtype).chunk(4, dim=-1)
-    shown = torch.tanh(_there(at.new.cell))
-    cell = _there(at.cell) + _through_tanh(hidden * leave, shown)
+def _backward_lstm(at: CellBackward, hidden: Tensor) -> _StepGradients:
+    enter, forget, new, leave = at.saved.to(hidden.dtype).chunk(4, dim=-1)
+    squashed = torch.tanh(_required(at.new.cell))
+    cell = _required(at.grad_cell) + _through_tanh(hidden * leave, squashed)
     before = torch.cat(
         [
-            _through_sigmoid(cell * fresh, enter),
-            _through_sigmoid(cell * _there(at.last.cell), forget),
-            _through_tanh(cell * enter, fresh),
-            _through_sigmoid(hidden * shown, leave),
+            _through_sigmoid(cell * new, enter),
+            _through_sigmoid(cell * _required(at.last.cell), forget),
+            _through_tanh(cell * enter, new),
+            _through_sigmoid(hidden * squashed, leave),
         ],
         dim=-1,
     )
-    return _Found(before, before, torch.zeros_like(hidden), cell * forget)
+    return _StepGradients(before, before, torch.zeros_like(hidden), cell * forget)
 
 
-_STEPS: dict[CellKind, Callable[[Step], tuple[Tensor, Tensor | None]]] = {
+_STEPS: dict[CellKind, Callable[[CellStep], tuple[Tensor, Tensor | None]]] = {
     "elman": _step_elman,
     "gru": _step_gru,
     "lstm": _step_lstm,
 }
-_BACKS: dict[CellKind, Callable[[StepBack, Tensor], _Found]] = {
-    "elman": _back_elman,
-    "gru": _back_gru,
-    "lstm": _back_lstm,
+_BACKWARDS: dict[CellKind, Callable[[CellBackward, Tensor], _StepGradients]] = {
+    "elman": _backward_elman,
+    "gru": _backward_gru,
+    "lstm": _backward_lstm,
 }
 
 
@@ -186,7 +196,7 @@ def _through_sigmoid(gradient: Tensor, result: Tensor) -> Tensor:
     return gradient * (result - result * result)
 
 
-def _there(cell: Tensor | None) -> Tensor:
+def _required(cell: Tensor | None) -> Tensor:
     if cell is None:
-        raise ValueError("an LSTM goes on from a cell, but none came")
+        raise ValueError("cell: expected one for an lstm, got none")
     return cell

@@ -1,5 +1,5 @@
-"""The steps of `cells` in C++, for float32 and bfloat16 on CPUs: one pass over the numbers where
-torch makes one for every operation."""
+"""The steps of `cells` in C++, for float32 and bfloat16 on CPUs. A step reads its numbers once, but
+PyTorch reads them once for each operation."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ import torch
 
 from regard import kernels
 from regard.layers.recurrent import cells
-from regard.layers.recurrent.cells import Step, StepBack
-from regard.names import CellKind
+from regard.layers.recurrent.cells import CellBackward, CellKind, CellStep
 from regard.shapes import Tensor
 
 KINDS: dict[CellKind, int] = {"elman": 0, "gru": 1, "lstm": 2}
@@ -24,49 +23,56 @@ class _Step(ctypes.Structure):
 
     _fields_ = [
         *((name, ctypes.c_int64) for name in ("kind", "rows", "size", "is_bfloat16", "threads")),
-        ("of_input", ctypes.c_void_p),
-        ("of_input_row", ctypes.c_int64),
+        ("input_gates", ctypes.c_void_p),
+        ("input_gates_row", ctypes.c_int64),
         *((name, ctypes.c_void_p) for name in ("recurrent", "last_hidden", "last_cell", "mask")),
         ("mask_row", ctypes.c_int64),
-        *((name, ctypes.c_void_p) for name in ("hidden", "cell", "kept")),
+        *((name, ctypes.c_void_p) for name in ("hidden", "cell", "saved")),
         ("bytes", ctypes.c_int64 * 8),
     ]
 
 
 @kernels.structure("CellBack")
-class _Back(ctypes.Structure):
+class _Backward(ctypes.Structure):
     """`CellBack` of regard/kernels/cells.hpp."""
 
     _fields_ = [
         *((name, ctypes.c_int64) for name in ("kind", "rows", "size", "is_bfloat16", "threads")),
-        ("above", ctypes.c_void_p),
-        ("above_row", ctypes.c_int64),
-        *((name, ctypes.c_void_p) for name in ("around", "passed", "grad_cell")),
+        ("grad_output", ctypes.c_void_p),
+        ("grad_output_row", ctypes.c_int64),
+        *((name, ctypes.c_void_p) for name in ("grad_recurrent", "grad_carried", "grad_cell")),
         *((name, ctypes.c_void_p) for name in ("last_hidden", "last_cell", "hidden", "cell")),
-        *((name, ctypes.c_void_p) for name in ("kept", "mask")),
+        *((name, ctypes.c_void_p) for name in ("saved", "mask")),
         ("mask_row", ctypes.c_int64),
-        *((name, ctypes.c_void_p) for name in ("of_input", "recurrent")),
+        *((name, ctypes.c_void_p) for name in ("input_gates", "recurrent")),
         ("bytes", ctypes.c_int64 * 12),
     ]
 
 
 def choose(like: Tensor) -> ModuleType:
-    """The module with `step` and `back` for numbers like these."""
+    """Return the module whose `step` and `backward` run for tensors like this one."""
     return sys.modules[__name__] if kernels.suit(like) else cells
 
 
-def step(kind: CellKind, at: Step) -> None:
-    """As `cells.step`. Rows lie one after the other, but for those of `of_input` and the mask."""
-    of_input, mask, last, new = at.of_input, at.mask, at.last, at.new
+def step(kind: CellKind, at: CellStep) -> None:
+    """Compute `cells.step`. All tensors except `input_gates` and the mask have contiguous rows."""
+    input_gates, mask, last, new = at.input_gates, at.mask, at.last, at.new
     (first, *addresses), sizes = kernels.places(
-        of_input, at.recurrent, last.hidden, last.cell, mask, new.hidden, new.cell, at.kept
+        input_gates,
+        at.recurrent_gates,
+        last.hidden,
+        last.cell,
+        mask,
+        new.hidden,
+        new.cell,
+        at.saved,
     )
     kernels.call(
         "cell_step",
         _Step(
             *_sizes(kind, new.hidden),
             first,
-            of_input.stride(0),
+            input_gates.stride(0),
             *addresses[:4],
             0 if mask is None else mask.stride(0),
             *addresses[4:],
@@ -75,17 +81,21 @@ def step(kind: CellKind, at: Step) -> None:
     )
 
 
-def back(kind: CellKind, at: StepBack) -> None:
-    """As `cells.back`. Rows lie one after the other, but for those of `above` and the mask."""
+def backward(kind: CellKind, at: CellBackward) -> None:
+    """Compute `cells.backward`. All tensors except `grad_output` and the mask have contiguous
+    rows."""
     states = at.last.hidden, at.last.cell, at.new.hidden, at.new.cell
-    before = at.around, at.passed, at.cell, *states, at.kept, at.mask
-    (above, *addresses), sizes = kernels.places(at.above, *before, at.of_input, at.recurrent)
+    gradients = at.grad_recurrent, at.grad_carried, at.grad_cell
+    before = *gradients, *states, at.saved, at.mask
+    (grad_output, *addresses), sizes = kernels.places(
+        at.grad_output, *before, at.grad_input_gates, at.grad_recurrent_gates
+    )
     kernels.call(
         "cell_back",
-        _Back(
+        _Backward(
             *_sizes(kind, at.new.hidden),
-            above,
-            0 if at.above is None else at.above.stride(0),
+            grad_output,
+            0 if at.grad_output is None else at.grad_output.stride(0),
             *addresses[: len(before)],
             0 if at.mask is None else at.mask.stride(0),
             *addresses[len(before) :],

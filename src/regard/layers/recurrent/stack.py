@@ -1,4 +1,4 @@
-"""Recurrent layers of the three classic cells, stacked, with one shape of state for all."""
+"""Stacks of recurrent layers of the three classic cells, with one shape of state for all."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 from regard import kernels
 from regard.fast_path import is_exactly, is_free_to_read
 from regard.layers.dropout import Dropout
-from regard.layers.recurrent.cells import NUM_KEPT, CellState, Step
+from regard.layers.recurrent.cells import NUM_SAVED, CellState, CellStep
 from regard.layers.recurrent.native_cells import choose
 from regard.layers.recurrent.scan import Layer, Scanned, scan
 from regard.linear import affine, is_packed, linear
@@ -31,14 +31,14 @@ STEPS: dict[CellKind, Callable[..., Any]] = {
     "gru": torch.gru_cell,
     "lstm": torch.lstm_cell,
 }
-"""torch's single step of each: the same numbers, without what setting up a sequence costs."""
+"""PyTorch's single step of each cell: the same numbers, without the overhead of a sequence."""
 
 
 @dataclass(frozen=True)
 class RecurrentOutput:
-    """The states of every layer at every position, and the last state of each layer.
+    """States of every layer at every position, and the last state of each layer.
 
-    With two directions the states of both stand side by side, forward first."""
+    The states of two directions are concatenated, forward first."""
 
     layers: tuple[Float[Tensor, "batch position hidden"], ...]
     hidden: Float[Tensor, "batch layer hidden"]
@@ -46,14 +46,14 @@ class RecurrentOutput:
 
 
 class RecurrentStack(nn.Module):
-    """Layers of one kind of cell; dropout between them, never on the top.
+    """Layers of one kind of cell, with dropout between them.
 
-    Each is one of torch's layers, because attention may want the states of any of them. On a CPU
-    they run by `scan` where its kernels are, elsewhere by torch: two ways to the same numbers. A
-    layer that was replaced or has hooks is called as it is.
+    Each layer is a PyTorch layer of its own, because attention may use the states of any layer. On
+    a CPU with kernels the layers are computed by `scan`, elsewhere by PyTorch, with the same
+    results. A replaced layer and a layer with hooks are called.
 
-    The GRU is torch's: its reset gate multiplies the product, r * (U h + c). In Cho et al. 2014 and
-    in Bahdanau et al. 2015 (appendix A.1.1) it multiplies the state before, U (r * h)."""
+    The GRU is PyTorch's: its reset gate multiplies the product, r * (U h + c). In Cho et al. 2014
+    and in Bahdanau et al. 2015 (appendix A.1.1) it multiplies the last state, U (r * h)."""
 
     def __init__(
         self,
@@ -83,8 +83,8 @@ class RecurrentStack(nn.Module):
         hidden: Float[Tensor, "batch layer hidden"],
         cell: Float[Tensor, "batch layer hidden"] | None = None,
     ) -> RecurrentOutput:
-        """Go on from a state, forwards, with no padding: how decoders read. ValueError for shapes
-        that do not fit."""
+        """Compute all positions from a state, forwards and without padding, as decoders need.
+        ValueError for shapes or devices that do not fit."""
         self._check(inputs, 3, hidden, cell)
         run = self._scan_on if self._scans(inputs) else self._torch_on
         layers: list[Tensor] = []
@@ -103,7 +103,7 @@ class RecurrentStack(nn.Module):
         hidden: Float[Tensor, "batch layer hidden"],
         cell: Float[Tensor, "batch layer hidden"] | None = None,
     ) -> RecurrentOutput:
-        """One step from a state: `forward` for a single position."""
+        """Compute one step from a state: `forward` for a single position."""
         self._check(inputs, 2, hidden, cell)
         if not is_exactly(self, RecurrentStack) or not self.is_exact():
             return self(inputs[:, None], hidden, cell)
@@ -127,14 +127,14 @@ class RecurrentStack(nn.Module):
         mask: Bool[Tensor, "batch position"],
         lengths: tuple[int, ...] | None = None,
     ) -> RecurrentOutput:
-        """Read whole sequences from the zero state: how encoders read.
+        """Compute whole sequences from the zero state, as encoders need.
 
-        `lengths` of the sequences replace those of a mask on a GPU: Python waits for a GPU to read
-        them. On a CPU they must be those of the mask.
+        `lengths` are those of the mask. Given them, Python does not wait for a GPU to read the
+        mask. On a CPU they are checked.
 
-        Padding is never seen by the backward direction, and gives zero states. ValueError where
-        padding comes before what is real, a sequence is nothing but padding, or shapes, lengths or
-        devices do not fit."""
+        Both directions skip padding, which has zero states. ValueError if padding comes before a
+        real position, a sequence has no real position, or shapes, lengths or devices do not
+        fit."""
         self._check_inputs(inputs, 3)
         shape, device = inputs.shape[:2], inputs.device
         if mask.dtype != torch.bool or mask.shape != shape or mask.device != device:
@@ -181,16 +181,16 @@ class RecurrentStack(nn.Module):
             raise ValueError(f"cell: expected for an lstm alone, got {came} for {self.kind}")
 
     def _scans(self, inputs: Tensor) -> bool:
-        """Whether `scan` runs: if its kernels do and all layers are exactly torch's own, and for
-        weights that are packed for its products, which torch's layers do not take."""
+        """Whether `scan` computes the layers: if all layers are exactly PyTorch's, and the kernels
+        run or the weights are packed, which PyTorch's layers do not support."""
         return self.is_exact() and self._has_kernel(inputs)
 
     def _has_kernel(self, inputs: Tensor) -> bool:
         return kernels.suit(inputs) or is_packed(step_weights(self.layers[0])[0])
 
     def is_exact(self) -> bool:
-        """Whether every layer is exactly the one that this class makes, without hooks, so that its
-        weights say all that it computes."""
+        """Whether every layer is exactly of the type that this class creates, without hooks, so
+        that `scan` may replace it."""
         own, mode = LAYERS[self.kind], MODES[self.kind]
         for layer in self.layers:
             if not is_exactly(layer, own) or layer.mode != mode or layer.num_layers != 1:
@@ -200,7 +200,8 @@ class RecurrentStack(nn.Module):
         return True
 
     def packable_weights(self) -> Iterator[tuple[nn.Module, str]]:
-        """Modules and names of weights that may be packed, as `scan` alone uses them."""
+        """Iterate over modules and names of weights that may be packed, as only `scan` reads
+        them."""
         if not self.is_exact():
             return
         for layer in self.layers:
@@ -211,24 +212,24 @@ class RecurrentStack(nn.Module):
     def _scan_on(
         self, layer: nn.Module, inputs: Tensor, first: CellState
     ) -> tuple[Tensor, CellState]:
-        found = self._scan(layer, inputs.transpose(0, 1), first)
-        return found.states.transpose(0, 1), CellState(found.hidden, found.cell)
+        output = self._scan(layer, inputs.transpose(0, 1), first)
+        return output.states.transpose(0, 1), CellState(output.hidden, output.cell)
 
     def _scan_all(
         self, layer: nn.Module, inputs: Tensor, mask: Tensor, lengths: Tensor | None
     ) -> tuple[Tensor, CellState]:
-        nothing = inputs.new_zeros(inputs.size(0), self.hidden_size)
-        first = CellState(nothing, nothing if self.kind == "lstm" else None)
+        zeros = inputs.new_zeros(inputs.size(0), self.hidden_size)
+        first = CellState(zeros, zeros if self.kind == "lstm" else None)
         by_position, real = inputs.transpose(0, 1), None if lengths is None else mask.T
-        found = [
+        directions = [
             self._scan(layer, by_position, first, real, backwards=backwards)
             for backwards in ((False, True) if layer.bidirectional else (False,))
         ]
-        states = torch.cat([each.states for each in found], dim=-1)
+        states = torch.cat([direction.states for direction in directions], dim=-1)
         if real is not None:
             states = states * real[..., None]
-        cells = [each.cell for each in found if each.cell is not None]
-        end = torch.cat([each.hidden for each in found], dim=-1)
+        cells = [direction.cell for direction in directions if direction.cell is not None]
+        end = torch.cat([direction.hidden for direction in directions], dim=-1)
         return states.transpose(0, 1), CellState(end, torch.cat(cells, dim=-1) if cells else None)
 
     def _scan(
@@ -241,19 +242,20 @@ class RecurrentStack(nn.Module):
         backwards: bool = False,
     ) -> Scanned:
         weight, bias, recurrent, shift = step_weights(layer, backwards=backwards)
-        of_input = affine(inputs, weight, bias)
-        return scan(Layer(self.kind, recurrent, shift, backwards), of_input, first, mask)
+        input_gates = affine(inputs, weight, bias)
+        return scan(Layer(self.kind, recurrent, shift, backwards), input_gates, first, mask)
 
     def _step(self, layer: nn.Module, below: Tensor, last: CellState) -> CellState:
-        """One step without gradients."""
+        """Compute one step without gradients."""
         weight, bias, recurrent, shift = step_weights(layer)
-        of_input = affine(below, weight, bias)
-        hidden = kernels.dense(last.hidden.to(of_input.dtype))
+        input_gates = affine(below, weight, bias)
+        hidden = kernels.dense(last.hidden.to(input_gates.dtype))
         cell = None if last.cell is None else kernels.dense(last.cell.float())
         new = CellState(torch.empty_like(hidden), None if cell is None else torch.empty_like(cell))
-        kept = of_input.new_empty(len(hidden), NUM_KEPT[self.kind] * hidden.size(1))
-        around = linear(hidden, recurrent.to(hidden.dtype), shift.to(hidden.dtype))
-        choose(hidden).step(self.kind, Step(of_input, around, CellState(hidden, cell), new, kept))
+        saved = input_gates.new_empty(len(hidden), NUM_SAVED[self.kind] * hidden.size(1))
+        recurrent_gates = linear(hidden, recurrent.to(hidden.dtype), shift.to(hidden.dtype))
+        at = CellStep(input_gates, recurrent_gates, CellState(hidden, cell), new, saved)
+        choose(hidden).step(self.kind, at)
         return new
 
     def _torch_step(self, layer: nn.Module, below: Tensor, last: CellState) -> CellState:
@@ -286,7 +288,7 @@ class RecurrentStack(nn.Module):
 
 
 def step_weights(layer: nn.Module, *, backwards: bool = False) -> list[Tensor]:
-    """W and b of what enters a layer, U and c of its last state."""
+    """Return W and b of a layer's input, then U and c of its last state."""
     suffix = "_reverse" if backwards else ""
     return [
         getattr(layer, f"{name}_l0{suffix}")
@@ -306,7 +308,7 @@ def _output(layers: list[Tensor], ends: list[CellState]) -> RecurrentOutput:
 def _checked(
     lengths: tuple[int, ...], mask: Bool[Tensor, "batch position"]
 ) -> Int[Tensor, "batch"] | None:
-    """The lengths as a tensor; None if no sequence has padding."""
+    """Return checked lengths as a tensor; None if no sequence has padding."""
     batch, longest = mask.shape
     if not isinstance(lengths, (tuple, list)) or not all(
         isinstance(length, int) for length in lengths
@@ -328,7 +330,7 @@ def _checked(
 
 
 def _padded(mask: Bool[Tensor, "batch position"]) -> Int[Tensor, "batch"] | None:
-    """The lengths of the sequences; None if no sequence has padding."""
+    """Return the lengths of the sequences of a mask; None if no sequence has padding."""
     if mask.all():
         return None
     real = mask.cpu()
@@ -336,8 +338,8 @@ def _padded(mask: Bool[Tensor, "batch position"]) -> Int[Tensor, "batch"] | None
     positions = torch.arange(mask.size(1), device=real.device)
     if not torch.equal(real, positions < lengths[:, None]) or 0 in lengths:
         raise ValueError(
-            "a mask must be True for a sequence's positions, one at least, and then False for its "
-            "padding: pad at the end"
+            "mask: expected True for the positions of each sequence, at least one, and then False "
+            "for its padding; pad at the end"
         )
     return lengths
 

@@ -1,11 +1,10 @@
-"""Looking: a recurrent decoder puts a query to a memory, or to what it has written itself.
+"""Attention of a recurrent decoder to its memories, or to its own earlier states.
 
-    query      what is asked, of all that the decoder has at hand             queries.py
-    memory     what it is compared with (keys) and what is mixed (values)     memory.py
-    attention  scores, masks, weights; and what these remember of the step before
+    query      vector of the decoder that is compared with the keys             queries.py
+    memory     keys, and values that are mixed                                  memory.py
+    attention  scores, masks and weights, with their state between steps
 
-A decoder that looks at several things has one look that is made of several; their contexts stand
-side by side.
+`ParallelAttention` attends to several memories and concatenates their contexts.
 """
 
 from __future__ import annotations
@@ -29,22 +28,23 @@ from regard.shapes import Float, Int, Tensor
 
 @runtime_checkable
 class DecoderAttentionState(Protocol):
-    """What a look keeps between steps. Immutable. What belongs to a hypothesis has the axes batch
-    and hypothesis first; the memory is there once a sentence."""
+    """State of decoder attention between two steps. Immutable.
+
+    Tensors of a hypothesis have axes batch and hypothesis first. The memory has one entry a
+    sentence."""
 
     def select(
         self, sentences: Int[Tensor, "batch 1"], hypotheses: Int[Tensor, "batch hypothesis"]
     ) -> DecoderAttentionState:
-        """Go on from these hypotheses of each sentence."""
+        """Return the state of these hypotheses of each sentence."""
 
     def keep(self, sentences: Int[Tensor, "kept"]) -> DecoderAttentionState:
-        """Go on with these sentences only."""
+        """Return the state of these sentences."""
 
 
 @dataclass(frozen=True)
 class DecoderAttentionOutput:
-    """What a look gives: the context, who looked at what where that was asked for, and its state
-    after it."""
+    """Context, attention weights (if `need_weights` was set) and state after the step."""
 
     context: Float[Tensor, "batch target value"]
     attention: tuple[AttentionBlock, ...]
@@ -53,7 +53,7 @@ class DecoderAttentionOutput:
 
 @runtime_checkable
 class DecoderAttention(Protocol):
-    """How a decoder looks."""
+    """Attention of a recurrent decoder, with its query and its memories."""
 
     @property
     def is_stateful(self) -> bool:
@@ -61,14 +61,14 @@ class DecoderAttention(Protocol):
 
     @property
     def num_memories(self) -> int:
-        """How many of an encoder's memories it takes, in their order."""
+        """Number of memories attended to: the first ones of the encoder."""
 
     def start(self, memories: Sequence[Memory]) -> DecoderAttentionState | None:
-        """Before the first step. Keys are projected here, once."""
+        """Return the state before the first step. Keys are projected here, once."""
 
     def __call__(
         self,
-        asking: DecoderInputs,
+        inputs: DecoderInputs,
         state: Any,
         *,
         need_weights: bool = False,
@@ -78,27 +78,27 @@ class DecoderAttention(Protocol):
         target."""
 
 
-def num_memories(look: DecoderAttention) -> int:
-    """How many a decoder with this look is given: even who looks at none starts from the summary of
-    one."""
-    return max(look.num_memories, 1)
+def num_memories(attention: DecoderAttention) -> int:
+    """Return the number of memories that a decoder with this attention takes. At least one: its
+    summary initialises the state."""
+    return max(attention.num_memories, 1)
 
 
 def start_attention(
-    look: DecoderAttention, memories: Sequence[Memory]
+    attention: DecoderAttention, memories: Sequence[Memory]
 ) -> DecoderAttentionState | None:
-    """A look's state before the first step. ValueError for another number of memories than it
-    takes."""
-    wanted = num_memories(look)
-    if len(memories) != wanted:
-        number = "one memory" if wanted == 1 else f"{wanted} memories"
-        raise ValueError(f"expected to look at {number}, but {len(memories)} came")
-    return look.start(memories[: look.num_memories])
+    """Return the state before the first step. ValueError for another number of memories than the
+    decoder takes."""
+    expected = num_memories(attention)
+    if len(memories) != expected:
+        number = "one memory" if expected == 1 else f"{expected} memories"
+        raise ValueError(f"memories: expected {number}, got {len(memories)}")
+    return attention.start(memories[: attention.num_memories])
 
 
 @dataclass(frozen=True)
 class CrossAttentionState:
-    """A memory, and what query and attention remember, if they do."""
+    """A prepared memory, and the states of query and attention, if they have one."""
 
     memory: PreparedMemory
     query: Any = None
@@ -124,7 +124,7 @@ class CrossAttentionState:
 
 
 class CrossAttention(nn.Module):
-    """One query to one memory of the encoder's."""
+    """Attention to one memory of the encoder."""
 
     num_memories = 1
 
@@ -151,15 +151,15 @@ class CrossAttention(nn.Module):
 
     def forward(
         self,
-        asking: DecoderInputs,
+        inputs: DecoderInputs,
         state: CrossAttentionState,
         *,
         need_weights: bool = False,
         all_steps: bool = False,
     ) -> DecoderAttentionOutput:
         memory = state.memory
-        queries, asked = self.query(asking, memory, state.query)
-        attended: AttentionOutput = self.attention(
+        queries, query_state = self.query(inputs, memory, state.query)
+        output: AttentionOutput = self.attention(
             queries,
             memory.prepared,
             memory.values,
@@ -167,15 +167,15 @@ class CrossAttention(nn.Module):
             self.attention.positions(queries) if all_steps else state.attention,
             need_weights=need_weights,
         )
-        after = CrossAttentionState(memory, asked, attended.state)
-        return DecoderAttentionOutput(attended.context, _blocks(self.kind, attended), after)
+        new_state = CrossAttentionState(memory, query_state, output.state)
+        return DecoderAttentionOutput(output.context, _blocks(self.kind, output), new_state)
 
 
 @dataclass(frozen=True)
 class IntraDecoderState:
-    """All states that asked so far."""
+    """States of the decoder at all steps so far."""
 
-    states: Float[Tensor, "batch hypothesis written hidden"]
+    states: Float[Tensor, "batch hypothesis step hidden"]
 
     def select(
         self, sentences: Int[Tensor, "batch 1"], hypotheses: Int[Tensor, "batch hypothesis"]
@@ -187,8 +187,8 @@ class IntraDecoderState:
 
 
 class IntraDecoderAttention(nn.Module):
-    """The decoder looks at its own states, from the first up to the one that asks (intra-decoder
-    attention, Paulus et al. 2018, section 2.2): self-attention over what was written."""
+    """Attention of the decoder to its own states, from the first up to the present one (Paulus et
+    al. 2018, section 2.2)."""
 
     num_memories = 0
     is_stateful = False
@@ -199,41 +199,41 @@ class IntraDecoderAttention(nn.Module):
         self.size = size
 
     def start(self, memories: Sequence[Memory]) -> IntraDecoderState | None:
-        """Nothing is written yet."""
+        """Return None: there are no states before the first step."""
         del memories
         return None
 
     def forward(
         self,
-        asking: DecoderInputs,
+        inputs: DecoderInputs,
         state: IntraDecoderState | None,
         *,
         need_weights: bool = False,
         all_steps: bool = False,
     ) -> DecoderAttentionOutput:
-        queries = asking.layers[-1]
+        queries = inputs.layers[-1]
         if all_steps:
             prepared = self.attention.prepare(queries)
-            attended = self.attention(queries, prepared, queries, CAUSAL, need_weights=need_weights)
-            return DecoderAttentionOutput(attended.context, _blocks("decoder", attended), state)
-        here = queries[:, :, None]
-        states = here if state is None else torch.cat([state.states, here], dim=2)
-        attended = self.attention(
-            here, self.attention.prepare(states), states, need_weights=need_weights
+            output = self.attention(queries, prepared, queries, CAUSAL, need_weights=need_weights)
+            return DecoderAttentionOutput(output.context, _blocks("decoder", output), state)
+        present = queries[:, :, None]
+        states = present if state is None else torch.cat([state.states, present], dim=2)
+        output = self.attention(
+            present, self.attention.prepare(states), states, need_weights=need_weights
         )
-        attended = AttentionOutput(
-            attended.context[:, :, 0],
-            None if attended.weights is None else attended.weights[:, :, 0],
-            None if attended.scores is None else attended.scores[:, :, 0],
+        output = AttentionOutput(
+            output.context[:, :, 0],
+            None if output.weights is None else output.weights[:, :, 0],
+            None if output.scores is None else output.scores[:, :, 0],
         )
         return DecoderAttentionOutput(
-            attended.context, _blocks("decoder", attended), IntraDecoderState(states)
+            output.context, _blocks("decoder", output), IntraDecoderState(states)
         )
 
 
 @dataclass(frozen=True)
 class ParallelState:
-    """What each of several looks keeps."""
+    """States of several attentions, in their order."""
 
     states: tuple[DecoderAttentionState | None, ...]
 
@@ -241,20 +241,20 @@ class ParallelState:
         self, sentences: Int[Tensor, "batch 1"], hypotheses: Int[Tensor, "batch hypothesis"]
     ) -> ParallelState:
         return ParallelState(
-            tuple(each and each.select(sentences, hypotheses) for each in self.states)
+            tuple(state and state.select(sentences, hypotheses) for state in self.states)
         )
 
     def keep(self, sentences: Int[Tensor, "kept"]) -> ParallelState:
-        return ParallelState(tuple(each and each.keep(sentences) for each in self.states))
+        return ParallelState(tuple(state and state.keep(sentences) for state in self.states))
 
 
 class GatedAttention(nn.Module):
-    """A look whose context is multiplied by a number that the decoder's state says: how much the
-    next word is to come of what is seen (Xu et al. 2015, section 4.2.1)."""
+    """Attention whose context is multiplied by a gate, sigmoid(w s + b) of the decoder's state (Xu
+    et al. 2015, section 4.2.1)."""
 
-    def __init__(self, look: DecoderAttention, state_size: int) -> None:
+    def __init__(self, attention: DecoderAttention, state_size: int) -> None:
         super().__init__()
-        self.look = look
+        self.look = attention
         self.gate = Linear(state_size, 1)
 
     @property
@@ -270,64 +270,63 @@ class GatedAttention(nn.Module):
 
     def forward(
         self,
-        asking: DecoderInputs,
+        inputs: DecoderInputs,
         state: Any,
         *,
         need_weights: bool = False,
         all_steps: bool = False,
     ) -> DecoderAttentionOutput:
-        looked = self.look(asking, state, need_weights=need_weights, all_steps=all_steps)
-        share = torch.sigmoid(self.gate(asking.layers[-1]))
-        return replace(looked, context=share * looked.context)
+        output = self.look(inputs, state, need_weights=need_weights, all_steps=all_steps)
+        gate = torch.sigmoid(self.gate(inputs.layers[-1]))
+        return replace(output, context=gate * output.context)
 
 
 class ParallelAttention(nn.Module):
-    """Several looks, each at its own memory; contexts stand side by side, in their order."""
+    """Several attentions, each with its own memories. Their contexts are concatenated in order."""
 
-    def __init__(self, looks: Sequence[DecoderAttention]) -> None:
+    def __init__(self, attentions: Sequence[DecoderAttention]) -> None:
         super().__init__()
-        self.looks = cast(
-            Sequence[DecoderAttention], nn.ModuleList(cast(Sequence[nn.Module], looks))
-        )
+        modules = nn.ModuleList(cast(Sequence[nn.Module], attentions))
+        self.looks = cast(Sequence[DecoderAttention], modules)
 
     @property
     def is_stateful(self) -> bool:
-        return any(look.is_stateful for look in self.looks)
+        return any(attention.is_stateful for attention in self.looks)
 
     @property
     def num_memories(self) -> int:
-        return sum(look.num_memories for look in self.looks)
+        return sum(attention.num_memories for attention in self.looks)
 
     def start(self, memories: Sequence[Memory]) -> ParallelState:
         rest, states = list(memories), []
-        for look in self.looks:
-            own, rest = rest[: look.num_memories], rest[look.num_memories :]
-            states.append(look.start(own))
+        for attention in self.looks:
+            own, rest = rest[: attention.num_memories], rest[attention.num_memories :]
+            states.append(attention.start(own))
         return ParallelState(tuple(states))
 
     def forward(
         self,
-        asking: DecoderInputs,
+        inputs: DecoderInputs,
         state: ParallelState,
         *,
         need_weights: bool = False,
         all_steps: bool = False,
     ) -> DecoderAttentionOutput:
-        found = [
-            look(asking, each, need_weights=need_weights, all_steps=all_steps)
-            for look, each in zip(self.looks, state.states, strict=True)
+        outputs = [
+            attention(inputs, own_state, need_weights=need_weights, all_steps=all_steps)
+            for attention, own_state in zip(self.looks, state.states, strict=True)
         ]
         return DecoderAttentionOutput(
-            torch.cat([each.context for each in found], dim=-1),
-            tuple(block for each in found for block in each.attention),
-            replace(state, states=tuple(each.state for each in found)),
+            torch.cat([output.context for output in outputs], dim=-1),
+            tuple(block for output in outputs for block in output.attention),
+            replace(state, states=tuple(output.state for output in outputs)),
         )
 
 
-def _blocks(kind: AttentionKind, attended: AttentionOutput) -> tuple[AttentionBlock, ...]:
-    """Recurrent decoders have one layer and one head of attention in every look."""
-    if attended.weights is None or attended.scores is None:
+def _blocks(kind: AttentionKind, output: AttentionOutput) -> tuple[AttentionBlock, ...]:
+    """Return the weights as a block with one layer and one head; none without weights."""
+    if output.weights is None or output.scores is None:
         return ()
-    weights, scores = attended.weights[:, None, None], attended.scores[:, None, None]
-    drawn = None if attended.drawn is None else attended.drawn[:, None, None]
+    weights, scores = output.weights[:, None, None], output.scores[:, None, None]
+    drawn = None if output.drawn is None else output.drawn[:, None, None]
     return (AttentionBlock(kind, weights, scores, drawn),)

@@ -1,4 +1,4 @@
-"""From the summary of a source to a decoder's first state."""
+"""Bridges: the first state of a decoder from the summary of the source."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from regard.shapes import Float, Tensor
 
 
 class CopyBridge(nn.Module):
-    """The decoder starts exactly where the encoder ended (Sutskever et al. 2014).
+    """The last state of the encoder is the first state of the decoder (Sutskever et al. 2014).
 
-    Both need the same layers and sizes. A decoder with a cell beside an encoder without one starts
-    with an empty cell."""
+    Both must have the same number of layers and the same size. If the encoder has no cell, the
+    decoder starts with a cell of zeros."""
 
     def forward(self, summary: Summary) -> Summary:
         if summary.cell is None:
@@ -23,11 +23,11 @@ class CopyBridge(nn.Module):
 
 
 class LinearBridge(nn.Module):
-    """A linear layer and tanh over all of the summary, to a first state of any size.
+    """A linear layer and tanh from the whole summary to a first state of any size.
 
-    s_0 = tanh(W h), Bahdanau et al. 2015, appendix A.2.2, where h is the backward encoder's last
-    state; here it is the last state of every layer and direction. A cell has a linear layer of its
-    own, over the encoder's cells where it has some, over its last states where not."""
+    s_0 = tanh(W h) (Bahdanau et al. 2015, appendix A.2.2). There h is the last state of the
+    backward encoder; here it is the last state of every layer and direction. A cell has its own
+    linear layer, over the encoder's cells or, if it has none, over its last states."""
 
     def __init__(
         self, summary_size: int, num_layers: int, hidden_size: int, *, with_cell: bool
@@ -47,12 +47,12 @@ class LinearBridge(nn.Module):
     def _start(
         self, linear: nn.Linear, states: Float[Tensor, "batch layer hidden"]
     ) -> Float[Tensor, "batch layers hiddens"]:
-        entered = states.flatten(1).to(linear.weight.dtype)  # cells may be in a larger type
-        return torch.tanh(linear(entered)).unflatten(1, self.shape)
+        inputs = states.flatten(1).to(linear.weight.dtype)  # cells may be in a larger type
+        return torch.tanh(linear(inputs)).unflatten(1, self.shape)
 
 
 class ZeroBridge(nn.Module):
-    """The decoder starts from nothing and learns of the source by attention alone."""
+    """The first state is zeros, so the decoder gets the source by attention only."""
 
     def __init__(self, num_layers: int, hidden_size: int) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Recurrent encoders and decoders with and without attention.
+"""Recurrent decoders with and without attention.
 
     encoder    h_1 .. h_n = RNN(E x_1 .. E x_n)                        the memory: keys and values
 
@@ -8,8 +8,9 @@
 
     features_t = output(s_t, c_t, E y_{t-1})      logits_t = W features_t
 
-Who asks when is the wiring; what is asked, of what, and how it is scored is whatever `look` holds:
-different choices. Bahdanau, Cho and Bengio 2015; Luong, Pham and Manning 2015.
+The decoders differ in their wiring, the order of attention and state update. Query, memory and
+score are those of the decoder attention, so any of them goes with any wiring. Bahdanau, Cho and
+Bengio 2015; Luong, Pham and Manning 2015.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ from regard.shapes import Float, Int, Tensor
 
 
 class BahdanauDecoder(nn.Module):
-    """The previous state asks; the context and the embedded input enter the cell together."""
+    """The previous state is the query. Its context and the embedded input enter the cell."""
 
-    def __init__(self, parts: DecoderParts, look: DecoderAttention) -> None:
+    def __init__(self, parts: DecoderParts, attention: DecoderAttention) -> None:
         super().__init__()
         self.parts = parts
-        self.look = look
+        self.look = attention
 
     def forward(
         self,
@@ -53,7 +54,7 @@ class BahdanauDecoder(nn.Module):
 
     @property
     def is_fused(self) -> bool:
-        """Whether a whole target is read by one operator."""
+        """Whether one operator computes all steps of a target."""
         return can_fuse(self.parts, self.look)
 
     @property
@@ -80,23 +81,23 @@ class BahdanauDecoder(nn.Module):
         need_weights: bool = False,
     ) -> tuple[DecoderOutput, RecurrentState]:
         embedded = self.parts.embed(tokens)
-        asking = DecoderInputs(state.hidden.unbind(dim=2), embedded)
-        looked = self.look(asking, state.look, need_weights=need_weights)
-        state = self.parts.advance(torch.cat([embedded, looked.context], dim=-1), state)
-        features = self.parts.features(state.hidden[:, :, -1], looked.context, embedded)
-        return DecoderOutput(features, looked.attention), replace(state, look=looked.state)
+        inputs = DecoderInputs(state.hidden.unbind(dim=2), embedded)
+        output = self.look(inputs, state.attention, need_weights=need_weights)
+        state = self.parts.advance(torch.cat([embedded, output.context], dim=-1), state)
+        features = self.parts.features(state.hidden[:, :, -1], output.context, embedded)
+        return DecoderOutput(features, output.attention), replace(state, attention=output.state)
 
 
 class LuongDecoder(nn.Module):
-    """The new state asks; state and context together make the output.
+    """The new state is the query. The output is computed from state and context.
 
-    Without feeding no state depends on a context, so a whole target is read by one run of the
-    recurrent layers and one look of all its positions at once, unless that remembers."""
+    Without feeding no state depends on a context. Then a target needs one run of the recurrent
+    layers and one call of the attention for all positions, unless the attention is stateful."""
 
-    def __init__(self, parts: DecoderParts, look: DecoderAttention, feeding: Feeding) -> None:
+    def __init__(self, parts: DecoderParts, attention: DecoderAttention, feeding: Feeding) -> None:
         super().__init__()
         self.parts = parts
-        self.look = look
+        self.look = attention
         self.feeding = feeding
 
     def forward(
@@ -115,14 +116,18 @@ class LuongDecoder(nn.Module):
             return unroll(self, inputs, state, need_weights)
         embedded = self.parts.embed(inputs)
         layers = self.parts.read(embedded, state)
-        asking = DecoderInputs(layers, embedded)
-        looked = self.look(asking, state.look, need_weights=need_weights, all_steps=True)
-        features = self.parts.features(layers[-1], looked.context, embedded)
-        return DecoderOutput(features, looked.attention)
+        output = self.look(
+            DecoderInputs(layers, embedded),
+            state.attention,
+            need_weights=need_weights,
+            all_steps=True,
+        )
+        features = self.parts.features(layers[-1], output.context, embedded)
+        return DecoderOutput(features, output.attention)
 
     @property
     def is_fused(self) -> bool:
-        """Whether a whole target is read by one operator."""
+        """Whether one operator computes all steps of a target."""
         return isinstance(self.feeding, ContextFeeding) and can_fuse(self.parts, self.look)
 
     @property
@@ -150,16 +155,16 @@ class LuongDecoder(nn.Module):
     ) -> tuple[DecoderOutput, RecurrentState]:
         embedded = self.parts.embed(tokens)
         state = self.parts.advance(torch.cat([embedded, state.fed], dim=-1), state)
-        asking = DecoderInputs(state.hidden.unbind(dim=2), embedded)
-        looked = self.look(asking, state.look, need_weights=need_weights)
-        features = self.parts.features(asking.layers[-1], looked.context, embedded)
-        fed = self.feeding(looked.context, features)
-        return DecoderOutput(features, looked.attention), replace(state, fed=fed, look=looked.state)
+        inputs = DecoderInputs(state.hidden.unbind(dim=2), embedded)
+        output = self.look(inputs, state.attention, need_weights=need_weights)
+        features = self.parts.features(inputs.layers[-1], output.context, embedded)
+        state = replace(state, fed=self.feeding(output.context, features), attention=output.state)
+        return DecoderOutput(features, output.attention), state
 
 
 class PlainDecoder(nn.Module):
-    """No attention: all it ever knows of the source is the summary it starts from (Sutskever,
-    Vinyals and Le 2014). The baseline that shows what attention is worth."""
+    """Decoder without attention (Sutskever, Vinyals and Le 2014): a baseline. The summary, from
+    which it starts, is all that it gets of the source."""
 
     num_memories = 1
 

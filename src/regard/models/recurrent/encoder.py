@@ -11,8 +11,8 @@ from regard.models.contracts import Encoded, Summary
 
 
 class RecurrentEncoder(nn.Module):
-    """Reads tokens or numbers in one or both directions. Its summary is the last state of every
-    layer."""
+    """Recurrent layers over tokens or numbers, in one or both directions. The summary is the last
+    state of every layer."""
 
     def __init__(
         self, embedding: nn.Embedding | nn.Linear, stack: RecurrentStack, *, dropout: float = 0.0
@@ -23,8 +23,8 @@ class RecurrentEncoder(nn.Module):
         self.stack = stack
 
     def forward(self, source: Tokens | Numbers, *, need_weights: bool = False) -> Encoded:
-        """A recurrent encoder attends to nothing, so weights that are asked for are none."""
+        """Encode a batch. There is no attention, so `need_weights` has no effect."""
         del need_weights
         embedded = self.dropout(self.embedding(source.inputs))
-        read = self.stack.read(embedded, source.mask, source.lengths)
-        return Encoded((embedded, *read.layers), source.mask, Summary(read.hidden, read.cell))
+        output = self.stack.read(embedded, source.mask, source.lengths)
+        return Encoded((embedded, *output.layers), source.mask, Summary(output.hidden, output.cell))

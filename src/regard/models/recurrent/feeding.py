@@ -1,4 +1,4 @@
-"""What of a step enters the next one of Luong's decoder, beside the state and the token."""
+"""Vector of one step that enters the next step of Luong's decoder, with the state and the token."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from regard.shapes import Tensor
 
 
 class NoFeeding:
-    """The next step learns of this one by its state and its token alone."""
+    """No vector: only the state and the token enter the next step."""
 
     size = 0
 

@@ -1,16 +1,16 @@
-"""The loop of a recurrent decoder that attends, as one operator with its own way back.
+"""The loop of a recurrent decoder with attention as one operator with its own gradient.
 
-    asks first (Bahdanau)    c_t = attend(s_{t-1})           s_t = RNN(s_{t-1}, [x_t; c_t])
-    asks after (Luong)       s_t = RNN(s_{t-1}, [x_t; c_{t-1}])          c_t = attend(s_t)
-    with a gate (Xu)         sigmoid(w s + b) c in the place of c, for the state s that asked
+    attend first (Bahdanau)    c_t = attend(s_{t-1})           s_t = RNN(s_{t-1}, [x_t; c_t])
+    attend after (Luong)       s_t = RNN(s_{t-1}, [x_t; c_{t-1}])          c_t = attend(s_t)
+    with a gate (Xu)           sigmoid(w s + b) c instead of c, for the state s of the query
 
-What a step of the way back has to know at once is the gradient of its state. The gradients of keys,
-values and all weights are sums over the steps, so they are taken at the end, of all steps together:
-the sums that the steps would make, in a fraction of the time.
+A backward step needs the gradient of its state at once. The gradients of keys, values and weights
+are sums over steps, so they are computed at the end, for all steps together: the same sums in a
+fraction of the time.
 
-    forward      s_0 -> s_1 -> ... -> s_n           every step attends to the keys
-    way back     ds_n -> ... -> ds_0                every step keeps its scores' gradient g_t
-    at the end   dkeys, dvalues, dweights           of g_1 .. g_n at once
+    forward       s_0 -> s_1 -> ... -> s_n           every step attends to the keys
+    backward      ds_n -> ... -> ds_0                every step saves the gradient g_t of its scores
+    at the end    dkeys, dvalues, dweights           from g_1 .. g_n together
 """
 
 from __future__ import annotations
@@ -25,99 +25,111 @@ from torch.nn import functional as F
 
 from regard.attention.fused_additive.backends import choose as choose_attention
 from regard.attention.fused_additive.prepared import AdditiveMemory
-from regard.layers.recurrent.cells import NUM_GATES, NUM_KEPT, CellState, Step, StepBack
+from regard.layers.recurrent.cells import (
+    NUM_GATES,
+    NUM_SAVED,
+    CellBackward,
+    CellKind,
+    CellState,
+    CellStep,
+)
 from regard.layers.recurrent.native_cells import choose as choose_cells
 from regard.linear import linear, weight_gradient
-from regard.names import CellKind
 from regard.shapes import Bool, Float, Tensor
 
 
 @dataclass(frozen=True)
 class Loop:
-    """What the loop is given, in the order of the operator's arguments.
+    """Arguments of the loop, in the order of the operator's arguments.
 
-    `of_input` is W x + b of the lowest layer for the part of its input that is known before;
-    `context` is the part of its W that contexts are multiplied by, and `gate` and `gate_bias` make
-    of the state that asked how much of a context enters. `weights` are U and c of the lowest layer,
-    then W, b, U and c of every other. `drop` multiplies attention weights and `between` what a
-    layer hands to the next. Everything has one type."""
+    `input_gates` is W x + b of the lowest layer for the part of its input known before the loop.
+    `context_weight` is the part of W that multiplies contexts. `gate_weight` and `gate_bias` map
+    the state of the query to the gate of its context. `parameters` are U and c of the lowest layer,
+    then W, b, U and c of every other layer. `attention_dropout` multiplies attention weights, and
+    `layer_dropout` the output of each layer but the top one. All numbers have one type."""
 
-    of_input: Float[Tensor, "batch target gates"]
+    input_gates: Float[Tensor, "batch target gates"]
     hidden: Float[Tensor, "batch layer hidden"]
     cell: Float[Tensor, "batch layer hidden"] | None
     keys: Float[Tensor, "batch source size"]
     values: Float[Tensor, "batch source value"]
     vector: Float[Tensor, "size"]
-    query: Float[Tensor, "size hidden"]
-    context: Float[Tensor, "gates value"]
-    gate: Float[Tensor, "1 hidden"] | None
+    query_weight: Float[Tensor, "size hidden"]
+    context_weight: Float[Tensor, "gates value"]
+    gate_weight: Float[Tensor, "1 hidden"] | None
     gate_bias: Float[Tensor, "1"] | None
-    weights: list[Tensor]
+    parameters: list[Tensor]
     mask: Bool[Tensor, "#batch 1 source"] | None
-    drop: Float[Tensor, "batch target source"] | None
-    between: Float[Tensor, "target above batch hidden"] | None
+    attention_dropout: Float[Tensor, "batch target source"] | None
+    layer_dropout: Float[Tensor, "target above batch hidden"] | None
     scale: float
     kind: CellKind
     attend_first: bool
 
     def to(self, dtype: torch.dtype) -> Loop:
-        """With every number in this type."""
+        """Return the loop with all numbers in this type."""
         numbers: dict[str, Any] = {
             name: value.to(dtype)
             for name, value in vars(self).items()
             if isinstance(value, Tensor) and value.is_floating_point()
         }
-        return replace(self, **numbers, weights=[weight.to(dtype) for weight in self.weights])
+        return replace(
+            self, **numbers, parameters=[parameter.to(dtype) for parameter in self.parameters]
+        )
 
 
 @dataclass(frozen=True)
 class LoopRun:
-    """What the loop computed: the states of the top layer, the contexts as they were before a gate,
-    and the weights of attention before dropout; and what the way back needs beside these: every
-    state from the first on (of cells none, where there are none) and what the cells' gates were."""
+    """Results of the loop.
+
+    `top` has the states of the top layer, `contexts` the contexts before the gate, and `weights`
+    the attention weights before dropout. The rest is saved for the gradient: hidden states and
+    cells of all layers from the first state on (no cells if the kind has none), and the cells'
+    `saved`."""
 
     top: Float[Tensor, "batch target hidden"]
     contexts: Float[Tensor, "batch target value"]
-    shares: Float[Tensor, "batch target source"]
+    weights: Float[Tensor, "batch target source"]
     hiddens: Float[Tensor, "moment layer batch hidden"]
     cells: Float[Tensor, "_ layer batch hidden"]
-    kept: Float[Tensor, "target layer batch kept"]
+    saved: Float[Tensor, "target layer batch saved"]
 
 
 def run(loop: Loop) -> LoopRun:
-    """All steps, with gradients to everything that is a number. ValueError for shapes, types or
+    """Run all steps, with gradients of every tensor of numbers. ValueError for shapes, types or
     devices that do not fit."""
     _check(loop)
     return LoopRun(*_run(*vars(loop).values()))
 
 
 def _check(loop: Loop) -> None:
-    batch, target, _ = loop.of_input.shape
+    batch, target, _ = loop.input_gates.shape
     _, layers, size = loop.hidden.shape
     _, source, key_size = loop.keys.shape
     gates, value = NUM_GATES[loop.kind] * size, loop.values.size(2)
     expected: dict[str, tuple[int, ...]] = {
-        "of_input": (batch, target, gates),
+        "input_gates": (batch, target, gates),
         "hidden": (batch, layers, size),
         "cell": (batch, layers, size),
         "keys": (batch, source, key_size),
         "values": (batch, source, value),
         "vector": (key_size,),
-        "query": (key_size, size),
-        "context": (gates, value),
-        "gate": (1, size),
+        "query_weight": (key_size, size),
+        "context_weight": (gates, value),
+        "gate_weight": (1, size),
         "gate_bias": (1,),
-        "drop": (batch, target, source),
-        "between": (target, layers - 1, batch, size),
+        "attention_dropout": (batch, target, source),
+        "layer_dropout": (target, layers - 1, batch, size),
     }
     numbers = [(name, getattr(loop, name), shape) for name, shape in expected.items()]
     of_layers = [(gates, size), (gates,)] * (2 * layers - 1)
-    if len(loop.weights) != len(of_layers) or (loop.cell is None) == (loop.kind == "lstm"):
+    if len(loop.parameters) != len(of_layers) or (loop.cell is None) == (loop.kind == "lstm"):
         raise ValueError(
-            f"expected {len(of_layers)} weights for {layers} layers, and a cell for an lstm alone; "
-            f"got {len(loop.weights)} weights, {'no' if loop.cell is None else 'a'} cell"
+            f"expected {len(of_layers)} parameters for {layers} layers, and a cell for an lstm "
+            f"only; got {len(loop.parameters)} parameters and {'no' if loop.cell is None else 'a'} "
+            "cell"
         )
-    numbers += [("weights", *pair) for pair in zip(loop.weights, of_layers, strict=True)]
+    numbers += [("parameters", *pair) for pair in zip(loop.parameters, of_layers, strict=True)]
     for name, tensor, shape in numbers:
         if tensor is None:
             continue
@@ -129,7 +141,7 @@ def _check(loop: Loop) -> None:
         if tensor.device != loop.hidden.device:
             raise ValueError(f"{name}: expected {loop.hidden.device}, got {tensor.device}")
     mask = loop.mask
-    if mask is not None and (mask.dtype != torch.bool or mask.shape not in _masks(loop)):
+    if mask is not None and (mask.dtype != torch.bool or mask.shape not in _mask_shapes(loop)):
         raise ValueError(
             f"mask: expected bool of shape (1 or {batch}, 1, {source}), got {mask.dtype} of shape "
             f"{tuple(mask.shape)}"
@@ -138,26 +150,29 @@ def _check(loop: Loop) -> None:
         raise ValueError(f"mask: expected {loop.hidden.device}, got {mask.device}")
 
 
-def _masks(loop: Loop) -> list[tuple[int, ...]]:
+def _mask_shapes(loop: Loop) -> list[tuple[int, ...]]:
     source = loop.keys.size(1)
     return [(1, 1, source), (len(loop.hidden), 1, source)]
 
 
-OF_LOOP = (
-    "Tensor of_input, Tensor hidden, Tensor? cell, Tensor keys, Tensor values, Tensor vector, "
-    "Tensor query, Tensor context, Tensor? gate, Tensor? gate_bias, Tensor[] weights, "
-    "Tensor? mask, Tensor? drop, Tensor? between, float scale, str kind, bool attend_first"
+LOOP_SCHEMA = (
+    "Tensor input_gates, Tensor hidden, Tensor? cell, Tensor keys, Tensor values, Tensor vector, "
+    "Tensor query_weight, Tensor context_weight, Tensor? gate_weight, Tensor? gate_bias, "
+    "Tensor[] parameters, Tensor? mask, Tensor? attention_dropout, Tensor? layer_dropout, "
+    "float scale, str kind, bool attend_first"
 )
-OF_RUN = "Tensor top, Tensor contexts, Tensor shares, Tensor hiddens, Tensor cells, Tensor kept"
+RUN_SCHEMA = (
+    "Tensor top, Tensor contexts, Tensor weights, Tensor hiddens, Tensor cells, Tensor saved"
+)
 ARGUMENTS = [field.name for field in fields(Loop)]
-WEIGHTS = ARGUMENTS.index("weights")
-"""Gradients go to what comes before these, and to these."""
+PARAMETERS = ARGUMENTS.index("parameters")
+"""Index of the parameters. They and the arguments before them have gradients."""
 
 
 @torch.library.custom_op(
-    "regard::attending_loop",
+    "regard::recurrent_attention_loop",
     mutates_args=(),
-    schema=f"({OF_LOOP}) -> ({', '.join(['Tensor'] * 6)})",
+    schema=f"({LOOP_SCHEMA}) -> ({', '.join(['Tensor'] * 6)})",
 )
 def _run(*arguments: Any) -> tuple[Tensor, ...]:
     loop = Loop(*arguments)
@@ -166,39 +181,41 @@ def _run(*arguments: Any) -> tuple[Tensor, ...]:
 
 
 @torch.library.custom_op(
-    "regard::attending_loop_backward",
+    "regard::recurrent_attention_loop_backward",
     mutates_args=(),
-    schema="(Tensor? grad_top, Tensor? grad_contexts, Tensor? grad_shares, "
-    f"{OF_LOOP}, {OF_RUN}) -> Tensor[]",
+    schema="(Tensor? grad_top, Tensor? grad_contexts, Tensor? grad_weights, "
+    f"{LOOP_SCHEMA}, {RUN_SCHEMA}) -> Tensor[]",
 )
-def _back(
+def _run_backward(
     grad_top: Tensor | None,
     grad_contexts: Tensor | None,
-    grad_shares: Tensor | None,
+    grad_weights: Tensor | None,
     *rest: Any,
 ) -> list[Tensor]:
-    loop, found = Loop(*rest[: len(ARGUMENTS)]), LoopRun(*rest[len(ARGUMENTS) :])
+    loop, result = Loop(*rest[: len(ARGUMENTS)]), LoopRun(*rest[len(ARGUMENTS) :])
     with torch.autocast(loop.hidden.device.type, enabled=False):
-        return _WayBack(loop, found, grad_contexts, grad_shares).walk(grad_top)
+        return _Backward(loop, result, grad_contexts, grad_weights).run(grad_top)
 
 
 def _layers(loop: Loop) -> Iterator[tuple[Tensor, Tensor]]:
-    """U and c of every layer."""
-    yield loop.weights[0], loop.weights[1]
-    for first in range(2, len(loop.weights), 4):
-        yield loop.weights[first + 2], loop.weights[first + 3]
+    """Iterate over U and c of every layer."""
+    yield loop.parameters[0], loop.parameters[1]
+    for first in range(2, len(loop.parameters), 4):
+        yield loop.parameters[first + 2], loop.parameters[first + 3]
 
 
-def _gates(loop: Loop, states: Float[Tensor, "*batch hidden"]) -> Float[Tensor, "*batch 1"] | None:
-    """How much of their contexts enters, for states that ask; None where all of it does."""
-    if loop.gate is None:
+def _context_gates(
+    loop: Loop, states: Float[Tensor, "*batch hidden"]
+) -> Float[Tensor, "*batch 1"] | None:
+    """Return the gates of the contexts for the states of the queries; None without a gate."""
+    if loop.gate_weight is None:
         return None
-    return torch.sigmoid(F.linear(states, loop.gate, loop.gate_bias))
+    return torch.sigmoid(F.linear(states, loop.gate_weight, loop.gate_bias))
 
 
-def _new(loop: Loop) -> tuple[Tensor, ...]:
-    """Room for what a run finds."""
-    batch, target, _ = loop.of_input.shape
+def _empty_run(loop: Loop) -> tuple[Tensor, ...]:
+    """Allocate the results of a run."""
+    batch, target, _ = loop.input_gates.shape
     layers, size = loop.hidden.shape[1:]
     new = loop.hidden.new_empty
     return (
@@ -207,58 +224,59 @@ def _new(loop: Loop) -> tuple[Tensor, ...]:
         new(batch, target, loop.keys.size(1)),
         new(target + 1, layers, batch, size),
         new(0 if loop.cell is None else target + 1, layers, batch, size),
-        new(target, layers, batch, NUM_KEPT[loop.kind] * size),
+        new(target, layers, batch, NUM_SAVED[loop.kind] * size),
     )
 
 
 def _forward(loop: Loop) -> tuple[Tensor, ...]:
-    top, contexts, shares, hiddens, cells, kept = _new(loop)
+    top, contexts, weights, hiddens, cells, saved = _empty_run(loop)
     hiddens[0] = loop.hidden.transpose(0, 1)
     if loop.cell is not None:
         cells[0] = loop.cell.transpose(0, 1)
-    backend, at_cells = choose_attention(loop.keys, loop.values), choose_cells(loop.hidden)
-    memory, of_context = _memory(loop, backend), loop.context.contiguous()
+    backend, cell_backend = choose_attention(loop.keys, loop.values), choose_cells(loop.hidden)
+    memory, context_weight = _memory(loop, backend), loop.context_weight.contiguous()
     layers = list(_layers(loop))
     context = loop.values.new_zeros(loop.values.size(0), loop.values.size(2))
 
-    def ask(state: Tensor, step: int) -> Tensor:
-        now = slice(step, step + 1)
-        contexts[:, now], shares[:, now] = backend.attend(
-            linear(state, loop.query)[:, None],
+    def attend(state: Tensor, step: int) -> Tensor:
+        at = slice(step, step + 1)
+        contexts[:, at], weights[:, at] = backend.attend(
+            linear(state, loop.query_weight)[:, None],
             memory,
-            None if loop.drop is None else loop.drop[:, now],
+            None if loop.attention_dropout is None else loop.attention_dropout[:, at],
         )
-        gate = _gates(loop, state)
+        gate = _context_gates(loop, state)
         return contexts[:, step] if gate is None else contexts[:, step] * gate
 
-    for step in range(loop.of_input.size(1)):
+    for step in range(loop.input_gates.size(1)):
         if loop.attend_first:
-            context = ask(hiddens[step, -1], step)
-        entering = linear(context, of_context).add_(loop.of_input[:, step])
+            context = attend(hiddens[step, -1], step)
+        input_gates = linear(context, context_weight).add_(loop.input_gates[:, step])
         for layer, (recurrent, bias) in enumerate(layers):
             if layer:
                 below = hiddens[step + 1, layer - 1]
-                if loop.between is not None:
-                    below = below * loop.between[step, layer - 1]
-                weight, shift = loop.weights[4 * layer - 2 : 4 * layer]
-                entering = linear(below, weight, shift)
-            last, new = _around(hiddens, cells, step, layer)
-            around = linear(last.hidden, recurrent, bias)
-            at_cells.step(loop.kind, Step(entering, around, last, new, kept[step, layer]))
+                if loop.layer_dropout is not None:
+                    below = below * loop.layer_dropout[step, layer - 1]
+                weight, shift = loop.parameters[4 * layer - 2 : 4 * layer]
+                input_gates = linear(below, weight, shift)
+            last, new = _states(hiddens, cells, step, layer)
+            recurrent_gates = linear(last.hidden, recurrent, bias)
+            at = CellStep(input_gates, recurrent_gates, last, new, saved[step, layer])
+            cell_backend.step(loop.kind, at)
         if not loop.attend_first:
-            context = ask(hiddens[step + 1, -1], step)
+            context = attend(hiddens[step + 1, -1], step)
     top.copy_(hiddens[1:, -1].transpose(0, 1))
-    return top, contexts, shares, hiddens, cells, kept
+    return top, contexts, weights, hiddens, cells, saved
 
 
 def _memory(loop: Loop, backend: ModuleType) -> AdditiveMemory:
-    """Keys and values of every step, with the powers of the keys."""
+    """Return keys and values of every step, with the powers of the keys."""
     powers = backend.powers(loop.keys)
     return AdditiveMemory(loop.keys, loop.vector, loop.values, loop.mask, loop.scale, powers)
 
 
-def _around(hiddens: Tensor, cells: Tensor, step: int, layer: int) -> tuple[CellState, CellState]:
-    """The states of a layer before and after a step."""
+def _states(hiddens: Tensor, cells: Tensor, step: int, layer: int) -> tuple[CellState, CellState]:
+    """Return the states of a layer before and after a step."""
     last, new = (
         CellState(hiddens[moment, layer], cells[moment, layer] if len(cells) else None)
         for moment in (step, step + 1)
@@ -266,23 +284,31 @@ def _around(hiddens: Tensor, cells: Tensor, step: int, layer: int) -> tuple[Cell
     return last, new
 
 
-class _WayBack:
-    """The gradients that every step leaves behind, and what is made of them at the end."""
+class _Backward:
+    """Gradients saved by every step, and the sums over steps computed from them at the end."""
 
     def __init__(
-        self, loop: Loop, found: LoopRun, of_contexts: Tensor | None, of_shares: Tensor | None
+        self,
+        loop: Loop,
+        result: LoopRun,
+        grad_contexts: Tensor | None,
+        grad_weights: Tensor | None,
     ) -> None:
-        self.loop, self.found = loop, found
-        self.of_contexts, self.of_shares = of_contexts, of_shares
+        self.loop, self.result = loop, result
+        self.outer_grad_contexts, self.outer_grad_weights = grad_contexts, grad_weights
         self.backend = choose_attention(loop.keys, loop.values)
         self.cells = choose_cells(loop.hidden)
-        self.memory, self.context = _memory(loop, self.backend), loop.context.contiguous()
-        target, num_layers, batch, _ = found.kept.shape
+        self.memory, self.context_weight = (
+            _memory(loop, self.backend),
+            loop.context_weight.contiguous(),
+        )
+        target, num_layers, batch, _ = result.saved.shape
         gates = NUM_GATES[loop.kind] * loop.hidden.size(2)
         new = loop.hidden.new_empty
-        self.asked_by = found.hiddens[:-1, -1] if loop.attend_first else found.hiddens[1:, -1]
-        self.asking = linear(self.asked_by.flatten(0, 1), loop.query).view(target, batch, -1)
-        self.gates = _gates(loop, self.asked_by)
+        self.query_states = result.hiddens[:-1, -1] if loop.attend_first else result.hiddens[1:, -1]
+        self.queries = linear(self.query_states.flatten(0, 1), loop.query_weight)
+        self.queries = self.queries.view(target, batch, -1)
+        self.gates = _context_gates(loop, self.query_states)
         self.grad_gates = new(target, batch, 1).zero_()
         self.grad_inputs = new(num_layers, target, batch, gates)
         self.grad_recurrent = self.grad_inputs
@@ -290,89 +316,94 @@ class _WayBack:
             self.grad_recurrent = new(num_layers, target, batch, gates)
         self.grad_contexts = new(batch, target, loop.values.size(2))
         self.grad_scores = new(batch, target, loop.keys.size(1))
-        self.grad_asking = new(target, batch, loop.keys.size(2))
+        self.grad_queries = new(target, batch, loop.keys.size(2))
 
-    def walk(self, grad_top: Tensor | None) -> list[Tensor]:
-        loop, found = self.loop, self.found
+    def run(self, grad_top: Tensor | None) -> list[Tensor]:
+        """Return the gradients in the order of the arguments."""
+        loop, result = self.loop, self.result
         layers = list(_layers(loop))
-        passed = torch.zeros_like(found.hiddens[0])
-        cell = torch.zeros_like(found.cells[0]) if len(found.cells) else None
-        around: list[Tensor | None] = [None] * len(layers)
-        later: Tensor | None = None  # what the next step's input passes to this one's context
+        carried = torch.zeros_like(result.hiddens[0])
+        cell = torch.zeros_like(result.cells[0]) if len(result.cells) else None
+        through_gates: list[Tensor | None] = [None] * len(layers)
+        grad_entering: Tensor | None = None  # of the context, through the input of the cell
         if grad_top is not None and grad_top.stride(2) != 1:
             grad_top = grad_top.contiguous()
-        for step in reversed(range(loop.of_input.size(1))):
-            above = None if grad_top is None else grad_top[:, step]
+        for step in reversed(range(loop.input_gates.size(1))):
+            grad_output = None if grad_top is None else grad_top[:, step]
             if not loop.attend_first:
-                passed[-1] += self._ask(step, later)
+                carried[-1] += self._attend(step, grad_entering)
             for layer in reversed(range(len(layers))):
-                place = StepBack(
-                    above,
-                    around[layer],
-                    passed[layer],
+                at = CellBackward(
+                    grad_output,
+                    through_gates[layer],
+                    carried[layer],
                     None if cell is None else cell[layer],
-                    *_around(found.hiddens, found.cells, step, layer),
-                    found.kept[step, layer],
+                    *_states(result.hiddens, result.cells, step, layer),
+                    result.saved[step, layer],
                     self.grad_inputs[layer, step],
                     self.grad_recurrent[layer, step],
                 )
-                self.cells.back(loop.kind, place)
-                around[layer] = linear(place.recurrent, layers[layer][0].T)
+                self.cells.backward(loop.kind, at)
+                through_gates[layer] = linear(at.grad_recurrent_gates, layers[layer][0].T)
                 if layer:
-                    above = linear(place.of_input, loop.weights[4 * layer - 2].T)
-                    if loop.between is not None:
-                        above = above * loop.between[step, layer - 1]
+                    grad_output = linear(at.grad_input_gates, loop.parameters[4 * layer - 2].T)
+                    if loop.layer_dropout is not None:
+                        grad_output = grad_output * loop.layer_dropout[step, layer - 1]
                 else:
-                    later = linear(place.of_input, self.context.T)
+                    grad_entering = linear(at.grad_input_gates, self.context_weight.T)
             if loop.attend_first:
-                passed[-1] += self._ask(step, later)
-        for hidden, rest in zip(passed, around, strict=True):
+                carried[-1] += self._attend(step, grad_entering)
+        for hidden, rest in zip(carried, through_gates, strict=True):
             if rest is not None:
                 hidden += rest
-        return self._settle(
-            passed.transpose(0, 1).contiguous(),
+        return self._sums(
+            carried.transpose(0, 1).contiguous(),
             None if cell is None else cell.transpose(0, 1).contiguous(),
         )
 
-    def _ask(self, step: int, later: Tensor | None) -> Tensor:
-        """The gradient of the state that asked, from that of what entered the cell."""
-        loop, now = self.loop, slice(step, step + 1)
-        grad_context = self.grad_contexts[:, now].zero_()
-        if self.of_contexts is not None:
-            grad_context += self.of_contexts[:, now]
-        if later is not None:
-            grad_context[:, 0] += self._through_gate(step, later)
-        grad_shares = torch.bmm(grad_context, loop.values.mT)
-        if loop.drop is not None:
-            grad_shares.mul_(loop.drop[:, now])
-        if self.of_shares is not None:
-            grad_shares += self.of_shares[:, now]
-        shares = self.found.shares[:, now]
-        grad_scores = self.backend.through_softmax(grad_shares, shares, loop.mask, loop.scale)
-        self.grad_scores[:, now] = grad_scores
-        asking = self.asking[step, :, None]
-        grad_query = self.backend.differentiate_queries(grad_scores, asking, self.memory)[:, 0]
-        self.grad_asking[step] = grad_query
-        asked = linear(grad_query, loop.query.T)
-        return asked if loop.gate is None else asked + self.grad_gates[step] * loop.gate
+    def _attend(self, step: int, grad_entering: Tensor | None) -> Tensor:
+        """Return the gradient of the state of the query, given that of the gated context."""
+        loop, at = self.loop, slice(step, step + 1)
+        grad_context = self.grad_contexts[:, at].zero_()
+        if self.outer_grad_contexts is not None:
+            grad_context += self.outer_grad_contexts[:, at]
+        if grad_entering is not None:
+            grad_context[:, 0] += self._through_gate(step, grad_entering)
+        grad_weights = torch.bmm(grad_context, loop.values.mT)
+        if loop.attention_dropout is not None:
+            grad_weights.mul_(loop.attention_dropout[:, at])
+        if self.outer_grad_weights is not None:
+            grad_weights += self.outer_grad_weights[:, at]
+        weights = self.result.weights[:, at]
+        grad_scores = self.backend.through_softmax(grad_weights, weights, loop.mask, loop.scale)
+        self.grad_scores[:, at] = grad_scores
+        queries = self.queries[step, :, None]
+        grad_query = self.backend.differentiate_queries(grad_scores, queries, self.memory)[:, 0]
+        self.grad_queries[step] = grad_query
+        grad_state = linear(grad_query, loop.query_weight.T)
+        if loop.gate_weight is None:
+            return grad_state
+        return grad_state + self.grad_gates[step] * loop.gate_weight
 
-    def _through_gate(self, step: int, later: Tensor) -> Tensor:
-        """The gradient of a context, from that of what its gate let through."""
+    def _through_gate(self, step: int, grad_gated: Tensor) -> Tensor:
+        """Return the gradient of a context, given that of the gated context."""
         if self.gates is None:
-            return later
+            return grad_gated
         gate = self.gates[step]
-        of_gate = (later * self.found.contexts[:, step]).sum(dim=1, keepdim=True)
-        self.grad_gates[step] = of_gate * gate * (1 - gate)
-        return later * gate
+        grad_gate = (grad_gated * self.result.contexts[:, step]).sum(dim=1, keepdim=True)
+        self.grad_gates[step] = grad_gate * gate * (1 - gate)
+        return grad_gated * gate
 
-    def _settle(self, hidden: Tensor, cell: Tensor | None) -> list[Tensor]:
-        """The sums over all steps, in the order of the arguments."""
-        loop, found = self.loop, self.found
+    def _sums(self, hidden: Tensor, cell: Tensor | None) -> list[Tensor]:
+        """Return the sums over all steps, in the order of the arguments."""
+        loop, result = self.loop, self.result
         grad_keys, grad_vector = self.backend.differentiate_keys(
-            self.grad_scores, self.asking.transpose(0, 1), self.memory
+            self.grad_scores, self.queries.transpose(0, 1), self.memory
         )
-        kept = found.shares if loop.drop is None else found.shares * loop.drop
-        contexts = found.contexts.transpose(0, 1)
+        weights = result.weights
+        if loop.attention_dropout is not None:
+            weights = weights * loop.attention_dropout
+        contexts = result.contexts.transpose(0, 1)
         if self.gates is not None:
             contexts = contexts * self.gates
         if not loop.attend_first:
@@ -382,84 +413,89 @@ class _WayBack:
             hidden,
             hidden.new_empty(0) if cell is None else cell,
             grad_keys,
-            torch.bmm(kept.mT, self.grad_contexts),
+            torch.bmm(weights.mT, self.grad_contexts),
             grad_vector,
-            _outer(self.grad_asking, self.asked_by),
-            _outer(self.grad_inputs[0], contexts),
-            *self._settle_gate(),
+            _weight_gradient(self.grad_queries, self.query_states),
+            _weight_gradient(self.grad_inputs[0], contexts),
+            *self._gate_sums(),
         ]
-        for layer in range(found.kept.size(1)):
+        for layer in range(result.saved.size(1)):
             if layer:
-                below = found.hiddens[1:, layer - 1]
-                if loop.between is not None:
-                    below = below * loop.between[:, layer - 1]
-                gradients.append(_outer(self.grad_inputs[layer], below))
+                below = result.hiddens[1:, layer - 1]
+                if loop.layer_dropout is not None:
+                    below = below * loop.layer_dropout[:, layer - 1]
+                gradients.append(_weight_gradient(self.grad_inputs[layer], below))
                 gradients.append(self.grad_inputs[layer].sum(dim=(0, 1)))
-            gradients.append(_outer(self.grad_recurrent[layer], found.hiddens[:-1, layer]))
+            states = result.hiddens[:-1, layer]
+            gradients.append(_weight_gradient(self.grad_recurrent[layer], states))
             gradients.append(self.grad_recurrent[layer].sum(dim=(0, 1)))
         return gradients
 
-    def _settle_gate(self) -> tuple[Tensor, Tensor]:
-        """The gradients of the gate's weight and bias; nothing twice, where there is none."""
+    def _gate_sums(self) -> tuple[Tensor, Tensor]:
+        """Return the gradients of the gate's weight and bias; empty tensors without a gate."""
         if self.gates is None:
             return self.grad_gates.new_empty(0), self.grad_gates.new_empty(0)
-        return _outer(self.grad_gates, self.asked_by), self.grad_gates.sum(dim=(0, 1))
+        grad_weight = _weight_gradient(self.grad_gates, self.query_states)
+        return grad_weight, self.grad_gates.sum(dim=(0, 1))
 
 
-def _outer(gradients: Tensor, entered: Tensor) -> Tensor:
-    """The gradient of a matrix, from those of its products and from what entered them."""
-    return weight_gradient(gradients.flatten(0, 1), entered.flatten(0, 1))
+def _weight_gradient(grad_outputs: Tensor, inputs: Tensor) -> Tensor:
+    """Return the gradient of a weight, given those of its products and their inputs."""
+    return weight_gradient(grad_outputs.flatten(0, 1), inputs.flatten(0, 1))
 
 
 @_run.register_fake
 def _(*arguments: Any) -> tuple[Tensor, ...]:
-    return _new(Loop(*arguments))
+    return _empty_run(Loop(*arguments))
 
 
-@_back.register_fake
+@_run_backward.register_fake
 def _(
     grad_top: Tensor | None,
     grad_contexts: Tensor | None,
-    grad_shares: Tensor | None,
+    grad_weights: Tensor | None,
     *rest: Any,
 ) -> list[Tensor]:
-    del grad_top, grad_contexts, grad_shares
-    given = [*rest[:WEIGHTS], *rest[WEIGHTS]]
-    return [rest[1].new_empty(0 if x is None else x.shape) for x in given]
+    del grad_top, grad_contexts, grad_weights
+    inputs = [*rest[:PARAMETERS], *rest[PARAMETERS]]
+    return [rest[1].new_empty(0 if x is None else x.shape) for x in inputs]
 
 
-def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
     loop = Loop(*inputs)
     tensors = [value for value in inputs if isinstance(value, Tensor)]
     ctx.loop = [None if isinstance(value, Tensor | list) else value for value in inputs]
-    ctx.places = [place for place, value in enumerate(inputs) if isinstance(value, Tensor)]
-    ctx.save_for_backward(*tensors, *loop.weights, *output)
+    ctx.indices = [index for index, value in enumerate(inputs) if isinstance(value, Tensor)]
+    ctx.save_for_backward(*tensors, *loop.parameters, *output)
     ctx.mark_non_differentiable(*output[3:])
     ctx.set_materialize_grads(False)
 
 
-def _through(ctx: Any, *gradients: Tensor | None) -> tuple[Any, ...]:
+def _differentiate(ctx: Any, *gradients: Tensor | None) -> tuple[Any, ...]:
     saved = list(ctx.saved_tensors)
     inputs = list(ctx.loop)
-    for place, value in zip(ctx.places, saved, strict=False):
-        inputs[place] = value
-    inputs[WEIGHTS] = saved[len(ctx.places) : -6]
-    found = _back(*gradients[:3], *inputs, *saved[-6:])
-    given = [None if x is None else y for x, y in zip(inputs, found[:WEIGHTS], strict=False)]
-    return (*given, found[WEIGHTS:], *[None] * (len(inputs) - WEIGHTS - 1))
+    for index, value in zip(ctx.indices, saved, strict=False):
+        inputs[index] = value
+    inputs[PARAMETERS] = saved[len(ctx.indices) : -6]
+    results = _run_backward(*gradients[:3], *inputs, *saved[-6:])
+    of_inputs = [
+        None if x is None else gradient
+        for x, gradient in zip(inputs, results[:PARAMETERS], strict=False)
+    ]
+    return (*of_inputs, results[PARAMETERS:], *[None] * (len(inputs) - PARAMETERS - 1))
 
 
-def _keep_nothing(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+def _save_nothing(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
     del ctx, inputs, output
 
 
 def _refuse(ctx: Any, *gradients: Any) -> Any:
     del ctx, gradients
     raise NotImplementedError(
-        "the attending loop has first derivatives only, but a second one was asked for: "
-        "step through the decoder for that"
+        "the recurrent attention loop has first derivatives only, but a second derivative was "
+        "requested: use unroll of regard.models.recurrent.unrolling"
     )
 
 
-_run.register_autograd(_through, setup_context=_keep)
-_back.register_autograd(_refuse, setup_context=_keep_nothing)
+_run.register_autograd(_differentiate, setup_context=_save)
+_run_backward.register_autograd(_refuse, setup_context=_save_nothing)

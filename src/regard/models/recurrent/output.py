@@ -1,8 +1,8 @@
-"""From a decoder's state, context and input to the features that one projection turns into logits.
+"""Output layers: features from a decoder's state, context and input.
 
-The projection is the decoder's own and apart, so that logits are formed only where there is a
-target, and Luong's decoder may feed the features back. A decoder without attention hands in
-contexts of size zero.
+The projection to logits is a separate layer of the decoder, so logits are computed only where there
+is a target, and Luong's decoder can feed the features into its next step. A decoder without
+attention passes contexts of size 0.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from regard.shapes import Float, Tensor
 
 
 class LinearOutput(nn.Module):
-    """No layer of its own: the context and the state side by side, [c; s]."""
+    """The concatenated context and state, [c; s], without a layer."""
 
     def __init__(self, state_size: int, context_size: int) -> None:
         super().__init__()
@@ -27,7 +27,7 @@ class LinearOutput(nn.Module):
         context: Float[Tensor, "*batch value"],
         embedded: Float[Tensor, "*batch embedding"],
     ) -> Float[Tensor, "*batch feature"]:
-        del embedded  # part of what every output is handed; this one does not look at it
+        del embedded  # an argument of every output layer
         return torch.cat([context, state], dim=-1)
 
 
@@ -50,11 +50,11 @@ class TanhOutput(nn.Module):
 
 
 class DeepOutput(nn.Module):
-    """The maxout layer of Bahdanau et al. 2015, appendix A.2.2, over state, input and context:
-    the greater of every pair in U s + V E y + C c.
+    """Maxout layer over state, input and context (Bahdanau et al. 2015, appendix A.2.2): the
+    maximum of each pair in U s + V E y + C c.
 
-    The appendix writes it with the state before the step; this follows eq. 4, which asks the
-    state after it."""
+    The appendix uses the state before the step. This layer follows eq. 4, which uses the state
+    after it."""
 
     def __init__(
         self, state_size: int, context_size: int, embedding_size: int, feature_size: int
@@ -74,7 +74,7 @@ class DeepOutput(nn.Module):
 
 
 class SummedOutput(nn.Module):
-    """The deep output layer of Xu et al. 2015, eq. 7, up to its projection: E y + L_h h + L_z z."""
+    """Deep output layer of Xu et al. 2015, eq. 7, without its projection: E y + L_h h + L_z z."""
 
     def __init__(self, state_size: int, context_size: int, embedding_size: int) -> None:
         super().__init__()

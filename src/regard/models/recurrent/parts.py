@@ -1,7 +1,5 @@
-"""What recurrent decoders are made of, and what they carry from step to step.
-
-Who asks when, and what is fed back, is each decoder's own: `recurrent.py`.
-"""
+"""Parts and state of the recurrent decoders. The wiring, in `decoders.py`, is each decoder's
+own."""
 
 from __future__ import annotations
 
@@ -23,30 +21,30 @@ from regard.shapes import Float, Int, Tensor
 
 @dataclass(frozen=True)
 class RecurrentState:
-    """The recurrent states of every hypothesis and what was fed back into its next step.
+    """Recurrent states of every hypothesis, and the vector fed into its next step.
 
-    `cell` is None for cells that have none. `look` is what the decoder looks at, and what it
-    remembers of that; None for a decoder that looks at nothing, or has not begun to."""
+    `cell` is None for kinds without cells. `attention` is the state of the decoder attention: None
+    for a decoder without attention, and for intra-decoder attention before the first step."""
 
     hidden: Float[Tensor, "batch hypothesis layer hidden"]
     cell: Float[Tensor, "batch hypothesis layer hidden"] | None
     fed: Float[Tensor, "batch hypothesis fed"]
-    look: DecoderAttentionState | None
+    attention: DecoderAttentionState | None
 
     def select(self, hypotheses: Int[Tensor, "batch hypothesis"]) -> RecurrentState:
         batch, width = self.hidden.shape[:2]
         sentences = torch.arange(batch, device=hypotheses.device)[:, None]
         rows = torch.add(hypotheses, sentences, alpha=width).flatten()
 
-        def chosen(values: Tensor) -> Tensor:
-            found = values.flatten(0, 1).index_select(0, rows)
-            return found.view(*hypotheses.shape, *values.shape[2:])
+        def selected(values: Tensor) -> Tensor:
+            flat = values.flatten(0, 1).index_select(0, rows)
+            return flat.view(*hypotheses.shape, *values.shape[2:])
 
         return RecurrentState(
-            chosen(self.hidden),
-            None if self.cell is None else chosen(self.cell),
-            chosen(self.fed),
-            None if self.look is None else self.look.select(sentences, hypotheses),
+            selected(self.hidden),
+            None if self.cell is None else selected(self.cell),
+            selected(self.fed),
+            None if self.attention is None else self.attention.select(sentences, hypotheses),
         )
 
     def keep(self, sentences: Int[Tensor, "kept"]) -> RecurrentState:
@@ -54,12 +52,12 @@ class RecurrentState:
             self.hidden[sentences],
             None if self.cell is None else self.cell[sentences],
             self.fed[sentences],
-            None if self.look is None else self.look.keep(sentences),
+            None if self.attention is None else self.attention.keep(sentences),
         )
 
 
 class DecoderParts(nn.Module):
-    """What every recurrent decoder is made of; who asks when, and what is fed, is its own."""
+    """Modules of every recurrent decoder: embedding, stack, bridge, output and projection."""
 
     def __init__(
         self,
@@ -79,24 +77,27 @@ class DecoderParts(nn.Module):
         self.projection = Linear(output.feature_size, embedding.num_embeddings)
 
     def embed(self, tokens: Int[Tensor, "batch target"]) -> Float[Tensor, "batch target embedding"]:
-        """With dropout, while training. In a step the target axis counts hypotheses."""
+        """Return embeddings, with dropout in training. In a step the target axis counts
+        hypotheses."""
         return self.dropout(self.embedding(tokens))
 
     def start(
-        self, memories: tuple[Memory, ...], look: DecoderAttentionState | None, fed: int = 0
+        self, memories: tuple[Memory, ...], attention: DecoderAttentionState | None, fed: int = 0
     ) -> RecurrentState:
-        """The bridged summary of the first memory as the state of one hypothesis a sentence, whose
-        `fed` numbers are zero. ValueError where the memory has no summary."""
+        """Return the state before the first step, with one hypothesis a sentence.
+
+        The hidden state is the summary of the first memory after the bridge, and the fed vector is
+        zeros of size `fed`. ValueError if the memory has no summary."""
         first = self.bridge(summary(memories[0]))
         hidden = first.hidden[:, None]
         cell = first.cell[:, None] if self.stack.kind == "lstm" else None
-        return RecurrentState(hidden, cell, hidden.new_zeros(hidden.size(0), 1, fed), look)
+        return RecurrentState(hidden, cell, hidden.new_zeros(hidden.size(0), 1, fed), attention)
 
     def advance(
         self, inputs: Float[Tensor, "batch hypothesis input"], state: RecurrentState
     ) -> RecurrentState:
-        """One step of the recurrent layers for every hypothesis: their new states, and all else as
-        it came."""
+        """Compute one step of the recurrent layers for every hypothesis. Return the state with new
+        hidden states and cells."""
         axes = inputs.shape[:2]
         cell = None if state.cell is None else state.cell.flatten(0, 1)
         read = self.stack.step(inputs.flatten(0, 1), state.hidden.flatten(0, 1), cell)
@@ -107,8 +108,8 @@ class DecoderParts(nn.Module):
     def read(
         self, inputs: Float[Tensor, "batch target input"], state: RecurrentState
     ) -> tuple[Float[Tensor, "batch target hidden"], ...]:
-        """All steps of the recurrent layers in one call, from a state of one hypothesis a sentence
-        (`start`'s): every layer's states, lowest first."""
+        """Compute all steps of the recurrent layers in one call, from the state of `start`. Return
+        the states of every layer, lowest first."""
         cell = None if state.cell is None else state.cell[:, 0]
         return self.stack(inputs, state.hidden[:, 0], cell).layers
 
@@ -118,6 +119,6 @@ class DecoderParts(nn.Module):
         context: Float[Tensor, "batch target value"],
         embedded: Float[Tensor, "batch target embedding"],
     ) -> Float[Tensor, "batch target feature"]:
-        """What `projection` makes logits of. A decoder that looks at nothing gives a context of no
-        numbers."""
+        """Return the features from which `projection` computes logits. A decoder without attention
+        passes a context of size 0."""
         return self.dropout(self.output(hidden, context, embedded))

@@ -1,13 +1,14 @@
-"""What a recurrent decoder asks: which of the things that it has at hand becomes the query.
+"""Queries of a recurrent decoder: which of its vectors is compared with the keys.
 
-state        its highest layer's state: s_{t-1} where it asks first (Bahdanau et al. 2015), s_t
-             where it asks after (Luong et al. 2015)
+state        the highest layer's state: s_{t-1} if attention comes before the update (Bahdanau et
+al.
+             2015), s_t if it comes after (Luong et al. 2015)
 layer        the state of another layer
-input        the embedding of the token that it reads
-last two     its state beside the one before it
-same place   what the encoder made of the source at the place where the target now is, for
-             tasks in which both go in step
-learned      one question for every step
+input        the embedding of the input token
+last two     the state concatenated with the state of the previous query
+same place   the encoder's value at the source position equal to the target position, for tasks with
+             aligned positions
+learned      one learned vector for every step
 """
 
 from __future__ import annotations
@@ -25,37 +26,39 @@ from regard.shapes import Float, Int, Tensor
 
 @dataclass(frozen=True)
 class DecoderInputs:
-    """What a decoder has at hand when it asks. The target axis counts positions where a target is
-    read whole, hypotheses in a step."""
+    """Vectors of a decoder from which queries are made. The target axis counts target positions if
+    all steps are computed together, and hypotheses in a single step."""
 
     layers: Sequence[Float[Tensor, "batch target _"]]
-    """The states that ask, lowest layer first."""
+    """States of each layer, lowest first."""
     embedded: Float[Tensor, "batch target embedding"]
+    """Embeddings of the input tokens."""
 
 
 @runtime_checkable
 class Query(Protocol):
-    """Makes a query of what is at hand."""
+    """Function from decoder inputs to queries."""
 
     @property
     def size(self) -> int:
-        """Numbers in a query."""
+        """Size of a query."""
 
     @property
     def is_stateful(self) -> bool:
-        """Whether it needs to know of the step before, so that steps go one after the other."""
+        """Whether a step needs the state of the step before, so that steps must run in order."""
 
     def start(self, memory: PreparedMemory) -> Any:
-        """What it remembers before the first step, of one hypothesis a sentence; None for one that
-        remembers nothing. Axes batch and hypothesis come first."""
+        """Return the state before the first step, with axes batch and hypothesis first and one
+        hypothesis a sentence; None for a query without state."""
 
     def __call__(
-        self, asking: DecoderInputs, memory: PreparedMemory, remembered: Any
-    ) -> tuple[Float[Tensor, "batch target query"], Any]: ...
+        self, inputs: DecoderInputs, memory: PreparedMemory, state: Any
+    ) -> tuple[Float[Tensor, "batch target query"], Any]:
+        """Return the queries and the state after the step."""
 
 
 class StateQuery(nn.Module):
-    """The state of a layer, the highest unless another is named."""
+    """State of a layer, by default of the highest."""
 
     is_stateful = False
 
@@ -65,17 +68,17 @@ class StateQuery(nn.Module):
         self.layer = layer
 
     def start(self, memory: PreparedMemory) -> None:
-        """Nothing."""
+        """Return None: the query has no state."""
 
     def forward(
-        self, asking: DecoderInputs, memory: PreparedMemory, remembered: None
+        self, inputs: DecoderInputs, memory: PreparedMemory, state: None
     ) -> tuple[Float[Tensor, "batch target query"], None]:
         del memory
-        return asking.layers[self.layer], remembered
+        return inputs.layers[self.layer], state
 
 
 class InputQuery(nn.Module):
-    """The embedding of the token that is read."""
+    """Embedding of the input token."""
 
     is_stateful = False
 
@@ -84,17 +87,17 @@ class InputQuery(nn.Module):
         self.size = size
 
     def start(self, memory: PreparedMemory) -> None:
-        """Nothing."""
+        """Return None: the query has no state."""
 
     def forward(
-        self, asking: DecoderInputs, memory: PreparedMemory, remembered: None
+        self, inputs: DecoderInputs, memory: PreparedMemory, state: None
     ) -> tuple[Float[Tensor, "batch target query"], None]:
         del memory
-        return asking.embedded, remembered
+        return inputs.embedded, state
 
 
 class StepQuery(nn.Module):
-    """One learned question, the same at every step."""
+    """One learned vector, the same at every step."""
 
     is_stateful = False
 
@@ -104,17 +107,17 @@ class StepQuery(nn.Module):
         self.query = nn.Parameter(torch.empty(size).normal_(std=size**-0.5))
 
     def start(self, memory: PreparedMemory) -> None:
-        """Nothing."""
+        """Return None: the query has no state."""
 
     def forward(
-        self, asking: DecoderInputs, memory: PreparedMemory, remembered: None
+        self, inputs: DecoderInputs, memory: PreparedMemory, state: None
     ) -> tuple[Float[Tensor, "batch target query"], None]:
         del memory
-        return self.query.expand(*asking.embedded.shape[:2], -1), remembered
+        return self.query.expand(*inputs.embedded.shape[:2], -1), state
 
 
 class LastTwoQuery(nn.Module):
-    """The highest state beside the one that asked before; zeros before the first."""
+    """Highest state concatenated with that of the previous step, which is zeros at first."""
 
     is_stateful = True
 
@@ -127,17 +130,17 @@ class LastTwoQuery(nn.Module):
 
     def forward(
         self,
-        asking: DecoderInputs,
+        inputs: DecoderInputs,
         memory: PreparedMemory,
-        remembered: Float[Tensor, "batch target hidden"],
+        state: Float[Tensor, "batch target hidden"],
     ) -> tuple[Float[Tensor, "batch target query"], Float[Tensor, "batch target hidden"]]:
         del memory
-        state = asking.layers[-1]
-        return torch.cat([state, remembered.to(state.dtype)], dim=-1), state
+        highest = inputs.layers[-1]
+        return torch.cat([highest, state.to(highest.dtype)], dim=-1), highest
 
 
 class SamePlaceQuery(nn.Module):
-    """The memory's value at the place where the target is; past the source's end its last one."""
+    """Value of the memory at the target position; after the end of the source, its last value."""
 
     is_stateful = True
 
@@ -146,13 +149,13 @@ class SamePlaceQuery(nn.Module):
         self.size = size
 
     def start(self, memory: PreparedMemory) -> Int[Tensor, "batch 1"]:
-        """The place of the next token."""
+        """Return the position of the first target token."""
         return torch.zeros(len(memory.mask), 1, dtype=torch.long, device=memory.mask.device)
 
     def forward(
-        self, asking: DecoderInputs, memory: PreparedMemory, remembered: Int[Tensor, "batch target"]
+        self, inputs: DecoderInputs, memory: PreparedMemory, state: Int[Tensor, "batch target"]
     ) -> tuple[Float[Tensor, "batch target query"], Int[Tensor, "batch target"]]:
-        del asking
+        del inputs
         last = memory.mask.sum(dim=-1) - 1  # "batch 1"
         sentences = torch.arange(len(last), device=last.device)[:, None]
-        return memory.values[sentences, remembered.minimum(last)], remembered + 1
+        return memory.values[sentences, state.minimum(last)], state + 1

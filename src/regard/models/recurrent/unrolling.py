@@ -1,6 +1,5 @@
-"""A whole target for a decoder whose context enters its next state: step by step, or, where its
-attention is additive, by one operator that does the same.
-"""
+"""Teacher forcing for decoders whose context enters the next state: step by step (`unroll`), or by
+one operator that computes the same for additive attention (`unroll_fused`)."""
 
 from __future__ import annotations
 
@@ -30,134 +29,145 @@ from regard.shapes import Float, Int, Tensor
 def unroll(
     decoder: Decoder, inputs: Int[Tensor, "batch target"], state: RecurrentState, need_weights: bool
 ) -> DecoderOutput:
-    """All steps one after the other, for wirings in which a context enters the next state."""
-    steps = []
+    """Run all steps in order, for decoders whose context enters the next state."""
+    outputs = []
     for tokens in inputs.split(1, dim=1):
         output, state = decoder.step(tokens, state, need_weights=need_weights)
-        steps.append(output)
-    return DecoderOutput(torch.cat([step.features for step in steps], dim=1), _join(steps))
+        outputs.append(output)
+    features = torch.cat([output.features for output in outputs], dim=1)
+    return DecoderOutput(features, _joined_attention(outputs))
 
 
-def _join(steps: list[DecoderOutput]) -> tuple[AttentionBlock, ...]:
-    """The attention of single steps as blocks along the target axis. A look at what is written sees
-    more at each step: what was not there yet has no weight."""
+def _joined_attention(steps: list[DecoderOutput]) -> tuple[AttentionBlock, ...]:
+    """Return the attention of all steps as blocks along the target axis. Attention to the decoder's
+    own states grows wider at each step: positions that did not exist yet get weight 0."""
     joined = []
     for blocks in zip(*(step.attention for step in steps), strict=True):
-        weights = _along([block.weights for block in blocks], 0.0)
-        scores = [block.scores for block in blocks if block.scores is not None]
-        before = _along(scores, -torch.inf) if scores else None
-        places = [block.drawn for block in blocks if block.drawn is not None]
-        drawn = torch.cat(places, dim=3) if places else None
-        joined.append(AttentionBlock(blocks[0].kind, weights, before, drawn))
+        weights = _concatenated([block.weights for block in blocks], 0.0)
+        step_scores = [block.scores for block in blocks if block.scores is not None]
+        scores = _concatenated(step_scores, -torch.inf) if step_scores else None
+        step_drawn = [block.drawn for block in blocks if block.drawn is not None]
+        drawn = torch.cat(step_drawn, dim=3) if step_drawn else None
+        joined.append(AttentionBlock(blocks[0].kind, weights, scores, drawn))
     return tuple(joined)
 
 
-def _along(steps: list[Tensor], absent: float) -> Float[Tensor, "batch layer head target source"]:
+def _concatenated(
+    steps: list[Tensor], absent: float
+) -> Float[Tensor, "batch layer head target source"]:
     width = max(step.size(-1) for step in steps)
     padded = [F.pad(step, (0, width - step.size(-1)), value=absent) for step in steps]
     return torch.cat(padded, dim=3)
 
 
-def can_fuse(parts: DecoderParts, look: DecoderAttention) -> bool:
-    """Whether the loop over all steps can be one operator, if nothing but the context and the state
-    enters the next step: the highest state asks one memory, attention is additive, and no weights
-    are packed, which could not be taken apart.
+def can_fuse(parts: DecoderParts, attention: DecoderAttention) -> bool:
+    """Whether one operator can compute the loop over all steps, for a decoder in which only the
+    context and the state enter the next step.
 
-    The operator takes the place of every module inside the loop, so each has to be exactly the
-    type that it implements, without hooks."""
-    if needs_formula() or not are_unchanged(look) or not are_unchanged(parts.stack):
+    The highest state must query one memory by additive attention. No weight may be packed, as the
+    operator splits the lowest layer's weight. The operator replaces every module inside the loop,
+    so each must be of exactly the type that it implements, without hooks."""
+    if needs_formula() or not are_unchanged(attention) or not are_unchanged(parts.stack):
         return False
-    look, gate = _ungated(look)
-    if type(look) is not CrossAttention or type(look.attention) is not Attention:
+    cross, gate = _without_gate(attention)
+    if type(cross) is not CrossAttention or type(cross.attention) is not Attention:
         return False
-    additive = look.attention.additive
-    if additive is None or type(look.query) is not StateQuery or look.query.layer != -1:
+    additive = cross.attention.additive
+    if additive is None or type(cross.query) is not StateQuery or cross.query.layer != -1:
         return False
-    stack, products = parts.stack, [additive[0].query_module, *([gate] if gate else [])]
+    stack, linears = parts.stack, [additive[0].query_module, *([gate] if gate else [])]
     return (
         type(stack) is RecurrentStack
         and stack.is_exact()
         and type(stack.dropout) in (Dropout, nn.Dropout)
-        and type(look.attention.dropout) is nn.Dropout
-        and all(type(module) in (Linear, nn.Linear) for module in products)
+        and type(cross.attention.dropout) is nn.Dropout
+        and all(type(module) in (Linear, nn.Linear) for module in linears)
         and not any(map(is_packed, stack.parameters()))
     )
 
 
 def unroll_fused(
     parts: DecoderParts,
-    look: DecoderAttention,
+    attention: DecoderAttention,
     inputs: Int[Tensor, "batch target"],
     state: RecurrentState,
     *,
     attend_first: bool,
     need_weights: bool,
 ) -> DecoderOutput:
-    """What `unroll` computes, by one operator, for a decoder that asks before its new state
-    (Bahdanau) or after it (Luong). At least in float32. ValueError for a look that
-    `can_fuse` refuses."""
-    look, gate = _ungated(look)
-    if not isinstance(look, CrossAttention) or not isinstance(state.look, CrossAttentionState):
-        raise ValueError("only a look at one memory can be one operator")
-    memory, attention = state.look.memory, look.attention
-    additive = attention.additive
+    """Compute `unroll` by one operator, at least in float32.
+
+    `attend_first`: the state before each step is the query (Bahdanau); otherwise the state after
+    it (Luong). ValueError for decoder attention that `can_fuse` rejects."""
+    cross, gate = _without_gate(attention)
+    if not isinstance(cross, CrossAttention) or not isinstance(
+        state.attention, CrossAttentionState
+    ):
+        raise ValueError("attention: expected CrossAttention to one memory for the fused loop")
+    memory, function = state.attention.memory, cross.attention
+    additive = function.additive
     if (
         additive is None
-        or not isinstance(attention, Attention)
+        or not isinstance(function, Attention)
         or not isinstance(memory.prepared, AdditiveKeys)
     ):
-        raise ValueError("only a loop of additive attention can be one operator")
+        raise ValueError("attention: expected an additive score with softmax for the fused loop")
     score, scale = additive
     stack, embedded = parts.stack, parts.embed(inputs)
-    weights = [weight for layer in stack.layers for weight in step_weights(layer)]
-    known, context = weights[0].tensor_split([embedded.size(-1)], dim=1)
+    parameters = [weight for layer in stack.layers for weight in step_weights(layer)]
+    input_weight, context_weight = parameters[0].tensor_split([embedded.size(-1)], dim=1)
     batch, target, size = *inputs.shape, state.hidden.size(-1)
-    numbers, num_keys = state.hidden, memory.values.size(1)
+    num_keys = memory.values.size(1)
     loop = Loop(
-        of_input=affine(embedded, known, weights[1]),
+        input_gates=affine(embedded, input_weight, parameters[1]),
         hidden=state.hidden[:, 0],
         cell=None if state.cell is None else state.cell[:, 0],
         keys=memory.prepared.projected,
         values=memory.values,
         vector=score.vector,
-        query=score.query_weight,
-        context=context,
-        gate=None if gate is None else gate.weight,
+        query_weight=score.query_weight,
+        context_weight=context_weight,
+        gate_weight=None if gate is None else gate.weight,
         gate_bias=None if gate is None else gate.bias,
-        weights=weights[2:],
+        parameters=parameters[2:],
         mask=memory.mask,
-        drop=_drops(attention.dropout, numbers, batch, target, num_keys),
-        between=_drops(stack.dropout, numbers, target, stack.num_layers - 1, batch, size),
+        attention_dropout=_factors(function.dropout, state.hidden, batch, target, num_keys),
+        layer_dropout=_factors(
+            stack.dropout, state.hidden, target, stack.num_layers - 1, batch, size
+        ),
         scale=scale,
         kind=stack.kind,
         attend_first=attend_first,
     )
-    reading = run(loop.to(precise_type(memory.values.dtype)))
+    result = run(loop.to(precise_type(memory.values.dtype)))
     # a frozen bfloat16 model has no autocast: layers accept inputs of their own dtype only
-    top, contexts = reading.top.to(embedded.dtype), reading.contexts.to(embedded.dtype)
-    asked_by = top
+    top, contexts = result.top.to(embedded.dtype), result.contexts.to(embedded.dtype)
+    query_states = top
     if attend_first:
         first = state.hidden[:, :, -1].to(top.dtype)
-        asked_by = torch.cat([first, top[:, :-1]], dim=1)
+        query_states = torch.cat([first, top[:, :-1]], dim=1)
     if gate is not None:
-        contexts = torch.sigmoid(gate(asked_by)) * contexts
+        contexts = torch.sigmoid(gate(query_states)) * contexts
     features = parts.features(top, contexts, embedded)
     if not need_weights:
         return DecoderOutput(features)
-    scores = additive_scores(
-        score.project_queries(asked_by), memory.prepared.projected, score.vector
-    )
-    block = AttentionBlock(look.kind, reading.shares[:, None, None], scores[:, None, None])
+    queries = score.project_queries(query_states)
+    scores = additive_scores(queries, memory.prepared.projected, score.vector)
+    block = AttentionBlock(cross.kind, result.weights[:, None, None], scores[:, None, None])
     return DecoderOutput(features, (block,))
 
 
-def _ungated(look: DecoderAttention) -> tuple[DecoderAttention, nn.Linear | None]:
-    """A look without its gate, and the gate, if there is one."""
-    return (look.look, look.gate) if type(look) is GatedAttention else (look, None)
+def _without_gate(
+    attention: DecoderAttention,
+) -> tuple[DecoderAttention, nn.Linear | None]:
+    """Return decoder attention without its gate, and the gate, if there is one."""
+    if type(attention) is GatedAttention:
+        return attention.look, attention.gate
+    return attention, None
 
 
-def _drops(dropout: nn.Dropout, like: Tensor, *shape: int) -> Tensor | None:
-    """What multiplies as many numbers as dropout would see, or None where it does nothing."""
+def _factors(dropout: nn.Dropout, like: Tensor, *shape: int) -> Tensor | None:
+    """Return the factors of dropout for a tensor of this shape; None if dropout has no effect."""
     if not dropout.training or dropout.p == 0 or 0 in shape:
         return None
     return dropout(like.new_ones(shape))
