@@ -1,13 +1,14 @@
-"""What training costs on 50 thousand, 500 thousand and 5 million pairs: memory, the time to the
-first update of a first and of a later run, and target tokens a second.
+"""Measure training on 50 thousand, 500 thousand and 5 million pairs.
+
+The table shows peak memory, the time to the first update in a first and in a later run, and target
+tokens per second.
 
     python benchmarks/large_file.py            (an hour, 2 GB of disk, one core)
 
-The pairs are made: words drawn by Zipf's law, each translated by another one. Every run is the
-command `regard train` in a process of its own, is stopped after so many updates, and is watched by
-its log and by /proc, so that it needs Linux. Speeds are by time of the processor and the later runs
-take turns, so that what else the machine does falls on none of them alone.
-"""
+The pairs are generated: words are drawn by Zipf's law, and each is translated by another word.
+Every run is `regard train` in a process of its own, which is stopped after `--updates` updates. Its
+log and /proc are polled, so this script needs Linux. Speed is measured in CPU time, and later runs
+take turns, so other load on the machine affects all of them."""
 
 import argparse
 import json
@@ -36,20 +37,20 @@ OPTIONS = (
 
 
 def words(letters: str, seed: int) -> np.ndarray:
-    """Different ones, of two to eight letters."""
+    """Return distinct random words of two to eight letters."""
     drawing = np.random.default_rng(seed)
-    found: dict[str, None] = {}
-    while len(found) < WORDS:
-        found["".join(drawing.choice(list(letters), drawing.integers(2, 9)))] = None
-    return np.array(list(found), dtype=object)
+    distinct: dict[str, None] = {}
+    while len(distinct) < WORDS:
+        distinct["".join(drawing.choice(list(letters), drawing.integers(2, 9)))] = None
+    return np.array(list(distinct), dtype=object)
 
 
 def generate(path: Path, count: int) -> None:
-    """Two to sixty words a source, 13 in the mean; a target now and then lacks the first."""
+    """Write pairs with 2 to 60 source words, 13 on average. Some targets lack the first word."""
     drawing = np.random.default_rng(1)
     source, target = words("abdegiklmnoprstu", 1), words("aeiouäüßhrlnstgk", 2)
-    shares = 1 / np.arange(1, WORDS + 1)
-    below = np.cumsum(shares / shares.sum())
+    weights = 1 / np.arange(1, WORDS + 1)
+    below = np.cumsum(weights / weights.sum())
     with path.open("w", encoding="utf8") as file:
         for first in range(0, count, AT_A_TIME):
             size = min(AT_A_TIME, count - first)
@@ -65,16 +66,16 @@ def generate(path: Path, count: int) -> None:
 
 @dataclass(frozen=True)
 class Run:
-    """What was seen of one."""
+    """Measurements of one run."""
 
     seconds: float
-    """From the start of the process to the end of the first update."""
+    """Seconds from the start of the process to the end of the first update."""
     processor_seconds: float
-    """The same in time of the processor."""
+    """CPU seconds from the start of the process to the end of the first update."""
     peak: float
-    """The most resident memory, in MB, pages of files included."""
+    """Peak resident memory in MB, including pages of mapped files."""
     speed: float
-    """Target tokens a second of the processor, without the first updates."""
+    """Target tokens per CPU second, without the first updates."""
 
 
 def train(data: Path, run: Path, updates: int) -> Run:
@@ -84,7 +85,7 @@ def train(data: Path, run: Path, updates: int) -> Run:
     process = subprocess.Popen(
         [*command, *OPTIONS], env=environment, stdout=subprocess.DEVNULL, start_new_session=True
     )
-    seen: list[tuple[int, float, float]] = []  # updates, seconds, those of the processor
+    seen: list[tuple[int, float, float]] = []  # updates, seconds, CPU seconds
     peak = 0.0
     while process.poll() is None:
         peak = max(peak, resident(process.pid))
@@ -97,7 +98,7 @@ def train(data: Path, run: Path, updates: int) -> Run:
         time.sleep(0.02 if len(seen) < 2 else 0.2)
     if len(seen) < 3 or process.returncode not in (0, 130):
         raise SystemExit(f"{' '.join(command)} ended with {process.returncode} after {seen[-1:]}")
-    steady = [each for each in seen if each[0] > min(10, updates // 2)]
+    steady = [entry for entry in seen if entry[0] > min(10, updates // 2)]
     (first, _, started), (last, _, ended) = steady[0], steady[-1]
     return Run(
         seconds=seen[0][1],
@@ -116,13 +117,13 @@ def processor_seconds(process: int) -> float:
 
 
 def resident(process: int) -> float:
-    """The most so far, in MB; 0 where the process has ended."""
+    """Return the peak resident memory so far, in MB; 0 if the process has ended."""
     try:
         status = Path(f"/proc/{process}/status").read_text()
     except OSError:
         return 0.0
-    found = [line.split()[1] for line in status.splitlines() if line.startswith("VmHWM")]
-    return int(found[0]) / 1024 if found else 0.0
+    peaks = [line.split()[1] for line in status.splitlines() if line.startswith("VmHWM")]
+    return int(peaks[0]) / 1024 if peaks else 0.0
 
 
 def train_lines(run: Path) -> list[dict[str, Any]]:
@@ -134,7 +135,7 @@ def train_lines(run: Path) -> list[dict[str, Any]]:
 
 
 def tokens(lines: list[dict[str, Any]]) -> float:
-    """Target tokens of these updates but the first."""
+    """Return the number of target tokens of these updates, without the first."""
     return sum(
         line["tokens_per_second"] * (line["seconds"] - before["seconds"])
         for before, line in pairwise(lines)
@@ -144,11 +145,11 @@ def tokens(lines: list[dict[str, Any]]) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--pairs", type=int, nargs="+", default=[50_000, 500_000, 5_000_000])
-    parser.add_argument("--updates", type=int, default=100, help="of each run")
-    parser.add_argument("--rounds", type=int, default=3, help="later runs of each")
-    parser.add_argument("--folder", type=Path, help="for files that are removed at the end")
+    parser.add_argument("--updates", type=int, default=100, help="number of updates of each run")
+    parser.add_argument("--rounds", type=int, default=3, help="number of later runs for each file")
+    parser.add_argument("--folder", type=Path, help="folder of temporary files")
     options = parser.parse_args()
-    # What a shell starts in the background ignores Ctrl-C, and so would the runs.
+    # A process that a shell starts in the background ignores Ctrl-C, and its children would too.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         files = {count: Path(folder) / f"{count}.tsv" for count in options.pairs}
@@ -160,21 +161,21 @@ def main() -> None:
             for count, path in files.items():
                 run = Path(folder) / f"later-{number}-{count}"
                 later[count].append(train(path, run, options.updates))
-        print("| pairs | file | peak: first run, later | first update: first run, later | speed |")
+        print("| pairs | file | peak: first, later | first update: first, later | speed |")
         print("|---|---|---|---|---|")
         for count, path in files.items():
             runs = later[count]
             print(
                 f"| {count:,} | {path.stat().st_size / 1e6:,.0f} MB "
                 f"| {first[count].peak:,.0f}, {max(run.peak for run in runs):,.0f} MB "
-                f"| {in_words(first[count])}, {in_words(min(runs, key=lambda run: run.seconds))} "
+                f"| {duration(first[count])}, {duration(min(runs, key=lambda run: run.seconds))} "
                 f"| {statistics.median(run.speed for run in runs):,.0f} tokens/s |",
                 flush=True,
             )
 
 
-def in_words(run: Run) -> str:
-    return f"{run.seconds:,.0f} s ({run.processor_seconds:,.0f} s of the processor)"
+def duration(run: Run) -> str:
+    return f"{run.seconds:,.0f} s ({run.processor_seconds:,.0f} s of CPU time)"
 
 
 if __name__ == "__main__":

@@ -1,20 +1,21 @@
-"""How fast models are trained on one core, ours beside JoeyNMT's, OpenNMT-py's and transformers'.
+"""Compare the training speed of Regard on one core with JoeyNMT, OpenNMT-py and transformers.
 
     python benchmarks/training_speed.py DATA
 
-DATA holds Multi30k, English and German. All contestants train on the same joint subwords in batches
-of 4,096 tokens, forwards, backwards and update; they take turns on one core, so that whatever else
-the machine does meets all of them. Beside the wall clock stand each process's own seconds. Peers
-get an environment each under --work; who cannot be installed is named and left out.
+DATA contains Multi30k, English and German. All contestants train on the same joint subwords in
+batches of 4,096 tokens: forward pass, backward pass and update. They take turns on one core, so
+other load affects all of them. Wall-clock and CPU seconds are measured. Each peer gets an
+environment under --work; a peer that cannot be installed is skipped with a message.
 
     python benchmarks/training_speed.py DATA --dev-loss 3
 
-trains ours alone, in float32 and in bfloat16, for so many epochs and prints the dev losses.
+trains only Regard, in float32 and in bfloat16, for this number of epochs, and prints the dev
+losses.
 
     python benchmarks/training_speed.py DATA --device cuda
 
-adds the paper's base Transformer in bfloat16, on generated text, beside torch's own one compiled,
-with the share of the chip's peak that each reaches.
+adds the paper's base Transformer in bfloat16 on generated text, compares it with PyTorch's compiled
+Transformer, and prints the fraction of the GPU's peak.
 """
 
 import argparse
@@ -65,7 +66,7 @@ ROWS = {
         "LSTM 256, Luong general",
         [*peers("luong"), *ours("luong"), *ours("luong-fed", ", fed")],
     ),
-    "bahdanau": Row("the same, Bahdanau", [*peers("bahdanau"), *ours("bahdanau")]),
+    "bahdanau": Row("LSTM 256, Bahdanau", [*peers("bahdanau"), *ours("bahdanau")]),
     "transformer": Row(
         "Transformer 3+3, 256, 1024, 4 heads",
         [
@@ -88,26 +89,26 @@ ROWS = {
     ),
 }
 GENERATED = ("base",)
-"""Rows on generated text, for want of enough real one."""
+"""Rows with generated text, because the real text is too small for them."""
 
 PEAKS = {"A100": 312e12, "H100": 989e12, "H200": 989e12, "L40S": 362e12, "RTX 4090": 165e12}
-"""Floating-point operations a second in dense bfloat16, as the makers' data sheets give them."""
+"""Peak FLOP/s in dense bfloat16, from the data sheets."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """All that one contestant did in its turns."""
+    """Measurements of one contestant in its turns."""
 
     name: str
     turns: list[Answer]
-    said: Answer
-    """What it told of itself: the chip, and what a position costs there."""
+    device_facts: Answer
+    """Name of the GPU, and FLOPs for each position."""
 
     def total(self, name: str) -> float:
         return sum(turn[name] for turn in self.turns)
 
     def speed(self, clock: str) -> float:
-        """Source tokens a second, the median of the turns."""
+        """Return source tokens per second, median of the turns."""
         return median(turn["source"] / turn[clock] for turn in self.turns)
 
     def padding(self, side: str) -> float:
@@ -125,7 +126,7 @@ class Measured:
 
 
 def measure(row: Row, place: Place, options: argparse.Namespace) -> list[Measured]:
-    """Every contestant warmed up, then so many turns each, one after the other."""
+    """Warm up every contestant, then measure them in turns."""
     chosen = [each for each in row.contestants if is_chosen(each, options.contestants)]
     with started(chosen, "train", place) as running:
         for each in running:
@@ -162,23 +163,27 @@ def table(title: str, measured: list[Measured]) -> None:
         )
 
 
-def shares(measured: list[Measured]) -> None:
-    """What each reaches of the chip's peak, where that is known, by the operations that the plain
-    form of the model takes."""
-    told = next((each.said for each in measured if "flops_per_position" in each.said), None)
-    peak = next((peak for chip, peak in PEAKS.items() if told and chip in told["chip"]), None)
-    if told is None or peak is None:
+def print_utilisation(measured: list[Measured]) -> None:
+    """Print the fraction of the GPU's peak, if it is known, by the FLOPs of the plain
+    formulation."""
+    devices = (each.device_facts for each in measured)
+    facts = next((device for device in devices if "flops_per_position" in device), None)
+    peak = next((peak for chip, peak in PEAKS.items() if facts and chip in facts["chip"]), None)
+    if facts is None or peak is None:
         return
     for each in measured:
         positions = each.total("source_positions") / each.total("wall")
-        used = positions * told["flops_per_position"]
-        print(f"{each.name}: {used / 1e12:.0f} TFLOP/s, {used / peak:.1%} of {told['chip']}'s peak")
+        used = positions * facts["flops_per_position"]
+        print(
+            f"{each.name}: {used / 1e12:.0f} TFLOP/s, {used / peak:.1%} of {facts['chip']}'s peak"
+        )
 
 
 def dev_losses(names: list[str], corpus: Corpus, options: argparse.Namespace) -> None:
-    """Train ours by the command, once in each precision, and read its log."""
+    """Train Regard with its command, once in each precision, and print the dev losses of its
+    log."""
     for name in names:
-        print(f"\n{ROWS[name].title}: dev loss after each epoch, in nats a token")
+        print(f"\n{ROWS[name].title}: dev loss after each epoch, in nats per token")
         for contestant in (each for each in ROWS[name].contestants if is_ours(each)):
             folder = options.work / f"dev-loss-{contestant.model}-{contestant.precision}"
             shutil.rmtree(folder, ignore_errors=True)
@@ -192,8 +197,8 @@ def dev_losses(names: list[str], corpus: Corpus, options: argparse.Namespace) ->
             command = [sys.executable, "-m", "regard.cli.main", "train", str(path), "--output"]
             subprocess.run([*command, str(run)], check=True, stdout=subprocess.DEVNULL)
             lines = (run / "log.jsonl").read_text(encoding="utf8").splitlines()
-            found = [line["loss"] for line in map(json.loads, lines) if line["kind"] == "dev"]
-            print(f"{contestant.name:20}" + "".join(f"{loss:9.4f}" for loss in found), flush=True)
+            losses = [line["loss"] for line in map(json.loads, lines) if line["kind"] == "dev"]
+            print(f"{contestant.name:20}" + "".join(f"{loss:9.4f}" for loss in losses), flush=True)
 
 
 def is_ours(contestant: Contestant) -> bool:
@@ -203,18 +208,20 @@ def is_ours(contestant: Contestant) -> bool:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("data", type=Path, help="folder with Multi30k")
+    parser.add_argument("--only", nargs="+", choices=ROWS, help="rows (default: those of Multi30k)")
     parser.add_argument(
-        "--only", nargs="+", choices=ROWS, help="rows; without it those of Multi30k"
+        "--contestants", nargs="+", help="only contestants whose name contains one of these words"
     )
-    parser.add_argument("--contestants", nargs="+", help="only those with one of these words")
-    parser.add_argument("--seconds", type=float, default=60, help="for each contestant")
-    parser.add_argument("--warm-up", type=float, default=15, help="seconds before, not counted")
-    parser.add_argument("--turns", type=int, default=3, help="parts that the seconds are cut into")
-    parser.add_argument("--work", type=Path, default=WORK, help="where environments are made")
-    parser.add_argument("--core", type=int, default=0, help="the core that all run on")
+    parser.add_argument("--seconds", type=float, default=60, help="seconds for each contestant")
+    parser.add_argument("--warm-up", type=float, default=15, help="seconds of warm-up, not counted")
+    parser.add_argument("--turns", type=int, default=3, help="number of turns")
+    parser.add_argument("--work", type=Path, default=WORK, help="folder of the environments")
+    parser.add_argument("--core", type=int, default=0, help="core of all contestants")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
-    parser.add_argument("--dev-loss", type=int, metavar="EPOCHS", help="dev losses of ours instead")
-    parser.add_argument("--json", type=Path, help="write all figures here too")
+    parser.add_argument(
+        "--dev-loss", type=int, metavar="EPOCHS", help="print dev losses of Regard instead"
+    )
+    parser.add_argument("--json", type=Path, help="file of all figures")
     options = parser.parse_args()
     options.work = options.work.resolve()
     usual = [name for name in ROWS if options.device == "cuda" or name not in GENERATED]
@@ -231,7 +238,7 @@ def main() -> None:
         place = Place(read.folder, options.work, options.device, options.core)
         measured = measure(ROWS[name], place, options)
         table(ROWS[name].title, measured)
-        shares(measured)
+        print_utilisation(measured)
         figures[name] = {each.name: each.facts() for each in measured}
     if options.json:
         options.json.write_text(json.dumps(figures, indent=1), encoding="utf8")

@@ -72,7 +72,7 @@ class Task:
 
     @property
     def vocabulary(self) -> list[str]:
-        """All pieces, the special tokens first."""
+        """Return all subwords, beginning with the special tokens."""
         text = (self.corpus / "vocabulary.txt").read_text(encoding="utf8")
         return text.rstrip("\n").split("\n")
 
@@ -82,13 +82,13 @@ class Task:
 
 
 def task() -> Task:
-    """What this process was started for."""
+    """Return the task of this process, from its arguments."""
     parser = argparse.ArgumentParser()
     for field in fields(Task):
         parser.add_argument(f"--{field.name}", required=True)
-    given = vars(parser.parse_args())
-    paths = {name: Path(given[name]) for name in ("corpus", "work")}
-    return Task(**{**given, **paths, "batch_tokens": int(given["batch_tokens"])})
+    options = vars(parser.parse_args())
+    paths = {name: Path(options[name]) for name in ("corpus", "work")}
+    return Task(**{**options, **paths, "batch_tokens": int(options["batch_tokens"])})
 
 
 class Benchmark:
@@ -98,11 +98,11 @@ class Benchmark:
         self._answers = os.fdopen(os.dup(1), "w", encoding="utf8")
         os.dup2(2, 1)
 
-    def tell(self, **facts: Any) -> None:
+    def send(self, **facts: Any) -> None:
         print(json.dumps(facts), file=self._answers, flush=True)
 
     def next_task(self) -> dict[str, Any]:
-        """Return the next task. If there is none, end this process at once."""
+        """Return the next task. End this process at once if the benchmark has closed its side."""
         line = sys.stdin.readline()
         if not line:
             os._exit(0)
@@ -128,8 +128,8 @@ class Clock:
 
 @dataclass
 class Counts:
-    """Of one update or many. Source tokens are pieces, without the end that some add; positions are
-    what the tensors hold, padding included."""
+    """Counts of one or several updates. Source tokens exclude the end token that some contestants
+    add; positions include padding."""
 
     updates: int = 1
     sentences: int = 0
@@ -144,14 +144,14 @@ class Counts:
 
 
 class Stopwatch:
-    """Called after every update with what it trained on. The first is not counted: it makes ready.
+    """Counter that is called after every update. The first update is not counted.
 
-    Between two tasks the training loop simply waits in here."""
+    Between two tasks, the training loop waits inside the call."""
 
     def __init__(
         self, benchmark: Benchmark, synchronise: Callable[[], None] | None = None, **facts: Any
     ) -> None:
-        """`facts` are told when the contestant is ready; `synchronise` waits for a GPU."""
+        """`facts` are sent when the contestant is ready; `synchronise` waits for a GPU."""
         self._benchmark = benchmark
         self._synchronise = synchronise or (lambda: None)
         self._facts = facts
@@ -160,13 +160,13 @@ class Stopwatch:
 
     def __call__(self, counts: Counts) -> None:
         if self._seconds is None:
-            self._benchmark.tell(ready=True, **self._facts)
+            self._benchmark.send(ready=True, **self._facts)
         else:
             self._counts.add(counts)
             if self._clock.wall < self._seconds:
                 return
             self._synchronise()
-            self._benchmark.tell(**self._clock.read(), **asdict(self._counts))
+            self._benchmark.send(**self._clock.read(), **asdict(self._counts))
         self._seconds = self._benchmark.next_task()["seconds"]
         self._clock, self._counts = Clock(), Counts(updates=0)
 
@@ -179,10 +179,10 @@ number of tokens. Models are loaded in the first part, which is not timed."""
 def answer_decoding(benchmark: Benchmark, prepare: Prepare) -> None:
     """Decode for every task."""
     prepare({"beam": 5, "batch": 4, "sentences": 4, "tokens": 15})()
-    benchmark.tell(ready=True)
+    benchmark.send(ready=True)
     while True:
         task = benchmark.next_task()
         decode = prepare(task)
         clock = Clock()
         written = decode()
-        benchmark.tell(**clock.read(), sentences=task["sentences"], written=written)
+        benchmark.send(**clock.read(), sentences=task["sentences"], written=written)

@@ -1,4 +1,4 @@
-"""The one text that all contestants are given, and the pieces that all cut it into."""
+"""The corpus of all contestants, as text and as subwords."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,15 +16,15 @@ GENERATED_VOCABULARY, GENERATED_PAIRS = 37_000, 100_000
 
 @dataclass(frozen=True)
 class Corpus:
-    """A folder with, of each part, the text (`train.en`) and its pieces (`train.pieces.en`), and
-    every piece in `vocabulary.txt`; real text's `tokenizer.json` too."""
+    """Folder with the text (`train.en`) and the subwords (`train.pieces.en`) of each split and
+    `vocabulary.txt`; for real text also `tokenizer.json`."""
 
     folder: Path
 
 
 def prepare(data: Path, folder: Path) -> Corpus:
     """Read Multi30k (`train`, `val` and `test_2016_flickr`, `.en` and `.de`, also as `.gz`), learn
-    joint subwords from what is trained on, and cut all of it."""
+    joint subwords from the train split, and tokenize all splits."""
     folder.mkdir(parents=True, exist_ok=True)
     done = folder / "tokenizer.json"
     if done.exists():
@@ -45,11 +45,11 @@ def prepare(data: Path, folder: Path) -> Corpus:
 
 
 def _read(data: Path, name: str) -> list[tuple[str, str]]:
-    paths = [_found(data, f"{name}.{language}") for language in ("en", "de")]
+    paths = [_existing(data, f"{name}.{language}") for language in ("en", "de")]
     return [(pair.source, pair.target) for pair in read_pairs(paths[0], target_path=paths[1]).pairs]
 
 
-def _found(data: Path, name: str) -> Path:
+def _existing(data: Path, name: str) -> Path:
     for path in (data / name, data / f"{name}.gz"):
         if path.exists():
             return path
@@ -61,18 +61,18 @@ def _write(path: Path, lines: list[str]) -> None:
 
 
 def generate(folder: Path) -> Corpus:
-    """Pairs for speed alone, of a vocabulary and of lengths like those of WMT 2014 in subwords:
-    37,000 pieces, drawn as Zipf's law has it, and 27 to a sentence."""
+    """Write random pairs with a vocabulary and lengths like those of WMT 2014 in subwords: 37,000
+    subwords, drawn by Zipf's law, and 27 on average in a sentence."""
     folder.mkdir(parents=True, exist_ok=True)
     done = folder / "vocabulary.txt"
     if done.exists():
         return Corpus(folder)
     random = np.random.default_rng(1)
     words = np.array([f"w{number}" for number in range(GENERATED_VOCABULARY - len(SPECIAL))])
-    shares = 1 / (10 + np.arange(len(words)))
+    weights = 1 / (10 + np.arange(len(words)))
     for language in ("en", "de"):
         lengths = np.clip(random.gamma(3.0, 9.0, GENERATED_PAIRS).astype(int), 3, 99)
-        drawn = random.choice(words, size=int(lengths.sum()), p=shares / shares.sum())
+        drawn = random.choice(words, size=int(lengths.sum()), p=weights / weights.sum())
         lines = [" ".join(part) for part in np.split(drawn, np.cumsum(lengths)[:-1])]
         lines[: len(words) // 90 + 1] = _each_once(words)
         _write(folder / f"train.{language}", lines)
@@ -82,5 +82,5 @@ def generate(folder: Path) -> Corpus:
 
 
 def _each_once(words: np.ndarray) -> list[str]:
-    """Lines with every word, so that what is learned of them is the whole vocabulary."""
+    """Return lines with every word, so that the learned vocabulary is complete."""
     return [" ".join(words[first : first + 90]) for first in range(0, len(words), 90)]

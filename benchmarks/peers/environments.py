@@ -1,4 +1,4 @@
-"""An environment for each peer, made when it is first needed, with every version pinned."""
+"""One virtual environment for each peer, created when it is first needed, with pinned versions."""
 
 import subprocess
 import sys
@@ -10,30 +10,30 @@ TORCH = "torch==2.13.0"
 
 
 class MissingError(Exception):
-    """Why a contestant cannot be run here."""
+    """Reason why a contestant cannot run on this machine."""
 
 
-def last_line(said: str) -> str:
-    """Of what a process said, usually the reason why it ended."""
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
-    return lines[-1] if lines else "it said nothing"
+def last_line(output: str) -> str:
+    """Return the last line of a process's output, usually the reason why it ended."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    return lines[-1] if lines else "no output"
 
 
 @dataclass(frozen=True)
 class Environment:
-    """`NAME.txt` has every package that stands in it, so that pip decides nothing by itself: what
-    OpenNMT-py and JoeyNMT say they need contradicts what they can be run with today."""
+    """Environment with exactly the packages of `NAME.txt`. pip resolves nothing, because OpenNMT-py
+    and JoeyNMT require versions with which they cannot run today."""
 
     name: str
     torch: bool = True
 
     def python(self, work: Path) -> Path:
-        """Its interpreter. MissingError where it cannot be made."""
+        """Return its interpreter; MissingError if the environment cannot be created."""
         folder, packages = work / "environments" / self.name, HERE / f"{self.name}.txt"
         python, done = folder / "bin" / "python", folder / "installed.txt"
         if done.exists() and done.read_text(encoding="utf8") == packages.read_text(encoding="utf8"):
             return python
-        print(f"making {folder}", file=sys.stderr, flush=True)
+        print(f"creating {folder}", file=sys.stderr, flush=True)
         self._do(sys.executable, "-m", "venv", "--clear", str(folder))
         install = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         if self.torch:
@@ -43,6 +43,6 @@ class Environment:
         return python
 
     def _do(self, *command: str) -> None:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise MissingError(f"{self.name} cannot be installed: {last_line(done.stderr)}")
+        process = subprocess.run(command, capture_output=True, text=True, check=False)
+        if process.returncode:
+            raise MissingError(f"{self.name} cannot be installed: {last_line(process.stderr)}")

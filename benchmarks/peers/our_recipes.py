@@ -1,4 +1,4 @@
-"""Ours, as recipes: the models that the peers are measured with, in our words."""
+"""Recipes of the models with which the peers are compared."""
 
 from pathlib import Path
 from typing import Any
@@ -46,10 +46,10 @@ MODELS = {
 
 
 def recipe(model: str, batch_tokens: int, corpus: Path) -> dict[str, Any]:
-    """What `regard train` reads. It cuts the text itself, into the pieces that the others get."""
+    """Return the recipe for `regard train`. It tokenizes text into the subwords of the peers."""
     generated = model == "transformer-base"
     return {
-        "about": f"What benchmarks/training_speed.py measures as {model}.",
+        "about": f"The model {model} of benchmarks/training_speed.py.",
         "data": {
             "path": str(corpus / "train.en"),
             "target_path": str(corpus / "train.de"),
@@ -58,7 +58,7 @@ def recipe(model: str, batch_tokens: int, corpus: Path) -> dict[str, Any]:
             "shared_vocabulary": True,
             "dev_size": 0,
             "test_size": 0,
-            # Ours counts both sides' positions, the others the longer side's.
+            # Regard counts the positions of both sides, the peers those of the longer side.
             "batch_tokens": 2 * batch_tokens,
         },
         "model": MODELS[model],

@@ -1,5 +1,5 @@
-"""A training loop in plain PyTorch, as users of libraries without one write it: batches of like
-lengths, cross entropy with smoothed labels, a clipped gradient and AdamW."""
+"""A training loop in plain PyTorch, for libraries without one: batches of similar lengths, cross
+entropy with label smoothing, gradient clipping and AdamW."""
 
 from collections.abc import Callable, Iterator
 
@@ -11,11 +11,11 @@ from torch import Tensor, nn
 PAD, START, END, UNKNOWN = 0, 1, 2, 3
 
 Logits = Callable[[Tensor, Tensor], Tensor]
-"""From sources and the targets shifted by one to logits."""
+"""Function from sources and shifted targets to logits."""
 
 
 def numbers(task: Task, part: str, side: str) -> list[list[int]]:
-    """Each line's pieces and the end, by their places in the vocabulary."""
+    """Return the ids of each line's subwords and of the end token."""
     place = {piece: number for number, piece in enumerate(task.vocabulary)}
     return [[place.get(each, UNKNOWN) for each in line] + [END] for line in task.lines(part, side)]
 
@@ -27,14 +27,14 @@ def pad(sequences: list[list[int]], device: str) -> Tensor:
 
 
 def batches(pairs: list[tuple[list[int], list[int]]], positions: int) -> Iterator[list[int]]:
-    """Places of pairs of like lengths, so many that the longer side has so many positions."""
+    """Yield indices of pairs of similar lengths, with at most `positions` on the longer side."""
     generator = torch.Generator().manual_seed(42)
     lengths = [max(len(source), len(target)) for source, target in pairs]
     while True:
         shuffled = torch.randperm(len(pairs), generator=generator).tolist()
         order = sorted(shuffled, key=lambda place: (lengths[place], len(pairs[place][0])))
         cut: list[list[int]] = [[]]
-        for place in order:  # lengths rise, so that this one is the batch's longest
+        for place in order:  # lengths increase, so this pair is the longest of the batch
             if (len(cut[-1]) + 1) * lengths[place] > positions:
                 cut.append([])
             cut[-1].append(place)
@@ -43,7 +43,7 @@ def batches(pairs: list[tuple[list[int], list[int]]], positions: int) -> Iterato
 
 
 class Loop:
-    """One model's training."""
+    """Training of one model."""
 
     def __init__(self, task: Task, model: nn.Module, logits: Logits) -> None:
         self.task = task

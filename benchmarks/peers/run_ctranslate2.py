@@ -1,5 +1,5 @@
-"""CTranslate2 4.8, which only decodes: what `run_opennmt` converted, in float32 or with weights of
-eight bits."""
+"""CTranslate2 4.8. Decoding only, with the model converted by `run_opennmt`, in float32 or with
+8-bit weights."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,5 +1,5 @@
-"""JoeyNMT 2.3. Trains by its own TrainManager, timed at every update; decodes by its own `predict`,
-with the weights it starts from."""
+"""JoeyNMT 2.3. Training is its TrainManager, timed at every update. Decoding is its `predict` with
+initial weights."""
 
 import os
 import shutil
@@ -23,7 +23,7 @@ SPECIAL = {
 
 
 def lstm(attention: str) -> dict[str, Any]:
-    """Both of its attentions stand in Luong's wiring."""
+    """Return its configuration. Both kinds of its attention are in Luong's decoder."""
     embeddings = {
         "embedding_dim": contestant.EMBEDDING,
         "scale": False,
@@ -139,7 +139,7 @@ def settings_of(task: Task) -> dict[str, Any]:
 
 
 def train(task: Task, stopwatch: Stopwatch) -> None:
-    """By its own `train`, up to where this process is ended."""
+    """Train with its own `train` until this process is ended."""
     import yaml
     from joeynmt import training
 

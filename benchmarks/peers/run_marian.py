@@ -1,5 +1,5 @@
-"""MarianMTModel of transformers, which has no loop of its own for this: a plain one. Decodes by its
-own `generate`, with the weights it starts from."""
+"""MarianMTModel of transformers. Training is a plain loop, because it has none of its own for this.
+Decoding is its `generate` with initial weights."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,5 +1,5 @@
-"""OpenNMT-py 3.5.1. Trains by its own `train`, timed at every update; decodes by its own
-InferenceEnginePY, from a checkpoint of two updates. `convert` makes CTranslate2's model of one."""
+"""OpenNMT-py 3.5.1. Training is its `train`, timed at every update. Decoding is its
+InferenceEnginePY with a checkpoint of two updates, which `convert` converts for CTranslate2."""
 
 import argparse
 import os
@@ -50,7 +50,7 @@ MODELS = {
 
 
 def configuration(task: Task, updates: int) -> str:
-    """Write what `train` reads, and the vocabulary with counts; its path."""
+    """Write the configuration of `train` and the vocabulary with counts; return its path."""
     seen = Counter(p for side in ("en", "de") for line in task.lines("train", side) for p in line)
     vocabulary = task.work / "vocabulary.txt"
     pieces = task.vocabulary[4:]  # it has special tokens of its own
@@ -103,9 +103,9 @@ def configuration(task: Task, updates: int) -> str:
 
 
 def train(task: Task, stopwatch: Stopwatch | None, updates: int) -> None:
-    """By its own command; the stopwatch is called where an update's batches have been gone through.
+    """Train with its own command. The stopwatch is called after the batches of an update.
 
-    With accumulation over one batch that is the whole update."""
+    With accumulation over one batch, this is the whole update."""
     from onmt import trainer
     from onmt.bin.train import _get_parser
     from onmt.bin.train import train as run
@@ -133,7 +133,7 @@ def train(task: Task, stopwatch: Stopwatch | None, updates: int) -> None:
 
 
 def checkpoint(task: Task) -> Path:
-    """One of two updates: speed does not depend on what was learned where lengths are forced."""
+    """Return a checkpoint of two updates. With forced lengths, weights do not affect the speed."""
     train(task, None, updates=2)
     return task.work / "model_step_2.pt"
 
@@ -179,8 +179,8 @@ def decoder(task: Task) -> contestant.Prepare:
 
 
 def convert(task: Task) -> None:
-    """Write CTranslate2's model into the folder `converted`. Its converter knows one name of the
-    attention's kind and OpenNMT-py has another for the same weights."""
+    """Write CTranslate2's model into the folder `converted`. Its converter and OpenNMT-py use
+    different names for the same kind of attention."""
     import ctranslate2
     import torch
 

@@ -1,5 +1,5 @@
-"""Ours. Trains by `regard train`, the command itself, with a stopwatch at its loop; decodes by
-`regard.load`, with the weights it starts from."""
+"""Regard. Training is `regard train` with a stopwatch in its loop. Decoding is `regard.load` with
+initial weights."""
 
 import shutil
 from collections import deque
@@ -15,7 +15,7 @@ from peers.contestant import Counts, Stopwatch, Task
 
 
 class Counted:
-    """Batches that remember what was in each of those that training took."""
+    """Batches that record the counts of each batch that training reads."""
 
     def __init__(self, batches: Any) -> None:
         self._batches = batches
@@ -43,7 +43,7 @@ class Counted:
 
 
 class Timed:
-    """Calls the stopwatch after every update, in the place of whoever watched."""
+    """Recorder that calls the stopwatch after every update."""
 
     def __init__(self, batches: Counted, stopwatch: Stopwatch) -> None:
         self._batches = batches
@@ -89,7 +89,7 @@ def train(task: Task, benchmark: contestant.Benchmark) -> None:
 
 
 def make_run(task: Task) -> Path:
-    """A run folder with the weights that training starts from."""
+    """Create a run folder with initial weights."""
     import torch
 
     from regard import building, recipes
@@ -112,34 +112,34 @@ def make_run(task: Task) -> Path:
 
 
 def decoder(task: Task) -> contestant.Prepare:
-    """Texts in and texts out: cutting them is timed too. Attention that is asked for is taken: of
-    every kind, layer and head."""
+    """Decode from text to text, so tokenization is timed too. If attention is requested, the
+    weights of every kind, layer and head are read."""
     import regard
     from regard.config import SearchConfig
 
     translator = regard.load(make_run(task))
     texts = (task.corpus / "test.en").read_text(encoding="utf8").splitlines()
 
-    def prepare(asked: dict[str, Any]) -> Callable[[], int]:
+    def prepare(request: dict[str, Any]) -> Callable[[], int]:
         search = SearchConfig(
-            beam=asked["beam"],
-            min_length=asked["tokens"],
-            max_length=asked["tokens"],
+            beam=request["beam"],
+            min_length=request["tokens"],
+            max_length=request["tokens"],
             precision=task.precision,
         )
-        given, attention = texts[: asked["sentences"]], asked.get("attention", False)
-        parts = [[each] for each in given] if asked["batch"] == 1 else [given]
+        sources, attention = texts[: request["sentences"]], request.get("attention", False)
+        parts = [[text] for text in sources] if request["batch"] == 1 else [sources]
 
         def decode() -> int:
-            written = 0
+            num_tokens = 0
             for part in parts:
                 with counted(translator) as lengths:
-                    found = translator.translate(part, search=search, attention=attention)
-                written += sum(lengths)
-                looked = sum(len(each.maps) for each in found)
-                if bool(looked) != attention:
-                    raise ValueError(f"attention was {attention}, but {looked} maps came")
-            return written
+                    translations = translator.translate(part, search=search, attention=attention)
+                num_tokens += sum(lengths)
+                num_maps = sum(len(translation.maps) for translation in translations)
+                if bool(num_maps) != attention:
+                    raise ValueError(f"attention is {attention}, but {num_maps} maps were returned")
+            return num_tokens
 
         return decode
 
@@ -148,16 +148,16 @@ def decoder(task: Task) -> contestant.Prepare:
 
 @contextmanager
 def counted(translator: Any) -> Iterator[list[int]]:
-    """How many tokens the searches in the block wrote for each text."""
+    """Count the tokens that the searches in the block decode for each text."""
     lengths: list[int] = []
     search = translator._searcher.search
 
-    def found(*given: Any, **more: Any) -> Any:
-        results = search(*given, **more)
-        lengths.extend(len(each.hypotheses[0].tokens) for each in results)
+    def counting(*arguments: Any, **options: Any) -> Any:
+        results = search(*arguments, **options)
+        lengths.extend(len(result.hypotheses[0].tokens) for result in results)
         return results
 
-    with patch.object(translator._searcher, "search", found):
+    with patch.object(translator._searcher, "search", counting):
         yield lengths
 
 
