@@ -1,4 +1,4 @@
-"""When a kernel may take the place of a module or of a formula in torch."""
+"""Conditions under which a kernel may replace a module or a formula in PyTorch."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from regard.shapes import Tensor
 
 
 def is_exactly(part: object, *types: type) -> bool:
-    """Whether `part` is an instance of one of these types itself and works as its class says.
+    """Whether `part` is of exactly one of these types and computes what its class defines.
 
-    A subclass, a module with hooks and a module whose `forward` was replaced may compute something
-    else, so no kernel takes their place. Submodules are not checked."""
+    A subclass, a module with hooks and a module with a replaced `forward` may compute something
+    else, so no kernel replaces them. Submodules are not checked."""
     if type(part) not in types:
         return False
     return not isinstance(part, nn.Module) or not _is_changed(part)
@@ -35,15 +35,16 @@ def _is_changed(module: nn.Module) -> bool:
 
 
 def is_exported() -> bool:
-    """Whether torch records operations for another program: by export, for ONNX, or by a trace."""
+    """Whether PyTorch records operations for another program: by export, for ONNX, or by a
+    trace."""
     if torch.compiler.is_compiling():
         return torch.compiler.is_exporting()
     return torch._C._get_tracing_state() is not None
 
 
 def needs_formula() -> bool:
-    """Whether only operations of torch itself may run: during an export, whose reader has no
-    kernels, and under the transforms of `torch.func`, which have no rules for kernels."""
+    """Whether only operations of PyTorch may run: during an export, because the program that reads
+    it has no kernels, and under transforms of `torch.func`, which have no rules for kernels."""
     if torch.compiler.is_compiling():
         return torch.compiler.is_exporting()
     return (
@@ -54,7 +55,7 @@ def needs_formula() -> bool:
 
 
 def is_cast(tensor: Tensor) -> bool:
-    """Whether autocast chooses the type of products of tensors on the device of this one."""
+    """Whether autocast is enabled for the device of this tensor."""
     if tensor.is_cpu:
         return torch.is_autocast_enabled("cpu")
     device = tensor.device.type
@@ -62,6 +63,6 @@ def is_cast(tensor: Tensor) -> bool:
 
 
 def is_free_to_read(tensor: Tensor) -> bool:
-    """Whether Python may read a number of the tensor at no cost: a GPU would have to be waited for,
-    and a compiler or an export records one path for all inputs."""
+    """Whether Python may read a number of the tensor at no cost. It would wait for a GPU, and a
+    compiler or an export records one path for all inputs."""
     return tensor.is_cpu and not torch.compiler.is_compiling() and not needs_formula()

@@ -1,9 +1,9 @@
-"""Memory that was freed is kept for what is needed next.
+"""Allocator settings that keep freed memory in the process.
 
-A model's largest arrays are made and freed again in every update. By the C library's own settings
-each goes back to the system and comes again as new pages, which the system has to clear and to map:
-a third of the time of small models on CPUs. This changes the whole process, so it is for programs
-and not for those who are called: the command line asks for it, and a program of your own may.
+A model's largest arrays are allocated and freed in every update. By default the C library returns
+them to the system and gets new pages, which the system clears and maps. This takes a third of the
+time of small models on CPUs. The setting changes the whole process. Therefore the command line sets
+it, and the library does not; a program of your own may call it.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ import ctypes
 import sys
 
 TRIM_THRESHOLD, MMAP_MAX = -1, -4
-"""Numbers of glibc's malloc.h."""
+"""Option numbers of glibc's malloc.h."""
 
 NEVER = 2**31 - 1
 
 
 def keep_freed_memory() -> bool:
-    """Let this process keep what it frees; whether that could be done (glibc can, others need it
-    less or have no such settings)."""
+    """Let this process keep the memory that it frees. Return whether the setting was applied: only
+    glibc has it, and other allocators need it less."""
     if not sys.platform.startswith("linux"):
         return False
     try:

@@ -1,20 +1,20 @@
-"""The legend of every axis name that the package's types use.
+"""Legend of the axis names in the package's tensor types.
 
-| axis | what it counts |
+| axis | it counts |
 |---|---|
-| batch | sentences, pictures or examples worked on together |
-| source, target | positions read; positions written |
+| batch | sentences, images or examples computed together |
+| source, target | positions of the source; positions of the target |
 | position | positions of either side |
-| hypothesis | beams of one sentence that are alive together |
+| hypothesis | hypotheses of one sentence in the beam |
 | layer, head | layers of a stack, heads of multi-head attention |
 | query, key, value | numbers in one query, key or value vector |
 | hidden, embedding | numbers in one layer's state, in an embedding |
-| feature, fed | numbers that become logits; numbers fed back into the next step |
-| vocabulary, class | things to choose from |
+| feature, fed | numbers from which logits are computed; numbers fed into the next step |
+| vocabulary, class | tokens of the vocabulary; classes |
 | word | the real (not padded) target positions of a batch, in reading order |
 
-`*batch` stands for any leading axes (none, batch, or batch and head). A mask is Bool and True means
-"may be attended to" or "is really there".
+`*batch` stands for any leading axes (none, batch, or batch and head). A mask is Bool, and True
+means "may be attended to" or "is a real position".
 """
 
 from jaxtyping import Bool, Float, Int, Shaped, UInt8

@@ -10,7 +10,7 @@ from regard.building import build_captioner
 from regard.config import AttentionConfig, CaptionerConfig
 from regard.data.batch import PAD, START, GridFeatures, Images, pad
 from regard.linear import freeze
-from regard.models.image import CellEncoder
+from regard.models.image import GridEncoder
 from regard.search import BeamSettings, Limits, NoPenalty, beam, forced, greedy
 
 SIDE, NUM_WORDS = 16, 17
@@ -29,7 +29,7 @@ def model(request):
     torch.manual_seed(3)
     found = build_captioner(CaptionerConfig(**SIZES, **CAPTIONERS[request.param]), SIDE, NUM_WORDS)
     if "cells" in request.param:
-        found.encoder = CellEncoder(16, 7, 6)
+        found.encoder = GridEncoder(16, 7, 6)
     return found.eval()
 
 

@@ -34,7 +34,7 @@ def test_waves_are_the_papers_also_far_along(at, size):
     expected = embedded.double() + torch.tensor([waves(p, size) for p in at], dtype=torch.double)
     found = Sinusoidal().add(embedded, at)
     torch.testing.assert_close(found.double(), expected, rtol=0, atol=1e-6)
-    assert Sinusoidal().turn(embedded, at) is embedded
+    assert Sinusoidal().rotate(embedded, at) is embedded
 
 
 def test_learned_positions_are_rows_of_a_table():
@@ -42,7 +42,7 @@ def test_learned_positions_are_rows_of_a_table():
     embedded = torch.randn(2, 3, 7)
     found = positions.add(embedded, range(2, 5))
     torch.testing.assert_close(found, embedded + positions.table[2:5])
-    assert positions.turn(embedded, range(3)) is embedded
+    assert positions.rotate(embedded, range(3)) is embedded
 
 
 def test_a_sequence_longer_than_the_table_is_refused_in_words():
@@ -63,7 +63,7 @@ def turned(vector, position):
 @pytest.mark.parametrize("at", [range(0, 5), range(97, 102)])
 def test_rotary_turns_pairs_as_complex_numbers(at):
     vectors = torch.randn(2, 3, 5, 8, dtype=torch.double)
-    found = Rotary().turn(vectors, at)
+    found = Rotary().rotate(vectors, at)
     for (batch, head, row), position in [
         ((b, h, row), at[row]) for b in range(2) for h in range(3) for row in range(5)
     ]:
@@ -78,8 +78,8 @@ def test_a_product_of_turned_vectors_knows_the_distance_alone():
     query, key = torch.randn(1, 6, dtype=torch.double), torch.randn(1, 6, dtype=torch.double)
 
     def product(of_query, of_key):
-        asks = Rotary().turn(query, range(of_query, of_query + 1))
-        return float(asks @ Rotary().turn(key, range(of_key, of_key + 1)).mT)
+        asks = Rotary().rotate(query, range(of_query, of_query + 1))
+        return float(asks @ Rotary().rotate(key, range(of_key, of_key + 1)).mT)
 
     for distance in (0, 1, 5):
         near = product(3 + distance, 3)
@@ -90,21 +90,21 @@ def test_a_product_of_turned_vectors_knows_the_distance_alone():
 def test_one_place_may_be_that_of_many():
     """The hypotheses of a step all stand at one position."""
     vectors = torch.randn(2, 3, 5, 8)
-    together = Rotary().turn(vectors, range(7, 8))
+    together = Rotary().rotate(vectors, range(7, 8))
     for row in range(5):
-        alone = Rotary().turn(vectors[:, :, row : row + 1], range(7, 8))
+        alone = Rotary().rotate(vectors[:, :, row : row + 1], range(7, 8))
         torch.testing.assert_close(together[:, :, row : row + 1], alone)
 
 
 def test_what_cannot_be_paired_is_refused():
-    with pytest.raises(ValueError, match="pairs of numbers, but vectors of 7"):
-        Rotary().turn(torch.randn(2, 3, 7), range(3))
+    with pytest.raises(ValueError, match="expected an even size, got 7"):
+        Rotary().rotate(torch.randn(2, 3, 7), range(3))
 
 
 def test_what_was_first_used_without_gradients_can_be_trained():
     vectors = torch.randn(1, 3, 62, requires_grad=True)
     with torch.inference_mode():
-        Rotary().turn(vectors, range(3))
+        Rotary().rotate(vectors, range(3))
         Sinusoidal().add(vectors, range(3))
-    (Rotary().turn(vectors, range(3)) + Sinusoidal().add(vectors, range(3))).sum().backward()
+    (Rotary().rotate(vectors, range(3)) + Sinusoidal().add(vectors, range(3))).sum().backward()
     assert vectors.grad.isfinite().all()

@@ -44,7 +44,7 @@ def test_the_last_state_is_the_highest_layers():
     given = memory()
     assert LastState()(given, need_weights=True).vector is not None
     torch.testing.assert_close(LastState()(given).vector, given.summary.hidden[:, 1])
-    with pytest.raises(ValueError, match="this encoder gives none"):
+    with pytest.raises(ValueError, match="expected a summary of the source"):
         LastState()(memory(summary=False))
 
 

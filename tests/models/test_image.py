@@ -33,5 +33,5 @@ def test_cells_know_their_places(encoder):
 
 
 def test_a_picture_of_another_size_is_refused(encoder):
-    with pytest.raises(ValueError, match="pictures of 4 cells came, but this model is for 16"):
+    with pytest.raises(ValueError, match="expected 16 cells each, got 4"):
         encoder(Images(PICTURES[..., :8, :8]))

@@ -90,10 +90,10 @@ def test_where_nobody_learns_the_baseline_stays():
     assert float(penalty.baseline) == 0
 
 
-def test_what_was_not_looked_at_is_said():
-    with pytest.raises(ValueError, match="nothing was drawn"):
+def test_missing_attention_is_rejected():
+    with pytest.raises(ValueError, match="expected positions drawn by hard attention"):
         HardReward(1.0, 0.0)(output(), BATCH, PROJECTION)
-    with pytest.raises(ValueError, match="there is none"):
+    with pytest.raises(ValueError, match="expected attention to the source, got none"):
         DoublyStochastic(1.0)(DecoderOutput(torch.randn(2, 4, 3)), BATCH, PROJECTION)
 
 

@@ -123,9 +123,9 @@ def test_a_decoder_layer_is_that_of_torch(model, source, need_weights):
     layer = model.decoder.layers[1]
     states = torch.randn(len(source.ids), 7, SIZE, dtype=torch.double)
     memory = torch.randn(*source.ids.shape, SIZE, dtype=torch.double)
-    sight = AttentionInputs(CAUSAL, source.mask[:, None], lambda x: x, need_weights)
+    shared = AttentionInputs(CAUSAL, source.mask[:, None], lambda x: x, need_weights)
     prepared = layer.cross_attention.prepare(memory, memory)
-    found = layer(states, prepared, sight, KVCache())
+    found = layer(states, prepared, shared, KVCache())
     expected = decoder_layer(layer)(
         states,
         memory,
@@ -134,18 +134,18 @@ def test_a_decoder_layer_is_that_of_torch(model, source, need_weights):
     )
     same(found.states, expected)
     if not need_weights:
-        assert found.own.weights is None
-        assert found.cross.weights is None
+        assert found.self_attention.weights is None
+        assert found.cross_attention.weights is None
         return
     theirs, read = decoder_layer(layer), layer.around_self.before(states)
     down = nn.Transformer.generate_square_subsequent_mask(7, dtype=torch.double)
     after, weights = theirs.self_attn(read, read, read, attn_mask=down, average_attn_weights=False)
-    same(found.own.weights, weights)
+    same(found.self_attention.weights, weights)
     read = layer.around_cross.before(layer.around_self.after(states, after))
     _, weights = theirs.multihead_attn(
         read, memory, memory, key_padding_mask=~source.mask, average_attn_weights=False
     )
-    same(found.cross.weights, weights)
+    same(found.cross_attention.weights, weights)
 
 
 @pytest.mark.filterwarnings("ignore:enable_nested_tensor")

@@ -75,5 +75,7 @@ def test_what_is_saved_is_loaded(tmp_path):
 def test_what_cannot_be_a_backbone_is_one_line(tmp_path):
     with pytest.raises(UserError, match=r"cannot load the backbone .*nothing"):
         Backbone.load(tmp_path / "nothing")
-    with pytest.raises(UserError, match=r"cannot see pictures of 20 dots.*trained on, 32"):
+    with pytest.raises(
+        UserError, match=r"does not support images of 20 pixels.*training images, 32"
+    ):
         Backbone(vit()).shape(20)

@@ -173,23 +173,23 @@ class MultiHeadSelfAttention(nn.Module):
         glorot_uniform(self.projection, 3)
 
     def project(
-        self, states: Float[Tensor, "*batch position size"], turn: Rotate | None = None
+        self, states: Float[Tensor, "*batch position size"], rotate: Rotate | None = None
     ) -> ProjectedQueries:
         """Queries, and keys and values as the score takes them."""
         check_input("states", states, self.projection, self)
         queries, keys, values = map(self.heads.split, self.projection(states).chunk(3, dim=-1))
-        if turn is not None:
-            queries, keys = turn(queries), turn(keys)
+        if rotate is not None:
+            queries, keys = rotate(queries), rotate(keys)
         return ProjectedQueries(queries, self.heads.prepare(keys, values))
 
     def forward(
         self,
         states: Float[Tensor, "*batch position size"],
         mask: Mask | None = None,
-        turn: Rotate | None = None,
+        rotate: Rotate | None = None,
         *,
         need_weights: bool = False,
     ) -> MultiHeadOutput:
         """Every position looks at all that the mask shows it."""
-        asking = self.project(states, turn)
+        asking = self.project(states, rotate)
         return self.heads(asking.queries, asking.prepared, mask, need_weights=need_weights)

@@ -12,7 +12,7 @@ from regard.data.batch import PAD
 from regard.errors import UserError
 from regard.layers.convolution import ConvolutionStack
 from regard.layers.recurrent.stack import RecurrentStack
-from regard.models.image import BackboneEncoder, CellEncoder, ConvolutionEncoder
+from regard.models.image import BackboneEncoder, ConvolutionEncoder, GridEncoder
 from regard.models.memory import top_layer
 from regard.models.penalties import AttentionPenalty, DoublyStochastic, HardReward
 from regard.models.recurrent.attention import CrossAttention, DecoderAttention, GatedAttention
@@ -50,7 +50,7 @@ def _build_encoder(
     num_cells, num_features = backbone.shape(picture_size)
     if config.backbone_learns:
         return BackboneEncoder(backbone, num_cells, num_features, size, dropout=config.dropout)
-    return CellEncoder(num_cells, num_features, size, dropout=config.dropout)
+    return GridEncoder(num_cells, num_features, size, dropout=config.dropout)
 
 
 def _build_decoder(config: CaptionerConfig, cell_size: int, num_target: int) -> BahdanauDecoder:

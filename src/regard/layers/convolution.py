@@ -1,4 +1,4 @@
-"""Convolution over pictures: what is seen through a small window, everywhere alike.
+"""Convolution over images, with the same small filters at every position.
 
 out[o, y, x] = b_o + sum over i, dy, dx of W[o, i, dy, dx] in[i, y s + dy - p, x s + dx - p]
 """
@@ -14,9 +14,9 @@ from regard.shapes import Float, Tensor
 
 
 class ConvolutionBlock(nn.Module):
-    """Two convolutions of three by three with batch normalisation (Ioffe and Szegedy 2015) and
-    relu, the first of which halves the picture: VGG's rule of small filters (Simonyan and Zisserman
-    2015), with strides instead of pooling."""
+    """Two convolutions of 3 x 3 with batch normalisation (Ioffe and Szegedy 2015) and ReLU. The
+    first one halves the sides of the image. Small filters follow VGG (Simonyan and Zisserman 2015);
+    strides replace its pooling."""
 
     def __init__(self, from_channels: int, to_channels: int) -> None:
         super().__init__()
@@ -30,24 +30,24 @@ class ConvolutionBlock(nn.Module):
         )
 
     def forward(
-        self, pictures: Float[Tensor, "batch channel height width"]
+        self, images: Float[Tensor, "batch channel height width"]
     ) -> Float[Tensor, "batch channels heights widths"]:
-        return self.layers(pictures)
+        return self.layers(images)
 
 
 class ConvolutionStack(nn.Module):
-    """Blocks one after the other; each halves the picture's sides."""
+    """Sequence of blocks. Each of them halves the sides of the image."""
 
     def __init__(self, channels: Sequence[int]) -> None:
-        """`channels` of every block's result; pictures come with three."""
+        """`channels` has the number of output channels of each block. Images have three."""
         super().__init__()
         sizes = [3, *channels]
         self.blocks = nn.Sequential(
-            *(ConvolutionBlock(before, after) for before, after in pairwise(sizes))
+            *(ConvolutionBlock(inputs, outputs) for inputs, outputs in pairwise(sizes))
         )
         self.size = sizes[-1]
 
     def forward(
-        self, pictures: Float[Tensor, "batch channel height width"]
+        self, images: Float[Tensor, "batch channel height width"]
     ) -> Float[Tensor, "batch channels rows columns"]:
-        return self.blocks(pictures)
+        return self.blocks(images)

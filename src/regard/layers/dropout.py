@@ -1,4 +1,5 @@
-"""Dropout (Srivastava et al. 2014) whose noise is drawn again on the way back instead of kept."""
+"""Dropout (Srivastava et al. 2014). The backward pass draws the noise again from its seed, so that
+it need not be stored."""
 
 from __future__ import annotations
 
@@ -14,8 +15,8 @@ from regard.shapes import Float, Tensor
 
 
 class Dropout(nn.Dropout):
-    """torch's own, by a kernel where there is one: drawing noise takes torch longer on a CPU than
-    most layers take to do their work."""
+    """PyTorch's dropout, on a CPU by a kernel: there PyTorch takes longer to draw noise than to
+    compute most layers."""
 
     def forward(self, numbers: Float[Tensor, "*batch"]) -> Float[Tensor, "*batch"]:
         if not self.training or self.p == 0:
@@ -40,7 +41,7 @@ class _Dropping(ctypes.Structure):
 
 
 class _Drop(torch.autograd.Function):
-    """Numbers times 0 or 1 / keep; and their gradients likewise."""
+    """Numbers times 0 or 1 / keep, with gradients."""
 
     @staticmethod
     def forward(ctx: Any, numbers: Tensor, keep: float, seed: int) -> Tensor:
@@ -49,14 +50,14 @@ class _Drop(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, above: Tensor) -> tuple[Tensor, None, None]:
-        return _drop(above, ctx.keep, ctx.seed), None, None
+    def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None, None]:
+        return _drop(grad_output, ctx.keep, ctx.seed), None, None
 
 
 def _drop(numbers: Tensor, keep: float, seed: int) -> Tensor:
     numbers = kernels.dense(numbers)
     dropped = torch.empty_like(numbers)
-    given = _Dropping(
+    problem = _Dropping(
         numbers.numel(),
         numbers.dtype == torch.bfloat16,
         torch.get_num_threads(),
@@ -66,5 +67,5 @@ def _drop(numbers: Tensor, keep: float, seed: int) -> Tensor:
         keep,
         kernels.all_bytes(numbers, dropped),
     )
-    kernels.call("drop", given)
+    kernels.call("drop", problem)
     return dropped

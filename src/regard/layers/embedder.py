@@ -29,12 +29,12 @@ class Embedder(nn.Module):
     def forward(
         self,
         inputs: Int[Tensor, "batch position"] | Float[Tensor, "batch position _"],
-        at: range,
+        positions: range,
     ) -> Float[Tensor, "batch position size"]:
         embedded = self.embedding(inputs)
         scaled = math.sqrt(embedded.size(-1)) * embedded
-        return self.dropout(self.positions.add(scaled, at))
+        return self.dropout(self.positions.add(scaled, positions))
 
-    def turn(self, at: range) -> Callable[[Tensor], Tensor]:
+    def rotation(self, positions: range) -> Callable[[Tensor], Tensor]:
         """Return the rotation of queries and keys at these positions."""
-        return partial(self.positions.turn, at=at)
+        return partial(self.positions.rotate, positions=positions)

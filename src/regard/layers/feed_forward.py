@@ -1,4 +1,4 @@
-"""The network that every position goes through by itself (Vaswani et al. 2017, section 3.3)."""
+"""Feed-forward network, applied to each position separately (Vaswani et al. 2017, section 3.3)."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Where a token stands, for layers that could not tell otherwise.
+"""Position encodings, as attention itself does not depend on the order of tokens.
 
     added to the embeddings        Sinusoidal, Learned
-    turned into queries and keys   Rotary
+    rotating queries and keys      Rotary
 
-`at` says which positions vectors stand at, as a range; a range of one is the place of all of them,
-such as that of a step's hypotheses.
+`positions` is the range of the vectors' positions. A range of one position applies to all vectors,
+such as those of the hypotheses in a step.
 """
 
 from __future__ import annotations
@@ -19,102 +19,106 @@ from regard.errors import UserError
 from regard.shapes import Float, Tensor
 
 LONGEST_WAVE = 10_000
-"""In positions, divided by 2 pi."""
+"""Wavelength of the slowest wave, in positions, divided by 2 pi."""
 
 
 @runtime_checkable
 class Positions(Protocol):
-    """What all of them do, each in one of the two places."""
+    """Position encoding. Each encoding changes either embeddings or queries and keys."""
 
     def add(
-        self, embedded: Float[Tensor, "batch position size"], at: range
+        self, embedded: Float[Tensor, "batch position size"], positions: range
     ) -> Float[Tensor, "batch position size"]:
-        """To embeddings, below the first layer."""
+        """Return the embeddings with positions added, below the first layer."""
 
-    def turn(
-        self, vectors: Float[Tensor, "*batch position part"], at: range
+    def rotate(
+        self, vectors: Float[Tensor, "*batch position part"], positions: range
     ) -> Float[Tensor, "*batch position part"]:
-        """To the queries and keys of every head that looks at its own sequence."""
+        """Return the queries or keys of self-attention heads, rotated by their positions."""
 
 
 class Sinusoidal(nn.Module):
-    """PE(p, 2i) = sin(p / 10000^(2i / size)), PE(p, 2i + 1) = cos of the same (Vaswani et al. 2017,
-    section 3.5)."""
+    """PE(p, 2i) = sin(p / 10000^(2i / size)) and PE(p, 2i + 1) = cos(p / 10000^(2i / size))
+    (Vaswani et al. 2017, section 3.5)."""
 
     def add(
-        self, embedded: Float[Tensor, "batch position size"], at: range
+        self, embedded: Float[Tensor, "batch position size"], positions: range
     ) -> Float[Tensor, "batch position size"]:
-        waves = _waves(_room(at), embedded.size(-1), embedded.dtype, embedded.device)
-        return embedded + waves[at.start : at.stop]
+        waves = _waves(_table_length(positions), embedded.size(-1), embedded.dtype, embedded.device)
+        return embedded + waves[positions.start : positions.stop]
 
-    def turn(
-        self, vectors: Float[Tensor, "*batch position part"], at: range
+    def rotate(
+        self, vectors: Float[Tensor, "*batch position part"], positions: range
     ) -> Float[Tensor, "*batch position part"]:
-        del at
+        del positions
         return vectors
 
 
 class Learned(nn.Module):
-    """A learned vector for every position, up to the longest (Gehring et al. 2017, section 3.1)."""
+    """One learned vector for every position up to `longest` (Gehring et al. 2017, section 3.1)."""
 
     def __init__(self, longest: int, size: int) -> None:
         super().__init__()
         self.table = nn.Parameter(torch.empty(longest, size).normal_(std=size**-0.5))
 
     def add(
-        self, embedded: Float[Tensor, "batch position size"], at: range
+        self, embedded: Float[Tensor, "batch position size"], positions: range
     ) -> Float[Tensor, "batch position size"]:
-        """UserError where a sequence is longer than the table."""
-        if at.stop > len(self.table):
+        """Return the embeddings with positions added. UserError for a longer sequence than the
+        table."""
+        if positions.stop > len(self.table):
             raise UserError(
-                f"a sequence of {at.stop} tokens is longer than the {len(self.table)} "
+                f"a sequence of {positions.stop} tokens is longer than the {len(self.table)} "
                 "learned positions of this model: cut it into shorter ones, or train with a larger "
                 "model.longest or other model.positions"
             )
-        return embedded + self.table[at.start : at.stop]
+        return embedded + self.table[positions.start : positions.stop]
 
-    def turn(
-        self, vectors: Float[Tensor, "*batch position part"], at: range
+    def rotate(
+        self, vectors: Float[Tensor, "*batch position part"], positions: range
     ) -> Float[Tensor, "*batch position part"]:
-        del at
+        del positions
         return vectors
 
 
 class Rotary(nn.Module):
-    """Each pair of numbers, as one complex number, is turned by its position times a frequency, so
-    that a product of query and key knows their distance alone (Su et al. 2021, eq. 34)."""
+    """Rotation of each pair of numbers by the position times a frequency (Su et al. 2021, eq. 34).
+    The product of a query and a key then depends on their distance only."""
 
     def add(
-        self, embedded: Float[Tensor, "batch position size"], at: range
+        self, embedded: Float[Tensor, "batch position size"], positions: range
     ) -> Float[Tensor, "batch position size"]:
-        del at
+        del positions
         return embedded
 
-    def turn(
-        self, vectors: Float[Tensor, "*batch position part"], at: range
+    def rotate(
+        self, vectors: Float[Tensor, "*batch position part"], positions: range
     ) -> Float[Tensor, "*batch position part"]:
-        """ValueError where numbers cannot be paired."""
+        """Return the rotated vectors. ValueError for vectors of an odd size."""
         if vectors.size(-1) % 2:
             raise ValueError(
-                f"rotary positions turn pairs of numbers, but vectors of {vectors.size(-1)} came"
+                f"vectors: rotary positions expected an even size, got {vectors.size(-1)}"
             )
-        cos, sin = _turns(_room(at), vectors.size(-1), vectors.dtype, vectors.device)
-        cos, sin = cos[at.start : at.stop], sin[at.start : at.stop]
+        cos, sin = _rotations(
+            _table_length(positions), vectors.size(-1), vectors.dtype, vectors.device
+        )
+        cos, sin = cos[positions.start : positions.stop], sin[positions.start : positions.stop]
         even, odd = vectors.unflatten(-1, (-1, 2)).unbind(-1)
         crossed = torch.stack([-odd, even], dim=-1).flatten(-2)
         return vectors * cos + crossed * sin
 
 
-def _room(at: range) -> int:
-    """As many positions as a table has from which these are read: few sizes, so few tables."""
-    return max(64, 1 << (at.stop - 1).bit_length())
+def _table_length(positions: range) -> int:
+    """Return the length of the table of these positions: a power of two, so there are few
+    tables."""
+    return max(64, 1 << (positions.stop - 1).bit_length())
 
 
 @lru_cache(maxsize=8)
 def _waves(
     num_positions: int, size: int, dtype: torch.dtype, device: torch.device
 ) -> Float[Tensor, "position size"]:
-    """Sines and cosines in turn."""
+    """Return sines at even indices and cosines at odd ones."""
     with torch.inference_mode(False):
         angles = _angles(num_positions, size)
         is_even = torch.arange(size, device="cpu") % 2 == 0
@@ -122,19 +126,20 @@ def _waves(
 
 
 @lru_cache(maxsize=8)
-def _turns(
+def _rotations(
     num_positions: int, size: int, dtype: torch.dtype, device: torch.device
 ) -> tuple[Float[Tensor, "position size"], Float[Tensor, "position size"]]:
-    """Cosines and sines."""
+    """Return cosines and sines."""
     with torch.inference_mode(False):
         angles = _angles(num_positions, size)
         return angles.cos().to(dtype).to(device), angles.sin().to(dtype).to(device)
 
 
 def _angles(num_positions: int, size: int) -> Float[Tensor, "position size"]:
-    """p / 10000^(2i / size), the same for the numbers 2i and 2i + 1. In float64: far along, float32
-    would be off by more than what tells positions apart. On the CPU: not every device has
-    float64."""
-    places = torch.arange(num_positions, dtype=torch.float64, device="cpu")
+    """Return p / 10000^(2i / size) for the numbers 2i and 2i + 1.
+
+    In float64, as rounding of large angles in float32 exceeds the difference between positions. On
+    the CPU, as some devices lack float64."""
+    positions = torch.arange(num_positions, dtype=torch.float64, device="cpu")
     pairs = torch.arange(size, device="cpu") // 2
-    return places[:, None] * LONGEST_WAVE ** (-2 * pairs.double() / size)
+    return positions[:, None] * LONGEST_WAVE ** (-2 * pairs.double() / size)

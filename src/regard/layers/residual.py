@@ -1,6 +1,6 @@
-"""How a sublayer f is put between states: dropout, addition and layer norm in one place.
+"""Residual connections of a sublayer f: dropout, addition and layer norm.
 
-PreNorm     x + dropout(f(norm(x)))        states are never normalised: a stack ends with a norm
+PreNorm     x + dropout(f(norm(x)))        states are not normalised, so a norm ends the stack
 PostNorm    norm(x + dropout(f(x)))        Vaswani et al. 2017, section 3.1
 """
 
@@ -15,7 +15,7 @@ from regard.shapes import Float, Tensor
 
 
 class Residual(nn.Module, ABC):
-    """In two halves, as f may give more than states."""
+    """Residual connection in two calls, before and after f, as f may return more than states."""
 
     def __init__(self, size: int, dropout: float) -> None:
         super().__init__()
@@ -24,17 +24,17 @@ class Residual(nn.Module, ABC):
 
     @abstractmethod
     def before(self, states: Float[Tensor, "*batch size"]) -> Float[Tensor, "*batch size"]:
-        """What f reads."""
+        """Return the input of f."""
 
     @abstractmethod
     def after(
         self, states: Float[Tensor, "*batch size"], change: Float[Tensor, "*batch size"]
     ) -> Float[Tensor, "*batch size"]:
-        """What follows from the states that came and what f made of `before(states)`."""
+        """Return the new states, given `change`, the output of f for `before(states)`."""
 
 
 class PreNorm(Residual):
-    """The norm is inside of the residual (Xiong et al. 2020): trains without a warmup."""
+    """Layer norm of the input of f (Xiong et al. 2020). Training needs no warmup."""
 
     def before(self, states: Float[Tensor, "*batch size"]) -> Float[Tensor, "*batch size"]:
         return self.norm(states)
@@ -46,7 +46,8 @@ class PreNorm(Residual):
 
 
 class PostNorm(Residual):
-    """The norm is over the sum, as in the paper: better where it trains, which needs a warmup."""
+    """Layer norm of the sum, as in Vaswani et al. 2017. Training needs a warmup; the result is
+    better if it converges."""
 
     def before(self, states: Float[Tensor, "*batch size"]) -> Float[Tensor, "*batch size"]:
         return states

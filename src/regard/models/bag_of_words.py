@@ -1,4 +1,4 @@
-"""Encoders that read every position by itself: words alone, or items with numbers of their own."""
+"""Encoders of single positions, without context: words, or items with numbers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from regard.models.contracts import Encoded
 
 
 class EmbeddingEncoder(nn.Module):
-    """Embeddings and nothing else: a bag of words. There is no summary."""
+    """Embeddings without a layer: a bag of words. There is no summary."""
 
     def __init__(self, embedding: nn.Module, *, dropout: float = 0.0) -> None:
         super().__init__()
@@ -18,20 +18,20 @@ class EmbeddingEncoder(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(self, source: Tokens | Numbers, *, need_weights: bool = False) -> Encoded:
-        """Positions do not look at each other, so weights that are asked for are none."""
+        """Encode a batch. There is no attention, so `need_weights` has no effect."""
         del need_weights
         return Encoded((self.dropout(self.embedding(source.inputs)),), source.mask)
 
 
 class ItemEncoder(nn.Module):
-    """The lowest layer is the items' names, embedded; the highest their numbers as they came: keys
-    and values from different places."""
+    """Encoder of items with a name and numbers. The lowest layer is the embedded names, the highest
+    the numbers: keys and values from different sources."""
 
     def __init__(self, embedding: nn.Module) -> None:
         super().__init__()
         self.embedding = embedding
 
     def forward(self, source: Items, *, need_weights: bool = False) -> Encoded:
-        """Items do not look at each other, so weights that are asked for are none."""
+        """Encode a batch. There is no attention, so `need_weights` has no effect."""
         del need_weights
         return Encoded((self.embedding(source.names.inputs), source.values), source.mask)

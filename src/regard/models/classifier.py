@@ -1,10 +1,10 @@
-"""From all of a source to one vector, and from that to an answer: a class, or numbers.
+"""Classification and regression heads: pooling of a source to one vector, then an output layer.
 
-last         the summary of the highest layer: what a recurrent encoder ends with
+last         the summary of the highest layer: the last state of a recurrent encoder
 mean         the mean of the values
-attention    sum_j weight_j value_j, weights = normalise(score(q, k_j)): one question asks,
-             which is learned (Yang et al. 2016, eq. 5-7), or is the last state
-answer       W vector + b, or the vector itself
+attention    sum_j weight_j value_j, weights = normalise(score(q, k_j)), with one query q: learned
+             (Yang et al. 2016, eq. 5-7), or the last state
+output       W vector + b, or the vector itself
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from regard.shapes import Float, Tensor
 
 @dataclass(frozen=True)
 class Pooled:
-    """A source as one vector, and what it took of each position, where that was asked for."""
+    """A source as one vector, with the attention to each position if `need_weights` was set."""
 
     vector: Float[Tensor, "batch value"]
     attention: tuple[AttentionBlock, ...] = ()
@@ -33,25 +33,25 @@ class Pooled:
 
 @runtime_checkable
 class Pool(Protocol):
-    """Makes one vector of a memory."""
+    """Pooling of a memory to one vector."""
 
     def __call__(self, memory: Memory, *, need_weights: bool = False) -> Pooled: ...
 
 
 class LastState(nn.Module):
-    """What the encoder ended with; ValueError where it gives no summary."""
+    """Last state of the encoder. ValueError if it has no summary."""
 
     def forward(self, memory: Memory, *, need_weights: bool = False) -> Pooled:
-        """Looks at nothing, so weights that are asked for are none."""
+        """Pool a memory. There is no attention, so `need_weights` has no effect."""
         del need_weights
         return Pooled(last_state(memory))
 
 
 class MeanOfValues(nn.Module):
-    """All positions alike. A source of nothing but padding gives zeros."""
+    """Mean of the values over real positions; zeros if all positions are padding."""
 
     def forward(self, memory: Memory, *, need_weights: bool = False) -> Pooled:
-        """Nothing is chosen, so weights that are asked for are none."""
+        """Pool a memory. There is no attention, so `need_weights` has no effect."""
         del need_weights
         real = memory.mask[..., None].to(memory.values.dtype)
         hidden = memory.values.masked_fill(~memory.mask[..., None], 0)
@@ -59,8 +59,8 @@ class MeanOfValues(nn.Module):
 
 
 class LearnedQuery(nn.Module):
-    """One question for all sources. It begins small, so that at first all positions weigh nearly
-    the same."""
+    """One learned query for all sources. Its initial values are small, so that the first weights
+    are nearly uniform."""
 
     def __init__(self, size: int) -> None:
         super().__init__()
@@ -72,7 +72,7 @@ class LearnedQuery(nn.Module):
 
 
 class LastStateQuery(nn.Module):
-    """What the encoder ended with asks what it has read."""
+    """The last state of the encoder as the query."""
 
     def __init__(self, size: int) -> None:
         super().__init__()
@@ -83,7 +83,7 @@ class LastStateQuery(nn.Module):
 
 
 class AttentionPool(nn.Module):
-    """One question, answered with a weighted mean of the values."""
+    """Attention of one query to the source: a weighted mean of the values."""
 
     def __init__(self, query: LearnedQuery | LastStateQuery, attention: Attention) -> None:
         super().__init__()
@@ -91,24 +91,24 @@ class AttentionPool(nn.Module):
         self.attention = attention
 
     def forward(self, memory: Memory, *, need_weights: bool = False) -> Pooled:
-        """With `need_weights` one row of weights over the source."""
+        """Pool a memory. With `need_weights` return one row of weights over the source."""
         prepared = self.attention.prepare(memory.keys)
-        attended = self.attention(
+        output = self.attention(
             self.query(memory),
             prepared,
             memory.values,
             padding(memory.mask),
             need_weights=need_weights,
         )
-        vector = attended.context[:, 0]
-        if attended.weights is None or attended.scores is None:
+        vector = output.context[:, 0]
+        if output.weights is None or output.scores is None:
             return Pooled(vector)
-        weights, scores = (each[:, None, None] for each in (attended.weights, attended.scores))
+        weights, scores = output.weights[:, None, None], output.scores[:, None, None]
         return Pooled(vector, (AttentionBlock("cross", weights, scores),))
 
 
 class PooledHead(nn.Module):
-    """One answer for a whole source: pool, then `output`."""
+    """Head with one output for a source: pooling, dropout, then the `output` layer."""
 
     def __init__(self, pool: nn.Module, output: nn.Module, *, dropout: float = 0.0) -> None:
         super().__init__()
@@ -117,27 +117,28 @@ class PooledHead(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(self, memories: tuple[Memory, ...], *, need_weights: bool = False) -> HeadOutput:
-        """Logits or numbers "batch output"; ValueError where several memories come."""
+        """Return logits or numbers "batch output". ValueError for several memories."""
         pooled: Pooled = self.pool(single_memory(memories), need_weights=need_weights)
         return HeadOutput(self.output(self.dropout(pooled.vector)), pooled.attention)
 
 
 def last_state(memory: Memory) -> Float[Tensor, "batch hidden"]:
-    """The summary of the highest layer."""
+    """Return the summary of the highest layer."""
     return summary(memory).hidden[:, -1]
 
 
 class HeadModel(nn.Module):
-    """source -> encoder -> memory -> readout."""
+    """source -> encoder -> memory -> head."""
 
-    def __init__(self, encoder: nn.Module, readout: nn.Module, remember: BuildMemory) -> None:
+    def __init__(self, encoder: nn.Module, head: nn.Module, build_memory: BuildMemory) -> None:
         super().__init__()
         self.encoder = encoder
-        self.readout = readout
-        self.remember = remember
+        self.readout = head
+        self.remember = build_memory
 
     def forward(self, source: Any, *, need_weights: bool = False) -> HeadOutput:
-        """What is read out, and with `need_weights` what the encoder and the readout looked at."""
+        """Return the output of the head. With `need_weights` it has the attention of encoder and
+        head."""
         encoded = self.encoder(source, need_weights=need_weights)
         output = self.readout(self.remember(encoded), need_weights=need_weights)
         return replace(output, attention=encoded.attention + output.attention)

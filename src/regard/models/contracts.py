@@ -1,13 +1,13 @@
-"""What the parts of every model say to each other. Read this first.
+"""Protocols and records of every model. Read this first.
 
-    source --Encoder--> Encoded --memory.py picks--> Memory(keys, values, mask, summary)
+    source --Encoder--> Encoded --memory.py-------> Memory(keys, values, mask, summary)
                                                         |
                                   Decoder(queries) <----+----> Head(queries)
                                         |                          |
                             features, attention            values, attention
 
-Models differ only in where queries, keys and values come from. Search, training and the views speak
-of these records and protocols and of nothing more concrete.
+Models differ only in where queries, keys and values come from. Search, training and viewing use
+these records and protocols, never a concrete class.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from regard.names import AttentionKind
 from regard.shapes import Bool, Float, Int, Tensor
 
 AT_SOURCE: tuple[AttentionKind, ...] = ("cross", "image")
-"""Kinds that go from a target to its source."""
+"""Kinds of attention from a target to its source."""
 
 
 @dataclass(frozen=True)
 class AttentionBlock:
-    """Who looked at what, of one kind: `cross` (target at source), `encoder` and `decoder`
+    """Attention weights of one kind: `cross` (from target to source), `encoder` and `decoder`
     (at themselves), `image` (words at cells), `memory` (target at vectors that are of no source).
     Heads and layers are never averaged here."""
 
@@ -34,14 +34,14 @@ class AttentionBlock:
     weights: Float[Tensor, "batch layer head target source"]
     scores: Float[Tensor, "batch layer head target source"] | None = None
     drawn: Int[Tensor, "batch layer head target"] | None = None
-    """Where hard attention looked; -1 where it took the expected context instead."""
+    """Source positions drawn by hard attention; -1 for an expected context."""
 
 
 @dataclass(frozen=True)
 class Summary:
-    """The whole source in one vector a layer: where recurrent decoders start.
+    """The source as one vector a layer, from which recurrent decoders start.
 
-    `cell` is there when the encoder has one (LSTM)."""
+    `cell` is None unless the encoder has cells (LSTM)."""
 
     hidden: Float[Tensor, "batch layer hidden"]
     cell: Float[Tensor, "batch layer hidden"] | None = None
@@ -49,7 +49,7 @@ class Summary:
 
 @dataclass(frozen=True)
 class Encoded:
-    """All that an encoder computed: its embeddings, then every layer's states, lowest first."""
+    """Results of an encoder: its embeddings, then the states of every layer, lowest first."""
 
     layers: tuple[Float[Tensor, "batch source _"], ...]
     mask: Bool[Tensor, "batch source"]
@@ -59,7 +59,8 @@ class Encoded:
 
 @dataclass(frozen=True)
 class Memory:
-    """What a decoder or a readout may look at. A summary is there where the encoder makes one."""
+    """Keys and values that a decoder or head attends to. The mask is True for positions that may be
+    attended to. The summary is None for encoders without one."""
 
     keys: Float[Tensor, "batch source key"]
     values: Float[Tensor, "batch source value"]
@@ -69,7 +70,7 @@ class Memory:
 
 @dataclass(frozen=True)
 class Penalty:
-    """A term that a model adds to its loss, under the name it is logged by."""
+    """Term that a model adds to its loss, and its name in the log."""
 
     name: str
     value: Float[Tensor, ""]
@@ -77,10 +78,10 @@ class Penalty:
 
 @dataclass(frozen=True)
 class DecoderOutput:
-    """What a decoder computed at every target position (or, in a step, for every hypothesis).
+    """Output of a decoder for every target position or, in a step, for every hypothesis.
 
-    `features` become logits through `Decoder.project`, apart, so that a loss forms logits only
-    where there is a target. `attention` is empty unless it was asked for."""
+    `Decoder.project` computes logits from `features`. It is a separate call so that a loss computes
+    logits only where there is a target. `attention` is empty unless `need_weights` was set."""
 
     features: Float[Tensor, "batch target feature"]
     attention: tuple[AttentionBlock, ...] = ()
@@ -89,32 +90,32 @@ class DecoderOutput:
 
 @runtime_checkable
 class State(Protocol):
-    """Where a decoder stands between two steps. Immutable.
+    """State of a decoder between two steps. Immutable.
 
-    What belongs to a hypothesis has axes batch and hypothesis; what belongs to the source (its
-    prepared keys and values) is there once a sentence and is never copied for a hypothesis."""
+    Tensors of hypotheses have axes batch and hypothesis. Tensors of the source (prepared keys and
+    values) have one entry a sentence and are never copied for hypotheses."""
 
     def select(self, hypotheses: Int[Tensor, "batch hypothesis"]) -> State:
-        """Continue from these hypotheses of each sentence. An index may repeat; their number may
-        differ from before, so one hypothesis grows into a beam by the same call."""
+        """Return the state of these hypotheses of each sentence. An index may repeat, and the
+        number of hypotheses may change, so one hypothesis becomes a beam by the same call."""
 
     def keep(self, sentences: Int[Tensor, "kept"]) -> State:
-        """Go on with these sentences only, in this order."""
+        """Return the state of these sentences, in this order."""
 
 
 @runtime_checkable
 class Encoder(Protocol):
-    """Reads a source. What a source is (tokens, a picture) is between it and its data."""
+    """Encoder of a source. The type of the source (tokens, images) depends on the encoder."""
 
     def __call__(self, source: Any, *, need_weights: bool = False) -> Encoded: ...
 
 
 @runtime_checkable
 class Decoder(Protocol):
-    """Writes a target, looking at memories.
+    """Decoder of a target with attention to memories.
 
-    Reading a whole sequence and stepping through it give the same numbers. Nothing is remembered on
-    the module: what the next step needs is in the State."""
+    A call for all steps and calls of `step` give the same numbers. The module stores nothing
+    between steps: the state holds all that the next step needs."""
 
     def __call__(
         self,
@@ -123,28 +124,28 @@ class Decoder(Protocol):
         *,
         need_weights: bool = False,
     ) -> DecoderOutput:
-        """Read all of the inputs (the target shifted right by one START) at once."""
+        """Compute all steps. `inputs` is the target shifted right by one START token."""
 
     def project(
         self, features: Float[Tensor, "*batch feature"]
     ) -> Float[Tensor, "*batch vocabulary"]:
-        """Logits of the next token."""
+        """Return the logits of the next token."""
 
     def start(self, memories: tuple[Memory, ...]) -> State:
-        """The state before the first token, with one hypothesis a sentence. Keys are projected
-        here, once."""
+        """Return the state before the first token, with one hypothesis a sentence. Keys are
+        projected here, once."""
 
     def step(
         self, tokens: Int[Tensor, "batch hypothesis"], state: Any, *, need_weights: bool = False
     ) -> tuple[DecoderOutput, Any]:
-        """Read one token for every hypothesis, going on from a State of this decoder's own `start`
-        or `step`. In the output the target axis counts hypotheses."""
+        """Compute one step for one token of every hypothesis, from a state that `start` or `step`
+        of this decoder returned. In the output the target axis counts hypotheses."""
 
 
 @runtime_checkable
 class TrainedDecoder(Decoder, Protocol):
-    """A decoder with weights, whose logits are a linear layer of its features: a loss can form them
-    where it likes."""
+    """Decoder whose logits are a linear layer of its features, so that a loss can compute them
+    itself."""
 
     @property
     def projection(self) -> nn.Linear:
@@ -152,12 +153,12 @@ class TrainedDecoder(Decoder, Protocol):
 
     @property
     def num_memories(self) -> int:
-        """How many memories it is given."""
+        """Number of memories that it takes."""
 
 
 @dataclass(frozen=True)
 class HeadOutput:
-    """Logits or values, with what each output looked at."""
+    """Logits or values of a head, with the attention of each output."""
 
     values: Float[Tensor, "batch *output"]
     attention: tuple[AttentionBlock, ...] = ()
@@ -165,7 +166,7 @@ class HeadOutput:
 
 @runtime_checkable
 class Head(Protocol):
-    """Answers all its queries at once: counts, labels, numbers. No targets, no steps."""
+    """Head that computes all outputs in one call: counts, labels or numbers, without steps."""
 
     def __call__(
         self, memories: tuple[Memory, ...], *, need_weights: bool = False

@@ -1,10 +1,11 @@
-"""Readouts answer all their questions at once: no targets, no steps.
+"""Counting letters: a learned query for every letter, and a head that computes all counts in one
+call.
 
-Counting letters, with a question q_i for every letter and a memory made of one-hot letters x_j:
+With a query q_i for every letter and a memory of one-hot letters x_j:
 
     k_j = W_k x_j + b_k      v_j = W_v x_j + b_v      one layer for both, or one for each
     c_i = sum over j of softmax_j(q_i . k_j / sqrt(size)) v_j
-    y_i = W norm(q_i + c_i) + b                       as many classes as there can be counts
+    y_i = W norm(q_i + c_i) + b                       one class for every possible count
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ from regard.shapes import Float, Tensor
 
 
 class LetterEncoder(nn.Module):
-    """One-hot letters through one linear layer or several beside each other: `layers` of what it
-    encodes are their outputs, in order. There is no summary.
+    """Linear layers over one-hot letters. `Encoded.layers` are their outputs in order, and there is
+    no summary.
 
-    No mask hides anything: a blank is a symbol, not padding."""
+    The mask is True everywhere: a blank is a symbol, not padding. ValueError without a layer."""
 
     def __init__(self, *linears: nn.Linear) -> None:
         super().__init__()
@@ -33,7 +34,7 @@ class LetterEncoder(nn.Module):
     def forward(
         self, source: Float[Tensor, "batch source symbol"], *, need_weights: bool = False
     ) -> Encoded:
-        """Letters do not attend to each other, so weights that are asked for are none."""
+        """Encode a batch. There is no attention, so `need_weights` has no effect."""
         del need_weights
         layers = tuple(linear(source) for linear in self.linears)
         mask = torch.ones(source.shape[:2], dtype=torch.bool, device=source.device)
@@ -41,10 +42,11 @@ class LetterEncoder(nn.Module):
 
 
 class QueryHead(nn.Module):
-    """One learned query for every answer; queries begin at zero, so first all letters weigh the
-    same. Residual connection and layer norm as in Vaswani et al. 2017, 3.1.
+    """Head with one learned query for every output.
 
-    The memory's values must have the queries' size, to be added to them."""
+    Queries are initialised with zeros, so the first weights are uniform. Residual connection and
+    layer norm are those of Vaswani et al. 2017, section 3.1. Queries are added to contexts, so the
+    values of the memory must have their size."""
 
     def __init__(self, num_queries: int, size: int, attention: Attention, num_classes: int) -> None:
         super().__init__()
@@ -54,15 +56,16 @@ class QueryHead(nn.Module):
         self.output = nn.Linear(size, num_classes)
 
     def forward(self, memories: tuple[Memory, ...], *, need_weights: bool = False) -> HeadOutput:
-        """Logits "batch query class", and what every query looked at where it is asked for."""
+        """Return logits "batch query class" and, with `need_weights`, the attention of every
+        query."""
         memory = single_memory(memories)
         queries = self.queries.expand(memory.keys.size(0), -1, -1)
         prepared = self.attention.prepare(memory.keys)
-        # a mask that hides nothing costs time for nothing; so does the fused kernel for few queries
+        # faster without a mask if it is True everywhere, and without the fused kernel: few queries
         mask = None if memory.mask.all() else memory.mask[:, None]
-        attended = self.attention(queries, prepared, memory.values, mask, need_weights=True)
-        logits = self.output(self.norm(queries + attended.context))
+        output = self.attention(queries, prepared, memory.values, mask, need_weights=True)
+        logits = self.output(self.norm(queries + output.context))
         if not need_weights:
             return HeadOutput(logits)
-        weights, scores = attended.weights[:, None, None], attended.scores[:, None, None]
+        weights, scores = output.weights[:, None, None], output.scores[:, None, None]
         return HeadOutput(logits, (AttentionBlock("cross", weights, scores),))

@@ -1,9 +1,9 @@
-"""Several models that write one text together.
+"""Ensembles: several models that decode one text together.
 
     p(y_t | y_1 .. y_{t-1}, x) = 1/N sum over the N members n of p_n(y_t | y_1 .. y_{t-1}, x)
 
-The mean is that of the probabilities at every step (Sutskever et al. 2014, section 3.6, and most
-toolkits), not of their logarithms: a word that one member thinks impossible stays possible.
+Probabilities are averaged at every step (Sutskever et al. 2014, section 3.6, and most toolkits),
+not their logarithms, so a word that is impossible for one member remains possible.
 """
 
 from __future__ import annotations
@@ -26,23 +26,22 @@ from regard.shapes import Float, Int, Tensor
 
 @dataclass(frozen=True)
 class EnsembleState:
-    """Where each member stands."""
+    """States of the members."""
 
     members: tuple[State, ...]
 
     def select(self, hypotheses: Int[Tensor, "batch hypothesis"]) -> EnsembleState:
-        return EnsembleState(tuple(each.select(hypotheses) for each in self.members))
+        return EnsembleState(tuple(state.select(hypotheses) for state in self.members))
 
     def keep(self, sentences: Int[Tensor, "kept"]) -> EnsembleState:
-        return EnsembleState(tuple(each.keep(sentences) for each in self.members))
+        return EnsembleState(tuple(state.keep(sentences) for state in self.members))
 
 
 class EnsembleDecoder:
-    """Decoders with one vocabulary, as one decoder.
+    """Decoders with one vocabulary as one decoder.
 
-    The memories are the members' own, one member's after the other's; features stand side by side.
-    Attention is neither joined nor averaged: there are the blocks of the first member, then those
-    of the second, and so on."""
+    Memories, features and attention blocks are those of the first member, then those of the second,
+    and so on. Features are concatenated. Attention is not averaged."""
 
     def __init__(
         self,
@@ -50,13 +49,14 @@ class EnsembleDecoder:
         feature_sizes: Sequence[int],
         num_memories: Sequence[int] | None = None,
     ) -> None:
-        """`num_memories` is how many each member looks at, one where nothing is said. ValueError
-        where these are not as many as members."""
+        """`num_memories` is the number of memories of each member, by default 1. ValueError if the
+        numbers of members, feature sizes and numbers of memories differ."""
         memories = [1] * len(members) if num_memories is None else list(num_memories)
         if not members or not len(members) == len(feature_sizes) == len(memories):
             raise ValueError(
-                "expected at least one member, and as many feature sizes and numbers of memories, "
-                f"but {len(members)}, {len(feature_sizes)} and {len(memories)} came"
+                "expected at least one member, with a feature size and a number of memories each, "
+                f"got {len(members)} members, {len(feature_sizes)} feature sizes and numbers of "
+                f"memories for {len(memories)}"
             )
         self.members = tuple(members)
         self.feature_sizes = list(feature_sizes)
@@ -69,7 +69,7 @@ class EnsembleDecoder:
         *,
         need_weights: bool = False,
     ) -> DecoderOutput:
-        return _side_by_side(
+        return _concatenated(
             [
                 member(inputs, own, need_weights=need_weights)
                 for member, own in self._with_memories(memories)
@@ -79,14 +79,14 @@ class EnsembleDecoder:
     def project(
         self, features: Float[Tensor, "*batch feature"]
     ) -> Float[Tensor, "*batch vocabulary"]:
-        """The logarithm of the mean probability, at least in float32."""
+        """Return the logarithm of the mean probability, at least in float32."""
         parts = features.split(self.feature_sizes, dim=-1)
         dtype = precise_type(features.dtype)
-        each = [
+        logarithms = [
             torch.log_softmax(member.project(part), dim=-1, dtype=dtype)
             for member, part in zip(self.members, parts, strict=True)
         ]
-        return reduce(torch.logaddexp, each) - math.log(len(each))
+        return reduce(torch.logaddexp, logarithms) - math.log(len(logarithms))
 
     def start(self, memories: tuple[Memory, ...]) -> EnsembleState:
         return EnsembleState(
@@ -107,46 +107,46 @@ class EnsembleDecoder:
             ),
             strict=True,
         )
-        return _side_by_side(outputs), EnsembleState(states)
+        return _concatenated(outputs), EnsembleState(states)
 
     def _with_memories(
         self, memories: tuple[Memory, ...]
     ) -> Iterator[tuple[Decoder, tuple[Memory, ...]]]:
         if len(memories) != sum(self.num_memories):
             raise ValueError(
-                f"expected {sum(self.num_memories)} memories for {len(self.members)} members, but "
-                f"{len(memories)} came"
+                f"memories: expected {sum(self.num_memories)} for {len(self.members)} members, got "
+                f"{len(memories)}"
             )
         rest = iter(memories)
         for member, count in zip(self.members, self.num_memories, strict=True):
             yield member, tuple(islice(rest, count))
 
 
-def _side_by_side(outputs: Sequence[DecoderOutput]) -> DecoderOutput:
+def _concatenated(outputs: Sequence[DecoderOutput]) -> DecoderOutput:
     return DecoderOutput(
-        torch.cat([each.features for each in outputs], dim=-1),
-        tuple(block for each in outputs for block in each.attention),
+        torch.cat([output.features for output in outputs], dim=-1),
+        tuple(block for output in outputs for block in output.attention),
     )
 
 
 class Ensemble(nn.Module):
-    """Models with one source and one target vocabulary, read and searched as one `Seq2Seq` is."""
+    """Models with one source and one target vocabulary, used like one `Seq2Seq`."""
 
     def __init__(self, members: Sequence[Seq2Seq]) -> None:
         super().__init__()
         self.members = nn.ModuleList(members)
-        decoders = [each.decoder for each in members]
-        sizes = [each.projection.in_features for each in decoders]
-        counts = [each.num_memories for each in decoders]
+        decoders = [member.decoder for member in members]
+        sizes = [decoder.projection.in_features for decoder in decoders]
+        counts = [decoder.num_memories for decoder in decoders]
         self.decoder = EnsembleDecoder(decoders, sizes, counts)
 
     def read(
         self, source: Any, *, need_weights: bool = False
     ) -> tuple[tuple[Memory, ...], tuple[AttentionBlock, ...]]:
-        """What each member's decoder may look at, and what its encoder looked at."""
+        """Encode sources. Return the memories and the encoder attention of each member in order."""
         members = cast(Sequence[Seq2Seq], self.members)
-        read = [each.read(source, need_weights=need_weights) for each in members]
-        memories, attention = zip(*read, strict=True)
+        results = [member.read(source, need_weights=need_weights) for member in members]
+        memories, attention = zip(*results, strict=True)
         return sum(memories, ()), sum(attention, ())
 
     def encode(self, source: Any) -> tuple[Memory, ...]:

@@ -1,10 +1,9 @@
-"""Pictures as memories of cells, for decoders that write captions (Xu et al. 2015).
+"""Image encoders: images as memories of grid cells, for caption decoders (Xu et al. 2015).
 
-    picture --convolution, or a pretrained network--> grid of cells --row after row--> memory
-    summary: the mean of the cells, where a recurrent decoder starts (section 3.1.2)
+    image --convolution, or a pretrained network--> grid of cells --row by row--> memory
+    summary: the mean of the cells, from which a recurrent decoder starts (section 3.1.2)
 
-Every cell has a learned vector of its place added, without which it would not know whether it is
-left or right.
+A learned position vector is added to every cell, as its features do not depend on its position.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from regard.shapes import Float, Int, Tensor
 
 
 class CellPositions(nn.Module):
-    """Adds every cell's place, and makes the memory of the rows that are about each picture."""
+    """Learned positions of grid cells. Builds the encoder output, one row for each caption."""
 
     def __init__(self, num_cells: int, size: int, dropout: float) -> None:
         super().__init__()
@@ -32,12 +31,13 @@ class CellPositions(nn.Module):
     def forward(
         self, cells: Float[Tensor, "picture cell size"], rows: Int[Tensor, "batch"] | None
     ) -> Encoded:
-        """With the mean of all cells as the summary, of one layer. ValueError for another number of
-        cells than it was made for."""
+        """Return the cells with positions, and their mean as a summary of one layer. `rows` maps
+        each row of the batch to its image. ValueError for another number of cells than that of the
+        positions."""
         if cells.size(1) != len(self.vectors):
             raise ValueError(
-                f"pictures of {cells.size(1)} cells came, but this model is for "
-                f"{len(self.vectors)}: they are of another size"
+                f"images: expected {len(self.vectors)} cells each, got {cells.size(1)}; resize the "
+                "images to the size of this model"
             )
         cells = cells + self.vectors
         cells = self.dropout(cells if rows is None else cells[rows])
@@ -46,7 +46,7 @@ class CellPositions(nn.Module):
 
 
 class ConvolutionEncoder(nn.Module):
-    """A small convolutional network, trained from scratch."""
+    """Small convolutional network, newly initialised."""
 
     def __init__(self, stack: ConvolutionStack, num_cells: int, *, dropout: float = 0.0) -> None:
         super().__init__()
@@ -54,7 +54,7 @@ class ConvolutionEncoder(nn.Module):
         self.places = CellPositions(num_cells, stack.size, dropout)
 
     def forward(self, source: Images, *, need_weights: bool = False) -> Encoded:
-        """Cells do not look at each other, so weights that are asked for are none."""
+        """Encode a batch. There is no attention, so `need_weights` has no effect."""
         del need_weights
         scaled = source.values.float() / 127.5 - 1
         grid = self.stack(scaled.to(self.places.vectors.dtype))
@@ -62,7 +62,7 @@ class ConvolutionEncoder(nn.Module):
 
 
 class BackboneEncoder(nn.Module):
-    """A pretrained network that goes on learning, and a linear layer to the memory's size."""
+    """Pretrained network that is trained further, and a linear layer to the memory's size."""
 
     def __init__(
         self,
@@ -79,13 +79,13 @@ class BackboneEncoder(nn.Module):
         self.places = CellPositions(num_cells, size, dropout)
 
     def forward(self, source: Images, *, need_weights: bool = False) -> Encoded:
-        """Of what the network's own layers looked at nothing is told."""
+        """Encode a batch. The backbone's internal attention is not returned."""
         del need_weights
         return self.places(self.into(self.backbone(source.values)), source.rows)
 
 
-class CellEncoder(nn.Module):
-    """Cells that a pretrained network made beforehand, through a linear layer."""
+class GridEncoder(nn.Module):
+    """Linear layer over grid features that a pretrained network computed in advance."""
 
     def __init__(
         self, num_cells: int, num_features: int, size: int, *, dropout: float = 0.0
@@ -95,6 +95,6 @@ class CellEncoder(nn.Module):
         self.places = CellPositions(num_cells, size, dropout)
 
     def forward(self, source: GridFeatures, *, need_weights: bool = False) -> Encoded:
-        """Cells do not look at each other, so weights that are asked for are none."""
+        """Encode a batch. There is no attention, so `need_weights` has no effect."""
         del need_weights
         return self.places(self.into(source.values.to(self.into.weight.dtype)), source.rows)

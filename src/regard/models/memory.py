@@ -1,4 +1,4 @@
-"""Which of the things an encoder computed become keys and values, and who takes them."""
+"""Memories: the results of an encoder that become keys and values."""
 
 from __future__ import annotations
 
@@ -15,25 +15,24 @@ from regard.models.contracts import Encoded, Memory, Summary
 from regard.shapes import Bool, Float, Int, Tensor
 
 BuildMemory = Callable[[Encoded], tuple[Memory, ...]]
-"""From all that an encoder computed to what is looked at: several memories for a decoder that looks
-at several things."""
+"""Function from the results of an encoder to the memories of a decoder or head."""
 
 
 def top_layer(encoded: Encoded) -> tuple[Memory]:
-    """Keys and values are both the highest layer's states (Bahdanau et al. 2015, Luong et al.
+    """Return the states of the highest layer as keys and values (Bahdanau et al. 2015, Luong et al.
     2015, Vaswani et al. 2017)."""
     states = encoded.layers[-1]
     return (Memory(states, states, encoded.mask, encoded.summary),)
 
 
 def first_and_last(encoded: Encoded) -> tuple[Memory]:
-    """Keys are the first of the layers and values the last; where there is one, it is both."""
+    """Return the first layer as keys and the last layer as values."""
     return (Memory(encoded.layers[0], encoded.layers[-1], encoded.mask, encoded.summary),)
 
 
 @dataclass(frozen=True)
 class PreparedMemory:
-    """What a recurrent decoder looks at, its keys projected once: one a sentence."""
+    """Memory of a recurrent decoder with projected keys, one entry a sentence."""
 
     prepared: PreparedKeys
     values: Float[Tensor, "batch source value"]
@@ -46,31 +45,31 @@ class PreparedMemory:
 
 
 def single_memory(memories: tuple[Memory, ...]) -> Memory:
-    """The memory of who looks at one; ValueError where another number came."""
+    """Return the only memory. ValueError for another number of memories."""
     if len(memories) != 1:
         raise ValueError(f"memories: expected one memory, got {len(memories)}")
     return memories[0]
 
 
 def summary(memory: Memory) -> Summary:
-    """What the encoder made of the whole source; ValueError where it made nothing."""
+    """Return the summary of a memory. ValueError if the encoder has none."""
     if memory.summary is None:
         raise ValueError(
-            "a summary of the source is needed, and this encoder gives none: use another encoder, "
-            "or another bridge or pool"
+            "memory: expected a summary of the source, but this encoder has none; use another "
+            "encoder, bridge or pooling"
         )
     return memory.summary
 
 
 @runtime_checkable
 class Selector(Protocol):
-    """Takes vectors of every source position out of what an encoder computed."""
+    """Function from the results of an encoder to one vector for every source position."""
 
     def __call__(self, encoded: Encoded) -> Float[Tensor, "batch source _"]: ...
 
 
 class SelectedLayers:
-    """These layers, side by side: 0 is the embeddings, -1 the highest."""
+    """Concatenated states of these layers: 0 is the embeddings, -1 the highest layer."""
 
     def __init__(self, *layers: int) -> None:
         self.layers = layers
@@ -80,34 +79,35 @@ class SelectedLayers:
 
 
 class WithNeighbours:
-    """Those of the positions before and after beside each one's own; zeros where there are none."""
+    """Vectors of each position concatenated with those of `width` positions before and after it.
+    Positions outside the source are zeros."""
 
-    def __init__(self, pick: Selector, reach: int) -> None:
-        self.pick = pick
-        self.reach = reach
+    def __init__(self, selector: Selector, width: int) -> None:
+        self.selector = selector
+        self.width = width
 
     def __call__(self, encoded: Encoded) -> Float[Tensor, "batch source _"]:
-        states = self.pick(encoded) * encoded.mask[..., None]
+        states = self.selector(encoded) * encoded.mask[..., None]
         length = states.size(1)
-        wide = nn.functional.pad(states, (0, 0, self.reach, self.reach))
-        shifts = range(2 * self.reach + 1)
-        return torch.cat([wide[:, shift : shift + length] for shift in shifts], dim=-1)
+        padded = nn.functional.pad(states, (0, 0, self.width, self.width))
+        shifts = range(2 * self.width + 1)
+        return torch.cat([padded[:, shift : shift + length] for shift in shifts], dim=-1)
 
 
 class WithPositions:
-    """With waves added that tell where each stands."""
+    """Selected vectors with sinusoidal positions added."""
 
-    def __init__(self, pick: Selector) -> None:
-        self.pick = pick
+    def __init__(self, selector: Selector) -> None:
+        self.selector = selector
         self.positions = Sinusoidal()
 
     def __call__(self, encoded: Encoded) -> Float[Tensor, "batch source _"]:
-        states = self.pick(encoded)
+        states = self.selector(encoded)
         return self.positions.add(states, range(states.size(1)))
 
 
 class KeysAndValues:
-    """A memory of these keys and these values."""
+    """Function that builds a memory from selected keys and selected values."""
 
     def __init__(self, keys: Selector, values: Selector) -> None:
         self.keys = keys
@@ -119,13 +119,13 @@ class KeysAndValues:
 
 
 class WithExtraVectors(nn.Module):
-    """What another remembers, and a memory of vectors that are the same for every source: learned
-    ones, or given ones that stay as they are. They are keys and values."""
+    """Function that adds a memory of vectors that are the same for every source. The vectors are
+    keys and values. They are learned, or fixed."""
 
-    def __init__(self, remember: BuildMemory, vectors: Tensor, *, learned: bool) -> None:
-        """`vectors` has a row for each."""
+    def __init__(self, build_memory: BuildMemory, vectors: Tensor, *, learned: bool) -> None:
+        """`vectors` has one row for each vector."""
         super().__init__()
-        self.remember = remember
+        self.remember = build_memory
         if learned:
             self.vectors = nn.Parameter(vectors)
         else:

@@ -1,4 +1,4 @@
-"""Terms that a model adds to its loss for how it looked (Xu et al. 2015).
+"""Penalties on attention weights that a model adds to its loss (Xu et al. 2015).
 
 doubly stochastic    sum over i of (1 - sum over t of weights_ti)^2                       (eq. 14)
 hard                 -(R - b) sum over t of log weights_t(s_t) - e sum over t of H(weights_t)
@@ -17,13 +17,13 @@ from regard.data.batch import PairBatch, Tokens
 from regard.models.contracts import AT_SOURCE, AttentionBlock, DecoderOutput, Penalty
 from regard.shapes import Float, Tensor
 
-KEPT = 0.9
-"""The share of the baseline that an update leaves as it is."""
+BASELINE_DECAY = 0.9
+"""Factor of the old baseline in an update of the moving mean."""
 
 
 @runtime_checkable
 class AttentionPenalty(Protocol):
-    """From what a decoder computed, with its attention, to a term: a sum over sentences."""
+    """Function from the output of a decoder, with attention, to a penalty: a sum over sentences."""
 
     def __call__(
         self, output: DecoderOutput, batch: PairBatch, projection: nn.Linear
@@ -31,7 +31,8 @@ class AttentionPenalty(Protocol):
 
 
 class DoublyStochastic(nn.Module):
-    """Every place is to be looked at about once in the whole target."""
+    """Doubly stochastic penalty: each source position should receive a total weight of about 1 over
+    all steps of the target."""
 
     def __init__(self, weight: float) -> None:
         super().__init__()
@@ -39,20 +40,20 @@ class DoublyStochastic(nn.Module):
 
     def forward(self, output: DecoderOutput, batch: PairBatch, projection: nn.Linear) -> Penalty:
         del projection
-        weights = _look(output).weights.float().mean(dim=(1, 2))  # "batch target source"
-        taken = (weights * batch.mask[..., None]).sum(dim=1)
-        missed = (1 - taken) ** 2
+        weights = _source_attention(output).weights.float().mean(dim=(1, 2))  # batch target source
+        totals = (weights * batch.mask[..., None]).sum(dim=1)
+        squares = (1 - totals) ** 2
         if isinstance(batch.source, Tokens):
-            missed = missed * batch.source.mask
-        missed = missed.sum(dim=-1)
-        return Penalty("doubly stochastic", self.weight * missed.sum())
+            squares = squares * batch.source.mask
+        squares = squares.sum(dim=-1)
+        return Penalty("doubly stochastic", self.weight * squares.sum())
 
 
 class HardReward(nn.Module):
-    """What draws of places are learned by: those before likely targets become likelier.
+    """Reward of hard attention: positions drawn before a likely target become more probable.
 
-    The baseline, a moving mean of rewards that keeps the gradient's variance small, is the one
-    number that a model remembers from update to update."""
+    The baseline is a moving mean of rewards that reduces the variance of the gradient. It is the
+    only number that a model stores between updates."""
 
     baseline: Tensor
 
@@ -63,23 +64,23 @@ class HardReward(nn.Module):
         self.register_buffer("baseline", torch.zeros(()))
 
     def forward(self, output: DecoderOutput, batch: PairBatch, projection: nn.Linear) -> Penalty:
-        """ValueError where attention drew nothing."""
-        block = _look(output)
+        """Return the penalty. ValueError if no positions were drawn."""
+        block = _source_attention(output)
         if block.drawn is None:
-            raise ValueError("this penalty is for hard attention, but nothing was drawn")
+            raise ValueError("attention: expected positions drawn by hard attention, got none")
         weights = block.weights[:, 0, 0].float()
         drawn = block.drawn[:, 0, 0]
         is_hard = (drawn >= 0) & batch.mask
-        chosen = weights.gather(2, drawn.clamp(min=0)[..., None])[..., 0]
-        logs = torch.where(is_hard, chosen, 1.0).clamp(min=1e-12).log().sum(dim=1)
-        plain = torch.where(weights > 0, weights, 1.0)
-        entropies = -(plain * plain.log()).sum(dim=-1)
+        drawn_weights = weights.gather(2, drawn.clamp(min=0)[..., None])[..., 0]
+        logs = torch.where(is_hard, drawn_weights, 1.0).clamp(min=1e-12).log().sum(dim=1)
+        positive = torch.where(weights > 0, weights, 1.0)
+        entropies = -(positive * positive.log()).sum(dim=-1)
         entropy = (entropies * batch.mask).sum(dim=1)
         reward = _log_probabilities(output, batch, projection)
-        better = reward - self.baseline
+        advantage = reward - self.baseline
         if self.training:
-            self.baseline.mul_(KEPT).add_((1 - KEPT) * reward.mean())
-        terms = -self.weight * better * logs - self.entropy * entropy
+            self.baseline.mul_(BASELINE_DECAY).add_((1 - BASELINE_DECAY) * reward.mean())
+        terms = -self.weight * advantage * logs - self.entropy * entropy
         return Penalty("hard attention", terms.sum())
 
 
@@ -87,15 +88,15 @@ class HardReward(nn.Module):
 def _log_probabilities(
     output: DecoderOutput, batch: PairBatch, projection: nn.Linear
 ) -> Float[Tensor, "batch"]:
-    """Of every target, all tokens together."""
+    """Return the log probability of every target, summed over its tokens."""
     logits = projection(output.features[batch.mask]).float()
     logs = -F.cross_entropy(logits, batch.outputs[batch.mask], reduction="none")
     sentences = batch.mask.nonzero()[:, 0]
     return logs.new_zeros(len(batch.mask)).index_add(0, sentences, logs)
 
 
-def _look(output: DecoderOutput) -> AttentionBlock:
-    found = [block for block in output.attention if block.kind in AT_SOURCE]
-    if not found:
-        raise ValueError("a penalty for looking needs attention to the source, but there is none")
-    return found[0]
+def _source_attention(output: DecoderOutput) -> AttentionBlock:
+    blocks = [block for block in output.attention if block.kind in AT_SOURCE]
+    if not blocks:
+        raise ValueError("attention: a penalty expected attention to the source, got none")
+    return blocks[0]

@@ -1,4 +1,4 @@
-"""An encoder and a decoder as one module: what training calls."""
+"""Encoder and decoder as one module, for training."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from regard.shapes import Bool, Float, Int, Tensor
 
 @dataclass(frozen=True)
 class Seq2SeqOutput:
-    """Features and targets of the real target positions alone, in reading order, and the layer
-    that makes logits of features: a loss need never hold them all."""
+    """Features and targets of the real target positions, in reading order, and the layer from
+    features to logits: a loss need never hold all logits."""
 
     features: Float[Tensor, "word feature"]
     targets: Int[Tensor, "word"]
@@ -35,25 +35,25 @@ class Seq2SeqOutput:
 
     @property
     def logits(self) -> Float[Tensor, "word vocabulary"]:
-        """All of them, formed now."""
+        """Logits of all positions, computed at each access."""
         return self.projection(self.features)
 
 
 class Seq2Seq(nn.Module):
-    """source -> encoder -> memories -> decoder -> features where there is a target."""
+    """source -> encoder -> memories -> decoder -> features of the real target positions."""
 
     def __init__(
         self,
         encoder: Encoder,
         decoder: TrainedDecoder,
-        remember: BuildMemory,
+        build_memory: BuildMemory,
         penalties: Sequence[AttentionPenalty] = (),
     ) -> None:
-        """`penalties` are terms for how the decoder looked, while it learns."""
+        """`penalties` are terms on the attention of the decoder, added in training."""
         super().__init__()
         self.encoder = encoder
         self.decoder = decoder
-        self.remember = remember
+        self.remember = build_memory
         self.penalties = cast(
             Sequence[AttentionPenalty], nn.ModuleList(cast(Sequence[nn.Module], penalties))
         )
@@ -61,27 +61,30 @@ class Seq2Seq(nn.Module):
     def read(
         self, source: Any, *, need_weights: bool = False
     ) -> tuple[tuple[Memory, ...], tuple[AttentionBlock, ...]]:
-        """Read sources into what the decoder may look at, and what the encoder looked at."""
+        """Encode sources. Return the memories of the decoder and the attention of the encoder."""
         encoded = self.encoder(source, need_weights=need_weights)
         return self.remember(encoded), encoded.attention
 
     def encode(self, source: Any) -> tuple[Memory, ...]:
-        """What the decoder may look at alone."""
+        """Encode sources. Return the memories of the decoder."""
         return self.read(source)[0]
 
     def forward(
         self, batch: PairBatch, forced: Bool[Tensor, "batch target"] | None = None
     ) -> Seq2SeqOutput:
-        """Read a batch. `forced` is True where the decoder's input is the true token and
-        False where it is what the decoder itself would have written there; None is all true."""
+        """Compute the features of a batch. `forced` is True where the decoder's input is the true
+        token, and False where it is the decoder's own prediction. None: all inputs are true
+        tokens."""
         memories = self.encode(batch.source)
         inputs = batch.inputs
         if forced is not None:
             inputs = predicted_inputs(self.decoder, memories, inputs, forced)
-        looks = self.training and len(self.penalties) > 0
-        output = self.decoder(inputs, memories, need_weights=looks)
+        has_penalties = self.training and len(self.penalties) > 0
+        output = self.decoder(inputs, memories, need_weights=has_penalties)
         projection = self.decoder.projection
-        terms = [each(output, batch, projection) for each in self.penalties] if looks else []
+        terms = []
+        if has_penalties:
+            terms = [penalty(output, batch, projection) for penalty in self.penalties]
         return Seq2SeqOutput(
             batch.real(output.features),
             batch.real(batch.outputs),
@@ -97,20 +100,20 @@ def predicted_inputs(
     inputs: Int[Tensor, "batch target"],
     forced: Bool[Tensor, "batch target"],
 ) -> Int[Tensor, "batch target"]:
-    """Put the decoder's own predictions in the inputs wherever `forced` is False.
+    """Return the inputs with the decoder's own predictions where `forced` is False.
 
-    Scheduled sampling (Bengio et al. 2015). The most probable token passes no gradient, so what is
-    predicted can be written first, without gradients, and the whole sequence read afterwards: the
-    same loss and gradients as feeding step by step. Sentences that are wholly forced are left out
-    of the writing. The first input is always the true one."""
+    Scheduled sampling (Bengio et al. 2015). The most probable token has no gradient. Therefore the
+    predictions are decoded first, without gradients, and all steps are computed afterwards, with
+    the loss and gradients of step by step sampling. Sentences whose inputs are all true are not
+    decoded. The first input is always the true one."""
     rows = (~forced[:, 1:]).any(dim=1).nonzero()[:, 0]
     if rows.numel() == 0:
         return inputs
     state = decoder.start(memories).keep(rows)
-    chosen, forced = inputs[rows], forced[rows]
+    sampled, forced = inputs[rows], forced[rows]
     for position in range(inputs.size(1) - 1):
-        output, state = decoder.step(chosen[:, position : position + 1], state)
+        output, state = decoder.step(sampled[:, position : position + 1], state)
         predicted = decoder.project(output.features)[:, 0].argmax(dim=-1)
-        following = chosen[:, position + 1]
-        chosen[:, position + 1] = torch.where(forced[:, position + 1], following, predicted)
-    return inputs.index_copy(0, rows, chosen)
+        true = sampled[:, position + 1]
+        sampled[:, position + 1] = torch.where(forced[:, position + 1], true, predicted)
+    return inputs.index_copy(0, rows, sampled)

@@ -1,4 +1,4 @@
-"""The Transformer: attention and nothing else (Vaswani et al. 2017).
+"""The Transformer (Vaswani et al. 2017).
 
     encoder   x = dropout(sqrt(size) E source + positions)
               x = x + self-attention(x), x + feed-forward(x)                        N times
@@ -8,17 +8,17 @@
                   y + feed-forward(y)                                               N times
     logits_t  W y_t
 
-Each sum with its dropout and its layer norm, before or after, is a `Residual`. Any score of
-`attention` may serve the heads. Positions are added to embeddings or turn queries and keys.
+Each sum with its dropout and layer norm is a `Residual`. The heads may use any score of
+`attention`. Positions are added to embeddings, or rotate queries and keys.
 
-While it writes, a decoder looks at the keys and values of all that its beam has written, one
-attention a sentence; `slots` says which of them are a hypothesis's own:
+In decoding, the tokens of all hypotheses of a sentence share one key-value cache, and `slots` are
+the cache positions of the tokens of each hypothesis:
 
     position      0    1         2               hypothesis 0: the old cat     slots 0 2 3
     slots         0    1    2    3    4          hypothesis 1: the new car     slots 0 1 4
-    written       the  new  old  cat  car
+    tokens        the  new  old  cat  car
 
-So that hypotheses go on, change places and share their past without a copy of any key.
+So hypotheses are extended, reordered and share their prefixes without copying a key.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ from regard.shapes import Bool, Float, Int, Tensor
 
 
 class EncoderLayer(nn.Module):
-    """Every position looks at all others, then thinks by itself."""
+    """Self-attention, then a feed-forward network."""
 
     def __init__(
         self,
@@ -73,19 +73,20 @@ class EncoderLayer(nn.Module):
         self,
         states: Float[Tensor, "batch source size"],
         mask: Mask | None,
-        turn: Rotate,
+        rotate: Rotate,
         *,
         need_weights: bool = False,
     ) -> tuple[Float[Tensor, "batch source size"], MultiHeadOutput]:
-        read = self.around_self.before(states)
-        looked = self.self_attention(read, mask, turn, need_weights=need_weights)
-        states = self.around_self.after(states, looked.context)
+        inputs = self.around_self.before(states)
+        attention = self.self_attention(inputs, mask, rotate, need_weights=need_weights)
+        states = self.around_self.after(states, attention.context)
         change = self.feed_forward(self.around_feed_forward.before(states))
-        return self.around_feed_forward.after(states, change), looked
+        return self.around_feed_forward.after(states, change), attention
 
 
 class TransformerEncoder(nn.Module):
-    """A stack of layers; `norm` ends it where norms come before sublayers, else it does nothing."""
+    """Stack of encoder layers. `norm` follows the last layer: a layer norm if norms come before
+    sublayers, else the identity."""
 
     def __init__(
         self,
@@ -94,7 +95,7 @@ class TransformerEncoder(nn.Module):
         norm: nn.Module,
         span: Span | None = None,
     ) -> None:
-        """`span` is how far positions see; without it, everything."""
+        """`span` is the attention span of each position, by default the whole source."""
         super().__init__()
         self.span = span or FullSpan()
         self.embedder = embedder
@@ -102,44 +103,44 @@ class TransformerEncoder(nn.Module):
         self.norm = norm
 
     def forward(self, source: Tokens | Numbers, *, need_weights: bool = False) -> Encoded:
-        """The embeddings and every layer's states, the last of them after the norm."""
-        at = range(source.inputs.size(1))
+        """Return the embeddings and the states of every layer, the last after the norm."""
+        positions = range(source.inputs.size(1))
         mask = none_if_full(source.mask)
-        turn = self.embedder.turn(at)
-        states = [self.embedder(source.inputs, at)]
-        seen = self.span.bidirectional_mask(None if mask is None else padding(mask), states[0])
-        looked = []
+        rotate = self.embedder.rotation(positions)
+        states = [self.embedder(source.inputs, positions)]
+        visible = self.span.bidirectional_mask(None if mask is None else padding(mask), states[0])
+        attention = []
         for layer in self.layers:
-            above, attended = layer(states[-1], seen, turn, need_weights=need_weights)
-            states.append(above)
-            looked.append(attended)
+            layer_states, output = layer(states[-1], visible, rotate, need_weights=need_weights)
+            states.append(layer_states)
+            attention.append(output)
         states[-1] = self.norm(states[-1])
-        return Encoded(tuple(states), source.mask, attention=_blocks("encoder", looked))
+        return Encoded(tuple(states), source.mask, attention=_blocks("encoder", attention))
 
 
 @dataclass(frozen=True)
 class AttentionInputs:
-    """What the layers of a decoder share in one reading: which of their own positions and of the
-    memory may be seen, and what positions do to queries and keys."""
+    """Arguments that all layers of a decoder share in one call: the masks of self-attention and
+    cross-attention, and the rotation of queries and keys."""
 
-    own: Bool[Tensor, "#batch target slot"] | Causal | None
-    memory: Bool[Tensor, "batch 1 source"] | None
-    turn: Rotate
+    self_mask: Bool[Tensor, "#batch target slot"] | Causal | None
+    memory_mask: Bool[Tensor, "batch 1 source"] | None
+    rotate: Rotate
     need_weights: bool
 
 
 @dataclass(frozen=True)
 class LayerOutput:
-    """States, all of its own that was written up to here, and who looked at what."""
+    """Output of a decoder layer: states, key-value cache, and attention weights if requested."""
 
     states: Float[Tensor, "batch target size"]
-    written: KVCache
-    own: MultiHeadOutput
-    cross: MultiHeadOutput
+    cache: KVCache
+    self_attention: MultiHeadOutput
+    cross_attention: MultiHeadOutput
 
 
 class DecoderLayer(nn.Module):
-    """Every position looks at what is written, then at the memory, then thinks by itself."""
+    """Self-attention, then cross-attention to the memory, then a feed-forward network."""
 
     def __init__(
         self,
@@ -158,33 +159,39 @@ class DecoderLayer(nn.Module):
         self,
         states: Float[Tensor, "batch target size"],
         memory: PreparedHeads,
-        sight: AttentionInputs,
-        written: KVCache,
+        shared: AttentionInputs,
+        cache: KVCache,
     ) -> LayerOutput:
-        """Read a target, or one token of every hypothesis, after what is `written`."""
-        asking = self.self_attention.project(self.around_self.before(states), sight.turn)
-        written = written.append(asking.prepared)
-        own = self.self_attention.heads(
-            asking.queries, written.prepared, sight.own, need_weights=sight.need_weights
+        """Compute the states of a target, or of one token of every hypothesis. The cache has the
+        keys and values of the tokens before."""
+        projected = self.self_attention.project(self.around_self.before(states), shared.rotate)
+        cache = cache.append(projected.prepared)
+        self_attention = self.self_attention.heads(
+            projected.queries, cache.prepared, shared.self_mask, need_weights=shared.need_weights
         )
-        states = self.around_self.after(states, own.context)
-        cross = self.cross_attention(
-            self.around_cross.before(states), memory, sight.memory, need_weights=sight.need_weights
+        states = self.around_self.after(states, self_attention.context)
+        cross_attention = self.cross_attention(
+            self.around_cross.before(states),
+            memory,
+            shared.memory_mask,
+            need_weights=shared.need_weights,
         )
-        states = self.around_cross.after(states, cross.context)
+        states = self.around_cross.after(states, cross_attention.context)
         change = self.feed_forward(self.around_feed_forward.before(states))
-        return LayerOutput(self.around_feed_forward.after(states, change), written, own, cross)
+        states = self.around_feed_forward.after(states, change)
+        return LayerOutput(states, cache, self_attention, cross_attention)
 
 
 @dataclass(frozen=True)
 class TransformerState:
-    """What was written, as every layer's keys and values in slots, and whose they are.
+    """Key-value cache of every layer, and the slots of the tokens of every hypothesis in it.
 
-    `memory` is each layer's own projection of what the encoder made, once a sentence."""
+    `memory` has the keys and values of the source, projected by each layer, one entry a
+    sentence."""
 
     memory: tuple[PreparedHeads, ...]
     mask: Bool[Tensor, "batch 1 source"] | None
-    written: tuple[KVCache, ...]
+    caches: tuple[KVCache, ...]
     slots: Int[Tensor, "batch hypothesis position"]
 
     def select(self, hypotheses: Int[Tensor, "batch hypothesis"]) -> TransformerState:
@@ -193,26 +200,26 @@ class TransformerState:
 
     def keep(self, sentences: Int[Tensor, "kept"]) -> TransformerState:
         return TransformerState(
-            tuple(each[sentences] for each in self.memory),
+            tuple(layer[sentences] for layer in self.memory),
             None if self.mask is None else self.mask[sentences],
-            tuple(each.keep(sentences) for each in self.written),
+            tuple(cache.keep(sentences) for cache in self.caches),
             self.slots[sentences],
         )
 
     def with_new_slots(self) -> TransformerState:
-        """One more slot, that is about to be written, for every hypothesis."""
+        """Return the state with one more slot for every hypothesis, for its next token."""
         batch, num_hypotheses, _ = self.slots.shape
-        first = self.written[0].length
+        first = self.caches[0].length
         new = torch.arange(first, first + num_hypotheses, device=self.slots.device)
         new = new.expand(batch, -1)[:, :, None]
         return replace(self, slots=torch.cat([self.slots, new], dim=2))
 
-    def seen(self, span: Span) -> Bool[Tensor, "batch hypothesis slot"] | None:
-        """Which slots are a hypothesis's own, and not too far behind; None where all are."""
+    def visible(self, span: Span) -> Bool[Tensor, "batch hypothesis slot"] | None:
+        """Return which slots are of the hypothesis itself and within the span. None: all are."""
         slots = span.visible_slots(self.slots)
-        batch, num_hypotheses, num_seen = slots.shape
-        num_slots = self.written[0].length + num_hypotheses
-        if num_slots == num_seen:
+        batch, num_hypotheses, num_visible = slots.shape
+        num_slots = self.caches[0].length + num_hypotheses
+        if num_slots == num_visible:
             return None
         mask = torch.zeros(
             batch, num_hypotheses, num_slots, dtype=torch.bool, device=self.slots.device
@@ -221,7 +228,7 @@ class TransformerState:
 
 
 class TransformerDecoder(nn.Module):
-    """A stack of layers that looks at one memory, and the logits of what is next."""
+    """Stack of decoder layers with one memory, and the projection to logits."""
 
     num_memories = 1
 
@@ -233,8 +240,9 @@ class TransformerDecoder(nn.Module):
         kind: AttentionKind = "cross",
         span: Span | None = None,
     ) -> None:
-        """`kind` is what looking at the memory is called: `image` for cells of a picture. `span`
-        is how far back positions see what is written; without it, everything."""
+        """`kind` is the name of the cross-attention: `image` for the cells of an image. `span` is
+        the attention span of each position, by default all earlier positions. TypeError if the
+        embedder has no token embedding."""
         super().__init__()
         self.kind = kind
         self.span = span or FullSpan()
@@ -243,7 +251,9 @@ class TransformerDecoder(nn.Module):
         self.norm = norm
         embedding = embedder.embedding
         if not isinstance(embedding, nn.Embedding):
-            raise TypeError("a decoder reads tokens: expected an embedding of them")
+            raise TypeError(
+                f"embedder: expected a decoder's token embedding, got {type(embedding).__name__}"
+            )
         self.projection = Linear(embedding.embedding_dim, embedding.num_embeddings)
         nn.init.normal_(self.projection.weight, std=embedding.embedding_dim**-0.5)
         nn.init.zeros_(self.projection.bias)
@@ -255,12 +265,13 @@ class TransformerDecoder(nn.Module):
         *,
         need_weights: bool = False,
     ) -> DecoderOutput:
-        """All positions at once, each of which sees those before it. Padding comes after what is
-        real, so that nothing real sees it."""
-        state, at = self.start(memories), range(inputs.size(1))
-        own = self.span.causal_mask(inputs)
-        sight = AttentionInputs(own, state.mask, self.embedder.turn(at), need_weights)
-        features, outputs = self._read(self.embedder(inputs, at), state, sight)
+        """Compute all steps. Each position attends to those before it. Padding comes after real
+        positions, so no real position attends to it."""
+        state, positions = self.start(memories), range(inputs.size(1))
+        mask = self.span.causal_mask(inputs)
+        rotate = self.embedder.rotation(positions)
+        shared = AttentionInputs(mask, state.mask, rotate, need_weights)
+        features, outputs = self._layers(self.embedder(inputs, positions), state, shared)
         return DecoderOutput(features, _attention(self.kind, outputs))
 
     def project(
@@ -289,25 +300,25 @@ class TransformerDecoder(nn.Module):
         need_weights: bool = False,
     ) -> tuple[DecoderOutput, TransformerState]:
         position = state.slots.size(2)
-        at, state = range(position, position + 1), state.with_new_slots()
-        sight = AttentionInputs(
-            state.seen(self.span), state.mask, self.embedder.turn(at), need_weights
-        )
-        features, outputs = self._read(self.embedder(tokens, at), state, sight)
-        slots = None if sight.own is None else state.slots
+        positions, state = range(position, position + 1), state.with_new_slots()
+        rotate = self.embedder.rotation(positions)
+        shared = AttentionInputs(state.visible(self.span), state.mask, rotate, need_weights)
+        features, outputs = self._layers(self.embedder(tokens, positions), state, shared)
+        slots = None if shared.self_mask is None else state.slots
         attention = _attention(self.kind, outputs, slots)
-        written = tuple(output.written for output in outputs)
-        return DecoderOutput(features, attention), replace(state, written=written)
+        caches = tuple(output.cache for output in outputs)
+        return DecoderOutput(features, attention), replace(state, caches=caches)
 
-    def _read(
+    def _layers(
         self,
         states: Float[Tensor, "batch target size"],
         state: TransformerState,
-        sight: AttentionInputs,
+        shared: AttentionInputs,
     ) -> tuple[Float[Tensor, "batch target size"], list[LayerOutput]]:
+        """Return the states after the last norm, and the output of every layer."""
         outputs: list[LayerOutput] = []
-        for layer, memory, before in zip(self.layers, state.memory, state.written, strict=True):
-            outputs.append(layer(states, memory, sight, before))
+        for layer, memory, cache in zip(self.layers, state.memory, state.caches, strict=True):
+            outputs.append(layer(states, memory, shared, cache))
             states = outputs[-1].states
         return self.norm(states), outputs
 
@@ -317,21 +328,22 @@ def _attention(
     outputs: list[LayerOutput],
     slots: Int[Tensor, "batch hypothesis position"] | None = None,
 ) -> tuple[AttentionBlock, ...]:
-    """What a decoder looked at, where that was asked for; at its own slots as at positions."""
-    cross = _blocks(kind, [output.cross for output in outputs])
-    own = _blocks("decoder", [output.own for output in outputs])
-    if slots is None or not own:
-        return cross + own
-    (block,) = own
+    """Return the attention blocks of all layers, if weights were requested. With `slots`, gather
+    the weights of each hypothesis's own slots, so that the source axis counts its positions."""
+    cross_attention = _blocks(kind, [output.cross_attention for output in outputs])
+    self_attention = _blocks("decoder", [output.self_attention for output in outputs])
+    if slots is None or not self_attention:
+        return cross_attention + self_attention
+    (block,) = self_attention
     index = slots[:, None, None].expand(*block.weights.shape[:3], -1, -1)
     scores = None if block.scores is None else block.scores.gather(4, index)
-    return (*cross, AttentionBlock("decoder", block.weights.gather(4, index), scores))
+    return (*cross_attention, AttentionBlock("decoder", block.weights.gather(4, index), scores))
 
 
-def _blocks(kind: AttentionKind, looked: list[MultiHeadOutput]) -> tuple[AttentionBlock, ...]:
-    """One block of all layers, or none where weights were not asked for."""
-    weights = [each.weights for each in looked if each.weights is not None]
-    scores = [each.scores for each in looked if each.scores is not None]
+def _blocks(kind: AttentionKind, layers: list[MultiHeadOutput]) -> tuple[AttentionBlock, ...]:
+    """Return one block of all layers; none if weights were not requested."""
+    weights = [layer.weights for layer in layers if layer.weights is not None]
+    scores = [layer.scores for layer in layers if layer.scores is not None]
     if not weights:
         return ()
     return (AttentionBlock(kind, torch.stack(weights, dim=1), torch.stack(scores, dim=1)),)

@@ -1,9 +1,9 @@
-"""Networks of pictures that others trained, by Hugging Face's `transformers` (extra `vision`).
+"""Pretrained image networks of Hugging Face's `transformers` (extra `vision`).
 
-    picture, 0 to 255 --mean and deviation of its training--> network --> grid of cells
+    image, 0 to 255 --mean and deviation of the training data--> network --> grid of cells
 
-A convolutional network (ResNet, ConvNeXt) ends with a grid; a vision Transformer with a row of
-tokens, of which the last make a square, after those that stand for the whole picture.
+A convolutional network (ResNet, ConvNeXt) returns a grid. A vision Transformer returns a sequence:
+tokens that stand for the whole image, then one token for each cell of a square grid.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from regard.shapes import Float, Tensor, UInt8
 
 USUAL_MEAN = (0.485, 0.456, 0.406)
 USUAL_DEVIATION = (0.229, 0.224, 0.225)
-"""ImageNet's, for a network that says nothing of its own."""
+"""Mean and deviation of ImageNet, for networks without a file of their own."""
 PREPARATION = "preprocessor_config.json"
 
 
 class Backbone(nn.Module):
-    """Pictures to cells."""
+    """Pretrained network from images to the features of grid cells."""
 
     mean: Tensor
     deviation: Tensor
@@ -39,8 +39,8 @@ class Backbone(nn.Module):
         mean: tuple[float, ...] = USUAL_MEAN,
         deviation: tuple[float, ...] = USUAL_DEVIATION,
     ) -> None:
-        """`network` takes `pixel_values` and gives a `last_hidden_state`, as those of
-        `transformers` do; mean and deviation are of red, green and blue from 0 to 1."""
+        """`network` maps `pixel_values` to an output with a `last_hidden_state`, as networks of
+        `transformers` do. Mean and deviation are those of red, green and blue from 0 to 1."""
         super().__init__()
         self.network = network
         self.register_buffer("mean", torch.tensor(mean)[:, None, None])
@@ -48,25 +48,25 @@ class Backbone(nn.Module):
 
     @classmethod
     def load(cls, name: str | Path) -> Backbone:
-        """From a folder, or by its name on Hugging Face's hub. UserError where there is none, or
-        `transformers` is not installed."""
+        """Load a network from a folder, or by its name on Hugging Face's hub. UserError if it does
+        not exist or `transformers` is not installed."""
         transformers = _transformers()
         try:
             network = transformers.AutoModel.from_pretrained(name)
         except (OSError, ValueError, KeyError) as error:
-            why = " ".join(str(error).split())[:200]
-            raise UserError(f"cannot load the backbone {name}: {why}") from error
+            reason = " ".join(str(error).split())[:200]
+            raise UserError(f"cannot load the backbone {name}: {reason}") from error
         return cls(getattr(network, "vision_model", network), **_preparation(name))
 
     @classmethod
     def shaped(cls, folder: Path) -> Backbone:
-        """With new weights, in the shape of what `save` wrote, for those that are loaded next."""
+        """Build a newly initialised network of the shape that `save` stored in this folder."""
         transformers = _transformers()
         config = transformers.AutoConfig.from_pretrained(folder)
         return cls(transformers.AutoModel.from_config(config), **_preparation(folder))
 
     def save(self, folder: Path) -> None:
-        """For `load`: all that the network is, and how pictures are prepared for it."""
+        """Write the network, and the mean and deviation of its images, for `load`."""
         network: Any = self.network
         preparation = {
             "image_mean": self.mean.flatten().tolist(),
@@ -79,10 +79,10 @@ class Backbone(nn.Module):
             raise UserError(f"cannot write {folder}: {error}") from error
 
     def forward(
-        self, pictures: UInt8[Tensor, "picture 3 side side"]
-    ) -> Float[Tensor, "picture cell feature"]:
-        """Row after row. ValueError where what the network makes is no square of cells."""
-        prepared = (pictures.float() / 255 - self.mean) / self.deviation
+        self, images: UInt8[Tensor, "image 3 side side"]
+    ) -> Float[Tensor, "image cell feature"]:
+        """Return the features of the cells, row by row. ValueError if the cells form no square."""
+        prepared = (images.float() / 255 - self.mean) / self.deviation
         states = self.network(pixel_values=prepared.to(self.mean.dtype)).last_hidden_state
         if states.dim() == 4:
             cells = states.flatten(2).mT
@@ -90,25 +90,25 @@ class Backbone(nn.Module):
             side = math.isqrt(states.size(1))
             cells = states[:, states.size(1) - side**2 :]
         if math.isqrt(cells.size(1)) ** 2 != cells.size(1):
-            raise ValueError(f"{cells.size(1)} cells are no square")
+            raise ValueError(f"backbone: expected a square number of cells, got {cells.size(1)}")
         return cells
 
     @torch.no_grad()
     def shape(self, side: int) -> tuple[int, int]:
-        """The number of cells of a picture of this side, and of the numbers in each. UserError
-        where the network cannot see such a picture."""
-        was = self.training
-        picture = torch.zeros(1, 3, side, side, dtype=torch.uint8, device=self.mean.device)
+        """Return the number of cells of an image with this side, and the number of features of a
+        cell. UserError if the network does not support this size."""
+        was_training = self.training
+        image = torch.zeros(1, 3, side, side, dtype=torch.uint8, device=self.mean.device)
         try:
-            _, cells, features = self.eval()(picture).shape
+            _, cells, features = self.eval()(image).shape
         except (ValueError, RuntimeError) as error:
-            why = " ".join(str(error).split())[:200]
+            reason = " ".join(str(error).split())[:200]
             raise UserError(
-                f"the backbone cannot see pictures of {side} dots: {why}. Set --data.picture-size "
-                f"to what it was trained on{self._own_side()}"
+                f"the backbone does not support images of {side} pixels: {reason}. Set "
+                f"--data.picture-size to the size of its training images{self._own_side()}"
             ) from error
         finally:
-            self.train(was)
+            self.train(was_training)
         return cells, features
 
     def _own_side(self) -> str:
@@ -116,12 +116,14 @@ class Backbone(nn.Module):
         return "" if side is None else f", {side}"
 
     def digest(self) -> str:
-        """The same for the same weights, and for no others."""
-        told = hashlib.sha256()
+        """Return the SHA-256 of the names, types, shapes and values of all weights."""
+        digest = hashlib.sha256()
         for name, weight in sorted(self.state_dict().items()):
-            told.update(f"{name} {weight.dtype} {tuple(weight.shape)}".encode())
-            told.update(weight.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)
-        return told.hexdigest()
+            digest.update(f"{name} {weight.dtype} {tuple(weight.shape)}".encode())
+            digest.update(
+                weight.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data
+            )
+        return digest.hexdigest()
 
 
 def _transformers() -> Any:
@@ -136,7 +138,7 @@ def _transformers() -> Any:
 
 
 def _preparation(name: str | Path) -> dict[str, tuple[float, ...]]:
-    """What a network's own page says of its pictures; the usual where there is none."""
+    """Return mean and deviation from the network's own file; nothing if there is no such file."""
     try:
         if Path(name).is_dir():
             path = Path(name) / PREPARATION

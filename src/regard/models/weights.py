@@ -1,4 +1,4 @@
-"""Weights in files: whole or not at all, tied ones once, nothing pickled."""
+"""Weights in files: complete or absent, tied weights stored once, without pickles."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def load_model(build: Callable[[], AnyModule], path: Path) -> AnyModule:
 
 
 def load_weights(model: nn.Module, path: Path) -> None:
-    """Set a model's weights to those of a file; UserError where they are another model's."""
+    """Set a model's weights to those of a file. UserError for weights of another model."""
     set_weights(model, read_weights(path), path)
 
 
@@ -76,8 +76,8 @@ def read_weights(path: Path) -> dict[str, Tensor]:
 
 
 def mean_weights(files: Sequence[Path]) -> dict[str, Tensor]:
-    """The arithmetic mean of what several files hold, name by name, added up in float64. UserError
-    where they are not the weights of one kind of model."""
+    """Return the arithmetic mean of the weights of several files, summed in float64. UserError if
+    the files hold weights of different models."""
     first, *rest = files
     kind = read_weights(first)
     sums = {name: tensor.double() for name, tensor in kind.items()}
@@ -95,13 +95,13 @@ def mean_weights(files: Sequence[Path]) -> dict[str, Tensor]:
 
 
 def weights_of(model: nn.Module) -> dict[str, Tensor]:
-    """A model's weights by name, tied ones once."""
+    """Return a model's weights by name, tied weights once."""
     state = model.state_dict()
     return {name: state[name] for name in _names(model).values()}
 
 
 def set_weights(model: nn.Module, weights: Mapping[str, Tensor], path: Path) -> None:
-    """Set a model's weights; UserError where they, from this file, are another model's."""
+    """Set a model's weights to these, from a file. UserError for weights of another model."""
     check_fit(weights_of(model), weights, path)
     model.load_state_dict({name: weights[stored] for name, stored in _names(model).items()})
 
@@ -127,7 +127,7 @@ def check_fit(expected: Mapping[str, Tensor], weights: Mapping[str, Tensor], pat
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
-    """Write tensors, texts about them and a digest of both, whole or not at all."""
+    """Write tensors, metadata and a digest of both to a file, which is complete or absent."""
     dense = {name: tensor.detach().contiguous() for name, tensor in tensors.items()}
     about = {**metadata, "sha256": digest_of_weights(dense, metadata)}
     with whole(path) as unfinished:
@@ -147,13 +147,13 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
     digest = metadata.pop("sha256", None)
     if digest is not None and digest != digest_of_weights(tensors, metadata):
         raise UserError(
-            f"{path} is damaged: its content differs from its own digest; put a whole copy back"
+            f"{path} is damaged: its content differs from its own digest; put an intact copy back"
         )
     return tensors
 
 
 def read_metadata(path: Path) -> dict[str, str]:
-    """Return the texts about the tensors of a file; UserError if it holds none."""
+    """Return the metadata of a file of tensors. UserError if it holds no tensors."""
     check_readable(path)  # safetensors takes a file without permission for a missing one
     try:
         with safe_open(path, framework="pt") as file:
@@ -167,7 +167,7 @@ def read_metadata(path: Path) -> dict[str, str]:
 def digest_of_weights(
     tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None
 ) -> str:
-    """Return the SHA-256 of names, types, shapes and values, and of the texts about them."""
+    """Return the SHA-256 of names, types, shapes and values, and of the metadata."""
     digest = hashlib.sha256(json.dumps(sorted((metadata or {}).items())).encode())
     for name, tensor in sorted(tensors.items()):
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
@@ -180,7 +180,7 @@ def _unreadable(path: Path, error: Exception) -> str:
 
 
 def _names(model: nn.Module) -> dict[str, str]:
-    """Every name of the state dict with the name that its tensor is stored under: its first."""
+    """Map every name of the state dict to the name that its tensor is stored under: the first."""
     first: dict[int, str] = {}
     state = model.state_dict(keep_vars=True)
     return {name: first.setdefault(id(tensor), name) for name, tensor in state.items()}
