@@ -138,7 +138,7 @@ def broken_pictures():
     yield "JPEG2000", small, -9
 
 
-@pytest.mark.parametrize(("kind", "picture", "cut"), list(broken_pictures()))
+@pytest.mark.parametrize(("kind", "image", "cut"), list(broken_pictures()))
 def test_cut_pictures(kind, picture, cut, tmp_path):
     path = tmp_path / "cut"
     picture.save(path, kind)

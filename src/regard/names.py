@@ -78,7 +78,20 @@ LossUnit = Literal["word", "sentence"]
 """Units that the training loss is averaged over."""
 ForcingUnit = Literal["sentence", "token"]
 """Units that teacher forcing is drawn for."""
-MetricName = Literal["bleu", "chrf", "exact_match", "accuracy", "macro_f1", "r2", "cider"]
-"""Metrics that can be the dev score. `regard.metrics` has the function of each."""
+MetricName = Literal[
+    "bleu",
+    "chrf",
+    "ter",
+    "exact_match",
+    "wer",
+    "cer",
+    "accuracy",
+    "macro_f1",
+    "r2",
+    "mean_error",
+    "rmse",
+    "cider",
+]
+"""Metrics that can be the dev score. The record `Metric` of each is in `regard.metrics`."""
 Engine = Literal["onnx", "ctranslate2"]
 """Engines that models are exported to."""

@@ -1,12 +1,14 @@
-"""What one output looked at. Everything that draws, links or exports reads a Trace.
+"""Trace of one output: what each of its tokens attended to. Figures, links and exports read a
+Trace.
 
-    source    she     kissed  him   .   <eos>          pieces; `words` says which word each is of
+    source    she     kissed  him   .   <eos>      pieces; `words` has the word number of each piece
     target    sie     küsste  ihn   .   <eos>
-    attention one AttentionMap a kind, weights "layer head target source"
-    steps     one Step a target piece: how sure the model was, and what else it thought of
-    lattice   what the beam held, step by step
+    attention one AttentionMap for each kind, weights "layer head target source"
+    steps     one Step for each target piece: its probability and the most probable alternatives
+    lattice   hypotheses of the beam after each step
 
-Numbers and texts only, numpy and no torch: a Trace can be kept, mailed and drawn without a model.
+A Trace holds numbers and texts only (numpy, no torch), so it can be saved, mailed and drawn without
+the model.
 """
 
 from __future__ import annotations
@@ -27,10 +29,10 @@ from regard.files import check_input, read_text, whole
 from regard.names import AttentionKind
 
 FORMAT = 1
-"""The version that files carry. A change that an older reader would misread raises it."""
+"""Version of the file format. It is raised by a change that older readers would misread."""
 
 START_PIECE, END_PIECE = "<sos>", "<eos>"
-"""How what stands before a sequence, and its end where it is one of the pieces, are shown."""
+"""Labels of the start of a sequence and of its end token."""
 
 SUFFIXES = (".json", ".npz")
 
@@ -39,9 +41,9 @@ Weights = Float[np.ndarray, "layer head target source"]
 
 @dataclass(frozen=True)
 class TokenSequence:
-    """One side: its text, the pieces the model saw, and the number of the word each is of.
+    """Source or target: its text, its pieces (tokens), and the number of the word of each piece.
 
-    `language` is a code such as "de"; it helps to choose a font."""
+    `language` is a code such as "de", by which a font is chosen."""
 
     text: str
     pieces: tuple[str, ...]
@@ -51,18 +53,19 @@ class TokenSequence:
     def __post_init__(self) -> None:
         if len(self.pieces) != len(self.words):
             raise ValueError(
-                f"words must give one number a piece: {len(self.words)} numbers came for "
+                f"words must hold one number for each piece: got {len(self.words)} numbers for "
                 f"{len(self.pieces)} pieces"
             )
 
 
 @dataclass(frozen=True, eq=False)
 class AttentionMap:
-    """Who looked at what, of one kind: `cross` (target at source), `encoder` and `decoder` (at
-    themselves), `image` (target at cells), `memory` (target at vectors that are of no source). Any
-    floats come in, float32 is kept.
+    """Attention weights of one kind: `cross` (from target to source), `encoder` and `decoder`
+    (self-attention), `image` (from target to grid cells), `memory` (from target to vectors that
+    belong to no source). Arrays are converted to float32.
 
-    `scores` are what the weights were made of; -inf where a position was masked."""
+    `scores` are the attention scores before normalisation, -inf at masked positions. ValueError for
+    arrays without four axes, scores of another shape, NaN, or infinite weights."""
 
     kind: AttentionKind
     weights: Weights
@@ -96,31 +99,31 @@ def _four_axes(name: str, array: np.ndarray) -> np.ndarray:
     array = np.asarray(array, dtype=np.float32)
     if array.ndim != 4 or 0 in array.shape[:2]:
         raise ValueError(
-            f"{name} must have the axes layer, head, target and source, and at least one layer and "
-            f"head, got the shape {array.shape}"
+            f"{name} must have the axes layer, head, target and source, with at least one layer "
+            f"and head, got the shape {array.shape}"
         )
     return array
 
 
-def _same(one: np.ndarray | None, other: np.ndarray | None) -> bool:
-    if one is None or other is None:
-        return one is other
-    return np.array_equal(one, other)
+def _same(left: np.ndarray | None, right: np.ndarray | None) -> bool:
+    if left is None or right is None:
+        return left is right
+    return np.array_equal(left, right)
 
 
 def of_kind(maps: tuple[AttentionMap, ...], kind: AttentionKind) -> tuple[AttentionMap, ...]:
-    """Those of this kind, in their order; ValueError where there is none."""
-    found = tuple(each for each in maps if each.kind == kind)
-    if not found:
-        there = ", ".join(each.kind for each in maps) or "none at all"
-        raise ValueError(f"there is no attention of kind {kind!r}, only: {there}")
-    return found
+    """Return the maps of this kind in their order. ValueError if there is none."""
+    matches = tuple(attention for attention in maps if attention.kind == kind)
+    if not matches:
+        kinds = ", ".join(attention.kind for attention in maps) or "no attention"
+        raise ValueError(f"there is no attention of kind {kind!r}; the trace has: {kinds}")
+    return matches
 
 
 @dataclass(frozen=True)
 class Step:
-    """One token as it was chosen. Probabilities are natural logarithms, entropy is in nats; `top`
-    are the likeliest tokens, best first."""
+    """Decoding step: the chosen token and its natural log probability, the most probable tokens in
+    `top` with theirs, best first, and the entropy of the distribution in nats."""
 
     token: str
     log_probability: float
@@ -130,8 +133,9 @@ class Step:
 
 @dataclass(frozen=True)
 class BeamLattice:
-    """The hypotheses that were alive after each step: the token that each wrote, which hypothesis
-    of the step before it continues (0 in the first step), and its score then."""
+    """Live hypotheses after each step of beam search: the token of each hypothesis, the number of
+    its parent in the step before (0 in the first step), and its score. ValueError for tables of
+    different sizes and for parents that do not exist."""
 
     tokens: tuple[tuple[str, ...], ...]
     parents: tuple[tuple[int, ...], ...]
@@ -141,7 +145,7 @@ class BeamLattice:
         sizes = [tuple(map(len, table)) for table in (self.tokens, self.parents, self.scores)]
         if not sizes[0] == sizes[1] == sizes[2]:
             raise ValueError(
-                f"tokens, parents and scores must have as many hypotheses at each step, got {sizes}"
+                f"tokens, parents and scores must have equal numbers of hypotheses, got {sizes}"
             )
         for step, (before, parents) in enumerate(
             zip((1, *sizes[0]), self.parents, strict=False), start=1
@@ -154,10 +158,10 @@ class BeamLattice:
 
 @dataclass(frozen=True)
 class Trace:
-    """What one output looked at, how sure each step was, and what the beam held.
+    """Attention of one output, the probabilities of its steps, and the hypotheses of the beam.
 
-    Every map's axes must be as long as the pieces they stand for; ValueError otherwise. `score` is
-    what the output was ranked by."""
+    `score` is the score that the search ranked the output by. ValueError if the size of a map
+    differs from the number of pieces on an axis."""
 
     source: TokenSequence
     target: TokenSequence
@@ -167,33 +171,34 @@ class Trace:
     lattice: BeamLattice | None = None
 
     def __post_init__(self) -> None:
-        for each in self.attention:
-            self._check(each)
+        for attention in self.attention:
+            self._check(attention)
         if self.steps and len(self.steps) != len(self.target.pieces):
             raise ValueError(
-                f"steps must be one a target piece: {len(self.steps)} came for "
+                f"steps must hold one step for each target piece: got {len(self.steps)} steps for "
                 f"{len(self.target.pieces)} pieces"
             )
 
     def map(self, kind: AttentionKind = "cross") -> AttentionMap:
-        """The map of this kind, the first model's where several wrote together; ValueError where
+        """Return the map of this kind; of an ensemble, the map of its first model. ValueError if
         there is none."""
         return self.maps(kind)[0]
 
     def maps(self, kind: AttentionKind = "cross") -> tuple[AttentionMap, ...]:
-        """The maps of this kind, one for each model that wrote; ValueError where there is none."""
+        """Return the maps of this kind, one for each model of an ensemble. ValueError if there is
+        none."""
         return of_kind(self.attention, kind)
 
-    def down(self, kind: AttentionKind) -> TokenSequence:
-        """The sequence that looks, in a map of this kind."""
+    def rows(self, kind: AttentionKind) -> TokenSequence:
+        """Return the sequence that attends: the rows of a map of this kind."""
         return self.source if kind == "encoder" else self.target
 
-    def across(self, kind: AttentionKind) -> TokenSequence | None:
-        """The sequence that is looked at, in a map of this kind; None for the cells of a
-        picture, and for vectors.
+    def columns(self, kind: AttentionKind) -> TokenSequence | None:
+        """Return the sequence that is attended to: the columns of a map of this kind. None for grid
+        cells and for vectors.
 
-        A decoder that writes a piece looks at those before it: at a start (of no word, -1), then at
-        the target without its last piece."""
+        A decoder attends to the pieces before the current one, so its columns are a start token (of
+        word -1), then the target without its last piece."""
         match kind:
             case "cross" | "encoder":
                 return self.source
@@ -205,26 +210,27 @@ class Trace:
             case "image" | "memory":
                 return None
 
-    def _check(self, each: AttentionMap) -> None:
-        axes = ("target", self.down(each.kind)), ("source", self.across(each.kind))
-        for (axis, sequence), size in zip(axes, each.weights.shape[2:], strict=True):
+    def _check(self, attention: AttentionMap) -> None:
+        kind = attention.kind
+        axes = ("target", self.rows(kind)), ("source", self.columns(kind))
+        for (axis, sequence), size in zip(axes, attention.weights.shape[2:], strict=True):
             if sequence is not None and len(sequence.pieces) != size:
                 raise ValueError(
-                    f"weights of kind {each.kind!r} have {size} {axis} positions, but there are "
+                    f"weights of kind {kind!r} have {size} {axis} positions, but there are "
                     f"{len(sequence.pieces)} pieces: {' '.join(sequence.pieces)}"
                 )
 
     def to_json(self) -> str:
-        """One line of JSON; -inf, which JSON does not know, is written as null."""
+        """Return one line of JSON. JSON has no -inf, so -inf is written as null."""
         return _dump(_plain(self))
 
     @classmethod
     def from_json(cls, text: str) -> Trace:
-        """Read what `to_json` wrote; UserError for anything else."""
+        """Read the JSON of `to_json`. UserError for any other text."""
         return _read(text, {})
 
     def save(self, path: str | Path) -> None:
-        """Write a .json or .npz file, whole or not at all."""
+        """Write a .json or .npz file, completely or not at all. UserError for any other suffix."""
         path = Path(path)
         as_json = _suffix(path) == ".json"
         with whole(path) as unfinished:
@@ -232,7 +238,7 @@ class Trace:
 
     @classmethod
     def load(cls, path: str | Path) -> Trace:
-        """Read what `save` wrote; UserError for anything else. Nothing is unpickled."""
+        """Read a file of `save`. Nothing is unpickled. UserError for any other file."""
         path = Path(path)
         as_json = _suffix(path) == ".json"
         try:
@@ -240,14 +246,14 @@ class Trace:
                 return _read(read_text(path), {})
             with np.load(check_input(path), allow_pickle=False) as entries:
                 return _read(str(entries["trace"]), entries)
-        except Exception as error:  # NumPy's reader of headers raises what Python's tokenizer does
-            why = " ".join(str(error).split())[:300] or type(error).__name__
-            raise UserError(f"{path} is not a trace: {why}") from error
+        except Exception as error:  # NumPy reads headers with Python's tokenizer, which raises many
+            reason = " ".join(str(error).split())[:300] or type(error).__name__
+            raise UserError(f"{path} is not a trace: {reason}") from error
 
 
 def _suffix(path: Path) -> str:
     if path.suffix not in SUFFIXES:
-        raise UserError(f"a trace is kept in a {' or '.join(SUFFIXES)} file, got {path}")
+        raise UserError(f"{path}: expected a file name with {' or '.join(SUFFIXES)} for a trace")
     return path.suffix
 
 
@@ -256,13 +262,14 @@ def _dump(plain: dict[str, Any]) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """The same as JSON can say it, with no more digits than tell two float32 apart."""
+    """Convert to values that JSON can hold. Arrays get the fewest digits that distinguish float32
+    numbers."""
     if isinstance(value, np.ndarray):
         return _plain(value.astype(str).astype(np.float64).tolist())
     if is_dataclass(value):
         return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
+        return [_plain(item) for item in value]
     return None if value == -math.inf else value
 
 
@@ -271,15 +278,16 @@ def _number(value: float | None) -> float:
 
 
 def _to_npz(trace: Trace) -> bytes:
-    """The arrays by their names, and the rest as the JSON text `trace`."""
+    """Return an .npz file: arrays under their names, everything else as JSON under `trace`."""
     plain = _plain(trace)
     arrays = {}
-    for number, (each, said) in enumerate(zip(trace.attention, plain["attention"], strict=True)):
+    for number, attention in enumerate(trace.attention):
         for name in ("weights", "scores"):
-            array = getattr(each, name)
+            array = getattr(attention, name)
             if array is not None:
-                said[name] = f"attention.{number}.{name}"
-                arrays[said[name]] = array
+                entry = f"attention.{number}.{name}"
+                plain["attention"][number][name] = entry
+                arrays[entry] = array
     content = io.BytesIO()
     np.savez_compressed(content, allow_pickle=False, trace=np.array(_dump(plain)), **arrays)
     return content.getvalue()
@@ -287,57 +295,59 @@ def _to_npz(trace: Trace) -> bytes:
 
 def _read(text: str, arrays: Mapping[str, np.ndarray]) -> Trace:
     try:
-        said = json.loads(text)
-        if said["format"] != FORMAT:
+        record = json.loads(text)
+        if record["format"] != FORMAT:
             raise UserError(
-                f"it has format {said['format']}, and this version of regard reads {FORMAT}"
+                f"it has format {record['format']}, and this version of regard reads {FORMAT}"
             )
-        source = _sequence(said["source"])
+        source = _sequence(record["source"])
         return Trace(
             source=source,
-            target=_sequence(said["target"]),
-            attention=tuple(_map(each, arrays, len(source.pieces)) for each in said["attention"]),
-            steps=tuple(_step(each) for each in said["steps"]),
-            score=_number(said["score"]),
-            lattice=_lattice(said["lattice"]) if said["lattice"] else None,
+            target=_sequence(record["target"]),
+            attention=tuple(
+                _map(attention, arrays, len(source.pieces)) for attention in record["attention"]
+            ),
+            steps=tuple(map(_step, record["steps"])),
+            score=_number(record["score"]),
+            lattice=_lattice(record["lattice"]) if record["lattice"] else None,
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise UserError(
-            f"expected the JSON of a trace, as `regard translate --trace` writes it, but came upon "
+            f"expected the JSON of a trace, as `regard translate --trace` writes it, got "
             f"{type(error).__name__}: {error}"
         ) from error
 
 
-def _sequence(said: dict[str, Any]) -> TokenSequence:
+def _sequence(record: dict[str, Any]) -> TokenSequence:
     return TokenSequence(
-        said["text"], tuple(said["pieces"]), tuple(said["words"]), said["language"]
+        record["text"], tuple(record["pieces"]), tuple(record["words"]), record["language"]
     )
 
 
-def _map(said: dict[str, Any], arrays: Mapping[str, np.ndarray], num_source: int) -> AttentionMap:
+def _map(record: dict[str, Any], arrays: Mapping[str, np.ndarray], num_source: int) -> AttentionMap:
     def read(name: str) -> np.ndarray:
-        if isinstance(said[name], str):
-            return arrays[said[name]]
-        array = np.array(said[name], dtype=np.float32)
-        if array.ndim == 3:  # no target positions, so the lists do not say how many sources
-            array = array.reshape(*array.shape, num_source if said["kind"] == "cross" else 0)
+        if isinstance(record[name], str):
+            return arrays[record[name]]
+        array = np.array(record[name], dtype=np.float32)
+        if array.ndim == 3:  # without target positions the lists do not show the source length
+            array = array.reshape(*array.shape, num_source if record["kind"] == "cross" else 0)
         return array
 
-    if said["scores"] is None:
-        return AttentionMap(said["kind"], read("weights"))
+    if record["scores"] is None:
+        return AttentionMap(record["kind"], read("weights"))
     scores = read("scores")
     scores = np.where(np.isnan(scores), np.float32(-np.inf), scores)
-    return AttentionMap(said["kind"], read("weights"), scores)
+    return AttentionMap(record["kind"], read("weights"), scores)
 
 
-def _step(said: dict[str, Any]) -> Step:
-    top = tuple((token, _number(number)) for token, number in said["top"])
-    return Step(said["token"], _number(said["log_probability"]), top, float(said["entropy"]))
+def _step(record: dict[str, Any]) -> Step:
+    top = tuple((token, _number(number)) for token, number in record["top"])
+    return Step(record["token"], _number(record["log_probability"]), top, float(record["entropy"]))
 
 
-def _lattice(said: dict[str, Any]) -> BeamLattice:
+def _lattice(record: dict[str, Any]) -> BeamLattice:
     return BeamLattice(
-        tuple(map(tuple, said["tokens"])),
-        tuple(map(tuple, said["parents"])),
-        tuple(tuple(map(_number, scores)) for scores in said["scores"]),
+        tuple(map(tuple, record["tokens"])),
+        tuple(map(tuple, record["parents"])),
+        tuple(tuple(map(_number, scores)) for scores in record["scores"]),
     )

@@ -29,7 +29,7 @@ def test_labels_are_counted_in_a_table():
 def test_accuracy_and_macro_f1():
     assert accuracy(FOUND, WANTED).value == 60
     assert macro_f1(FOUND, WANTED).value == pytest.approx(100 * (0.5 + 0.8) / 3)
-    with pytest.raises(ValueError, match="expected as many"):
+    with pytest.raises(ValueError, match="expected equal numbers"):
         accuracy(FOUND, WANTED[1:])
 
 

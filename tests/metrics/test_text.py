@@ -6,7 +6,8 @@ import math
 
 import pytest
 
-from regard.metrics.text import MetricScore, bleu, chrf, exact_match, score_texts, ter
+from regard.metrics.metric import MetricScore
+from regard.metrics.text import bleu, chrf, exact_match, score_texts, ter
 
 
 def test_bleu_is_the_geometric_mean_of_four_precisions() -> None:

@@ -207,6 +207,25 @@ def test_the_best_model_is_kept_and_patience_ends_training(tmp_path):
     assert (again.reason, again.update) == ("patience", 8)
 
 
+def test_the_lowest_error_rate_is_kept_and_patience_ends_training(tmp_path):
+    model, kept, seen = tiny_model(), tiny_model(seed=4), []
+
+    def validate(model):
+        seen.append(weights(model))
+        rate = [9.0, 3.0, 4.0, 3.0, 1.0][len(seen) - 1]
+        return Validation(rate, "TER", higher_is_better=False)
+
+    settings = TrainingSettings(length=Period(99), validate_every=Period(2), patience=2)
+    end = train(model, BATCHES, settings, validate=validate, folder=tmp_path)
+    assert (end.reason, end.update, end.score) == ("patience", 8, 3.0)
+    load_weights(kept, tmp_path / "model.safetensors")
+    assert_same(weights(kept), seen[1])
+    dev = [line for line in log(tmp_path) if line["kind"] == "dev"]
+    assert [line["best"] for line in dev] == [True, True, False, False]
+    again = train(model, BATCHES, settings, validate=validate, folder=tmp_path, resume=True)
+    assert (again.reason, again.score) == ("patience", 3.0)
+
+
 def test_of_equal_scores_the_lower_loss_is_better(tmp_path):
     model, kept, seen = tiny_model(), tiny_model(seed=4), []
     scored = [(0.0, 2.0), (0.0, 1.5), (0.0, 1.7), (0.0, 1.5), (-1.0, 0.1), (0.0, None)]

@@ -58,14 +58,14 @@ def test_inverse_square_root_is_the_papers_equation():
 
 def test_plateau_halves_when_scores_stop_rising():
     def after(*scores: float) -> float:
-        return Plateau(patience=2).factor(Progress(5, 13, scores=scores))
+        return Plateau(patience=2).factor(Progress(5, 13, gains=scores))
 
     assert after() == 1
     assert after(3.0, 2.0) == 1
     assert after(3.0, 2.0, 3.0) == 0.5  # as good is not better
     assert after(3.0, 2.0, 3.0, 4.0, 1.0) == 0.5
     assert after(3.0, 2.0, 3.0, 1.0, 2.0) == 0.25
-    assert Plateau(shrink=0.1).factor(Progress(5, 13, scores=(2.0, 1.0))) == 0.1
+    assert Plateau(shrink=0.1).factor(Progress(5, 13, gains=(2.0, 1.0))) == 0.1
 
 
 @given(st.sampled_from(ALL), st.integers(1, 100), st.integers(1, 100))

@@ -42,7 +42,7 @@ def test_what_a_log_lacks_has_no_panel() -> None:
     assert losses.get_ylabel() == "loss"
     (scores,) = draw(DEV[1:]).axes
     assert scores.get_ylabel() == "dev chrF"
-    with pytest.raises(UserError, match=r"nothing to draw: .* in its 1 lines"):
+    with pytest.raises(UserError, match=r"nothing to draw: .* in 1 lines"):
         draw([{"kind": "end"}])
 
 

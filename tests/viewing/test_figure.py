@@ -28,7 +28,7 @@ def test_nothing_is_left_behind_when_writing_fails(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["a.gif", "a", "png", ".png", "a.png.txt"])
 def test_unknown_endings_are_refused(name: str) -> None:
-    with pytest.raises(UserError, match=r"\.png, \.svg, \.pdf file"):
+    with pytest.raises(UserError, match=r"expected a file name with \.png, \.svg, \.pdf"):
         check_suffix(name)
 
 

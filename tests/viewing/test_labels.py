@@ -42,13 +42,13 @@ def test_a_part_is_named_in_the_title():
 
 def test_labels_are_those_of_who_looks_and_what_is_looked_at() -> None:
     cross = LabelledMap.of_trace(TRACE)
-    assert (cross.across, cross.down) == (("a", "b", "c"), ("x", "y"))
+    assert (cross.column_labels, cross.row_labels) == (("a", "b", "c"), ("x", "y"))
     assert cross.languages == ("ja", "de")
-    assert labelled(TRACE).across == cross.across
+    assert labelled(TRACE).column_labels == cross.column_labels
     assert labelled(cross) is cross
-    assert LabelledMap.of_trace(TRACE, "encoder").down == ("a", "b", "c")
-    assert LabelledMap.of_trace(TRACE, "decoder").across == ("<sos>", "x")
-    assert LabelledMap.of_trace(TRACE, "image").across == ("1", "2", "3", "4", "5")
+    assert LabelledMap.of_trace(TRACE, "encoder").row_labels == ("a", "b", "c")
+    assert LabelledMap.of_trace(TRACE, "decoder").column_labels == ("<sos>", "x")
+    assert LabelledMap.of_trace(TRACE, "image").column_labels == ("1", "2", "3", "4", "5")
 
 
 def test_memories_of_one_model_stand_beside_each_other() -> None:
@@ -58,10 +58,10 @@ def test_memories_of_one_model_stand_beside_each_other() -> None:
     beside = TRACE.attention[0], looks(0.1, 3), looks(0.2, 2)
     other = TRACE.attention[0], looks(0.3, 7)
     found = LabelledMap.of_trace(replace(TRACE, attention=beside + other), "memory")
-    assert found.across == ("1", "2", "3", "1", "2")
-    assert found.down == ("x", "y")
+    assert found.column_labels == ("1", "2", "3", "1", "2")
+    assert found.row_labels == ("x", "y")
     np.testing.assert_allclose(found.weights[0, 0], [[0.1, 0.1, 0.1, 0.2, 0.2]] * 2)
-    with pytest.raises(ValueError, match="no attention of kind 'memory', only: cross"):
+    with pytest.raises(ValueError, match="no attention of kind 'memory'; the trace has: cross"):
         LabelledMap.of_trace(replace(TRACE, attention=other[:1]), "memory")
 
 
@@ -72,7 +72,7 @@ def test_pieces_of_a_word_have_one_row_which_is_their_mean() -> None:
     weights = np.arange(24.0).reshape(2, 1, 6, 2)
     trace = Trace(TRACE.source, target, (AttentionMap("image", weights),))
     found = LabelledMap.of_words(trace, "image")
-    assert found.down == ("a", "dog", "a", "<eos>")
+    assert found.row_labels == ("a", "dog", "a", "<eos>")
     expected = np.stack(
         [
             weights[:, :, 0],
@@ -84,7 +84,7 @@ def test_pieces_of_a_word_have_one_row_which_is_their_mean() -> None:
     )
     np.testing.assert_allclose(found.weights, expected)
     whole = LabelledMap.of_words(TRACE)
-    assert whole.down == ("x", "y")
+    assert whole.row_labels == ("x", "y")
     np.testing.assert_array_equal(whole.weights, LabelledMap.of_trace(TRACE).weights)
 
 
@@ -101,10 +101,12 @@ def test_panels_are_named_by_what_there_is_more_than_one_of() -> None:
 
 def test_labels_must_be_as_many_as_positions() -> None:
     weights = np.ones((2, 3))
-    with pytest.raises(ValueError, match="2 target and 3 source positions, but 3 labels"):
-        LabelledMap.of(weights, across=["x", "y"], down=["a", "b", "c"])
+    with pytest.raises(
+        ValueError, match="2 target and 3 source positions, but there are 3 row labels"
+    ):
+        LabelledMap.of(weights, column_labels=["x", "y"], row_labels=["a", "b", "c"])
     with pytest.raises(ValueError, match="positions to draw"):
-        LabelledMap.of(weights[:0], across=["a", "b", "c"], down=[])
+        LabelledMap.of(weights[:0], column_labels=["a", "b", "c"], row_labels=[])
 
 
 @pytest.mark.parametrize(

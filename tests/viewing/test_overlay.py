@@ -35,15 +35,15 @@ def test_cells_are_a_square_and_heads_are_averaged():
     assert found.shape == (3, 4, 4)
     assert found[1, 1, 1] == pytest.approx(0.405)
     assert found[1, 2, 2] == pytest.approx(0.405)
-    with pytest.raises(ValueError, match="5 cells are no square"):
+    with pytest.raises(ValueError, match="square grid of cells, got 5"):
         draw(trace(np.ones((1, 1, 3, 5))), PICTURE)
 
 
 @pytest.mark.parametrize("smooth", [True, False])
 def test_what_is_looked_at_is_light_on_one_scale_for_all_words(smooth):
     found = panels(draw(trace(weights()), PICTURE, smooth=smooth))
-    assert list(found) == ["picture", "a", "dog", "<eos>"]
-    np.testing.assert_array_equal(found["picture"], 200)
+    assert list(found) == ["image", "a", "dog", "<eos>"]
+    np.testing.assert_array_equal(found["image"], 200)
     looked = found["dog"][..., 0]
     assert looked[8:16, 8:16].max() == pytest.approx(200, abs=25)
     assert looked[24:, 24:].max() < 50
@@ -62,9 +62,11 @@ def test_cells_are_stretched_to_the_pictures_own_proportions(height, width):
     figure = draw(trace(weights()), picture, smooth=False)
     looked = panels(figure)["dog"][..., 0]
     assert looked.shape == (height, width)
-    down, across = np.nonzero(looked == looked.max())
-    assert (down.min() / height, (down.max() + 1) / height) == pytest.approx((0.25, 0.5), abs=0.15)
-    assert (across.min() / width, (across.max() + 1) / width) == pytest.approx(
+    row_labels, column_labels = np.nonzero(looked == looked.max())
+    assert (row_labels.min() / height, (row_labels.max() + 1) / height) == pytest.approx(
+        (0.25, 0.5), abs=0.15
+    )
+    assert (column_labels.min() / width, (column_labels.max() + 1) / width) == pytest.approx(
         (0.25, 0.5), abs=0.02
     )
     for axes in figure.axes:
@@ -85,7 +87,7 @@ def test_panels_are_words_and_long_ones_have_room():
     looks = LabelledMap.of_words(found, "image")
     np.testing.assert_allclose(grids(looks)[0], [[1 / 3, 1 / 3], [1 / 3, 0]])
     figure = draw(looks.part(layer=2), np.full((3, 60, 20), 200, np.uint8))
-    assert list(panels(figure)) == ["picture", "Donaudampfschiff", "a", "<eos>"]
+    assert list(panels(figure)) == ["image", "Donaudampfschiff", "a", "<eos>"]
     assert figure.texts[-1].get_text() == "layer 2, brightest: 1.00"
     renderer = figure.canvas.get_renderer()
     titles = [axes.title.get_window_extent(renderer) for axes in figure.axes]

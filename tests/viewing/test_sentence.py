@@ -28,8 +28,8 @@ def test_of_several_heads_and_models_the_mean_is_shown():
     first = np.stack([WEIGHTS, WEIGHTS[::-1]])[None, :, None]
     tinted = ShadedSentence.of(trace(first, WEIGHTS[None, None, None]))
     np.testing.assert_allclose(tinted.weights, ((WEIGHTS + WEIGHTS[::-1]) / 2 + WEIGHTS) / 2)
-    assert (tinted.pieces, tinted.answer) == (PIECES, "person")
-    with pytest.raises(ValueError, match="position is 1, but there are 1"):
+    assert (tinted.pieces, tinted.output) == (PIECES, "person")
+    with pytest.raises(ValueError, match="position is 1, but the target has 1"):
         ShadedSentence.of(trace(first), position=1)
 
 

@@ -13,7 +13,9 @@ from regard.viewing.colours import hexadecimal
 from regard.viewing.labels import LabelledMap
 
 SMALL = LabelledMap.of(
-    np.array([[1.0, 0.0], [0.35, 0.65]]), across=["she", "kissed"], down=["sie", "küsste"]
+    np.array([[1.0, 0.0], [0.35, 0.65]]),
+    column_labels=["she", "kissed"],
+    row_labels=["sie", "küsste"],
 )
 
 
@@ -43,7 +45,7 @@ def test_without_room_words_run_downwards() -> None:
 
 
 def test_columns_that_do_not_fit_follow_below() -> None:
-    many = LabelledMap.of(np.eye(2, 17), across="abcdefghijklmnopq", down=["x", "y"])
+    many = LabelledMap.of(np.eye(2, 17), column_labels="abcdefghijklmnopq", row_labels=["x", "y"])
     lines = plain(many, width=20)
     letters = "".join(line for line in lines if "·" not in line)
     assert letters.replace(" ", "") == "abcdefghijklmnopq"
@@ -66,7 +68,7 @@ def test_heads_come_one_after_the_other_under_their_names() -> None:
 
 
 def test_right_to_left_words_do_not_turn_the_line() -> None:
-    line = plain(LabelledMap.of(np.ones((1, 1)), across=["a"], down=["שלום"]))[1]
+    line = plain(LabelledMap.of(np.ones((1, 1)), column_labels=["a"], row_labels=["שלום"]))[1]
     assert line.startswith("\u200eשלום\u200e ")
     assert cell_len(line) == 4 + 1 + 6
 
@@ -78,23 +80,29 @@ LABELS = st.lists(st.text("ab 猫가ن\u0301\u200d\tש", max_size=17), min_size=
 @given(LABELS, LABELS, st.integers(17, 97), st.sampled_from([terminal.shaded, terminal.painted]))
 @example([""] * 5, ["\u200d\u200d猫猫猫"], 17, terminal.shaded)
 def test_no_line_is_wider_than_asked_and_none_is_lost(
-    across: list[str], down: list[str], width: int, cell: terminal.Cell
+    column_labels: list[str], row_labels: list[str], width: int, cell: terminal.Cell
 ) -> None:
-    weights = np.random.default_rng(0).random((len(down), len(across)))
-    text = terminal.draw(LabelledMap.of(weights, across=across, down=down), width=width, cell=cell)
+    weights = np.random.default_rng(0).random((len(row_labels), len(column_labels)))
+    text = terminal.draw(
+        LabelledMap.of(weights, column_labels=column_labels, row_labels=row_labels),
+        width=width,
+        cell=cell,
+    )
     lines = text.plain.split("\n")
     assert max(map(cell_len, lines)) <= width
-    assert len(lines) > len(down)
+    assert len(lines) > len(row_labels)
 
 
 @settings(max_examples=25, deadline=None)
 @given(st.integers(1, 23), st.integers(1, 23), st.integers(11, 97))
-def test_every_weight_is_shown_once(down: int, across: int, width: int) -> None:
-    weights = np.full((down, across), 0.9)
-    labels = LabelledMap.of(weights, across=["a"] * across, down=["b"] * down)
+def test_every_weight_is_shown_once(row_labels: int, column_labels: int, width: int) -> None:
+    weights = np.full((row_labels, column_labels), 0.9)
+    labels = LabelledMap.of(
+        weights, column_labels=["a"] * column_labels, row_labels=["b"] * row_labels
+    )
     lines = "\n".join(plain(labels, width)).replace("90", "█")
     runs = sum(len([run for run in line.split() if "█" in run]) for line in lines.split("\n"))
-    assert runs in (down * across, 2 * down * across)
+    assert runs in (row_labels * column_labels, 2 * row_labels * column_labels)
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from regard.config.checks import (
     check_fields,
 )
 from regard.errors import UserError
+from regard.names import MetricName
 
 
 @dataclass(frozen=True)
@@ -73,9 +74,7 @@ class TrainingConfig:
     """Updates (or, with log_by epoch, epochs) between lines of the log."""
     log_by: Literal["update", "epoch"] = "update"
     """What log_every counts."""
-    metric: Literal["bleu", "chrf", "exact_match", "accuracy", "macro_f1", "r2", "cider"] | None = (
-        None
-    )
+    metric: MetricName | None = None
     """The dev score, always by decoding freely; of equal ones the lower dev loss is better. Without
     one chrF for texts, CIDEr-D for captions, accuracy for labels, and for numbers R2 (the share of
     the variance that is explained, in per cent). BLEU is 0 where targets have fewer than four

@@ -1,2 +1,2 @@
-"""Scores of what a model wrote (`text`), and numbers about what it looked at (`attention`,
-`alignment`)."""
+"""Scores of a model's output (`text`, `captions`, `classification`, `error_rates`) and measures of
+its attention (`attention`, `alignment`)."""

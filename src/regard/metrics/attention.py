@@ -1,4 +1,4 @@
-"""Numbers about an attention map."""
+"""Measures of an attention map."""
 
 from __future__ import annotations
 
@@ -7,48 +7,49 @@ from jaxtyping import Float
 
 
 def entropy(weights: Float[np.ndarray, "*rows source"]) -> Float[np.ndarray, "*rows"]:
-    """How spread each row is, in nats: 0 for one position, log(source) for all alike.
+    """Return the entropy of each row, in nats: 0 if one position has all weight, log(source) for
+    even weights.
 
-    Rows are first made to sum to one; a row of zeros has entropy 0."""
-    shares = _shares(weights)
-    logarithms = np.log(shares, out=np.zeros_like(shares), where=shares > 0)
-    return -(shares * logarithms).sum(axis=-1)
+    Rows are first normalised to a sum of 1; a row of zeros has entropy 0."""
+    probabilities = _normalised(weights)
+    logs = np.log(probabilities, out=np.zeros_like(probabilities), where=probabilities > 0)
+    return -(probabilities * logs).sum(axis=-1)
 
 
 def coverage(
     weights: Float[np.ndarray, "*maps target source"],
 ) -> Float[np.ndarray, "*maps source"]:
-    """How much each source position was looked at, over all target positions."""
+    """Return the sum of the weights on each source position over all target positions."""
     return weights.sum(axis=-2)
 
 
 def diagonality(weights: Float[np.ndarray, "target source"]) -> float:
-    """How near to the diagonal the weights lie: 1 on it, 0 as near as even weights, less than 0
-    beyond that (a map that keeps to the other diagonal has about -0.5).
+    """Return how close the weights lie to the diagonal: 1 on it, 0 for even weights, below 0 for
+    weights farther away (about -0.5 for a map on the opposite diagonal).
 
-    Positions count as shares of their sequence, so the map need not be square. For the other
-    diagonal hand in `weights[:, ::-1]`. ValueError for a map without any weight."""
+    Positions are fractions of their sequence, so the map need not be square. Pass
+    `weights[:, ::-1]` for the opposite diagonal. ValueError for a map without any weight."""
     num_target, num_source = weights.shape
     total = weights.sum(dtype=np.float64)
     if not total > 0:
         raise ValueError(f"weights must have a positive sum, got {total} over {weights.shape}")
-    down = (np.arange(num_target) + 0.5) / num_target
-    across = (np.arange(num_source) + 0.5) / num_source
-    distance = np.abs(down[:, None] - across)
+    target = (np.arange(num_target) + 0.5) / num_target
+    source = (np.arange(num_source) + 0.5) / num_source
+    distance = np.abs(target[:, None] - source)
     if not distance.any():
         return 1.0
     return float(1 - (weights * distance).sum() / total / distance.mean())
 
 
 def share_on_diagonal(weights: Float[np.ndarray, "target source"]) -> float:
-    """Of all rows, the share whose largest weight is at their own number. For the other diagonal
-    hand in `weights[:, ::-1]`. ValueError for a map without rows or columns."""
+    """Return the share of rows whose largest weight is on the diagonal. Pass `weights[:, ::-1]` for
+    the opposite diagonal. ValueError for a map without rows or columns."""
     if not weights.size:
         raise ValueError(f"weights must have rows and columns, got the shape {weights.shape}")
     return float((weights.argmax(axis=1) == np.arange(len(weights))).mean())
 
 
-def _shares(weights: Float[np.ndarray, "*rows source"]) -> Float[np.ndarray, "*rows source"]:
+def _normalised(weights: Float[np.ndarray, "*rows source"]) -> Float[np.ndarray, "*rows source"]:
     weights = weights.astype(np.float64)
     total = weights.sum(axis=-1, keepdims=True)
     return np.divide(weights, total, out=np.zeros_like(weights), where=total > 0)

@@ -1,11 +1,11 @@
-"""Scores of captions that papers on captioning report, from 0 to 100; CIDEr-D may exceed it.
+"""Metrics of image captions, from 0 to 100; CIDEr-D may exceed 100.
 
-    BLEU-1 .. BLEU-4    Papineni et al. 2002, of lower-cased words without punctuation
-    ROUGE-L             Lin 2004, section 2: the longest common subsequence, recall weighing more
-    CIDEr-D             Vedantam et al. 2015, section 4: n-grams by how telling they are
+    BLEU-1 .. BLEU-4    Papineni et al. 2002, on lower-cased words without punctuation
+    ROUGE-L             Lin 2004, section 2: longest common subsequence, recall weighted more
+    CIDEr-D             Vedantam et al. 2015, section 4: n-grams weighted by tf-idf
 
-The formulas are those of COCO's scorer, the words are not (see `words`). METEOR is not among them:
-it needs Java, or a download of word lists.
+The formulas equal those of COCO's scorer; the words differ (see `words`). METEOR is missing because
+it needs Java or a download of word lists.
 """
 
 from __future__ import annotations
@@ -15,18 +15,27 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from regard.metrics.text import MetricScore, References, check, corpus_score, num_references
+from regard.metrics.metric import Metric, MetricScore
+from regard.metrics.text import (
+    TEXT_METRICS,
+    References,
+    TextFunction,
+    check,
+    corpus_score,
+    num_references,
+)
 
 BETA = 1.2
-"""How much more recall weighs in ROUGE-L."""
+"""Weight of recall against precision in ROUGE-L."""
 LONGEST = 4
+"""Number of words in the longest n-grams."""
 WIDTH = 6.0
-"""Of the Gaussian over differences in length in CIDEr-D."""
+"""Standard deviation of the Gaussian over differences in length in CIDEr-D."""
 Grams = Counter[tuple[str, ...]]
 
 
 def score_captions(hypotheses: Sequence[str], references: References) -> tuple[MetricScore, ...]:
-    """All of them. ValueError where there is nothing to compare."""
+    """Return BLEU-1 to BLEU-4, ROUGE-L and CIDEr-D. ValueError if there are no hypotheses."""
     check(hypotheses, references)
     return (
         *(bleu(hypotheses, references, order) for order in range(1, LONGEST + 1)),
@@ -36,88 +45,113 @@ def score_captions(hypotheses: Sequence[str], references: References) -> tuple[M
 
 
 def words(text: str) -> list[str]:
-    """Lower-cased words and numbers, without punctuation.
+    """Return the lower-cased words and numbers of a text, without punctuation.
 
-    A word is a run of letters, digits and underscores, also with apostrophes inside: t-shirt is two
-    words and man's is one. The PTB tokenizer of COCO's scorer cuts both the other way."""
+    A word is a run of letters, digits and underscores, which may contain apostrophes: "t-shirt" is
+    two words and "man's" is one. The PTB tokenizer of COCO's scorer splits both differently."""
     return re.findall(r"\w+(?:['’]\w+)*", text.lower())
 
 
-def bleu(hypotheses: Sequence[str], references: References, order: int = 4) -> MetricScore:
-    """BLEU up to n-grams of this order, over the whole corpus, by sacrebleu, unsmoothed."""
+def bleu(
+    hypotheses: Sequence[str],
+    references: References,
+    order: int = 4,
+    *,
+    lowercase: bool = False,
+) -> MetricScore:
+    """Return corpus BLEU with n-grams up to this order, by sacrebleu, without smoothing. Captions
+    are compared in lower case, so `lowercase` changes nothing."""
+    del lowercase
     from sacrebleu.metrics.bleu import BLEU
 
     metric = BLEU(tokenize="none", max_ngram_order=order, smooth_method="none", force=True)
-    told = [[" ".join(words(each)) for each in several] for several in references]
-    found = [" ".join(words(each)) for each in hypotheses]
-    value = corpus_score(metric, found, told)
+    targets = [[" ".join(words(text)) for text in alternatives] for alternatives in references]
+    outputs = [" ".join(words(text)) for text in hypotheses]
+    value = corpus_score(metric, outputs, targets)
     return MetricScore(f"BLEU-{order}", value, _signature(references))
 
 
 def rouge_l(hypotheses: Sequence[str], references: References) -> MetricScore:
-    """The mean over pictures: of the best precision and the best recall of any reference."""
+    """Return the mean of ROUGE-L over images. An image takes the best precision and the best recall
+    of any of its references."""
     check(hypotheses, references)
     total = 0.0
-    for hypothesis, several in zip(hypotheses, references, strict=True):
-        ours, theirs = words(hypothesis), [words(each) for each in several]
-        common = [_longest_common(ours, each) for each in theirs]
-        precision = max(count / max(len(ours), 1) for count in common)
-        recall = max(count / max(len(each), 1) for count, each in zip(common, theirs, strict=True))
+    for hypothesis, alternatives in zip(hypotheses, references, strict=True):
+        output, targets = words(hypothesis), [words(text) for text in alternatives]
+        common = [_longest_common(output, target) for target in targets]
+        precision = max(count / max(len(output), 1) for count in common)
+        recall = max(
+            count / max(len(target), 1) for count, target in zip(common, targets, strict=True)
+        )
         if precision and recall:
             total += (1 + BETA**2) * precision * recall / (recall + BETA**2 * precision)
     return MetricScore("ROUGE-L", 100 * total / len(hypotheses), _signature(references))
 
 
-def cider_d(hypotheses: Sequence[str], references: References) -> MetricScore:
-    """Ten times the mean cosine of tf-idf vectors of n-grams, n from 1 to 4, with counts clipped to
-    the reference's and a Gaussian over the difference in length; in per cent. How telling an n-gram
-    is comes from the references of these pictures, so that the score of a few says little."""
+def cider_d(
+    hypotheses: Sequence[str], references: References, *, lowercase: bool = False
+) -> MetricScore:
+    """Return CIDEr-D in per cent: ten times the mean cosine of tf-idf vectors of n-grams, n from 1
+    to 4, with counts clipped to those of the reference and a Gaussian over the difference in
+    length. The document frequencies come from the references of these images, so the score of a
+    few images says little. Captions are compared in lower case, so `lowercase` changes nothing."""
+    del lowercase
     check(hypotheses, references)
-    told = [[_grams(words(each)) for each in several] for several in references]
-    in_how_many: Counter[tuple[str, ...]] = Counter()
-    for several in told:
-        in_how_many.update({gram for grams in several for gram in grams})
-    log_pictures = math.log(max(len(references), 1))
+    targets = [[_grams(words(text)) for text in alternatives] for alternatives in references]
+    num_images: Counter[tuple[str, ...]] = Counter()
+    for alternatives in targets:
+        num_images.update({gram for grams in alternatives for gram in grams})
+    log_images = math.log(max(len(references), 1))
 
     def weigh(grams: Grams) -> list[dict[tuple[str, ...], float]]:
         vectors: list[dict[tuple[str, ...], float]] = [{} for _ in range(LONGEST)]
         for gram, count in grams.items():
-            telling = log_pictures - math.log(max(in_how_many[gram], 1))
-            vectors[len(gram) - 1][gram] = count * telling
+            inverse_frequency = log_images - math.log(max(num_images[gram], 1))
+            vectors[len(gram) - 1][gram] = count * inverse_frequency
         return vectors
 
     total = 0.0
-    for hypothesis, several in zip(hypotheses, told, strict=True):
-        ours = _grams(words(hypothesis))
-        found = [
-            _alike(weigh(ours), weigh(each), _length(ours) - _length(each)) for each in several
+    for hypothesis, alternatives in zip(hypotheses, targets, strict=True):
+        output = _grams(words(hypothesis))
+        similarities = [
+            _similarity(weigh(output), weigh(target), _length(output) - _length(target))
+            for target in alternatives
         ]
-        total += sum(found) / len(found)
+        total += sum(similarities) / len(similarities)
     return MetricScore("CIDEr-D", 1000 * total / len(hypotheses), _signature(references))
 
 
-def _alike(
-    ours: list[dict[tuple[str, ...], float]],
-    theirs: list[dict[tuple[str, ...], float]],
-    longer: int,
+CAPTION_METRICS: tuple[Metric[TextFunction], ...] = (
+    Metric("bleu", bleu),
+    *(metric for metric in TEXT_METRICS if metric.name != "bleu"),
+    Metric("cider", cider_d),
+)
+
+
+def _similarity(
+    outputs: list[dict[tuple[str, ...], float]],
+    targets: list[dict[tuple[str, ...], float]],
+    length_difference: int,
 ) -> float:
-    """The mean over n of the clipped cosine."""
+    """Return the mean over n of the clipped cosine."""
     total = 0.0
-    for one, other in zip(ours, theirs, strict=True):
+    for output, target in zip(outputs, targets, strict=True):
         dot = sum(
-            min(weight, other[gram]) * other[gram] for gram, weight in one.items() if gram in other
+            min(weight, target[gram]) * target[gram]
+            for gram, weight in output.items()
+            if gram in target
         )
-        norms = math.hypot(*one.values()) * math.hypot(*other.values())
+        norms = math.hypot(*output.values()) * math.hypot(*target.values())
         if norms:
-            total += dot / norms * math.exp(-(longer**2) / (2 * WIDTH**2))
+            total += dot / norms * math.exp(-(length_difference**2) / (2 * WIDTH**2))
     return total / LONGEST
 
 
-def _grams(found: Sequence[str]) -> Grams:
+def _grams(words: Sequence[str]) -> Grams:
     return Counter(
-        tuple(found[first : first + size])
+        tuple(words[first : first + size])
         for size in range(1, LONGEST + 1)
-        for first in range(len(found) - size + 1)
+        for first in range(len(words) - size + 1)
     )
 
 
@@ -125,15 +159,17 @@ def _length(grams: Grams) -> int:
     return sum(count for gram, count in grams.items() if len(gram) == 1)
 
 
-def _longest_common(one: Sequence[str], other: Sequence[str]) -> int:
-    """The length of the longest common subsequence."""
-    before = [0] * (len(other) + 1)
-    for left in one:
-        now = [0]
-        for column, right in enumerate(other):
-            now.append(before[column] + 1 if left == right else max(before[column + 1], now[-1]))
-        before = now
-    return before[-1]
+def _longest_common(output: Sequence[str], target: Sequence[str]) -> int:
+    """Return the length of the longest common subsequence."""
+    previous = [0] * (len(target) + 1)
+    for word in output:
+        row = [0]
+        for column, target_word in enumerate(target):
+            row.append(
+                previous[column] + 1 if word == target_word else max(previous[column + 1], row[-1])
+            )
+        previous = row
+    return previous[-1]
 
 
 def _signature(references: References) -> str:

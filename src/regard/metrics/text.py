@@ -1,28 +1,28 @@
-"""Scores of texts against references, in per cent, each with the signature that makes it
-comparable. BLEU, chrF and TER are sacrebleu's (Post 2018)."""
+"""Metrics of texts against references, in per cent. Each score has the signature that makes it
+comparable. BLEU, chrF and TER are computed by sacrebleu (Post 2018)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from functools import partial
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
+
+from regard.metrics.metric import Metric, MetricScore
 
 if TYPE_CHECKING:
-    from sacrebleu.metrics.base import Metric
+    from sacrebleu.metrics.base import Metric as SacrebleuMetric
 
 References = Sequence[Sequence[str]]
-"""For every hypothesis one or more texts that it may agree with."""
+"""One or more reference texts for each hypothesis."""
 
 
-@dataclass(frozen=True)
-class MetricScore:
-    """A number, and how it was computed. Most are per cents, from 0 to 100; error rates and CIDEr-D
-    may exceed 100, R2 may be below 0, and errors of numbers are in the numbers' own units."""
+class TextFunction(Protocol):
+    """Function from hypotheses and their references to a score over the whole corpus."""
 
-    name: str
-    value: float
-    signature: str
+    def __call__(
+        self, hypotheses: Sequence[str], references: References, *, lowercase: bool = False
+    ) -> MetricScore: ...
 
 
 def bleu(
@@ -32,8 +32,8 @@ def bleu(
     lowercase: bool = False,
     tokenized: bool = False,
 ) -> MetricScore:
-    """BLEU (Papineni et al. 2002) over the whole corpus. `tokenized` texts are split at their
-    spaces, others by sacrebleu's 13a."""
+    """Return corpus BLEU (Papineni et al. 2002). `tokenized` texts are split at spaces, other texts
+    by sacrebleu's 13a."""
     from sacrebleu.metrics.bleu import BLEU
 
     metric = BLEU(lowercase=lowercase, tokenize="none" if tokenized else "13a", force=True)
@@ -43,7 +43,8 @@ def bleu(
 def chrf(
     hypotheses: Sequence[str], references: References, *, lowercase: bool = False
 ) -> MetricScore:
-    """chrF (Popović 2015): characters, so it needs no tokens and suits all languages."""
+    """Return chrF (Popović 2015). It compares characters, so it needs no tokenizer and suits every
+    language."""
     from sacrebleu.metrics.chrf import CHRF
 
     return _score("chrF", CHRF(lowercase=lowercase), hypotheses, references)
@@ -52,9 +53,10 @@ def chrf(
 def ter(
     hypotheses: Sequence[str], references: References, *, lowercase: bool = False
 ) -> MetricScore:
-    """Translation edit rate (Snover et al. 2006): less is better. Words are split at spaces.
+    """Return the translation edit rate (Snover et al. 2006) over words between spaces. Lower is
+    better.
 
-    Capitals count unless `lowercase` is asked for; sacrebleu's own command ignores them."""
+    Case counts unless `lowercase` is set; the command `sacrebleu` ignores case by default."""
     from sacrebleu.metrics.ter import TER
 
     return _score("TER", TER(case_sensitive=not lowercase), hypotheses, references)
@@ -63,19 +65,27 @@ def ter(
 def exact_match(
     hypotheses: Sequence[str], references: References, *, lowercase: bool = False
 ) -> MetricScore:
-    """The percentage of hypotheses that are one of their references. How words are spaced is
-    overlooked."""
+    """Return the percentage of hypotheses that equal one of their references. Differences in white
+    space are ignored."""
     check(hypotheses, references)
 
-    def normal(text: str) -> str:
+    def normalised(text: str) -> str:
         return " ".join(text.lower().split() if lowercase else text.split())
 
-    right = sum(
-        normal(hypothesis) in map(normal, several)
-        for hypothesis, several in zip(hypotheses, references, strict=True)
+    num_matches = sum(
+        normalised(hypothesis) in map(normalised, alternatives)
+        for hypothesis, alternatives in zip(hypotheses, references, strict=True)
     )
     signature = f"{num_references(references)}|{case(lowercase)}|space:one"
-    return MetricScore("exact match", 100 * right / len(hypotheses), signature)
+    return MetricScore("exact match", 100 * num_matches / len(hypotheses), signature)
+
+
+TEXT_METRICS: tuple[Metric[TextFunction], ...] = (
+    Metric("bleu", bleu),
+    Metric("chrf", chrf),
+    Metric("ter", ter, higher_is_better=False),
+    Metric("exact_match", exact_match),
+)
 
 
 def score_texts(
@@ -85,43 +95,45 @@ def score_texts(
     lowercase: bool = False,
     tokenized: bool = False,
 ) -> tuple[MetricScore, ...]:
-    """BLEU, chrF, TER and exact match. ValueError where there is nothing to compare."""
-    return (
-        bleu(hypotheses, references, lowercase=lowercase, tokenized=tokenized),
-        chrf(hypotheses, references, lowercase=lowercase),
-        ter(hypotheses, references, lowercase=lowercase),
-        exact_match(hypotheses, references, lowercase=lowercase),
+    """Return the score of every metric in `TEXT_METRICS`, in that order. ValueError if there are no
+    hypotheses."""
+    functions: dict[str, TextFunction] = {metric.name: metric.compute for metric in TEXT_METRICS}
+    functions["bleu"] = partial(bleu, tokenized=tokenized)
+    return tuple(
+        function(hypotheses, references, lowercase=lowercase) for function in functions.values()
     )
 
 
 def _score(
-    name: str, metric: Metric, hypotheses: Sequence[str], references: References
+    name: str, metric: SacrebleuMetric, hypotheses: Sequence[str], references: References
 ) -> MetricScore:
     value = corpus_score(metric, hypotheses, references)
     return MetricScore(name, value, str(metric.get_signature()))
 
 
-def corpus_score(metric: Metric, hypotheses: Sequence[str], references: References) -> float:
-    """By a metric of sacrebleu's. ValueError where there is nothing to compare."""
+def corpus_score(
+    metric: SacrebleuMetric, hypotheses: Sequence[str], references: References
+) -> float:
+    """Return the corpus score of a sacrebleu metric. ValueError if there are no hypotheses."""
     check(hypotheses, references)
-    # sacrebleu wants the first reference of every hypothesis, then every second one, and so on.
+    # sacrebleu takes the first references of all hypotheses, then all second ones, and so on.
     streams: list[list[Any]] = [list(stream) for stream in zip_longest(*references)]
     return metric.corpus_score(list(hypotheses), streams).score
 
 
 def num_references(references: References) -> str:
-    """How many there are for each hypothesis, as sacrebleu's signatures say it."""
-    numbers = {len(several) for several in references}
+    """Return the number of references for each hypothesis in the form of a sacrebleu signature."""
+    numbers = {len(alternatives) for alternatives in references}
     return f"nrefs:{numbers.pop() if len(numbers) == 1 else 'var'}"
 
 
 def case(lowercase: bool) -> str:
-    """Whether capitals counted, as sacrebleu's signatures say it."""
+    """Return how case was treated, in the form of a sacrebleu signature."""
     return f"case:{'lc' if lowercase else 'mixed'}"
 
 
 def check(hypotheses: Sequence[str], references: References) -> None:
-    """ValueError unless there are hypotheses, and one or more references for each."""
+    """Raise a ValueError unless there are hypotheses, each with one or more references."""
     if not hypotheses:
         raise ValueError("hypotheses must hold at least one text, got none")
     if len(hypotheses) != len(references):
@@ -129,9 +141,9 @@ def check(hypotheses: Sequence[str], references: References) -> None:
             f"references must be given for every hypothesis: {len(references)} came for "
             f"{len(hypotheses)} hypotheses"
         )
-    for number, several in enumerate(references):
-        if isinstance(several, str) or not several:
+    for number, alternatives in enumerate(references):
+        if isinstance(alternatives, str) or not alternatives:
             raise ValueError(
                 f"references must hold a list of one or more texts for every hypothesis, got "
-                f"{several!r} for number {number}"
+                f"{alternatives!r} for number {number}"
             )

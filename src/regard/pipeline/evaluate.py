@@ -15,11 +15,11 @@ from regard.data.examples import Pair
 from regard.data.text.tokenizer import Tokenizer
 from regard.errors import UserError
 from regard.files import locked
-from regard.metrics import classification
 from regard.metrics.captions import score_captions
-from regard.metrics.classification import Confusion
-from regard.metrics.error_rates import character_error_rate, word_error_rate
-from regard.metrics.text import MetricScore, bleu, chrf, score_texts
+from regard.metrics.classification import LABEL_METRICS, NUMBER_METRICS, Confusion
+from regard.metrics.error_rates import ERROR_RATES
+from regard.metrics.metric import MetricScore
+from regard.metrics.text import bleu, chrf, score_texts
 from regard.runs.folder import RunFolder
 from regard.runs.progress import OnProgress
 from regard.tasks.captioning.captioner import PICTURES_AT_A_TIME, Captioner, check_search
@@ -33,11 +33,6 @@ log = logging.getLogger(__name__)
 Item = TypeVar("Item")
 
 SOURCES_AT_A_TIME = 512
-NUMBER_SCORES = (
-    classification.r2,
-    classification.mean_error,
-    classification.root_mean_square_error,
-)
 
 
 @dataclass(frozen=True)
@@ -129,9 +124,9 @@ def evaluate(
         scores += tuple(score for score in others if score not in scores)
     if error_rates:
         scores += tuple(
-            rate(texts, right, lowercase=ignores_case)
+            rate.compute(texts, right, lowercase=ignores_case)
             for ignores_case in ((False, True) if how.lowercase else (False,))
-            for rate in (word_error_rate, character_error_rate)
+            for rate in ERROR_RATES
         )
     return Evaluation(len(pairs), scores, _outputs(references, texts), how)
 
@@ -148,10 +143,8 @@ def evaluate_answers(
             found = classifier.classify([pair.source for pair in part], attention=False)
         texts.extend(each.text for each in found)
     wanted = [pair.target for pair in pairs]
-    measures = (
-        (classification.accuracy, classification.macro_f1) if classifier.labels else NUMBER_SCORES
-    )
-    scores = tuple(measure(texts, wanted) for measure in measures)
+    metrics = LABEL_METRICS if classifier.labels else NUMBER_METRICS
+    scores = tuple(metric.compute(texts, wanted) for metric in metrics)
     outputs = (
         Output(pair.source, text, (pair.target,)) for pair, text in zip(pairs, texts, strict=True)
     )

@@ -10,15 +10,15 @@ from regard.errors import UserError
 
 
 def keep_fixed(model: nn.Module, parts: Sequence[str]) -> None:
-    """Let no gradient change the weights whose names begin with these parts. UserError for a part
-    that there is not, and where nothing is left to train. Dropout stays as it is."""
+    """Freeze the weights whose names begin with these parts. Dropout stays active. UserError if the
+    model has no such part, or if no weight would be left to train."""
     named = dict(model.named_parameters(remove_duplicate=False))
     for part in parts:
         weights = [named[name] for name in named if f"{name}.".startswith(f"{part}.")]
         if not weights:
             raise UserError(
-                f"training.freeze is {part}, but the model has no such part; there are: "
-                f"{', '.join(_parts(named))}, and what is in them"
+                f"training.freeze is {part}, but the model has no such part; its parts are: "
+                f"{', '.join(_parts(named))}, and the modules inside them"
             )
         for weight in weights:
             weight.requires_grad_(False)
@@ -29,5 +29,5 @@ def keep_fixed(model: nn.Module, parts: Sequence[str]) -> None:
 
 
 def _parts(names: Iterable[str]) -> list[str]:
-    """The outermost parts and those right inside them."""
+    """Return the prefixes of the names with one and with two components."""
     return sorted({".".join(name.split(".")[:depth]) for name in names for depth in (1, 2)})

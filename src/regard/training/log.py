@@ -1,4 +1,4 @@
-"""What training says: to its log, one JSON object a line, and to whoever watches."""
+"""Lines of the training log (one JSON object each) and the interface of a reporter."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from regard.files import LOG, UnwritableError, whole
 from regard.training.schedule import Progress
 
 Ending = Literal["finished", "patience", "interrupted", "terminated"]
-"""Why training ended: all updates, no better dev score, SIGINT, SIGTERM."""
+"""Reasons for the end of training: all updates, no better dev score, SIGINT, SIGTERM."""
 
 
 @dataclass(frozen=True)
 class Example:
-    """A source with what should be written for it and what the model wrote."""
+    """Source with its reference and the output of the model."""
 
     source: str
     reference: str
@@ -30,36 +30,37 @@ class Example:
 
 @dataclass(frozen=True)
 class Validation:
-    """What a model achieves on data that it was not trained on."""
+    """Scores of a model on held-out data."""
 
     score: float
-    """More is better."""
     metric: str
+    """Name of the score."""
     loss: float | None = None
     examples: tuple[Example, ...] = ()
+    higher_is_better: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainLine:
-    """How training went since the last such line."""
+    """Means over the updates since the last line of this kind."""
 
     kind: Literal["train"] = "train"
     update: int
     epoch: int
     loss: float
-    """The mean of what is minimised (a word's or a sentence's loss), without penalties, in nats."""
+    """Mean training loss per word or per sentence, in nats, without penalties."""
     penalties: dict[str, float] = field(default_factory=dict)
-    """The mean of every penalty that the model adds."""
+    """Mean of each penalty that the model adds to its loss."""
     learning_rate: float
     tokens_per_second: float
-    """Target tokens, padding and validation left out."""
+    """Target tokens per second, without padding; the time of validation is not counted."""
     seconds: float
-    """Since the start of training, validation included, breaks between sessions left out."""
+    """Seconds since the start of training with validation, without breaks between sessions."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DevLine:
-    """A validation."""
+    """Validation of the model after an update."""
 
     kind: Literal["dev"] = "dev"
     update: int
@@ -68,42 +69,42 @@ class DevLine:
     metric: str
     loss: float | None
     best: bool
-    """Whether it is the best so far, and these weights are kept."""
+    """Whether this validation is the best so far; its weights are then saved."""
     seconds: float
 
 
 @dataclass(frozen=True, kw_only=True)
 class AverageLine:
-    """The mean of several validations' weights, validated when training ended."""
+    """Validation of the averaged weights of the best validations, at the end of training."""
 
     kind: Literal["average"] = "average"
     update: int
     epoch: int
     validations: tuple[int, ...]
-    """Which ones, counted from one."""
+    """Numbers of the averaged validations, counted from 1."""
     score: float
     metric: str
     loss: float | None
     best: bool
-    """Whether it is better than the best of them alone, and is the model."""
+    """Whether the averaged weights score higher than the best validation; they are then saved."""
     seconds: float
 
 
 @dataclass(frozen=True, kw_only=True)
 class EndLine:
-    """How training ended; also what `train` returns."""
+    """End of a training; the return value of `train`."""
 
     kind: Literal["end"] = "end"
     update: int
     epoch: int
     reason: Ending
     score: float | None
-    """The dev score of the weights that are kept: the best."""
+    """Dev score of the saved weights, which is the best; None without dev scores."""
     seconds: float
 
     @property
     def interrupted(self) -> bool:
-        """Whether a signal ended training before its time: Ctrl-C, or SIGTERM."""
+        """Whether a signal (Ctrl-C or SIGTERM) ended training early."""
         return self.reason in ("interrupted", "terminated")
 
 
@@ -112,26 +113,27 @@ Line = TrainLine | DevLine | AverageLine | EndLine
 
 @runtime_checkable
 class Reporter(Protocol):
-    """Watches training. All five are called from the loop and hold it up while they run."""
+    """Observer of a training. The loop calls these five methods and waits for each."""
 
     def on_update(self, progress: Progress) -> None:
-        """After every update; costs no look at the loss."""
+        """Called after every update. The loss is not passed, because reading it would wait for the
+        GPU."""
 
     def on_train(self, line: TrainLine, progress: Progress) -> None:
-        """With every line of the log about the training loss."""
+        """Called with every training line of the log."""
 
     def on_validation(self, line: DevLine, validation: Validation) -> None:
-        """After every validation."""
+        """Called after every validation."""
 
     def on_average(self, line: AverageLine, validation: Validation) -> None:
-        """Where weights were averaged, before the end."""
+        """Called before the end if weights were averaged."""
 
     def on_end(self, line: EndLine) -> None:
-        """Once."""
+        """Called once, at the end."""
 
 
 class Log:
-    """A file that lines are appended to; without a folder they go nowhere."""
+    """Log file of a run; without a folder nothing is written."""
 
     def __init__(self, folder: Path | None) -> None:
         self._path = folder / LOG if folder else None
@@ -141,16 +143,17 @@ class Log:
             _append(self._path, json.dumps(asdict(line), ensure_ascii=False) + "\n")
 
     def begin(self, update: int) -> None:
-        """Keep what was said up to this update, so that going on from there says nothing twice.
-        The end of an earlier session, with its average, or half a line that a crash left, is
-        dropped."""
+        """Remove the lines after this update, so that a resumed run repeats none. The end line and
+        the average line of an earlier session are removed too, and so is an incomplete line that a
+        crash left."""
         if self._path:
             with whole(self._path) as path:
                 path.write_text(_text_up_to(self._path, update), encoding="utf-8")
 
 
 def digest_up_to(path: Path, update: int) -> str:
-    """Return the SHA-256 of the log's lines up to this update, which are on the disk then."""
+    """Return the SHA-256 of the log's lines up to this update, after a flush to the disk. UserError
+    if the log cannot be read."""
     try:
         with path.open("rb") as file:
             os.fsync(file.fileno())
@@ -162,7 +165,7 @@ def digest_up_to(path: Path, update: int) -> str:
 
 
 def _append(path: Path, text: str) -> None:
-    """Append a line whole or not at all."""
+    """Append a line completely or not at all."""
     try:
         with path.open("ab", buffering=0) as file:
             size = file.tell()
@@ -188,7 +191,7 @@ def _lines(path: Path) -> list[str]:
 
 def _is_before(line: str, update: int) -> bool:
     try:
-        said = json.loads(line)
-        return said["kind"] not in ("average", "end") and bool(said["update"] <= update)
+        record = json.loads(line)
+        return record["kind"] not in ("average", "end") and bool(record["update"] <= update)
     except (ValueError, TypeError, KeyError, RecursionError):
         return False

@@ -1,8 +1,8 @@
-"""The training loop, written out. It begins at `train`; what that calls stands below it.
+"""The training loop. `train` comes first; the functions that it calls follow below.
 
-update       the weights change once: `accumulate` batches forward and backward, clip, Adam
-epoch        every training pair is seen once
-validation   the caller's own function says how good the model is, usually by decoding freely
+update       one change of the weights: `accumulate` batches forward and backward, clipping, Adam
+epoch        one pass over the training pairs
+validation   a function of the caller computes the dev score, usually by decoding
 """
 
 from __future__ import annotations
@@ -30,11 +30,12 @@ from regard.training.prefetch import prefetched
 from regard.training.recorder import REMEDY, Losses, Recorder
 from regard.training.schedule import Plateau, Progress
 from regard.training.settings import Batches, Period, TrainingSettings
-from regard.training.state import TrainingState, rank
+from regard.training.state import TrainingState, gain, rank
 
 Validate = Callable[[nn.Module], Validation]
+"""Function from the model to its scores on held-out data."""
 AHEAD = 2
-"""Updates whose batches are made in advance for a GPU."""
+"""Number of updates whose batches are prefetched for a GPU."""
 
 
 def train(
@@ -47,13 +48,13 @@ def train(
     folder: Path | None = None,
     resume: bool = False,
 ) -> EndLine:
-    """Train a model where its weights lie, and leave it with the last weights; the best are in
-    the folder's model.safetensors.
+    """Train a model on the device of its weights. The model ends with the last weights; the best
+    weights are in model.safetensors in the folder.
 
-    With `resume` the run in the folder goes on as if it had never stopped: the same batches, the
-    same noise, the same weights. SIGINT (Ctrl-C) or SIGTERM ends training after the current update
-    and validation, with everything saved; a second one ends it at once. UserError if the loss is
-    not finite, if there is nothing to train on, or if the run cannot be resumed.
+    With `resume` the run in the folder continues as if it had not stopped: with equal batches,
+    equal random numbers and equal weights. SIGINT (Ctrl-C) or SIGTERM ends training after the
+    current update and validation, with everything saved; a second signal ends it at once.
+    UserError if the loss is not finite, if there are no batches, or if the run cannot be resumed.
     """
     check(batches, settings, validates=validate is not None)
     total = settings.length.updates(batches, settings.accumulate)
@@ -65,14 +66,14 @@ def train(
 
     model.train()
     steps = training_steps(batches, state.epoch, state.batch, settings.accumulate)
-    ahead = _made_ahead(steps, next(model.parameters()).device)
+    ahead = _prefetched(steps, next(model.parameters()).device)
     with interruptions() as signals, ahead as steps:
         while (reason := _reason_to_end(state, total, settings, signals)) is None:
             began = time.perf_counter()
             step = next(steps)
             progress = _advance(state, step, total)
             if step.first == 0 and settings.log_every.unit == "epoch":
-                recorder.begin_line()  # an epoch's line is about that epoch alone
+                recorder.begin_line()  # the line of an epoch has the means of that epoch alone
 
             losses = forward_and_backward(model, step.batches, settings, progress)
             rate, norm = settings.optimiser.step(adam, progress)
@@ -86,12 +87,13 @@ def train(
                 recorder.settle()
                 check_weights(model, state.update)
                 validation = _validated(validate, model)
+                state.higher_is_better = validation.higher_is_better
                 state.scores.append(validation.score)
                 state.losses.append(validation.loss)
                 best = checkpoints.keep(state, model)
                 recorder.dev_line(progress, validation, best)
                 if checkpoints.is_crowded():
-                    saved = -math.inf  # saved below, which makes room
+                    saved = -math.inf  # saves the state below, which removes old weights
 
             if time.perf_counter() - saved >= settings.save_seconds:
                 recorder.settle()
@@ -116,11 +118,11 @@ def train(
 
 @dataclass(frozen=True)
 class UpdateBatches:
-    """The batches of one update."""
+    """Batches of one update."""
 
     epoch: int
     first: int
-    """How many batches of the epoch come before these."""
+    """Number of batches of the epoch before these."""
     batches: list[Any]
     ends_epoch: bool
 
@@ -128,8 +130,8 @@ class UpdateBatches:
 def training_steps(
     batches: Batches, epoch: int, first: int, accumulate: int
 ) -> Iterator[UpdateBatches]:
-    """The batches of one update after the other, epoch after epoch, without end. An update never
-    spans two epochs: the last of an epoch may be smaller."""
+    """Yield the batches of each update, epoch after epoch, without end. No update spans two epochs:
+    the last update of an epoch may have fewer batches."""
     while True:
         num_batches = batches.num_batches(epoch)
         rest = batches.epoch(epoch, first)
@@ -142,7 +144,8 @@ def training_steps(
 def forward_and_backward(
     model: nn.Module, batches: list[Any], settings: TrainingSettings, progress: Progress
 ) -> Losses:
-    """The gradients of one update, added up over its batches as if they were one large batch."""
+    """Compute the gradients of one update. They are summed over its batches, so that they equal the
+    gradients of one large batch."""
     device = next(model.parameters()).device
     generator = _seed(settings.seed, progress.update, device)
     objective = settings.objective
@@ -161,25 +164,26 @@ def forward_and_backward(
     return Losses(torch.stack(sums).sum(dim=0), names, sum(counts), words)
 
 
-def _made_ahead(
+def _prefetched(
     steps: Iterator[UpdateBatches], device: torch.device
 ) -> AbstractContextManager[Iterator[UpdateBatches]]:
-    """Make batches in a thread of its own for a GPU; on a CPU that would only take time from it."""
+    """Prefetch batches in a thread if training runs on a GPU. On a CPU the thread would compete
+    with training."""
     return prefetched(steps, AHEAD) if device.type == "cuda" else nullcontext(steps)
 
 
 def _seed(seed: int, update: int, device: torch.device) -> torch.Generator:
-    """Make an update's randomness (dropout, teacher forcing) follow from the seed and its number
-    alone, so that nothing before it, no validation and no break, can change it."""
+    """Seed the randomness of an update (dropout, teacher forcing) from the seed and the number of
+    the update alone, so that no validation and no interruption before it changes it."""
     mixed = int(np.random.SeedSequence((seed, update)).generate_state(1)[0])
     if device.type == "cuda":
         torch.cuda.manual_seed(mixed)
-    # torch.manual_seed, which also asks after devices of every kind, takes a hundred times as long
+    # torch.manual_seed takes a hundred times as long, as it also queries every kind of device
     return torch.default_generator.manual_seed(mixed)
 
 
 def _advance(state: TrainingState, step: UpdateBatches, total: int) -> Progress:
-    """Count this update."""
+    """Count this update in `state` and return the progress."""
     last = step.first + len(step.batches)
     state.update += 1
     state.epoch = step.epoch + step.ends_epoch
@@ -190,7 +194,7 @@ def _advance(state: TrainingState, step: UpdateBatches, total: int) -> Progress:
         epoch=step.epoch,
         batch=last,
         ends_epoch=step.ends_epoch,
-        scores=tuple(state.scores),
+        gains=tuple(state.gains),
     )
 
 
@@ -199,8 +203,8 @@ def _is_due(period: Period, progress: Progress) -> bool:
 
 
 def check_weights(model: nn.Module, update: int) -> None:
-    """UserError where the last update led to weights that are no numbers: its loss, which came
-    before it, may have been one still."""
+    """Raise a UserError if a weight is not finite. The loss of the last update may still be finite,
+    because it was computed before the weights changed."""
     if not all(bool(weight.isfinite().all()) for weight in model.parameters()):
         raise UserError(
             f"a weight is not a finite number after update {update}, so training stopped and "
@@ -225,14 +229,15 @@ def _try_average(
     state: TrainingState,
     recorder: Recorder,
 ) -> None:
-    """Validate the mean of the best validations' weights (Vaswani et al. 2017, section 6.1, took
-    the last ones), and keep it as the model if it is better than each of them. The model is left
-    with the weights that it came with."""
+    """Validate the mean of the weights of the best validations, and save it if it scores higher
+    than the best validation. (Vaswani et al. 2017, section 6.1, average the last checkpoints.)
+    The weights of the model object do not change."""
     last = {name: weight.clone() for name, weight in model.state_dict().items()}
     validations = checkpoints.average_into(model, state)
     validation = _validated(validate, model)
-    best_alone = rank(state.scores[state.best], state.losses[state.best])
-    best = rank(validation.score, validation.loss) > best_alone
+    best_single = rank(state.gains[state.best], state.losses[state.best])
+    averaged = gain(validation.score, validation.higher_is_better)
+    best = rank(averaged, validation.loss) > best_single
     if best:
         checkpoints.save_model(model)
     model.load_state_dict(last)
@@ -254,8 +259,8 @@ def _reason_to_end(
 
 @contextmanager
 def interruptions() -> Iterator[Sequence[int]]:
-    """Collect the first SIGINT or SIGTERM instead of ending at once; the second acts as ever. Only
-    the main thread can do that; elsewhere nothing changes. A signal that is ignored stays so."""
+    """Collect the first SIGINT or SIGTERM, so that training can end in order; the second signal
+    acts as usual. Outside the main thread signals are not changed. Ignored signals stay ignored."""
     received: list[int] = []
     if threading.current_thread() is not threading.main_thread():
         yield received
@@ -281,8 +286,8 @@ def interruptions() -> Iterator[Sequence[int]]:
 
 
 def check(batches: Batches, settings: TrainingSettings, *, validates: bool) -> None:
-    """UserError where there is nothing to train on, or settings want the dev scores that are not
-    there."""
+    """Raise a UserError if there are no batches, or if a setting needs a dev score and there is no
+    validation."""
     if batches.num_batches(1) == 0:
         raise UserError("no batches to train on: the data holds no pairs")
     if not validates and settings.patience is not None:

@@ -1,7 +1,7 @@
-"""What a model is trained towards: from a batch to a loss.
+"""Objectives: functions from a model and a batch to a loss.
 
-A loss comes as a sum, with what to divide it by apart, so that a large batch can be gone through in
-parts and still have one mean. The loop knows of a batch nothing else than what is said here.
+A loss is a sum and its divisor is separate, so that a large batch can be processed in parts and
+still have one mean. The training loop uses a batch only through these functions.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from regard.training.teacher_forcing import TeacherForcing
 
 @dataclass(frozen=True)
 class Loss:
-    """What one batch costs: a sum, and the terms that the model adds to its mean."""
+    """Loss of one batch as a sum, and the penalties that the model adds to its mean."""
 
     sum: Float[Tensor, ""]
     penalties: tuple[Penalty, ...] = ()
@@ -32,14 +32,14 @@ class Loss:
 
 @runtime_checkable
 class Objective(Protocol):
-    """From a model and a batch to a loss. Its own randomness comes from the generator, that of
-    the model from torch's, and both follow from the seed and the update's number."""
+    """Function from a model and a batch to a loss. It draws its random numbers from `generator`,
+    the model from torch's default generator. Both are seeded for every update."""
 
     def count(self, batch: Any) -> int:
-        """What a batch's sum is divided by."""
+        """Return the divisor of a batch's sum."""
 
     def size(self, batch: Any) -> int:
-        """How many tokens, or answers, of the target there are: what speeds are told in."""
+        """Return the number of target tokens, or of labels, for the reported speed."""
 
     def __call__(
         self, model: nn.Module, batch: Any, progress: Progress, generator: torch.Generator
@@ -48,13 +48,13 @@ class Objective(Protocol):
 
 @dataclass(frozen=True)
 class NextToken:
-    """Write the target token by token: cross entropy, with so much of the inputs given."""
+    """Prediction of every target token: cross entropy with teacher forcing."""
 
     loss: CrossEntropy = field(default_factory=CrossEntropy)
     teacher_forcing: TeacherForcing = field(default_factory=TeacherForcing)
 
     def count(self, batch: PairBatch) -> int:
-        """Words or sentences, as the loss has it."""
+        """Return the number of words or of sentences, by the unit of the loss."""
         return self.loss.count(batch)
 
     def size(self, batch: PairBatch) -> int:
@@ -70,12 +70,12 @@ class NextToken:
 
 @dataclass(frozen=True)
 class ClassObjective:
-    """Answer with one of several classes: cross entropy, in nats."""
+    """Classification: cross entropy, in nats."""
 
     label_smoothing: float = 0.0
 
     def count(self, batch: ClassificationBatch) -> int:
-        """How many answers there are."""
+        """Return the number of targets."""
         return len(batch.answers)
 
     size = count
@@ -98,10 +98,10 @@ class ClassObjective:
 
 @dataclass(frozen=True)
 class NumberObjective:
-    """Answer with numbers: the squared distance, the mean over an answer's numbers."""
+    """Regression: squared error, as the mean over the numbers of a target."""
 
     def count(self, batch: ClassificationBatch) -> int:
-        """How many answers there are."""
+        """Return the number of targets."""
         return len(batch.answers)
 
     size = count
@@ -120,8 +120,8 @@ class NumberObjective:
 
 @torch.no_grad()
 def mean_loss(objective: Objective, model: nn.Module, batches: Iterable[Any]) -> float:
-    """The mean over all batches together, without the model's own terms: a dev loss. ValueError
-    where there is nothing to take a mean of."""
+    """Return the mean loss over all batches, without penalties: the dev loss. ValueError if the
+    batches have no targets."""
     device = next(model.parameters()).device
     first, generator = Progress(1, 1), torch.Generator()
     total, count = 0.0, 0

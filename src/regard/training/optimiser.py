@@ -14,19 +14,18 @@ from regard.training.schedule import Constant, Progress, Schedule
 
 @dataclass(frozen=True)
 class Optimiser:
-    """Adam (Kingma and Ba 2015), with weight decay apart from the gradient (Loshchilov and Hutter
-    2019)."""
+    """Adam (Kingma and Ba 2015) with decoupled weight decay (Loshchilov and Hutter 2019)."""
 
     learning_rate: float = 1e-3
-    """At its peak; the schedule says how much of it."""
+    """Peak learning rate, which the schedule scales."""
     schedule: Schedule = field(default_factory=Constant)
     weight_decay: float = 0.0
     clip: float | None = 1.0
-    """The largest norm of the gradient of all weights together; longer ones are shortened."""
+    """Upper bound of the norm of the gradient of all weights; larger gradients are scaled down."""
     betas: tuple[float, float] = (0.9, 0.999)
-    """What is kept of the moving means of the gradient and of its square."""
+    """Decay rates of the moving averages of the gradient and of its square."""
     epsilon: float = 1e-8
-    """What is added to the root of the latter."""
+    """Number added to the square root of the second moving average, for numerical stability."""
 
     def __post_init__(self) -> None:
         for name in ("learning_rate", "clip", "epsilon"):
@@ -39,7 +38,8 @@ class Optimiser:
             raise UserError(f"betas are {self.betas}: expected two numbers from 0 to below 1")
 
     def build(self, model: nn.Module) -> torch.optim.AdamW:
-        """For the weights that want a gradient. The fused kernel takes a fifth of the time."""
+        """Return an optimiser of the weights that require a gradient. It uses torch's fused kernel,
+        which takes a fifth of the time."""
         weights = [weight for weight in model.parameters() if weight.requires_grad]
         return torch.optim.AdamW(
             weights,
@@ -51,7 +51,8 @@ class Optimiser:
         )
 
     def step(self, adam: torch.optim.AdamW, progress: Progress) -> tuple[float, torch.Tensor]:
-        """Change the weights. The learning rate used, and the gradient's norm before clipping."""
+        """Update the weights. Return the learning rate and the norm of the gradient before
+        clipping."""
         rate = self.learning_rate * self.schedule.factor(progress)
         (group,) = adam.param_groups
         group["lr"] = rate

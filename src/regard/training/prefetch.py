@@ -1,4 +1,4 @@
-"""Batches made in advance, so that a GPU does not wait for them."""
+"""Prefetching of batches in a thread, so that a GPU does not wait for them."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from typing import TypeVar
 
 Item = TypeVar("Item")
 SECONDS = 0.1
-"""Time after which a full queue is tried again, and the end of training is noticed."""
+"""Seconds between attempts to add to a full queue, which also check for the end of training."""
 
 
 @dataclass(frozen=True)
 class _End:
-    """Why no more items come: an error, or None at the end."""
+    """End of the items: the error of their iterator, or None."""
 
     error: BaseException | None
 
 
 @contextmanager
 def prefetched(items: Iterator[Item], ahead: int) -> Iterator[Iterator[Item]]:
-    """Give the same items in the same order, taken by a thread up to `ahead` of them in advance.
-    An error of the iterator is raised where its item would be. The thread ends with the block."""
+    """Yield the items in their order; a thread takes up to `ahead` of them in advance. An error of
+    the iterator is raised in place of its item. The thread ends with the block."""
     ready: queue.Queue[Item | _End] = queue.Queue(ahead)
     ended = threading.Event()
 

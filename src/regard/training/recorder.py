@@ -1,4 +1,4 @@
-"""Keeps account of training as it goes: adds up losses, writes the log, tells who watches."""
+"""Adds up the losses of a training, writes the log and calls the reporter."""
 
 from __future__ import annotations
 
@@ -25,21 +25,24 @@ from regard.training.schedule import Progress
 from regard.training.state import Totals, TrainingState
 
 REMEDY = "Lower the learning rate, warm it up, or clip the gradient"
+"""Advice in messages about numbers that are not finite."""
 
 
 @dataclass(frozen=True)
 class Losses:
-    """What one update minimised, still as tensors: nothing waits for the device."""
+    """Losses of one update as tensors, so that the loop does not wait for the GPU."""
 
     sums: Float[Tensor, "_"]
-    """The loss, then every penalty, each as a sum over what `count` counts."""
+    """Loss, then each penalty, as sums over `count` terms."""
     penalties: tuple[str, ...]
+    """Names of the penalties."""
     count: int
     words: int
+    """Number of target tokens."""
 
 
 class Recorder:
-    """The account of one session of training, which goes on from where the run stands."""
+    """Recorder of one training session; it updates the totals of `state`."""
 
     def __init__(self, folder: Path | None, report: Reporter | None, state: TrainingState) -> None:
         self._log = Log(folder)
@@ -54,25 +57,27 @@ class Recorder:
     def update(
         self, progress: Progress, losses: Losses, rate: float, norm: Float[Tensor, ""]
     ) -> None:
-        """An update is done. Its numbers are not looked at yet, as that would wait for a GPU."""
+        """Record an update. Its losses are read later, because reading them waits for the GPU."""
         self._unread.append((progress, losses, norm))
         self._rate = rate
         if self._report:
             self._report.on_update(progress)
 
     def settle(self) -> None:
-        """Look at all losses so far and add them up; UserError where one is not a number. To be
-        called before anything is kept that they led to."""
+        """Read all losses so far and add them to the totals. Called before weights are saved.
+        UserError if a loss or a gradient norm is not finite."""
         self._state.seconds = time.perf_counter() - self._started
         if not self._unread:
             return
         began = time.perf_counter()
-        rows = torch.stack([torch.cat((norm[None], one.sums)) for _, one, norm in self._unread])
+        rows = torch.stack(
+            [torch.cat((norm[None], losses.sums)) for _, losses, norm in self._unread]
+        )
         totals, values = self._state.totals, rows.tolist()
         totals.seconds += time.perf_counter() - began  # a GPU finishes its updates here
         for (progress, losses, _), row in zip(self._unread, values, strict=True):
             if not all(map(math.isfinite, row)):
-                raise UserError(_no_number(progress, row))
+                raise UserError(_not_finite(progress, row))
             totals.loss += row[1]
             totals.count += losses.count
             totals.words += losses.words
@@ -81,12 +86,12 @@ class Recorder:
         self._unread.clear()
 
     def begin_line(self) -> None:
-        """What the next line says is counted from here."""
+        """Reset the totals of the next training line."""
         self.settle()
         self._state.totals = Totals()
 
     def train_line(self, progress: Progress) -> None:
-        """Say how training went since the last such line."""
+        """Write the means since the last training line."""
         self.settle()
         totals = self._state.totals
         line = TrainLine(
@@ -104,7 +109,7 @@ class Recorder:
             self._report.on_train(line, progress)
 
     def dev_line(self, progress: Progress, validation: Validation, best: bool) -> None:
-        """Say what a validation found."""
+        """Write a validation."""
         self.settle()
         line = DevLine(
             update=progress.update,
@@ -122,7 +127,7 @@ class Recorder:
     def average_line(
         self, validation: Validation, validations: tuple[int, ...], best: bool
     ) -> None:
-        """Say how good the mean of the weights of these validations is."""
+        """Write the validation of the averaged weights of these validations."""
         self.settle()
         line = AverageLine(
             update=self._state.update,
@@ -141,16 +146,18 @@ class Recorder:
 
     @property
     def _epoch(self) -> int:
-        """The epoch of the last update."""
+        """Epoch of the last update."""
         return self._state.epoch - (self._state.batch == 0)
 
     def end_line(self, reason: Ending) -> EndLine:
-        """Say why training ended."""
+        """Write the end of training."""
+        state = self._state
+        best = state.scores[state.best] if state.scores else None
         line = EndLine(
             update=self._state.update,
             epoch=self._epoch,
             reason=reason,
-            score=max(self._state.scores, default=None) if self._score is None else self._score,
+            score=best if self._score is None else self._score,
             seconds=round(self._state.seconds, 3),
         )
         self._log.write(line)
@@ -159,10 +166,10 @@ class Recorder:
         return line
 
 
-def _no_number(progress: Progress, row: list[float]) -> str:
+def _not_finite(progress: Progress, row: list[float]) -> str:
     norm, loss, *_ = row
-    what = f"the gradient's norm is {norm}" if math.isfinite(loss) else f"the loss is {loss}"
+    value = f"the gradient's norm is {norm}" if math.isfinite(loss) else f"the loss is {loss}"
     return (
-        f"{what} at update {progress.update} (epoch {progress.epoch}, batch {progress.batch}), so "
+        f"{value} at update {progress.update} (epoch {progress.epoch}, batch {progress.batch}), so "
         f"training stopped and nothing was saved after it. {REMEDY}"
     )

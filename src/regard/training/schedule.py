@@ -1,6 +1,6 @@
-"""How the learning rate moves: small objects that look at how far training has come.
+"""Learning rate schedules.
 
-A schedule is a pure function of the progress, so a resumed run needs to remember nothing for it.
+A schedule is a pure function of the progress, so a resumed run needs no state for it.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from regard.errors import UserError
 
 @dataclass(frozen=True)
 class Progress:
-    """How far training has come. Updates and epochs are counted from one."""
+    """Progress of a training after an update. Updates and epochs are counted from 1."""
 
     update: int
     total: int
-    """The updates of the whole training."""
+    """Number of updates of the whole training."""
     epoch: int = 1
     batch: int = 1
-    """The last batch of the update, counted from one in its epoch."""
+    """Number of the update's last batch in its epoch, from 1."""
     ends_epoch: bool = False
-    scores: tuple[float, ...] = ()
-    """Every dev score so far; more is better."""
+    gains: tuple[float, ...] = ()
+    """Dev scores of all validations so far, negated if lower is better."""
 
     @property
     def is_last(self) -> bool:
@@ -33,26 +33,28 @@ class Progress:
 
 @runtime_checkable
 class Schedule(Protocol):
-    """Says what the peak learning rate is multiplied by in an update."""
+    """Learning rate schedule."""
 
-    def factor(self, progress: Progress) -> float: ...
+    def factor(self, progress: Progress) -> float:
+        """Return the factor of the peak learning rate in this update."""
 
 
 @dataclass(frozen=True)
 class Constant:
-    """Up in the warmup, then the peak for good."""
+    """Linear warmup, then the peak learning rate."""
 
     warmup: int = 0
-    """Updates over which the rate rises in a line from zero to its peak."""
+    """Number of updates over which the learning rate rises linearly from zero to its peak."""
 
     def factor(self, progress: Progress) -> float:
-        return _rise(progress.update, self.warmup)
+        return _warmup(progress.update, self.warmup)
 
 
 @dataclass(frozen=True)
 class InverseSquareRoot:
-    """Vaswani et al. 2017, equation 3, with the peak, reached at the end of the warmup, as 1:
-    min(update / warmup, sqrt(warmup / update)). Their peak is 1 / sqrt(model size * warmup)."""
+    """Schedule of Vaswani et al. 2017, equation 3, scaled to a factor of 1 at its peak, the end of
+    the warmup: min(update / warmup, sqrt(warmup / update)). Their peak is
+    1 / sqrt(model size * warmup)."""
 
     warmup: int = 4000
 
@@ -63,29 +65,30 @@ class InverseSquareRoot:
 
 @dataclass(frozen=True)
 class LinearDecay:
-    """Up in the warmup, then down in a line; zero would be the update after the last."""
+    """Linear warmup, then linear decay, which would reach zero one update after the last."""
 
     warmup: int = 0
 
     def factor(self, progress: Progress) -> float:
-        return min(_rise(progress.update, self.warmup), _left(progress, self.warmup))
+        return min(_warmup(progress.update, self.warmup), _remaining(progress, self.warmup))
 
 
 @dataclass(frozen=True)
 class CosineDecay:
-    """Up in the warmup, then down half a cosine wave (Loshchilov and Hutter 2017, without
-    restarts); zero would be the update after the last."""
+    """Linear warmup, then cosine decay (Loshchilov and Hutter 2017, without restarts), which would
+    reach zero one update after the last."""
 
     warmup: int = 0
 
     def factor(self, progress: Progress) -> float:
-        fall = (1 - math.cos(math.pi * _left(progress, self.warmup))) / 2
-        return min(_rise(progress.update, self.warmup), fall)
+        fall = (1 - math.cos(math.pi * _remaining(progress, self.warmup))) / 2
+        return min(_warmup(progress.update, self.warmup), fall)
 
 
 @dataclass(frozen=True)
 class Plateau:
-    """Smaller each time that the dev score has not been beaten for `patience` validations."""
+    """Linear warmup, then the peak learning rate; it is multiplied by `shrink` after every
+    `patience` validations without a better dev score."""
 
     warmup: int = 0
     shrink: float = 0.5
@@ -99,20 +102,20 @@ class Plateau:
 
     def factor(self, progress: Progress) -> float:
         times, waited, best = 0, 0, -math.inf
-        for score in progress.scores:
-            waited = 0 if score > best else waited + 1
-            best = max(best, score)
+        for gain in progress.gains:
+            waited = 0 if gain > best else waited + 1
+            best = max(best, gain)
             if waited == self.patience:
                 times, waited = times + 1, 0
-        return _rise(progress.update, self.warmup) * self.shrink**times
+        return _warmup(progress.update, self.warmup) * self.shrink**times
 
 
-def _rise(update: int, warmup: int) -> float:
+def _warmup(update: int, warmup: int) -> float:
     return min(1.0, update / max(warmup, 1))
 
 
-def _left(progress: Progress, warmup: int) -> float:
-    """The share of the updates after the peak that is still to come: 1 at the peak."""
+def _remaining(progress: Progress, warmup: int) -> float:
+    """Return the fraction of the updates after the peak that remain: 1 at the peak."""
     after_last, peak = progress.total + 1, max(warmup, 1)
     if progress.update <= peak:
         return 1.0

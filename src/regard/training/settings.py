@@ -1,4 +1,4 @@
-"""How to train: plain records, made from a recipe or by hand."""
+"""Settings of a training: plain records, made from a recipe or by hand."""
 
 from __future__ import annotations
 
@@ -15,22 +15,23 @@ from regard.training.schedule import Progress
 
 @runtime_checkable
 class Batches(Protocol):
-    """Training data. An epoch has the same batches in the same order whenever it is asked for. What
-    a batch holds is between the data and the objective; `to` takes it to a device."""
+    """Training data as batches. An epoch yields equal batches in equal order at every call. The
+    loop needs only the method `to` of a batch, which moves it to a device; the objective reads its
+    content."""
 
     def epoch(self, number: int, start: int = 0) -> Iterator[Any]:
-        """The batches of an epoch, leaving out the first `start`. Epochs count from one."""
+        """Yield the batches of an epoch after the first `start`. Epochs are counted from 1."""
 
     def num_batches(self, number: int) -> int:
-        """How many batches this epoch has."""
+        """Return the number of batches in this epoch."""
 
     def fingerprint(self) -> str:
-        """The same for the same pairs in the same batches, and for no others."""
+        """Return a digest of the pairs and of their order in batches."""
 
 
 @dataclass(frozen=True)
 class Period:
-    """A number of updates or of epochs."""
+    """Number of updates or of epochs."""
 
     number: int
     unit: TimeUnit = "update"
@@ -39,18 +40,20 @@ class Period:
         if self.unit not in ("update", "epoch"):
             raise ValueError(f"unit is {self.unit!r}: expected update or epoch")
         if not isinstance(self.number, int):
-            raise TypeError(f"number is {self.number!r}: expected a whole number of {self.unit}s")
+            raise TypeError(
+                f"number is {self.number!r}: expected an integer number of {self.unit}s"
+            )
         if self.number < 1:
             raise UserError(f"{self.number} {self.unit}s: expected at least 1")
 
     def ends(self, progress: Progress) -> bool:
-        """Whether this update ends such a stretch: the first one, the second and so on."""
+        """Return whether a period, counted from the start of training, ends with this update."""
         if self.unit == "update":
             return progress.update % self.number == 0
         return progress.ends_epoch and progress.epoch % self.number == 0
 
     def updates(self, batches: Batches, accumulate: int) -> int:
-        """The same time counted in updates, from the start of training."""
+        """Return the number of updates in this period, counted from the start of training."""
         if self.unit == "update":
             return self.number
         epochs = range(1, self.number + 1)
@@ -59,23 +62,24 @@ class Period:
 
 @dataclass(frozen=True)
 class TrainingSettings:
-    """How to train. Two runs with the same settings, data and first weights are the same run."""
+    """Settings of a training. Equal settings, data and initial weights give equal runs."""
 
     length: Period = field(default_factory=lambda: Period(10, "epoch"))
     optimiser: Optimiser = field(default_factory=Optimiser)
     objective: Objective = field(default_factory=NextToken)
     precision: Precision = "float32"
-    """Of the computation; the weights are float32 in either case."""
+    """Number format of the computation. Weights are float32 in both formats."""
     accumulate: int = 1
-    """Batches that make one update together."""
+    """Number of batches in one update."""
     validate_every: Period = field(default_factory=lambda: Period(1, "epoch"))
     patience: int | None = None
-    """Stop after so many validations without a better score."""
+    """Number of validations without a better score after which training stops."""
     average: int | None = None
-    """At the end of training also try the mean of the weights of the so many best validations."""
+    """Number of best validations whose weights are averaged at the end of training. The average is
+    saved if its dev score is better."""
     log_every: Period = field(default_factory=lambda: Period(50))
     save_seconds: float = 60.0
-    """Write what resuming needs when so much time has passed: the most that a crash can cost."""
+    """Seconds between saves of the training state, which is the longest time that a crash loses."""
     seed: int = 1
 
     def __post_init__(self) -> None:

@@ -36,12 +36,19 @@ class TrainingState:
     losses: list[float | None] = field(default_factory=list)
     """Dev loss of each validation, in the order of `scores`."""
     totals: Totals = field(default_factory=Totals)
+    higher_is_better: bool = True
+    """Direction of the dev score; False for error rates."""
+
+    @property
+    def gains(self) -> list[float]:
+        """Dev scores, negated if lower is better: the highest is the best."""
+        return [gain(score, self.higher_is_better) for score in self.scores]
 
     @property
     def ranked(self) -> list[int]:
         """Numbers of the validations from 0, best first. Between equal scores the lower loss
         decides, between equal losses the earlier validation."""
-        ranks = list(map(rank, self.scores, self.losses))
+        ranks = list(map(rank, self.gains, self.losses))
         return sorted(range(len(ranks)), key=ranks.__getitem__, reverse=True)
 
     @property
@@ -50,7 +57,12 @@ class TrainingState:
         return self.ranked[0]
 
 
-def rank(score: float, loss: float | None) -> tuple[float, float]:
-    """Return a key that orders validations by score, then by lower loss; the best has the highest
+def gain(score: float, higher_is_better: bool) -> float:
+    """Return the score, negated if lower is better."""
+    return score if higher_is_better else -score
+
+
+def rank(gain: float, loss: float | None) -> tuple[float, float]:
+    """Return a key that orders validations by gain, then by lower loss; the best has the highest
     key."""
-    return score, -math.inf if loss is None or math.isnan(loss) else -loss
+    return gain, -math.inf if loss is None or math.isnan(loss) else -loss

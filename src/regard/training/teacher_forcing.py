@@ -1,4 +1,4 @@
-"""Which of the decoder's inputs are the true tokens while it learns."""
+"""Teacher forcing: the choice between true and predicted tokens as decoder inputs."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from regard.training.schedule import Progress
 
 @dataclass(frozen=True)
 class TeacherForcing:
-    """Feed the true token with a probability that goes in a line from `start`, in the first update,
-    to `end`, in the last (Bengio et al. 2015, section 2.4); without an end it stays."""
+    """Probability of a true token as decoder input. It changes linearly from `start` in the first
+    update to `end` in the last (Bengio et al. 2015, section 2.4); without `end` it is constant."""
 
     start: float = 1.0
     end: float | None = None
     by: ForcingUnit = "sentence"
-    """Draw once for a whole sentence, or for every token by itself."""
+    """Unit of the random choice: one draw for a sentence or for a token."""
 
     def __post_init__(self) -> None:
         for name, share in (("start", self.start), ("end", self.end)):
@@ -28,7 +28,7 @@ class TeacherForcing:
                 raise UserError(f"teacher forcing's {name} is {share}: expected 0 to 1")
 
     def share(self, progress: Progress) -> float:
-        """The probability of a true token in this update."""
+        """Return the probability of a true token in this update."""
         end = self.start if self.end is None else self.end
         done = (progress.update - 1) / max(progress.total - 1, 1)
         return self.start + (end - self.start) * min(done, 1.0)
@@ -39,8 +39,8 @@ class TeacherForcing:
         progress: Progress,
         generator: torch.Generator,
     ) -> Bool[Tensor, "batch target"] | None:
-        """True where the true token is fed; None where that is everywhere. Drawn on the CPU, so
-        that every device sees the same."""
+        """Return a mask that is True for true tokens, or None if all are true. It is drawn on the
+        CPU, so that every device gets equal numbers."""
         share = self.share(progress)
         if share >= 1:
             return None

@@ -1,2 +1,2 @@
-"""Pictures drawn from traces: `heatmap` to files and figures, `terminal` to text, `curve` of
-training. The only place where matplotlib is imported, and only once something is drawn."""
+"""Drawings of traces: `heatmap`, `overlay` and `sentence` as figures, `terminal` as text; `curve`
+draws training logs. Only this folder imports matplotlib, and only when something is drawn."""

@@ -1,7 +1,8 @@
-"""One colour scale for every picture: white for 0, then blue to a dark indigo for 1.
+"""Colour scale of all figures: white for 0, then blue to a dark indigo for 1.
 
-Lightness falls evenly, so that equal steps of weight look equal, also in grey and to the colour
-blind; hue and chroma only help. Made in OKLab (Ottosson 2020).
+Lightness falls linearly, so equal differences of weights look equal, also in grey and to
+colour-blind readers; hue and chroma only support it. The scale is computed in OKLab (Ottosson
+2020).
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ NUM_COLOURS = 256
 LIGHTEST, DARKEST = 1.0, 0.27
 WHITE, BLACK = "#ffffff", "#000000"
 HUES = (215.0, 285.0)
-"""Degrees, at 0 and at 1."""
+"""Hue in degrees at weight 0 and at weight 1."""
 CHROMA = 0.12
-"""At its most, in the middle."""
+"""Largest chroma, in the middle of the scale."""
 
 FROM_OKLAB = np.array(
     [
@@ -34,7 +35,7 @@ TO_LINEAR_RGB = np.array(
 
 
 def scale() -> Float[np.ndarray, "colour 3"]:
-    """Red, green and blue from 0 to 1 (sRGB) of evenly spaced weights from 0 to 1."""
+    """Return red, green and blue (sRGB, 0 to 1) of evenly spaced weights from 0 to 1."""
     weight = np.linspace(0, 1, NUM_COLOURS)
     lightness = LIGHTEST + (DARKEST - LIGHTEST) * weight
     hue = np.radians(HUES[0] + (HUES[1] - HUES[0]) * weight)
@@ -48,19 +49,19 @@ def _to_srgb(oklab: Float[np.ndarray, "colour 3"]) -> Float[np.ndarray, "colour 
 
 
 def hexadecimal(weight: float) -> str:
-    """The colour of a weight as "#rrggbb"; weights outside of 0 to 1 take the nearest end's."""
+    """Return the colour of a weight as "#rrggbb". Weights outside 0 to 1 are clipped."""
     red, green, blue = (round(255 * part) for part in _colour(weight))
     return f"#{red:02x}{green:02x}{blue:02x}"
 
 
 def ink(weight: float) -> str:
-    """What reads best on the colour of a weight: black or white, by the contrast of WCAG 2."""
+    """Return black or white, whichever has more contrast (WCAG 2) on the colour of a weight."""
     light = luminance(_colour(weight)) + 0.05
     return WHITE if (1 + 0.05) / light > light / 0.05 else BLACK
 
 
 def luminance(colour: Float[np.ndarray, "3"]) -> float:
-    """The relative luminance of red, green and blue (sRGB), from 0 to 1."""
+    """Return the relative luminance of red, green and blue (sRGB), from 0 to 1."""
     linear = np.where(colour <= 0.04045, colour / 12.92, ((colour + 0.055) / 1.055) ** 2.4)
     return float(linear @ [0.2126, 0.7152, 0.0722])
 

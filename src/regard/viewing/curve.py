@@ -1,4 +1,4 @@
-"""How training went: loss and dev score over the updates, drawn from a run's log."""
+"""Training curves: loss and dev score over the updates, drawn from the log of a run."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Record = Mapping[str, Any]
-"""One line of a log: `kind` ("train" or "dev"), `update`, `seconds`, and `loss`, or `score` with
-`metric`. Other kinds and fields are passed over."""
+"""Line of a log: `kind` ("train" or "dev"), `update`, `seconds`, and `loss`, or `score` with
+`metric` and `best`. Other kinds and fields are ignored."""
 
 WIDTH, HEIGHT = 6.4, 2.1
-"""Inches of a panel."""
+"""Size of a panel in inches."""
 TRAIN, DEV = hexadecimal(0.6), "#c4572a"
 FEW = 40
-"""So many points or fewer are marked each."""
+"""Largest number of points of a curve that are drawn with markers."""
 
 
 def read_log(path: str | Path) -> list[Record]:
-    """The lines of a log.jsonl. A last line that a crash cut off is passed over; UserError for any
-    other that is none of a log's lines, or where there is no log."""
+    """Read the lines of a log.jsonl. An incomplete last line, as a crash leaves it, is ignored.
+    UserError for any other line that is not a line of a log, and if the log cannot be read."""
     try:
         lines = Path(path).read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -55,8 +55,8 @@ def save(log: str | Path, path: str | Path) -> None:
 
 
 def draw(records: Sequence[Record]) -> Figure:
-    """The losses above, the dev score below with its best marked. UserError where there is
-    neither."""
+    """Draw the losses above the dev score, with the best score marked. UserError if the log has
+    neither losses nor dev scores."""
     train = [record for record in records if record["kind"] == "train"]
     dev = [record for record in records if record["kind"] == "dev"]
     losses = {
@@ -68,7 +68,7 @@ def draw(records: Sequence[Record]) -> Figure:
     num_panels = has_loss + bool(scored)
     if not num_panels:
         raise UserError(
-            f"nothing to draw: expected a train loss or a dev score in the log, got neither in its "
+            f"nothing to draw: expected a train loss or a dev score in the log, got neither in "
             f"{len(records)} lines"
         )
     figure = empty_figure(WIDTH, HEIGHT * num_panels + 0.4)
@@ -97,7 +97,7 @@ def _draw_losses(axes: Axes, losses: Mapping[str, tuple[str, list[Record]]]) -> 
 
 def _draw_score(axes: Axes, records: list[Record]) -> None:
     _line(axes, records, "score", DEV, "dev")
-    best = max(records, key=lambda record: float(record["score"]))
+    best = _best(records)
     at = best["update"], best["score"]
     axes.plot(*at, "o", markersize=7, markerfacecolor="none", markeredgecolor=INK, clip_on=False)
     axes.annotate(
@@ -115,9 +115,16 @@ def _draw_score(axes: Axes, records: list[Record]) -> None:
     _tidy(axes)
 
 
+def _best(records: list[Record]) -> Record:
+    """Return the last record that was the best so far; in a log without marks, the highest
+    score."""
+    marked = [record for record in records if record.get("best")]
+    return marked[-1] if marked else max(records, key=lambda record: float(record["score"]))
+
+
 def _room(scores: Sequence[float]) -> tuple[float, float]:
-    """From where to where to draw scores, with room for a label above the best. Those that are all
-    the same stand over zero."""
+    """Return the limits of the score axis, with room for the label of the best score. The axis of
+    equal scores begins at zero."""
     low, high = min(scores), max(scores)
     if low == high:
         return min(low, 0.0), max(2 * high, 1.0)
@@ -146,7 +153,7 @@ def _tidy(axes: Axes) -> None:
 
 
 def _duration(records: Sequence[Record]) -> str:
-    """What the horizontal axis counts, with how long it all took."""
+    """Return the label of the horizontal axis, with the duration of the training."""
     seconds = max((float(record.get("seconds", 0)) for record in records), default=0.0)
     for unit, size in (("hours", 3600), ("minutes", 60), ("seconds", 1)):
         if seconds >= 2 * size:

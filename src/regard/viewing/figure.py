@@ -1,16 +1,17 @@
-"""Figures without a display and without global state, and their files."""
+"""Figures without a display and without global state; their fonts and their files."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regard.errors import UserError
 from regard.files import whole
-from regard.viewing.fonts import Choice
+from regard.viewing.fonts import Choice, Fonts, MachineFonts, MissingFontWarning, advice, choose
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -18,19 +19,19 @@ if TYPE_CHECKING:
 SUFFIXES = (".png", ".svg", ".pdf")
 INK = "#222222"
 QUIET = "#6b7078"
-"""For names and numbers beside the point."""
+"""Colour of names and of numbers at the margin."""
 FRAME = "#9aa0a8"
 GRID = "#eceff2"
 
 DOTS_AN_INCH = 160
 MOST_DOTS = 12_000
-"""The longer side of a PNG; larger ones are drawn more coarsely."""
+"""Upper bound of the longer side of a PNG; larger figures get fewer dots per inch."""
 MARGIN = 0.08
-"""Inches around a picture."""
+"""Inches around a figure."""
 
 
 def empty_figure(width: float, height: float) -> Figure:
-    """A white figure of this size in inches."""
+    """Return a white figure of this size in inches."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -40,26 +41,29 @@ def empty_figure(width: float, height: float) -> Figure:
 
 
 def widths(choices: Sequence[Choice], type_size: float) -> list[float]:
-    """Of labels, in inches."""
+    """Return the widths of labels in inches; `type_size` is in points."""
     figure = empty_figure(1.0, 1.0)
     texts = [
-        figure.text(0, 0, each.label, family=list(each.families), size=type_size, parse_math=False)
-        for each in choices
+        figure.text(
+            0, 0, choice.label, family=list(choice.families), size=type_size, parse_math=False
+        )
+        for choice in choices
     ]
     return [float(text.get_window_extent().width / figure.dpi) for text in texts]
 
 
 def check_suffix(path: str | Path) -> str:
-    """The kind of picture that a path asks for, such as "png"; UserError for an unknown one."""
+    """Return the format of a figure file by its suffix, such as "png". UserError for any other
+    suffix."""
     suffix = Path(path).suffix.lower()
     if suffix not in SUFFIXES:
-        raise UserError(f"a picture is a {', '.join(SUFFIXES)} file, got {path}")
+        raise UserError(f"{path}: expected a file name with {', '.join(SUFFIXES)} for a figure")
     return suffix[1:]
 
 
 def write(figure: Figure, path: str | Path) -> None:
-    """Write a .png, .svg or .pdf file, whole or not at all. The same figure gives the same bytes;
-    text stays text in SVG and PDF."""
+    """Write a .png, .svg or .pdf file, completely or not at all. Equal figures give equal bytes;
+    SVG and PDF keep text as text."""
     import matplotlib
 
     kind, path = check_suffix(path), Path(path)
@@ -67,7 +71,7 @@ def write(figure: Figure, path: str | Path) -> None:
     metadata = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}[kind]
     dots = min(DOTS_AN_INCH, MOST_DOTS / max(figure.get_size_inches()))
     styled = matplotlib.rc_context(settings)
-    with whole(path) as unfinished, styled, missing_glyphs_said_already():
+    with whole(path) as unfinished, styled, without_glyph_warnings():
         figure.savefig(
             unfinished,
             format=kind,
@@ -78,9 +82,21 @@ def write(figure: Figure, path: str | Path) -> None:
         )
 
 
+def choose_fonts(
+    *groups: tuple[Sequence[str], str | None], fonts: Fonts | None = None
+) -> list[list[Choice]]:
+    """Choose fonts for groups of labels, each with its language, and warn with MissingFontWarning
+    about characters that no font has. `fonts` are those of this machine by default."""
+    fonts = fonts or MachineFonts()
+    choices = [choose(labels, fonts, language) for labels, language in groups]
+    for line in advice(chain.from_iterable(choices)):
+        warnings.warn(line, MissingFontWarning, stacklevel=3)
+    return choices
+
+
 @contextmanager
-def missing_glyphs_said_already() -> Iterator[None]:
-    """Without matplotlib's line for every character: `fonts.advice` says it once, with a remedy."""
+def without_glyph_warnings() -> Iterator[None]:
+    """Suppress matplotlib's warning for every missing character; `choose_fonts` warns once."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
         yield

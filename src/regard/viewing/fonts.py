@@ -1,7 +1,7 @@
-"""Which fonts can show a label, and what to install where none can.
+"""Choice of fonts for labels, and advice on fonts to install.
 
-matplotlib (from 3.11) shapes letters and orders right-to-left text by itself; it only has to be
-told the fonts. The one that it brings along has Latin, Greek, Cyrillic, Arabic and Hebrew.
+matplotlib (from 3.11) shapes letters and orders right-to-left text, but it does not choose fonts.
+Its own font has Latin, Greek, Cyrillic, Arabic and Hebrew letters.
 """
 
 from __future__ import annotations
@@ -17,14 +17,15 @@ from itertools import chain
 from typing import Protocol, runtime_checkable
 
 BASE = "DejaVu Sans"
-"""Comes with matplotlib, so pictures look alike everywhere."""
+"""Font of matplotlib. It is preferred, so that figures look alike on every machine."""
 
 EAST_ASIAN = {"CJK", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO", "IDEOGRAPHIC", "FULLWIDTH"}
 REGIONS = {
     "zh": "SC", "cmn": "SC", "zho": "SC", "zh-tw": "TC", "zh-hant": "TC", "zh-hk": "HK",
     "yue": "HK", "ja": "JP", "jpn": "JP", "ko": "KR", "kor": "KR",
 }  # fmt: skip
-"""The same ideograph is drawn differently in China, Taiwan, Hong Kong, Japan and Korea."""
+"""Regions by language code. Ideographs are drawn differently in China, Taiwan, Hong Kong, Japan and
+Korea."""
 REGIONAL_FONTS = {
     "SC": ("Noto Sans CJK SC", "Source Han Sans SC", "PingFang SC", "Microsoft YaHei"),
     "TC": ("Noto Sans CJK TC", "Source Han Sans TC", "PingFang TC", "Microsoft JhengHei"),
@@ -33,26 +34,26 @@ REGIONAL_FONTS = {
     "KR": ("Noto Sans CJK KR", "Source Han Sans K", "Apple SD Gothic Neo", "Malgun Gothic"),
 }
 NOT_FOR_TEXT = re.compile(r"Last Resort|STIXSize|cm[a-z]+\d+$")
-"""Families of boxes or of bare formula signs."""
+"""Families that hold only boxes or formula signs."""
 
 
 class MissingFontWarning(UserWarning):
-    """Some characters cannot be drawn; says which font to install."""
+    """Warning about characters that no font has, with the font to install."""
 
 
 @runtime_checkable
 class Fonts(Protocol):
-    """The fonts that there are."""
+    """Available fonts."""
 
     def families(self) -> Sequence[str]:
-        """The names of all font families, the best for text first."""
+        """Return the names of all font families, the best for text first."""
 
     def characters(self, family: str) -> AbstractSet[int]:
-        """The code points that a family can show; empty for one that is not there."""
+        """Return the code points of a family; empty if there is no such family."""
 
 
 class MachineFonts:
-    """The fonts of this machine."""
+    """Fonts of this machine."""
 
     def families(self) -> Sequence[str]:
         return _families()
@@ -71,44 +72,42 @@ class Choice:
 
 
 def choose(labels: Sequence[str], fonts: Fonts, language: str | None = None) -> list[Choice]:
-    """For each label the first family that has all of it, or else as many as it takes.
+    """Return for each label the first family with all of its characters, or several families that
+    have them together.
 
-    The base font is asked first, then those usual for the label's scripts, then all others.
-    `language` is a code such as "ja"; without it kana or Hangul in any label say what the
-    ideographs beside them are."""
+    The base font is tried first, then the usual fonts of the label's scripts, then all others.
+    `language` is a code such as "ja", which decides the form of ideographs; without it they are
+    Japanese if any label has kana, Korean if any has Hangul, else Chinese."""
     region = _region(labels, language)
     return [_choose(label, fonts, region) for label in labels]
 
 
 def _choose(label: str, fonts: Fonts, region: str) -> Choice:
     needed = frozenset(ord(c) for c in label if unicodedata.category(c) not in ("Cf", "Zs"))
-    several: list[str] = []
-    left = needed
+    partial: list[str] = []
+    missing = needed
     for family in _candidates(label, fonts, region):
-        has = fonts.characters(family)
-        if needed <= has:
+        characters = fonts.characters(family)
+        if needed <= characters:
             return Choice(label, tuple(dict.fromkeys((family, BASE))))
-        if left & has:
-            several.append(family)
-            left = left - has
-    return Choice(label, tuple(dict.fromkeys((*several, BASE))), tuple(map(chr, sorted(left))))
+        if missing & characters:
+            partial.append(family)
+            missing = missing - characters
+    return Choice(label, tuple(dict.fromkeys((*partial, BASE))), tuple(map(chr, sorted(missing))))
 
 
 def _candidates(label: str, fonts: Fonts, region: str) -> Iterator[str]:
-    def others() -> Iterator[str]:  # looked up only if it comes to that
-        yield from fonts.families()
-
     scripts = sorted({_script(character) for character in label})
     usual = [
         REGIONAL_FONTS[region] if script in EAST_ASIAN else (f"Noto Sans {script.title()}",)
         for script in scripts
     ]
     yield from dict.fromkeys((BASE, *chain.from_iterable(usual)))
-    yield from others()
+    yield from fonts.families()
 
 
 def _script(character: str) -> str:
-    """The first word of a character's name, which for letters is their script."""
+    """Return the first word of a character's Unicode name, which is the script of a letter."""
     return re.split("[ -]", unicodedata.name(character, "UNKNOWN"))[0]
 
 
@@ -122,13 +121,14 @@ def _region(labels: Sequence[str], language: str | None) -> str:
 
 
 def advice(choices: Iterable[Choice]) -> list[str]:
-    """One line for each script that cannot be shown: which, where, and what to install."""
+    """Return one line for each script without a font: its name, its labels and the font to
+    install."""
     labels: dict[str, list[str]] = defaultdict(list)
     for choice in choices:
         for kind in {_kind(character) for character in choice.missing}:
             if choice.label not in labels[kind]:
                 labels[kind].append(choice.label)
-    return [_advice(kind, several) for kind, several in sorted(labels.items())]
+    return [_advice(kind, affected) for kind, affected in sorted(labels.items())]
 
 
 def _kind(character: str) -> str:
@@ -155,7 +155,7 @@ def _advice(kind: str, labels: list[str]) -> str:
 
 @cache
 def _families() -> tuple[str, ...]:
-    """All families, also those installed since matplotlib last made its list."""
+    """Return all families, with those installed after matplotlib cached its list."""
     from matplotlib.font_manager import findSystemFonts, fontManager
 
     known = {str(entry.fname) for entry in fontManager.ttflist}
@@ -172,7 +172,7 @@ def _add(path: str) -> None:
 
     try:
         fontManager.addfont(path)
-    except (RuntimeError, OSError):  # a damaged font, or of a kind that cannot be drawn
+    except (RuntimeError, OSError):  # a damaged font, or a format that matplotlib cannot draw
         return
 
 

@@ -1,4 +1,4 @@
-"""A map with its labels, ready to be drawn: what pictures and the terminal have in common."""
+"""Attention map with its labels, which figures and the terminal draw."""
 
 from __future__ import annotations
 
@@ -16,29 +16,30 @@ from regard.trace import AttentionMap, Trace
 
 VISIBLE = {" ": "␣", "▁": "␣", "\t": "⇥", "\n": "↵", "\r": "↵", "": "∅"}
 SPACE = "▁"
-"""How tokenizers write a space."""
+"""Character by which tokenizers mark a space."""
 LONGEST = 24
-"""Longer labels are cut off; they would take more room than the map."""
+"""Upper bound of the length of a label. Longer labels are cut off, because they would take more
+room than the map."""
 
 
 @dataclass(frozen=True)
 class LabelledMap:
-    """Weights with a label for each source position (across the top) and each target position
-    (down the side). The languages help to choose fonts."""
+    """Weights with a label for each source position (column) and each target position (row). Fonts
+    are chosen by the languages. ValueError if the numbers of labels do not fit the weights."""
 
     weights: Float[np.ndarray, "layer head target source"]
-    across: tuple[str, ...]
-    down: tuple[str, ...]
+    column_labels: tuple[str, ...]
+    row_labels: tuple[str, ...]
     title: str = ""
     languages: tuple[str | None, str | None] = (None, None)
-    """Of the labels across and down."""
+    """Languages of the column labels and of the row labels."""
 
     def __post_init__(self) -> None:
-        if self.weights.shape[2:] != (len(self.down), len(self.across)):
+        if self.weights.shape[2:] != (len(self.row_labels), len(self.column_labels)):
             raise ValueError(
                 f"weights have {self.weights.shape[2]} target and {self.weights.shape[3]} source "
-                f"positions, but {len(self.down)} labels came for down and {len(self.across)} for "
-                "across"
+                f"positions, but there are {len(self.row_labels)} row labels and "
+                f"{len(self.column_labels)} column labels"
             )
         if not self.weights.size:
             raise ValueError(
@@ -51,46 +52,46 @@ class LabelledMap:
         cls,
         weights: Float[np.ndarray, "target source"],
         *,
-        across: Sequence[str],
-        down: Sequence[str],
+        column_labels: Sequence[str],
+        row_labels: Sequence[str],
         title: str = "",
     ) -> LabelledMap:
-        """One map of one's own."""
-        return cls(weights[None, None], tuple(across), tuple(down), title)
+        """Return a labelled map of a single array of weights."""
+        return cls(weights[None, None], tuple(column_labels), tuple(row_labels), title)
 
     @classmethod
     def of_trace(cls, trace: Trace, kind: AttentionKind = "cross") -> LabelledMap:
-        """A trace's map of this kind; ValueError where there is none. Cells and vectors have
-        numbers, from 1; where a model has several memories of vectors these stand beside each
-        other."""
-        down, across = trace.down(kind), trace.across(kind)
-        if across is not None:
-            languages = across.language, down.language
-            return cls(trace.map(kind).weights, across.pieces, down.pieces, languages=languages)
+        """Return the map of this kind of a trace. Grid cells and vectors are numbered from 1;
+        several memories of vectors stand side by side. ValueError if the trace has no such map."""
+        target, source = trace.rows(kind), trace.columns(kind)
+        if source is not None:
+            languages = source.language, target.language
+            weights = trace.map(kind).weights
+            return cls(weights, source.pieces, target.pieces, languages=languages)
         maps = _of_one_model(trace, kind)
         numbers = tuple(str(n + 1) for each in maps for n in range(each.weights.shape[3]))
         weights = np.concatenate([each.weights for each in maps], axis=3)
-        return cls(weights, numbers, down.pieces, languages=(None, down.language))
+        return cls(weights, numbers, target.pieces, languages=(None, target.language))
 
     @classmethod
     def of_words(cls, trace: Trace, kind: AttentionKind = "cross") -> LabelledMap:
-        """The same with a row for every word of who looks: the mean of its pieces'."""
-        every, down = cls.of_trace(trace, kind), trace.down(kind)
+        """Return the map of this kind with one row for each word: the mean over its pieces."""
+        pieces, target = cls.of_trace(trace, kind), trace.rows(kind)
         words = [
-            [place for place, _ in pieces]
-            for _, pieces in groupby(enumerate(down.words), lambda each: each[1])
+            [position for position, _ in group]
+            for _, group in groupby(enumerate(target.words), lambda item: item[1])
         ]
-        labels = ("".join(down.pieces[place] for place in places) for places in words)
-        rows = [every.weights[:, :, places].mean(axis=2) for places in words]
+        labels = ("".join(target.pieces[position] for position in word) for word in words)
+        rows = [pieces.weights[:, :, word].mean(axis=2) for word in words]
         return replace(
-            every,
+            pieces,
             weights=np.stack(rows, axis=2),
-            down=tuple(label.removeprefix(SPACE) or label for label in labels),
+            row_labels=tuple(label.removeprefix(SPACE) or label for label in labels),
         )
 
     def part(self, layer: int | None = None, head: int | None = None) -> LabelledMap:
-        """One layer's or head's maps alone, counted from 1 as pictures do, with its name in the
-        title; UserError where there is none of that number."""
+        """Return the maps of one layer, of one head, or of both, numbered from 1 as in figures,
+        with the numbers in the title. UserError for a number out of range."""
         weights, names = self.weights, [self.title] if self.title else []
         for axis, (name, number) in enumerate((("layer", layer), ("head", head))):
             if number is None:
@@ -102,11 +103,12 @@ class LabelledMap:
         return replace(self, weights=weights, title=", ".join(names))
 
     def averaged(self) -> LabelledMap:
-        """The mean over all layers and heads, as one map."""
+        """Return the mean over layers and heads as one map."""
         return replace(self, weights=self.weights.mean(axis=(0, 1), keepdims=True))
 
     def panels(self) -> Iterator[tuple[str, Float[np.ndarray, "target source"]]]:
-        """Every head's map with its name; the name leaves out what there is but one of."""
+        """Yield the map of each head with its name. The name has the layer if there are several,
+        and the head if there are several."""
         layers, heads = self.weights.shape[:2]
         for layer, head in np.ndindex(layers, heads):
             names = [f"layer {layer + 1}"] * (layers > 1) + [f"head {head + 1}"] * (heads > 1)
@@ -114,20 +116,21 @@ class LabelledMap:
 
 
 def _of_one_model(trace: Trace, kind: AttentionKind) -> Sequence[AttentionMap]:
-    """The first one's maps of a kind, where a model may have several: they follow each other."""
+    """Return the maps of this kind of the first model, which may have several in sequence."""
     trace.map(kind)
-    runs = groupby(trace.attention, lambda each: each.kind)
-    return next(list(maps) for run, maps in runs if run == kind)
+    groups = groupby(trace.attention, lambda attention: attention.kind)
+    return next(list(maps) for name, maps in groups if name == kind)
 
 
-def labelled(what: Trace | LabelledMap) -> LabelledMap:
-    """Of a trace, the map of the target at the source."""
-    return LabelledMap.of_trace(what) if isinstance(what, Trace) else what
+def labelled(attention: Trace | LabelledMap) -> LabelledMap:
+    """Return the cross-attention map of a trace; a labelled map is returned unchanged."""
+    return LabelledMap.of_trace(attention) if isinstance(attention, Trace) else attention
 
 
 def visible(piece: str) -> str:
-    """A piece as it can be seen: blanks (and ▁, which tokenizers write for them), control
-    characters and joiners without letters as signs, a lone accent on a dotted circle."""
+    """Return a piece with its invisible characters replaced by signs: blanks (and ▁, the
+    tokenizers' mark of a blank), control characters, and joiners without letters. A lone accent is
+    put on a dotted circle."""
     if piece in VISIBLE:
         return VISIBLE[piece]
     joined = any(unicodedata.category(character) != "Cf" for character in piece)
@@ -138,13 +141,14 @@ def visible(piece: str) -> str:
 
 
 def short(piece: str) -> str:
-    """A piece as it can be seen, cut off where it is too long."""
+    """Return `visible(piece)`, cut off after `LONGEST` characters."""
     shown = visible(piece)
     return shown if len(shown) <= LONGEST else f"{shown[: LONGEST - 1]}…"
 
 
 def _sign(character: str, *, joined: bool) -> str:
-    """Format characters beside others stay: joiners shape the letters beside them."""
+    """Return the sign of a character. Format characters in a word are kept, because joiners shape
+    the letters next to them."""
     kind = unicodedata.category(character)
     if kind in ("Cc", "Cs", "Cn", "Zl", "Zp") or (kind == "Cf" and not joined):
         return VISIBLE.get(character) or character.encode("unicode_escape").decode()

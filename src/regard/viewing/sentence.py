@@ -1,14 +1,13 @@
-"""A sentence whose pieces are tinted by what one answer took of them.
+"""Sentence whose pieces are shaded by the attention weights of one output token.
 
     What [county] is [Modesto] , California [in] ?   ->   location
 
-One target position alone: a label, a number, or one word of a text. Longer texts go on in the next
-line. All pictures share one scale, from 0 to 1.
+The output token is a label, a number, or one word of a text. Long sentences are wrapped. All
+figures share one scale, from 0 to 1.
 """
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,12 +23,13 @@ from regard.viewing.figure import (
     INK,
     QUIET,
     check_suffix,
+    choose_fonts,
     empty_figure,
-    missing_glyphs_said_already,
     widths,
+    without_glyph_warnings,
     write,
 )
-from regard.viewing.fonts import Choice, Fonts, MachineFonts, MissingFontWarning, advice, choose
+from regard.viewing.fonts import Choice, Fonts
 from regard.viewing.labels import visible
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 LEAST_SHOWN = 0.05
-"""In a terminal without colours, lighter pieces have no per cents."""
+"""Least weight that is printed in a terminal without colours."""
 
 # Inches, and points for type.
 WIDTH = 7.0
@@ -51,31 +51,33 @@ TYPE, SMALL = 11.0, 8.0
 
 @dataclass(frozen=True)
 class ShadedSentence:
-    """Pieces with a weight each, and what they are the grounds of."""
+    """Source pieces with their attention weights, and the output token that attends to them."""
 
     pieces: tuple[str, ...]
     weights: Float[np.ndarray, "source"]
-    answer: str
+    output: str
     language: str | None = None
 
     @classmethod
     def of(cls, trace: Trace, position: int = 0) -> ShadedSentence:
-        """What this target position looked at, the mean over layers and heads, and over the models
-        that wrote together. ValueError where the trace has no such look."""
-        maps = [each.weights.mean(axis=(0, 1)) for each in trace.maps("cross")]
+        """Return the cross-attention of a target position, averaged over layers, heads, and the
+        models of an ensemble. ValueError if the trace has no cross-attention or no such
+        position."""
+        maps = [attention.weights.mean(axis=(0, 1)) for attention in trace.maps("cross")]
         weights = np.mean(maps, axis=0)
         if not -len(weights) <= position < len(weights):
-            raise ValueError(f"position is {position}, but there are {len(weights)}")
+            raise ValueError(f"position is {position}, but the target has {len(weights)} positions")
         source = trace.source
         return cls(source.pieces, weights[position], trace.target.pieces[position], source.language)
 
 
-def text(tinted: ShadedSentence, *, coloured: bool) -> Text:
-    """For rich to print: colours behind the pieces, or per cents after those that weigh most."""
+def text(sentence: ShadedSentence, *, coloured: bool) -> Text:
+    """Return text for rich: pieces on coloured grounds, or with per cents after the largest
+    weights."""
     from rich.text import Text
 
     parts: list[Text] = []
-    for piece, weight in zip(tinted.pieces, tinted.weights.tolist(), strict=True):
+    for piece, weight in zip(sentence.pieces, sentence.weights.tolist(), strict=True):
         shown = visible(piece)
         if coloured:
             parts.append(Text(shown, style=f"{ink(weight)} on {hexadecimal(weight)}"))
@@ -86,29 +88,30 @@ def text(tinted: ShadedSentence, *, coloured: bool) -> Text:
     return Text(" ").join(parts)
 
 
-def save(tinted: ShadedSentence, path: str | Path, *, fonts: Fonts | None = None) -> None:
-    """Draw to a .png, .svg or .pdf file. Warns with MissingFontWarning."""
+def save(sentence: ShadedSentence, path: str | Path, *, fonts: Fonts | None = None) -> None:
+    """Draw to a .png, .svg or .pdf file. Warns with MissingFontWarning. UserError for any other
+    suffix."""
     check_suffix(path)
-    write(draw(tinted, fonts=fonts), path)
+    write(draw(sentence, fonts=fonts), path)
 
 
-def draw(tinted: ShadedSentence, *, fonts: Fonts | None = None) -> Figure:
-    """Draw to a figure: boxes of pieces, line by line, with the answer and a scale below.
+def draw(sentence: ShadedSentence, *, fonts: Fonts | None = None) -> Figure:
+    """Draw to a figure: lines of pieces on coloured grounds, the output and a scale below.
 
-    Characters that no font has are drawn as boxes, and a MissingFontWarning says what to
+    Characters that no font has are drawn as boxes, and a MissingFontWarning names the font to
     install."""
-    fonts = fonts or MachineFonts()
-    pieces = choose([visible(piece) for piece in tinted.pieces], fonts, tinted.language)
-    answers = choose([visible(tinted.answer)], fonts)
-    for line in advice([*pieces, *answers]):
-        warnings.warn(line, MissingFontWarning, stacklevel=2)
-    with missing_glyphs_said_already():
-        return _figure(pieces, tinted.weights, answers[0])
+    pieces, (output,) = choose_fonts(
+        (list(map(visible, sentence.pieces)), sentence.language),
+        ([visible(sentence.output)], None),
+        fonts=fonts,
+    )
+    with without_glyph_warnings():
+        return _figure(pieces, sentence.weights, output)
 
 
 @dataclass(frozen=True)
 class _Box:
-    """Inches from the upper left corner."""
+    """Position of a piece, in inches from the upper left corner."""
 
     choice: Choice
     weight: float
@@ -117,7 +120,7 @@ class _Box:
     width: float
 
 
-def _figure(pieces: list[Choice], weights: Float[np.ndarray, "source"], answer: Choice) -> Figure:
+def _figure(pieces: list[Choice], weights: Float[np.ndarray, "source"], output: Choice) -> Figure:
     from matplotlib.patches import FancyBboxPatch
 
     boxes = list(_lay_out(pieces, weights))
@@ -143,15 +146,15 @@ def _figure(pieces: list[Choice], weights: Float[np.ndarray, "source"], answer: 
         axes.text(box.left + box.width / 2, middle, box.choice.label, color=ink(box.weight),
                   family=list(box.choice.families), size=TYPE, ha="center", va="center_baseline",
                   parse_math=False)  # fmt: skip
-    _foot(figure, axes, answer, (lines + 0.5) * LINE, width)
+    _foot(figure, axes, output, (lines + 0.5) * LINE, width)
     return figure
 
 
-def _foot(figure: Figure, axes: Axes, answer: Choice, y: float, width: float) -> None:
-    """The answer at the left, the scale at the right."""
+def _foot(figure: Figure, axes: Axes, output: Choice, y: float, width: float) -> None:
+    """Draw the output at the left and the scale at the right."""
     from matplotlib.colors import ListedColormap
 
-    axes.text(INSIDE, y, f"→ {answer.label}", family=list(answer.families), size=TYPE, color=INK,
+    axes.text(INSIDE, y, f"→ {output.label}", family=list(output.families), size=TYPE, color=INK,
               ha="left", va="center_baseline", parse_math=False)  # fmt: skip
     left, length = width - 1.2, 0.8
     axes.imshow(
@@ -175,7 +178,7 @@ def _foot(figure: Figure, axes: Axes, answer: Choice, y: float, width: float) ->
 
 
 def _lay_out(pieces: list[Choice], weights: Float[np.ndarray, "source"]) -> Iterator[_Box]:
-    """From left to right, and on in the next line where there is no room."""
+    """Yield the boxes of pieces from left to right, wrapped to lines of `WIDTH`."""
     left, line = 0.0, 0
     drawn = zip(pieces, weights.tolist(), widths(pieces, TYPE), strict=True)
     for choice, weight, label in drawn:

@@ -1,4 +1,4 @@
-"""Attention as text, with per cents in the cells where there is room.
+"""Attention map as text, with per cents in the cells if there is room.
 
    four   hundred  twenty
 v  ██  97 ·        ·
@@ -20,21 +20,21 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 Cell = Callable[[float, int], tuple[str, str]]
-"""Text and style of a weight in so many columns of the terminal. The first column keeps cells
-apart where it can."""
+"""Function from a weight and a number of terminal columns to text and style. The first column
+separates cells if the cell is wide enough."""
 
 SHADES = ((0.8, "█"), (0.55, "▓"), (0.3, "▒"), (0.05, "░"))
 NOTHING = "·"
 NUMBERED, NARROW, NARROWEST = 6, 3, 2
-"""Columns of a cell with its per cents, of one without, and of one without a gap."""
+"""Terminal columns of a cell with per cents, of a cell without, and of a cell without a gap."""
 TALLEST = 14
-"""Lines of a header that runs downwards."""
+"""Largest number of lines of a vertical header."""
 LEFT_TO_RIGHT = "\u200e"
-"""Keeps a terminal that reorders from taking the whole line for right-to-left."""
+"""Mark that keeps a reordering terminal from treating the whole line as right-to-left."""
 
 
 def shaded(weight: float, columns: int) -> tuple[str, str]:
-    """Blocks, for a terminal without colours, a pipe or a file."""
+    """Return a cell of block characters, for a terminal without colours, a pipe or a file."""
     gap = min(1, columns - 1)
     room = columns - gap
     block = next((block for least, block in SHADES if weight >= least), NOTHING)
@@ -45,25 +45,25 @@ def shaded(weight: float, columns: int) -> tuple[str, str]:
 
 
 def painted(weight: float, columns: int) -> tuple[str, str]:
-    """Coloured cells, as in the pictures."""
+    """Return a coloured cell, with the colours of the figures."""
     percent = round(100 * weight)
     number = str(percent) if percent and columns >= NARROW else ""
     return number.center(columns), f"{ink(weight)} on {hexadecimal(weight)}"
 
 
-def draw(what: Trace | LabelledMap, *, width: int = 80, cell: Cell = shaded) -> Text:
-    """Text for rich to print; `.plain` is a string. No line is longer than `width` columns, but
-    for the five that it takes at least.
+def draw(attention: Trace | LabelledMap, *, width: int = 80, cell: Cell = shaded) -> Text:
+    """Return text for rich; `.plain` is a string. No line is longer than `width` columns; at least
+    five columns are used.
 
-    Words stand across where they fit, else downwards; columns that do not fit follow below. Several
-    heads come one after the other."""
+    Column labels are horizontal if they fit, else vertical. Columns that do not fit follow in
+    blocks below. Several heads are drawn one below the other."""
     from rich.text import Text
 
-    picture = labelled(what)
-    blocks = [[Text(picture.title, style="bold")]] if picture.title else []
-    for name, weights in picture.panels():
+    labelled_map = labelled(attention)
+    blocks = [[Text(labelled_map.title, style="bold")]] if labelled_map.title else []
+    for name, weights in labelled_map.panels():
         heading = [Text(name, style="dim")] if name else []
-        for block in _blocks(picture, weights, width, cell):
+        for block in _blocks(labelled_map, weights, width, cell):
             blocks.append(heading + block)
             heading = []
     lines = Text("\n\n").join(Text("\n").join(block) for block in blocks)
@@ -72,27 +72,29 @@ def draw(what: Trace | LabelledMap, *, width: int = 80, cell: Cell = shaded) -> 
 
 
 def _blocks(
-    picture: LabelledMap, weights: np.ndarray, width: int, cell: Cell
+    labelled_map: LabelledMap, weights: np.ndarray, width: int, cell: Cell
 ) -> Iterator[list[Text]]:
-    """The map, cut into as many blocks of columns as the width demands."""
+    """Yield blocks of columns of the map, each at most `width` terminal columns wide."""
     from rich.cells import cell_len
     from rich.text import Text
 
-    across = [short(label) for label in picture.across]
-    down = [short(label) for label in picture.down]
-    margin = min(max(map(cell_len, down)), max(width // 3, 1))
+    column_labels = [short(label) for label in labelled_map.column_labels]
+    row_labels = [short(label) for label in labelled_map.row_labels]
+    margin = min(max(map(cell_len, row_labels)), max(width // 3, 1))
     room = max(width - margin - 1, NARROWEST)
-    columns = [max(cell_len(label) + 2, NUMBERED) for label in across]
-    is_level = sum(columns) <= room
-    if not is_level:
-        fitting = (size for size in (NUMBERED, NARROW) if size * len(across) <= room)
-        columns = [next(fitting, NARROWEST)] * len(across)
-    most = room // NARROWEST if not is_level else len(across)
-    for first in range(0, len(across), most):
+    columns = [max(cell_len(label) + 2, NUMBERED) for label in column_labels]
+    is_horizontal = sum(columns) <= room
+    if not is_horizontal:
+        fitting = (size for size in (NUMBERED, NARROW) if size * len(column_labels) <= room)
+        columns = [next(fitting, NARROWEST)] * len(column_labels)
+    most = room // NARROWEST if not is_horizontal else len(column_labels)
+    for first in range(0, len(column_labels), most):
         part = slice(first, first + most)
-        header = _level if is_level else _downwards
-        lines = [Text(" " * (margin + 1) + line) for line in header(across[part], columns[part])]
-        for label, row in zip(down, weights, strict=True):
+        header = _horizontal if is_horizontal else _vertical
+        lines = [
+            Text(" " * (margin + 1) + line) for line in header(column_labels[part], columns[part])
+        ]
+        for label, row in zip(row_labels, weights, strict=True):
             cells = [
                 cell(float(weight), size)
                 for weight, size in zip(row[part], columns[part], strict=True)
@@ -104,14 +106,14 @@ def _blocks(
         yield lines
 
 
-def _level(labels: list[str], columns: list[int]) -> list[str]:
+def _horizontal(labels: list[str], columns: list[int]) -> list[str]:
     return [
         "".join(f" {_fit(label, size - 1)}" for label, size in zip(labels, columns, strict=True))
     ]
 
 
-def _downwards(labels: list[str], columns: list[int]) -> list[str]:
-    """Headers written from top to bottom; their ends stand on the map."""
+def _vertical(labels: list[str], columns: list[int]) -> list[str]:
+    """Return vertical headers, aligned at the bottom."""
     stacks = [_letters(label) for label in labels]
     stacks = [stack if len(stack) <= TALLEST else [*stack[: TALLEST - 1], "…"] for stack in stacks]
     tallest = max(map(len, stacks))
@@ -126,7 +128,7 @@ def _downwards(labels: list[str], columns: list[int]) -> list[str]:
 
 
 def _letters(label: str) -> list[str]:
-    """Characters, each with the marks that belong to it."""
+    """Split a label into characters, each with its combining marks."""
     letters: list[str] = []
     for character in label:
         if letters and unicodedata.category(character) in ("Mn", "Mc", "Me", "Cf"):
@@ -137,7 +139,7 @@ def _letters(label: str) -> list[str]:
 
 
 def _fit(label: str, columns: int, *, right: bool = False) -> str:
-    """Exactly so many columns wide, cut off or filled up with blanks."""
+    """Return the label at this width in terminal columns, cut off or padded with blanks."""
     from rich.cells import cell_len
 
     if cell_len(label) > columns:  # rich's own cut is too wide behind a joiner

@@ -10,7 +10,7 @@ from itertools import chain
 import numpy as np
 
 from regard.data.generated.scenes import NUMBERS, Claim, Scene, claims, is_true
-from regard.metrics.text import MetricScore
+from regard.metrics.metric import MetricScore
 from regard.shapes import Float
 from regard.tasks.translation.translator import Translation
 from regard.trace import of_kind

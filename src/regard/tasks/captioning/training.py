@@ -26,8 +26,8 @@ from regard.data.images.encoded import EncodedCaptions, ImageSet
 from regard.data.text.tokenizer import Tokenizer, TokenizerSettings
 from regard.device import device_named
 from regard.errors import UserError
-from regard.metrics import captions as metrics
-from regard.metrics import text as text_metrics
+from regard.metrics.captions import CAPTION_METRICS
+from regard.metrics.error_rates import ERROR_RATES
 from regard.models.seq2seq import Seq2Seq
 from regard.models.vision_backbone import Backbone
 from regard.runs.folder import RunFolder
@@ -38,16 +38,11 @@ from regard.tasks.captioning.images import PictureSources
 from regard.tasks.setup import Prepared
 from regard.tasks.translation.training import objective_of
 from regard.tasks.translation.translator import Translation
-from regard.tasks.validation import FreeWriting, Measure, measure_of
+from regard.tasks.validation import FreeWriting, metric_named
 
 MOST_VALIDATED = 200
 """Pictures that a dev score is taken of: the first so many."""
-METRICS: dict[str, Measure] = {
-    "bleu": metrics.bleu,
-    "chrf": text_metrics.chrf,
-    "exact_match": text_metrics.exact_match,
-    "cider": metrics.cider_d,
-}
+METRICS = (*CAPTION_METRICS, *ERROR_RATES)
 
 
 def prepare(
@@ -192,6 +187,6 @@ def _validation(
         write,
         names,
         [references[name] for name in names],
-        measure_of(experiment.training.metric, METRICS, "cider", "captions"),
+        metric_named(experiment.training.metric, METRICS, "cider", "captions"),
         batches,
     )

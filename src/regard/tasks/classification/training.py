@@ -17,7 +17,8 @@ from regard.data.examples import Pair
 from regard.data.labels.encoded import EncodedLabels
 from regard.data.labels.targets import Labels
 from regard.errors import UserError
-from regard.metrics import classification as metrics
+from regard.metrics.classification import LABEL_METRICS, NUMBER_METRICS, PredictionFunction
+from regard.metrics.metric import Metric
 from regard.models.classifier import HeadModel
 from regard.runs.folder import RunFolder
 from regard.runs.splits import Split
@@ -25,11 +26,10 @@ from regard.tasks.classification.classifier import Classifier
 from regard.tasks.classification.embeddings import begin_with_vectors
 from regard.tasks.classification.inputs import Reading, placed
 from regard.tasks.setup import NUM_EXAMPLES, Prepared
-from regard.tasks.validation import measure_of
+from regard.tasks.validation import metric_named
 from regard.training.log import Example, Validation
 from regard.training.objective import ClassObjective, NumberObjective, Objective, mean_loss
 
-LABEL_METRICS = {"accuracy": metrics.accuracy, "macro_f1": metrics.macro_f1}
 SENTENCES_AT_A_TIME = BatchSettings(tokens=8192, sentences=256)
 
 
@@ -119,24 +119,24 @@ def _validation(
     """The dev score: how many answers are right, or how near they come."""
     texts, wanted = [pair.source for pair in dev], [pair.target for pair in dev]
     batches = PairBatches(_encoded(reading, dev), SENTENCES_AT_A_TIME, experiment.training.seed)
-    measure = _measure(experiment.training, reading)
+    metric = _metric(experiment.training, reading)
 
     def validate(model: nn.Module) -> Validation:
         classifier = Classifier(experiment, reading, cast(HeadModel, model))
         outputs = [each.text for each in classifier.classify(texts, attention=False)]
-        score = measure(outputs, wanted)
+        score = metric.compute(outputs, wanted)
         loss = mean_loss(_objective(reading), model, (each.batch for each in batches.in_order()))
         examples = tuple(
             Example(pair.source, pair.target, output)
             for pair, output in zip(dev[:NUM_EXAMPLES], outputs, strict=False)
         )
-        return Validation(score.value, score.name, loss, examples)
+        return Validation(score.value, score.name, loss, examples, metric.higher_is_better)
 
     return validate
 
 
-def _measure(config: TrainingConfig, reading: Reading) -> metrics.Measure:
-    """Accuracy or R2 unless another is asked for."""
+def _metric(config: TrainingConfig, reading: Reading) -> Metric[PredictionFunction]:
+    """Return the metric of the dev score; by default accuracy for labels, R2 for numbers."""
     if isinstance(reading.answers, Labels):
-        return measure_of(config.metric, LABEL_METRICS, "accuracy", "labels")
-    return measure_of(config.metric, {"r2": metrics.r2}, "r2", "numbers")
+        return metric_named(config.metric, LABEL_METRICS, "accuracy", "labels")
+    return metric_named(config.metric, NUMBER_METRICS, "r2", "numbers")

@@ -18,7 +18,8 @@ from regard.data.examples import Pair
 from regard.data.text.encoded import EncodedPairs
 from regard.data.text.vectors import read_external
 from regard.errors import UserError
-from regard.metrics import text as metrics
+from regard.metrics.error_rates import ERROR_RATES
+from regard.metrics.text import TEXT_METRICS
 from regard.models.seq2seq import Seq2Seq
 from regard.runs.folder import RunFolder
 from regard.runs.progress import OnProgress
@@ -29,13 +30,13 @@ from regard.tasks.translation.embeddings import set_external, set_vectors
 from regard.tasks.translation.encoding import Tokenizers
 from regard.tasks.translation.initialisation import begin_with
 from regard.tasks.translation.translator import MAX_SCORED, Translation, Translator
-from regard.tasks.validation import FreeWriting, measure_of
+from regard.tasks.validation import FreeWriting, metric_named
 from regard.training.loss import CrossEntropy
 from regard.training.objective import NextToken
 from regard.training.teacher_forcing import TeacherForcing
 
 NEARLY_ALL = 0.999
-METRICS = {"bleu": metrics.bleu, "chrf": metrics.chrf, "exact_match": metrics.exact_match}
+METRICS = (*TEXT_METRICS, *ERROR_RATES)
 
 
 def prepare(
@@ -168,6 +169,6 @@ def _validation(
         write,
         texts,
         [[tokenizers.target.normalise(each)] for each in wanted],
-        measure_of(experiment.training.metric, METRICS, "chrf", "texts"),
+        metric_named(experiment.training.metric, METRICS, "chrf", "texts"),
         batches,
     )
