@@ -1,5 +1,4 @@
-"""Trainings by `regard train` and scores by `regard evaluate`, each in a process of its own, on one
-core: for tables of what recipes reach."""
+"""Run `regard train` and `regard evaluate` on one core, each in a process of its own."""
 
 from __future__ import annotations
 
@@ -16,8 +15,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class WholeRun:
-    """What a training came to: its scores by their names, the processor's seconds, and the most
-    memory that it held."""
+    """Scores by name, CPU seconds and peak memory of one training."""
 
     scores: dict[str, float]
     seconds: float
@@ -27,34 +25,33 @@ class WholeRun:
 def run_recipe(
     recipe: str, options: Sequence[str], test: Path | None = None, *, run: Path
 ) -> WholeRun:
-    """Train a recipe with these options into a folder and score it, by the pairs that it holds out
-    unless others are named. SystemExit where either fails."""
+    """Train a recipe with these options into a folder, and score it on `test` (by default its test
+    split). SystemExit if either command fails."""
     used = _regard("train", recipe, "--output", str(run), *options)
     _regard("evaluate", str(run), *([str(test)] if test else []))
-    (page,) = json.loads((run / "results.json").read_text(encoding="utf8")).values()
-    scores = {score["name"]: score["value"] for score in page[-1]["scores"]}
+    (entries,) = json.loads((run / "results.json").read_text(encoding="utf8")).values()
+    scores = {score["name"]: score["value"] for score in entries[-1]["scores"]}
     return WholeRun(scores, used.ru_utime, used.ru_maxrss / 1024)
 
 
 def sounds(folder: Path, language: str) -> tuple[list[str], Path]:
-    """Options that name a language's files for the recipe `g2p`, and its test."""
+    """Return the options with a language's files for the recipe `g2p`, and its test file."""
     train, dev, test = (folder / f"{language}_{part}.tsv" for part in ("train", "dev", "test"))
     return ["--data.path", str(train), "--data.dev-path", str(dev)], test
 
 
 def _regard(*command: str) -> resource.struct_rusage:
-    """Run a command and tell what it used; SystemExit with the last that it said where it
-    fails."""
-    with tempfile.TemporaryFile("w+") as said:
+    """Run a command and return its use of resources; SystemExit with its last line if it fails."""
+    with tempfile.TemporaryFile("w+") as output:
         process = subprocess.Popen(
             [sys.executable, "-m", "regard.cli.main", *command],
             env={**os.environ, "OMP_NUM_THREADS": "1"},
-            stdout=said,
+            stdout=output,
             stderr=subprocess.STDOUT,
         )
         _, status, used = os.wait4(process.pid, 0)
         if status:
-            said.seek(0)
-            last = said.read().strip().rpartition("\n")[-1]
+            output.seek(0)
+            last = output.read().strip().rpartition("\n")[-1]
             raise SystemExit(f"regard {' '.join(command)}: {last}")
     return used

@@ -24,17 +24,17 @@ def decoder(task: Task) -> contestant.Prepare:
         parts = [[each] for each in sources] if asked["batch"] == 1 else [sources]
 
         def decode() -> int:
-            written = 0
+            num_tokens = 0
             for part in parts:
-                found = translator.translate_batch(
+                results = translator.translate_batch(
                     part,
                     beam_size=asked["beam"],
                     max_batch_size=asked["batch"],
                     min_decoding_length=asked["tokens"],
                     max_decoding_length=asked["tokens"],
                 )
-                written += sum(len(each.hypotheses[0]) for each in found)
-            return written
+                num_tokens += sum(len(result.hypotheses[0]) for result in results)
+            return num_tokens
 
         return decode
 

@@ -146,7 +146,7 @@ def train(task: Task, stopwatch: Stopwatch) -> None:
     step = training.TrainManager._train_step
 
     def timed(self: Any, batch: Any) -> Any:
-        found = step(self, batch)
+        loss = step(self, batch)
         stopwatch(
             Counts(
                 sentences=batch.nseqs,
@@ -156,7 +156,7 @@ def train(task: Task, stopwatch: Stopwatch) -> None:
                 target_positions=batch.trg.numel(),
             )
         )
-        return found
+        return loss
 
     training.TrainManager._train_step = timed
     settings = settings_of(task)
@@ -175,17 +175,17 @@ def decoder(task: Task) -> contestant.Prepare:
     from joeynmt.prediction import predict
 
     (task.work / "model").mkdir(exist_ok=True)
-    given = parse_global_args(settings_of(task), rank=0, mode="train")
-    source, target, _, _, data = load_data(cfg=given.data, datasets=["test"])
+    config = parse_global_args(settings_of(task), rank=0, mode="train")
+    source, target, _, _, data = load_data(cfg=config.data, datasets=["test"])
     torch.manual_seed(42)
-    model = build_model(given.model, src_vocab=source, trg_vocab=target).to(given.device).eval()
+    model = build_model(config.model, src_vocab=source, trg_vocab=target).to(config.device).eval()
     every = {side: list(texts) for side, texts in data.data.items()}
 
     def prepare(asked: dict[str, Any]) -> Callable[[], int]:
         data.data = {side: texts[: asked["sentences"]] for side, texts in every.items()}
         data.indices = list(range(asked["sentences"]))
         data.reset_indices(random_subset=-1)
-        settings = given.test._replace(
+        settings = config.test._replace(
             beam_size=asked["beam"],
             batch_size=asked["batch"],
             batch_type="sentence",
@@ -195,19 +195,19 @@ def decoder(task: Task) -> contestant.Prepare:
 
         @torch.no_grad()
         def decode() -> int:
-            found = predict(
+            outputs = predict(
                 model=model,
                 data=data,
                 compute_loss=False,
-                device=given.device,
+                device=config.device,
                 rank=0,
                 n_gpu=int(task.device == "cuda"),
                 num_workers=0,
                 normalization="batch",
                 args=settings,
-                autocast=given.autocast,
+                autocast=config.autocast,
             )
-            return sum(len(each) for each in found[3])
+            return sum(len(tokens) for tokens in outputs[3])
 
         return decode
 

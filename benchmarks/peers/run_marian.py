@@ -70,10 +70,10 @@ def decoder(task: Task) -> contestant.Prepare:
 
         @torch.no_grad()
         def decode() -> int:
-            written = 0
+            num_tokens = 0
             for part in parts:
                 source = plain_loop.pad(part, task.device)
-                found = model.generate(
+                outputs = model.generate(
                     input_ids=source,
                     attention_mask=(source != PAD).long(),
                     num_beams=asked["beam"],
@@ -81,8 +81,8 @@ def decoder(task: Task) -> contestant.Prepare:
                     min_new_tokens=asked["tokens"],
                     max_new_tokens=asked["tokens"],
                 )
-                written += found.size(0) * (found.size(1) - 1)
-            return written
+                num_tokens += outputs.size(0) * (outputs.size(1) - 1)
+            return num_tokens
 
         return decode
 

@@ -161,8 +161,8 @@ def decoder(task: Task) -> contestant.Prepare:
             "max_length_ratio": 0,
             "gpu": 0 if task.device == "cuda" else -1,
         }
-        given = [str(word) for name, value in arguments.items() for word in (f"-{name}", value)]
-        options = _get_parser().parse_args(given)
+        words = [str(word) for name, value in arguments.items() for word in (f"-{name}", value)]
+        options = _get_parser().parse_args(words)
         ArgumentParser.validate_translate_opts(options)
         ArgumentParser._get_all_transform_translate(options)
         ArgumentParser._validate_transforms_opts(options)
