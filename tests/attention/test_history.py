@@ -78,7 +78,7 @@ def test_what_is_remembered_is_learned_from():
 
 
 def test_no_target_is_read_whole():
-    with pytest.raises(ValueError, match="cannot read a target whole"):
+    with pytest.raises(ValueError, match="computes one step at a time"):
         remembering(Coverage(6)).positions(torch.ones(1, 2, SIZE))
 
 

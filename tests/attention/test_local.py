@@ -89,11 +89,11 @@ def test_every_weight_of_what_is_predicted_has_a_gradient(inputs):
     assert all(weight.grad.abs().sum() > 0 for weight in attention.parameters())
 
 
-def test_a_window_reaches_somewhere():
+def test_impossible_windows_are_rejected():
     with pytest.raises(ValueError, match="width is 0"):
         LocalAttention(General(SIZE, SIZE), Monotonic(), 0)
     attention = LocalAttention(General(SIZE, SIZE), Monotonic(), 1)
-    with pytest.raises(ValueError, match="none came"):
+    with pytest.raises(ValueError, match="local-m expected the target positions, got none"):
         attention(
             torch.ones(1, 1, 4),
             torch.ones(1, 2, 4),

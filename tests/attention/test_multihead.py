@@ -180,5 +180,5 @@ def test_queries_and_keys_are_turned_in_every_head_and_values_are_not():
 
 @pytest.mark.parametrize("num_heads", [0, 5])
 def test_heads_divide_the_size(num_heads: int):
-    with pytest.raises(ValueError, match=f"size 12 and num_heads {num_heads} came"):
+    with pytest.raises(ValueError, match=f"size 12 and num_heads {num_heads}"):
         MultiHeadAttention(SIZE, KEY, VALUE, SIZE, num_heads, Attention(ScaledDot()))

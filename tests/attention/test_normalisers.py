@@ -122,7 +122,7 @@ def test_temperature_divides_the_scores(make: type, judge: oracle.Normaliser):
 @every_normaliser
 @pytest.mark.parametrize("temperature", [0.0, -1.0, float("nan")])
 def test_a_temperature_is_above_zero(make: type, judge: oracle.Normaliser, temperature: float):
-    with pytest.raises(ValueError, match=f"temperature must be above zero, but {temperature}"):
+    with pytest.raises(ValueError, match=f"temperature: expected more than 0, got {temperature}"):
         make(temperature)
 
 

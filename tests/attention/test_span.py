@@ -43,5 +43,5 @@ def test_what_is_written_is_seen_from_its_end():
 
 
 def test_a_window_of_nothing_is_refused():
-    with pytest.raises(ValueError, match="a window of 0 positions"):
+    with pytest.raises(ValueError, match="width is 0"):
         SlidingWindow(0)

@@ -16,7 +16,7 @@ struct Case {
 };
 
 struct Found {
-  std::vector<double> scores, queries, keys, shares;
+  std::vector<double> scores, queries, keys, sigmoids;
 };
 
 double share(double x) { return 1 / (1 + std::exp(2 * x)); }
@@ -26,7 +26,7 @@ Found by_loops(const Problem& problem, const Numbers& grads) {
   found.scores.resize(problem.batch * problem.target * problem.source);
   found.queries.resize(problem.batch * problem.target * problem.size);
   found.keys.resize(problem.batch * problem.source * problem.size);
-  found.shares.resize(problem.batch * problem.size);
+  found.sigmoids.resize(problem.batch * problem.size);
   for (Index b = 0; b < problem.batch; ++b)
     for (Index i = 0; i < problem.target; ++i)
       for (Index j = 0; j < problem.source; ++j) {
@@ -40,7 +40,7 @@ Found by_loops(const Problem& problem, const Numbers& grads) {
           if (grads[pair] == 0) continue;
           found.queries[query] += slope;
           found.keys[key] += slope;
-          found.shares[b * problem.size + d] += grads[pair] * s;
+          found.sigmoids[b * problem.size + d] += grads[pair] * s;
         }
       }
   return found;
@@ -104,18 +104,18 @@ void check(const Case& c, Random& random) {
   compare("weights", weights, softmax, ROUNDED);
 
   Numbers grad_queries = unknown<float>(queries.size()), grad_keys = unknown<float>(keys.size());
-  std::vector<double> shares(c.batch * c.size, NAN);
-  const Gradients all{grads.data(), grad_queries.data(), grad_keys.data(), shares.data(),
-                      {bytes(grads), bytes(grad_queries), bytes(grad_keys), bytes(shares)}};
+  std::vector<double> sigmoids(c.batch * c.size, NAN);
+  const Gradients all{grads.data(), grad_queries.data(), grad_keys.data(), sigmoids.data(),
+                      {bytes(grads), bytes(grad_queries), bytes(grad_keys), bytes(sigmoids)}};
   must_run(regard_additive_differentiate(&problem, &all));
   compare("gradients of queries", grad_queries, right.queries, ROUNDED);
   compare("gradients of keys", grad_keys, right.keys, ROUNDED);
-  compare("sums of shares", shares, right.shares, ROUNDED);
+  compare("sums of sigmoids", sigmoids, right.sigmoids, ROUNDED);
   grad_queries = unknown<float>(queries.size()), grad_keys = unknown<float>(keys.size());
   const Gradients first{grads.data(), grad_queries.data(), nullptr, nullptr,
                         {bytes(grads), bytes(grad_queries), 0, 0}};
-  const Gradients second{grads.data(), nullptr, grad_keys.data(), shares.data(),
-                         {bytes(grads), 0, bytes(grad_keys), bytes(shares)}};
+  const Gradients second{grads.data(), nullptr, grad_keys.data(), sigmoids.data(),
+                         {bytes(grads), 0, bytes(grad_keys), bytes(sigmoids)}};
   must_run(regard_additive_differentiate(&problem, &first));
   must_run(regard_additive_differentiate(&problem, &second));
   compare("gradients of queries alone", grad_queries, right.queries, ROUNDED);

@@ -1,4 +1,8 @@
-"""Queries, keys and values to contexts and weights: score, mask, normalise, mix."""
+"""Attention: score, mask, normalise, mix.
+
+`plain_attention` is the formula. `Attention` computes it, or the same by a faster kernel where all
+of its parts are exactly those that a kernel implements.
+"""
 
 from __future__ import annotations
 
@@ -28,45 +32,40 @@ from regard.fast_path import is_exactly, is_free_to_read, needs_formula
 from regard.shapes import Bool, Float, Int, Tensor
 
 Mask = Bool[Tensor, "*#batch #target #source"] | Causal
-"""True where a query may look at a key; or the name of such a mask."""
+"""Mask that is True where a query may attend to a key, or CAUSAL."""
 
 
 @dataclass(frozen=True)
 class AttentionOutput:
-    """What attention gives. Weights (before dropout) and scores (before the mask) only when they
-    were asked for. `state` is what is remembered until the next step: coverage and location scores
-    remember weights, and of what remembers nothing it is the one that came in."""
+    """Context of every query. Weights (before dropout) and scores (before the mask) are None unless
+    `need_weights` was set. `state` is the state of attention with a history (`history.py`,
+    `local.py`) after the step; other attention returns the state that it was called with."""
 
     context: Float[Tensor, "*batch target value"]
     weights: Float[Tensor, "*batch target source"] | None = None
     scores: Float[Tensor, "*batch target source"] | None = None
     state: Any = None
     drawn: Int[Tensor, "*batch target"] | None = None
-    """Where hard attention looked; -1 where it took the expected context instead."""
+    """Source positions drawn by hard attention; -1 for an expected context."""
 
 
 @runtime_checkable
 class AttentionFunction(Protocol):
-    """What every kind of attention is, this one, a local one or one that remembers."""
+    """Attention of any kind: global, local, hard, or with a history."""
 
     @property
     def is_stateful(self) -> bool:
-        """Whether a step needs to know of the one before."""
-
-    @property
-    def additive(self) -> tuple[AdditiveScore, float] | None:
-        """The score and what it is multiplied by, where weights are the softmax of an additive
-        score of what comes in and nothing else; None where they are not."""
+        """Whether a step needs the state of the step before, so that steps must run in order."""
 
     def prepare(self, keys: Float[Tensor, "*batch source key"]) -> PreparedKeys:
-        """What the score needs of the keys, once a source."""
+        """Compute the part of the score that depends on the keys only, once a source."""
 
     def start(self, mask: Bool[Tensor, "batch source"]) -> Any:
-        """What is remembered before the first step, of one hypothesis a sentence; None for
-        nothing."""
+        """Return the state before the first step, with one hypothesis a sentence; None for
+        attention without state."""
 
     def positions(self, queries: Float[Tensor, "batch target query"]) -> Any:
-        """The state of a whole target, whose positions are all asked at once."""
+        """Return the state for a call with all target positions."""
 
     def __call__(
         self,
@@ -80,10 +79,44 @@ class AttentionFunction(Protocol):
     ) -> AttentionOutput: ...
 
 
+def plain_attention(
+    attention: Attention,
+    queries: Float[Tensor, "*#batch target query"],
+    prepared: PreparedKeys,
+    values: Float[Tensor, "*#batch source value"],
+    mask: Bool[Tensor, "*#batch #target #source"] | None,
+    *,
+    need_weights: bool = False,
+) -> AttentionOutput:
+    """Compute attention by its formula: score, normalise with the mask, drop out, mix. The context
+    of every fast path is the same, to rounding."""
+    scores = attention.scores(queries, prepared, values, mask, need_weights=need_weights)
+    weights = attention.normaliser(scores, mask)
+    return weighted_mean(
+        weights, scores, values, mask, attention.dropout, need_weights=need_weights
+    )
+
+
+def weighted_mean(
+    weights: Float[Tensor, "*batch target source"],
+    scores: Float[Tensor, "*batch target source"],
+    values: Float[Tensor, "*#batch source value"],
+    mask: Bool[Tensor, "*#batch #target #source"] | None,
+    dropout: nn.Dropout,
+    *,
+    need_weights: bool,
+) -> AttentionOutput:
+    """Return the mean of the values, weighted after dropout. The output has weights and scores with
+    `need_weights` only."""
+    has_effect = dropout.training or not is_exactly(dropout, nn.Dropout)
+    context = mix(dropout(weights) if has_effect else weights, values, mask)
+    return AttentionOutput(context, weights, scores) if need_weights else AttentionOutput(context)
+
+
 class Attention(nn.Module):
     """context_i = sum over j of weight_ij value_j, with weights_i = normalise(score(q_i, k_j)).
 
-    The target axis counts questions: target positions in training, hypotheses in search."""
+    The target axis counts queries: target positions in training, hypotheses in search."""
 
     def __init__(
         self, score: Score, normaliser: Normaliser | None = None, dropout: float = 0.0
@@ -96,22 +129,22 @@ class Attention(nn.Module):
     is_stateful = False
 
     def start(self, mask: Bool[Tensor, "batch source"]) -> None:
-        """What is remembered before the first step: nothing."""
+        """Return None: this attention has no state."""
 
     def positions(self, queries: Tensor) -> None:
-        """What a target that is read whole is told of its positions: nothing."""
+        """Return None: this attention has no state."""
 
     @property
     def additive(self) -> tuple[AdditiveScore, float] | None:
-        """The score and its factor, if weights are the softmax of exactly one of the additive
-        scores; None if not."""
+        """The additive score and the factor of its scores, if the weights are the softmax of
+        exactly one of the package's additive scores; otherwise None."""
         score, softmax = self.score, self.normaliser
         if not is_exactly(score, *ADDITIVE_SCORES) or not is_exactly(softmax, Softmax):
             return None
         return cast(AdditiveScore, score), 1 / cast(Softmax, softmax).temperature
 
     def prepare(self, keys: Float[Tensor, "*batch source key"]) -> PreparedKeys:
-        """What the score needs of the keys, once a source."""
+        """Compute the part of the score that depends on the keys only, once a source."""
         return self.score.prepare(keys)
 
     def forward(
@@ -126,39 +159,48 @@ class Attention(nn.Module):
     ) -> AttentionOutput:
         """Attend. The mask broadcasts to "*batch target source", or is CAUSAL.
 
-        With `need_weights` scores and weights are returned, at least in float32; without it the
+        With `need_weights` the output has scores and weights, at least in float32. Without it the
         context is computed by the fastest kernel. The context is the same, to rounding, in the type
         of the values. A subclass of a score, normaliser or dropout and a module with hooks are
-        called as they are, and no kernel takes their place.
+        called; no kernel replaces them.
 
         A position that no query may attend to has no influence: no context, weight or gradient
         depends on it, and its gradient is zero, also if it holds NaN or inf. If some queries may
-        attend to a position, NaN or inf there may also reach the contexts of the others."""
-        output = self._fast(queries, prepared, values, mask, need_weights)
-        if output is not None:
-            return output if state is None else replace(output, state=state)
-        _check(queries, prepared, values, mask)
-        visible = mask_tensor(mask, queries)
-        is_clean = not need_weights and self._ignores_masked_scores(values)
-        cleaning_mask = None if is_clean else visible
-        scores = attention_scores(self.score, queries, prepared, cleaning_mask)
-        scores = _of_batch(scores, values)
-        weights = self.normaliser(scores, visible)
-        drop = self.dropout
-        mixing = drop(weights) if drop.training or not is_exactly(drop, nn.Dropout) else weights
-        context = mix(mixing, values, visible)
-        if not need_weights:
-            return AttentionOutput(context, state=state)
-        return AttentionOutput(context, weights, scores, state)
+        attend to a position, NaN or inf there may also reach the contexts of the others.
+
+        ValueError or TypeError for shapes, types or devices that do not fit."""
+        output = self._fast_path(queries, prepared, values, mask, need_weights)
+        if output is None:
+            _check(queries, prepared, values, mask)
+            visible = mask_tensor(mask, queries)
+            output = plain_attention(
+                self, queries, prepared, values, visible, need_weights=need_weights
+            )
+        return output if state is None else replace(output, state=state)
+
+    def scores(
+        self,
+        queries: Float[Tensor, "*#batch target query"],
+        prepared: PreparedKeys,
+        values: Float[Tensor, "*#batch source value"],
+        mask: Bool[Tensor, "*#batch #target #source"] | None,
+        *,
+        need_weights: bool,
+    ) -> Float[Tensor, "*batch target source"]:
+        """Return scores of the batch of the contexts, at least in float32. With `need_weights` or
+        gradients, NaN and inf in keys that no query may attend to are read as zeros."""
+        if not need_weights and self._ignores_masked_scores(values):
+            mask = None
+        return _of_batch(attention_scores(self.score, queries, prepared, mask), values)
 
     def _ignores_masked_scores(self, values: Tensor) -> bool:
-        """Whether a masked score has no influence, also if it is NaN: without gradients, under a
+        """Whether a masked score has no influence, also if it is NaN: without gradients, with a
         normaliser of this package. Otherwise NaN in hidden keys must be replaced."""
         if torch.is_grad_enabled() or not is_free_to_read(values):
             return False
         return is_exactly(self.normaliser, Softmax, Sparsemax, Entmax15)
 
-    def _fast(
+    def _fast_path(
         self,
         queries: Float[Tensor, "*#batch target query"],
         prepared: PreparedKeys,
@@ -166,14 +208,15 @@ class Attention(nn.Module):
         mask: Mask | None,
         need_weights: bool,
     ) -> AttentionOutput | None:
-        """Attend by one kernel. None if no kernel computes exactly these parts, whether or not the
-        inputs fit. Kernels run for checked inputs alone."""
+        """Attend by one kernel: for dot products (`dot/`) and additive scores (`fused_additive/`)
+        with softmax. None if no kernel computes exactly these parts, whether or not the inputs fit.
+        Kernels run for checked inputs only."""
         drop = self.dropout
         if not is_exactly(drop, nn.Dropout):
             return None
         dropout = drop.p if drop.training else 0.0
         if is_exactly(self.score, *DOT_SCORES):
-            return self._dots(queries, prepared, values, mask, dropout, need_weights)
+            return self._dot_path(queries, prepared, values, mask, dropout, need_weights)
         additive = None if need_weights or needs_formula() else self.additive
         if additive is None:
             return None
@@ -189,7 +232,7 @@ class Attention(nn.Module):
         )
         return AttentionOutput(context)
 
-    def _dots(
+    def _dot_path(
         self,
         queries: Float[Tensor, "*#batch target query"],
         prepared: PreparedKeys,
@@ -198,8 +241,8 @@ class Attention(nn.Module):
         dropout: float,
         need_weights: bool,
     ) -> AttentionOutput | None:
-        """Dot products with softmax: of short sequences by a kernel of this package, of others by
-        torch's, which returns no weights."""
+        """Attend by dot products with softmax: short sequences by the package's kernel, others by
+        PyTorch's, which returns no weights."""
         softmax = self.normaliser
         if not is_exactly(softmax, Softmax) or not isinstance(prepared, Tensor) or dropout == 1:
             return None
@@ -213,11 +256,12 @@ class Attention(nn.Module):
                 )
             if dropout or torch.is_grad_enabled():
                 return None
-            context, weights, scores = native_dots.look(queries, prepared, values, mask, scale)
-            temperature = cast(Softmax, softmax).temperature
-            return AttentionOutput(
-                context, weights, scores if temperature == 1 else scores * temperature
+            context, weights, scores = native_dots.attend_with_weights(
+                queries, prepared, values, mask, scale
             )
+            temperature = cast(Softmax, softmax).temperature
+            scores = scores if temperature == 1 else scores * temperature
+            return AttentionOutput(context, weights, scores)
         if need_weights or needs_formula():
             return None
         _check(queries, prepared, values, mask)
@@ -232,8 +276,8 @@ def _check(queries: Tensor, prepared: Any, values: Tensor, mask: Mask | None) ->
         check_inputs(queries, prepared, values, None)
         if queries.size(-2) not in (1, values.size(-2)):
             raise ValueError(
-                f"mask: CAUSAL needs as many queries as keys, got {queries.size(-2)} queries and "
-                f"{values.size(-2)} keys; form a mask of their positions"
+                f"mask: CAUSAL expected equal numbers of queries and keys, got {queries.size(-2)} "
+                f"queries and {values.size(-2)} keys; use a tensor as the mask"
             )
     else:
         check_inputs(queries, prepared, values, mask)
@@ -242,7 +286,8 @@ def _check(queries: Tensor, prepared: Any, values: Tensor, mask: Mask | None) ->
 def _of_batch(
     scores: Float[Tensor, "*#batch target source"], values: Float[Tensor, "*#batch source value"]
 ) -> Float[Tensor, "*batch target source"]:
-    """Scores of the batch that contexts have. ValueError for another number of keys."""
+    """Return scores expanded to the batch of the contexts. ValueError for another number of
+    keys."""
     if scores.size(-1) != values.size(-2):
         check_num_keys(scores.mT, values)
     if scores.shape[:-2] == values.shape[:-2]:
@@ -257,13 +302,13 @@ def attention_scores(
     prepared: PreparedKeys,
     mask: Bool[Tensor, "*#batch #target #source"] | None,
 ) -> Float[Tensor, "*batch target source"]:
-    """Scores at least in float32. For the scores of this package, NaN and inf in keys that no query
-    may attend to are read as zeros; another score may have prepared anything."""
+    """Return scores at least in float32. With a mask, the package's scores read NaN and inf in keys
+    that no query may attend to as zeros. Keys prepared by another score are not changed."""
     if is_exactly(score, *ADDITIVE_SCORES):
         additive = cast(AdditiveScore, score)
-        asking, keys = additive.project_queries(queries), prepared_keys(additive, prepared)
+        projected, keys = additive.project_queries(queries), prepared_keys(additive, prepared)
         return precise_scores(
-            lambda keys: additive_scores(asking, keys.projected, additive.vector), keys, mask
+            lambda keys: additive_scores(projected, keys.projected, additive.vector), keys, mask
         )
     if not isinstance(score, SCORES):
         mask = None

@@ -1,6 +1,7 @@
 """Checks of shapes, types and devices at the public calls of attention.
 
-Batch axes broadcast as torch's do: keys of batch 1, or without a batch axis, serve every query.
+Batch axes broadcast as in PyTorch: keys of batch 1, or without a batch axis, are used for all
+queries.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ Axes = tuple[Any, ...]
 
 
 def check_inputs(queries: Tensor, prepared: Any, values: Tensor, mask: Any) -> None:
-    """Check one call of an attention module. A tensor that a score prepared is left to the score,
-    which knows its axes. Raise ValueError if the call cannot be the plain formula."""
+    """Check one call of an attention module. A prepared tensor is checked by its score, which knows
+    its axes. ValueError if the plain formula cannot be computed."""
     keys = None if isinstance(prepared, Tensor) else getattr(prepared, "projected", None)
     if keys is None:
         check_vectors(queries=queries, values=values)

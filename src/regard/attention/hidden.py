@@ -1,9 +1,9 @@
-"""NaN and inf at positions that no query may attend to: they change no result and no gradient.
+"""NaN and inf at positions that no query may attend to must change no result and no gradient.
 
 A masked score is never used, but 0 * NaN is NaN: in the product of weights and values, and in the
-gradients of queries and of every matrix that keys went through. So such numbers become zeros before
-they are multiplied. Where Python may read a tensor at no cost, this is done only if a result is not
-finite; elsewhere always.
+gradients of queries and of every matrix that projected the keys. So such numbers are replaced by
+zeros before products. If Python may read a tensor at no cost, this is done only if a result is not
+finite; otherwise always.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from regard.shapes import Bool, Float, Tensor
 PreparedKeys = TypeVar("PreparedKeys")
 
 LARGE = 1e18
-"""Products of smaller numbers are finite in float32."""
+"""Bound of numbers whose products are finite in float32."""
 
 
 def by_position(
     function: Callable[[Tensor], Tensor], vectors: Float[Tensor, "*batch position size"]
 ) -> Float[Tensor, "*batch position _"]:
-    """`function(vectors)`, for a function that treats every position alone. A position with NaN or
-    inf adds nothing to the gradients of its parameters, and does not reach its neighbours: oneDNN
-    reads a number of the next row times zero in products of bfloat16 of an odd size."""
+    """Return `function(vectors)`, for a function of single positions. A position with NaN or inf
+    has no influence on the gradients of the parameters, nor on neighbouring positions: in bfloat16
+    products of an odd size oneDNN multiplies a number of the next row by zero."""
     if is_exported():
         return function(vectors)
     may_read = is_free_to_read(vectors)
@@ -47,7 +47,8 @@ def precise_scores(
     prepared: PreparedKeys,
     mask: Bool[Tensor, "*#batch #target #source"] | None,
 ) -> Float[Tensor, "*batch target source"]:
-    """Scores at least in float32, with zeros for NaN and inf in keys that no query may attend to.
+    """Return scores at least in float32, with zeros for NaN and inf in keys that no query may
+    attend to.
 
     `prepared` is a tensor "*batch source size" or `AdditiveKeys`."""
     if mask is None:
@@ -64,7 +65,7 @@ def mix(
     values: Float[Tensor, "*#batch source value"],
     mask: Bool[Tensor, "*#batch #target #source"] | None,
 ) -> Float[Tensor, "*batch target value"]:
-    """The context of every query, in the type of the values."""
+    """Return the context of every query, in the type of the values."""
     precise = values.to(weights.dtype)
     if mask is None:
         return (weights @ precise).to(values.dtype)
@@ -79,7 +80,8 @@ def without_hidden(
     vectors: Float[Tensor, "*batch source size"],
     mask: Bool[Tensor, "*#batch #target #source"],
 ) -> Float[Tensor, "*batch source size"]:
-    """Zeros for positions that no query may attend to; unchanged if that makes no difference."""
+    """Return vectors with zeros at positions that no query may attend to. They are unchanged if the
+    numbers there have no influence."""
     if is_free_to_read(vectors) and is_moderate(vectors):
         return vectors
     return torch.where(visible_positions(mask), vectors, 0)
@@ -88,12 +90,12 @@ def without_hidden(
 def visible_positions(
     mask: Bool[Tensor, "*#batch #target #source"],
 ) -> Bool[Tensor, "*#batch #source 1"]:
-    """Which positions at least one query may attend to."""
+    """Return which positions at least one query may attend to."""
     return (mask if mask.dim() < 2 else mask.any(dim=-2)).unsqueeze(-1)
 
 
 def is_moderate(vectors: Tensor) -> bool:
-    """Whether all numbers are finite, and so are products of two of them."""
+    """Whether all numbers and all products of two of them are finite."""
     if not vectors.numel():
         return True
     lowest, highest = torch.aminmax(vectors.detach())
@@ -101,7 +103,7 @@ def is_moderate(vectors: Tensor) -> bool:
 
 
 def is_finite(*tensors: Tensor) -> bool:
-    """Whether all numbers are finite. Also False if their sum overflows, which only costs time."""
+    """Whether all numbers are finite. False also if their sum overflows, which only costs time."""
     for numbers in tensors:
         if not isfinite((numbers.detach() if numbers.requires_grad else numbers).sum().item()):
             return False
@@ -111,7 +113,7 @@ def is_finite(*tensors: Tensor) -> bool:
 def _numbers(prepared: object) -> Tensor:
     numbers = prepared.projected if isinstance(prepared, AdditiveKeys) else prepared
     if not isinstance(numbers, Tensor):
-        raise TypeError(f"keys must be a tensor or AdditiveKeys, but {type(prepared)} came")
+        raise TypeError(f"keys: expected a tensor or AdditiveKeys, got {type(prepared).__name__}")
     return numbers
 
 
@@ -121,5 +123,5 @@ def _cleaned(prepared: PreparedKeys, mask: Tensor) -> PreparedKeys:
 
 
 def _finite(vectors: Tensor, mask: Tensor) -> Tensor:
-    """Zeros for NaN and inf at positions that no query may attend to."""
+    """Return vectors with zeros for NaN and inf at positions that no query may attend to."""
     return torch.where(visible_positions(mask) | vectors.isfinite(), vectors, 0)

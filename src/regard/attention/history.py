@@ -1,24 +1,25 @@
-"""Scores that remember where attention was.
+"""Additive scores with a history of the attention weights: coverage and location.
 
     coverage    c_t = sum over i < t of weights_i                     (Tu et al. 2016, section 3.1)
                 score = v . tanh(W q_t + U k_j + u c_tj + b)
     location    f_t = F * weights_{t-1}, a convolution                (Chorowski et al. 2015, eq. 8)
                 score = v . tanh(W q_t + U k_j + V f_tj + b)
 
-What is remembered travels in the decoder's state, through that of attention, and nowhere else. Each
-step has to know of the one before, so that no target is read whole.
+The history is the state of the attention, which is a part of the decoder's state. A step needs the
+state of the step before, so steps run in order.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Protocol, runtime_checkable
 
 import torch
 from torch import nn
 
-from regard.attention.attend import AttentionOutput, Mask
+from regard.attention.attend import AttentionOutput, Mask, weighted_mean
 from regard.attention.checks import check_inputs
-from regard.attention.hidden import by_position, mix, precise_scores
+from regard.attention.hidden import by_position, precise_scores
 from regard.attention.masks import mask_tensor
 from regard.attention.normalisers import Normaliser, Softmax
 from regard.linear import Linear
@@ -27,25 +28,26 @@ from regard.shapes import Bool, Float, Tensor
 
 @runtime_checkable
 class AttentionHistory(Protocol):
-    """What is kept of the weights so far, and what it says of each key: `size` numbers."""
+    """History of attention weights, and its features for each key: vectors of this `size`."""
 
     size: int
 
-    def remember(
+    def update(
         self,
         before: Float[Tensor, "batch target source"],
         weights: Float[Tensor, "batch target source"],
     ) -> Float[Tensor, "batch target source"]:
-        """What the next step gets to know."""
+        """Return the history after a step with these weights."""
 
     def __call__(
         self, before: Float[Tensor, "batch target source"]
-    ) -> Float[Tensor, "batch target source size"]: ...
+    ) -> Float[Tensor, "batch target source size"]:
+        """Return the features of the history for each key."""
 
 
 class Coverage(nn.Module):
-    """How much of each key was taken so far, so that little is taken twice and nothing left out (Tu
-    et al. 2016: linguistic coverage, every word counting as one)."""
+    """Sum of the weights of each key so far, so that few keys are attended to twice or never (Tu et
+    al. 2016: linguistic coverage, with a fertility of one for every word)."""
 
     def __init__(self, size: int) -> None:
         super().__init__()
@@ -57,7 +59,7 @@ class Coverage(nn.Module):
     ) -> Float[Tensor, "batch target source size"]:
         return self.taken(before[..., None])
 
-    def remember(
+    def update(
         self,
         before: Float[Tensor, "batch target source"],
         weights: Float[Tensor, "batch target source"],
@@ -66,11 +68,11 @@ class Coverage(nn.Module):
 
 
 class Location(nn.Module):
-    """The weights of the step before, through a convolution, so that attention can move on from
-    where it was."""
+    """Convolution over the weights of the step before, so that attention can move on from its last
+    position (Chorowski et al. 2015)."""
 
     def __init__(self, size: int, *, filters: int = 10, width: int = 5) -> None:
-        """`width` is how far a filter reaches to each side."""
+        """`width` is the number of positions on each side of a filter's centre."""
         super().__init__()
         self.size = size
         self.filters = nn.Conv1d(1, filters, 2 * width + 1, padding=width, bias=False)
@@ -80,10 +82,10 @@ class Location(nn.Module):
         self, before: Float[Tensor, "batch target source"]
     ) -> Float[Tensor, "batch target source size"]:
         batch, target, source = before.shape
-        found = self.filters(before.reshape(batch * target, 1, source))
-        return self.seen(found.mT.unflatten(0, (batch, target)))
+        features = self.filters(before.reshape(batch * target, 1, source))
+        return self.seen(features.mT.unflatten(0, (batch, target)))
 
-    def remember(
+    def update(
         self,
         before: Float[Tensor, "batch target source"],
         weights: Float[Tensor, "batch target source"],
@@ -93,7 +95,7 @@ class Location(nn.Module):
 
 
 class HistoryAdditive(nn.Module):
-    """v . tanh(W q + U k_j + b + what the past says of j)."""
+    """v . tanh(W q + U k_j + b + f_j), with the features f_j of the history for key j."""
 
     def __init__(self, query_size: int, key_size: int, past: AttentionHistory) -> None:
         super().__init__()
@@ -106,7 +108,7 @@ class HistoryAdditive(nn.Module):
     def prepare(
         self, keys: Float[Tensor, "batch source key"]
     ) -> Float[Tensor, "batch source size"]:
-        """The work that depends on the keys alone."""
+        """Compute the part of the score that depends on the keys only."""
         return by_position(self.key, keys)
 
     def forward(
@@ -115,16 +117,15 @@ class HistoryAdditive(nn.Module):
         prepared: Float[Tensor, "batch source size"],
         before: Float[Tensor, "batch target source"],
     ) -> Float[Tensor, "batch target source"]:
-        asked = self.query(queries)[:, :, None] + prepared[:, None] + self.past(before)
-        return (torch.tanh(asked) * self.vector).sum(dim=-1)
+        sums = self.query(queries)[:, :, None] + prepared[:, None] + self.past(before)
+        return (torch.tanh(sums) * self.vector).sum(dim=-1)
 
 
 class HistoryAttention(nn.Module):
-    """Attention by a score that remembers. Called as `Attention` is, step by step; its state is
-    what the past keeps, for every hypothesis and key."""
+    """Attention by a score with a history, called like `Attention`, step by step. Its state is the
+    history "batch hypothesis source"."""
 
     is_stateful = True
-    additive = None
 
     def __init__(
         self,
@@ -138,17 +139,19 @@ class HistoryAttention(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def prepare(self, keys: Float[Tensor, "batch source key"]) -> Float[Tensor, "batch source _"]:
-        """What the score needs of the keys, once a source."""
+        """Compute the part of the score that depends on the keys only, once a source."""
         return self.score.prepare(keys)
 
     def start(self, mask: Bool[Tensor, "batch source"]) -> Float[Tensor, "batch 1 source"]:
-        """Nothing was looked at yet."""
+        """Return the history before the first step: zeros."""
         return torch.zeros(len(mask), 1, mask.size(1), device=mask.device)
 
     def positions(self, queries: Tensor) -> None:
-        """ValueError: no target can be read whole."""
+        """Raise ValueError: steps must run in order."""
         del queries
-        raise ValueError("a score that remembers the step before cannot read a target whole")
+        raise ValueError(
+            "attention with a history computes one step at a time; call it step by step"
+        )
 
     def forward(
         self,
@@ -160,7 +163,7 @@ class HistoryAttention(nn.Module):
         *,
         need_weights: bool = False,
     ) -> AttentionOutput:
-        """Attend, for one step: the first if there is no state."""
+        """Attend for one step. Without a state it is the first step."""
         visible = mask_tensor(mask, queries)
         check_inputs(queries, prepared, values, visible)
         if state is None:
@@ -168,8 +171,7 @@ class HistoryAttention(nn.Module):
         before = state.to(queries.dtype)
         scores = precise_scores(lambda keys: self.score(queries, keys, before), prepared, visible)
         weights = self.normaliser(scores, visible)
-        context = mix(self.dropout(weights), values, visible)
-        after = self.score.past.remember(state.to(weights.dtype), weights)
-        if not need_weights:
-            return AttentionOutput(context, state=after)
-        return AttentionOutput(context, weights, scores, after)
+        output = weighted_mean(
+            weights, scores, values, visible, self.dropout, need_weights=need_weights
+        )
+        return replace(output, state=self.score.past.update(state.to(weights.dtype), weights))

@@ -1,11 +1,11 @@
-"""Keys and values to which every step of writing adds some, without copying what is there.
+"""Key-value cache: keys and values of all steps of decoding, extended without a copy.
 
-    storage   k1 k2 k3 k4 .. .. .. ..      room for more; `filled` is 4
-    one       k1 k2 k3 k4                  what a state of a decoder sees
-    next      k1 k2 k3 k4 k5               goes on in the same storage, as `one` is its end
-    other     k1 k2 k3 k4 x5               `one` is no longer the end: goes on in a copy
+    storage   k1 k2 k3 k4 .. .. .. ..      with room for more vectors; `filled` is 4
+    state 1   k1 k2 k3 k4                  vectors that a decoder state refers to
+    state 2   k1 k2 k3 k4 k5               extends state 1 in the same storage, which ended with it
+    state 3   k1 k2 k3 k4 x5               extends state 1 in a copy, as the storage has more by now
 
-So states never change, however many go on from one.
+So a state never changes, whatever other states extend it.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ from regard.attention.multihead import PreparedHeads
 from regard.shapes import Float, Int, Tensor
 
 LEAST_ROOM = 32
+"""Minimum number of vectors in a new storage."""
 
 
 @dataclass
 class _Storage:
-    """Rows in a row, the first `filled` of which somebody sees."""
+    """Tensor whose first `filled` positions are in use."""
 
     rows: Float[Tensor, "batch head room part"]
     filled: int
@@ -31,7 +32,7 @@ class _Storage:
 
 @dataclass(frozen=True)
 class CachedVectors:
-    """Vectors in a storage with room for more."""
+    """Vectors at the beginning of a storage."""
 
     _storage: _Storage
     length: int
@@ -42,20 +43,21 @@ class CachedVectors:
 
     @property
     def vectors(self) -> Float[Tensor, "batch head source part"]:
-        rows = self._storage.rows  # whole, where it is: a part costs a copy on the way back
+        rows = self._storage.rows  # without slicing, if possible: gradients would copy a slice
         return rows if self.length == rows.size(2) else rows[:, :, : self.length]
 
     def fits(self, more: Float[Tensor, "batch head source part"]) -> bool:
-        """Whether these vectors can be appended."""
+        """Whether these vectors have the size of the cached ones."""
         return self._storage.rows.size(-1) == more.size(-1)
 
     def append(self, more: Float[Tensor, "batch head source part"]) -> CachedVectors:
-        """These after those, of the same batch, heads and part. Where a gradient is wanted nothing
-        is written in place, and what was made in inference mode is not written to outside of it,
-        which torch forbids."""
+        """Return the vectors followed by others of the same batch, heads and size.
+
+        With gradients nothing is written in place. Tensors of inference mode are not written to
+        outside it, which PyTorch forbids."""
         rows = self._storage.rows
-        wanted = torch.is_grad_enabled() and (more.requires_grad or rows.requires_grad)
-        if wanted or rows.is_inference() > torch.is_inference_mode_enabled():
+        needs_grad = torch.is_grad_enabled() and (more.requires_grad or rows.requires_grad)
+        if needs_grad or rows.is_inference() > torch.is_inference_mode_enabled():
             return CachedVectors.of(torch.cat([self.vectors, more], dim=2))
         storage, length = self._storage, self.length + more.size(2)
         if storage.filled != self.length or length > storage.rows.size(2):
@@ -73,10 +75,10 @@ class CachedVectors:
 
 @dataclass(frozen=True)
 class KVCache:
-    """PreparedKeys keys and values of every head; none before some are appended."""
+    """Prepared keys and values of every head. A new cache is empty."""
 
     _parts: tuple[CachedVectors, ...] = ()
-    """Keys, values and, where they were taken of all keys, the powers of additive ones."""
+    """Keys, values and, if all additive keys have them, the powers of the keys."""
     _are_additive: bool = False
 
     @property
@@ -85,25 +87,25 @@ class KVCache:
 
     @property
     def prepared(self) -> PreparedHeads:
-        """All of them, as a score takes them."""
+        """All keys and values, as a score takes them."""
         keys, values, *powers = (part.vectors for part in self._parts)
         return PreparedHeads(AdditiveKeys(keys, *powers) if self._are_additive else keys, values)
 
     def append(self, more: PreparedHeads) -> KVCache:
-        """Keys "batch head source part" and values "batch head source value" after those there are,
-        of which all but `source` has to be the same. Powers are kept if all that came had some."""
+        """Return the cache followed by keys "batch head source part" and values "batch head source
+        value" of the same sizes. Powers are kept if all appended keys have them."""
         are_additive = isinstance(more.keys, AdditiveKeys)
         if isinstance(more.keys, AdditiveKeys):
-            given = (more.keys.projected, more.values, more.keys.powers)
-            new = [part for part in given if part is not None]
+            parts = (more.keys.projected, more.values, more.keys.powers)
+            new = [part for part in parts if part is not None]
             if len(new) == len(self._parts) == 3 and not self._parts[-1].fits(new[-1]):
-                del new[-1]  # only some of the keys have split powers
+                del new[-1]  # some keys have split powers and others do not
         else:
             new = [more.keys, more.values]
         if not self._parts:
             return KVCache(tuple(CachedVectors.of(part) for part in new), are_additive)
-        grown = (part.append(some) for part, some in zip(self._parts, new, strict=False))
-        return KVCache(tuple(grown), are_additive)
+        extended = (part.append(more) for part, more in zip(self._parts, new, strict=False))
+        return KVCache(tuple(extended), are_additive)
 
     def keep(self, sentences: Int[Tensor, "kept"]) -> KVCache:
         return KVCache(tuple(part.keep(sentences) for part in self._parts), self._are_additive)

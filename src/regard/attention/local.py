@@ -1,23 +1,23 @@
-"""Local attention: every query sees a window of the source (Luong et al. 2015, section 3.2).
+"""Local attention: every query attends to a window of the source (Luong et al. 2015, section 3.2).
 
-    local-m    p_t = t                                      the window goes along with the target
-    local-p    p_t = S sigmoid(v . tanh(W q_t))             the query says where it is
+    local-m    p_t = t                                      the window moves with the target
+    local-p    p_t = S sigmoid(v . tanh(W q_t))             the window is predicted from the query
                weights times exp(-(s - p_t)^2 / (2 (D/2)^2))
 
-The window goes from p_t - D to p_t + D; S is the source's length. Weights of local-m sum to one
-over what is seen, those of local-p to less, as in the paper. Past the source's end local-m stays at
-its last place.
+The window is p_t - D to p_t + D, and S is the length of the source. The weights of local-m sum to
+one over the window, those of local-p to less, as in the paper. After the end of the source the
+window of local-m stays at its last position.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import nn
 
-from regard.attention.attend import AttentionOutput, Mask, attention_scores
+from regard.attention.attend import AttentionOutput, Mask, attention_scores, weighted_mean
 from regard.attention.checks import (
     batch_of,
     check_input,
@@ -25,7 +25,7 @@ from regard.attention.checks import (
     check_num_keys,
     check_positions,
 )
-from regard.attention.hidden import mix, visible_positions
+from regard.attention.hidden import visible_positions
 from regard.attention.masks import mask_tensor
 from regard.attention.normalisers import Normaliser, Softmax
 from regard.attention.scores import SCORES, PreparedKeys, Score
@@ -37,18 +37,18 @@ from regard.shapes import Bool, Float, Int, Tensor
 
 @dataclass(frozen=True)
 class LocalWindow:
-    """Where queries look, and what their weights are multiplied by, if by anything."""
+    """Centre of the window of each query, and factors of the weights, if any."""
 
-    middle: Float[Tensor, "batch target 1"]
-    near: Float[Tensor, "batch target source"] | None = None
+    centre: Float[Tensor, "batch target 1"]
+    factors: Float[Tensor, "batch target source"] | None = None
 
 
 @runtime_checkable
 class Centre(Protocol):
-    """Says where windows are."""
+    """Function from queries to their windows."""
 
-    counts: bool
-    """Whether it goes by how many steps there were."""
+    uses_positions: bool
+    """Whether the windows depend on the target positions."""
 
     def __call__(
         self,
@@ -60,9 +60,9 @@ class Centre(Protocol):
 
 
 class Monotonic(nn.Module):
-    """local-m: the window of target position t is around source position t."""
+    """local-m: the window of target position t has its centre at source position t."""
 
-    counts = True
+    uses_positions = True
 
     def forward(
         self,
@@ -73,14 +73,15 @@ class Monotonic(nn.Module):
     ) -> LocalWindow:
         del queries, source
         if numbers is None:
-            raise ValueError("local-m goes by the numbers of the target's positions: none came")
+            raise ValueError("state: local-m expected the target positions, got none")
         return LocalWindow(numbers.minimum(lengths - 1)[..., None].float())
 
 
 class Predictive(nn.Module):
-    """local-p: the query says where the window is, and what is farther away counts less."""
+    """local-p: the centre is predicted from the query, and weights fall with the distance from
+    it."""
 
-    counts = False
+    uses_positions = False
 
     def __init__(self, query_size: int, size: int, width: int) -> None:
         super().__init__()
@@ -97,20 +98,17 @@ class Predictive(nn.Module):
     ) -> LocalWindow:
         del numbers
         check_input("queries", queries, self.hidden, self)
-        found = self.vector(torch.tanh(self.hidden(queries)))
-        share = torch.sigmoid(at_least_float32(found))
-        middle = lengths[..., None] * share
-        return LocalWindow(
-            middle, torch.exp(-((source - middle) ** 2) / (2 * (self.width / 2) ** 2))
-        )
+        logits = self.vector(torch.tanh(self.hidden(queries)))
+        centre = lengths[..., None] * torch.sigmoid(at_least_float32(logits))
+        factors = torch.exp(-((source - centre) ** 2) / (2 * (self.width / 2) ** 2))
+        return LocalWindow(centre, factors)
 
 
 class LocalAttention(nn.Module):
-    """A score over a window of the source. Called as `Attention` is; its state is the number of
-    each target position, where the window goes by it."""
+    """Attention to a window of the source, called like `Attention`. Its state is the number of each
+    target position if the window depends on it, else None."""
 
     is_stateful = False
-    additive = None
 
     def __init__(
         self,
@@ -122,7 +120,7 @@ class LocalAttention(nn.Module):
     ) -> None:
         super().__init__()
         if width < 1:
-            raise ValueError(f"width is {width}: expected 1 or more to each side")
+            raise ValueError(f"width is {width}: expected at least 1 position on each side")
         self.score = score
         self.centre = centre
         self.width = width
@@ -130,18 +128,18 @@ class LocalAttention(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def prepare(self, keys: Float[Tensor, "*batch source key"]) -> PreparedKeys:
-        """What the score needs of the keys, once a source."""
+        """Compute the part of the score that depends on the keys only, once a source."""
         return self.score.prepare(keys)
 
     def start(self, mask: Bool[Tensor, "batch source"]) -> Int[Tensor, "batch 1"] | None:
-        """The number of the first target position, for one hypothesis a sentence."""
-        if not self.centre.counts:
+        """Return the number of the first target position, for one hypothesis a sentence."""
+        if not self.centre.uses_positions:
             return None
         return torch.zeros(len(mask), 1, dtype=torch.long, device=mask.device)
 
     def positions(self, queries: Float[Tensor, "batch target query"]) -> Tensor | None:
-        """The numbers of all positions of a target that is read whole."""
-        if not self.centre.counts:
+        """Return the numbers of all target positions."""
+        if not self.centre.uses_positions:
             return None
         batch, target = queries.shape[:2]
         return torch.arange(target, device=queries.device).expand(batch, target)
@@ -156,8 +154,8 @@ class LocalAttention(nn.Module):
         *,
         need_weights: bool = False,
     ) -> AttentionOutput:
-        """Attend. Without a mask every position of the source is real. Scores are those before the
-        mask and the window."""
+        """Attend. Without a mask all source positions are real. Scores are those before the mask
+        and the window."""
         real = mask_tensor(mask, queries)
         check_inputs(queries, prepared, values, real)
         keys = getattr(prepared, "projected", prepared) if is_exactly(self.score, *SCORES) else None
@@ -170,16 +168,15 @@ class LocalAttention(nn.Module):
         in_source = visible_positions(real)[..., 0].expand(len(queries), len(source))
         lengths = in_source.sum(dim=-1, keepdim=True)
         window = self.centre(queries, lengths, state, source)
-        visible = real & ((source - window.middle).abs() <= self.width)
+        visible = real & ((source - window.centre).abs() <= self.width)
         scores = attention_scores(self.score, queries, prepared, visible)
         weights = self.normaliser(scores, visible)
-        if window.near is not None:
-            weights = weights * window.near.to(weights.dtype)
-        context = mix(self.dropout(weights), values, visible)
-        after = None if state is None else state + 1
-        if not need_weights:
-            return AttentionOutput(context, state=after)
-        return AttentionOutput(context, weights, scores, after)
+        if window.factors is not None:
+            weights = weights * window.factors.to(weights.dtype)
+        output = weighted_mean(
+            weights, scores, values, visible, self.dropout, need_weights=need_weights
+        )
+        return output if state is None else replace(output, state=state + 1)
 
 
 def _whole_batch(
@@ -187,7 +184,7 @@ def _whole_batch(
     keys: Tensor | None,
     values: Float[Tensor, "*#batch source value"],
 ) -> Float[Tensor, "batch target query"]:
-    """Queries of every sentence. ValueError for other axes and for another number of keys."""
+    """Return queries expanded to the batch. ValueError for other axes or another number of keys."""
     if queries.dim() != 3:
         raise ValueError(
             f"queries: expected (batch, target, size), got shape {tuple(queries.shape)}"

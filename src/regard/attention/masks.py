@@ -1,4 +1,4 @@
-"""What may be attended to. True means visible; masks are joined with `&`."""
+"""Attention masks. True means that a query may attend to a key; masks are combined with `&`."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from regard.shapes import Bool, Float, Tensor
 
 
 class Causal:
-    """The mask `causal` by its name, for kernels that need not be shown what it hides."""
+    """Name of the mask `causal`, for kernels that compute it themselves."""
 
 
 CAUSAL = Causal()
 
 
 def padding(mask: Bool[Tensor, "batch source"]) -> Bool[Tensor, "batch 1 source"]:
-    """Every query sees the real keys and not the padding.
+    """Return a mask of real keys, the same for every query.
 
     keys  a b c . .
-          x x x - -      the same row for every query
+          x x x - -      one row for every query
     """
     return mask[:, None]
 
 
 def causal(length: int, device: torch.device | None = None) -> Bool[Tensor, "target source"]:
-    """Position i sees itself and what came before it.
+    """Return a mask in which position i attends to itself and to those before it.
 
     x - - -
     x x - -
@@ -38,13 +38,13 @@ def causal(length: int, device: torch.device | None = None) -> Bool[Tensor, "tar
 def mask_tensor(
     mask: Bool[Tensor, "..."] | Causal | None, rows: Float[Tensor, "*batch target _"]
 ) -> Bool[Tensor, "..."] | None:
-    """A mask as a tensor, for as many queries as there are rows."""
+    """Return a mask as a tensor; `rows` has the queries."""
     return causal(rows.size(-2), rows.device) if isinstance(mask, Causal) else mask
 
 
 def none_if_full(mask: Bool[Tensor, "..."]) -> Bool[Tensor, "..."] | None:
-    """The mask, or None where it is seen at no cost that it hides nothing. A GPU would have to be
-    waited for, and a compiler wants one way through."""
+    """Return None if the mask is True everywhere and Python can read it at no cost, else the mask.
+    Python would wait for a GPU, and a compiler records one path."""
     if is_free_to_read(mask) and bool(mask.all()):
         return None
     return mask
@@ -53,7 +53,7 @@ def none_if_full(mask: Bool[Tensor, "..."]) -> Bool[Tensor, "..."] | None:
 def window(
     target: int, source: int, width: int, device: torch.device | None = None
 ) -> Bool[Tensor, "target source"]:
-    """Position i sees the positions from i - width to i + width. With width 1:
+    """Return a mask in which position i attends to positions i - width to i + width. With width 1:
 
     x x - -
     x x x -

@@ -1,4 +1,4 @@
-"""Several attentions side by side (Vaswani et al. 2017, section 3.2.2)."""
+"""Multi-head attention (Vaswani et al. 2017, section 3.2.2)."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from regard.linear import Linear, glorot_uniform
 from regard.shapes import Float, Tensor
 
 Rotate = Callable[[Tensor], Tensor]
-"""What positions do to the queries and keys of every head, "*batch head position part"."""
+"""Function that rotates queries or keys "*batch head position part" by their positions."""
 
 
 @dataclass(frozen=True)
 class PreparedHeads:
-    """Keys (as the score prepared them) and values of every head: what a decoder's state keeps. It
-    is indexed by sentences, as a tensor is."""
+    """Prepared keys and values of every head, stored in the state of a decoder. Indexed by
+    sentences like a tensor."""
 
     keys: PreparedKeys
     values: Float[Tensor, "*batch head source value"]
@@ -33,7 +33,7 @@ class PreparedHeads:
 
 @dataclass(frozen=True)
 class ProjectedQueries:
-    """What a sequence that looks at itself asks with, and what it asks."""
+    """Projected queries of self-attention, with the prepared keys and values."""
 
     queries: Float[Tensor, "*batch head position part"]
     prepared: PreparedHeads
@@ -41,7 +41,8 @@ class ProjectedQueries:
 
 @dataclass(frozen=True)
 class MultiHeadOutput:
-    """What `AttentionOutput` holds, with the heads joined in the context and apart in the rest."""
+    """`AttentionOutput` of all heads: the context is joined, weights and scores have a head
+    axis."""
 
     context: Float[Tensor, "*batch target size"]
     weights: Float[Tensor, "*batch head target source"] | None
@@ -50,18 +51,18 @@ class MultiHeadOutput:
 
 
 class Heads(nn.Module):
-    """Attend in every head, join, project: what follows once queries, keys and values are there.
+    """Attention of every head to projected keys and values, joined and projected to the output.
 
-    `attention` is built for queries and keys of the size of one head and is shared by the heads,
-    which differ by their projections; a score with parameters then costs no more with more heads.
+    `attention` is built for queries and keys of the size of one head and shared by all heads, which
+    differ by their projections only. So a score with parameters has as many of them for any number
+    of heads.
     """
 
     def __init__(self, size: int, num_heads: int, attention: Attention) -> None:
         super().__init__()
         if num_heads < 1 or size % num_heads:
             raise ValueError(
-                f"size must be a multiple of num_heads, but size {size} and num_heads {num_heads} "
-                "came"
+                f"size: expected a multiple of num_heads, got size {size} and num_heads {num_heads}"
             )
         self.num_heads = num_heads
         self.attention = attention
@@ -71,7 +72,7 @@ class Heads(nn.Module):
     def split(
         self, vectors: Float[Tensor, "*batch position size"]
     ) -> Float[Tensor, "*batch head position part"]:
-        """A part of every vector for each head, `part` being size / num_heads."""
+        """Split vectors into one part for each head, of size / num_heads numbers."""
         return vectors.unflatten(-1, (self.num_heads, -1)).transpose(-3, -2)
 
     def prepare(
@@ -95,7 +96,7 @@ class Heads(nn.Module):
             axes = (*queries.shape[:-3], queries.size(-2), prepared.values.size(-2))
             check_mask(mask, axes, queries.device)
             mask = mask.unsqueeze(-3) if mask.dim() > 2 else mask
-        attended = self.attention(
+        output = self.attention(
             queries,
             prepared.keys,
             prepared.values,
@@ -103,13 +104,13 @@ class Heads(nn.Module):
             state,
             need_weights=need_weights,
         )
-        joined = attended.context.transpose(-3, -2).flatten(-2)
+        joined = output.context.transpose(-3, -2).flatten(-2)
         context = self.output(joined)
-        return MultiHeadOutput(context, attended.weights, attended.scores, attended.state)
+        return MultiHeadOutput(context, output.weights, output.scores, output.state)
 
 
 class MultiHeadAttention(nn.Module):
-    """Queries, keys and values from different places.
+    """Multi-head attention with queries, keys and values from different inputs.
 
         queries --W_q--> head x target x part \\
         keys    --W_k--> head x source x part  > attend --join--> W_o --> context
@@ -138,7 +139,7 @@ class MultiHeadAttention(nn.Module):
         keys: Float[Tensor, "*batch source key"],
         values: Float[Tensor, "*batch source value"],
     ) -> PreparedHeads:
-        """Project what is looked at, once a source."""
+        """Project keys and values, once a source."""
         check_input("keys", keys, self.key, self)
         check_input("values", values, self.value, self)
         split = self.heads.split
@@ -161,7 +162,7 @@ class MultiHeadAttention(nn.Module):
 
 
 class MultiHeadSelfAttention(nn.Module):
-    """Queries, keys and values from one input, by one product: W_q, W_k and W_v lie in one weight.
+    """Multi-head self-attention. One product projects the input: W_q, W_k and W_v are one weight.
 
     states --W_qkv--> queries, keys, values --attend--> W_o --> context
     """
@@ -175,7 +176,7 @@ class MultiHeadSelfAttention(nn.Module):
     def project(
         self, states: Float[Tensor, "*batch position size"], rotate: Rotate | None = None
     ) -> ProjectedQueries:
-        """Queries, and keys and values as the score takes them."""
+        """Project states to queries, and to keys and values as the score takes them."""
         check_input("states", states, self.projection, self)
         queries, keys, values = map(self.heads.split, self.projection(states).chunk(3, dim=-1))
         if rotate is not None:
@@ -190,6 +191,6 @@ class MultiHeadSelfAttention(nn.Module):
         *,
         need_weights: bool = False,
     ) -> MultiHeadOutput:
-        """Every position looks at all that the mask shows it."""
-        asking = self.project(states, rotate)
-        return self.heads(asking.queries, asking.prepared, mask, need_weights=need_weights)
+        """Attend from every position to those that the mask allows."""
+        projected = self.project(states, rotate)
+        return self.heads(projected.queries, projected.prepared, mask, need_weights=need_weights)

@@ -1,8 +1,8 @@
-"""From scores to weights that are not negative and sum to one over the visible keys.
+"""Normalisers: scores to weights that are not negative and sum to one over the visible keys.
 
-Each takes scores and a mask (True is visible; None is all). A hidden key gets a weight of exactly
-zero and passes no gradient; a row with nothing visible is all zeros, never NaN. A visible score
-that is NaN makes the weights of its row NaN.
+Each takes scores and a mask (True is visible; None: all are). A hidden key gets a weight of exactly
+zero and has no gradient. A row without visible keys is zeros, never NaN. A visible score of NaN
+makes the weights of its row NaN.
 """
 
 from __future__ import annotations
@@ -20,18 +20,19 @@ from regard.shapes import Bool, Float, Tensor
 
 @runtime_checkable
 class Normaliser(Protocol):
-    """What every normaliser is."""
+    """Function from scores to attention weights."""
 
     def __call__(
         self,
         scores: Float[Tensor, "*batch target source"],
         mask: Bool[Tensor, "*#batch #target #source"] | None,
     ) -> Float[Tensor, "*batch target source"]:
-        """Weights for scores; the mask has any shape that broadcasts to theirs."""
+        """Return the weights. The mask has any shape that broadcasts to that of the scores."""
 
 
 class Softmax:
-    """exp(s_j) / sum of exp(s), at least in float32. A low temperature sharpens."""
+    """exp(s_j / t) / sum of exp(s / t), at least in float32. A temperature t below 1 sharpens the
+    weights. ValueError if it is not positive."""
 
     def __init__(self, temperature: float = 1.0) -> None:
         self.temperature = _checked(temperature)
@@ -45,8 +46,8 @@ class Softmax:
 
 
 class Sparsemax:
-    """The point of the simplex that is nearest to the scores (Martins and Astudillo 2016): small
-    scores get a weight of exactly zero."""
+    """Projection of the scores onto the simplex (Martins and Astudillo 2016), so that small scores
+    get a weight of exactly zero."""
 
     def __init__(self, temperature: float = 1.0) -> None:
         self.temperature = _checked(temperature)
@@ -75,18 +76,18 @@ class Entmax15:
 
 def _checked(temperature: float) -> float:
     if not temperature > 0:
-        raise ValueError(f"temperature must be above zero, but {temperature} came")
+        raise ValueError(f"temperature: expected more than 0, got {temperature}")
     return temperature
 
 
 def _normalise(
     function: Callable[[Tensor], Tensor], scores: Tensor, mask: Tensor | None, temperature: float
 ) -> Tensor:
-    """Weights of `function`, which normalises rows, in the type of the scores. It gets scores over
-    temperature, at least in float32, with minus infinity at hidden keys.
+    """Return the weights of `function`, which normalises rows, in the type of the scores. Its
+    argument is scores / temperature, at least in float32, with -inf at hidden keys.
 
-    With gradients, a row that sees nothing is normalised as zeros: no NaN may be formed. Without,
-    its NaN are overwritten, as all weights of hidden keys are."""
+    With gradients, a row without visible keys is normalised as zeros, as no NaN may be formed.
+    Without gradients its NaN are overwritten, like all weights of hidden keys."""
     precise = at_least_float32(scores)
     if temperature != 1:
         precise = precise / temperature
@@ -104,8 +105,8 @@ def _normalise(
 class _SparsemaxFunction(torch.autograd.Function):
     """p = max(s - tau, 0), with tau such that p sums to one.
 
-    With the scores in falling order, the support is the k largest for the last k at which
-    1 + k s_k exceeds the sum of the first k; tau is (that sum - 1) / k (algorithm 1)."""
+    With the scores in descending order, the support is the k largest scores for the last k at which
+    1 + k s_k exceeds the sum of the first k; tau is (this sum - 1) / k (algorithm 1)."""
 
     generate_vmap_rule = True
 
@@ -128,7 +129,7 @@ class _SparsemaxFunction(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
-        """The gradient less its mean over the support, and zero outside it (section 2.5)."""
+        """Return the gradient minus its mean over the support; zero outside it (section 2.5)."""
         (weights,) = ctx.saved_tensors
         return _through_support(gradient, (weights > 0).to(gradient.dtype))
 
@@ -136,8 +137,8 @@ class _SparsemaxFunction(torch.autograd.Function):
 class _Entmax15Function(torch.autograd.Function):
     """p = max(s / 2 - tau, 0) squared, with tau such that p sums to one.
 
-    For a support of the k largest, tau = mean - sqrt((1 - k variance) / k) of their halves; the
-    right k is the last at which tau does not exceed the k-th half (algorithm 2)."""
+    For a support of the k largest scores, tau = mean - sqrt((1 - k variance) / k) of their halves.
+    The support has the last k at which tau does not exceed the k-th half (algorithm 2)."""
 
     generate_vmap_rule = True
 
@@ -161,20 +162,21 @@ class _Entmax15Function(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
-        """As for sparsemax, with the square roots of the weights as the shares of the mean."""
+        """Return the gradient as for sparsemax, with the mean weighted by the square roots of the
+        weights."""
         (weights,) = ctx.saved_tensors
         return _through_support(gradient, weights.sqrt())
 
 
 def _falling(scores: Tensor) -> Tensor:
-    """Scores, the highest of which is zero, in falling order.
+    """Return scores, the highest of which is zero, in descending order.
 
-    tau is never below -1, so those under -2 may all be -2 and change nothing: sums over long rows
-    stay exact, and finite where keys are hidden."""
+    As tau is never below -1, scores below -2 are replaced by -2 without effect. Sums over long rows
+    then stay exact, and finite if keys are hidden."""
     return scores.sort(dim=-1, descending=True).values.clamp(min=-2)
 
 
 def _through_support(gradient: Tensor, slope: Tensor) -> Tensor:
-    """slope * (g - sum(g slope) / sum(slope)): the Jacobian of every entmax times g."""
+    """Return slope * (g - sum(g slope) / sum(slope)), the Jacobian of every entmax times g."""
     mean = (gradient * slope).sum(dim=-1, keepdim=True) / slope.sum(dim=-1, keepdim=True)
     return slope * (gradient - mean)

@@ -1,8 +1,11 @@
-"""How well a key answers a query: the published scores, each as its formula.
+"""Score functions of query and key, each by its published formula.
 
-Every score has `prepare(keys)`, which does the work that depends on the keys alone (once a source,
-however many queries come), and is called with queries and what it prepared: a tensor, or a record
-of tensors that is indexed by sentences as a tensor is.
+`prepare(keys)` computes the part that depends on the keys only, once a source. A score is called
+with queries and the prepared keys: a tensor, or a record of tensors indexed by sentences like a
+tensor.
+
+Which code runs: with softmax, `Attention` computes dot products in `dot/` and additive scores in
+`fused_additive/`, from the parameters of these classes. Their `forward` runs in all other cases.
 """
 
 from __future__ import annotations
@@ -23,22 +26,22 @@ from regard.linear import Linear, affine
 from regard.shapes import Float, Tensor
 
 PreparedKeys = Float[Tensor, "..."] | AdditiveKeys
-"""What a score makes of keys."""
+"""Keys prepared by a score."""
 
 
 @runtime_checkable
 class Score(Protocol):
-    """What every score is."""
+    """Score of every query and key."""
 
     def prepare(self, keys: Float[Tensor, "*batch source key"]) -> PreparedKeys:
-        """The work that depends on the keys alone."""
+        """Compute the part of the score that depends on the keys only."""
 
     def __call__(
         self,
         queries: Float[Tensor, "*batch target query"],
         prepared: Any,
     ) -> Float[Tensor, "*batch target source"]:
-        """One number for every query and key."""
+        """Return one number for every query and key."""
 
 
 class Dot(nn.Module):
@@ -103,7 +106,7 @@ class General(nn.Module):
 class Additive(nn.Module):
     """v . tanh(W1 k + W2 q) (Bahdanau et al. 2015, appendix A.1.2).
 
-    One bias, on the keys' side, serves both: they are added."""
+    Only the key projection has a bias, as both projections are added."""
 
     def __init__(self, query_size: int, key_size: int, size: int) -> None:
         super().__init__()
@@ -139,12 +142,12 @@ class Additive(nn.Module):
 class Concat(nn.Module):
     """v . tanh(W [q; k]) (Luong et al. 2015, section 3.1, "concat").
 
-    W [q; k] is W_q q + W_k k for the two halves of W, so [q; k] is never built for every pair."""
+    W [q; k] is W_q q + W_k k for the two halves of W, so [q; k] is not built for every pair."""
 
     def __init__(self, query_size: int, key_size: int, size: int) -> None:
         super().__init__()
         self.query_size = query_size
-        self.joined = nn.Linear(query_size + key_size, size)  # its halves are taken, never itself
+        self.joined = nn.Linear(query_size + key_size, size)  # only its halves are used
         self.vector = nn.Parameter(torch.empty(size))
         nn.init.uniform_(self.vector, -(size**-0.5), size**-0.5)
 
@@ -174,8 +177,8 @@ class Concat(nn.Module):
 
 
 class SharedAdditive(nn.Module):
-    """v . tanh(W (q + k)): one matrix for both, as many tutorials have it. Queries and keys have
-    one size."""
+    """v . tanh(W (q + k)): one matrix for queries and keys, as in many tutorials. Queries and keys
+    have one size."""
 
     def __init__(self, key_size: int, size: int) -> None:
         super().__init__()
@@ -200,9 +203,9 @@ class SharedAdditive(nn.Module):
     ) -> Float[Tensor, "*batch target size"]:
         if queries.size(-1) != self.shared.in_features:
             raise ValueError(
-                f"SharedAdditive uses one matrix for queries and keys of size "
-                f"{self.shared.in_features}, but queries of size {queries.size(-1)} came: "
-                "use Additive or Concat"
+                "queries: SharedAdditive expected the size of its keys, "
+                f"size {self.shared.in_features}, got size {queries.size(-1)}; use Additive or "
+                "Concat"
             )
         _check_size("queries", queries, self.shared.in_features, self)
         return affine(queries, self.query_weight)
@@ -235,14 +238,14 @@ class Cosine(nn.Module):
 SCORES = (Dot, ScaledDot, General, Additive, Concat, SharedAdditive, Cosine)
 ADDITIVE_SCORES = (Additive, Concat, SharedAdditive)
 AdditiveScore = Additive | Concat | SharedAdditive
-"""Scores that are `vector` . tanh(`ask`(query) + prepared key), where `ask` multiplies by
-`query_weight`, which belongs to `query_module`."""
+"""Scores `vector` . tanh(`project_queries`(query) + prepared key). `project_queries` multiplies by
+`query_weight`, a weight of `query_module`."""
 
 
 def _dots(
     queries: Float[Tensor, "*#batch target size"], keys: Float[Tensor, "*#batch source size"]
 ) -> Float[Tensor, "*batch target source"]:
-    """Dot products, in the larger of two types."""
+    """Return dot products, in the larger of the two types."""
     if queries.dtype == keys.dtype:
         return queries @ keys.mT
     dtype = torch.promote_types(queries.dtype, keys.dtype)
@@ -265,9 +268,9 @@ def prepared_keys(score: nn.Module, prepared: Any) -> AdditiveKeys:
 def _tanh_score(
     score: AdditiveScore, queries: Float[Tensor, "*#batch target query"], prepared: Any
 ) -> Float[Tensor, "*batch target source"]:
-    keys, asking = prepared_keys(score, prepared).projected, score.project_queries(queries)
-    scores = additive_scores(asking, keys, score.vector)
-    return scores.to(torch.promote_types(asking.dtype, keys.dtype))
+    keys, projected = prepared_keys(score, prepared).projected, score.project_queries(queries)
+    scores = additive_scores(projected, keys, score.vector)
+    return scores.to(torch.promote_types(projected.dtype, keys.dtype))
 
 
 def _check_size(name: str, vectors: Tensor, size: int, score: General | AdditiveScore) -> None:
@@ -280,8 +283,8 @@ def check_pairs(name: str, queries: Tensor, keys: Tensor) -> None:
     check_vectors(queries=queries, keys=keys)
     if queries.size(-1) != keys.size(-1):
         raise ValueError(
-            f"{name} needs queries and keys of one size, but queries of size {queries.size(-1)} "
-            f"and keys of size {keys.size(-1)} came: use General, Additive or Concat"
+            f"{name}: expected queries and keys of one size, got queries of size "
+            f"{queries.size(-1)} and keys of size {keys.size(-1)}; use General, Additive or Concat"
         )
     if name == "ScaledDot" and queries.size(-1) == 0:
         raise ValueError("queries: ScaledDot divides by the root of their size, got size 0")

@@ -1,4 +1,4 @@
-"""How far a sequence that looks at itself sees."""
+"""Attention spans: which of its own positions each position of a sequence may attend to."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from regard.shapes import Bool, Int, Tensor
 
 @runtime_checkable
 class Span(Protocol):
-    """Which of its own positions each position sees."""
+    """Attention span of self-attention."""
 
     def bidirectional_mask(
         self, mask: Bool[Tensor, "batch 1 source"] | None, like: Tensor
     ) -> Mask | None:
-        """Of those that the mask shows, before and after it; `like` has their number along its
-        second axis."""
+        """Return the mask for positions before and after each position. `mask` is that of padding;
+        `like` has the positions along its second axis."""
 
     def causal_mask(self, like: Tensor) -> Mask:
-        """Of itself and those before it."""
+        """Return the mask for each position itself and those before it."""
 
     def visible_slots(
-        self, places: Int[Tensor, "batch hypothesis position"]
-    ) -> Int[Tensor, "batch hypothesis seen"]:
-        """Where those lie that the last position sees, of all that were written."""
+        self, slots: Int[Tensor, "batch hypothesis position"]
+    ) -> Int[Tensor, "batch hypothesis visible"]:
+        """Return the slots of the positions that the last position may attend to."""
 
 
 class FullSpan:
-    """All of them."""
+    """Span over the whole sequence."""
 
     def bidirectional_mask(
         self, mask: Bool[Tensor, "batch 1 source"] | None, like: Tensor
@@ -42,18 +42,18 @@ class FullSpan:
         return CAUSAL
 
     def visible_slots(
-        self, places: Int[Tensor, "batch hypothesis position"]
+        self, slots: Int[Tensor, "batch hypothesis position"]
     ) -> Int[Tensor, "batch hypothesis position"]:
-        return places
+        return slots
 
 
 class SlidingWindow:
-    """Those at most `width` positions away (the sliding window of Beltagy, Peters and Cohan 2020,
-    section 3.1). With more layers what is seen reaches further: `width` for each."""
+    """Span over positions at most `width` away: the sliding window of Beltagy, Peters and Cohan
+    (2020, section 3.1). Each further layer extends the receptive field by `width`."""
 
     def __init__(self, width: int) -> None:
         if width < 1:
-            raise ValueError(f"a window of {width} positions to each side: expected 1 or more")
+            raise ValueError(f"width is {width}: expected at least 1 position on each side")
         self.width = width
 
     def bidirectional_mask(
@@ -67,6 +67,6 @@ class SlidingWindow:
         return (window(length, length, self.width, device) & causal(length, device))[None]
 
     def visible_slots(
-        self, places: Int[Tensor, "batch hypothesis position"]
-    ) -> Int[Tensor, "batch hypothesis seen"]:
-        return places[:, :, -self.width - 1 :]
+        self, slots: Int[Tensor, "batch hypothesis position"]
+    ) -> Int[Tensor, "batch hypothesis visible"]:
+        return slots[:, :, -self.width - 1 :]

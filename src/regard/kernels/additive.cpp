@@ -79,7 +79,7 @@ void of_no_pairs(const Problem& problem, const Gradients& gradients) {
   const Index rows = problem.batch * problem.size;
   if (gradients.queries) std::fill_n(gradients.queries, rows * problem.target, 0.0f);
   if (gradients.keys) std::fill_n(gradients.keys, rows * problem.source, 0.0f);
-  if (gradients.shares) std::fill_n(gradients.shares, rows, 0.0);
+  if (gradients.sigmoids) std::fill_n(gradients.sigmoids, rows, 0.0);
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ struct Gradients {
   const float* scores;  // batch x target x source; 0 where a pair is hidden
   float* queries;       // batch x target x size, or null where not wanted
   float* keys;          // batch x source x size, or null where not wanted
-  double* shares;       // batch x size: sum of g s over the pairs; null where `keys` are
+  double* sigmoids;       // batch x size: sum of g s over the pairs; null where `keys` are
   Index bytes[4];       // of each array above
 };
 

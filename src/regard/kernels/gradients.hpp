@@ -52,7 +52,7 @@ struct Slice {
   const float* grad_scores;   // target x source
   Index source, size;
   int count;                  // of the numbers
-  double shares[LANES] = {};  // sum of g s
+  double sigmoids[LANES] = {};  // sum of g s
 };
 
 inline Span overlap(Span span, Index first, Index end) {
@@ -89,7 +89,7 @@ void gather(Slice& slice, Index row, Span span) {
       weighed_shares += weighed_sum;
     }
   }
-  for (int lane = 0; lane < LANES; ++lane) slice.shares[lane] += weighed_shares[lane];
+  for (int lane = 0; lane < LANES; ++lane) slice.sigmoids[lane] += weighed_shares[lane];
   for (int i = 0; i < rows; ++i) {
     float* place = slice.queries.grads + (row + i) * LANES;
     store(place, load(place) + grad_queries[i]);
@@ -199,7 +199,7 @@ void differentiate_slice(const Problem& problem, const Plan& plan, const Gradien
   if (!gradients.keys) return;
   give(slice.keys, slice, vector, gradients.keys + at_keys);
   for (int lane = 0; lane < slice.count; ++lane)
-    gradients.shares[sentence * size + place + lane] = slice.shares[lane];
+    gradients.sigmoids[sentence * size + place + lane] = slice.sigmoids[lane];
 }
 
 // ------------------------------------------------------------------- one query with all its keys

@@ -11,7 +11,7 @@ constexpr float LARGEST = 0x1p40f;   // power from which a share counts as zero
 constexpr float HUGE_NUMBER = 4096;  // above it, split powers are not exact enough
 constexpr float CLAMPED = 0x1p26f;   // power from which tanh rounds to one
 
-/// 1 / (1 + e^{2x}) of any x, with e^{2x} at most about LARGEST. Smaller shares would make subnormal
+/// 1 / (1 + e^{2x}) of any x, with e^{2x} at most about LARGEST. Smaller sigmoids would make subnormal
 /// products, which are slow.
 inline Vector share_of(Vector x) {
   Vector found = inverse(1.0f + exponential(within(x + x, 28)));

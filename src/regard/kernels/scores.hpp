@@ -208,11 +208,11 @@ float with_care(const Asking& asking, const Asked& key) {
   const bool far = method_of(asking.largest[0], key) >= SPLIT;
   Vector total{};
   over(asking.size, [&](Index d, auto count) {
-    const Vector shares =
+    const Vector sigmoids =
         far ? share_of(load(asking.queries + d, count) + load(key.keys + d, count))
             : inverse(minimum(same(LARGEST), load(asking.powers + d, count) *
                                                      load(key.powers + d, count) + 1.0f));
-    total += load(asking.vector + d, count) * shares;
+    total += load(asking.vector + d, count) * sigmoids;
   });
   return sum(total);
 }

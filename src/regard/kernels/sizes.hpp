@@ -71,8 +71,8 @@ inline bool fits(const Problem& p, const Gradients& g) {
   return fits(p) && holds(g.scores, g.bytes[0], dense(item, {p.batch, p.target, p.source})) &&
          holds_if_there(g.queries, g.bytes[1], dense(item, {p.batch, p.target, p.size})) &&
          holds_if_there(g.keys, g.bytes[2], dense(item, {p.batch, p.source, p.size})) &&
-         holds_if_there(g.shares, g.bytes[3], dense(sizeof(double), {p.batch, p.size})) &&
-         (!g.keys || g.shares);
+         holds_if_there(g.sigmoids, g.bytes[3], dense(sizeof(double), {p.batch, p.size})) &&
+         (!g.keys || g.sigmoids);
 }
 
 inline Index item_of(Index is_bfloat16) { return is_bfloat16 ? sizeof(BFloat16) : sizeof(float); }

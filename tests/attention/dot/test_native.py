@@ -194,7 +194,7 @@ def test_few_queries_that_need_no_gradient_find_the_same(
     expected = plain(*precise, mask, 0.3)
     exact = dict(rtol=1e-5, atol=1e-5) if dtype == torch.float32 else dict(rtol=1e-2, atol=1e-2)
     torch.testing.assert_close(found.double(), expected, **exact)
-    context, weights, scores = native_dots.look(*rounded, mask, 0.3)
+    context, weights, scores = native_dots.attend_with_weights(*rounded, mask, 0.3)
     assert torch.equal(context, found)
     identity = torch.eye(source, dtype=torch.float64).expand(2, 3, -1, -1)
     exact = dict(rtol=1e-5, atol=1e-6)

@@ -84,7 +84,8 @@ def test_the_spans_of_a_mask_are_formed_once_for_a_loop(monkeypatch):
 
 
 def test_a_mask_that_was_changed_has_other_spans():
-    """A change of `mask.data` or of memory that NumPy shares does not raise a tensor's version."""
+    """A change of `mask.data` or of memory that NumPy sigmoids does not raise a tensor's
+    version."""
     problem = make((2, 3, 5, 7, 11)).to(torch.float64)
     mask = torch.ones(2, 3, 5, dtype=torch.bool)
     mask[:, :, 3:] = False

@@ -93,7 +93,7 @@ def test_hidden_tiles_are_not_formed(monkeypatch: pytest.MonkeyPatch):
     def pairs_formed(mask: str) -> int:
         problem = make(sizes, mask=mask)
         chunks = tiles.Pairs(problem.queries, problem.keys, problem.memory).chunks()
-        return sum(tile.shares[..., 0].numel() for chunk in chunks for tile in chunk.tiles())
+        return sum(tile.sigmoids[..., 0].numel() for chunk in chunks for tile in chunk.tiles())
 
     assert pairs_formed("none") == 64 * 64
     assert pairs_formed("causal") <= 0.6 * 64 * 64

@@ -1,5 +1,5 @@
-"""Dot products with softmax by torch's kernel, which need not form the weights. On a CPU,
-`native_dots` computes sequences of up to `native_dots.LONGEST` positions."""
+"""Attention by dot products with softmax, by PyTorch's kernel, which does not form the weights. On
+a CPU, `native` computes sequences of up to `native.LONGEST` positions."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ DOT_SCORES = (Dot, ScaledDot, General)
 
 
 def dot_scale(score: Score, normaliser: Normaliser, size: int) -> float | None:
-    """The factor of dot products under the softmax, if weights are the softmax of exactly one of
-    the dot scores; None if they are not and the plain formula must run."""
+    """Return the factor of the dot products in the softmax, if the weights are the softmax of
+    exactly one of the dot scores. None: the plain formula must run."""
     if not is_exactly(normaliser, Softmax) or not is_exactly(score, *DOT_SCORES):
         return None
     if size == 0:
@@ -39,10 +39,11 @@ def torch_dot(
     scale: float,
     dropout: float,
 ) -> Float[Tensor, "*batch target value"]:
-    """softmax(scale q k) v by torch's kernel. A query that may attend to nothing gets zeros.
+    """Return softmax(scale q k) v by PyTorch's kernel, and zeros for queries that may attend to
+    nothing.
 
-    In some versions of torch the kernel leaves the contexts of such queries undefined. They attend
-    to every key, and their contexts then become zeros."""
+    Some versions of PyTorch leave the contexts of such queries undefined. Therefore they attend to
+    every key, and their contexts are then replaced by zeros."""
     check_pairs("dot", queries, prepared)
     if not queries.dtype == prepared.dtype == values.dtype:
         return _of_one_type(queries, prepared, values, mask, scale, dropout)
@@ -52,7 +53,7 @@ def torch_dot(
         queries, prepared, values = (
             x.expand(*batch, *x.shape[-2:]) for x in (queries, prepared, values)
         )
-    if queries.size(-2) != prepared.size(-2):  # torch's causal mask need not be square: ours must
+    if queries.size(-2) != prepared.size(-2):  # PyTorch's causal mask need not be square
         mask = mask_tensor(mask, queries)
     attend = F.scaled_dot_product_attention
     if mask is None or isinstance(mask, Causal):
@@ -61,18 +62,18 @@ def torch_dot(
         ).to(values.dtype)
     if mask.dim() < 2:
         mask = mask.expand(1, prepared.size(-2))
-    sees_something = mask.any(dim=-1, keepdim=True)
-    blind = none_if_full(sees_something) is not None
-    shown = mask | ~sees_something if blind else mask
+    has_keys = mask.any(dim=-1, keepdim=True)
+    some_have_none = none_if_full(has_keys) is not None
+    visible = mask | ~has_keys if some_have_none else mask
     context = None
     if not torch.is_grad_enabled() and not dropout and is_free_to_read(values):
-        context = attend(queries, prepared, values, shown, scale=scale)
-    # a hidden NaN or inf that has an influence makes the context NaN or inf
+        context = attend(queries, prepared, values, visible, scale=scale)
+    # NaN or inf at a hidden position that has an influence makes the context NaN or inf
     if context is None or not is_finite(context):
         prepared, values = without_hidden(prepared, mask), without_hidden(values, mask)
-        context = attend(queries, prepared, values, shown, dropout_p=dropout, scale=scale)
+        context = attend(queries, prepared, values, visible, dropout_p=dropout, scale=scale)
     context = context.to(values.dtype)
-    return torch.where(sees_something, context, 0) if blind else context
+    return torch.where(has_keys, context, 0) if some_have_none else context
 
 
 def _of_one_type(
@@ -83,7 +84,8 @@ def _of_one_type(
     scale: float,
     dropout: float,
 ) -> Float[Tensor, "*batch target value"]:
-    """Types differ where some came through a layer under autocast. The context has the values'."""
+    """Convert all inputs to one type, as types differ if some are outputs of layers under autocast.
+    The context is in the type of the values."""
     dtype = torch.promote_types(torch.promote_types(queries.dtype, prepared.dtype), values.dtype)
     queries, prepared, mixed = (x.to(dtype) for x in (queries, prepared, values))
     return torch_dot(queries, prepared, mixed, mask, scale, dropout).to(values.dtype)

@@ -1,5 +1,5 @@
-"""Attention by dot products in C++ (`regard/kernels/dots.hpp`), for short sequences, which take
-torch's kernel several times as long: it is made for long ones."""
+"""Attention by dot products in C++ (`regard/kernels/dots.hpp`), for short sequences. PyTorch's
+kernel is made for long sequences and takes several times as long for short ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from regard.attention.masks import Causal
 from regard.shapes import Bool, Float, Tensor
 
 LONGEST = 256
-"""Positions on either side from which torch's kernel is as fast."""
+"""Largest number of queries or keys for which the kernel is faster than PyTorch's."""
 
 
 @kernels.structure("Strided")
@@ -51,7 +51,7 @@ class _Dots(ctypes.Structure):
 
 
 def suits(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | Causal | None) -> bool:
-    """Whether the kernel can run for these inputs: it broadcasts nothing but a mask. False for all
+    """Whether the kernel can run for these inputs: it broadcasts only the mask. False for all
     inputs that `checks.check_inputs` rejects."""
     if torch.compiler.is_compiling() or not isinstance(queries, Tensor):
         return False
@@ -92,20 +92,21 @@ def attend(
     scale: float,
     dropout: float,
 ) -> Float[Tensor, "*batch target value"]:
-    """softmax(scale q k) v, with zeros for a query that sees nothing. The batch is sentences, or
-    sentences and heads; a mask is the same for every head. First derivatives only."""
+    """Return softmax(scale q k) v, and zeros for queries that may attend to nothing. The batch axes
+    are sentences, or sentences and heads. A mask is the same for all heads. First derivatives
+    only."""
     seed = kernels.new_seed() if dropout else 0
-    how = _How(_shown(mask, queries, keys), scale, 1 - dropout, seed)
+    settings = _Settings(_four_axes(mask, queries, keys), scale, 1 - dropout, seed)
     four = [_with_heads(x) for x in (queries, keys, values)]
     context: Tensor
     if torch.is_grad_enabled():
-        context = _Attend.apply(*four, how)
+        context = _Attend.apply(*four, settings)
     else:
-        context = how.context(tuple(_rows(x) for x in four), None)[0]
+        context = settings.context(tuple(_rows(x) for x in four), None)[0]
     return context if queries.dim() == 4 else context.squeeze(1)
 
 
-def look(
+def attend_with_weights(
     queries: Float[Tensor, "*batch target size"],
     keys: Float[Tensor, "*batch source size"],
     values: Float[Tensor, "*batch source value"],
@@ -116,25 +117,25 @@ def look(
     Float[Tensor, "*batch target source"],
     Float[Tensor, "*batch target source"],
 ]:
-    """The context that `attend` finds, the weights, and `scale q k` whatever the mask: the last two
-    in float32. No gradients."""
+    """Return the context of `attend`, the weights, and the scores `scale q k` before the mask.
+    Weights and scores are in float32. No gradients."""
     vectors = tuple(_rows(_with_heads(x)) for x in (queries, keys, values))
     room = vectors[0].new_empty(2, *vectors[0].shape[:3], keys.size(-2), dtype=torch.float32)
     weights, scores = room.unbind()
     context = _room(vectors[0], values.size(-1))
     if context.numel() or weights.numel():
-        how = _How(_shown(mask, queries, keys), scale, 1.0, 0)
-        how.look(vectors, context, room)
-        if isinstance(how.mask, Tensor) and not is_finite(context, scores):
-            how.look(how.finite(vectors), context, room)
+        settings = _Settings(_four_axes(mask, queries, keys), scale, 1.0, 0)
+        settings.attend(vectors, context, room)
+        if isinstance(settings.mask, Tensor) and not is_finite(context, scores):
+            settings.attend(settings.finite(vectors), context, room)
     if queries.dim() == 4:
         return context, weights, scores
     return context.squeeze(1), weights.squeeze(1), scores.squeeze(1)
 
 
 @dataclass(frozen=True)
-class _How:
-    """What attention does beside its products."""
+class _Settings:
+    """Mask, scale and dropout of one call."""
 
     mask: Tensor | Causal | None
     scale: float
@@ -144,8 +145,8 @@ class _How:
     def context(
         self, vectors: tuple[Tensor, ...], weights: Tensor | None
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """Return the context and the vectors it was computed from: those at hidden positions are
-        zeros if they had an influence. Write the weights, unless None."""
+        """Return the context and the vectors from which it was computed: zeros at hidden positions
+        if their numbers had an influence. Write the weights, unless None."""
         context = _room(vectors[0], vectors[2].size(3))
         if context.numel():
             kernels.call("attend", self.problem(vectors, context, weights), 0)
@@ -154,55 +155,59 @@ class _How:
                 kernels.call("attend", self.problem(vectors, context, weights), 0)
         return context, vectors
 
-    def look(self, given: tuple[Tensor, ...], context: Tensor, room: Tensor) -> None:
-        """Writes the context, and weights and scores into the two halves of the room."""
+    def attend(self, vectors: tuple[Tensor, ...], context: Tensor, room: Tensor) -> None:
+        """Write the context, and weights and scores to the two halves of `room`."""
         weights, scores = room.unbind()
-        kernels.call("attend", self.problem(given, context, weights, scores), 0)
+        kernels.call("attend", self.problem(vectors, context, weights, scores), 0)
 
     def differentiate(
         self,
-        given: tuple[Tensor, ...],
-        above: Tensor,
+        vectors: tuple[Tensor, ...],
+        grad_context: Tensor,
         weights: Tensor,
         gradients: list[Tensor],
     ) -> None:
-        """Writes the gradients of queries, keys and values."""
-        problem = self.problem(given, above, weights, gradients=tuple(gradients))
+        """Write the gradients of queries, keys and values."""
+        problem = self.problem(vectors, grad_context, weights, gradients=tuple(gradients))
         kernels.call("attend", problem, 1)
 
-    def finite(self, given: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        """With zeros for NaN and inf in keys and values that no query may attend to."""
-        return self._without_hidden(given, keeps_finite=True)
+    def finite(self, vectors: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        """Return vectors with zeros for NaN and inf in keys and values that no query may attend
+        to."""
+        return self._without_hidden(vectors, keeps_finite=True)
 
-    def visible(self, given: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        """With zeros for keys and values that no query may attend to."""
-        return self._without_hidden(given, keeps_finite=False)
+    def visible(self, vectors: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        """Return vectors with zeros for keys and values that no query may attend to."""
+        return self._without_hidden(vectors, keeps_finite=False)
 
-    def _without_hidden(self, given: tuple[Tensor, ...], keeps_finite: bool) -> tuple[Tensor, ...]:
+    def _without_hidden(
+        self, vectors: tuple[Tensor, ...], keeps_finite: bool
+    ) -> tuple[Tensor, ...]:
         if not isinstance(self.mask, Tensor):
-            return given
-        seen, (queries, *others) = visible_positions(self.mask), given
+            return vectors
+        visible, (queries, *others) = visible_positions(self.mask), vectors
         return queries, *(
-            _rows(torch.where(seen | x.isfinite() if keeps_finite else seen, x, 0)) for x in others
+            _rows(torch.where(visible | x.isfinite() if keeps_finite else visible, x, 0))
+            for x in others
         )
 
     def problem(
         self,
-        given: tuple[Tensor, ...],
+        vectors: tuple[Tensor, ...],
         context: Tensor,
         weights: Tensor | None,
         scores: Tensor | None = None,
         gradients: tuple[Tensor, ...] = (),
     ) -> _Dots:
-        """It holds addresses: what it was made of must outlive it."""
-        queries, keys, values = given
+        """Return the problem. It holds addresses, so the tensors must outlive it."""
+        queries, keys, values = vectors
         batch, heads, target, size = queries.shape
         source, value_size = keys.size(2), values.size(3)
         axes = batch, heads, target, source
-        self._check(given, context, weights, axes)
+        self._check(vectors, context, weights, axes)
         arrays: list[Any] = []
         num_bytes = []
-        for array in (*given, context, *gradients):
+        for array in (*vectors, context, *gradients):
             batch_step, head_step, position_step, _ = array.stride()
             arrays.append((kernels.place(array), batch_step, head_step, position_step))
             num_bytes.append(kernels.num_bytes(array))
@@ -230,13 +235,14 @@ class _How:
 
     def _check(
         self,
-        given: tuple[Tensor, ...],
+        vectors: tuple[Tensor, ...],
         context: Tensor,
         weights: Tensor | None,
         axes: tuple[int, int, int, int],
     ) -> None:
-        """ValueError for sizes that the library would not derive from those of queries and keys."""
-        (queries, keys, values), (batch, heads, target, source) = given, axes
+        """Check sizes. ValueError for those that the library would not derive from queries and
+        keys."""
+        (queries, keys, values), (batch, heads, target, source) = vectors, axes
         size, value_size = queries.size(3), values.size(3)
         expected = (
             ("keys", keys, (batch, heads, source, size)),
@@ -262,28 +268,34 @@ class _How:
 
 
 class _Attend(torch.autograd.Function):
-    """`attend` of sentences and heads, if gradients are enabled."""
+    """`attend` with gradients, for axes of sentences and heads."""
 
     @staticmethod
-    def forward(ctx: Any, queries: Tensor, keys: Tensor, values: Tensor, how: _How) -> Tensor:
+    def forward(
+        ctx: Any, queries: Tensor, keys: Tensor, values: Tensor, settings: _Settings
+    ) -> Tensor:
         weights = None
         if any(ctx.needs_input_grad):
             weights = queries.new_empty(*queries.shape[:3], keys.size(2), dtype=torch.float32)
-        context, given = how.context(tuple(_rows(x) for x in (queries, keys, values)), weights)
-        ctx.save_for_backward(*given, *(() if weights is None else (weights,)))
-        ctx.how = how
+        context, vectors = settings.context(
+            tuple(_rows(x) for x in (queries, keys, values)), weights
+        )
+        ctx.save_for_backward(*vectors, *(() if weights is None else (weights,)))
+        ctx.settings = settings
         return context
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, above: Tensor) -> tuple[Tensor | None, ...]:
-        *given, weights = ctx.saved_tensors
-        how, gradients = ctx.how, [_room(x, x.size(3)) for x in given]
-        above = _rows(above)
-        if above.numel():
-            how.differentiate(tuple(given), above, weights, gradients)
-            if isinstance(how.mask, Tensor) and not is_finite(gradients[0]):
-                how.differentiate(how.visible(tuple(given)), above, weights, gradients)
+    def backward(ctx: Any, grad_context: Tensor) -> tuple[Tensor | None, ...]:
+        *vectors, weights = ctx.saved_tensors
+        settings, gradients = ctx.settings, [_room(x, x.size(3)) for x in vectors]
+        grad_context = _rows(grad_context)
+        if grad_context.numel():
+            settings.differentiate(tuple(vectors), grad_context, weights, gradients)
+            if isinstance(settings.mask, Tensor) and not is_finite(gradients[0]):
+                settings.differentiate(
+                    settings.visible(tuple(vectors)), grad_context, weights, gradients
+                )
         else:
             gradients = [x.zero_() for x in gradients]
         return *gradients, None
@@ -293,10 +305,10 @@ def _with_heads(vectors: Tensor) -> Float[Tensor, "batch head position part"]:
     return vectors if vectors.dim() == 4 else vectors.unsqueeze(1)
 
 
-def _shown(
+def _four_axes(
     mask: Tensor | Causal | None, queries: Tensor, keys: Tensor
 ) -> Bool[Tensor, "#batch 1 #target source"] | Causal | None:
-    """With an axis for sentences and one for heads, as broadcasting puts them before a mask."""
+    """Return the mask with an axis for sentences and one for heads."""
     if not isinstance(mask, Tensor):
         return mask
     if queries.dim() == 3:
@@ -315,6 +327,6 @@ def _rows(vectors: Tensor) -> Tensor:
 
 
 def _room(like: Tensor, size: int) -> Tensor:
-    """As many rows as these, every position's heads side by side, as they are joined."""
+    """Allocate vectors of all heads, with the heads of each position adjacent in memory."""
     batch, heads, positions, _ = like.shape
     return like.new_empty(batch, positions, heads, size).transpose(1, 2)

@@ -1,10 +1,10 @@
-"""Additive attention at about the price of a dot product, exact.
+"""Exact additive attention at about the cost of dot products.
 
     context, weights = additive_attention(queries, keys, vector, values, mask)
     scores = additive_scores(queries, keys, vector)
 
-of queries and keys that are already projected: score_ij = vector . tanh(query_i + key_j). No tensor
-of batch x target x source x size is ever formed.
+Queries and keys are already projected: score_ij = vector . tanh(query_i + key_j). No tensor of
+batch x target x source x size is formed.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ def additive_attention(
     scale: float = 1.0,
     dropout: float = 0.0,
 ) -> tuple[Float[Tensor, "*batch target value"], Float[Tensor, "*batch target source"]]:
-    """softmax(scale * score) over the visible keys, times the values; and the softmax itself,
-    before dropout, at least in float32.
+    """Return contexts, and weights before dropout at least in float32: softmax(scale * score) over
+    the visible keys.
 
-    A query that sees nothing gets zeros. What no query sees may hold anything, NaN too. Gradients
-    flow through contexts and weights; there are no second derivatives. Batch axes broadcast, so
-    one source may serve a batch of queries; contexts and weights have the batch of all inputs.
-    ValueError for shapes that do not fit, masks that are not bool, and tensors on different
-    devices."""
+    A query that may attend to nothing gets zeros. Numbers at positions that no query may attend to
+    have no influence, NaN included. Contexts and weights have gradients, but no second derivatives.
+    Batch axes broadcast, so a batch of queries may attend to one source; contexts and weights have
+    the batch of all inputs. ValueError for shapes that do not fit, masks that are not bool, and
+    tensors on different devices."""
     prepared = keys if isinstance(keys, AdditiveKeys) else AdditiveKeys(keys)
     projected, powers = prepared.projected, prepared.powers
     check_scored(queries, projected, vector, values=values)
@@ -101,7 +101,7 @@ def additive_scores(
     keys: Float[Tensor, "*#batch source size"],
     vector: Float[Tensor, "size"],
 ) -> Float[Tensor, "*batch target source"]:
-    """vector . tanh(query + key) for every pair, at least in float32. Batch axes broadcast.
+    """Return vector . tanh(query + key) for every pair, at least in float32. Batch axes broadcast.
     ValueError for shapes that do not fit and tensors on different devices."""
     check_scored(queries, keys, vector)
     batch: Axes = queries.shape[:-2]
@@ -122,23 +122,23 @@ def additive_scores(
 
 
 def prepare(projected: Float[Tensor, "*batch source size"]) -> AdditiveKeys:
-    """Projected keys, with their exponentials where no gradient is wanted: every step of decoding
-    would take them again."""
+    """Return projected keys, with their powers if gradients are disabled: every step of decoding
+    would compute them again."""
     if torch.is_grad_enabled() or torch.compiler.is_compiling() or needs_formula():
         return AdditiveKeys(projected)
     return AdditiveKeys(projected, choose(projected).powers(projected))
 
 
 def _is_one(batch: Axes, *sources: Tensor) -> bool:
-    """Whether one source serves a batch of queries. The batch then counts as more queries, and keys
-    and values are not repeated."""
+    """Whether a batch of queries attends to one source. The batch is then computed as one sentence
+    with more queries, so keys and values are not repeated."""
     return batch != sources[0].shape[:-2] and all(
         size == 1 for source in sources for size in source.shape[:-2]
     )
 
 
 def _flat(vectors: Tensor, batch: Axes) -> Tensor:
-    """Vectors of this batch, along one batch axis."""
+    """Return vectors expanded to this batch, with one batch axis."""
     if vectors.shape[:-2] != batch:
         vectors = vectors.expand(*batch, *vectors.shape[-2:])
     if len(batch) == 1:
@@ -147,7 +147,8 @@ def _flat(vectors: Tensor, batch: Axes) -> Tensor:
 
 
 def _flat_mask(mask: Tensor, axes: Axes, num_keys: int) -> Tensor:
-    """The mask with one batch axis, of size 1 if the mask is the same for all, and every key."""
+    """Return the mask with one batch axis, of size 1 if all sentences have one mask, and all
+    keys."""
     if mask.dim() == len(axes) + 1 == 3 and mask.size(-1) == num_keys:
         return mask
     mask = mask[(None,) * (2 - mask.dim())]

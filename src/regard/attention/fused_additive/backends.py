@@ -1,4 +1,5 @@
-"""Who computes: the kernel for a device and type where there is one, torch in tiles where not."""
+"""Choice of the backend: the kernel for a device and type if there is one, else PyTorch in
+tiles."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ NATIVE_TYPES = (torch.float32, torch.bfloat16)
 
 
 def choose(queries: Tensor, values: Tensor | None = None) -> ModuleType:
-    """The module with the functions of `tiled` for these."""
+    """Return the module that implements the functions of `tiled` for these tensors."""
     if queries.dtype not in NATIVE_TYPES:
         return tiled
     if values is not None and values.dtype not in NATIVE_TYPES:
@@ -30,6 +31,6 @@ def choose(queries: Tensor, values: Tensor | None = None) -> ModuleType:
 def _triton() -> ModuleType | None:
     try:
         backend = import_module("regard.attention.fused_additive.triton_kernels")
-    except (ImportError, AttributeError):  # no Triton, or one before 3.4, which has no knobs
+    except (ImportError, AttributeError):  # no Triton, or a version before 3.4, without knobs
         return None
     return backend if backend.available() else None

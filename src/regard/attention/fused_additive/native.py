@@ -1,4 +1,4 @@
-"""Additive attention in C++, for CPUs: the functions of `tiled`, by `regard.kernels`."""
+"""Additive attention in C++ for CPUs: the functions of `tiled`, by `regard.kernels`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 CHUNK_SIZE = 1 << 20
-"""Scores whose gradients are held at a time, if a sentence has no more."""
+"""Number of scores whose gradients are in memory together, unless one sentence has more."""
 
 LARGEST_SPLIT = 4096.0
 """Largest number with a split power: HUGE_NUMBER of regard/kernels/powers.hpp."""
@@ -48,7 +48,7 @@ class _Places(ctypes.Structure):
     """`Gradients` of regard/kernels/additive.hpp."""
 
     _fields_ = [
-        *((name, ctypes.c_void_p) for name in ("scores", "queries", "keys", "shares")),
+        *((name, ctypes.c_void_p) for name in ("scores", "queries", "keys", "sigmoids")),
         ("bytes", ctypes.c_int64 * 4),
     ]
 
@@ -58,7 +58,7 @@ def attend(
     memory: AdditiveMemory,
     drop: Float[Tensor, "batch target source"] | None = None,
 ) -> tuple[Float[Tensor, "batch target value"], Float[Tensor, "batch target source"]]:
-    """As `tiled.attend`."""
+    """Compute `tiled.attend`."""
     weights = _Call.of(queries, memory).weigh(memory.scale)
     return mix(weights, memory.values, memory.mask, drop), weights
 
@@ -71,7 +71,7 @@ def differentiate(
     drop: Float[Tensor, "batch target source"] | None = None,
     weights: Float[Tensor, "batch target source"] | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """As `tiled.differentiate`."""
+    """Compute `tiled.differentiate`."""
     call, values = _Call.of(queries, memory), memory.values
     gradients = _Gradients(call)
     grad_values = values.new_empty(values.shape, dtype=torch.float32)
@@ -94,9 +94,9 @@ def differentiate(
 
 
 def powers(keys: Float[Tensor, "*batch source size"]) -> Float[Tensor, "*batch source power"]:
-    """e^{2k} for `attend`. If a key is out of range, split powers: the mantissas of each key, then
-    the exponents of e^{2k} = mantissa * 2^exponent. The mantissa of a key that is too large is NaN:
-    the kernels then compute its pairs from q + k."""
+    """Return e^{2k} for `attend`. If a key is out of range, return split powers: the mantissas of
+    each key, then the exponents of e^{2k} = mantissa * 2^exponent. The mantissa of a key that is
+    too large is NaN; the kernels compute its pairs from q + k."""
     keys = keys.float()
     return power(keys) if near(keys) else _split_power(keys)
 
@@ -114,7 +114,7 @@ def score(
     keys: Float[Tensor, "batch source size"],
     vector: Float[Tensor, "size"],
 ) -> Float[Tensor, "batch target source"]:
-    """As `tiled.score`."""
+    """Compute `tiled.score`."""
     return _Call(queries, keys, vector).weigh().add_(vector.float().sum())
 
 
@@ -124,7 +124,7 @@ def differentiate_score(
     keys: Float[Tensor, "batch source size"],
     vector: Float[Tensor, "size"],
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """As `tiled.differentiate_score`."""
+    """Compute `tiled.differentiate_score`."""
     gradients = _Gradients(_Call(queries, keys, vector))
     gradients.add(grad_scores)
     return gradients.of_queries(queries), *gradients.of_keys(keys, vector)
@@ -135,7 +135,7 @@ def differentiate_queries(
     queries: Float[Tensor, "batch target size"],
     memory: AdditiveMemory,
 ) -> Float[Tensor, "batch target size"]:
-    """As `tiled.differentiate_queries`."""
+    """Compute `tiled.differentiate_queries`."""
     gradients = _Gradients(_Call.of(queries, memory), of_keys=False)
     gradients.add(grad_scores)
     return gradients.of_queries(queries)
@@ -146,7 +146,7 @@ def differentiate_keys(
     queries: Float[Tensor, "batch target size"],
     memory: AdditiveMemory,
 ) -> tuple[Float[Tensor, "batch source size"], Float[Tensor, "size"]]:
-    """As `tiled.differentiate_keys`."""
+    """Compute `tiled.differentiate_keys`."""
     gradients = _Gradients(_Call.of(queries, memory), of_queries=False)
     gradients.add(grad_scores)
     return gradients.of_keys(memory.keys, memory.vector)
@@ -158,7 +158,7 @@ def through_softmax(
     mask: Bool[Tensor, "#batch #target source"] | None,
     scale: float,
 ) -> Float[Tensor, "batch target source"]:
-    """As `tiled.through_softmax`. What is hidden has no weight, which tells as much as the mask."""
+    """Compute `tiled.through_softmax`. The mask is not needed, as hidden keys have weight zero."""
     del mask
     if not (weights.shape == grad_weights.shape and weights.dtype == grad_weights.dtype):
         raise ValueError(
@@ -178,7 +178,7 @@ def through_softmax(
 
 
 class _Call:
-    """A problem as the library takes it: dense, in float32."""
+    """Arguments of the library: dense tensors in float32."""
 
     def __init__(
         self,
@@ -199,12 +199,13 @@ class _Call:
         return cls(queries, memory.keys, memory.vector, memory.mask, memory.powers)
 
     def weigh(self, scale: float | None = None) -> Float[Tensor, "batch target source"]:
-        """The softmax of `scale` times the scores; without it scores, without their constant."""
+        """Return the softmax of `scale` times the scores; without `scale`, the scores without the
+        sum of the vector."""
         batch, target, source, _ = self.sizes
         weights = self.queries.new_empty(batch, target, source)
         problem, place = self.problem(), kernels.place(weights)
-        how = scale is not None, scale or 0.0
-        kernels.call("additive_weigh", problem, *how, place, weights.nbytes)
+        settings = scale is not None, scale or 0.0
+        kernels.call("additive_weigh", problem, *settings, place, weights.nbytes)
         return weights
 
     def _checked_sizes(self) -> tuple[int, int, int, int]:
@@ -263,18 +264,20 @@ class _Call:
 
 
 class _Gradients:
-    """Those of one call that are wanted, gathered some sentences at a time."""
+    """Gradients of one call that are needed, computed for some sentences at a time."""
 
     def __init__(self, call: _Call, *, of_queries: bool = True, of_keys: bool = True) -> None:
         self.call = call
         batch, _, size = call.queries.shape
         self.queries = torch.empty_like(call.queries) if of_queries else None
         self.keys = torch.empty_like(call.keys) if of_keys else None
-        self.shares = call.queries.new_empty(batch, size, dtype=torch.float64) if of_keys else None
+        self.sigmoids = (
+            call.queries.new_empty(batch, size, dtype=torch.float64) if of_keys else None
+        )
         self.total = call.queries.new_zeros((), dtype=torch.float64)
 
     def add(self, grad_scores: Float[Tensor, "sentence target source"], start: int = 0) -> None:
-        """What the sentences from `start` on give."""
+        """Compute the gradients of the sentences from `start` on."""
         grad_scores = _dense(grad_scores)
         batch, target, _ = self.call.queries.shape
         end, axes = start + len(grad_scores), (target, self.call.keys.size(1))
@@ -284,7 +287,7 @@ class _Gradients:
                 f"got {tuple(grad_scores.shape)}"
             )
         chunk = slice(start, end)
-        rooms = self.queries, self.keys, self.shares
+        rooms = self.queries, self.keys, self.sigmoids
         arrays = grad_scores, *(None if room is None else room[chunk] for room in rooms)
         places = _Places(*map(kernels.place, arrays), kernels.all_bytes(*arrays))
         kernels.call("additive_differentiate", self.call.problem(chunk), places)
@@ -292,18 +295,18 @@ class _Gradients:
             self.total += grad_scores.sum(dtype=torch.float64)
 
     def of_queries(self, queries: Tensor) -> Float[Tensor, "batch target size"]:
-        """Their gradient, in their type."""
+        """Return the gradient of the queries, in their type."""
         if self.queries is None:
-            raise ValueError("the queries' gradient was not gathered")
+            raise ValueError("the gradient of the queries was not computed")
         return self.queries.to(queries.dtype)
 
     def of_keys(
         self, keys: Tensor, vector: Tensor
     ) -> tuple[Float[Tensor, "batch source size"], Float[Tensor, "size"]]:
-        """The gradients of keys and vector, in their types."""
-        if self.keys is None or self.shares is None:
-            raise ValueError("the keys' gradient was not gathered")
-        grad_vector = self.total - 2 * self.shares.sum(dim=0)
+        """Return the gradients of keys and vector, in their types."""
+        if self.keys is None or self.sigmoids is None:
+            raise ValueError("the gradient of the keys was not computed")
+        grad_vector = self.total - 2 * self.sigmoids.sum(dim=0)
         return self.keys.to(keys.dtype), grad_vector.to(vector.dtype)
 
 

@@ -1,9 +1,9 @@
-"""Additive attention as operators of torch: what compile, export, autograd and autocast see.
+"""Additive attention as operators of PyTorch, for compile, export, autograd and autocast.
 
     regard::additive_attend     queries, keys, vector, values -> contexts, weights
     regard::additive_score      queries, keys, vector -> scores
 
-Each with its gradient as an operator of its own, which itself has none.
+The gradient of each is an operator too, which has no gradient itself.
 """
 
 from __future__ import annotations
@@ -20,8 +20,10 @@ from regard.fast_path import is_cast, needs_formula
 from regard.precise import precise_type
 from regard.shapes import Float, Tensor
 
-OF_ATTEND = "Tensor queries, Tensor keys, Tensor vector, Tensor values, Tensor? mask, Tensor? drop"
-OF_SCORE = "Tensor queries, Tensor keys, Tensor vector"
+ATTEND_SCHEMA = (
+    "Tensor queries, Tensor keys, Tensor vector, Tensor values, Tensor? mask, Tensor? drop"
+)
+SCORE_SCHEMA = "Tensor queries, Tensor keys, Tensor vector"
 
 Result = TypeVar("Result")
 
@@ -31,11 +33,10 @@ def attend(
     memory: AdditiveMemory,
     drop: Float[Tensor, "batch target source"] | None = None,
 ) -> tuple[Float[Tensor, "batch target value"], Float[Tensor, "batch target source"]]:
-    """Contexts and weights. Gradients flow through both, to the first four.
+    """Return contexts and weights, with gradients of queries, keys, vector and values.
 
-    Where no gradient is wanted the backend is called straight away: a step of decoding takes less
-    time than torch does to find an operator and its rules. Exports and `torch.func` get the plain
-    formula."""
+    Without gradients the backend is called directly: a step of decoding takes less time than
+    PyTorch's dispatch of an operator. Exports and `torch.func` get the plain formula."""
     if needs_formula():
         return plain.attend(queries, memory, drop)
     numbers = queries, memory.keys, memory.vector, memory.values
@@ -50,7 +51,7 @@ def score(
     keys: Float[Tensor, "batch source size"],
     vector: Float[Tensor, "size"],
 ) -> Float[Tensor, "batch target source"]:
-    """Raw scores, with gradients to all three."""
+    """Return scores, with gradients of all arguments."""
     if needs_formula():
         return plain.score(queries, keys, vector)
     arguments = queries, keys, vector
@@ -60,7 +61,7 @@ def score(
 
 
 def _is_plain_call(*tensors: Tensor) -> bool:
-    """Nobody is recording: neither autograd nor a compiler."""
+    """Whether neither autograd nor a compiler records the call."""
     if torch.compiler.is_compiling() or type(tensors[0]) is not Tensor:
         return False
     return not torch.is_grad_enabled() or not any(tensor.requires_grad for tensor in tensors)
@@ -69,8 +70,8 @@ def _is_plain_call(*tensors: Tensor) -> bool:
 def _without_autocast(
     function: Callable[..., Result], like: Tensor, arguments: tuple[Any, ...]
 ) -> Result:
-    """Call with autocast off: its products of float32 tensors would lose the precision that is
-    promised."""
+    """Call a function with autocast disabled, which would compute float32 products in a lower
+    precision."""
     if not is_cast(like):
         return function(*arguments)
     with torch.autocast(like.device.type, enabled=False):
@@ -80,7 +81,7 @@ def _without_autocast(
 @torch.library.custom_op(
     "regard::additive_attend",
     mutates_args=(),
-    schema=f"({OF_ATTEND}, float scale, Tensor? powers) -> (Tensor, Tensor)",
+    schema=f"({ATTEND_SCHEMA}, float scale, Tensor? powers) -> (Tensor, Tensor)",
 )
 def _attend(*arguments: Any) -> tuple[Tensor, Tensor]:
     queries, keys, vector, values, mask, drop, scale, powers = arguments
@@ -91,19 +92,21 @@ def _attend(*arguments: Any) -> tuple[Tensor, Tensor]:
 @torch.library.custom_op(
     "regard::additive_attend_backward",
     mutates_args=(),
-    schema=f"(Tensor grad_context, Tensor? grad_weights, {OF_ATTEND}, float scale, "
+    schema=f"(Tensor grad_context, Tensor? grad_weights, {ATTEND_SCHEMA}, float scale, "
     "Tensor? weights) -> (Tensor, Tensor, Tensor, Tensor)",
 )
 def _attend_backward(*arguments: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    *above, queries, keys, vector, values, mask, drop, scale, weights = arguments
+    *gradients, queries, keys, vector, values, mask, drop, scale, weights = arguments
     memory = AdditiveMemory(keys, vector, values, mask, scale)
     return _without_autocast(
-        choose(queries, values).differentiate, queries, (*above, queries, memory, drop, weights)
+        choose(queries, values).differentiate,
+        queries,
+        (*gradients, queries, memory, drop, weights),
     )
 
 
 @torch.library.custom_op(
-    "regard::additive_score", mutates_args=(), schema=f"({OF_SCORE}) -> Tensor"
+    "regard::additive_score", mutates_args=(), schema=f"({SCORE_SCHEMA}) -> Tensor"
 )
 def _score(queries: Tensor, keys: Tensor, vector: Tensor) -> Tensor:
     return _without_autocast(choose(queries).score, queries, (queries, keys, vector))
@@ -112,7 +115,7 @@ def _score(queries: Tensor, keys: Tensor, vector: Tensor) -> Tensor:
 @torch.library.custom_op(
     "regard::additive_score_backward",
     mutates_args=(),
-    schema=f"(Tensor grad_scores, {OF_SCORE}) -> (Tensor, Tensor, Tensor)",
+    schema=f"(Tensor grad_scores, {SCORE_SCHEMA}) -> (Tensor, Tensor, Tensor)",
 )
 def _score_backward(
     grad_scores: Tensor, queries: Tensor, keys: Tensor, vector: Tensor
@@ -150,7 +153,7 @@ def _(
 
 
 def _new_like(tensor: Tensor) -> Tensor:
-    """Without the strides: gradients are dense."""
+    """Return an empty dense tensor of this shape."""
     return tensor.new_empty(tensor.shape)
 
 
@@ -159,14 +162,14 @@ def _new_scores(queries: Tensor, keys: Tensor) -> Tensor:
     return queries.new_empty(*queries.shape[:2], keys.size(1), dtype=dtype)
 
 
-def _keep_attend(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+def _save_attend(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
     queries, keys, vector, values, mask, drop, scale, _ = inputs
     ctx.save_for_backward(queries, keys, vector, values, mask, drop, output[1])
     ctx.scale = scale
     ctx.set_materialize_grads(False)
 
 
-def _through_attend(
+def _differentiate_attend(
     ctx: Any, grad_context: Tensor | None, grad_weights: Tensor | None
 ) -> tuple[Tensor | None, ...]:
     queries, keys, vector, values, mask, drop, weights = ctx.saved_tensors
@@ -180,28 +183,28 @@ def _through_attend(
     return (*gradients, None, None, None, None)
 
 
-def _keep_score(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+def _save_score(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
     del output
     ctx.save_for_backward(*inputs)
 
 
-def _through_score(ctx: Any, grad_scores: Tensor) -> tuple[Tensor, ...]:
+def _differentiate_score(ctx: Any, grad_scores: Tensor) -> tuple[Tensor, ...]:
     return _score_backward(grad_scores, *ctx.saved_tensors)
 
 
-def _keep_nothing(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+def _save_nothing(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
     del ctx, inputs, output
 
 
 def _refuse(ctx: Any, *gradients: Any) -> Any:
     del ctx, gradients
     raise NotImplementedError(
-        "additive attention has first derivatives only, but a second one was asked for: "
-        "form tanh(queries + keys) @ vector in torch for that"
+        "additive attention has first derivatives only, but a second derivative was requested: "
+        "compute tanh(queries + keys) @ vector in PyTorch instead"
     )
 
 
-_attend.register_autograd(_through_attend, setup_context=_keep_attend)
-_score.register_autograd(_through_score, setup_context=_keep_score)
-_attend_backward.register_autograd(_refuse, setup_context=_keep_nothing)
-_score_backward.register_autograd(_refuse, setup_context=_keep_nothing)
+_attend.register_autograd(_differentiate_attend, setup_context=_save_attend)
+_score.register_autograd(_differentiate_score, setup_context=_save_score)
+_attend_backward.register_autograd(_refuse, setup_context=_save_nothing)
+_score_backward.register_autograd(_refuse, setup_context=_save_nothing)

@@ -1,6 +1,6 @@
-"""Additive attention by its formula, in operations of torch alone: for exports and `torch.func`.
+"""Additive attention by its formula, in operations of PyTorch only: for exports and `torch.func`.
 
-It is differentiable any number of times, and forms a tensor of batch x target x source x size.
+It can be differentiated any number of times, and forms a tensor of batch x target x source x size.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 
 from regard.attention.fused_additive.prepared import AdditiveMemory
-from regard.attention.fused_additive.tiles import seen_only
+from regard.attention.fused_additive.tiles import visible_only
 from regard.precise import precise_type
 from regard.shapes import Float, Tensor
 
@@ -18,10 +18,11 @@ def attend(
     memory: AdditiveMemory,
     drop: Float[Tensor, "batch target source"] | None = None,
 ) -> tuple[Float[Tensor, "batch target value"], Float[Tensor, "batch target source"]]:
-    """Contexts, and the weights before dropout. A query that may attend to nothing gets zeros."""
+    """Return contexts, and weights before dropout. A query that may attend to nothing gets
+    zeros."""
     keys, values, mask = memory.keys, memory.values, memory.mask
     if mask is not None:
-        keys, values = seen_only(keys, mask), seen_only(values, mask)
+        keys, values = visible_only(keys, mask), visible_only(values, mask)
     scores = memory.scale * score(queries, keys, memory.vector)
     if mask is None:
         weights = torch.softmax(scores, dim=-1)
@@ -37,7 +38,7 @@ def score(
     keys: Float[Tensor, "batch source size"],
     vector: Float[Tensor, "size"],
 ) -> Float[Tensor, "batch target source"]:
-    """v . tanh(q + k) for every pair, at least in float32."""
+    """Return v . tanh(q + k) for every pair, at least in float32."""
     dtype = precise_type(queries.dtype)
     queries, keys, vector = (x.to(dtype) for x in (queries, keys, vector))
     return torch.tanh(queries[:, :, None] + keys[:, None]) @ vector

@@ -1,4 +1,4 @@
-"""Keys as additive attention looks at them."""
+"""Prepared keys of additive attention."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from regard.shapes import Bool, Float, Tensor
 
 @dataclass(frozen=True)
 class AdditiveKeys:
-    """Projected keys and, for decoding, their powers e^{2k}, computed once, before the steps of
-    decoding. Split powers, of twice the size, if a key is out of range. Indexed by sentences, as a
-    tensor is."""
+    """Projected keys and, for decoding, their powers e^{2k}, computed once before the first step.
+    If a key is out of range, the powers are split and have twice the size. Indexed by sentences
+    like a tensor. ValueError for powers of another shape."""
 
     projected: Float[Tensor, "*_ source size"]
     powers: Float[Tensor, "*_ source power"] | None = None
@@ -36,8 +36,8 @@ class AdditiveKeys:
 
 @dataclass(frozen=True)
 class AdditiveMemory:
-    """Projected keys and their values, with one batch axis, and how they are scored: the same for
-    every step of a loop. `scale` multiplies the scores, `powers` are those of `AdditiveKeys`."""
+    """Projected keys and values with one batch axis, and the parameters of the score: constants of
+    all steps of a loop. `scale` multiplies the scores; `powers` are those of `AdditiveKeys`."""
 
     keys: Float[Tensor, "batch source size"]
     vector: Float[Tensor, "size"]
@@ -48,5 +48,5 @@ class AdditiveMemory:
 
     @cached_property
     def spans(self) -> Spans | None:
-        """The visible span of every row of the mask."""
+        """Visible span of every row of the mask."""
         return None if self.mask is None else spans_of(self.mask)

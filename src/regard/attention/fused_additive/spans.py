@@ -1,4 +1,4 @@
-"""Which columns of a mask's rows are visible, so that tiles of hidden columns are not computed."""
+"""Visible spans of the rows of a mask, so that tiles of hidden columns are not computed."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import torch
 from regard.shapes import Bool, Tensor
 
 Spans = list[list[list[int]]]
-"""For every sentence and row, the first visible column and the one after the last."""
+"""First visible column and the column after the last, for every sentence and row."""
 
 
 def spans_of(mask: Bool[Tensor, "batch target source"]) -> Spans:
-    """The spans of a mask."""
+    """Return the spans of a mask."""
     num_columns = mask.size(2)
     if not num_columns:  # argmax takes no empty axis
         return [[[0, 0]] * mask.size(1)] * mask.size(0)

@@ -1,14 +1,14 @@
-"""Additive attention in tiles, in plain torch: for every device and float type, and the judge of
+"""Additive attention in tiles, in PyTorch: for every device and float type, and the reference of
 the kernels.
 
     score_ij = sum_d v_d tanh(q_id + k_jd) = sum_d v_d - 2 sum_d v_d s_ijd
     s_ijd    = 1 / (1 + e^{2 q_id} e^{2 k_jd})            ds/dq = ds/dk = -2 s (1 - s)
 
-The exponentials are taken once a query and once a key; for every pair remain one product, one sum
-and one division, in a buffer that stays in the cache. The sum of v is the same for every key, so
-softmax drops it.
+Exponentials are computed once a query and once a key. Each pair then needs one product, one sum and
+one division per number, in a buffer that stays in the CPU's cache. The sum of v is the same for
+every key, so softmax ignores it.
 
-Nothing here is differentiable by torch: every function has its gradients beside it.
+PyTorch cannot differentiate these functions: each has a function for its gradients.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ def attend(
     memory: AdditiveMemory,
     drop: Float[Tensor, "batch target source"] | None = None,
 ) -> tuple[Float[Tensor, "batch target value"], Float[Tensor, "batch target source"]]:
-    """Contexts, and the weights before dropout. A row that sees nothing is zero in both.
+    """Return contexts, and weights before dropout. Both are zero for queries without visible keys.
 
-    `drop` multiplies the weights. What no query sees may hold anything, NaN too."""
+    `drop` multiplies the weights. NaN at positions that no query may attend to has no influence."""
     pairs = Pairs(queries, memory.keys, memory)
     weights = pairs.new(*pairs.axes)
     for chunk in pairs.chunks():
@@ -46,32 +46,33 @@ def differentiate(
     drop: Float[Tensor, "batch target source"] | None = None,
     weights: Float[Tensor, "batch target source"] | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Gradients of queries, keys, vector and values. Weights not given are formed again."""
+    """Return the gradients of queries, keys, vector and values. Without `weights` they are computed
+    again."""
     pairs = Pairs(queries, memory.keys, memory)
     gradients = Gradients(pairs)
     vector, values = memory.vector, memory.values
     grad_values = pairs.new(*values.shape).zero_()
     for chunk in pairs.chunks():
         place = chunk.batch, chunk.rows
-        shares = pairs.new(*chunk.axes) if weights is None else weights[place]
+        chunk_weights = pairs.new(*chunk.axes) if weights is None else weights[place]
         if weights is None:
-            _weigh(chunk, memory, shares)
-        grad_shares, of_values = through_mix(
+            _weigh(chunk, memory, chunk_weights)
+        grad_chunk, of_values = through_mix(
             grad_context[place],
             None if grad_weights is None else grad_weights[place],
-            shares,
+            chunk_weights,
             values[chunk.batch],
             None if drop is None else drop[place],
         )
         grad_values[chunk.batch] += of_values
-        gradients.add(chunk, through_softmax(grad_shares, shares, chunk.mask, memory.scale))
+        gradients.add(chunk, through_softmax(grad_chunk, chunk_weights, chunk.mask, memory.scale))
     grad_queries = gradients.of_queries(queries, vector)
     grads_of_keys = gradients.of_keys(memory.keys, vector)
     return grad_queries, *grads_of_keys, grad_values.to(values.dtype)
 
 
 def powers(keys: Float[Tensor, "*batch source size"]) -> Tensor | None:
-    """e^{2k} for `attend`; None if a key is out of range, or the device makes no use of it."""
+    """Return e^{2k} for `attend`. None if a key is out of range, or the device does not use it."""
     if not keys.is_cpu:
         return None
     keys = at_least_float32(keys)
@@ -83,7 +84,7 @@ def score(
     keys: Float[Tensor, "batch source size"],
     vector: Float[Tensor, "size"],
 ) -> Float[Tensor, "batch target source"]:
-    """The scores themselves, with the sum of the vector that softmax drops."""
+    """Return the scores, with the sum of the vector, which softmax ignores."""
     pairs = Pairs(queries, keys)
     scores = pairs.new(*pairs.axes)
     for chunk in pairs.chunks():
@@ -97,7 +98,7 @@ def differentiate_score(
     keys: Float[Tensor, "batch source size"],
     vector: Float[Tensor, "size"],
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Gradients of queries, keys and vector."""
+    """Return the gradients of queries, keys and vector."""
     pairs = Pairs(queries, keys)
     gradients = _gather(Gradients(pairs), pairs, grad_scores)
     return gradients.of_queries(queries, vector), *gradients.of_keys(keys, vector)
@@ -108,8 +109,8 @@ def differentiate_queries(
     queries: Float[Tensor, "batch target size"],
     memory: AdditiveMemory,
 ) -> Float[Tensor, "batch target size"]:
-    """The queries' gradient alone: all that a step of a loop has to know at once. Where the mask
-    hides a pair, its score must have no gradient."""
+    """Return the gradient of the queries only, which each step of a loop needs at once. Scores of
+    hidden pairs must have gradient zero."""
     pairs = Pairs(queries, memory.keys, memory)
     gradients = _gather(Gradients(pairs, of_keys=False), pairs, grad_scores)
     return gradients.of_queries(queries, memory.vector)
@@ -120,8 +121,8 @@ def differentiate_keys(
     queries: Float[Tensor, "batch target size"],
     memory: AdditiveMemory,
 ) -> tuple[Float[Tensor, "batch source size"], Float[Tensor, "size"]]:
-    """The gradients of keys and vector alone: what a loop leaves for its end. Where the mask hides
-    a pair, its score must have no gradient."""
+    """Return the gradients of keys and vector only, which a loop computes at its end. Scores of
+    hidden pairs must have gradient zero."""
     pairs = Pairs(queries, memory.keys, memory)
     gradients = _gather(Gradients(pairs, of_queries=False), pairs, grad_scores)
     return gradients.of_keys(memory.keys, memory.vector)
@@ -133,7 +134,8 @@ def through_softmax(
     mask: Bool[Tensor, "#batch #target source"] | None,
     scale: float,
 ) -> Float[Tensor, "batch target source"]:
-    """The scores' gradient, scale * w (g - sum(w g)), in the place of the weights' gradient."""
+    """Return the gradient of the scores, scale * w (g - sum(w g)), written over that of the
+    weights."""
     if mask is not None:  # hidden values may be NaN, and zero times NaN is NaN
         grad_weights.masked_fill_(~mask, 0)
     grad_weights.mul_(weights)
@@ -150,22 +152,22 @@ def _gather(gradients: Gradients, pairs: Pairs, grad_scores: Tensor) -> Gradient
 def _score(
     chunk: Chunk, vector: Float[Tensor, "size"], scores: Float[Tensor, "batch row column"]
 ) -> None:
-    """The scores without their constant."""
+    """Write the scores without the sum of the vector."""
     weighed = vector.to(scores.dtype).mul(-2)
     for tile in chunk.tiles():
-        found = torch.mv(tile.shares.flatten(0, 2), weighed)
-        scores[tile.batch, tile.rows, tile.columns] = found.view(tile.shares.shape[:3])
+        sums = torch.mv(tile.sigmoids.flatten(0, 2), weighed)
+        scores[tile.batch, tile.rows, tile.columns] = sums.view(tile.sigmoids.shape[:3])
 
 
 def _weigh(
     chunk: Chunk, memory: AdditiveMemory, weights: Float[Tensor, "batch row column"]
 ) -> None:
-    """The softmax of the scores."""
+    """Write the softmax of the scores."""
     if not weights.numel():
         return
     mask = chunk.mask
     if mask is not None:
-        weights.zero_()  # tiles that are hidden are never formed
+        weights.zero_()  # hidden tiles are not computed
     _score(chunk, memory.vector, weights)
     weights.mul_(memory.scale)
     if mask is not None:

@@ -1,12 +1,12 @@
 """Pairs of queries and keys, cut into chunks that fit in memory and tiles that fit in the cache.
 
     batch ┬ chunk: some sentences, some of their rows (queries), every column (key)
-          └──┬ tile: some of those, and the columns between the first and last that they see
+          └──┬ tile: some of these, and the columns from the first to the last visible one
 
 For every pair and number, s = 1 / (1 + e^{2q} e^{2k}), so that tanh(q + k) = 1 - 2 s.
 
-On other devices than a CPU s is formed as sigmoid(-2 (q + k)), for all columns: to ask which
-numbers are out of range and which columns are hidden, Python would have to wait for the device.
+On other devices than a CPU s is computed as sigmoid(-2 (q + k)) for all columns: Python would wait
+for the device to learn which numbers are out of range and which columns are hidden.
 """
 
 from __future__ import annotations
@@ -22,18 +22,19 @@ from regard.precise import precise_type
 from regard.shapes import Bool, Float, Tensor
 
 LIMITS = {torch.float32: 43.0, torch.float64: 354.0}
-"""How far from zero a number may be for e^{2x} to be a normal one. A query or key with a number
-beyond that is far; in its pairs s is formed as sigmoid(-2 (q + k)), which is right everywhere and
-slower."""
+"""Largest absolute value of x for which e^{2x} is a normal number. A query or key with a larger
+number is called far; s of its pairs is computed as sigmoid(-2 (q + k)), which is correct everywhere
+but slower."""
 
 TILE_SIZE = 1 << 18
-"""Numbers in a tile on a CPU: a megabyte, which stays in the cache of one core."""
+"""Number of values of a tile on a CPU: a megabyte, which stays in the cache of one core."""
 
 LARGE_TILE_SIZE = 1 << 24
-"""On other devices, where starting a computation costs more than the cache saves."""
+"""Number of values of a tile on other devices, where the start of a computation costs more than the
+cache saves."""
 
 CHUNK_SIZE = 1 << 19
-"""Scores, or numbers in queries and keys, that are worked on together."""
+"""Number of scores, or of numbers in queries and keys, that are computed together."""
 
 
 def is_slow_to_read(device: torch.device) -> bool:
@@ -42,12 +43,12 @@ def is_slow_to_read(device: torch.device) -> bool:
 
 
 def power(vectors: Tensor, out: Tensor | None = None) -> Tensor:
-    """e^{2x}."""
+    """Return e^{2x}."""
     return torch.mul(vectors, 2, out=out).exp_()
 
 
 def near(vectors: Tensor) -> bool:
-    """Whether no vector is far. What holds a NaN is."""
+    """Whether no vector is far. A vector with NaN is."""
     if vectors.numel() == 0:
         return True
     lowest, highest = torch.aminmax(vectors)
@@ -56,26 +57,26 @@ def near(vectors: Tensor) -> bool:
 
 
 def far(vectors: Float[Tensor, "batch position size"]) -> Bool[Tensor, "batch position"]:
-    """Which vectors are. What holds a NaN is."""
+    """Return which vectors are far. A vector with NaN is."""
     return ~(vectors.abs().amax(dim=-1) <= LIMITS[vectors.dtype])
 
 
-def seen_only(vectors: Tensor, mask: Tensor) -> Tensor:
-    """Zeros for what no query sees, so that whatever stood there is in nobody's way."""
+def visible_only(vectors: Tensor, mask: Tensor) -> Tensor:
+    """Return vectors with zeros at positions that no query may attend to."""
     return torch.where(mask.any(dim=1)[..., None], vectors, 0)
 
 
 class Tile(NamedTuple):
-    """Where in its chunk it lies, and s there: its own only until the next tile is formed."""
+    """Position of a tile in its chunk, and its values s, which the next tile overwrites."""
 
     batch: slice
     rows: slice
     columns: slice
-    shares: Float[Tensor, "batch row column size"]
+    sigmoids: Float[Tensor, "batch row column size"]
 
 
 class Pairs:
-    """All queries with all keys: what they are cut by, and how s is formed."""
+    """All pairs of queries and keys: their division into chunks, and the computation of s."""
 
     def __init__(
         self,
@@ -83,7 +84,7 @@ class Pairs:
         keys: Float[Tensor, "batch source size"],
         memory: AdditiveMemory | None = None,
     ) -> None:
-        """`memory`: source of the mask and the powers."""
+        """`memory` has the mask and the powers of the keys."""
         mask, powers = (None, None) if memory is None else (memory.mask, memory.powers)
         self.dtype = precise_type(queries.dtype)
         self.device = queries.device
@@ -101,18 +102,18 @@ class Pairs:
         if not self.is_direct:
             self.all_near = near(self.queries) and (powers is not None or near(self.keys))
         if (self.is_direct or not self.all_near) and mask is not None:
-            self.keys, self.powers = seen_only(self.keys, mask), None
+            self.keys, self.powers = visible_only(self.keys, mask), None
         self.spans = None if memory is None or self.is_direct else memory.spans
         self.one = torch.ones((), dtype=self.dtype, device=self.device)
         self.buffer = self._new_buffer()
         self._rooms: dict[tuple[int, ...], Tensor] = {}
 
     def new(self, *shape: int) -> Tensor:
-        """Room for numbers of the type that is computed in."""
+        """Allocate a tensor of the type of the computation."""
         return torch.empty(shape, dtype=self.dtype, device=self.device)
 
     def chunks(self) -> Iterator[Chunk]:
-        """Everything, some sentences after the other."""
+        """Iterate over all chunks."""
         num_batch, num_rows, num_columns = self.axes
         largest = max(num_rows * num_columns, (num_rows + num_columns) * self.size, 1)
         sentences = max(1, min(num_batch, CHUNK_SIZE // largest))
@@ -125,13 +126,13 @@ class Pairs:
                 powers = keys
             elif self.powers is not None:
                 powers = self.powers[batch]
-            elif shared is not None:  # one room for all: fresh memory costs more than the powers
+            elif shared is not None:  # one buffer: new memory would cost more than the powers
                 powers = power(keys, shared[: len(keys)])
             for row in _parts(0, num_rows, rows):
                 yield Chunk(self, batch, row, self.queries[batch, row], keys, powers)
 
     def room(self, shape: tuple[int, ...]) -> Tensor:
-        """The buffer in this shape. Few shapes are asked for, thousands of times."""
+        """Return the buffer in this shape. Few shapes are used, thousands of times."""
         if shape not in self._rooms:
             self._rooms[shape] = self.buffer[: math.prod(shape)].view(shape)
         return self._rooms[shape]
@@ -142,7 +143,7 @@ class Pairs:
 
 
 class Chunk:
-    """Some sentences and some of their rows, with all columns; only until the next is formed."""
+    """Some sentences and some of their rows, with all columns. The next chunk overwrites it."""
 
     def __init__(
         self, pairs: Pairs, batch: slice, rows: slice, queries: Tensor, keys: Tensor, powers: Tensor
@@ -165,10 +166,10 @@ class Chunk:
         ]
 
     def tiles(self) -> Iterator[Tile]:
-        """Every pair that is not hidden, and some that are, a buffer at a time."""
+        """Iterate over tiles with all visible pairs, and some hidden ones."""
         size, (num_batch, num_rows, num_columns) = self.pairs.size, self.axes
         room = max(1, self.pairs.buffer.numel() // max(1, size))
-        # several rows look at the same keys, which then stay in the cache beside the tile
+        # several rows have the same keys, which stay in the cache with the tile
         columns = max(1, min(num_columns, room // min(4, num_rows)))
         rows = max(1, min(num_rows, room // columns))
         sentences = max(1, min(num_batch, room // (columns * rows)))
@@ -176,34 +177,36 @@ class Chunk:
             for row in _parts(0, num_rows, rows):
                 first, end = self._span(batch, row)
                 for column in _parts(first, end, columns):
-                    yield Tile(batch, row, column, self._shares(batch, row, column))
+                    yield Tile(batch, row, column, self._sigmoids(batch, row, column))
 
     def _span(self, batch: slice, rows: slice) -> tuple[int, int]:
-        """From the first column that one of these rows sees to after the last."""
+        """Return the first column visible from these rows, and the column after the last."""
         spans = self.pairs.spans
         if spans is None:
             return 0, self.axes[2]
         sentences = _cut(spans, self.batch, batch)
-        seen = [span for sentence in sentences for span in _cut(sentence, self.rows, rows)]
-        return min(first for first, _ in seen), max(end for _, end in seen)
+        row_spans = [span for sentence in sentences for span in _cut(sentence, self.rows, rows)]
+        return min(first for first, _ in row_spans), max(end for _, end in row_spans)
 
-    def _shares(self, batch: slice, rows: slice, columns: slice) -> Tensor:
-        """s of a tile, in the buffer."""
+    def _sigmoids(self, batch: slice, rows: slice, columns: slice) -> Tensor:
+        """Compute s of a tile in the buffer."""
         pairs = self.pairs
-        asking = self.query_powers[batch, rows]
-        asked = self.key_powers[batch, :, columns]
-        shares = pairs.room((asking.size(0), asking.size(1), asked.size(2), pairs.size))
+        query_powers = self.query_powers[batch, rows]
+        key_powers = self.key_powers[batch, :, columns]
+        sigmoids = pairs.room(
+            (query_powers.size(0), query_powers.size(1), key_powers.size(2), pairs.size)
+        )
         if pairs.is_direct:
-            return torch.add(asking, asked, out=shares).mul_(-2).sigmoid_()
-        torch.addcmul(pairs.one, asking, asked, out=shares).reciprocal_()
+            return torch.add(query_powers, key_powers, out=sigmoids).mul_(-2).sigmoid_()
+        torch.addcmul(pairs.one, query_powers, key_powers, out=sigmoids).reciprocal_()
         if self.far is not None:
             queries, keys = self.queries[batch, rows], self.keys[batch, columns]
             far_queries, far_keys = self.far[0][batch, rows], self.far[1][batch, columns]
             far = far_queries.unsqueeze(2) | far_keys.unsqueeze(1)
             if far.any():
                 exact = torch.sigmoid(-2 * (queries.unsqueeze(2) + keys.unsqueeze(1)))
-                torch.where(far[..., None], exact, shares, out=shares)
-        return shares
+                torch.where(far[..., None], exact, sigmoids, out=sigmoids)
+        return sigmoids
 
 
 def _parts(first: int, end: int, size: int) -> Iterator[slice]:
@@ -212,7 +215,7 @@ def _parts(first: int, end: int, size: int) -> Iterator[slice]:
 
 
 def _cut(numbers: list[Any], chunk: slice, tile: slice) -> list[Any]:
-    """A tile's part, within its chunk's, of what may be one for all."""
+    """Return the entries of a tile; a single entry is that of all tiles."""
     if len(numbers) == 1:
         return numbers
     return numbers[chunk.start + tile.start : chunk.start + tile.stop]

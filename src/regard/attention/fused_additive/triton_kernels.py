@@ -33,7 +33,7 @@ from torch.nn import functional as F
 from regard.attention.fused_additive import tiled
 from regard.attention.fused_additive.mixing import mix, through_mix
 from regard.attention.fused_additive.prepared import AdditiveMemory
-from regard.attention.fused_additive.tiles import far, power, seen_only
+from regard.attention.fused_additive.tiles import far, power, visible_only
 from regard.shapes import Bool, Float, Tensor
 
 powers = tiled.powers
@@ -155,7 +155,7 @@ class Side:
 
 def _seen(vectors: Tensor, mask: Tensor | None) -> Tensor:
     vectors = vectors.float().resolve_neg()
-    return (vectors if mask is None else seen_only(vectors, mask)).contiguous()
+    return (vectors if mask is None else visible_only(vectors, mask)).contiguous()
 
 
 def _weigh(
@@ -228,10 +228,10 @@ def _of_keys(
 ) -> tuple[Float[Tensor, "batch source size"], Float[Tensor, "size"]]:
     """The gradients of keys, which are the rows here, and vector, in their types."""
     batch, num_keys, size = asked.numbers.shape
-    shares = asked.numbers.new_empty(batch, triton.cdiv(num_keys, ROWS), size)
-    grad_keys = _differentiated(grad_scores, asked, asking, vector, shares)
+    sigmoids = asked.numbers.new_empty(batch, triton.cdiv(num_keys, ROWS), size)
+    grad_keys = _differentiated(grad_scores, asked, asking, vector, sigmoids)
     total = grad_scores.sum(dtype=torch.float64)
-    grad_vector = total - 2 * shares.sum(dim=(0, 1), dtype=torch.float64)
+    grad_vector = total - 2 * sigmoids.sum(dim=(0, 1), dtype=torch.float64)
     return grad_keys.to(keys.dtype), grad_vector.to(vector.dtype)
 
 
@@ -240,9 +240,9 @@ def _differentiated(
     rows: Side,
     columns: Side,
     vector: Tensor,
-    shares: Float[Tensor, "batch tile size"] | None,
+    sigmoids: Float[Tensor, "batch tile size"] | None,
 ) -> Float[Tensor, "batch row size"]:
-    """Of the numbers of the rows; and the shares of the vector's gradient, for every block of
+    """Of the numbers of the rows; and the sigmoids of the vector's gradient, for every block of
     rows."""
     batch, num_rows, size = rows.numbers.shape
     grad_rows = torch.empty_like(rows.numbers)
@@ -258,7 +258,7 @@ def _differentiated(
             vector.float().contiguous().resolve_neg(),
             grad_scores.float().contiguous().resolve_neg(),
             grad_rows,
-            shares,
+            sigmoids,
             num_rows,
             columns.numbers.size(1),
             size,
@@ -343,7 +343,7 @@ def _differentiate(
     vector,
     grad_scores,
     grad_rows,
-    shares,
+    sigmoids,
     num_rows,
     num_columns,
     size,
@@ -352,7 +352,7 @@ def _differentiate(
     number_block: tl.constexpr,
 ):
     """4 v_d sum_j g_ij s_ijd (1 - s_ijd) for some rows and two blocks of their numbers, column by
-    column; and sum_ij g_ij s_ijd where there is room for shares.
+    column; and sum_ij g_ij s_ijd where there is room for sigmoids.
 
     A reciprocal is shared by numbers of one pair, never by two pairs: no bit of one may depend on
     the other, which may be hidden."""
@@ -390,7 +390,7 @@ def _differentiate(
                 share, other_share = both * two, both * one
                 slopes = tl.fma(grads, _slope(share), slopes)
                 other_slopes = tl.fma(grads, _slope(other_share), other_slopes)
-                if shares is not None:
+                if sigmoids is not None:
                     gathered = tl.fma(grads, share, gathered)
                     other_gathered = tl.fma(grads, other_share, other_gathered)
             is_far_column = tl.load(column_far + columns, mask=is_column, other=0) != 0
@@ -408,17 +408,17 @@ def _differentiate(
                     share, other_share = _far_share(one), _far_share(two)
                     slopes = tl.fma(grads, _slope(share), slopes)
                     other_slopes = tl.fma(grads, _slope(other_share), other_slopes)
-                    if shares is not None:
+                    if sigmoids is not None:
                         gathered = tl.fma(grads, share, gathered)
                         other_gathered = tl.fma(grads, other_share, other_gathered)
     weight = 4 * tl.load(vector + numbers, mask=is_number, other=0)
     other_weight = 4 * tl.load(vector + others, mask=is_other, other=0)
     tl.store(grad_rows + place, weight * slopes, mask=is_row & is_number)
     tl.store(grad_rows + other_place, other_weight * other_slopes, mask=is_row & is_other)
-    if shares is not None:
-        shares += tl.program_id(0).to(tl.int64) * size
-        tl.store(shares + numbers, tl.sum(gathered, axis=0)[None, :], mask=is_number)
-        tl.store(shares + others, tl.sum(other_gathered, axis=0)[None, :], mask=is_other)
+    if sigmoids is not None:
+        sigmoids += tl.program_id(0).to(tl.int64) * size
+        tl.store(sigmoids + numbers, tl.sum(gathered, axis=0)[None, :], mask=is_number)
+        tl.store(sigmoids + others, tl.sum(other_gathered, axis=0)[None, :], mask=is_other)
 
 
 @triton.jit

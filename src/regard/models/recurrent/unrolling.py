@@ -105,14 +105,11 @@ def unroll_fused(
     ):
         raise ValueError("attention: expected CrossAttention to one memory for the fused loop")
     memory, function = state.attention.memory, cross.attention
-    additive = function.additive
-    if (
-        additive is None
-        or not isinstance(function, Attention)
-        or not isinstance(memory.prepared, AdditiveKeys)
-    ):
+    if not isinstance(function, Attention) or not isinstance(memory.prepared, AdditiveKeys):
+        raise ValueError("attention: expected an additive score for the fused loop")
+    if function.additive is None:
         raise ValueError("attention: expected an additive score with softmax for the fused loop")
-    score, scale = additive
+    score, scale = function.additive
     stack, embedded = parts.stack, parts.embed(inputs)
     parameters = [weight for layer in stack.layers for weight in step_weights(layer)]
     input_weight, context_weight = parameters[0].tensor_split([embedded.size(-1)], dim=1)
