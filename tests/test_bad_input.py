@@ -103,9 +103,8 @@ def test_captions_that_cannot_be_used_are_left_out_and_counted(tmp_path):
     assert [pair.target for pair in captions.train.pairs] == ["a dog", "a bird"]
     assert captions.train.pairs[1].source == str(tmp_path / "c")
     assert captions.train.summary() == (
-        f"left out 1 of the captions of {path}, which are blank",
-        f"left out 2 of the captions of {path}, which have NUL characters or halves of surrogate "
-        "pairs",
+        f"dropped 1 captions of {path}, which are blank",
+        f"dropped 2 captions of {path}, which have NUL characters or halves of surrogate pairs",
     )
     table = tmp_path / "captions.csv"
     table.write_bytes(b"file,caption\na\0b.png,a dog\nb.png,a cat\n")
@@ -146,7 +145,7 @@ def test_cut_pictures(kind, picture, cut, tmp_path):
     try:
         values = read_image(str(path), 8)  # all dots may be there
     except ImageError:
-        assert "cannot read the picture" in refused(lambda path: read_image(path, 8), str(path))
+        assert "cannot read the image" in refused(lambda path: read_image(path, 8), str(path))
     else:
         assert values.shape == (3, 8, 8)
 
@@ -175,7 +174,7 @@ def test_pictures_of_too_many_pixels_are_refused_before_they_are_decoded(tmp_pat
         read_image(str(small), 8, max_pixels=599)
     image_set, left_out = PictureSources(8, max_pixels=600).image_set([str(path), str(small)])
     assert image_set.names == (str(small),)
-    assert "left out 1 picture: cannot read the picture" in left_out[0]
+    assert "left out 1 picture: cannot read the image" in left_out[0]
 
 
 def test_a_large_jpeg_is_decoded_at_a_fraction_of_its_size(tmp_path):

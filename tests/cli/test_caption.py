@@ -69,7 +69,7 @@ def test_what_cannot_be_read_is_named_and_the_others_are_captioned(run, tmp_path
     status, out, err = regard(capsys, "caption", run, bad, good)
     assert status == 1
     assert out.startswith(f"{good}\t")
-    assert f"cannot read the picture {bad}" in err
+    assert f"cannot read the image {bad}" in err
 
 
 def test_pictures_are_captioned_together_in_their_order(run, tmp_path, capsys, monkeypatch):

@@ -205,7 +205,7 @@ def test_layers_and_heads_of_a_classifiers_encoder_are_drawn(readers, tmp_path, 
         (("evaluate", "RUN", "--beam", 3), "--beam says nothing of"),
         (("evaluate", "RUN", "--lowercase"), "--lowercase says nothing of"),
         (("evaluate", "RUN", "--error-rates"), "which was trained to classify: leave it out"),
-        (("evaluate", "RUN", "PAIRS"), "line 1: the label 'b' is not one that is learned"),
+        (("evaluate", "RUN", "PAIRS"), "line 1: the label 'b' is not in the training data"),
     ],
 )
 def test_what_does_not_fit_is_said(run, tmp_path, capsys, arguments, said):

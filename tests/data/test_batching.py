@@ -215,7 +215,7 @@ def test_no_pairs_are_no_batches() -> None:
 def test_what_cannot_be_batched_is_refused() -> None:
     with pytest.raises(UserError, match="give tokens, sentences or both"):
         BatchSettings(None, None)
-    with pytest.raises(UserError, match="a batch of 0 sentences"):
+    with pytest.raises(UserError, match="a batch has 0 sentences"):
         BatchSettings(7, 0)
 
 

@@ -25,15 +25,15 @@ class Given(nn.Module):
         return HeadOutput(self.values[: len(source.mask)])
 
 
-def batch(answers):
-    mask = torch.ones(len(answers), 1, dtype=torch.bool)
+def batch(targets):
+    mask = torch.ones(len(targets), 1, dtype=torch.bool)
     return ClassificationBatch(
-        Numbers(torch.zeros(len(answers), 1, 1), mask), torch.tensor(answers)
+        Numbers(torch.zeros(len(targets), 1, 1), mask), torch.tensor(targets)
     )
 
 
-def cost(objective, answers):
-    loss = objective(Given(), batch(answers), Progress(1, 1), torch.Generator())
+def cost(objective, targets):
+    loss = objective(Given(), batch(targets), Progress(1, 1), torch.Generator())
     assert loss.penalties == ()
     return loss.sum.item()
 

@@ -1,1 +1,1 @@
-"""From texts to batches of numbers."""
+"""Reading of data, and their encoding as batches of numbers."""

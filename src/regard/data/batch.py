@@ -1,4 +1,4 @@
-"""What travels from the data to a model: padded numbers with a mask that says which are real."""
+"""Inputs of models: padded numbers with a mask that is True at real positions."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Tokens:
-    """Token numbers padded to one length; mask is True where a token is real.
+    """Token numbers padded to one length; the mask is True at real tokens.
 
-    `lengths` are set for a batch that moves to another device, where reading them from the mask
-    would wait for it."""
+    `lengths` are set when a batch moves to another device, because reading them from the mask there
+    would wait for that device."""
 
     ids: Int[Tensor, "batch position"]
     mask: Bool[Tensor, "batch position"]
@@ -41,7 +41,7 @@ class Tokens:
 
     @property
     def inputs(self) -> Int[Tensor, "batch position"]:
-        """What an encoder's first layer takes."""
+        """Input of the first layer of an encoder."""
         return self.ids
 
     def to(self, device: torch.device | str) -> Tokens:
@@ -51,7 +51,7 @@ class Tokens:
 
 @dataclass(frozen=True)
 class Numbers:
-    """Series of numbers, some for each position, zero where they are padded."""
+    """Series of numbers with one or more features at each position; padding is zero."""
 
     values: Float[Tensor, "batch position feature"]
     mask: Bool[Tensor, "batch position"]
@@ -60,7 +60,7 @@ class Numbers:
 
     @property
     def inputs(self) -> Float[Tensor, "batch position feature"]:
-        """What an encoder's first layer takes."""
+        """Input of the first layer of an encoder."""
         return self.values
 
     def to(self, device: torch.device | str) -> Numbers:
@@ -70,7 +70,7 @@ class Numbers:
 
 @dataclass(frozen=True)
 class Items:
-    """Names with numbers of their own, such as products with prices."""
+    """Items with numbers, such as products with prices."""
 
     names: Tokens
     values: Float[Tensor, "batch position feature"]
@@ -85,10 +85,10 @@ class Items:
 
 @dataclass(frozen=True)
 class Images:
-    """Pictures of one size, red, green and blue from 0 to 255. Where several rows of a batch are
-    about one picture, `rows` says which one each is about, and the picture is there once."""
+    """Images of one size: red, green and blue from 0 to 255. If several captions of a batch share
+    an image, the image is stored once and `rows` has the number of the image of each caption."""
 
-    values: UInt8[Tensor, "picture channel height width"]
+    values: UInt8[Tensor, "image channel height width"]
     rows: Int[Tensor, "batch"] | None = None
 
     def to(self, device: torch.device | str) -> Images:
@@ -98,9 +98,10 @@ class Images:
 
 @dataclass(frozen=True)
 class GridFeatures:
-    """Cells of pictures that a pretrained network made beforehand; `rows` as in `Images`."""
+    """Features of the grid cells of images, computed by a pretrained backbone; `rows` as in
+    `Images`."""
 
-    values: Float[Tensor, "picture cell feature"]
+    values: Float[Tensor, "image cell feature"]
     rows: Int[Tensor, "batch"] | None = None
 
     def to(self, device: torch.device | str) -> GridFeatures:
@@ -110,21 +111,21 @@ class GridFeatures:
 
 @dataclass(frozen=True)
 class ClassificationBatch:
-    """Sources with one answer each: the number of a class, or numbers to come near to."""
+    """Sources with one target each: the number of a label, or one or more numbers."""
 
     source: Tokens | Numbers | Items
-    answers: Int[Tensor, "batch"] | Float[Tensor, "batch output"]
+    targets: Int[Tensor, "batch"] | Float[Tensor, "batch output"]
 
     def to(self, device: torch.device | str) -> ClassificationBatch:
-        return ClassificationBatch(self.source.to(device), _moved(self.answers, device))
+        return ClassificationBatch(self.source.to(device), _moved(self.targets, device))
 
 
 @dataclass(frozen=True)
 class PairBatch:
-    """Sources with their targets.
+    """Sources with target sequences.
 
-    `inputs` are what the decoder reads (they begin with START) and `outputs` what it should write:
-    the same words one step later. Both have the target's mask.
+    `inputs` are the inputs of the decoder, which begin with START. `outputs` are the tokens to
+    predict: the inputs shifted by one, which end with END. `mask` is the mask of both.
     """
 
     source: Tokens | Images | GridFeatures
@@ -132,8 +133,8 @@ class PairBatch:
     outputs: Int[Tensor, "batch target"]
     mask: Bool[Tensor, "batch target"]
     places: Int[Tensor, "_"] | None = None
-    """Positions of the flat mask that are True, for a batch that moved to another device, where
-    finding them would wait for it."""
+    """Positions of True in the flattened mask. They are set when a batch moves to another device,
+    because finding them there would wait for that device."""
 
     def to(self, device: torch.device | str) -> PairBatch:
         places = self.places
@@ -188,14 +189,14 @@ def pad(sequences: Sequence[Sequence[int]]) -> Tokens:
 
 
 def pair_batch(sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> PairBatch:
-    """Make a batch of encoded pairs; the targets hold what is to be written, END included."""
+    """Return a batch of encoded pairs. Targets end with END."""
     return with_targets(pad(sources), targets)
 
 
 def with_targets(
     source: Tokens | Images | GridFeatures, targets: Sequence[Sequence[int]]
 ) -> PairBatch:
-    """A batch of sources that are padded already, with their targets."""
+    """Return a batch of padded sources and encoded targets, which end with END."""
     outputs = pad(targets)
     inputs = torch.cat([torch.full_like(outputs.ids[:, :1], START), outputs.ids[:, :-1]], dim=1)
     return PairBatch(source, inputs, outputs.ids, outputs.mask)

@@ -10,54 +10,54 @@ from regard.data.files.lines import LeftOut, LineProblem
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A source and its target, with the line (from 1) where they stand."""
+    """Source and target, with the number (from 1) of their line."""
 
     source: str
     target: str
     line: int
     path: str = field(default="", compare=False)
-    """The file of the line; those that were made have none."""
+    """File of the line; empty for generated pairs."""
 
     @property
     def place(self) -> str:
-        """Where it stands, in words."""
+        """File and line, for messages."""
         return f"{self.path}, line {self.line}" if self.path else f"line {self.line}"
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """Pairs in their order, and the lines that were left out."""
+    """Pairs in their order, and the lines that were dropped."""
 
     pairs: tuple[Pair, ...]
     problems: tuple[LineProblem, ...] = ()
     remarks: tuple[str, ...] = ()
-    """Sentences on what else was not read as it might have been meant."""
+    """Sentences about other content that was not read as intended."""
 
     @classmethod
-    def of(cls, found: Iterable[Pair | LineProblem], remarks: tuple[str, ...] = ()) -> Corpus:
-        """From what was read of each line."""
+    def of(cls, items: Iterable[Pair | LineProblem], remarks: tuple[str, ...] = ()) -> Corpus:
+        """Sort the pairs and the problems of lines."""
         pairs: list[Pair] = []
         problems: list[LineProblem] = []
-        for each in found:
-            if isinstance(each, Pair):
-                pairs.append(each)
+        for item in items:
+            if isinstance(item, Pair):
+                pairs.append(item)
             else:
-                problems.append(each)
+                problems.append(item)
         return cls(tuple(pairs), tuple(problems), remarks)
 
     def each_line(self) -> Iterator[Pair | LineProblem]:
-        """The pairs, then the problems."""
+        """Yield the pairs, then the problems."""
         yield from self.pairs
         yield from self.problems
 
     @property
     def left_out(self) -> LeftOut:
-        """The problems, counted."""
+        """Numbers of dropped lines by file and reason."""
         left_out = LeftOut()
         for problem in self.problems:
             left_out.add(problem)
         return left_out
 
     def summary(self) -> tuple[str, ...]:
-        """A sentence for each file that lines were left out of, and the remarks."""
+        """Return a sentence for each file with dropped lines, and the remarks."""
         return self.left_out.summary() + self.remarks

@@ -1,7 +1,7 @@
-"""The special tokens, which stand first in every vocabulary."""
+"""Special tokens, which come first in every vocabulary."""
 
 PAD, START, END, UNKNOWN = 0, 1, 2, 3
-"""Their numbers. A vocabulary may leave out the last."""
+"""Numbers of the special tokens. A vocabulary may lack UNKNOWN."""
 
 SPECIAL = ("<pad>", "<sos>", "<eos>", "<unk>")
-"""Their names, in the order of their numbers."""
+"""Names of the special tokens, in the order of their numbers."""

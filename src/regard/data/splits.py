@@ -1,5 +1,5 @@
-"""Holding pairs out so that no source is in two parts. A source is known by eight bytes, so that
-millions of pairs can be dealt out without their texts."""
+"""Splits into train, dev and test, such that no source is in two splits. Sources are compared by
+hashes of eight bytes, so millions of pairs can be split without their texts."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from regard.data.examples import Pair
 from regard.errors import UserError
 
 TRAIN, DEV, TEST = 0, 1, 2
-"""The parts by number."""
+"""Numbers of the splits."""
 MOST_HELD_OUT = 500
-"""Pairs for dev and for test, at most, if no size is set."""
+"""Largest number of dev pairs, and of test pairs, if no size is set."""
 
 
 class SplitPairs(NamedTuple):
-    """What pairs were split into."""
+    """Pairs of each split."""
 
     train: tuple[Pair, ...]
     dev: tuple[Pair, ...]
@@ -30,63 +30,64 @@ class SplitPairs(NamedTuple):
 
 
 def canonical_text(text: str) -> str:
-    """What two texts share that differ only in case, white space or Unicode normal form."""
+    """Return a text without differences in case, white space and Unicode normal form."""
     return unicodedata.normalize("NFC", " ".join(text.split()).casefold())
 
 
-def mark(text: str) -> int:
-    """Eight bytes that are the same for texts with one `canonical_text`. Among five million
-    others two are alike with a probability of one in a million, and then held out together."""
-    told = canonical_text(text).encode("utf8", errors="surrogatepass")
-    return int.from_bytes(blake2b(told, digest_size=8).digest(), "little")
+def text_hash(text: str) -> int:
+    """Return a hash of eight bytes of the canonical text. Among five million texts two collide with
+    a probability of one in a million; colliding sources go to the same split."""
+    content = canonical_text(text).encode("utf8", errors="surrogatepass")
+    return int.from_bytes(blake2b(content, digest_size=8).digest(), "little")
 
 
 def source_hashes(pairs: Iterable[Pair]) -> np.ndarray:
-    """The mark of each pair's source."""
-    return np.fromiter((mark(pair.source) for pair in pairs), np.uint64)
+    """Return the hash of the source of each pair."""
+    return np.fromiter((text_hash(pair.source) for pair in pairs), np.uint64)
 
 
-def assign_splits(marks: np.ndarray, most: tuple[int, int], seed: int) -> np.ndarray:
-    """The part of each pair, by its source's mark: dev and test get no more than `most`, and fewer
-    where they cannot be filled. Sources are dealt out in an order drawn from the seed."""
+def assign_splits(hashes: np.ndarray, max_sizes: tuple[int, int], seed: int) -> np.ndarray:
+    """Return the split of each pair from the hash of its source. Dev and test get at most
+    `max_sizes` pairs, and fewer if they cannot be filled. Sources are assigned in a random order,
+    drawn with the seed."""
     _, first, groups, sizes = np.unique(
-        marks, return_index=True, return_inverse=True, return_counts=True
+        hashes, return_index=True, return_inverse=True, return_counts=True
     )
     order = array("Q", np.argsort(first).astype(np.uint64).tobytes())
     random.Random(seed).shuffle(order)
-    part_of, room = np.zeros(len(sizes), np.uint8), [0, *most]
+    split_of, room = np.zeros(len(sizes), np.uint8), [0, *max_sizes]
     for group in order:
         if not any(room):
             break
         size = int(sizes[group])
-        part = next((part for part in (DEV, TEST) if room[part] >= size), TRAIN)
-        if part != TRAIN:
-            room[part] -= size
-            part_of[group] = part
-    return part_of[groups]
+        split = next((split for split in (DEV, TEST) if room[split] >= size), TRAIN)
+        if split != TRAIN:
+            room[split] -= size
+            split_of[group] = split
+    return split_of[groups]
 
 
-def hold_out(pairs: Sequence[Pair], most: tuple[int, int], seed: int) -> SplitPairs:
-    """As `split_held_out`, but dev and test get fewer pairs where they cannot be filled."""
-    part_of = assign_splits(source_hashes(pairs), most, seed)
-    parts = (np.flatnonzero(part_of == part).tolist() for part in (TRAIN, DEV, TEST))
-    return SplitPairs(*(tuple(pairs[place] for place in places) for places in parts))
+def hold_out(pairs: Sequence[Pair], max_sizes: tuple[int, int], seed: int) -> SplitPairs:
+    """Split like `split_held_out`, but dev and test get fewer pairs if they cannot be filled."""
+    split_of = assign_splits(source_hashes(pairs), max_sizes, seed)
+    splits = (np.flatnonzero(split_of == split).tolist() for split in (TRAIN, DEV, TEST))
+    return SplitPairs(*(tuple(pairs[place] for place in places) for places in splits))
 
 
 def split_held_out(pairs: Sequence[Pair], sizes: tuple[int, int], seed: int) -> SplitPairs:
-    """Hold pairs out for dev and test so that no source is in two parts.
+    """Hold out dev and test pairs of these sizes, such that no source is in two splits.
 
-    Sources with one `canonical_text` stay together with all their targets. The same seed
-    gives the same split; each part keeps the order that came. UserError where the pairs are too
-    few, or share their sources so much that a part cannot be filled.
+    Sources with equal `canonical_text` stay together with all their targets. Equal seeds give equal
+    splits; each split keeps the order of the pairs. UserError if there are too few pairs, or if so
+    many pairs share their source that a split cannot be filled.
     """
     if min(sizes) < 0 or sum(sizes) > len(pairs):
         raise UserError(f"cannot hold out {sizes[0]} and {sizes[1]} of {len(pairs)} pairs")
-    parts = hold_out(pairs, sizes, seed)
-    if (len(parts.dev), len(parts.test)) != sizes:
+    splits = hold_out(pairs, sizes, seed)
+    if (len(splits.dev), len(splits.test)) != sizes:
         num_sources = len({canonical_text(pair.source) for pair in pairs})
         raise UserError(
             f"cannot hold out {sizes[0]} and {sizes[1]} of {len(pairs)} pairs: they have only "
-            f"{num_sources} different sources, and those with one source stay together"
+            f"{num_sources} different sources, and pairs with equal sources stay together"
         )
-    return parts
+    return splits

@@ -167,7 +167,7 @@ def evaluate_captions(
     read = {name: references[name] for name in image_set.names}
     texts: list[str] = []
     for part in _parts(image_set.names, PICTURES_AT_A_TIME, "captioning", on_progress):
-        seen = image_set.pictures(part)
+        seen = image_set.images(part)
         found = captioner.write(seen, search=search, attention=scenes is not None)
         texts.extend(each.text for each in found)
         if scenes is not None:

@@ -76,7 +76,7 @@ class ClassObjective:
 
     def count(self, batch: ClassificationBatch) -> int:
         """Return the number of targets."""
-        return len(batch.answers)
+        return len(batch.targets)
 
     size = count
 
@@ -91,7 +91,7 @@ class ClassObjective:
         logits = model(batch.source).values.float()
         return Loss(
             F.cross_entropy(
-                logits, batch.answers, reduction="sum", label_smoothing=self.label_smoothing
+                logits, batch.targets, reduction="sum", label_smoothing=self.label_smoothing
             )
         )
 
@@ -102,7 +102,7 @@ class NumberObjective:
 
     def count(self, batch: ClassificationBatch) -> int:
         """Return the number of targets."""
-        return len(batch.answers)
+        return len(batch.targets)
 
     size = count
 
@@ -114,7 +114,7 @@ class NumberObjective:
         generator: torch.Generator,
     ) -> Loss:
         del progress, generator
-        squares = (model(batch.source).values.float() - batch.answers).square()
+        squares = (model(batch.source).values.float() - batch.targets).square()
         return Loss(squares.mean(dim=-1).sum())
 
 

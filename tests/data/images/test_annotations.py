@@ -73,14 +73,14 @@ def test_lists_that_do_not_fit_the_captions_are_named(tmp_path):
     found = read_captions(path, lists=Lists(train, some))
     assert sizes(found) == (2, 1, 0)
     assert found.train.remarks == (
-        f"2 of the 3 names in {some} are of no picture of {path}, such as 'x.jpg'",
+        f"2 of 3 names in {some} are not images of {path}, such as 'x.jpg'",
     )
     other = listed(tmp_path / "other.txt", "x")
     with pytest.raises(
-        UserError, match=r"other\.txt names no picture of .*it has 'x\.jpg', .* such as 'a\.jpg'"
+        UserError, match=r"other\.txt names no image of .* such as 'a\.jpg', .*got 'x\.jpg'"
     ):
         read_captions(path, lists=Lists(dev=other))
-    with pytest.raises(UserError, match=r"none\.txt names no picture of .*: it is empty"):
+    with pytest.raises(UserError, match=r"none\.txt names no image of .*; it is empty"):
         read_captions(path, lists=Lists(test=listed(tmp_path / "none.txt", "")))
     both = listed(tmp_path / "both.txt", "cb")
     with pytest.raises(UserError, match=r"train\.txt and .*both\.txt both name 'b\.jpg'"):
@@ -100,17 +100,17 @@ def test_lists_deal_out_all_parts_of_a_page_and_say_so(tmp_path):
     assert sizes(found) == (2, 2, 0)
     assert told(found.train.pairs)[1][1] == "2 ."
     assert found.train.remarks == (
-        f"the parts that {path} has are not used, as there are lists of pictures",
+        f"the splits of {path} are ignored, because there are lists of images",
     )
 
 
 @pytest.mark.parametrize(
     ("splits", "text", "said"),
     [
-        (["train", "val", "test"], "2 .", ("scored on the captions for test",)),
-        (["train", "val"], "1 .", ("scored on the captions for dev: none are for test",)),
+        (["train", "val", "test"], "2 .", ("scored on the test captions",)),
+        (["train", "val"], "1 .", ("scored on the dev captions: no test captions",)),
         (["train"], "0 .", ()),
-        (["test"], "0 .", ("scored on the captions for test",)),
+        (["test"], "0 .", ("scored on the test captions",)),
     ],
 )
 def test_what_is_scored_is_for_a_test_if_there_is_some(tmp_path, splits, text, said):
@@ -147,7 +147,7 @@ def test_blank_captions_are_left_out_and_said(tmp_path):
     path.write_text(json.dumps({"images": images, "annotations": captions}))
     train = read_captions(path).train
     assert [pair.target for pair in train.pairs] == ["a dog"]
-    assert train.summary() == (f"left out 2 of the captions of {path}, which are blank",)
+    assert train.summary() == (f"dropped 2 captions of {path}, which are blank",)
 
 
 def test_pictures_are_found_from_any_folder(tmp_path, monkeypatch):
@@ -176,11 +176,11 @@ def test_coco_has_pictures_and_annotations_apart(tmp_path):
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
-        ("a.csv", "file,caption\n", "holds no captions"),
+        ("a.csv", "file,caption\n", "has no captions"),
         ("a.csv", "x.jpg,a dog\nlonely\n", "line 2: expected a file and a caption"),
-        ("a.txt", "x.jpg#0 a dog\n", "line 1: expected a picture's name, a tab"),
-        ("a.json", "[]", "is neither Karpathy's JSON nor COCO's"),
-        ("a.json", "{", "is neither Karpathy's JSON nor COCO's"),
+        ("a.txt", "x.jpg#0 a dog\n", "line 1: expected an image name, a tab"),
+        ("a.json", "[]", "expected Karpathy's JSON or COCO's"),
+        ("a.json", "{", "expected Karpathy's JSON or COCO's"),
     ],
 )
 def test_what_cannot_be_read_is_said(tmp_path, name, text, said):

@@ -5,7 +5,7 @@ import pytest
 
 from regard.data.images.encoded import EncodedCaptions, ImageSet
 
-GALLERY = ImageSet(
+IMAGE_SET = ImageSet(
     np.arange(3 * 3 * 2 * 2, dtype=np.uint8).reshape(3, 3, 2, 2),
     {"a.png": 0, "b.png": 1, "c.png": 2},
     "some",
@@ -14,11 +14,11 @@ SAID = [(2, [5, 2]), (0, [6, 7, 2]), (2, [8, 9, 5, 2])]
 
 
 def test_a_batch_has_each_picture_once_and_all_its_captions():
-    captions = EncodedCaptions.of(GALLERY, SAID)
+    captions = EncodedCaptions.of(IMAGE_SET, SAID)
     assert (len(captions), captions.num_captions) == (2, 3)
     assert captions.target_lengths.tolist() == [4, 3]
     batch = captions.batch(np.array([1, 0]))
-    assert np.array_equal(batch.source.values.numpy(), GALLERY.values[[0, 2]])
+    assert np.array_equal(batch.source.values.numpy(), IMAGE_SET.values[[0, 2]])
     assert batch.source.rows.tolist() == [0, 1, 1]
     assert [row[mask].tolist() for row, mask in zip(batch.outputs, batch.mask, strict=True)] == [
         [6, 7, 2],
@@ -28,18 +28,18 @@ def test_a_batch_has_each_picture_once_and_all_its_captions():
 
 
 def test_the_digest_tells_other_captions_and_other_pictures():
-    others = ImageSet(GALLERY.values, GALLERY.places, "others")
+    others = ImageSet(IMAGE_SET.values, IMAGE_SET.places, "others")
     different = [
-        EncodedCaptions.of(GALLERY, SAID),
-        EncodedCaptions.of(GALLERY, SAID[:2]),
-        EncodedCaptions.of(GALLERY, [(1, SAID[0][1]), *SAID[1:]]),
-        EncodedCaptions.of(GALLERY, [(2, [5, 3]), *SAID[1:]]),
+        EncodedCaptions.of(IMAGE_SET, SAID),
+        EncodedCaptions.of(IMAGE_SET, SAID[:2]),
+        EncodedCaptions.of(IMAGE_SET, [(1, SAID[0][1]), *SAID[1:]]),
+        EncodedCaptions.of(IMAGE_SET, [(2, [5, 3]), *SAID[1:]]),
         EncodedCaptions.of(others, SAID),
     ]
     assert len({each.digest for each in different}) == len(different)
-    assert different[0].digest == EncodedCaptions.of(GALLERY, SAID).digest
+    assert different[0].digest == EncodedCaptions.of(IMAGE_SET, SAID).digest
 
 
 def test_an_empty_caption_is_refused():
     with pytest.raises(ValueError, match="a caption is empty"):
-        EncodedCaptions.of(GALLERY, [(0, [])])
+        EncodedCaptions.of(IMAGE_SET, [(0, [])])

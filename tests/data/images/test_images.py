@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from regard.data.generated.scenes import Scene, pixels
-from regard.data.images.images import ImageError, draw_scene, read_image, read_whole
+from regard.data.images.images import ImageError, draw_scene, read_image, read_proportional
 
 
 def saved(path, picture, **how):
@@ -82,20 +82,20 @@ def test_a_picture_is_turned_as_its_camera_says(tmp_path):
     [((40, 20), (20, 40)), ((20, 50), (50, 20)), ((90, 45), (25, 50)), ((200, 1), (1, 50))],
 )
 def test_a_picture_may_keep_its_proportions(tmp_path, size, shape):
-    values = read_whole(saved(tmp_path / "a.png", halves(size)), 50)
+    values = read_proportional(saved(tmp_path / "a.png", halves(size)), 50)
     assert values.shape == (3, *shape)
 
 
 def test_a_picture_that_keeps_its_proportions_is_read_like_others(tmp_path):
     exif = Image.Exif()
     exif[0x0112] = 6  # its right side is below
-    values = read_whole(saved(tmp_path / "a.png", halves(), exif=exif), 50)
+    values = read_proportional(saved(tmp_path / "a.png", halves(), exif=exif), 50)
     assert values.shape == (3, 40, 20)
     assert corners(values) == ([255, 0, 0], [0, 0, 255])
     clear = Image.new("RGBA", (30, 10), (255, 0, 0, 0))
-    assert (read_whole(saved(tmp_path / "b.png", clear), 50) == 255).all()
-    with pytest.raises(ImageError, match=r"cannot read the picture .*gone\.png"):
-        read_whole("gone.png", 50)
+    assert (read_proportional(saved(tmp_path / "b.png", clear), 50) == 255).all()
+    with pytest.raises(ImageError, match=r"cannot read the image .*gone\.png"):
+        read_proportional("gone.png", 50)
 
 
 def test_what_is_no_picture_is_named(tmp_path):
@@ -105,7 +105,7 @@ def test_what_is_no_picture_is_named(tmp_path):
     whole[1].write_bytes(whole[0].read_bytes()[:900])
     (tmp_path / "text.png").write_text("no picture")
     for name in ("cut.jpg", "text.png", "gone.png"):
-        with pytest.raises(ImageError, match=f"cannot read the picture .*{name}"):
+        with pytest.raises(ImageError, match=f"cannot read the image .*{name}"):
             read_image(str(tmp_path / name), 8)
 
 

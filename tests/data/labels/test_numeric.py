@@ -27,13 +27,13 @@ def test_items_have_names_of_several_words_and_numbers():
 @pytest.mark.parametrize(
     ("parse", "text", "said"),
     [
-        (parse_series, "1 x", "'x' holds something other than finite numbers"),
-        (parse_series, "1 nan", "'nan' holds something other"),
-        (parse_series, "1,2 3", "'3' has 1 numbers, but expected 2, as the first has"),
-        (parse_series, " ", "holds no numbers"),
-        (parse_items, "bread", "'bread' is no item"),
-        (parse_items, "1.20", "'1.20' is no item"),
-        (parse_items, "a 1 2; b 3", "'b 3' has 1 numbers, but expected 2"),
+        (parse_series, "1 x", "'x': expected finite numbers"),
+        (parse_series, "1 nan", "'nan': expected finite"),
+        (parse_series, "1,2 3", "'3' has 1 numbers: expected 2, as at the first position"),
+        (parse_series, " ", "has no numbers"),
+        (parse_items, "bread", "'bread' is not an item"),
+        (parse_items, "1.20", "'1.20' is not an item"),
+        (parse_items, "a 1 2; b 3", "'b 3' has 1 numbers: expected 2"),
     ],
 )
 def test_what_is_neither_is_named(parse, text, said):

@@ -40,7 +40,7 @@ def test_tables_with_and_without_names_above(tmp_path):
     assert read(plain)[0] == [('good "one', "yes", 1), ("bad one", "no", 2)]
     named = written(tmp_path / "b.csv", '\ufeffLabel,id,Text\nyes,1,"good,\none"\nno,2,bad\n')
     pairs = [("good, one", "yes", 2), ("bad", "no", 4)]
-    assert read(named) == (pairs, (f"not used of {named}: id",))
+    assert read(named) == (pairs, (f"columns of {named} that are not read: id",))
     other = written(tmp_path / "c.csv", "mood,said\nyes,good\n")
     assert read(other, Columns("said", ("mood",)))[0] == [("good", "yes", 2)]
     tabs = written(tmp_path / "d.txt", "good\tyes\n")
@@ -62,12 +62,12 @@ def test_columns_go_by_the_names_that_people_give_them(tmp_path, text, pair):
 
 def test_a_head_of_which_one_name_is_known_is_no_example(tmp_path):
     path = written(tmp_path / "a.csv", "review,feeling\ngood,yes\n")
-    with pytest.raises(UserError, match=r"'review' names the texts: .* --data\.label-column"):
+    with pytest.raises(UserError, match=r"'review' names the text column: .* --data\.label-column"):
         read(path)
     path = written(tmp_path / "b.csv", "mood,said,rating\nfine,so good,5\n")
-    with pytest.raises(UserError, match=r"'rating' names the labels: .* --data\.text-column"):
+    with pytest.raises(UserError, match=r"'rating' names the label column: .* --data\.text-column"):
         read(path)
-    with pytest.raises(UserError, match=r"'said' names the texts: .* --data\.label-column"):
+    with pytest.raises(UserError, match=r"'said' names the text column: .* --data\.label-column"):
         read(written(tmp_path / "c.csv", "mood,said\nfine,so good\n"), Columns("said"))
     plain = written(tmp_path / "d.tsv", "who ?\tquestion\nyes\tanswer\nwhere ?\tquestion\n")
     assert read(plain)[0][0] == ("who ?", "question", 1)
@@ -78,11 +78,11 @@ def test_several_columns_are_several_numbers_and_others_are_said(tmp_path):
     pairs, (left_out, unused) = read(path, Columns(labels=("y1", "y2")))
     assert pairs == [("good", "1 2.5", 2)]
     assert "1 with a blank side (line 3)" in left_out
-    assert unused == f"not used of {path}: id"
+    assert unused == f"columns of {path} that are not read: id"
     with pytest.raises(UserError, match=r"no column 'y3' \(--data\.label-column\)"):
         read(path, Columns(labels=("y1", "y3")))
     plain = written(tmp_path / "b.tsv", "good\t1\t2\n")
-    assert read(plain)[1][0].startswith(f"{plain} has 3 columns without names above: the first")
+    assert read(plain)[1][0].startswith(f"{plain} has 3 columns and no header: the first")
 
 
 def test_zipped_files_are_read(tmp_path):
@@ -116,12 +116,12 @@ def test_what_cannot_be_read_is_said_in_one_line(tmp_path):
         read(written(tmp_path / "empty.csv", ""))
     with pytest.raises(UserError, match=r"no column 'mood' .*first row is a, b"):
         read(written(tmp_path / "a.csv", "a,b\n1,2\n"), Columns(labels=("mood",)))
-    with pytest.raises(UserError, match="has no columns to be named"):
+    with pytest.raises(UserError, match="has no columns: expected"):
         read(written(tmp_path / "b", "1 2\n"), Columns(labels=("mood",)))
     with pytest.raises(UserError, match=r"cannot read .*c.csv at line 2"):
         read(written(tmp_path / "c.csv", 'text,label\n"never ends,yes\n'))
     (tmp_path / "nothing").mkdir()
-    with pytest.raises(UserError, match="holds no folder with files"):
+    with pytest.raises(UserError, match="has no folder with files"):
         read(tmp_path / "nothing")
 
 

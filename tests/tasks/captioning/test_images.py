@@ -89,7 +89,7 @@ def test_a_picture_that_could_not_be_read_is_tried_again(folder, monkeypatch):
 
     def refusing(name, *arguments):
         if name.endswith("b.ppm"):
-            raise ImageError(f"cannot read the picture {name}: Permission denied")
+            raise ImageError(f"cannot read the image {name}: Permission denied")
         return read(name, *arguments)
 
     with monkeypatch.context() as patch:

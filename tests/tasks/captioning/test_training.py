@@ -105,12 +105,12 @@ def test_pictures_of_files_are_read_and_broken_ones_named(folder, capsys):
     train(small(data), folder / "run", begin=lambda plan: told.extend(plan.left_out))
     (line,) = told
     assert line.startswith("left out ")
-    assert "cannot read the picture" in line
+    assert "cannot read the image" in line
     captioner = regard.load(folder / "run")
     assert captioner.caption(folder / "3.png").text
-    with pytest.raises(UserError, match=r"cannot read the picture .*broken.png"):
+    with pytest.raises(UserError, match=r"cannot read the image .*broken.png"):
         captioner.caption(folder / "broken.png")
-    with pytest.raises(UserError, match="cannot read the picture"):
+    with pytest.raises(UserError, match="cannot read the image"):
         captioner.caption(SCENE)  # this run was not trained on scenes
 
 
@@ -129,7 +129,7 @@ def test_a_run_is_evaluated_from_any_folder_on_the_captions_for_a_test(
     assert "left out" not in capsys.readouterr().out
     assert main.run(["evaluate", str(folder / "run"), str(folder / "dataset.json")]) == 0
     out = capsys.readouterr().out
-    assert "scored on the captions for test\n" in out
+    assert "scored on the test captions\n" in out
     assert "1 pictures, 1 captions" in out
 
     test_alone = {"images": [{**each, "split": "test"} for each in images]}
@@ -176,7 +176,7 @@ def test_a_gallery_has_every_picture_once(tmp_path):
     image_set, left_out = PictureSources(8).image_set([name, name, "gone"])
     assert image_set.names == (name,)
     assert image_set.values.shape == (2, 3, 8, 8)
-    assert left_out[0].startswith("left out 1 picture: cannot read the picture gone")
+    assert left_out[0].startswith("left out 1 picture: cannot read the image gone")
     with pytest.raises(UserError, match="none of 1 pictures can be read"):
         PictureSources(8).image_set(["gone"])
 

@@ -146,7 +146,7 @@ def test_numbers_of_several_columns_are_learned_together(tmp_path):
         tmp_path / "run",
         begin=lambda plan: told.extend([*plan.left_out, plan.vocabularies]),
     )
-    assert told[0] == f"not used of {path}: id"
+    assert told[0] == f"columns of {path} that are not read: id"
     assert told[1].endswith("2 numbers to answer")
     for word, wanted in words.items():
         (answer,) = regard.load(tmp_path / "run").classify([f"so {word} it3"])
@@ -175,10 +175,10 @@ def of_series(path):
 @pytest.mark.parametrize(
     ("source", "row", "said"),
     [
-        ("series", "1,x 2,0\t3", r"'1,x' holds something other than finite numbers"),
-        ("series", "1 2,0\t3", r"'1' has 1 numbers, but expected 2"),
-        ("series", "1,0 2,0\tx", r"'x' is no number"),
-        ("items", "cola\t3", r"'cola' is no item"),
+        ("series", "1,x 2,0\t3", r"'1,x': expected finite numbers"),
+        ("series", "1 2,0\t3", r"'1' has 1 numbers: expected 2"),
+        ("series", "1,0 2,0\tx", r"'x' is not a number"),
+        ("items", "cola\t3", r"'cola' is not an item"),
     ],
 )
 def test_a_row_that_cannot_be_read_is_named_with_its_file(series, tmp_path, source, row, said):
@@ -210,7 +210,7 @@ def test_lines_that_cannot_be_read_are_named_and_the_others_answered(series, tmp
     assert status == 1
     assert [bool(line) for line in output.read_text().splitlines()] == [1, 0, 0, 1, 0]
     first, second = err.splitlines()
-    assert first.startswith(f"{lines}, line 3: 'no series': 'no' holds something other")
+    assert first.startswith(f"{lines}, line 3: 'no series': 'no': expected finite numbers")
     assert second.startswith(f"{lines}, line 5: ")
     with pytest.raises(SourceError) as error:
         regard.load(series / "run").classify(rows)

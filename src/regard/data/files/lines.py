@@ -33,6 +33,8 @@ MAX_LINE = 1 << 24
 MARK = b"\xef\xbb\xbf"
 """The byte-order mark in UTF-8. Inside a file it shows that files were joined."""
 NUL = b"\0"
+LEGACY_ENCODING = "latin-1"
+"""Encoding of lines that are not UTF-8 in files of older collections."""
 MAX_ODD = 0.02
 """Largest share of odd characters in a text."""
 ODD = ("Cc", "Cn", "Co", "Cs")

@@ -1,9 +1,10 @@
-"""An array that is made row by row, in a file where it is to last: what was broken off goes on.
+"""Array that is computed row by row, in memory or in a file that an interrupted computation
+continues.
 
-    NAME.npy     all rows; those that are not made yet are zeros
-    NAME.json    how many are made, and which of them could not be, with the reason
+    NAME.npy     all rows; rows that are not computed yet are zeros
+    NAME.json    number of computed rows, and the rows that failed with their reasons
 
-Rows of a file are read where they are needed: there may be more than memory holds.
+Rows are read from the file on access, so the array may be larger than memory.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ import numpy as np
 from regard.files import UnwritableError, locked, whole
 
 NOTED_AFTER = 256
-"""So many new rows are noted together; at most these are made again."""
+"""Number of new rows between writes of NAME.json; an interruption loses at most these rows."""
 
 
 class ArrayFile:
-    """Those that are made, and room for the rest."""
+    """Array of `count` rows, of which the first `done` are computed."""
 
     def __init__(
         self,
@@ -33,32 +34,32 @@ class ArrayFile:
         dtype: np.dtype[Any],
         path: Path | None = None,
     ) -> None:
-        """Go on with the files of this name, or begin them; without a name all is in memory.
-        OSError or UnwritableError where they cannot be written."""
+        """Continue the files of this name, or create them; without a name the array is in memory.
+        OSError or UnwritableError if they cannot be written."""
         self._path = path
         self.done = 0
-        """How many rows are made, the broken ones included."""
+        """Number of computed rows, with failed rows."""
         self.broken: dict[int, str] = {}
-        """The rows that could not be made, with their reasons."""
-        wanted = (count, *shape)
+        """Failed rows by number, with their reasons."""
+        full_shape = (count, *shape)
         if path is None:
-            self.values = np.zeros(wanted, dtype)
+            self.values = np.zeros(full_shape, dtype)
         else:
             with locked(path.parent):
-                found = _found(path, wanted, dtype)
-                if found is None:
-                    self.values = _new_array(_array(path), wanted, dtype)
+                saved = _saved(path, full_shape, dtype)
+                if saved is None:
+                    self.values = _new_array(_array(path), full_shape, dtype)
                     self._note()
                 else:
-                    self.values, self.done, self.broken = found
+                    self.values, self.done, self.broken = saved
         self._noted = self.done
 
     def __len__(self) -> int:
-        """How many there are to be."""
+        """Return the number of rows, computed or not."""
         return len(self.values)
 
     def put(self, row: np.ndarray | str) -> None:
-        """The next row, or why there is none."""
+        """Set the next row, or the reason of its failure."""
         if isinstance(row, str):
             self.broken[self.done] = row
         else:
@@ -68,7 +69,7 @@ class ArrayFile:
             self._note()
 
     def repair(self, place: int, row: np.ndarray) -> None:
-        """Set a row that could not be made before."""
+        """Set a row that failed before."""
         self.values[place] = row
         del self.broken[place]
         self._note()
@@ -83,14 +84,14 @@ class ArrayFile:
             unfinished.write_text(json.dumps({"done": self.done, "broken": self.broken}))
 
 
-def _found(
+def _saved(
     path: Path, shape: tuple[int, ...], dtype: np.dtype[Any]
 ) -> tuple[np.ndarray, int, dict[int, str]] | None:
-    """The rows that lie there, how many are made and which are broken; None where there are none,
-    or others, or damaged ones."""
+    """Return the saved array, its number of computed rows and its failed rows; None if the files
+    are missing, damaged, or of another array."""
     with suppress(OSError, ValueError, LookupError, TypeError):
         page = json.loads(_page(path).read_text(encoding="utf8"))
-        broken = {int(row): str(why) for row, why in page["broken"].items()}
+        broken = {int(row): str(reason) for row, reason in page["broken"].items()}
         done = int(page["done"])
         values = np.lib.format.open_memmap(_array(path), mode="r+")
         if (values.shape, values.dtype) == (shape, dtype):
@@ -99,8 +100,8 @@ def _found(
 
 
 def _new_array(path: Path, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
-    """Create the file at its full size. Writing to a mapped file that the disk has no room for
-    would kill the process."""
+    """Create the file at its full size, because a write to a mapped file on a full disk would kill
+    the process."""
     values = np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape)
     if hasattr(os, "posix_fallocate"):
         try:

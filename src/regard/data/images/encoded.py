@@ -1,4 +1,4 @@
-"""Pictures with captions, as numbers: what batches are made of."""
+"""Encoded images with captions, from which batches are made."""
 
 from __future__ import annotations
 
@@ -16,56 +16,57 @@ from regard.shapes import Tensor
 
 
 def as_source(values: np.ndarray, rows: Tensor | None = None) -> Images | GridFeatures:
-    """Pictures (picture, channel, height, width), or cells that were made of them (picture, cell,
-    feature), for rows of a batch that are about them."""
+    """Return images (image, channel, height, width), or features of their cells (image, cell,
+    feature), as the source of a batch. `rows` is the number of the image of each caption."""
     numbers = torch.from_numpy(values)
     return GridFeatures(numbers, rows) if values.ndim == 3 else Images(numbers, rows)
 
 
 @dataclass(frozen=True)
 class ImageSet:
-    """Pictures of one size, or what a pretrained network made of them, by the names of their
-    sources. They may lie in a file."""
+    """Images of one size, or features of a pretrained backbone, in memory or in a file, by the
+    names of their sources."""
 
     values: np.ndarray
-    """Axes as `as_source` takes them."""
+    """Array with the axes of `as_source`."""
     places: dict[str, int]
-    """Where each is; what could not be read is nowhere."""
+    """Row of each source. Images that could not be read are missing."""
     digest: str
-    """The same for the same pictures, and for no others."""
+    """Digest of the images."""
 
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(self.places)
 
-    def pictures(self, names: Sequence[str]) -> list[tuple[str, np.ndarray]]:
-        """Those of these names, with them."""
+    def images(self, names: Sequence[str]) -> list[tuple[str, np.ndarray]]:
+        """Return the named images, each with its name."""
         return [(name, self.values[self.places[name]]) for name in names]
 
 
 @dataclass(frozen=True)
 class EncodedCaptions:
-    """Captions as token numbers, all those of one picture together: a model sees a picture once for
-    all that is said of it."""
+    """Captions as token numbers, grouped by image, so that an encoder runs once for all captions of
+    an image."""
 
     image_set: ImageSet
-    pictures: np.ndarray
-    """The place of every captioned picture in the gallery."""
+    images: np.ndarray
+    """Row of each captioned image in the image set."""
     captions: Sequence[Sequence[Sequence[int]]]
-    """What is said of each."""
+    """Captions of each image."""
 
     @classmethod
     def of(cls, image_set: ImageSet, pairs: Iterable[tuple[int, Sequence[int]]]) -> EncodedCaptions:
-        """From pairs of a picture's place and a caption. ValueError where one is empty."""
-        said: defaultdict[int, list[Sequence[int]]] = defaultdict(list)
-        for place, caption in pairs:
+        """Group pairs of an image's row and a caption. ValueError for an empty caption."""
+        captions: defaultdict[int, list[Sequence[int]]] = defaultdict(list)
+        for row, caption in pairs:
             if not caption:
-                raise ValueError("a caption is empty: expected at least one token")
-            said[place].append(caption)
-        return cls(image_set, np.fromiter(said, np.int64, len(said)), list(said.values()))
+                raise ValueError("a caption is empty: expected at least 1 token")
+            captions[row].append(caption)
+        rows = np.fromiter(captions, np.int64, len(captions))
+        return cls(image_set, rows, list(captions.values()))
 
     def __len__(self) -> int:
-        """How many pictures have captions."""
+        """Return the number of images with captions."""
         return len(self.captions)
 
     @cached_property
@@ -74,27 +75,27 @@ class EncodedCaptions:
 
     @property
     def source_lengths(self) -> np.ndarray:
-        """Pictures are all alike."""
+        """Zeros, because all images have one size."""
         return np.zeros(len(self), np.int32)
 
     @cached_property
     def target_lengths(self) -> np.ndarray:
-        """Of each picture's longest caption."""
-        longest = (max(map(len, said)) for said in self.captions)
+        """Length of the longest caption of each image."""
+        longest = (max(map(len, captions)) for captions in self.captions)
         return np.fromiter(longest, np.int32, len(self))
 
     @cached_property
     def digest(self) -> str:
-        """The same for the same pictures and captions, and for no others."""
-        told = hashlib.sha256(self.image_set.digest.encode())
-        for place, said in zip(self.pictures.tolist(), self.captions, strict=True):
-            for caption in said:
-                told.update(np.asarray([place, len(caption), *caption], np.int64).tobytes())
-        return told.hexdigest()
+        """Digest of the images and captions."""
+        digest = hashlib.sha256(self.image_set.digest.encode())
+        for row, captions in zip(self.images.tolist(), self.captions, strict=True):
+            for caption in captions:
+                digest.update(np.asarray([row, len(caption), *caption], np.int64).tobytes())
+        return digest.hexdigest()
 
     def batch(self, indices: np.ndarray) -> PairBatch:
-        """All captions of these pictures, padded."""
-        said = [self.captions[place] for place in indices.tolist()]
-        rows = torch.repeat_interleave(torch.tensor([len(each) for each in said]))
-        source = as_source(self.image_set.values[self.pictures[indices]], rows)
-        return with_targets(source, [caption for each in said for caption in each])
+        """Return a padded batch of all captions of the images with these numbers."""
+        groups = [self.captions[number] for number in indices.tolist()]
+        rows = torch.repeat_interleave(torch.tensor(list(map(len, groups))))
+        source = as_source(self.image_set.values[self.images[indices]], rows)
+        return with_targets(source, [caption for captions in groups for caption in captions])

@@ -1,8 +1,8 @@
-"""Pictures as numbers: of any size and mode, each as a square of one size.
+"""Readers of image files of any size and mode.
 
-A picture is turned as its EXIF data say, put on white where it is transparent, given three colours
-and stretched to a square, so that a cell of the square is a cell of the picture. What cannot be
-read is named.
+An image is rotated by its EXIF data, put on a white ground if it is transparent, converted to RGB
+and stretched to a square, so that a grid cell of the square is a grid cell of the image. Errors
+name the file.
 """
 
 from __future__ import annotations
@@ -21,92 +21,93 @@ from regard.files import check_input, shortened
 from regard.shapes import UInt8
 
 if TYPE_CHECKING:
-    from PIL.Image import Image as Picture
+    from PIL.Image import Image
 
 WHITES = (1.0, 255.0, 65535.0)
-"""What is white in wide greys: fractions, bytes that are kept in wider numbers, and two bytes."""
+"""Values of white in wide greys: fractions, bytes stored in wider numbers, and two bytes."""
 
 MAX_PIXELS = 50_000_000
 """Largest number of pixels of an image that is decoded, unless a caller names another."""
 MAX_DRAFT = 4
-"""A baseline JPEG of up to this many times more pixels is decoded at a half, quarter or eighth."""
+"""Largest factor by which a baseline JPEG may exceed the bound of pixels. Such a file is decoded at
+a half, a quarter or an eighth of its size."""
 ROWS_AT_A_TIME = 256
 
 
 class ImageError(UserError):
-    """A file that is no picture, or not a whole one."""
+    """File that is not an image, or an incomplete image."""
 
 
 def read_image(
     source: str, size: int, max_pixels: int = MAX_PIXELS
 ) -> UInt8[np.ndarray, "channel height width"]:
-    """Red, green and blue from 0 to 255; PictureError names a file that cannot be read, or that
-    has more pixels than `max_pixels`."""
+    """Read an image, stretched to a square, as red, green and blue from 0 to 255. ImageError if the
+    file cannot be read or has more than `max_pixels` pixels."""
     return _read(source, lambda _: (size, size), max_pixels)
 
 
-def read_whole(
+def read_proportional(
     source: str, longest: int, max_pixels: int = MAX_PIXELS
 ) -> UInt8[np.ndarray, "channel height width"]:
-    """The same in the picture's own proportions, made smaller where a side has more dots than
-    this."""
+    """Read an image in its proportions, scaled down if a side is longer than `longest` pixels.
+    Colours and errors as in `read_image`."""
 
-    def fit(picture: Picture) -> tuple[int, int]:
-        shrunk = min(1.0, longest / max(picture.size))
-        return max(1, round(shrunk * picture.width)), max(1, round(shrunk * picture.height))
+    def fit(image: Image) -> tuple[int, int]:
+        scale = min(1.0, longest / max(image.size))
+        return max(1, round(scale * image.width)), max(1, round(scale * image.height))
 
     return _read(source, fit, max_pixels)
 
 
 def _read(
-    source: str, fit: Callable[[Picture], tuple[int, int]], max_pixels: int
+    source: str, fit: Callable[[Image], tuple[int, int]], max_pixels: int
 ) -> UInt8[np.ndarray, "channel height width"]:
-    """At the width and height that are to fit it."""
+    """Read an image at the width and height that `fit` returns."""
     try:
         path = check_input(source)
     except UserError as error:
-        why = str(error).replace("cannot read ", "cannot read the picture ", 1)
-        raise ImageError(why) from error
+        message = str(error).replace("cannot read ", "cannot read the image ", 1)
+        raise ImageError(message) from error
     try:
-        picture = _decoded(str(path), fit, max_pixels)
+        image = _decoded(str(path), fit, max_pixels)
     except ImageError:
         raise
-    except Exception as error:  # Pillow's plug-ins raise whatever their code runs into
-        why = getattr(error, "strerror", None) or " ".join(str(error).split())[:200]
+    except Exception as error:  # Pillow's plug-ins raise exceptions of any type
+        reason = getattr(error, "strerror", None) or " ".join(str(error).split())[:200]
         raise ImageError(
-            f"cannot read the picture {source}: {why or type(error).__name__}"
+            f"cannot read the image {source}: {reason or type(error).__name__}"
         ) from error
-    return np.ascontiguousarray(np.asarray(picture).transpose(2, 0, 1))
+    return np.ascontiguousarray(np.asarray(image).transpose(2, 0, 1))
 
 
-def _decoded(source: str, fit: Callable[[Picture], tuple[int, int]], max_pixels: int) -> Picture:
-    """The image in RGB, at its fitting size. Any exception of Pillow."""
+def _decoded(source: str, fit: Callable[[Image], tuple[int, int]], max_pixels: int) -> Image:
+    """Decode an image to RGB at the size that `fit` returns. Any exception of Pillow."""
     from PIL import ImageOps
 
     image_library = _pillow()
     with image_library.open(source) as opened:
         _bound(opened, source, max_pixels)
-        picture = _eight_bits(ImageOps.exif_transpose(opened))
-    if picture.mode in ("RGBA", "LA", "PA") or "transparency" in picture.info:
-        picture = picture.convert("RGBA")
-        ground = image_library.new("RGBA", picture.size, (255, 255, 255, 255))
-        ground.alpha_composite(picture)
-        picture = ground
-    resized: Picture = picture.convert("RGB").resize(fit(picture), image_library.Resampling.BICUBIC)
+        image = _eight_bits(ImageOps.exif_transpose(opened))
+    if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
+        image = image.convert("RGBA")
+        ground = image_library.new("RGBA", image.size, (255, 255, 255, 255))
+        ground.alpha_composite(image)
+        image = ground
+    resized: Image = image.convert("RGB").resize(fit(image), image_library.Resampling.BICUBIC)
     return resized
 
 
 @cache
 def _pillow() -> ModuleType:
-    """Pillow without its warning of many pixels: the bound here is lower, and is an error."""
-    from PIL import Image
+    """Return Pillow without its warning of many pixels: `max_pixels` is lower, and an error."""
+    import PIL.Image
 
-    warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
-    return Image
+    warnings.filterwarnings("ignore", category=PIL.Image.DecompressionBombWarning)
+    return PIL.Image
 
 
-def _bound(opened: Picture, source: str, max_pixels: int) -> None:
-    """PictureError for more pixels, unless a JPEG can be decoded at a fraction of its size."""
+def _bound(opened: Image, source: str, max_pixels: int) -> None:
+    """Raise an ImageError for too many pixels, unless a JPEG can be decoded at a smaller size."""
     width, height = opened.size
     if width * height <= max_pixels:
         return
@@ -115,16 +116,16 @@ def _bound(opened: Picture, source: str, max_pixels: int) -> None:
         opened.draft(opened.mode, (width // 8, height // 8))
     if opened.width * opened.height > max_pixels:
         raise ImageError(
-            f"cannot read the picture {source}: it has {width} x {height} pixels, more than "
-            f"{max_pixels:,} (data.max_pixels): make it smaller, or raise the bound"
+            f"cannot read the image {source}: it has {width} x {height} pixels, more than "
+            f"{max_pixels:,} (data.max_pixels): scale it down, or raise data.max_pixels"
         )
 
 
-def _eight_bits(picture: Picture) -> Picture:
-    """Wide greys scaled to bytes, at which Pillow would cut them off."""
-    if picture.mode != "F" and not picture.mode.startswith("I"):
-        return picture
-    wide = np.asarray(picture)
+def _eight_bits(image: Image) -> Image:
+    """Scale wide greys to bytes; Pillow would clip them."""
+    if image.mode != "F" and not image.mode.startswith("I"):
+        return image
+    wide = np.asarray(image)
 
     def values(first: int) -> np.ndarray:
         rows = wide[first : first + ROWS_AT_A_TIME].astype(np.float64)
@@ -132,20 +133,20 @@ def _eight_bits(picture: Picture) -> Picture:
 
     starts = range(0, len(wide), ROWS_AT_A_TIME)
     lightest = max(float(values(first).max()) for first in starts)
-    whites = WHITES if picture.mode == "F" else WHITES[1:]
+    whites = WHITES if image.mode == "F" else WHITES[1:]
     white = next((white for white in whites if lightest <= white), lightest)
     narrow = np.empty(wide.shape, np.uint8)
     for first in starts:
         narrow[first : first + ROWS_AT_A_TIME] = (values(first) * (255 / white)).round()
-    eight_bits: Picture = _pillow().fromarray(narrow)
+    eight_bits: Image = _pillow().fromarray(narrow)
     return eight_bits
 
 
 def draw_scene(source: str, size: int) -> UInt8[np.ndarray, "channel height width"]:
-    """A generated scene, which is told as text; PictureError for anything else."""
+    """Draw a generated scene from its text. ImageError for any other text."""
     try:
         return scenes.pixels(scenes.Scene.of(source), size)
     except UserError as error:
         raise ImageError(
-            f"there is no file {shortened(source)}, and as a scene: {error}"
+            f"there is no file {shortened(source)}, and it is not a scene: {error}"
         ) from error

@@ -1,1 +1,1 @@
-"""Texts, items and series with labels or numbers as targets."""
+"""Sources of the classification task (texts, items, series) with labels or numbers as targets."""

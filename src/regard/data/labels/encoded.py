@@ -1,4 +1,4 @@
-"""Sources with one answer each, as numbers: what batches are made of."""
+"""Encoded sources with one label or number each, from which batches are made."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from regard.data.batch import PAD, ClassificationBatch, Items, Numbers, Tokens
 
 @dataclass(frozen=True)
 class EncodedSource:
-    """One source: token numbers, or numbers at each position, or both, as items have."""
+    """Source as token numbers, as numbers at each position, or as both (items)."""
 
     ids: Sequence[int] | None = None
     values: np.ndarray | None = None
-    """Axes position and feature."""
+    """Numbers with the axes position and feature."""
     is_cut: bool = False
-    """Whether it had more than may be read."""
+    """Whether positions beyond the limit were cut off."""
 
     def __len__(self) -> int:
         content = self.values if self.ids is None else self.ids
         return 0 if content is None else len(content)
 
     def cut(self, longest: int) -> EncodedSource:
-        """The same without what is beyond so many positions."""
+        """Return the source without the positions after the first `longest`."""
         ids = None if self.ids is None else self.ids[:longest]
         values = None if self.values is None else self.values[:longest]
         return EncodedSource(ids, values, len(self) > longest)
@@ -36,19 +36,21 @@ class EncodedSource:
 
 @dataclass(frozen=True)
 class EncodedLabels:
-    """Sources and their answers, ready to be dealt out in batches of like lengths. ValueError
-    where they differ in number or a source is empty."""
+    """Encoded sources and targets. ValueError if their numbers differ, or if a source is empty."""
 
     sources: Sequence[EncodedSource]
-    answers: np.ndarray
-    """Numbers of classes, or rows of numbers to come near to."""
+    targets: np.ndarray
+    """Numbers of labels, or rows of numbers."""
 
     def __post_init__(self) -> None:
-        if len(self.sources) != len(self.answers):
-            raise ValueError(f"{len(self.sources)} sources and {len(self.answers)} answers")
+        if len(self.sources) != len(self.targets):
+            raise ValueError(
+                f"got {len(self.sources)} sources and {len(self.targets)} targets: expected equal "
+                "numbers"
+            )
         if not all(map(len, self.sources)):
             empty = next(n for n, source in enumerate(self.sources) if not len(source))
-            raise ValueError(f"source {empty} is empty: expected at least one position")
+            raise ValueError(f"source {empty} is empty: expected at least 1 position")
 
     def __len__(self) -> int:
         return len(self.sources)
@@ -59,27 +61,28 @@ class EncodedLabels:
 
     @property
     def target_lengths(self) -> np.ndarray:
-        """An answer takes no room in a batch."""
+        """Zeros, because a target takes no positions of a batch."""
         return np.zeros(len(self), np.int32)
 
     @cached_property
     def digest(self) -> str:
-        """The same for the same examples, and for no others."""
-        told = hashlib.sha256(self.answers.tobytes())
+        """Digest of the examples."""
+        digest = hashlib.sha256(self.targets.tobytes())
         for source in self.sources:
-            told.update(len(source).to_bytes(4, "little"))
-            told.update(np.asarray(source.ids or [], np.int64).tobytes())
-            told.update(b"" if source.values is None else source.values.tobytes())
-        return told.hexdigest()
+            digest.update(len(source).to_bytes(4, "little"))
+            digest.update(np.asarray(source.ids or [], np.int64).tobytes())
+            digest.update(b"" if source.values is None else source.values.tobytes())
+        return digest.hexdigest()
 
     def batch(self, indices: np.ndarray) -> ClassificationBatch:
-        """These examples, padded."""
-        sources = [self.sources[place] for place in indices.tolist()]
-        return ClassificationBatch(pad_sources(sources), torch.from_numpy(self.answers[indices]))
+        """Return a padded batch of the examples with these numbers."""
+        sources = [self.sources[number] for number in indices.tolist()]
+        return ClassificationBatch(pad_sources(sources), torch.from_numpy(self.targets[indices]))
 
 
 def pad_sources(sources: Sequence[EncodedSource]) -> Tokens | Numbers | Items:
-    """One padded block of sources of one kind."""
+    """Return sources of one kind as padded tensors. ValueError if a source is empty of content or
+    of another kind."""
     lengths = torch.tensor(list(map(len, sources)))
     mask = torch.arange(int(lengths.max())) < lengths[:, None]
     first = sources[0]
@@ -90,7 +93,7 @@ def pad_sources(sources: Sequence[EncodedSource]) -> Tokens | Numbers | Items:
         names = Tokens(ids, mask)
     if first.values is None:
         if names is None:
-            raise ValueError("a source holds neither tokens nor numbers")
+            raise ValueError("a source has neither tokens nor numbers")
         return names
     values = torch.zeros(*mask.shape, first.values.shape[1])
     values[mask] = torch.from_numpy(np.concatenate([_values(source) for source in sources]))
@@ -99,5 +102,5 @@ def pad_sources(sources: Sequence[EncodedSource]) -> Tokens | Numbers | Items:
 
 def _values(source: EncodedSource) -> np.ndarray:
     if source.values is None:
-        raise ValueError("some sources of a batch have numbers and some have none")
+        raise ValueError("some sources of a batch have numbers and others have none")
     return source.values

@@ -1,7 +1,7 @@
-"""Numbers written as text: series, and items with numbers of their own.
+"""Parsers of numbers in text: series, and items with numbers.
 
-0.31,0 0.52,1 0.07,0             a series: positions with a space between, features with a comma
-orange juice 1.20; bread 0.80    items: a name and its numbers, with a semicolon between
+0.31,0 0.52,1 0.07,0             series: spaces between positions, commas between features
+orange juice 1.20; bread 0.80    items: names with their numbers, semicolons between items
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from regard.shapes import Float
 
 @dataclass(frozen=True)
 class Series:
-    """Some positions, with as many numbers at each, and the piece of text that each was."""
+    """Numbers at each position, and the text of each position."""
 
     values: Float[np.ndarray, "position feature"]
     pieces: tuple[str, ...]
@@ -26,22 +26,22 @@ class Series:
 
 @dataclass(frozen=True)
 class NamedSeries:
-    """The same, with a name at each position."""
+    """Series with a name at each position."""
 
     names: tuple[str, ...]
     series: Series
 
 
 def parse_series(text: str, features: int | None = None) -> Series:
-    """UserError where something is no number, or a position has not as many as `features` (without
-    them, as the first)."""
+    """Parse a series. UserError if a part is not a finite number, or if a position does not have
+    `features` numbers (by default as many as the first position)."""
     pieces = tuple(text.split())
     rows = [_numbers(piece.split(","), piece, text) for piece in pieces]
     return Series(_block(rows, pieces, text, features), pieces)
 
 
 def parse_items(text: str, features: int | None = None) -> NamedSeries:
-    """UserError where an item lacks its name or its numbers."""
+    """Parse items. UserError if an item has no name, no numbers, or not `features` numbers."""
     pieces = tuple(" ".join(piece.split()) for piece in text.split(";") if piece.strip())
     names, rows = [], []
     for piece in pieces:
@@ -50,7 +50,7 @@ def parse_items(text: str, features: int | None = None) -> NamedSeries:
         name = " ".join(words[: len(words) - count])
         if not name or not count:
             raise UserError(
-                f"{_place(piece, text)} is no item: expected a name and then numbers, as in "
+                f"{_place(piece, text)} is not an item: expected a name and numbers, such as "
                 "'orange juice 1.20'"
             )
         names.append(name)
@@ -59,13 +59,13 @@ def parse_items(text: str, features: int | None = None) -> NamedSeries:
 
 
 def _place(piece: str, text: str) -> str:
-    """A piece in a message, after its text unless it is all of it."""
+    """Return a piece for a message, with its text if the text has more pieces."""
     shown = repr(piece[:60])
     return shown if piece == text.strip() else f"{text[:60]!r}: {shown}"
 
 
 def _count_numbers(words: Sequence[str]) -> int:
-    """How many words at the end are numbers."""
+    """Return the number of numbers at the end of the words."""
     count = 0
     for word in reversed(words):
         try:
@@ -78,24 +78,24 @@ def _count_numbers(words: Sequence[str]) -> int:
 
 def _numbers(words: Sequence[str], piece: str, text: str) -> list[float]:
     try:
-        found = [float(word) for word in words]
+        numbers = [float(word) for word in words]
     except ValueError:
-        found = [math.nan]
-    if not all(map(math.isfinite, found)):
-        raise UserError(f"{_place(piece, text)} holds something other than finite numbers")
-    return found
+        numbers = [math.nan]
+    if not all(map(math.isfinite, numbers)):
+        raise UserError(f"{_place(piece, text)}: expected finite numbers")
+    return numbers
 
 
 def _block(
     rows: list[list[float]], pieces: Sequence[str], text: str, features: int | None
 ) -> Float[np.ndarray, "position feature"]:
     if not rows:
-        raise UserError(f"{text[:60]!r} holds no numbers: expected at least one")
-    wanted = features or len(rows[0])
+        raise UserError(f"{text[:60]!r} has no numbers: expected at least 1")
+    count = features or len(rows[0])
     for row, piece in zip(rows, pieces, strict=True):
-        if len(row) != wanted:
+        if len(row) != count:
             raise UserError(
-                f"{_place(piece, text)} has {len(row)} numbers, but expected "
-                f"{wanted}, as {'the model was trained with' if features else 'the first has'}"
+                f"{_place(piece, text)} has {len(row)} numbers: expected {count}, as "
+                f"{'in the training data' if features else 'at the first position'}"
             )
     return np.array(rows, dtype=np.float32)

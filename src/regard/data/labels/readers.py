@@ -1,11 +1,11 @@
-"""Reading texts with their labels (or numbers), in the forms in which such data are handed round.
+"""Readers of texts with labels (or numbers), in the usual formats.
 
-    FOLDER/LABEL/anything.txt        a folder for each label, a text in each file
-    FILE.csv, FILE.tsv, FILE.txt     a text and its label in columns, with or without names above
-    FILE (anything else)             the label, a space, the text: TREC's, and fastText's __label__X
+    FLEGACY_ENCODING/LABEL/anything.txt        one folder for each label, one text in each file
+    FILE.csv, FILE.tsv, FILE.txt     text and label in columns, with or without a header
+    FILE (anything else)             label, space, text: TREC, and fastText's __label__X
 
-A folder may also hold files or folders whose names have train, dev (or val, valid) and test in
-them. What is read is a `Pair` of text and label.
+A folder may also hold files or folders with train, dev (or val, valid) and test in their names.
+Each example is a `Pair` of text and label.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pathlib import Path
 
 from regard.data.examples import Corpus, Pair
 from regard.data.files.lines import (
+    LEGACY_ENCODING,
     Fault,
     Line,
     LineNumbers,
@@ -33,7 +34,7 @@ from regard.errors import UserError
 from regard.files import open_bytes, read_bytes
 from regard.names import SplitName
 
-PART = re.compile(r"(?<![a-z])(?:(train|training)|(dev|val|valid|validation)|(test))(?![a-z])")
+SPLIT = re.compile(r"(?<![a-z])(?:(train|training)|(dev|val|valid|validation)|(test))(?![a-z])")
 # fmt: off
 TEXT_NAMES = (
     "text", "sentence", "question", "review", "content", "comment", "message", "tweet", "body",
@@ -45,77 +46,75 @@ LABEL_NAMES = (
 )
 # fmt: on
 FASTTEXT = "__label__"
-OLDER = "latin-1"
-"""What lines that are not UTF-8 are in."""
 
 
 @dataclass(frozen=True)
 class Columns:
-    """The names of the columns of a table, where they are none of the usual ones. Several labels
-    are numbers that are asked for together."""
+    """Names of the columns of a table, if they are not among the usual names. Several label columns
+    are the numbers of one target."""
 
     text: str | None = None
     labels: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
-class _Chosen:
-    """The columns that are read, by their numbers."""
+class _ColumnNumbers:
+    """Numbers of the columns that are read."""
 
     text: int
     labels: tuple[int, ...]
 
 
 def split_files(path: Path) -> dict[SplitName, Path]:
-    """Where the parts of some data lie: of a folder what its entries' names say, of anything else
-    the whole for training. UserError where a folder has two for one part."""
+    """Return the path of each split. The entries of a folder are recognised by their names; without
+    a training entry, and for a file, the whole path is the training split. UserError if a folder
+    has two entries for one split."""
     if not path.is_dir():
         return {"train": path}
-    found: dict[SplitName, Path] = {}
-    for entry in sorted(each for each in path.iterdir() if not each.name.startswith(".")):
-        match = PART.search(entry.name.lower())
+    entries: dict[SplitName, Path] = {}
+    for entry in sorted(entry for entry in path.iterdir() if not entry.name.startswith(".")):
+        match = SPLIT.search(entry.name.lower())
         if match is None:
             continue
-        part: SplitName = "train" if match[1] else "dev" if match[2] else "test"
-        if part in found:
+        split: SplitName = "train" if match[1] else "dev" if match[2] else "test"
+        if split in entries:
             raise UserError(
-                f"{path} has two files for {part}: {found[part].name} and {entry.name}. Name one "
-                "with --data.path"
+                f"{path} has two files for {split}: {entries[split].name} and {entry.name}. Name "
+                "one with --data.path"
             )
-        found[part] = entry
-    return found if "train" in found else {"train": path}
+        entries[split] = entry
+    return entries if "train" in entries else {"train": path}
 
 
 def read_labelled(
     path: Path, columns: Columns | None = None, known: Set[str] | None = frozenset()
 ) -> Corpus:
-    """All examples of a file or of a folder with a folder for each label.
+    """Read all examples of a file, or of a folder with one folder for each label.
 
-    A line that is blank, has a NUL, or lacks its label or its text, is left out and listed. One
-    that is not UTF-8 is read as Latin-1, which older collections are in. UserError where there is
-    nothing to read, or where the first row of a table seems to hold the names of columns: two
-    unusual names, of which the second comes again nowhere as a label. `known` are labels that are
-    surely no names: those of the training data. None: answers are numbers, and this is not
-    checked.
+    Lines that are blank, have a NUL, or lack their label or text are dropped and listed. Lines that
+    are not UTF-8 are read as Latin-1, the encoding of older collections. UserError if there are no
+    examples, or if the first row of a table is probably a header with unusual names: its second
+    field is no label of another row. Labels in `known`, such as those of the training data, are
+    never taken for names. If `known` is None, targets are numbers and the header is not checked.
     """
     corpus = _folders(path) if path.is_dir() else _file(path, columns or Columns(), known)
     if not corpus.pairs:
-        why = "; ".join(corpus.left_out.summary()) or "it is empty"
+        reason = "; ".join(corpus.left_out.summary()) or "it is empty"
         raise UserError(
-            f"no examples in {path}: {why}. Expected a text, a tab and its label on each line, a "
-            ".csv, or the label first with a space after it"
+            f"no examples in {path}: {reason}. Expected lines of text TAB label, a .csv, or lines "
+            "of label SPACE text"
         )
     return corpus
 
 
 def _folders(path: Path) -> Corpus:
-    """A text in each file of a folder for each label."""
-    folders = sorted(each for each in path.iterdir() if each.is_dir())
-    files = [each for folder in folders for each in sorted(folder.iterdir()) if each.is_file()]
+    """Read a folder with one folder for each label and one text in each file."""
+    folders = sorted(entry for entry in path.iterdir() if entry.is_dir())
+    files = [file for folder in folders for file in sorted(folder.iterdir()) if file.is_file()]
     if not files:
         raise UserError(
-            f"{path} holds no folder with files: expected a folder for each label, or files whose "
-            "names say train, dev and test"
+            f"{path} has no folder with files: expected one folder for each label, or files with "
+            "train, dev and test in their names"
         )
     return Corpus.of(map(_whole, files))
 
@@ -134,7 +133,7 @@ def _whole(file: Path) -> Pair | LineProblem:
 def _file(path: Path, columns: Columns, known: Set[str] | None) -> Corpus:
     marks = LineNumbers()
     with open_bytes(path) as file:
-        lines = counting_marks(decoded(file, path, otherwise=OLDER), marks)
+        lines = counting_marks(decoded(file, path, otherwise=LEGACY_ENCODING), marks)
         first = next(lines, None)
         if first is None:
             return Corpus(())
@@ -143,7 +142,7 @@ def _file(path: Path, columns: Columns, known: Set[str] | None) -> Corpus:
         if separator is not None:
             corpus = _table(lines, separator, path, columns, known)
         elif columns.text or columns.labels:
-            raise UserError(f"{path} has no columns to be named: expected .csv, .tsv, or tabs")
+            raise UserError(f"{path} has no columns: expected .csv, .tsv, or tabs between columns")
         else:
             corpus = Corpus.of(_label_first(line, path) for line in lines)
     if not marks.count:
@@ -154,79 +153,79 @@ def _file(path: Path, columns: Columns, known: Set[str] | None) -> Corpus:
 def _table(
     lines: Iterator[Line], separator: str, path: Path, columns: Columns, known: Set[str] | None
 ) -> Corpus:
-    """The rows of a table: by the names that stand above, or else text, then label."""
+    """Read a table by the names in its header; without a header, text comes before label."""
     reader = TableRows(lines, path, separator)
     rows = [(reader.line, row) for row in reader]
     if not rows:
         return Corpus(())
-    (_, head), *others = rows
-    named = _named_places(head, [row for _, row in others], columns, path)
+    (_, head), *body = rows
+    named = _named_columns(head, [row for _, row in body], columns, path)
     if named is None and known is not None:
-        _check_no_names(head, [row for _, row in others], known, path)
-    places = named or _Chosen(0, (1,))
+        _check_no_names(head, [row for _, row in body], known, path)
+    numbers = named or _ColumnNumbers(0, (1,))
     return Corpus.of(
-        (_row(row, places, line, path) for line, row in (others if named else rows)),
+        (_row(row, numbers, line, path) for line, row in (body if named else rows)),
         _unused(head, named, path),
     )
 
 
-def _named_places(
-    head: Sequence[str], others: Sequence[Sequence[str]], columns: Columns, path: Path
-) -> _Chosen | None:
-    """Where text and labels are by the names in the first row; None where these are no names."""
+def _named_columns(
+    head: Sequence[str], body: Sequence[Sequence[str]], columns: Columns, path: Path
+) -> _ColumnNumbers | None:
+    """Return the columns of text and labels by the names in the first row; None if the first row is
+    not a header."""
     wanted = ("text", (columns.text,) if columns.text else ()), ("label", columns.labels or ())
     for flag, names in wanted:
         for name in names:
             if find_column(head, [name]) is None:
                 raise UserError(
-                    f"{path} has no column {name!r} (--data.{flag}-column): its first row is "
+                    f"{path} has no column {name!r} (--data.{flag}-column): the first row is "
                     f"{_shown(head)}"
                 )
     (_, texts), (_, labels) = wanted
     usual = [name for name in TEXT_NAMES if name not in map(str.lower, labels)]
     text = find_column(head, texts or usual)
-    found = [find_column(head, [name]) for name in labels] or [find_column(head, LABEL_NAMES)]
-    places = tuple(place for place in found if place is not None)
-    if text is not None and places:
-        return _Chosen(text, places)
-    known = places[0] if text is None and places else text
-    if known is None or not (texts or labels or _is_name(known, head, others)):
+    matches = [find_column(head, [name]) for name in labels] or [find_column(head, LABEL_NAMES)]
+    numbers = tuple(number for number in matches if number is not None)
+    if text is not None and numbers:
+        return _ColumnNumbers(text, numbers)
+    known = numbers[0] if text is None and numbers else text
+    if known is None or not (texts or labels or _is_name(known, head, body)):
         return None
-    has, lacks = ("text", "label") if places == () else ("label", "text")
+    present, missing = ("text", "label") if numbers == () else ("label", "text")
     raise UserError(
-        f"{path}: the first row is {_shown(head)}, where {head[known][:40]!r} names the {has}s: "
-        f"name its other column too, with --data.{lacks}-column (evaluate: --{lacks}-column), or "
-        "put a row with text and label above it if it is an example"
+        f"{path}: the first row is {_shown(head)}, where {head[known][:40]!r} names the {present} "
+        f"column: name the {missing} column with --data.{missing}-column (evaluate: "
+        f"--{missing}-column); if the first row is an example, put a header above it"
     )
 
 
-def _is_name(place: int, head: Sequence[str], others: Sequence[Sequence[str]]) -> bool:
-    """Labels come again further down, names do not."""
-    return not any(len(row) > place and row[place] == head[place] for row in others)
+def _is_name(number: int, head: Sequence[str], body: Sequence[Sequence[str]]) -> bool:
+    """Return whether a field of the first row is a name: labels occur again, names do not."""
+    return not any(len(row) > number and row[number] == head[number] for row in body)
 
 
 def _check_no_names(
-    head: Sequence[str], others: Sequence[Sequence[str]], known: Set[str], path: Path
+    head: Sequence[str], body: Sequence[Sequence[str]], known: Set[str], path: Path
 ) -> None:
-    """UserError if the first row, read as text and label, has a label that comes again nowhere,
-    while other labels do: it is likelier to hold two unusual names of columns. Numbers are no
-    names."""
+    """Raise a UserError if the first row has a label that occurs in no other row, while other
+    labels repeat: such a row is probably a header with unusual names. Numbers are never names."""
     label = head[1].strip() if len(head) > 1 else ""
     if not label or label in known or _is_number(label):
         return
-    counts = Counter(row[1].strip() for row in others if len(row) > 1)
+    counts = Counter(row[1].strip() for row in body if len(row) > 1)
     if not counts[label] and max(counts.values(), default=0) > 1:
         text = head[0].strip()
         raise UserError(
             f"{path}: the first row is {_shown(head)}, and no other row has the label "
-            f"{label[:40]!r}. If these are names, name the columns with --data.text-column "
+            f"{label[:40]!r}. If it is a header, name the columns with --data.text-column "
             f"{text[:40]!r} --data.label-column {label[:40]!r} (evaluate: --text-column, "
-            "--label-column); if it is an example, put a row with text and label above it"
+            "--label-column); if it is an example, put a header above it"
         )
 
 
 def _shown(cells: Sequence[str]) -> str:
-    """The cells of a row as part of a line."""
+    """Return the fields of a row as text for a message."""
     shown = ", ".join(" ".join(cell.split())[:40] for cell in cells[:20])
     return f"{shown}, …" if len(cells) > 20 else shown
 
@@ -239,28 +238,28 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _unused(head: Sequence[str], named: _Chosen | None, path: Path) -> tuple[str, ...]:
-    """A sentence about columns that are not read, if there are any."""
+def _unused(head: Sequence[str], named: _ColumnNumbers | None, path: Path) -> tuple[str, ...]:
+    """Return a sentence about columns that are not read, if there are any."""
     if named is None:
         if len(head) <= 2:
             return ()
         return (
-            f"{path} has {len(head)} columns without names above: the first is read as the text, "
-            "the second as its label",
+            f"{path} has {len(head)} columns and no header: the first is read as text, the second "
+            "as label",
         )
     used = {named.text, *named.labels}
-    names = [cell for place, cell in enumerate(head) if place not in used]
-    return (f"not used of {path}: {_shown(names)}",) if names else ()
+    names = [cell for number, cell in enumerate(head) if number not in used]
+    return (f"columns of {path} that are not read: {_shown(names)}",) if names else ()
 
 
-def _row(row: Sequence[str], places: _Chosen, line: int, path: Path) -> Pair | LineProblem:
-    if len(row) <= max(places.text, *places.labels):
+def _row(row: Sequence[str], numbers: _ColumnNumbers, line: int, path: Path) -> Pair | LineProblem:
+    if len(row) <= max(numbers.text, *numbers.labels):
         kind: Fault = "one column" if any(cell.strip() for cell in row) else "blank"
         return LineProblem(str(path), line, kind, " ".join(row))
     if any("\0" in cell for cell in row):
         return LineProblem(str(path), line, "NUL", " ".join(row))
-    text = " ".join(row[places.text].split())
-    labels = [" ".join(row[place].split()) for place in places.labels]
+    text = " ".join(row[numbers.text].split())
+    labels = [" ".join(row[number].split()) for number in numbers.labels]
     if not text or not all(labels):
         return LineProblem(str(path), line, "blank", " ".join(row))
     return Pair(text, " ".join(labels), line, str(path))
@@ -281,4 +280,4 @@ def _text(content: bytes) -> str:
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError:
-        return content.decode(OLDER)
+        return content.decode(LEGACY_ENCODING)

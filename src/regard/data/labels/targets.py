@@ -1,5 +1,5 @@
-"""Answers to whole sources: one of several labels, or numbers. How texts become what a model is
-trained towards, and how its outputs become texts."""
+"""Targets of the classification task: labels or numbers. They are encoded for training, and outputs
+of a model are decoded as texts."""
 
 from __future__ import annotations
 
@@ -18,57 +18,57 @@ from regard.shapes import Float, Tensor
 
 @dataclass(frozen=True)
 class Labels:
-    """The labels that there are, each with its place as its number."""
+    """Labels; the number of a label is its position."""
 
     names: tuple[str, ...]
 
     @classmethod
     def of(cls, pairs: Iterable[Pair]) -> Labels:
-        """All labels of these pairs, in the order of their letters (of whole numbers, of size).
-        UserError where there is nothing to tell apart."""
-        found = Counter(pair.target for pair in pairs)
-        if len(found) < 2:
+        """Return all labels of these pairs in alphabetical order; integers come first, by size.
+        UserError if there are fewer than two labels."""
+        counts = Counter(pair.target for pair in pairs)
+        if len(counts) < 2:
             raise UserError(
-                f"all examples have the label {next(iter(found), None)!r}: expected two labels or "
-                "more to tell apart"
+                f"all examples have the label {next(iter(counts), None)!r}: expected at least 2 "
+                "labels"
             )
-        return cls(tuple(sorted(found, key=_in_order)))
+        return cls(tuple(sorted(counts, key=_sort_key)))
 
     @property
     def size(self) -> int:
-        """How many outputs a model needs."""
+        """Number of outputs of a model."""
         return len(self.names)
 
     def encode(self, pairs: Sequence[Pair]) -> np.ndarray:
-        """Their numbers. UserError for a label that is none of these, with its line."""
+        """Return the numbers of the labels. UserError for an unknown label, with its line."""
         numbers = {name: number for number, name in enumerate(self.names)}
         for pair in pairs:
             if pair.target not in numbers:
                 names = [name[:40] for name in self.names[:10]]
                 shown = ", ".join(names) + (" …" if len(self.names) > 10 else "")
                 raise UserError(
-                    f"{pair.place}: the label {pair.target[:40]!r} is not one that is learned: "
+                    f"{pair.place}: the label {pair.target[:40]!r} is not in the training data: "
                     f"expected one of {shown}"
                 )
         return np.array([numbers[pair.target] for pair in pairs], dtype=np.int64)
 
     def decode(self, outputs: Float[Tensor, "batch class"]) -> list[str]:
-        """The likeliest label of each."""
+        """Return the most probable label of each output."""
         return [self.names[number] for number in outputs.argmax(dim=-1).tolist()]
 
 
 @dataclass(frozen=True)
 class Standardiser:
-    """Numbers, each output moved and stretched so that those trained on have mean 0 and standard
-    deviation 1, or left as they are."""
+    """Standardisation of numbers: each output has mean 0 and standard deviation 1 in the training
+    data. With means 0 and deviations 1 numbers are unchanged."""
 
     means: tuple[float, ...]
     deviations: tuple[float, ...]
 
     @classmethod
     def of(cls, pairs: Sequence[Pair], *, standardised: bool) -> Standardiser:
-        """From the pairs to train on. UserError where a target is not as many numbers as the
-        first."""
+        """Return the standardisation of the training pairs. UserError if a target is not numbers,
+        or has another number of them than the first target."""
         numbers = _numbers(pairs, None)
         count = numbers.shape[1]
         if not standardised:
@@ -78,20 +78,21 @@ class Standardiser:
 
     @property
     def size(self) -> int:
-        """How many outputs a model needs."""
+        """Number of outputs of a model."""
         return len(self.means)
 
     def encode(self, pairs: Sequence[Pair]) -> np.ndarray:
-        """As a model learns them. UserError for a target that is not so many numbers."""
+        """Return standardised targets. UserError for a target that is not `size` numbers."""
         numbers = _numbers(pairs, self.size)
         return ((numbers - self.means) / self.deviations).astype(np.float32)
 
     def restore(self, outputs: Float[Tensor, "batch output"]) -> np.ndarray:
-        """As they stand in the data."""
+        """Return outputs in the unit of the data."""
         return outputs.double().cpu().numpy() * self.deviations + self.means
 
     def decode(self, outputs: Float[Tensor, "batch output"]) -> list[str]:
-        """With the six digits that a float32 is sure of."""
+        """Return outputs in the unit of the data as text, with the six significant digits of
+        float32."""
         return [" ".join(f"{number:.6g}" for number in row) for row in self.restore(outputs)]
 
 
@@ -99,14 +100,14 @@ Targets = Labels | Standardiser
 KINDS: dict[str, type[Labels] | type[Standardiser]] = {"labels": Labels, "scale": Standardiser}
 
 
-def to_page(answers: Targets) -> dict[str, Any]:
-    """As JSON can hold them."""
-    (kind,) = (name for name, each in KINDS.items() if isinstance(answers, each))
-    return {"kind": kind, **asdict(answers)}
+def to_page(targets: Targets) -> dict[str, Any]:
+    """Return targets as values for JSON."""
+    (kind,) = (name for name, record in KINDS.items() if isinstance(targets, record))
+    return {"kind": kind, **asdict(targets)}
 
 
 def from_page(page: dict[str, Any]) -> Targets:
-    """What `to_page` told of; LookupError or TypeError for anything else."""
+    """Return the targets that `to_page` encoded. LookupError or TypeError for any other value."""
     fields = {name: tuple(values) for name, values in page.items() if name != "kind"}
     return KINDS[page["kind"]](**fields)
 
@@ -117,17 +118,17 @@ def _numbers(pairs: Sequence[Pair], count: int | None) -> np.ndarray:
         try:
             row = [float(word) for word in pair.target.split()]
         except ValueError as error:
-            raise UserError(f"{pair.place}: {pair.target!r} is no number: {error}") from error
+            raise UserError(f"{pair.place}: {pair.target!r} is not a number: {error}") from error
         count = count or len(row)
         if len(row) != count or not all(map(math.isfinite, row)):
             raise UserError(
-                f"{pair.place}: {pair.target!r} came, but expected {count} finite "
-                f"{'number' if count == 1 else 'numbers'}"
+                f"{pair.place}: expected {count} finite {'number' if count == 1 else 'numbers'}, "
+                f"got {pair.target!r}"
             )
         rows.append(row)
     return np.array(rows, dtype=np.float64).reshape(len(rows), -1)
 
 
-def _in_order(name: str) -> tuple[int, int, str]:
-    """Whole numbers by size, before all else."""
+def _sort_key(name: str) -> tuple[int, int, str]:
+    """Return a key that sorts integers first, by size."""
     return (0, int(name), name) if name.isdecimal() else (1, 0, name)

@@ -1,1 +1,1 @@
-"""Pairs of texts: files, tokenizers, vocabularies, and pairs as token numbers."""
+"""Pairs of texts: files, tokenizers, vocabularies, and encoding as token numbers."""

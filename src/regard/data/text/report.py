@@ -1,4 +1,4 @@
-"""A look at pairs before anything is trained on them: what they are, and what will go wrong."""
+"""Report on pairs before training: their sizes, their vocabularies and likely faults."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ TEXTS_AT_A_TIME = 8192
 FEW_PAIRS = 1000
 MANY_UNKNOWN = 0.05
 LONG_WORD = 20
-"""Letters of a mean word from which on a text seems to be written without spaces."""
+"""Mean letters of a word above which a text is probably written without spaces."""
 ODD_RATIO = math.log(3)
-"""How far a pair's logarithm of target to source length may be from the median."""
+"""Largest distance of the log ratio of target to source length from its median."""
 LOOSE = 0.2
-"""A correlation of lengths below which two sides seem not to belong together."""
+"""Correlation of lengths below which the sides probably do not match."""
 
 
 @dataclass(frozen=True)
 class CheckSettings:
-    """How the pairs would be read in training."""
+    """Settings by which training would read the pairs."""
 
     source: TokenizerSettings = field(default_factory=TokenizerSettings)
-    """How sources are cut."""
+    """Tokenizer of sources."""
     target: TokenizerSettings = field(default_factory=TokenizerSettings)
-    """How targets are cut."""
+    """Tokenizer of targets."""
     max_length: int = 200
-    """The most tokens of a side; training leaves longer pairs out."""
+    """Largest number of tokens of a side; training drops longer pairs."""
 
 
 @dataclass(frozen=True)
 class Cutoff:
-    """What a minimum count would do: pieces that stay, and the shares of pieces that become <unk>:
-    in these texts, in new ones (estimated), and in the dev texts, where there are any."""
+    """Effect of a minimum count: size of the vocabulary, and shares of pieces that become <unk> in
+    these texts, in new texts (estimated), and in the dev texts, if there are any."""
 
     min_count: int
     vocabulary: int
@@ -57,7 +57,8 @@ class Cutoff:
 
 @dataclass(frozen=True)
 class SideReport:
-    """One side of the pairs; lengths in tokens at each of `PERCENTILES`."""
+    """Source side or target side of the pairs. `lengths` are lengths in tokens at each of
+    `PERCENTILES`."""
 
     name: str
     tokens: int
@@ -67,7 +68,7 @@ class SideReport:
 
 @dataclass(frozen=True)
 class Overlap:
-    """How many pairs of another part have a source that is trained on."""
+    """Number of pairs of a held-out split whose source is in the training split."""
 
     name: str
     pairs: int
@@ -75,23 +76,23 @@ class Overlap:
 
     @classmethod
     def of(cls, name: str, part: Sequence[Pair], training: Sequence[Pair]) -> Overlap:
-        """Counted by `canonical_text`."""
+        """Count the pairs of `part` whose `canonical_text` of the source is in `training`."""
         trained = {canonical_text(pair.source) for pair in training}
         return cls(name, len(part), sum(canonical_text(pair.source) in trained for pair in part))
 
     def warnings(self) -> tuple[str, ...]:
-        """A sentence where there are any."""
+        """Return a sentence if there are such pairs."""
         if not self.shared:
             return ()
         return (
-            f"a source of the training data in {self.shared} of {self.pairs} {self.name} pairs: "
+            f"{self.shared} of {self.pairs} {self.name} pairs have a source of the training data: "
             "scores will be too good",
         )
 
 
 @dataclass(frozen=True)
 class Report:
-    """What was found. `warnings` are sentences, and so are the `left_out` among them."""
+    """Findings about a corpus. `warnings` are sentences and include those of `left_out`."""
 
     pairs: int
     left_out: tuple[str, ...]
@@ -103,14 +104,15 @@ class Report:
     warnings: tuple[str, ...]
 
     def lines(self) -> list[str]:
-        """The report as plain text."""
+        """Return the report as lines of text."""
         return [
             f"{self.pairs} pairs; {self.duplicates} repeat an earlier one; "
             f"{self.sources_with_several_targets} sources have several targets",
             *(line for side in (self.source, self.target) for line in _side_lines(side)),
             *(
-                f"{each.name}: {each.pairs} pairs, {each.shared} with a source of the training data"
-                for each in self.overlaps
+                f"{overlap.name}: {overlap.pairs} pairs, {overlap.shared} with a source of the "
+                "training data"
+                for overlap in self.overlaps
             ),
             *(f"warning: {warning}" for warning in self.warnings),
         ]
@@ -123,14 +125,14 @@ def check(
     test: Corpus | None = None,
     settings: CheckSettings | None = None,
 ) -> Report:
-    """Look at the training pairs, and at how dev and test stand to them.
+    """Report on the training pairs and on their overlap with dev and test pairs.
 
-    The share of unknown pieces in new texts is Good's (1953) estimate: what occurs r times here is
-    expected to make up the share that pieces with r + 1 occurrences have here. ValueError where
-    there are no pairs.
+    The share of unknown pieces in new texts is Good's (1953) estimate: pieces that occur r times
+    here are expected to have the share of pieces that occur r + 1 times here. ValueError if there
+    are no pairs.
     """
     if not corpus.pairs:
-        raise ValueError("no pairs came: expected a corpus with at least one")
+        raise ValueError("got no pairs: expected a corpus with at least 1")
     settings = settings or CheckSettings()
     source = _Side("source", settings.source, corpus, dev)
     target = _Side("target", settings.target, corpus, dev)
@@ -149,7 +151,7 @@ def check(
         overlaps=overlaps,
         warnings=(
             *corpus.summary(),
-            *(warning for each in overlaps for warning in each.warnings()),
+            *(warning for overlap in overlaps for warning in overlap.warnings()),
             *_pair_warnings(corpus.pairs),
             *_length_warnings(corpus.pairs, source, target, settings.max_length),
             *source.warnings(),
@@ -159,7 +161,7 @@ def check(
 
 
 class _Side:
-    """The texts of one side, cut with every piece kept."""
+    """Texts of one side, tokenized without a minimum count."""
 
     def __init__(
         self, name: str, settings: TokenizerSettings, corpus: Corpus, dev: Corpus | None
@@ -168,13 +170,13 @@ class _Side:
         self._settings = settings
         self._texts = self._of(corpus)
         subwords = settings.kind in SUBWORDS
-        all_kept = settings if subwords else replace(settings, min_count=1, size=None)
-        tokenizer = Tokenizer.train(self._texts, all_kept)
+        unlimited = settings if subwords else replace(settings, min_count=1, size=None)
+        tokenizer = Tokenizer.train(self._texts, unlimited)
         self._counts = np.zeros(len(tokenizer), np.int64)
         lengths = []
         for first in range(0, len(self._texts), TEXTS_AT_A_TIME):
             ids = tokenizer.encode_batch(self._texts[first : first + TEXTS_AT_A_TIME])
-            lengths.append(np.array([len(each) for each in ids]))
+            lengths.append(np.array(list(map(len, ids))))
             self._counts += np.bincount(_flat(ids), minlength=len(tokenizer))
         self.lengths = np.concatenate(lengths)
         self._dev = None if dev is None else _flat(tokenizer.encode_batch(self._of(dev)))
@@ -210,19 +212,19 @@ class _Side:
         letters = sum(map(len, self._texts)) / sum(len(text.split()) for text in self._texts)
         if letters > LONG_WORD and self._settings.kind in ("words", "spaces"):
             yield (
-                f"{self.name} words have {letters:.0f} letters in the mean, as where no spaces "
-                "are written: take characters, unigram or spacy"
+                f"{self.name} words have {letters:.0f} letters on average, as in texts without "
+                "spaces: use the tokenizer characters, unigram or spacy"
             )
         elif share > MANY_UNKNOWN and self._settings.kind not in SUBWORDS:
             yield (
-                f"{share:.0%} of the {self.name} pieces of new texts would be unknown: take "
-                "bpe or unigram, or lower min_count"
+                f"{share:.0%} of the {self.name} pieces of new texts would be unknown: use the "
+                "tokenizer bpe or unigram, or lower min_count"
             )
         broken = [text for text in self._texts if _is_garbled(text)]
         if broken:
             yield (
-                f"letters lost by reading in a wrong encoding, before, in {len(broken)} of "
-                f"{len(self._texts)} {self.name} texts: {broken[0]!r}"
+                f"{len(broken)} of {len(self._texts)} {self.name} texts have letters that were "
+                f"decoded with a wrong encoding before: {broken[0]!r}"
             )
 
 
@@ -246,12 +248,12 @@ def _side_lines(side: SideReport) -> Iterator[str]:
 
 def _pair_warnings(pairs: Sequence[Pair]) -> Iterator[str]:
     if len(pairs) < FEW_PAIRS:
-        yield f"few pairs ({len(pairs)}): expect the model to learn them by heart"
+        yield f"few pairs ({len(pairs)}): the model will probably memorise them"
     same = [pair.line for pair in pairs if pair.source == pair.target]
     if same:
         yield (
-            f"the same text on both sides in {_places(same, pairs)}: untranslated, unless copying "
-            "is part of the task"
+            f"equal texts on both sides in {_places(same, pairs)}: they are untranslated, unless "
+            "copying is part of the task"
         )
 
 
@@ -265,10 +267,8 @@ def _length_warnings(
     longest = np.maximum(source.lengths, target.lengths)
     long = [pair.line for pair, length in zip(pairs, longest, strict=True) if length > most]
     if long:
-        yield (
-            f"more than {most} tokens on a side in {_places(long, pairs)}: training leaves them out"
-        )
-    # Some letters are added, so that very short texts may differ more.
+        yield (f"more than {most} tokens on a side in {_places(long, pairs)}: training drops them")
+    # Added letters, so that the ratios of very short texts may differ more.
     letters = np.array([(len(pair.source) + 5, len(pair.target) + 5) for pair in pairs])
     logs = np.log(letters)
     ratios = logs[:, 1] - logs[:, 0]
@@ -283,14 +283,14 @@ def _length_warnings(
         correlation = float(np.corrcoef(logs.T)[0, 1])
         if correlation < LOOSE:
             yield (
-                f"the lengths of sources and targets hardly go together (correlation "
-                f"{correlation:.2f}): has one side slipped by a line?"
+                f"the lengths of sources and targets hardly correlate ({correlation:.2f}): is one "
+                "side shifted by a line?"
             )
 
 
 def _is_garbled(text: str) -> bool:
-    """UTF-8 that was once read as if it were Windows-1252 (Ã¼ for ü), or what is left of bytes
-    that could not be read."""
+    """Return whether a text was UTF-8 decoded as Windows-1252 (Ã¼ for ü), or has replacement
+    characters of undecodable bytes."""
     if "\ufffd" in text:
         return True
     if not re.search("[Â-ô]", text):

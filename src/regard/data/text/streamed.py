@@ -1,4 +1,4 @@
-"""Files of pairs that are too large to hold: they are read from the beginning each time."""
+"""Files of pairs that are too large for memory. Every pass reads them from the beginning."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from regard.errors import UserError
 
 @dataclass(frozen=True)
 class PairFiles:
-    """One file of pairs, or two. They have to stay as they were when this was made, since what one
-    reading finds is relied on in the next."""
+    """File of pairs, or two files. The files must not change while they are used, because each pass
+    relies on the passes before."""
 
     path: Path
     target_path: Path | None
     stamps: tuple[tuple[int, int], ...]
-    """Size and time of the last change of each."""
+    """Size and modification time of each file."""
 
     @classmethod
     def of(cls, path: Path, target_path: Path | None = None) -> PairFiles:
-        """UserError where there are no such files."""
+        """Return the files with their sizes and times. UserError if a file cannot be read."""
         return cls(path, target_path, tuple(map(_stamp, _both(path, target_path))))
 
     @property
@@ -33,19 +33,19 @@ class PairFiles:
         return _both(self.path, self.target_path)
 
     def digest(self) -> str:
-        """The same for the same bytes in these files, and for no others."""
-        told = []
+        """Return a digest of the content of the files. UserError if a file cannot be read."""
+        digests = []
         for path in self.paths:
             try:
                 with path.open("rb") as file:
-                    told.append(hashlib.file_digest(file, "sha256").hexdigest())
+                    digests.append(hashlib.file_digest(file, "sha256").hexdigest())
             except OSError as error:
                 raise _unreadable(path, error) from error
         self._check()
-        return "-".join(told)
+        return "-".join(digests)
 
     def each_line(self) -> Iterator[Pair | LineProblem]:
-        """A pair or a problem for each line; UserError where a file has changed meanwhile."""
+        """Yield a pair or a problem for each line. UserError if a file changed since `of`."""
         self._check()
         yield from each_line(self.path, self.target_path)
         self._check()
@@ -53,7 +53,7 @@ class PairFiles:
     def _check(self) -> None:
         for path, stamp in zip(self.paths, self.stamps, strict=True):
             if _stamp(path) != stamp:
-                raise UserError(f"{path} was changed while it was read: start again")
+                raise UserError(f"{path} changed while it was read: start again")
 
 
 def _both(path: Path, target_path: Path | None) -> tuple[Path, ...]:
@@ -62,10 +62,10 @@ def _both(path: Path, target_path: Path | None) -> tuple[Path, ...]:
 
 def _stamp(path: Path) -> tuple[int, int]:
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError as error:
         raise _unreadable(path, error) from error
-    return found.st_size, found.st_mtime_ns
+    return status.st_size, status.st_mtime_ns
 
 
 def _unreadable(path: Path, error: OSError) -> UserError:

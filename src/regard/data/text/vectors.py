@@ -1,4 +1,4 @@
-"""Word vectors and tables of vectors in text files and .npy files."""
+"""Word vectors in text files, and tables of vectors in text files and .npy files."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ def vectors_of_words(path: Path, wanted: Set[str]) -> Iterator[tuple[str, list[f
         if word in wanted:
             first, *values = line.rsplit(" ", size)
             try:
-                found = [float(value) for value in values]
+                vector = [float(value) for value in values]
             except ValueError as error:
                 raise _no_vector(path, number, line) from error
             if first == word:
-                yield word, found
+                yield word, vector
 
 
 def _size(fields: Sequence[str]) -> int:
-    """How many numbers stand at the end of a line. A word stands before them, which may look like
-    one."""
+    """Return the number of numbers at the end of a line, after the word. The word itself may look
+    like a number."""
     size = 0
     for field in reversed(fields[1:]):
         try:
@@ -51,13 +51,11 @@ def _size(fields: Sequence[str]) -> int:
 
 
 def _no_vector(path: Path, number: int, line: str) -> UserError:
-    return UserError(
-        f"{path}, line {number}: expected a word and its numbers, but {line[:60]!r} came"
-    )
+    return UserError(f"{path}, line {number}: expected a word and its numbers, got {line[:60]!r}")
 
 
 def read_external(path: Path) -> Float[Tensor, "vector number"]:
-    """Vectors of a .npy file, or of a text file with a row on each line. UserError where they are
+    """Read vectors of a .npy file, or of a text file with one row per line. UserError if they are
     not a table of finite numbers."""
     try:
         if path.suffix == ".npy":
@@ -68,22 +66,22 @@ def read_external(path: Path) -> Float[Tensor, "vector number"]:
             is_table = table.ndim == 2
     except UserError:
         raise
-    except Exception as error:  # NumPy's reader of headers raises what Python's tokenizer does
-        why = " ".join(str(error).split())[:200] or type(error).__name__
-        raise UserError(f"cannot read vectors from {path} (model.external): {why}") from error
+    except Exception as error:  # NumPy reads headers with Python's tokenizer, which raises many
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        raise UserError(f"cannot read vectors from {path} (model.external): {reason}") from error
     if is_table:
         table = np.array(table, dtype=np.float32)
     if not is_table or not table.size or not np.isfinite(table).all():
         raise UserError(
-            f"{path} (model.external) has the shape {table.shape} of {table.dtype}: expected rows "
-            "of finite numbers"
+            f"{path} (model.external) has the shape {table.shape} and the type {table.dtype}: "
+            "expected rows of finite numbers"
         )
     return torch.from_numpy(table)
 
 
 def read_vectors(path: Path) -> dict[str, list[float]]:
     """Return the vector of every token in a text file with a token and its numbers on each line.
-    UserError if a line holds no vector."""
+    UserError if a line is not a vector."""
     vectors = {}
     size = 0
     for number, line in enumerate(read_lines(path, _refuse), 1):

@@ -19,7 +19,13 @@ from regard.config import CaptionDataConfig
 from regard.data.batch import GridFeatures, Images
 from regard.data.images.array_file import ArrayFile
 from regard.data.images.encoded import ImageSet, as_source
-from regard.data.images.images import MAX_PIXELS, ImageError, draw_scene, read_image, read_whole
+from regard.data.images.images import (
+    MAX_PIXELS,
+    ImageError,
+    draw_scene,
+    read_image,
+    read_proportional,
+)
 from regard.errors import UserError
 from regard.files import UnwritableError, check_name
 from regard.models.vision_backbone import Backbone
@@ -64,7 +70,7 @@ class PictureSources:
         """The same for people: a photograph has its own proportions."""
         if self._is_scene(source):
             return self._scene(source)
-        return read_whole(source, MOST_DOTS, self.max_pixels)
+        return read_proportional(source, MOST_DOTS, self.max_pixels)
 
     def _is_scene(self, source: str) -> bool:
         try:

@@ -176,7 +176,7 @@ def _validation(
     for pair in dev:
         references[pair.source].append(tokenizer.normalise(pair.target))
     names = list(references)[:MOST_VALIDATED]
-    seen = image_set.pictures(names)
+    seen = image_set.images(names)
     greedy = replace(experiment.search, beam=1)
 
     def write(model: nn.Module) -> Sequence[Translation]:
