@@ -14,7 +14,7 @@ from pathlib import Path
 
 from regard.data.text.parallel import read_pairs
 from regard.metrics.text import chrf
-from regard.pipeline.evaluate import HowTranslated, evaluate
+from regard.pipeline.evaluate import evaluate
 from regard.tasks.translation.translator import Translator
 
 
@@ -28,8 +28,7 @@ def main() -> None:
     for run in options.runs:
         translator = Translator.load(run)
         by_length = defaultdict(list)
-        how = HowTranslated(translator.experiment.search)
-        for output in evaluate(translator, pairs, how).outputs:
+        for output in evaluate(translator, pairs).outputs:
             by_length[len(output.source.split())].append(output)
         for length, outputs in by_length.items():
             score = chrf([each.text for each in outputs], [each.references for each in outputs])

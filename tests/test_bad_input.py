@@ -21,7 +21,7 @@ from regard.data.text.vectors import read_external
 from regard.errors import UserError
 from regard.metrics.alignment import read_pharaoh
 from regard.models.weights import read_tensors
-from regard.tasks.captioning.images import PictureSources
+from regard.tasks.captioning.images import ImageSources
 from regard.trace import Trace
 
 SECONDS = 2.0
@@ -120,12 +120,12 @@ def test_captions_that_cannot_be_used_are_left_out_and_counted(tmp_path):
 def test_names_of_pictures(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     os.mkfifo("pipe")
-    for sources in (PictureSources(8), PictureSources(8, scenes=True)):
+    for sources in (ImageSources(8), ImageSources(8, scenes=True)):
         refused(sources.read, name, ImageError)
         refused(sources.show, name, ImageError)
-        assert [type(each) for each in sources.made([name])] == [str]
+        assert [type(each) for each in sources.contents([name])] == [str]
         line = refused(lambda name, sources=sources: sources.image_set([name]), name)
-        assert "none of 1 pictures" in line
+        assert "cannot read any of the 1 images" in line
 
 
 def broken_pictures():
@@ -172,9 +172,9 @@ def test_pictures_of_too_many_pixels_are_refused_before_they_are_decoded(tmp_pat
     assert read_image(str(small), 8, max_pixels=600).shape == (3, 8, 8)
     with pytest.raises(ImageError, match="30 x 20 pixels, more than 599"):
         read_image(str(small), 8, max_pixels=599)
-    image_set, left_out = PictureSources(8, max_pixels=600).image_set([str(path), str(small)])
+    image_set, left_out = ImageSources(8, max_pixels=600).image_set([str(path), str(small)])
     assert image_set.names == (str(small),)
-    assert "left out 1 picture: cannot read the image" in left_out[0]
+    assert "left out 1 image: cannot read the image" in left_out[0]
 
 
 def test_a_large_jpeg_is_decoded_at_a_fraction_of_its_size(tmp_path):

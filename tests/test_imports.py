@@ -32,8 +32,8 @@ calls its owner."""
 
 PUBLIC: dict[str, list[str]] = {
     "regard": [
-        *("Answer", "Captioner", "Classifier"),
-        *("Trace", "Translation", "Translator", "UserError"),
+        *("Captioner", "Classifier", "GeneratedText", "Prediction"),
+        *("Trace", "Translator", "UserError"),
         *("attention", "keep_freed_memory", "load"),
     ]
 }
@@ -109,6 +109,16 @@ def test_help_needs_neither_torch_nor_what_draws_and_scores() -> None:
 def test_the_public_names_are_these(module: str) -> None:
     __import__(module)
     assert sorted(sys.modules[module].__all__) == PUBLIC[module]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("Answer", "Prediction"), ("Translation", "GeneratedText")]
+)
+def test_a_renamed_public_name_has_a_hint(old: str, new: str) -> None:
+    import regard
+
+    with pytest.raises(AttributeError, match=f"has no attribute '{old}'; it is now regard.{new}"):
+        getattr(regard, old)
 
 
 def test_every_public_name_is_there() -> None:

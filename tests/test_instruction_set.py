@@ -106,7 +106,7 @@ def test_auto_is_float32_and_bfloat16_is_warned_of_without_its_instructions(limi
 def test_a_search_in_slow_bfloat16_is_warned_of(limited, caplog):
     limited("avx2")
     warn_of_slow_bfloat16.cache_clear()
-    Searcher(build_translation(RecurrentConfig(hidden=7, embedding=5), 11, 11))._writer("bfloat16")
+    Searcher(build_translation(RecurrentConfig(hidden=7, embedding=5), 11, 11))._model("bfloat16")
     (line,) = caplog.messages
     assert line.startswith("search.precision is bfloat16")
 

@@ -1,10 +1,10 @@
-"""Regard trains, runs and opens up attention models.
+"""Regard trains and runs attention models, and draws their attention.
 
 model = regard.load("runs/demo")
 out = model.translate("four hundred twenty-three")
 out.text, out.score, out.attention
 
-regard.attention.Additive(...)      the parts, usable in anyone's own model
+regard.attention.Additive(...)      the parts, for models of your own
 """
 
 from __future__ import annotations
@@ -20,17 +20,18 @@ if TYPE_CHECKING:
     from regard.memory_policy import keep_freed_memory
     from regard.pipeline.load import load
     from regard.tasks.captioning.captioner import Captioner
-    from regard.tasks.classification.classifier import Answer, Classifier
-    from regard.tasks.translation.translator import Translation, Translator
+    from regard.tasks.classification.classifier import Classifier, Prediction
+    from regard.tasks.generation import GeneratedText
+    from regard.tasks.translation.translator import Translator
     from regard.trace import Trace
 
 __version__ = VERSION
 __all__ = [
-    "Answer",
     "Captioner",
     "Classifier",
+    "GeneratedText",
+    "Prediction",
     "Trace",
-    "Translation",
     "Translator",
     "UserError",
     "attention",
@@ -38,29 +39,32 @@ __all__ = [
     "load",
 ]
 
-_HOMES = {
-    "Answer": "regard.tasks.classification.classifier",
+_MODULES = {
     "Captioner": "regard.tasks.captioning.captioner",
     "Classifier": "regard.tasks.classification.classifier",
+    "GeneratedText": "regard.tasks.generation",
+    "Prediction": "regard.tasks.classification.classifier",
     "Trace": "regard.trace",
-    "Translation": "regard.tasks.translation.translator",
     "Translator": "regard.tasks.translation.translator",
     "UserError": "regard.errors",
     "keep_freed_memory": "regard.memory_policy",
     "load": "regard.pipeline.load",
 }
+_RENAMED = {"Answer": "Prediction", "Translation": "GeneratedText"}
+"""Public names of version 0.1, with their present names."""
 
 
 def __dir__() -> list[str]:
-    """The public names, for completion; nothing is imported."""
+    """Return the public names, for completion. Nothing is imported."""
     return sorted([*__all__, "__version__", "__doc__"])
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name when it is first asked for: torch takes a second, and `regard --help`
+    """Import a public name on first access: importing torch takes a second, and `regard --help`
     does not need it."""
     if name == "attention":
         return importlib.import_module("regard.attention")
-    if name in _HOMES:
-        return getattr(importlib.import_module(_HOMES[name]), name)
-    raise AttributeError(f"module 'regard' has no attribute {name!r}")
+    if name in _MODULES:
+        return getattr(importlib.import_module(_MODULES[name]), name)
+    hint = f"; it is now regard.{_RENAMED[name]}" if name in _RENAMED else ""
+    raise AttributeError(f"module 'regard' has no attribute {name!r}{hint}")

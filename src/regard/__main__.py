@@ -1,4 +1,4 @@
-"""`python -m regard`, and where the console's `regard` begins."""
+"""`python -m regard`, and the entry point of the console script `regard`."""
 
 import signal
 
@@ -6,7 +6,7 @@ from regard import interruption
 
 
 def main() -> None:
-    """Run the command line. Ctrl-C is handled before anything large is imported."""
+    """Run the command line. The handler of Ctrl-C is set before any large import."""
     try:
         interruption.handle("regard")
         from regard.cli.main import main as run

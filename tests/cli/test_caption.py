@@ -88,7 +88,7 @@ def test_pictures_are_captioned_together_in_their_order(run, tmp_path, capsys, m
         return search(self, source, *arguments, **how)
 
     monkeypatch.setattr(Searcher, "search", watched)
-    monkeypatch.setattr(captioner, "PICTURES_AT_A_TIME", 4)
+    monkeypatch.setattr(captioner, "IMAGES_AT_A_TIME", 4)
     status, out, err = regard(capsys, "caption", run, *given)
     assert (status, out) == (1, "".join(alone))
     assert ("gone.png" in err, err.count("\n")) == (True, 1)
@@ -139,8 +139,8 @@ def test_layers_and_heads_of_a_captioner_are_drawn_apart(transformer, tmp_path, 
     [
         (("--layer", 3), "there is no layer 3: expected 1 to 2"),
         (("--kind", "image", "--head", 4), "there is no head 4: expected 1 to 3"),
-        (("--mean",), "--mean is for maps"),
-        (("--kind", "cross"), "has no attention of kind cross, but image, decoder"),
+        (("--mean",), "--mean is for heatmaps"),
+        (("--kind", "cross"), "has no attention of kind cross: set --kind to image or decoder"),
         (("--kind", "decoder", "--cells"), "--cells is for captions that are drawn on their"),
     ],
 )
@@ -186,21 +186,24 @@ def test_reading_pictures_is_shown_where_a_person_sees_it(run, tmp_path, capsys,
     )
     assert regard(capsys, "evaluate", run, tmp_path / "captions.csv")[0] == 0
     shown = screen.getvalue()
-    assert ("reading pictures" in shown, "16/17" in shown) == (True, True)
+    assert ("reading images" in shown, "16/17" in shown) == (True, True)
     assert "captioning" in shown
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("caption", "RUN", SCENE, "--unknown-replacement"), "a picture has none of them"),
+        (("caption", "RUN", SCENE, "--unknown-replacement"), "an image has none"),
         (("plot", "RUN", SCENE, "-o", "x.png", "--target", "y"), "--target is for runs that"),
-        (("translate", "RUN"), "was trained to caption"),
-        (("evaluate", "RUN", "--lowercase"), "--lowercase says nothing of RUN, which was trained"),
-        (("evaluate", "RUN", "--tokenized"), "which was trained to caption: leave it out"),
-        (("evaluate", "RUN", "--error-rates"), "--error-rates says nothing of"),
-        (("evaluate", "RUN", "--target-path", "x"), "--target-path says nothing of"),
-        (("evaluate", "RUN", "--unknown-replacement"), "a picture has none of them"),
+        (("translate", "RUN"), "expected a run with data.task translate. `regard caption` is"),
+        (
+            ("evaluate", "RUN", "--lowercase"),
+            "--lowercase has no effect on RUN, a run with data.task caption",
+        ),
+        (("evaluate", "RUN", "--tokenized"), "a run with data.task caption: leave it out"),
+        (("evaluate", "RUN", "--error-rates"), "--error-rates has no effect on"),
+        (("evaluate", "RUN", "--target-path", "x"), "--target-path has no effect on"),
+        (("evaluate", "RUN", "--unknown-replacement"), "an image has none"),
     ],
 )
 def test_what_does_not_fit_is_said(run, capsys, arguments, said):

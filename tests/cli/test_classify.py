@@ -68,12 +68,12 @@ def test_what_is_not_read_is_said(run, data, tmp_path, capsys):
     lines.write_text("who is it\n" + "where " * 401 + "\n" + "where " * 400 + "\n")
     status, out, err = regard(capsys, "classify", run, lines)
     assert (status, out) == (0, "person\nplace\nplace\n")
-    assert err.startswith("1 of the lines (line 2) had more than 400 tokens")
+    assert err.startswith("1 line of more than 400 tokens (line 2;")
 
     recipe, again = run.parent / "questions.yaml", tmp_path / "run"
     settings = ["--data.max-length", 2, "--training.epochs", 1, "--output", again]
     status, out, _ = regard(capsys, "train", recipe, "--data.path", data, *settings)
-    assert (status, "only the first 2 tokens (data.max_length)" in out) == (0, True)
+    assert (status, "their first 2 tokens (data.max_length)" in out) == (0, True)
 
 
 def test_what_is_read_is_not_written_over(run, data, tmp_path, capsys):
@@ -81,13 +81,10 @@ def test_what_is_read_is_not_written_over(run, data, tmp_path, capsys):
     lines.write_text("who is it\n")
     status, _, err = regard(capsys, "classify", run, lines, "-o", lines)
     assert (status, lines.read_text()) == (1, "who is it\n")
-    assert (
-        err
-        == f"regard classify: {lines} is read, and would be written over: write to another file\n"
-    )
+    assert err.startswith(f"regard classify: {lines} would be overwritten while it is read: ")
     status, out, err = regard(capsys, "classify", run, lines)
     assert (status, out) == (0, "person\n")
-    assert "is a table: its lines are answered whole" in err
+    assert "is a table, but each line is one source" in err
 
 
 def test_a_table_is_scored_by_the_columns_that_are_named(run, tmp_path, capsys):
@@ -124,7 +121,7 @@ def test_evaluation_counts_what_is_right(run, data, capsys):
         assert any(each.split()[:1] == [line] and counts in each for each in out.splitlines())
     again = regard(capsys, "evaluate", run, data / "test.csv", "--first", 3, "--examples", 1)
     assert "100" in again[1]
-    assert "Answered:  person" in again[1]
+    assert "Predicted: person" in again[1]
     results = json.loads((run / "results.json").read_text())
     assert {"test.tsv", str(data / "test.csv")} <= set(results)
     assert set(results["test.tsv"][0]) == {"num_pairs", "scores", "outputs"}
@@ -162,7 +159,7 @@ def test_what_looks_at_nothing_has_no_tint(readers, encoder, tmp_path, capsys):
     run = readers / encoder
     status, out, err = regard(capsys, "classify", run, lines, "--tint", "-o", output)
     assert (status, out, err.count("\n")) == (1, "", 1)
-    assert f"--tint shows what an answer looked at, and those of {run} look at nothing" in err
+    assert f"--tint shows attention weights, but {run} has no attention" in err
     assert not output.exists()
     assert regard(capsys, "classify", run, lines, "--trace", traces)[0] == 0
     assert len(json.loads(traces.read_text())["attention"]) == (encoder == "transformer")
@@ -177,7 +174,7 @@ def test_layers_and_heads_of_a_classifiers_encoder_are_drawn(readers, tmp_path, 
     assert "head" not in regard(capsys, "plot", run, "who", "--kind", "encoder", "--mean")[1]
     status, out, err = regard(capsys, "plot", run, "who is it")
     assert (status, out) == (1, "")
-    assert "has no attention of kind cross, but encoder" in err
+    assert "has no attention of kind cross: set --kind to encoder" in err
     status, out, err = regard(capsys, "plot", readers / "recurrent", "who is it")
     assert (status, out) == (1, "")
     assert "is a model without attention: there is nothing to draw" in err
@@ -191,20 +188,23 @@ def test_layers_and_heads_of_a_classifiers_encoder_are_drawn(readers, tmp_path, 
     [
         (
             ("translate", "RUN"),
-            "was trained to classify, and this is for runs that translate: `regard",
+            "expected a run with data.task translate. `regard classify` is",
         ),
-        (("score", "RUN", "PAIRS"), "was trained to classify"),
-        (("export", "RUN", "--to", "onnx"), "was trained to classify"),
+        (("score", "RUN", "PAIRS"), "is classify: expected a run with data.task translate"),
+        (("export", "RUN", "--to", "onnx"), "is classify: expected a run with data.task translate"),
         (("plot", "RUN", "who", "--kind", "decoder"), "has no attention of kind decoder"),
         (("plot", "RUN", "who", "--target", "x"), "--target is for runs that translate"),
-        (("plot", "RUN", " "), "the text is blank: give something to classify"),
+        (("plot", "RUN", " "), "the text is blank: expected a text to classify"),
         (("plot", "RUN", "who", "--cells"), "--cells is for captions"),
-        (("plot", "RUN", "who", "--layer", 1), "--layer, --head and --mean are for maps"),
-        (("plot", "RUN", "who", "--mean"), "a sentence is tinted by one look alone"),
-        (("plot", "RUN", "who", "-o", "x.json", "--mean"), "x.json keeps the maps of every kind"),
-        (("evaluate", "RUN", "--beam", 3), "--beam says nothing of"),
-        (("evaluate", "RUN", "--lowercase"), "--lowercase says nothing of"),
-        (("evaluate", "RUN", "--error-rates"), "which was trained to classify: leave it out"),
+        (("plot", "RUN", "who", "--layer", 1), "--layer, --head and --mean are for heatmaps"),
+        (("plot", "RUN", "who", "--mean"), "a prediction has one map"),
+        (
+            ("plot", "RUN", "who", "-o", "x.json", "--mean"),
+            "x.json has the attention of every kind",
+        ),
+        (("evaluate", "RUN", "--beam", 3), "--beam has no effect on"),
+        (("evaluate", "RUN", "--lowercase"), "--lowercase has no effect on"),
+        (("evaluate", "RUN", "--error-rates"), "a run with data.task classify: leave it out"),
         (("evaluate", "RUN", "PAIRS"), "line 1: the label 'b' is not in the training data"),
     ],
 )

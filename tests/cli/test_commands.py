@@ -19,6 +19,7 @@ from regard.config import TransformerConfig
 from regard.files import UnwritableError
 from regard.pipeline.train import train
 from regard.runs.folder import RunFolder
+from regard.search import forced, greedy
 from regard.tasks.translation.translator import Translator
 from regard.training.log import DevLine, Example, TrainLine, Validation
 from regard.training.schedule import Progress
@@ -182,7 +183,7 @@ def test_lines_longer_than_any_in_training_are_named(capsys, run, tmp_path):
     text.write_text("a b\n" + "a " * 201 + "\n\n" + "b " * 300 + "\n")
     status, out, err = regard(capsys, "translate", run, text, "--max-length", 5)
     assert (status, out.count("\n")) == (0, 4)
-    assert err.startswith("2 of the lines (lines 2, 4) had more than 200 tokens")
+    assert err.startswith("2 lines of more than 200 tokens (lines 2, 4;")
 
 
 def test_each_of_what_translate_writes_needs_a_file_of_its_own(capsys, run, tmp_path):
@@ -190,7 +191,7 @@ def test_each_of_what_translate_writes_needs_a_file_of_its_own(capsys, run, tmp_
     text.write_text("a b\n")
     status, _, err = regard(capsys, "translate", run, text, "--output", one, "--alignments", one)
     assert status == 1
-    assert "needs a file each" in err
+    assert "two of the files to write are the same" in err
     assert not one.exists()
 
 
@@ -230,7 +231,7 @@ def test_evaluate_asks_for_pairs_where_none_were_held_out(capsys, run, tmp_path)
     (copy / "test.tsv").unlink()
     status, _, err = regard(capsys, "evaluate", copy)
     assert status == 1
-    assert "held out nothing for its test: name some" in err
+    assert "has no held-out test split: name the data" in err
 
 
 def test_evaluate_refuses_before_it_translates(capsys, run, tmp_path):
@@ -240,7 +241,7 @@ def test_evaluate_refuses_before_it_translates(capsys, run, tmp_path):
         assert (status, err) == (1, f"regard evaluate: --first is {count}: expected 1 or more\n")
     status, _, err = regard(capsys, "evaluate", copy, "--target-path", "x")
     assert (status, err.count("\n")) == (1, 1)
-    assert "--target-path is one side of pairs: name the file of the other too" in err
+    assert "--target-path is the file of the targets: name the file of the sources too" in err
     for broken in (b"{", b"[]", b'{"test.tsv": 3}', b"\xff"):
         (copy / "results.json").write_bytes(broken)
         status, out, err = regard(capsys, "evaluate", copy)
@@ -314,6 +315,28 @@ def test_plot_writes_what_it_is_asked_for(capsys, run, tmp_path, suffix):
     assert picture.stat().st_size > 100
 
 
+@pytest.mark.parametrize(("suffix", "num_reads"), [(".png", 0), (".json", 1), (".npz", 1)])
+def test_a_figure_does_not_run_the_decoder_again(
+    capsys, run, tmp_path, monkeypatch, suffix, num_reads
+):
+    """Only the probabilities that a file of numbers has need a second run, over the output."""
+    searches, reads = [], []
+    monkeypatch.setattr("regard.tasks.generation.greedy_search", counted(greedy, searches.append))
+    monkeypatch.setattr("regard.tasks.tracing.forced", counted(forced, reads.append))
+    output = tmp_path / f"figure{suffix}"
+    assert regard(capsys, "plot", run, "a b c", "-o", output)[0] == 0
+    assert (len(searches), len(reads)) == (1, num_reads)
+    assert output.exists()
+
+
+def counted(function, count):
+    def wrapper(*arguments, **options):
+        count(1)
+        return function(*arguments, **options)
+
+    return wrapper
+
+
 def test_plot_in_the_terminal_and_of_a_given_target(capsys, run):
     _, out, _ = regard(capsys, "plot", run, "a b c", "--target", "x y")
     assert out.splitlines()[0] == "x y"
@@ -323,7 +346,7 @@ def test_plot_in_the_terminal_and_of_a_given_target(capsys, run):
 def test_plot_knows_the_file_before_it_works(capsys, run, tmp_path):
     status, out, err = regard(capsys, "plot", run, "a b", "-o", tmp_path / "a.gif")
     assert (status, out) == (1, "")
-    assert "would be neither a picture (.png" in err
+    assert "has no known suffix: expected a figure (.png" in err
 
 
 def test_lines_of_the_training_loss_name_their_update(capsys):
@@ -360,7 +383,7 @@ def test_lines_that_are_not_utf8_are_summed_up(capsys, run, tmp_path):
     _, out, err = regard(capsys, "translate", run, text)
     assert out.count("\n") == 8
     assert err.count("\n") == 1
-    assert "7 of the lines" in err
+    assert "7 lines not in UTF-8" in err
     assert "lines 2, 3, 4, 5, 6 and 2 more" in err
 
 
@@ -413,10 +436,10 @@ def test_recipes_say_what_they_cost(capsys):
     _, out, _ = regard(capsys, "recipes", "wmt14-transformer-base", "--cost")
     assert "63,119,496 parameters (vocabulary 37,000)" in out
     assert "9.4e+12 FLOPs for an update of 50,000 tokens, 9.4e+17 for 100,000 updates" in out
-    assert "six for every weight" in out
+    assert "six FLOPs for each weight" in out
     _, out, _ = regard(capsys, "recipes", "--cost")
     assert out.count(" parameters (vocabulary ") == len(recipes.names())
-    assert "assumed, as only the data tells" in out
+    assert "assumed: only the data gives it" in out
 
 
 def test_train_takes_a_file_of_pairs_and_flags(capsys, tmp_path):
@@ -504,8 +527,8 @@ def test_plot_draws_the_layer_and_head_that_are_asked_for(capsys, transformer):
     [
         (("--layer", 3), "there is no layer 3: expected 1 to 2"),
         (("--head", 0), "there is no head 0: expected 1 to 3"),
-        (("--layer", 1, "-o", "trace.json"), "keeps the maps of every kind"),
-        (("--cells", "-o", "trace.json"), "--layer, --head, --mean and --cells, or draw a picture"),
+        (("--layer", 1, "-o", "trace.json"), "has the attention of every kind"),
+        (("--cells", "-o", "trace.json"), "--layer, --head, --mean and --cells, or name a figure"),
         (("--cells",), "--cells is for captions"),
     ],
 )
@@ -518,7 +541,7 @@ def test_what_cannot_be_plotted_is_one_line(capsys, transformer, flags, words):
 def test_plot_of_a_kind_that_a_model_has_not(capsys, run):
     status, _, err = regard(capsys, "plot", run, "a b", "--kind", "encoder")
     assert status == 1
-    assert "has no attention of kind encoder, but cross" in err
+    assert "has no attention of kind encoder: set --kind to cross" in err
 
 
 def test_looks_at_vectors_of_no_source_are_drawn(capsys, tmp_path):
@@ -531,7 +554,10 @@ def test_looks_at_vectors_of_no_source_are_drawn(capsys, tmp_path):
     assert out.splitlines()[1] == "memory"
     assert ["1", "2", "3", "1", "2"] in [line.split() for line in out.splitlines()]
     status, _, err = regard(capsys, *arguments, "image")
-    assert (status, "has no attention of kind image, but cross, memory" in err) == (1, True)
+    assert (status, "has no attention of kind image: set --kind to cross or memory" in err) == (
+        1,
+        True,
+    )
 
 
 def test_a_run_is_exported_and_what_cannot_be_is_said_in_a_line(capsys, run, tmp_path):
@@ -542,7 +568,7 @@ def test_a_run_is_exported_and_what_cannot_be_is_said_in_a_line(capsys, run, tmp
     assert sorted(path.name for path in (tmp_path / "there").iterdir()) == named
     status, _, err = regard(capsys, "export", run, "--to", "onnx", "-o", tmp_path / "there")
     assert (status, err.count("\n")) == (1, 1)
-    assert "holds something already" in err
+    assert "is not empty" in err
 
 
 def test_every_command_that_runs_a_model_takes_an_ensemble(capsys, run, tmp_path):
@@ -587,16 +613,16 @@ def test_lines_beyond_the_bound_get_no_output_and_the_others_go_on(capsys, run, 
     assert (status, out.count("\n")) == (1, 3)
     assert out.split("\n")[1] == ""
     assert err == (
-        "1 of the lines (line 2) have more than 400 tokens (search.max_source) and got no output: "
-        "cut them into sentences, or raise --max-source\n"
+        "1 line of more than 400 tokens (line 2): no output (search.max_source); split the lines "
+        "into sentences, or raise --max-source\n"
     )
     assert regard(capsys, "translate", run, text, "--max-source", 3)[:2] == (status, out)
-    assert "too many tokens" in regard(capsys, "plot", run, "a " * 2_000)[2]
+    assert "more tokens than this run decodes" in regard(capsys, "plot", run, "a " * 2_000)[2]
     pairs = tmp_path / "pairs.tsv"
     pairs.write_text("a\tb\n" + "a " * 6_000 + "\tb\n")
     status, out, err = regard(capsys, "score", run, pairs)
     assert (status, out.count("\n"), out.split("\n")[1].split("\t")[0]) == (1, 2, "nan")
-    assert "1 of the lines (line 2) have more than 5000 tokens on a side" in err
+    assert "1 line of more than 5000 tokens (line 2): no score, because a side is too long" in err
     assert regard(capsys, "translate", run, "/dev/zero")[0] == 1
 
 

@@ -51,7 +51,7 @@ def test_an_interrupted_demo_says_how_to_go_on_and_does(quick, capsys, tmp_path,
     with monkeypatch.context() as context:
         context.setattr("regard.cli.train.TrainingView", Interrupting)
         assert main.run(["demo", "--output", str(folder)]) == 130
-    assert f"go on with: regard demo -o '{folder}'" in capsys.readouterr().out
+    assert f"resume with: regard demo -o '{folder}'" in capsys.readouterr().out
     assert main.run(["demo", "--output", str(folder)]) == 0
     lines = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
     assert [line["reason"] for line in lines if line["kind"] == "end"] == ["finished"]
@@ -72,7 +72,7 @@ def test_a_run_with_other_settings_is_no_demo(quick, capsys, tmp_path):
     train(replace(quick, training=replace(quick.training, learning_rate=0.02)), folder)
     before = contents(folder)
     assert main.run(["demo", "--output", str(folder)]) == 1
-    assert "not from a demo" in capsys.readouterr().err
+    assert "of another run" in capsys.readouterr().err
     assert contents(folder) == before
 
 
@@ -98,4 +98,4 @@ def test_the_last_line_names_the_command_that_was_started(
     monkeypatch.setenv("PATH", str(script.parent if found else tmp_path))
     assert main.run(["demo", "--output", str(tmp_path / "demo")]) == 0
     last = capsys.readouterr().out.splitlines()[-1]
-    assert last.startswith(f"Go on:  {'regard' if found else script} plot ")
+    assert last.startswith(f"Next:  {'regard' if found else script} plot ")

@@ -234,7 +234,7 @@ def test_training_goes_on_where_nobody_reads(here):
     )
     training.stdout.readline()
     training.stdout.close()
-    assert training.stderr.read().count("going on without it") == 1
+    assert training.stderr.read().count("continuing without output") == 1
     assert training.wait() == 0
     assert '"finished"' in RunFolder(here / "runs" / "mine").log.read_text()
 
@@ -386,9 +386,9 @@ def test_a_run_begins_with_another_and_says_what_it_took(capsys, here):
     start = (*given, "--output", "second", "--init-from", "first")
     status, out, err = regard(capsys, *start, "--freeze", "encoder", "decoder.look")
     assert (status, err) == (0, "")
-    assert "begun with first: " in out
+    assert "initialised from first: " in out
     assert "source words; 0 of " in out
-    assert " target words; fresh: nothing" in out
+    assert " target words; newly initialised: none" in out
     assert " frozen); " in out
     training = RunFolder(here / "second").experiment().training
     assert training.initial_run == Path("first")
@@ -397,7 +397,7 @@ def test_a_run_begins_with_another_and_says_what_it_took(capsys, here):
     longer = ("--resume", "--training.epochs", 2)
     status, out, err = regard(capsys, "mine.tsv", "--output", "second", *longer)
     assert (status, err) == (0, "")
-    assert "begun with" not in out
+    assert "initialised from" not in out
     for flags, words in (
         (("--init-from", "first"), "first is not a run"),
         (("--freeze", "reader"), "training.freeze is reader, but the model has no such part"),

@@ -11,7 +11,7 @@ import pytest
 import regard
 from regard import recipes
 from regard.data.generated.drinks import DRINKS, baskets
-from regard.pipeline.evaluate import evaluate_answers
+from regard.pipeline.evaluate import evaluate
 from regard.pipeline.train import train
 
 
@@ -25,8 +25,8 @@ def test_the_drinks_are_looked_at_evenly_and_nothing_else(tmp_path):
     train(recipe("drinks"), tmp_path / "run")
     classifier = regard.load(tmp_path / "run")
     unseen = baskets(200, seed=77)
-    found = evaluate_answers(classifier, unseen)
-    errors = {score.name: score.value for score in found.scores}
+    scores = evaluate(classifier, unseen).scores
+    errors = {score.name: score.value for score in scores}
     assert errors["mean error"] < 0.01
     for pair, answer in zip(unseen, classifier.classify([p.source for p in unseen]), strict=True):
         names = [piece.rsplit(" ", 1)[0] for piece in answer.trace.source.pieces]

@@ -145,7 +145,7 @@ def _read(parser: Parser, content: bytes, path: Path) -> tuple[str, bool]:
 
 
 class EndlessError(BaseException):
-    """Reading did not end. No parser catches it as an error of its own."""
+    """InputsAndTargets did not end. No parser catches it as an error of its own."""
 
 
 @contextmanager

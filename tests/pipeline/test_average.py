@@ -61,7 +61,7 @@ def test_pairs_that_another_run_was_trained_on_are_not_its_test(run, other, tmp_
 
 def test_what_cannot_be_averaged_is_refused_and_nothing_written(run, other, tmp_path):
     new = tmp_path / "new"
-    with pytest.raises(UserError, match="1 run has no mean: name at least two"):
+    with pytest.raises(UserError, match="expected two or more runs to average, got 1"):
         average([run], new)
     with pytest.raises(UserError, match="is not a run"):
         average([run, tmp_path / "gone"], new)
@@ -75,11 +75,11 @@ def test_what_cannot_be_averaged_is_refused_and_nothing_written(run, other, tmp_
     with pytest.raises(UserError, match=r"model.attention.temperature is 1.0 and 2.0"):
         average([run, copy.path], new)
     copy.config.write_text(page.replace("source_end: true", "source_end: false"))
-    with pytest.raises(UserError, match=r"copy cannot be averaged, as data.source_end"):
+    with pytest.raises(UserError, match=r"copy cannot be averaged: data.source_end"):
         average([run, copy.path], new)
     assert not new.exists()
     new.mkdir()
     (new / "notes.txt").write_text("mine")
-    with pytest.raises(UserError, match="new is there already"):
+    with pytest.raises(UserError, match="new exists already"):
         average([run, other], new)
     assert [path.name for path in new.iterdir()] == ["notes.txt"]

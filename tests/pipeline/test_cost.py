@@ -10,7 +10,8 @@ from regard import recipes
 from regard.building import build_translation
 from regard.config import DataConfig, Experiment, RecurrentConfig, TrainingConfig, TransformerConfig
 from regard.data.batch import pair_batch
-from regard.pipeline.cost import ASSUMED, cost_of
+from regard.pipeline.cost import cost_of
+from regard.tasks.cost import ASSUMED_WORDS, VocabularySizes
 
 SUBWORDS = DataConfig(tokenizer="bpe", vocabulary_size=101, shared_vocabulary=True)
 
@@ -22,7 +23,7 @@ SUBWORDS = DataConfig(tokenizer="bpe", vocabulary_size=101, shared_vocabulary=Tr
 def test_the_published_models_are_as_large_as_published(name, millions, within, flops):
     cost = cost_of(recipes.load(recipes.find(name)))
     assert cost.num_parameters / 1e6 == pytest.approx(millions, rel=within)
-    assert (cost.num_source, cost.num_target, cost.is_assumed) == (37000, 37000, False)
+    assert cost.sizes == VocabularySizes(37000, 37000, False)
     # theirs is what eight GPUs could have done at their peak in the time, ours what was to be done
     assert 0.25 < cost.training / flops < 0.5
 
@@ -74,11 +75,11 @@ def test_updates_tokens_and_accumulation_multiply():
 
 def test_vocabularies_are_known_or_said_to_be_assumed():
     def sizes(**data):
-        cost = cost_of(Experiment(data=DataConfig(**data)))
-        return cost.num_source, cost.num_target, cost.is_assumed
+        known = cost_of(Experiment(data=DataConfig(**data))).sizes
+        return known.num_source, known.num_target, known.is_assumed
 
     assert sizes(tokenizer="unigram") == (8000, 8000, False)
-    assert sizes(tokenizer="words") == (ASSUMED, ASSUMED, True)
+    assert sizes(tokenizer="words") == (ASSUMED_WORDS, ASSUMED_WORDS, True)
     assert sizes(tokenizer="bpe", vocabulary_size=500, target_tokenizer="words") == (500, 500, True)
     assert sizes(vocabulary=("a", "b")) == (5, 5, False)  # with padding, start and end
     assert sizes(generated="copy", generated_size=500, tokenizer="spaces") == (30, 30, False)

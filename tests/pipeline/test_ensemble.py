@@ -12,9 +12,10 @@ from regard.config import SearchConfig, TransformerConfig
 from regard.data.examples import Pair
 from regard.errors import UserError
 from regard.metrics.alignment import trace_links
-from regard.pipeline.evaluate import HowTranslated, evaluate, save
+from regard.pipeline.evaluate import evaluate, save
 from regard.pipeline.train import train
 from regard.runs.folder import RunFolder
+from regard.tasks.evaluation import EvaluationOptions
 from regard.tasks.translation.translator import Translator
 from tests.small_runs import small
 
@@ -119,7 +120,7 @@ def test_other_vocabularies_cannot_write_together(run, other, tmp_path):
     experiment = small(epochs=1)
     data = replace(experiment.data, generated_size=60, limit=5, dev_size=2, test_size=2)
     train(replace(experiment, data=data), tmp_path / "few")
-    with pytest.raises(UserError, match=r"few cannot write together, as their source .*pieces\)"):
+    with pytest.raises(UserError, match=r"few cannot be an ensemble: their source .*pieces\)"):
         regard.load(run, tmp_path / "few")
     copy = RunFolder(shutil.copytree(other, tmp_path / "copy"))
     copy.record.unlink()
@@ -129,7 +130,7 @@ def test_other_vocabularies_cannot_write_together(run, other, tmp_path):
         regard.load(run, copy.path)
     copy.target_tokenizer.write_text(page)
     copy.config.write_text(copy.config.read_text().replace("target_end: true", "target_end: false"))
-    with pytest.raises(UserError, match=r"data.target_end is set in one of them alone"):
+    with pytest.raises(UserError, match=r"data.target_end is true for only one of them"):
         regard.load(run, copy.path)
     page = json.loads(page)
     vocabulary = page["tokenizer"]["model"]["vocab"]
@@ -143,8 +144,8 @@ def test_results_say_who_wrote_together(run, other, tmp_path):
     folder = RunFolder(shutil.copytree(run, tmp_path / "run"))
     together, pairs = Translator.load(folder.path, other), [Pair("a b", "a b", 1)]
     for ensemble in ((), (str(other),), (str(other),)):
-        how = HowTranslated(together.experiment.search, ensemble=ensemble)
-        save(folder, evaluate(together, pairs, how), folder.test)
+        options = EvaluationOptions(together.experiment.search, ensemble=ensemble)
+        save(folder, evaluate(together, pairs, options), folder.test)
     entries = json.loads(folder.results.read_text())["test.tsv"]
     assert [each["ensemble"] for each in entries] == [[], [str(other)]]
 

@@ -10,18 +10,20 @@ from sacrebleu.metrics.bleu import BLEU
 from regard.config import SearchConfig
 from regard.data.examples import Pair
 from regard.data.text.tokenizer import Tokenizer, TokenizerSettings
-from regard.pipeline.evaluate import HowTranslated, evaluate, kept, save
+from regard.pipeline.evaluate import evaluate, save, saved
 from regard.runs.folder import RunFolder
+from regard.tasks.evaluation import EvaluationOptions
+from regard.tasks.generation import GeneratedText
+from regard.tasks.translation import evaluation as translation
 from regard.tasks.translation.encoding import Tokenizers
-from regard.tasks.translation.translator import Translation, Translator
+from regard.tasks.translation.translator import Translator
 
 
 def test_any_of_a_sources_targets_is_right(run):
     translator = Translator.load(run)
-    how = HowTranslated(translator.experiment.search)
     written = translator.translate("a b c").text
     pairs = [Pair("a b c", "z z", 1), Pair("a b c", f"  {written} ", 2), Pair("b", "q q q", 3)]
-    evaluation = evaluate(translator, pairs, how)
+    evaluation = evaluate(translator, pairs)
     values = {score.name: score.value for score in evaluation.scores}
     assert evaluation.num_pairs == 3
     assert [output.references for output in evaluation.outputs] == [
@@ -32,13 +34,13 @@ def test_any_of_a_sources_targets_is_right(run):
     assert all(score.signature for score in evaluation.scores)
 
 
-def test_error_rates_are_told_where_they_are_asked_for(run):
+def test_error_rates_are_scored_on_request(run):
     translator = Translator.load(run)
-    how = HowTranslated(translator.experiment.search)
     written = translator.translate("a b c").text
     pairs = [Pair("a b c", f"{written} z", 1)]
-    plain = evaluate(translator, pairs, how)
-    rates = evaluate(translator, pairs, how, error_rates=True).scores[len(plain.scores) :]
+    plain = evaluate(translator, pairs)
+    options = EvaluationOptions(translator.experiment.search, error_rates=True)
+    rates = evaluate(translator, pairs, options).scores[len(plain.scores) :]
     words = len(written.split()) + 1
     assert [score.name for score in rates] == ["WER", "CER"]
     assert rates[0].value == pytest.approx(100 / words)
@@ -48,12 +50,11 @@ def test_error_rates_are_told_where_they_are_asked_for(run):
 def test_results_keep_raw_output_and_what_was_there_before(run, tmp_path, monkeypatch):
     translator = Translator.load(run)
     folder = RunFolder(shutil.copytree(run, tmp_path / "run"))
-    how = HowTranslated(translator.experiment.search)
-    evaluation = evaluate(translator, [Pair("a", "a", 1)], how)
+    evaluation = evaluate(translator, [Pair("a", "a", 1)])
     monkeypatch.chdir(tmp_path)
     for path in (folder.dev, Path("run/test.tsv"), Path("mine.tsv")):
         save(folder, evaluation, path)
-    page = kept(folder)
+    page = saved(folder)
     assert set(page) == {"dev.tsv", "test.tsv", str(tmp_path / "mine.tsv")}
     (entry,) = page["dev.tsv"]
     kept_of_it = {"num_pairs", "search", "lowercase", "tokenized", "scores", "outputs", "ensemble"}
@@ -66,22 +67,22 @@ def test_results_say_how_they_were_found_and_keep_others(run, tmp_path):
     translator = Translator.load(run)
     folder = RunFolder(shutil.copytree(run, tmp_path / "run"))
     pairs = [Pair("a", "a", 1), Pair("b", "B", 2)]
-    usual = HowTranslated(translator.experiment.search)
+    usual = EvaluationOptions(translator.experiment.search)
     wider = replace(usual, search=replace(usual.search, beam=3))
     for _ in range(2):
         save(folder, evaluate(translator, pairs, usual), folder.test)
-    assert len(kept(folder)["test.tsv"]) == 1
+    assert len(saved(folder)["test.tsv"]) == 1
     save(folder, evaluate(translator, pairs[:1], usual), folder.test)
     save(folder, evaluate(translator, pairs, wider), folder.test)
     save(folder, evaluate(translator, pairs, replace(usual, lowercase=True)), folder.test)
-    found = kept(folder)["test.tsv"]
+    found = saved(folder)["test.tsv"]
     assert [each["num_pairs"] for each in found] == [2, 1, 2, 2]
     assert [each["search"]["beam"] for each in found] == [1, 1, 3, 1]
     assert [each["lowercase"] for each in found] == [False, False, False, True]
 
 
-def scored(cutting, *texts, **how):
-    """What the given texts, word for word, are scored against themselves in capitals."""
+def scored(cutting, *texts, **options):
+    """Return the scores of these texts with themselves in capitals as references."""
     target = Tokenizer.train(texts, TokenizerSettings(kind=cutting))
     pairs = [Pair(str(number), text.title(), number) for number, text in enumerate(texts)]
 
@@ -90,9 +91,11 @@ def scored(cutting, *texts, **how):
             self.tokenizers = Tokenizers(target, target)
 
         def translate(self, sources, *, search, attention):
-            return [Translation(source, texts[int(source)], 0.0) for source in sources]
+            return [GeneratedText(source, texts[int(source)], 0.0) for source in sources]
 
-    return evaluate(Reciting(), pairs, HowTranslated(SearchConfig(), **how)).scores
+    return translation.evaluate(
+        Reciting(), pairs, EvaluationOptions(SearchConfig(), **options)
+    ).scores
 
 
 def judged(texts, **how):

@@ -114,7 +114,7 @@ def test_onnxruntime_writes_the_same_texts(run, tmp_path):
 def test_what_is_in_the_way_stays(run, tmp_path):
     needs.export("onnx")
     (tmp_path / "mine.txt").write_text("mine")
-    with pytest.raises(UserError, match="holds something already"):
+    with pytest.raises(UserError, match="is not empty"):
         export.export(run, "onnx", tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 
@@ -131,7 +131,10 @@ def test_a_missing_library_says_what_to_install(run, tmp_path, monkeypatch):
         raise ModuleNotFoundError("No module named 'onnx'", name="onnx")
 
     monkeypatch.setattr(export.importlib, "import_module", missing)
-    with pytest.raises(UserError, match=r"\(onnx\): .* pip install ctranslate2 onnx onnxruntime"):
+    with pytest.raises(
+        UserError,
+        match=r"needs onnx, which is not installed: .* pip install ctranslate2 onnx onnxruntime",
+    ):
         export.export(run, "onnx", tmp_path / "there")
 
 

@@ -98,7 +98,7 @@ def test_wrong_arguments_are_named(outcomes):
         ("decode negative", "ids has -1: expected 0 to"),
         ("decode float", "ids has 1.5: expected whole numbers"),
         ("period unit", "unit is 'day': expected update or epoch"),
-        ("period nan", "number is nan: expected a whole number"),
+        ("period nan", "number is nan: expected an integer number of updates"),
         ("precision float16", "precision is 'float16': expected float32 or bfloat16"),
         ("RecurrentConfig {'cell': 'grru'}", "did you mean gru?"),
     ],

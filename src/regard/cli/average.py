@@ -1,4 +1,4 @@
-"""`regard average`: one run out of several."""
+"""`regard average`: average the weights of runs."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from regard.cli.options import parse
 
 @dataclass(frozen=True)
 class Options:
-    """Average the weights of runs of one model and vocabulary that began with the same weights, as
-    by --init-from. (What `training.average` does for the checkpoints of one run.)"""
+    """Average the weights of runs with the same model and vocabulary. The runs should have the same
+    initial weights, as with --init-from. `training.average` averages the checkpoints of one run."""
 
     runs: tyro.conf.Positional[tuple[Path, ...]]
-    """The run folders, two or more."""
+    """Two or more run folders."""
     output: Annotated[Path, tyro.conf.arg(aliases=["-o"])]
     """Folder to write the new run to."""
 
 
 def run(arguments: list[str]) -> None:
-    """Write the mean as a run."""
+    """Write a run with the mean weights."""
     options = parse(Options, arguments, "regard average")
     from regard.pipeline.average import average
 
     folder = average(options.runs, options.output)
     name = shlex.quote(str(folder.path))
-    print(f"{folder.path}: the mean of the weights of {len(options.runs)} runs")
+    print(f"{folder.path}: mean weights of {len(options.runs)} runs")
     if folder.test.exists():
         print(f"try it: regard evaluate {name}")
     else:
-        print(f"they share no test pairs; try it: regard evaluate {name} PAIRS")
+        print(f"the runs have no common test split; try it: regard evaluate {name} PAIRS")

@@ -1,4 +1,4 @@
-"""`regard caption`: pictures in, a caption for each."""
+"""`regard caption`: caption images."""
 
 from __future__ import annotations
 
@@ -28,59 +28,59 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Options:
-    """Write a caption for every picture, with its name before it. Pictures that cannot be read are
-    named and left out."""
+    """Caption images: a line with name and caption for each. Images that cannot be read are
+    reported and left out. Search options default to the run's recipe."""
 
     run: tyro.conf.Positional[Path]
-    """The run folder."""
-    pictures: tyro.conf.Positional[tuple[str, ...]]
-    """Files of pictures; for a run on drawn scenes also scenes as text."""
+    """Run folder."""
+    images: tyro.conf.Positional[tuple[str, ...]]
+    """Image files; for a run on generated scenes also scenes as text."""
     search: SearchFields = field(default_factory=SearchConfig)
     nbest: Beam = 1
-    """How many captions for each picture, best first."""
+    """Number of captions for each image, best first."""
     output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
-    """Write to this file instead of the terminal."""
+    """File to write the captions to (default: print them)."""
     trace: Path | None = None
-    """Write a trace of every caption to this file, one JSON object a line."""
+    """File to write the traces of the captions to, a JSON object per line."""
     device: Device = "auto"
 
 
 def run(arguments: list[str]) -> int:
-    """Caption pictures in their order; 1 where some could not be read."""
+    """Caption images in their order; return 1 if some cannot be read."""
     options = parse(Options, arguments, "regard caption")
-    if not options.pictures:
-        raise UserError("no pictures were named: give at least one file")
-    check_different(options.pictures, options.output, options.trace)
-    from regard.tasks.captioning.captioner import PICTURES_AT_A_TIME, Captioner
+    if not options.images:
+        raise UserError("no images: name at least one image file")
+    check_different(options.images, options.output, options.trace)
+    from regard.tasks.captioning.captioner import IMAGES_AT_A_TIME, Captioner
 
     captioner = Captioner.load(options.run, device=options.device)
     num_read = 0
     with ExitStack() as files:
-        written, traces = opened(files, options.output), opened(files, options.trace)
-        for names in chunks(options.pictures, PICTURES_AT_A_TIME):
-            seen = list(_seen(captioner, names))
-            num_read += len(seen)
-            captions = captioner.write(
-                seen,
+        output, traces = opened(files, options.output), opened(files, options.trace)
+        for names in chunks(options.images, IMAGES_AT_A_TIME):
+            images = list(_read(captioner, names))
+            num_read += len(images)
+            captions = captioner.generate(
+                images,
                 search=options.search,
                 num_best=options.nbest,
                 attention=traces is not None,
             )
-            for (name, _), found in zip(seen, captions, strict=True):
-                for each in (found, *found.alternatives):
-                    score = f"\t{each.score:.4f}" if options.nbest > 1 else ""
-                    print(f"{name}{score}\t{each.text}", file=written)
-                if traces is not None and found.trace is not None:
-                    print(found.trace.to_json(), file=traces)
-    return 1 if num_read < len(options.pictures) else 0
+            for (name, _), caption in zip(images, captions, strict=True):
+                for hypothesis in (caption, *caption.alternatives):
+                    score = f"\t{hypothesis.score:.4f}" if options.nbest > 1 else ""
+                    print(f"{name}{score}\t{hypothesis.text}", file=output)
+                if traces is not None and caption.trace is not None:
+                    print(caption.trace.to_json(), file=traces)
+    return 1 if num_read < len(options.images) else 0
 
 
-def _seen(captioner: Captioner, names: list[str]) -> Iterator[tuple[str, np.ndarray]]:
-    """What the model sees of the pictures that can be read; the others are named."""
-    for name, seen in zip(names, captioner.sources.made(names), strict=True):
+def _read(captioner: Captioner, names: list[str]) -> Iterator[tuple[str, np.ndarray]]:
+    """Yield the model's inputs for all images that can be read, and report the others."""
+    for name, content in zip(names, captioner.sources.contents(names), strict=True):
         if not is_text(name):
             warn(f"the file name {shortened(name)!a} is not UTF-8: rename the file")
-        elif isinstance(seen, str):
-            warn(seen)
+        elif isinstance(content, str):
+            warn(content)
         else:
-            yield name, seen
+            yield name, content

@@ -1,4 +1,4 @@
-"""`regard check`: look at pairs of texts before training on them."""
+"""`regard check`: inspect pairs of texts before training."""
 
 from __future__ import annotations
 
@@ -18,38 +18,38 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Options:
-    """Counts, lengths, vocabulary, unknown words at each cut-off, duplicates, overlap, and warnings
-    of what will go wrong, of pairs of texts. What is wrong with labelled texts or with captions is
-    said by `regard train`. Nothing is changed."""
+    """Report on pairs of texts: counts, lengths, vocabulary, unknown words by cut-off, duplicates,
+    overlap of splits, and warnings. Nothing is changed. For labels and captions, `regard train`
+    reports problems."""
 
     data: tyro.conf.Positional[Path]
-    """Pairs: a file with tabs, or the source side of two files."""
+    """Training pairs: a file with source TAB target on each line, or the file of the sources."""
     target_path: Path | None = None
-    """The target side, where the pairs are in two files."""
+    """File of the targets, if the pairs are in two files."""
     dev: Path | None = None
-    """Dev pairs, to see how they overlap with these."""
+    """Dev pairs, to report the overlap with the training pairs."""
     dev_target_path: Path | None = None
-    """Their target side, where they are in two files."""
+    """File of the dev targets, if the pairs are in two files."""
     test: Path | None = None
-    """Test pairs, likewise."""
+    """Test pairs, to report the overlap with the training pairs."""
     test_target_path: Path | None = None
-    """Their target side, where they are in two files."""
+    """File of the test targets, if the pairs are in two files."""
     tokenizer: TokenizerKind = "words"
-    """How text would be cut."""
+    """Tokenizer of the sources."""
     target_tokenizer: TokenizerKind | None = None
-    """The same for the target, where it is another."""
+    """Tokenizer of the targets (default: that of the sources)."""
     min_count: Count = 1
-    """Words that occur less often in training would become <unk>."""
+    """Number of occurrences below which a word becomes <unk>."""
     vocabulary_size: Count | None = None
-    """The largest vocabulary a side."""
+    """Largest number of tokens in the vocabulary of a side."""
     source_language: str = "en"
-    """For spaCy."""
+    """Language of spaCy's tokenizer for the sources."""
     target_language: str = "de"
-    """For spaCy."""
+    """Language of spaCy's tokenizer for the targets."""
     lowercase: bool = False
     """Lower-case both sides."""
     max_length: Length = 200
-    """The longest side that training would take, in tokens."""
+    """Largest number of tokens on a side in training."""
 
 
 def run(arguments: list[str]) -> None:

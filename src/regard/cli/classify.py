@@ -1,4 +1,4 @@
-"""`regard classify`: sources in, as many answers out."""
+"""`regard classify`: classify lines."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ from regard.cli.output import warn
 from regard.errors import UserError
 
 if TYPE_CHECKING:
-    from regard.tasks.classification.classifier import Answer, Classifier
+    from regard.tasks.classification.classifier import Classifier, Prediction
 
 LINES_AT_A_TIME = 512
 
 
 @dataclass(frozen=True)
 class Options:
-    """Answer every line of a file: with its label, or with its number. A blank line gets a blank
-    answer, as does one that cannot be read, which is named."""
+    """Predict a label or numbers for each line. A blank line has a blank prediction. So does a line
+    that cannot be read: it is reported, and the exit status is 1."""
 
     run: tyro.conf.Positional[Path]
-    """The run folder."""
+    """Run folder."""
     file: tyro.conf.Positional[str] = "-"
-    """The sources, a line each; - is the standard input."""
+    """File of sources, one per line; - is the standard input."""
     output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
-    """Where to write; without it to the terminal."""
+    """File to write the predictions to (default: print them)."""
     probabilities: bool = False
-    """Print every label with its probability behind the answer, the likeliest first."""
+    """Print all labels with their probabilities after the prediction, the most probable first."""
     tint: bool = False
-    """Print the source too, each piece in the shade of what the answer took of it."""
+    """Print the source too, coloured by its attention weights."""
     trace: Path | None = None
-    """Write a trace of every answer to this file, one JSON object a line."""
+    """File to write the traces of the predictions to, a JSON object per line."""
     device: Device = "auto"
 
 
 def run(arguments: list[str]) -> int:
-    """Answer lines in their order; 1 where one of them is not the numbers that it should be."""
+    """Classify lines in their order; return 1 if a line should be numbers and is not."""
     options = parse(Options, arguments, "regard classify")
     check_different([options.file], options.output, options.trace)
     from regard.data.files.lines import LineProblem, read_lines
@@ -53,11 +53,11 @@ def run(arguments: list[str]) -> int:
     classifier = Classifier.load(options.run, device=options.device)
     if options.tint and not classifier.attends:
         raise UserError(
-            f"--tint shows what an answer looked at, and those of {options.run} look at nothing: "
-            "leave it out, or train with model.pool attention"
+            f"--tint shows attention weights, but {options.run} has no attention: leave it out, or "
+            "train with model.pool attention"
         )
     if suffix_of(Path(options.file)) in SEPARATORS:
-        warn(f"{options.file} is a table: its lines are answered whole. Give texts, a line each")
+        warn(f"{options.file} is a table, but each line is one source: give a file of texts")
     broken: list[LineProblem] = []
     long: list[int] = []
     number = refused = 0
@@ -65,46 +65,47 @@ def run(arguments: list[str]) -> int:
     lines = read_lines(options.file, broken.append)
     typed = options.file == "-" and sys.stdin.isatty()
     with ExitStack() as files:
-        written = opened(files, options.output) or sys.stdout
+        output = opened(files, options.output) or sys.stdout
         traces = opened(files, options.trace)
         for chunk in chunks(lines, 1 if typed else LINES_AT_A_TIME):
             attention = options.tint or traces is not None
-            answers, said = _answers(classifier, chunk, attention)
-            for place, why in said.items():
-                warn(f"{name}, line {number + place + 1}: {why}")
-            refused += len(said)
-            for answer in answers:
+            predictions, errors = _classified(classifier, chunk, attention)
+            for place, error in errors.items():
+                warn(f"{name}, line {number + place + 1}: {error}")
+            refused += len(errors)
+            for prediction in predictions:
                 number += 1
-                if answer.is_long:
+                if prediction.is_long:
                     long.append(number)
-                print(_line(answer, options.probabilities), file=written, flush=typed)
-                if options.tint and answer.trace is not None:
-                    show.tinted(answer.trace)
+                print(_line(prediction, options.probabilities), file=output, flush=typed)
+                if options.tint and prediction.trace is not None:
+                    show.tinted(prediction.trace)
                 if traces:
-                    print(answer.trace.to_json() if answer.trace else "{}", file=traces)
+                    print(prediction.trace.to_json() if prediction.trace else "{}", file=traces)
     warn_of_problems(broken)
-    warn_of_long(long, classifier.data.max_length, "what is beyond was not read")
+    warn_of_long(long, classifier.data.max_length, "the tokens after that were not read")
     return 1 if refused else 0
 
 
-def _answers(
+def _classified(
     classifier: Classifier, lines: list[str], attention: bool
-) -> tuple[list[Answer], dict[int, str]]:
-    """The answers, blank for lines that cannot be read, and why these cannot, by their places."""
+) -> tuple[list[Prediction], dict[int, str]]:
+    """Return the predictions, blank for lines that cannot be read, and the errors of these lines by
+    their indices."""
     from regard.tasks.classification.inputs import SourceError
 
     lines = list(lines)
-    refused: dict[int, str] = {}
+    errors: dict[int, str] = {}
     while True:
         try:
-            return classifier.classify(lines, attention=attention), refused
+            return classifier.classify(lines, attention=attention), errors
         except SourceError as error:
-            refused[error.place] = str(error)
+            errors[error.place] = str(error)
             lines[error.place] = ""
 
 
-def _line(answer: Answer, probabilities: bool) -> str:
+def _line(prediction: Prediction, probabilities: bool) -> str:
     if not probabilities:
-        return answer.text
-    shares = [f"{label} {share:.4f}" for label, share in answer.probabilities]
-    return "\t".join([answer.text, *shares])
+        return prediction.text
+    labels = [f"{label} {probability:.4f}" for label, probability in prediction.probabilities]
+    return "\t".join([prediction.text, *labels])

@@ -1,4 +1,4 @@
-"""`regard data`: fetch or make pairs, as a file with tabs."""
+"""`regard data`: download or generate data."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from regard.names import Dataset
 
 @dataclass(frozen=True)
 class Options:
-    """Fetch Tatoeba's English-German pairs, or make data: number words; letters to copy, reverse
-    or sort; baskets with drinks; series with a mark; or pictures of shapes with captions."""
+    """Download Tatoeba's English-German pairs, or generate data: number words; letters to copy,
+    reverse or sort; baskets with drinks; series with a mark; or images of shapes with captions."""
 
     name: tyro.conf.Positional[Dataset]
-    """What to get."""
+    """Data to download or generate."""
     output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
-    """Where to write it; without it data/NAME.tsv, and for shapes the folder data/shapes."""
+    """File to write (default: data/NAME.tsv); for shapes a folder (default: data/shapes)."""
     from_: Annotated[Path | None, tyro.conf.arg(name="from")] = None
-    """tatoeba: a .txt or .zip that is here already, instead of a download."""
+    """tatoeba: a downloaded .txt or .zip file, instead of a download."""
     size: Examples = 10_000
-    """Generated data: how many pairs, or pictures."""
+    """Generated data: number of pairs or images."""
     seed: Seed = 1
-    """Generated data: of the random choice."""
+    """Generated data: random seed."""
 
 
 def run(arguments: list[str]) -> None:
-    """Write one file of pairs and say where."""
+    """Write one file of pairs and print its name."""
     options = parse(Options, arguments, "regard data")
     if options.name == "shapes":
         _shapes(options.output or Path("data") / "shapes", options)
@@ -43,7 +43,7 @@ def run(arguments: list[str]) -> None:
         from regard.cli.progress import counting
         from regard.data.download import tatoeba
 
-        with counting("fetching") as progress:
+        with counting("downloading") as progress:
             corpus = tatoeba.fetch(output, from_path=options.from_, progress=progress)
         for line in corpus.summary():
             print(line)
@@ -60,8 +60,8 @@ def run(arguments: list[str]) -> None:
 
 
 def _shapes(folder: Path, options: Options) -> None:
-    """Pictures, captions.csv with five captions for each, and scenes.tsv, which tells what is in
-    them."""
+    """Write images, captions.csv with five captions for each image, and scenes.tsv with the
+    description of each scene."""
     from regard.cli.progress import counting
     from regard.data.generated.scenes import captions, draw, scenes
 
@@ -79,4 +79,4 @@ def _shapes(folder: Path, options: Options) -> None:
         path.write_text("".join(f"{name}\t{scene}\n" for name, scene in both), encoding="utf8")
     with whole(folder / "captions.csv") as path:
         path.write_text("\n".join(["file,caption", *rows]) + "\n", encoding="utf8")
-    print(f"{folder / 'captions.csv'}: {len(drawn)} pictures, {len(rows)} captions")
+    print(f"{folder / 'captions.csv'}: {len(drawn)} images, {len(rows)} captions")

@@ -1,4 +1,4 @@
-"""`regard demo`: train, score, translate and look, in two minutes."""
+"""`regard demo`: train, evaluate, translate and draw attention, in two minutes."""
 
 from __future__ import annotations
 
@@ -31,8 +31,9 @@ EXAMPLES = (
 
 @dataclass(frozen=True)
 class Options:
-    """Learn to write numbers as German words (units and tens change places, so the attention has
-    to cross), score on numbers never seen, and show what each letter looked at."""
+    """Train a model that translates English number words to German ones (units and tens change
+    places, so the attention has to cross), evaluate it on unseen numbers, and draw the attention of
+    each letter."""
 
     output: Annotated[Path, tyro.conf.arg(aliases=["-o"])] = Path("runs/demo")
     """Folder to write the run to. An earlier demo there is replaced; an interrupted one is
@@ -40,10 +41,10 @@ class Options:
 
 
 def run(arguments: list[str]) -> int:
-    """From nothing to pictures; 130 after Ctrl-C, 143 after SIGTERM."""
+    """Run the demo; return 130 after Ctrl-C, 143 after SIGTERM."""
     options = parse(Options, arguments, "regard demo")
     from regard.data.text.parallel import read_pairs
-    from regard.pipeline.evaluate import HowTranslated, evaluate, save
+    from regard.pipeline.evaluate import evaluate, save
     from regard.pipeline.train import train
     from regard.tasks.translation.translator import Translator
 
@@ -51,37 +52,36 @@ def run(arguments: list[str]) -> int:
     experiment = recipes.load(recipes.find("numbers"))
     resume = _clear(folder, experiment)
     say(experiment.about)
-    with watching() as (begin, watch):
-        end = train(experiment, options.output, resume=resume, begin=begin, on_progress=watch)
+    with watching() as (begin, on_progress):
+        end = train(experiment, options.output, resume=resume, begin=begin, on_progress=on_progress)
     if end.interrupted:
-        say(f"saved; go on with: {shlex.join(['regard', 'demo', '-o', str(options.output)])}")
+        say(f"saved; resume with: {shlex.join(['regard', 'demo', '-o', str(options.output)])}")
         return TERMINATED if end.reason == "terminated" else INTERRUPTED
 
     translator = Translator.load(options.output)
-    how = HowTranslated(experiment.search)
-    evaluation = evaluate(translator, read_pairs(folder.test).pairs, how)
+    evaluation = evaluate(translator, read_pairs(folder.test).pairs)
     save(folder, evaluation, folder.test)
     scores = {score.name: score.value for score in evaluation.scores}
-    print(f"\n{evaluation.num_pairs} numbers never seen: {scores['exact match']:.1f} % right\n")
+    print(f"\n{evaluation.num_pairs} unseen numbers: {scores['exact match']:.1f} % correct\n")
     unseen = [output.source for output in evaluation.outputs[:3]]
     for translation in translator.translate([*EXAMPLES, *unseen], attention=False):
         print(f"  {translation.source}  ->  {translation.text}")
 
     print()
-    shown = translator.translate(EXAMPLES[0])
-    if shown.trace is not None:
-        show.attention_map(shown.trace)
-        drawn, numbers = _pictures(folder)
-        show.save_picture(shown.trace, drawn)
-        shown.trace.save(numbers)
-        print(f"{drawn}\n{numbers}")
+    trace = translator.translate(EXAMPLES[0]).trace
+    if trace is not None:
+        show.attention_map(trace)
+        figure, numbers = _attention_files(folder)
+        show.save_figure(trace, figure)
+        trace.save(numbers)
+        print(f"{figure}\n{numbers}")
     place = shlex.quote(str(options.output))
-    print(f'\nGo on:  {_command()} plot {place} "sixty-one" -o sixty-one.png')
+    print(f'\nNext:  {_command()} plot {place} "sixty-one" -o sixty-one.png')
     return 0
 
 
 def _command() -> str:
-    """Return how to start `regard` again: its name if the shell finds it, else its path."""
+    """Return the command `regard`: its name if the shell finds it, otherwise its path."""
     script = Path(sys.argv[0])
     if script.name != "regard":
         return "regard"
@@ -91,34 +91,32 @@ def _command() -> str:
     return shlex.quote(str(script))
 
 
-def _pictures(folder: RunFolder) -> tuple[Path, ...]:
+def _attention_files(folder: RunFolder) -> tuple[Path, ...]:
     return folder.path / "attention.png", folder.path / "attention.json"
 
 
 def _clear(folder: RunFolder, experiment: Experiment) -> bool:
-    """Remove what an earlier demo wrote and nothing else; UserError where it was no demo. True, and
-    nothing is removed, where it came to no results and can be resumed."""
-    found = [path for path in (*folder.files, *_pictures(folder)) if path.exists()]
-    if not found and not folder.state.exists():
+    """Remove the files of an earlier demo and no others. If that demo has no results and can be
+    resumed, remove nothing and return True. UserError for a folder of another run."""
+    files = [path for path in (*folder.files, *_attention_files(folder)) if path.exists()]
+    if not files and not folder.state.exists():
         if folder.path.exists() and (not folder.path.is_dir() or any(folder.path.iterdir())):
             raise UserError(
-                f"{folder.path} is no folder of a demo: name an empty or a new folder with -o"
+                f"{folder.path} is not a demo's folder: name an empty or a new folder with -o"
             )
         return False
     if not folder.config.is_file() or not _is_same(folder.experiment(), experiment):
-        names = ", ".join(path.name for path in found) or folder.state.name
-        raise UserError(
-            f"{folder.path} holds {names}, and not from a demo: name another folder with -o"
-        )
+        names = ", ".join(path.name for path in files) or folder.state.name
+        raise UserError(f"{folder.path} has {names} of another run: name another folder with -o")
     if any(folder.state.glob("*.safetensors")) and not folder.results.exists():
         return True
-    for path in (*found, *folder.state.glob("*.safetensors")):
+    for path in (*files, *folder.state.glob("*.safetensors")):
         path.unlink()
-    with suppress(OSError):  # not there, or not empty: then training says so
+    with suppress(OSError):  # missing, or not empty: training reports that
         folder.state.rmdir()
     return False
 
 
-def _is_same(was: Experiment, now: Experiment) -> bool:
-    """But for the ratio of lengths, which training adds."""
-    return replace(was, search=replace(was.search, max_ratio=now.search.max_ratio)) == now
+def _is_same(old: Experiment, new: Experiment) -> bool:
+    """Return whether recipes are equal, apart from the ratio of lengths, which training adds."""
+    return replace(old, search=replace(old.search, max_ratio=new.search.max_ratio)) == new

@@ -1,4 +1,4 @@
-"""`regard export`: a run in the files of another engine."""
+"""`regard export`: convert a run for another engine."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from regard.names import Engine
 
 @dataclass(frozen=True)
 class Options:
-    """Write a run for another engine into a new folder, with its tokenizers and what else it takes
-    to translate there. Needs the extra `export`."""
+    """Convert a run for another engine, with its tokenizers and all settings that translating
+    needs. Requires the extra `export`."""
 
     run: tyro.conf.Positional[Path]
-    """The run folder."""
+    """Run folder."""
     to: Engine
-    """onnx for recurrent models, ctranslate2 for Transformers."""
+    """Format: onnx for recurrent models, ctranslate2 for Transformers."""
     output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
-    """The new folder; without it, RUN/onnx or RUN/ctranslate2."""
+    """Folder to write to (default: RUN/onnx or RUN/ctranslate2)."""
 
 
 def run(arguments: list[str]) -> None:
-    """Write the files and name them."""
+    """Write the files and print their names."""
     options = parse(Options, arguments, "regard export")
     from regard.pipeline.export import export
 

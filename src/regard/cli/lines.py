@@ -1,4 +1,4 @@
-"""Lines in and lines out: what commands that answer line by line share."""
+"""Input and output of commands that work line by line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def opened(files: ExitStack, path: Path | None) -> TextIO | None:
-    """A file to write, which is there whole when `files` close, or not at all."""
+    """Open a file to write. It is complete when `files` close, or does not exist."""
     if path is None:
         return None
     unfinished = files.enter_context(whole(path))
@@ -25,48 +25,45 @@ def opened(files: ExitStack, path: Path | None) -> TextIO | None:
 
 
 def check_different(read: Iterable[str], *written: Path | None) -> None:
-    """UserError where two files to write are one, or one is among the files that are read."""
+    """UserError if two files to write are the same, or if one of them is read."""
     named = [path for path in written if path]
     files = [resolved(path) for path in named if path.is_file() or not path.exists()]
     if len(set(files)) < len(files):
-        both = " and ".join(str(each) for each in named)
-        raise UserError(f"what is written needs a file each, but two of these are one: {both}")
+        names = " and ".join(map(str, named))
+        raise UserError(f"two of the files to write are the same: {names}. Name different files")
     for name in read:
         if name != "-" and resolved(name) in files:
-            raise UserError(f"{name} is read, and would be written over: write to another file")
+            raise UserError(f"{name} would be overwritten while it is read: write to another file")
 
 
 def chunks(lines: Iterable[str], size: int) -> Iterator[list[str]]:
-    """So many at a time."""
+    """Yield lists of at most `size` lines."""
     rest = iter(lines)
     while chunk := list(islice(rest, size)):
         yield chunk
 
 
 def warn_of_long(lines: Sequence[int], longest: int, outcome: str) -> None:
-    """Say which lines, counted from 1, had more tokens than `data.max_length`, and what of it."""
+    """Warn of lines (counted from 1) with more tokens than `data.max_length`, with the outcome."""
     from regard.data.files.lines import numbers_of
 
     if lines:
         warn(
-            f"{len(lines)} of the lines ({numbers_of(lines)}) had more than {longest} tokens "
-            f"(data.max_length in training): {outcome}"
+            f"{_count(len(lines))} of more than {longest} tokens ({numbers_of(lines)}; "
+            f"data.max_length in training): {outcome}"
         )
 
 
 def warn_of_refused(lines: Sequence[int], longest: int, outcome: str) -> None:
-    """Say which lines, counted from 1, had too many tokens, and what of it."""
+    """Warn of lines (counted from 1) with too many tokens, with the outcome."""
     from regard.data.files.lines import numbers_of
 
     if lines:
-        warn(
-            f"{len(lines)} of the lines ({numbers_of(lines)}) have more than {longest} tokens "
-            f"{outcome}"
-        )
+        warn(f"{_count(len(lines))} of more than {longest} tokens ({numbers_of(lines)}): {outcome}")
 
 
 def warn_of_problems(problems: Sequence[LineProblem]) -> None:
-    """Say which lines were not UTF-8, had NUL characters or byte-order marks, if any."""
+    """Warn of lines that are not UTF-8, or have NUL characters or a byte-order mark."""
     from regard.data.files.lines import LeftOut, marks_removed
 
     places = LeftOut()
@@ -78,11 +75,15 @@ def warn_of_problems(problems: Sequence[LineProblem]) -> None:
                 warn(marks_removed(path, lines))
             elif kind == "NUL":
                 warn(
-                    f"{lines.count} of the lines of {path} have NUL characters ({lines}): if it is "
+                    f"{path}: {_count(lines.count)} with NUL characters ({lines}); if the file is "
                     "UTF-16, save it as UTF-8"
                 )
             else:
                 warn(
-                    f"{lines.count} of the lines of {path} are not UTF-8 ({lines}): what could not "
-                    "be read became \ufffd"
+                    f"{path}: {_count(lines.count)} not in UTF-8 ({lines}); bytes that cannot be "
+                    "read became \ufffd"
                 )
+
+
+def _count(number: int) -> str:
+    return "1 line" if number == 1 else f"{number} lines"

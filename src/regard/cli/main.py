@@ -1,4 +1,4 @@
-"""`regard`: finds the command and turns a person's mistake into one line."""
+"""`regard`: runs a command, and prints an error as one line."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ from regard.memory_policy import keep_freed_memory
 from regard.version import VERSION
 
 COMMANDS = {
-    "train": "train a recipe, or a file of pairs",
-    "translate": "lines in, as many lines out",
-    "classify": "lines in, a label or a number for each",
-    "caption": "pictures in, a caption for each",
-    "evaluate": "score a run, with signatures",
-    "score": "log probability of given targets, with attention",
-    "plot": "draw what an output looked at",
-    "export": "write a run for onnxruntime or CTranslate2",
-    "average": "the mean of the weights of several runs, as a run",
-    "data": "fetch or generate data",
-    "check": "look at data before training",
-    "recipes": "list the recipes, or show one",
-    "demo": "two minutes of everything, on number words",
+    "train": "train a model by a recipe, or on a file of pairs",
+    "translate": "translate lines",
+    "classify": "predict a label or numbers for each line",
+    "caption": "caption images",
+    "evaluate": "score a run on pairs",
+    "score": "compute log probabilities of given targets",
+    "plot": "draw the attention of an output",
+    "export": "convert a run for onnxruntime or CTranslate2",
+    "average": "average the weights of several runs",
+    "data": "download or generate data",
+    "check": "inspect data before training",
+    "recipes": "list the recipes, or print one",
+    "demo": "train, evaluate and plot in two minutes, on number words",
 }
 
 NO_MEMORY = ("DefaultCPUAllocator", "out of memory", "Storage size calculation overflowed")
 OUT_OF_MEMORY = (
-    "not enough memory: lower the sizes of the model, the tokens of a batch or the beam, or take "
+    "not enough memory: reduce the size of the model, the tokens of a batch or the beam, or use "
     "shorter texts"
 )
 
 
 def main() -> None:
-    """The console entry point."""
-    # Threads that wait for each other spin, and after so many turns sleep. With the 300,000 of GNU
-    # OpenMP a busy core beside ours made training ten times slower; sleeping at once costs half on
-    # a quiet machine. It is read once, when torch is loaded.
+    """Run the command line, as the entry point of the console script."""
+    # Waiting threads spin for a number of turns, then sleep. With GNU OpenMP's default of 300,000
+    # turns, another process on the same core made training ten times slower. Sleeping at once costs
+    # half of the speed on a quiet machine. torch reads the variable when it loads.
     os.environ.setdefault("GOMP_SPINCOUNT", "20000")
     interruption.handle("regard")
     keep_freed_memory()
@@ -59,7 +59,7 @@ def main() -> None:
 
 
 def run(arguments: list[str]) -> int:
-    """Run one command; returns the exit status."""
+    """Run one command and return the exit status."""
     if not arguments or arguments[0] in ("-h", "--help", "help"):
         print(_help())
         return 0 if arguments else 2
@@ -80,7 +80,7 @@ def run(arguments: list[str]) -> int:
     command = importlib.import_module(f"regard.cli.{name}")
     try:
         status = command.run(rest) or 0
-        sys.stdout.flush()  # a full disk is met now, where it can be said
+        sys.stdout.flush()  # reports a full disk as one line
         return status
     except UserError as error:
         print(f"regard {name}: {error}", file=sys.stderr)
@@ -106,16 +106,16 @@ def run(arguments: list[str]) -> int:
 
 
 def _is_out_of_memory(error: MemoryError | RuntimeError) -> bool:
-    """Whether an allocation failed: PyTorch raises a RuntimeError, whose message tells."""
+    """Whether an allocation failed: PyTorch raises a RuntimeError with one of these messages."""
     return isinstance(error, MemoryError) or any(sign in str(error) for sign in NO_MEMORY)
 
 
 def _in_words(error: OSError | UnicodeError) -> str:
-    """One line of what the machine refused, where no command knew better."""
+    """Return an error of the system as one line."""
     if isinstance(error, UnicodeEncodeError):
         letters = ascii(error.object[error.start : error.end])
         typed = not is_text(error.object)
-        remedy = "what was typed has to be UTF-8" if typed else "set PYTHONIOENCODING=utf8"
+        remedy = "type the arguments in UTF-8" if typed else "set PYTHONIOENCODING=utf8"
         return f"cannot write {letters} in {error.encoding}: {remedy}"
     if isinstance(error, OSError) and error.strerror:
         return f"{shortened(error.filename or 'the output')}: {error.strerror.lower()}"
@@ -126,7 +126,7 @@ def _help() -> str:
     lines = [f"  {name:10} {about}" for name, about in COMMANDS.items()]
     return "\n".join(
         [
-            "Regard trains, runs and opens up attention models.",
+            "Train and run attention models, and draw their attention.",
             "",
             "usage: regard COMMAND [ARGUMENTS]        regard COMMAND --help",
             "",

@@ -1,4 +1,4 @@
-"""Lines for a person, and what becomes of them where nobody reads."""
+"""Lines on the standard output and the standard error."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from pathlib import Path
 
 
 def say(text: str) -> None:
-    """One line on the standard output. Where nobody reads it any more, as after `| head`, that is
-    said once and the work goes on without."""
+    """Print a line. If the reader of a pipe has closed it, as `| head` does, warn once and drop all
+    further output; the work continues."""
     try:
         print(text, flush=True)
     except BrokenPipeError:
         drop_output()
-        warn("nobody reads the output any more: going on without it")
+        warn("the output is closed: continuing without output")
 
 
 def warn(text: str) -> None:
-    """One line on the standard error."""
+    """Print a line on the standard error."""
     print(text, file=sys.stderr)
 
 
 def drop_output() -> None:
-    """What is still to be written has nowhere to go; without this Python would try once more."""
+    """Drop all output that is still buffered: Python would try to write it when it exits."""
     with suppress(OSError, ValueError), Path(os.devnull).open("w") as nothing:
         os.dup2(nothing.fileno(), sys.stdout.fileno())

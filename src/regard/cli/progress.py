@@ -1,4 +1,4 @@
-"""Progress bars on the standard error, where a person sees it; silent where it is a file."""
+"""Progress bars on the standard error, if it is a terminal."""
 
 from __future__ import annotations
 
@@ -24,12 +24,13 @@ if TYPE_CHECKING:
 
 
 LONGEST = 100
-"""An untrained model may babble for hundreds of letters."""
+"""Largest number of characters of an example: an untrained model may generate hundreds."""
 
 
 @contextmanager
 def counting(label: str) -> Iterator[Callable[[int, int | None], None]]:
-    """Gives a function that is told how much is done, of how much where that is known."""
+    """Show a progress bar. The context is a function that takes the number of items done, and their
+    total if it is known."""
     console = Console(stderr=True)
     with _bar(console) as bar:
         task = bar.add_task(label, total=None, facts="")
@@ -41,9 +42,9 @@ def counting(label: str) -> Iterator[Callable[[int, int | None], None]]:
 
 
 class PreparationView:
-    """Watches data being prepared: a bar for what is being done, once there is something to tell.
+    """Progress bar of the preparation of data, one task at a time.
 
-    As a context it takes the bar away however the preparation ended."""
+    As a context manager it removes the bar in any case."""
 
     def __init__(self) -> None:
         self._bar = _bar(Console(stderr=True))
@@ -85,10 +86,10 @@ def _bar(console: Console) -> Progress:
 
 
 class TrainingView:
-    """Watches training: a bar with loss, speed and time left, and a line for each validation.
+    """Progress of training: a bar with loss, speed and time left, and a line for each validation.
 
-    Lines of the training loss are printed too where there is no dev score to print. As a context it
-    takes the bar away and gives the cursor back however training ended."""
+    With `lines` it prints the training loss too, for a training without a dev split. As a context
+    manager it removes the bar and restores the cursor in any case."""
 
     def __init__(self, *, lines: bool) -> None:
         self._lines = lines
@@ -128,11 +129,11 @@ class TrainingView:
     def on_average(self, line: AverageLine, validation: Validation) -> None:
         del validation
         loss = "" if line.loss is None else f", dev loss {line.loss:.3f}"
-        which = ", ".join(map(str, line.validations))
-        better = "better than each: kept" if line.best else "no better than the best of them: left"
+        numbers = ", ".join(map(str, line.validations))
+        outcome = "best so far" if line.best else "worse than the best checkpoint; not used"
         self._say(
-            f"mean of the weights of validations {which}: {line.metric} {line.score:.2f}{loss}  "
-            f"({better})"
+            f"mean weights of validations {numbers}: {line.metric} {line.score:.2f}{loss}  "
+            f"({outcome})"
         )
 
     def on_end(self, line: EndLine) -> None:

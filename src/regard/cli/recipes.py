@@ -1,4 +1,4 @@
-"""`regard recipes`: what there is, what is in it, and what it costs."""
+"""`regard recipes`: list the recipes, print one, or estimate the cost of training."""
 
 from __future__ import annotations
 
@@ -12,26 +12,27 @@ from regard import recipes
 from regard.cli.options import parse
 
 if TYPE_CHECKING:
-    from regard.pipeline.cost import Cost
+    from regard.tasks.cost import Cost
 
 EXPLAINED = """\
-FLOPs are those of training, estimated without data: a token costs six for every weight that it is
-multiplied by, two forwards and four backwards. Half of a batch's tokens are the source's, padding
-is counted as words are, and attention's own products (1 to 4 %) are left out."""
+FLOPs are those of training, estimated without data: a token costs six FLOPs for each weight that it
+is multiplied by, two in the forward pass and four in the backward pass. Half of a batch's tokens
+are source tokens, padding counts as words do, and attention's own products (1 to 4 %) are left
+out."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """List the recipes, or print one whole: every field with its value."""
+    """List the recipes, or print all fields of one recipe with their values."""
 
     recipe: tyro.conf.Positional[str | None] = None
-    """A recipe's name or file."""
+    """Name or file of a recipe (default: list all recipes)."""
     cost: bool = False
-    """Parameters and FLOPs of training instead, of this recipe or of all."""
+    """Print the number of parameters and the FLOPs of training instead."""
 
 
 def run(arguments: list[str]) -> None:
-    """List the recipes or show one."""
+    """List the recipes or print one."""
     options = parse(Options, arguments, "regard recipes")
     names = recipes.names() if options.recipe is None else [options.recipe]
     if options.cost:
@@ -51,9 +52,9 @@ def run(arguments: list[str]) -> None:
 
 
 def _lines(cost: Cost) -> str:
-    sizes = sorted({cost.num_source, cost.num_target}, reverse=True)
+    sizes = sorted({cost.sizes.num_source, cost.sizes.num_target}, reverse=True)
     words = " and ".join(f"{size:,}" for size in sizes)
-    assumed = ", assumed, as only the data tells" if cost.is_assumed else ""
+    assumed = ", assumed: only the data gives it" if cost.sizes.is_assumed else ""
     lines = [f"{cost.num_parameters:,} parameters (vocabulary {words}{assumed})"]
     if cost.update is None:
         pair = 1000 * (cost.source_token + cost.target_token)

@@ -1,4 +1,4 @@
-"""`regard score`: how probable given targets are, token by token."""
+"""`regard score`: log probabilities of given targets."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ PAIRS_AT_A_TIME = 1024
 
 @dataclass(frozen=True)
 class Options:
-    """Print the log probability (natural logarithm) of each pair's target, a line a pair. A pair
-    with more than 5,000 tokens on a side (or search.max_source of the run) gets nan, and the exit
-    status is 1."""
+    """Print the log probability (natural logarithm) of each target, one pair per line. A pair with
+    more than 5,000 tokens on a side (or search.max_source of the run) has the score nan; then the
+    exit status is 1."""
 
     run: tyro.conf.Positional[Path]
-    """The run folder."""
+    """Run folder."""
     pairs: tyro.conf.Positional[Path]
-    """Pairs: a file with tabs, or the source side of two files."""
+    """Pairs: a file with source TAB target on each line, or the file of the sources."""
     target_path: Path | None = None
-    """The target side, where the pairs are in two files."""
+    """File of the targets, if the pairs are in two files."""
     ensemble: Runs = ()
-    """Runs that score together with this one, by the mean of their probabilities."""
+    """Further runs of an ensemble, which scores with the mean of the probabilities."""
     trace: Path | None = None
-    """Write each pair's tokens, probabilities and attention here, a JSON object a line."""
+    """File to write tokens, probabilities and attention to, a JSON object per pair and line."""
     verbose: bool = False
-    """Print each token's log probability too."""
+    """Print the log probability of each token too."""
     device: Device = "auto"
 
 
 def run(arguments: list[str]) -> int:
-    """Score given targets; 1 where one of them is too long."""
+    """Score given targets; return 1 if a pair is too long."""
     options = parse(Options, arguments, "regard score")
     import sys
 
@@ -58,15 +58,17 @@ def run(arguments: list[str]) -> int:
         for first in range(0, len(pairs), PAIRS_AT_A_TIME):
             part = pairs[first : first + PAIRS_AT_A_TIME]
             scored = translator.score(part, attention=bool(options.trace))
-            for number, each in enumerate(scored, first):
-                if each.is_refused:
+            for number, target in enumerate(scored, first):
+                if target.is_refused:
                     refused.append(corpus.pairs[number].line)
-                print(f"{each.score:.4f}\t{each.source}\t{each.text}")
-                if options.verbose and each.trace:
-                    for step in each.trace.steps:
+                print(f"{target.score:.4f}\t{target.source}\t{target.text}")
+                if options.verbose and target.trace:
+                    for step in target.trace.steps:
                         print(f"    {step.log_probability:9.4f}  {step.token}")
-                if traces and each.trace:
-                    print(each.trace.to_json(), file=traces)
+                if traces and target.trace:
+                    print(target.trace.to_json(), file=traces)
     longest = translator.experiment.search.max_source or MAX_SCORED
-    warn_of_refused(refused, longest, "on a side and got no score: cut these pairs into sentences")
+    warn_of_refused(
+        refused, longest, "no score, because a side is too long; split the pairs into sentences"
+    )
     return 1 if refused else 0

@@ -1,4 +1,4 @@
-"""Options of commands that search: as the run's recipe says, where a person says nothing else."""
+"""Search options, whose defaults are those of the run's recipe."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from regard.config.unused import ONE_HYPOTHESIS, Unused
 from regard.runs.folder import RunFolder
 
 SearchFields = Annotated[SearchConfig, tyro.conf.arg(name="")]
-"""Every field of the search as an option of its own name."""
+"""All fields of the search as options, without a prefix."""
 
 Options = TypeVar("Options")
-"""A command's own record, with a `run` and a `search`."""
+"""Options of a command, with fields `run` and `search`."""
 
 
 def parse(options: type[Options], arguments: list[str], prog: str) -> Options:
-    """The options, with the search of the run that they name as their default."""
+    """Parse the options of a command. Search options default to the recipe of the run."""
     named: Any = parse_options(options, arguments, prog)
     changes: dict[str, Any] = {"search": RunFolder(named.run).experiment().search}
     if hasattr(named, "ensemble"):
-        changes["ensemble"] = ()  # the options append to their default
+        changes["ensemble"] = ()  # the option appends to its default
     default = replace(named, **changes)
     chosen: Any = parse_options(options, arguments, prog, default)
     search = chosen.search

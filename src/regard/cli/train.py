@@ -261,14 +261,14 @@ def _announce(plan: Plan, inherited: Container[str]) -> TrainingView:
     for idle in plan.unused:
         if idle.name not in inherited:
             say(str(idle))
-    if plan.made is not None:
-        size = plan.made.stat().st_size / 1e6
+    if plan.cache_file is not None:
+        size = plan.cache_file.stat().st_size / 1e6
         say(
-            f"kept the encoded pairs in {plan.made} ({size:,.0f} MB) for the next run; it can be "
-            "removed at any time"
+            f"kept the encoded pairs in {plan.cache_file} ({size:,.0f} MB) for the next run; it "
+            "can be removed at any time"
         )
-    if plan.beginning is not None:
-        say(str(plan.beginning))
+    if plan.initialisation is not None:
+        say(str(plan.initialisation))
     if plan.num_frozen_new:
         say(
             f"training.freeze keeps {plan.num_frozen_new:,} parameters at new weights, into which "

@@ -1,4 +1,4 @@
-"""`regard translate`: lines in, as many lines out."""
+"""`regard translate`: translate lines."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from regard.cli import show
 from regard.cli.lines import (
     check_different,
     chunks,
@@ -28,42 +27,43 @@ from regard.config.checks import Beam
 from regard.names import LinkUnit
 
 if TYPE_CHECKING:
-    from regard.tasks.translation.translator import Translation, Translator
+    from regard.tasks.generation import GeneratedText
+    from regard.tasks.translation.translator import Translator
 
 LINES_AT_A_TIME = 1024
 
 
 @dataclass(frozen=True)
 class Options:
-    """Translate a file, or what is typed or piped in. A blank line gives a blank line, as does a
-    line of more tokens than --max-source; then the exit status is 1. Options of the search default
-    to the run's recipe."""
+    """Translate each line. A blank line has a blank translation. So does a line of more tokens than
+    --max-source; then the exit status is 1. Search options default to the run's recipe."""
 
     run: tyro.conf.Positional[Path]
-    """The run folder."""
+    """Run folder."""
     file: tyro.conf.Positional[str] = "-"
-    """A file of text, one sentence a line; - is the standard input."""
+    """File of sources, one per line; - is the standard input."""
     output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
-    """Write the translations here instead of printing them."""
+    """File to write the translations to (default: print them)."""
     search: SearchFields = field(default_factory=SearchConfig)
     nbest: Beam = 1
-    """Print so many for each line, as line number, score and text with tabs between."""
+    """Number of translations of each line. With more than one, a line of the output has line
+    number TAB score TAB text."""
     alignments: Path | None = None
-    """Write links here, a line each, as source-target pairs from 0 (Pharaoh format)."""
+    """File to write alignment links to, one line per translation, as source-target pairs from 0
+    (Pharaoh format)."""
     links: LinkUnit | None = None
-    """What links join: words, or pieces. Without it pieces where a recipe cuts to characters, else
-    words."""
+    """Units that links connect (default: pieces if the tokens are characters, otherwise words)."""
     trace: Path | None = None
-    """Write all that each output looked at here, a JSON object a line."""
+    """File to write the traces of the translations to, a JSON object per line."""
     ensemble: Runs = ()
-    """Runs that write together with this one: the mean of their probabilities is searched."""
+    """Further runs of an ensemble: the search takes the mean of the probabilities."""
     verbose: bool = False
-    """Print each step with its attention."""
+    """Print each step with its attention weights."""
     device: Device = "auto"
 
 
 def run(arguments: list[str]) -> int:
-    """Translate lines in their order; 1 where one of them is too long."""
+    """Translate lines in their order; return 1 if a line is too long."""
     options = parse(Options, arguments, "regard translate")
     check_different([options.file], options.output, options.alignments, options.trace)
     from regard.data.files.lines import LineProblem, read_lines
@@ -73,12 +73,12 @@ def run(arguments: list[str]) -> int:
     broken: list[LineProblem] = []
     long: list[int] = []
     refused: list[int] = []
-    lines = _warning_of_tabs(read_lines(options.file, broken.append))
+    lines = _warn_of_tabs(read_lines(options.file, broken.append))
     unit = options.links or _unit(translator)
     attention = bool(options.alignments or options.trace or options.verbose)
     typed = options.file == "-" and sys.stdin.isatty()
     with ExitStack() as files:
-        written = opened(files, options.output) or sys.stdout
+        output = opened(files, options.output) or sys.stdout
         alignments, traces = opened(files, options.alignments), opened(files, options.trace)
         number = 0
         for chunk in chunks(lines, 1 if typed else LINES_AT_A_TIME):
@@ -86,10 +86,10 @@ def run(arguments: list[str]) -> int:
                 chunk, search=options.search, num_best=options.nbest, attention=attention
             ):
                 if options.verbose:
-                    print(show.steps(translation), file=written)
-                print(_line(translation, number, options.nbest), file=written, flush=typed)
+                    print(_steps(translation), file=output)
+                print(_line(translation, number, options.nbest), file=output, flush=typed)
                 if alignments:
-                    print(show.links(translation, unit), file=alignments)
+                    print(_links(translation, unit), file=alignments)
                 if traces:
                     print(translation.trace.to_json() if translation.trace else "{}", file=traces)
                 number += 1
@@ -98,38 +98,64 @@ def run(arguments: list[str]) -> int:
                 elif translation.is_long:
                     long.append(number)
     warn_of_problems(broken)
-    outcome = "the model never learned from any so long, and may lose its way"
+    outcome = "they are longer than all training sources, so translations may be poor"
     warn_of_long(long, translator.data.max_length, outcome)
     warn_of_refused(
         refused,
         translator.max_source(options.search),
-        "(search.max_source) and got no output: cut them into sentences, or raise --max-source",
+        "no output (search.max_source); split the lines into sentences, or raise --max-source",
     )
     return 1 if refused else 0
 
 
 def _unit(translator: Translator) -> LinkUnit:
-    """What links join where nobody says it."""
+    """Return the default units of links."""
     sides = translator.tokenizers.source, translator.tokenizers.target
     return "pieces" if any(side.settings.kind == "characters" for side in sides) else "words"
 
 
-def _warning_of_tabs(lines: Iterable[str]) -> Iterator[str]:
+def _warn_of_tabs(lines: Iterable[str]) -> Iterator[str]:
+    """Yield lines, with a warning for the first line that has a tab."""
     warned = False
     for number, line in enumerate(lines, 1):
         if "\t" in line and not warned:
             warn(
-                f"line {number} has a tab: lines are translated whole, whatever their columns. "
-                "Give sources alone, as `cut -f 1` does"
+                f"line {number} has a tab, but each line is one source: give a file of sources "
+                "alone, such as the output of `cut -f 1`"
             )
             warned = True
         yield line
 
 
-def _line(translation: Translation, number: int, num_best: int) -> str:
+def _line(translation: GeneratedText, number: int, num_best: int) -> str:
     if num_best == 1:
         return translation.text
     return "\n".join(
-        f"{number}\t{each.score:.4f}\t{each.text}"
-        for each in (translation, *translation.alternatives)
+        f"{number}\t{hypothesis.score:.4f}\t{hypothesis.text}"
+        for hypothesis in (translation, *translation.alternatives)
     )
+
+
+def _steps(translation: GeneratedText) -> str:
+    """Return a line for each step, with the mean attention weights on the source, and the text."""
+    trace = translation.trace
+    if trace is None:
+        return f"Generated: {translation.text}"
+    maps = [block.weights.mean(axis=(0, 1)) for block in trace.attention if block.kind == "cross"]
+    lines = []
+    for number, piece in enumerate(trace.target.pieces):
+        weights = ", ".join(f"{weight:.3f}" for weight in maps[0][number]) if maps else ""
+        lines.append(f"[Step {number}] {piece}, attn: [{weights}]")
+    words = ", ".join(repr(piece) for piece in trace.target.pieces)
+    return "\n".join([*lines, f"Generated: [{words}]"])
+
+
+def _links(translation: GeneratedText, unit: LinkUnit) -> str:
+    """Return alignment links in Pharaoh format; empty for a blank line."""
+    from regard.metrics.alignment import map_links, pharaoh
+    from regard.trace import of_kind
+
+    trace = translation.lazy_trace
+    if trace is None:
+        return ""
+    return pharaoh(map_links(of_kind(trace.maps, "cross"), trace.source, trace.target, unit=unit))

@@ -1,2 +1,1 @@
-"""Whole jobs: train, translate, evaluate. Joins the stages; the command line and people's own
-programs call it."""
+"""Verbs that serve every task: train, load, evaluate, average, export, and estimate the cost."""

@@ -1,4 +1,4 @@
-"""The mean of the weights of several runs, as a run of its own."""
+"""Averages of the weights of several runs, as a run."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from regard.errors import UserError
 from regard.files import make_folder
 from regard.models.weights import digest_of_weights, mean_weights, write_tensors
 from regard.runs.folder import RunFolder
-from regard.tasks.translation.loaded import Loaded
+from regard.tasks.translation.loaded import TranslationRun
 
 MAY_DIFFER = ("dropout", "vectors")
-"""How fields of a model end that say nothing of how its weights are used."""
+"""Ends of the names of model options that do not change how weights are used."""
 
 
 def average(runs: Sequence[Path], path: Path) -> RunFolder:
-    """Write a new run whose weights are the mean of those of the runs, with the recipe of the
-    first, and with the held-out pairs that all of them held out.
+    """Write a run with the mean weights of several runs. It has the recipe of the first run, and
+    the dev and test splits if they are the same in all runs.
 
-    UserError where there are fewer than two, where they are not of one model and vocabulary, or
-    where the new folder holds something already."""
+    UserError for fewer than two runs, for runs of different models or vocabularies, or if the new
+    folder is not empty."""
     if len(runs) < 2:
-        raise UserError(f"{len(runs)} run has no mean: name at least two")
-    folder, folders = RunFolder(path), [RunFolder(each) for each in runs]
+        raise UserError(f"expected two or more runs to average, got {len(runs)}")
+    folder, folders = RunFolder(path), [RunFolder(run) for run in runs]
     if path.exists() and any(path.iterdir() if path.is_dir() else [path]):
-        raise UserError(f"{path} is there already: name a new folder with -o")
-    first, *rest = [Loaded.of(each) for each in runs]
+        raise UserError(f"{path} exists already: name a new folder with -o")
+    first, *rest = [TranslationRun.load(run) for run in runs]
     for other in rest:
         first.check_vocabularies(other, "be averaged")
         _check_models(first, other)
@@ -47,18 +47,18 @@ def average(runs: Sequence[Path], path: Path) -> RunFolder:
     return folder
 
 
-def _check_models(first: Loaded, other: Loaded) -> None:
+def _check_models(first: TranslationRun, other: TranslationRun) -> None:
     ours, theirs = (dict(recipes.flat(asdict(each.experiment.model))) for each in (first, other))
     for name in [*ours, *theirs]:
         if ours.get(name) != theirs.get(name) and not name.endswith(MAY_DIFFER):
             raise UserError(
                 f"{first.path} and {other.path} cannot be averaged: model.{name} is "
-                f"{ours.get(name)} and {theirs.get(name)}. Average runs of one model"
+                f"{ours.get(name)} and {theirs.get(name)}. Average runs of the same model"
             )
 
 
 def _named(experiment: Experiment, runs: Sequence[Path], path: Path) -> Experiment:
-    about = f"The mean of the weights of {', '.join(map(str, runs))}. {experiment.about}".strip()
+    about = f"Mean weights of {', '.join(map(str, runs))}. {experiment.about}".strip()
     return replace(experiment, name=path.resolve().name, about=about)
 
 

@@ -1,4 +1,5 @@
-"""A run in the files of another engine, with all that it takes to use them without Regard."""
+"""Export of a run for another engine: all files that the engine needs, so that it runs without
+Regard."""
 
 from __future__ import annotations
 
@@ -23,14 +24,12 @@ ABOUT = "about.json"
 
 
 def export(run: Path, engine: Engine, folder: Path) -> tuple[str, ...]:
-    """Write a new folder; the names of its files. It is there whole or not at all.
+    """Write a new folder and return the names of its files. The folder is complete or not written.
 
-    UserError where the engine's library is missing, where the model has no form there, or where
-    the folder holds something already."""
+    UserError if the engine's library is missing, if the engine has no such model, or if the folder
+    is not empty."""
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
-        raise UserError(
-            f"{folder} holds something already: remove it, or name another folder with -o"
-        )
+        raise UserError(f"{folder} is not empty: remove it, or name another folder with -o")
     writer = _writer(engine)
     translator = Translator.load(run, device="cpu")
     make_folder(folder.parent)
@@ -42,8 +41,8 @@ def export(run: Path, engine: Engine, folder: Path) -> tuple[str, ...]:
             for side, tokenizer in _sides(translator).items():
                 text = tokenizer.to_library()
                 (whole / f"{side}.tokenizer.json").write_text(text, encoding="utf8")
-            about = json.dumps(_about(translator, engine), ensure_ascii=False, indent=1)
-            (whole / ABOUT).write_text(about, encoding="utf8")
+            settings = json.dumps(_settings(translator, engine), ensure_ascii=False, indent=1)
+            (whole / ABOUT).write_text(settings, encoding="utf8")
             if folder.exists():
                 folder.rmdir()
             shutil.move(whole, folder)
@@ -57,7 +56,7 @@ def _writer(engine: Engine) -> ModuleType:
         return importlib.import_module(f"regard.exporting.{WRITERS[engine]}")
     except ImportError as error:
         raise UserError(
-            f"--to {engine} needs a library that is not installed ({error.name}): "
+            f"--to {engine} needs {error.name}, which is not installed: "
             f"{install_command('ctranslate2', 'onnx', 'onnxruntime')}"
         ) from error
 
@@ -72,8 +71,8 @@ def _write_model(writer: Any, engine: Engine, translator: Translator, folder: Pa
             data, sides = translator.data, _sides(translator)
             if not data.target_end:
                 raise UserError(
-                    "--to ctranslate2 writes models that end their texts, but this one was trained "
-                    "with data.target_end false: that engine would not know when to stop"
+                    "--to ctranslate2 needs a model that generates the end of a text, but the run "
+                    "has data.target_end false: train with data.target_end true"
                 )
             pieces = {side: tokenizer.vocabulary for side, tokenizer in sides.items()}
             vocabularies = writer.Vocabularies(**pieces, ends_sources=data.source_end)
@@ -84,11 +83,11 @@ def _sides(translator: Translator) -> dict[str, Any]:
     return {"source": translator.tokenizers.source, "target": translator.tokenizers.target}
 
 
-def _about(translator: Translator, engine: Engine) -> dict[str, Any]:
-    """What whoever runs the files has to know. Where there is no `max_length`, a text has at most
-    `max_ratio` tokens for each of its source, rounded up, and `beyond_ratio` more."""
+def _settings(translator: Translator, engine: Engine) -> dict[str, Any]:
+    """Return the settings that translating with the files needs. Without `max_length`, a text has
+    at most `max_ratio` tokens per source token, rounded up, and `beyond_ratio` more."""
     data, search = translator.data, translator.experiment.search
-    about = {
+    settings = {
         "engine": engine,
         "model": translator.experiment.name,
         "start": START,
@@ -102,12 +101,13 @@ def _about(translator: Translator, engine: Engine) -> dict[str, Any]:
         "max_ratio": search.max_ratio or DEFAULT_RATIO,
         "beyond_ratio": BEYOND_RATIO,
     }
-    return {**about, "search": _search(search)} if engine == "ctranslate2" else about
+    return {**settings, "search": _search(search)} if engine == "ctranslate2" else settings
 
 
 def _search(search: SearchConfig) -> dict[str, Any]:
-    """What CTranslate2's `translate_batch` is given to find the same texts. It stops a beam once
-    `patience` times its size have ended; ours goes on while one that lives is ahead."""
+    """Return arguments of CTranslate2's `translate_batch` that give the same texts. CTranslate2
+    stops a beam after `patience` times its size of finished hypotheses; Regard continues while a
+    live hypothesis is ahead."""
     return {
         "beam_size": search.beam,
         "length_penalty": 0 if search.length_penalty == 0 else 1,

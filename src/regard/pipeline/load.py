@@ -1,35 +1,30 @@
-"""The model of a run folder, whatever its task."""
+"""Loading the model of a run of any task."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
 
-from regard.config import AnswerDataConfig, DataConfig
-from regard.errors import UserError
 from regard.runs.folder import RunFolder
+from regard.tasks.all_tasks import task_of
 from regard.tasks.arguments import check_path
-from regard.tasks.captioning.captioner import Captioner
-from regard.tasks.classification.classifier import Classifier
-from regard.tasks.translation.translator import Translator
+
+if TYPE_CHECKING:
+    from regard.tasks.captioning.captioner import Captioner
+    from regard.tasks.classification.classifier import Classifier
+    from regard.tasks.translation.translator import Translator
+
+Model: TypeAlias = "Translator | Classifier | Captioner"
 
 
-def load(
-    run: str | Path, *others: str | Path, device: str = "auto"
-) -> Translator | Classifier | Captioner:
-    """Load the model of a run folder, ready to translate, to classify or to caption, or several
+def load(run: str | Path, *others: str | Path, device: str = "auto") -> Model:
+    """Load the model of a run folder, ready to translate, classify or caption; or load several
     runs as an ensemble that translates.
 
-    `device` is cpu, cuda, a GPU such as cuda:1, or auto for a GPU if torch sees one. UserError if a
-    folder holds no run, if the runs do not fit together, or if the device is not there."""
+    `device` is cpu, cuda, a GPU such as cuda:1, or auto (a GPU if there is one). UserError if a
+    folder holds no run, if the runs cannot be an ensemble, or if the device does not exist."""
     for path in (run, *others):
         check_path("run", path)
-    data = RunFolder(Path(run)).experiment().data
-    if isinstance(data, DataConfig):
-        return Translator.load(run, *others, device=device)
-    if others:
-        raise UserError(
-            f"{run} was trained to {data.task}: only runs that translate write together"
-        )
-    if isinstance(data, AnswerDataConfig):
-        return Classifier.load(run, device=device)
-    return Captioner.load(run, device=device)
+    task = task_of(RunFolder(Path(run)).experiment().data)
+    model: Model = task.load((run, *others), device)
+    return model

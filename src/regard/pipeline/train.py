@@ -1,4 +1,4 @@
-"""From a recipe to a run folder."""
+"""Training of a recipe of any task into a run folder."""
 
 from __future__ import annotations
 
@@ -11,14 +11,7 @@ import torch
 from torch import nn
 
 from regard import recipes
-from regard.config import (
-    AnswerDataConfig,
-    CaptionDataConfig,
-    Data,
-    DataConfig,
-    Experiment,
-    TrainingConfig,
-)
+from regard.config import CaptionDataConfig, Data, Experiment, TrainingConfig
 from regard.config.unused import Unused, unused_fields
 from regard.device import device_named
 from regard.errors import UserError
@@ -31,11 +24,9 @@ from regard.runs.folder import RunFolder, as_lines, may_change
 from regard.runs.progress import OnProgress
 from regard.runs.resume import check_dev, check_folder, check_unused, training_alone
 from regard.runs.splits import Split
-from regard.tasks.captioning import training as captioning
-from regard.tasks.classification import training as classification
-from regard.tasks.setup import Prepared
-from regard.tasks.translation import training as translation
-from regard.tasks.translation.initialisation import Beginning
+from regard.tasks.all_tasks import task_of
+from regard.tasks.setup import TrainingSetup
+from regard.tasks.translation.initialisation import Initialisation
 from regard.training.checkpoint import Checkpoints, fingerprint_of
 from regard.training.freezing import keep_fixed
 from regard.training.log import EndLine, Reporter
@@ -56,27 +47,28 @@ from regard.training.settings import Period, TrainingSettings
 
 @dataclass(frozen=True)
 class Plan:
-    """What is about to be trained, for whoever wants to say so first."""
+    """Summary of a training before it begins."""
 
     folder: RunFolder
     num_pairs: int
     num_dev: int
     vocabularies: str
-    """What there is on both sides, in words."""
+    """Sizes of the vocabularies, in words."""
     num_parameters: int
     num_frozen: int
-    """Parameters that stay as they are."""
+    """Number of frozen parameters."""
     num_frozen_new: int
-    """Of these, those that begin with new weights, neither another run's nor vectors."""
+    """Number of frozen parameters that are newly initialised, not from a run or vectors."""
     precision: Precision
     device: str
     left_out: tuple[str, ...]
+    """Messages about examples that are not used."""
     unused: tuple[Unused, ...]
-    """Fields that are set and have no effect beside the others."""
-    made: Path | None
-    """The file in the cache that the training pairs were written to, where one was."""
-    beginning: Beginning | None = None
-    """What of another run the model began with."""
+    """Options that are set and have no effect."""
+    cache_file: Path | None
+    """Cache file of the encoded training pairs, if one was written."""
+    initialisation: Initialisation | None = None
+    """Weights taken from another run."""
 
 
 def train(
@@ -87,25 +79,25 @@ def train(
     begin: Callable[[Plan], Reporter | None] | None = None,
     on_progress: OnProgress | None = None,
 ) -> EndLine:
-    """Train a recipe into a run folder. `on_progress` follows the preparation of the data.
-    `begin` takes the plan and returns the reporter of the training.
+    """Train a recipe into a run folder. `on_progress` reports the progress of the preparation.
+    `begin` takes the plan and returns a reporter of the training.
 
-    UserError where the folder holds a run already, or, to resume, none or one of other settings or
-    data; where the data or the recipe do not fit. Nothing is written before all of that is known.
-    """
+    UserError if the folder has a run already; to resume, if it has none, or one of other settings
+    or data; and if data and recipe do not fit. Nothing is written before these checks."""
     folder = RunFolder(path)
     goes_on = check_folder(folder, experiment, resume=resume)
     check_unused(folder)
     check_writable(path)
     split = splits.read(experiment.data, on_progress)
-    ready = prepare_task(experiment, split, folder if goes_on else None, on_progress)
-    model, batches = ready.model, ready.batches
+    task = task_of(experiment.data)
+    setup = task.prepare(experiment, split, folder if goes_on else None, on_progress)
+    model, batches = setup.model, setup.batches
     keep_fixed(model, experiment.training.freeze)
     device = device_named(experiment.training.device, "training.device")
     model.to(device)
     precision = _precision(experiment.training, device)
-    settings = settings_of(experiment.training, ready.objective, precision)
-    check(batches, settings, validates=ready.validate is not None)
+    settings = settings_of(experiment.training, setup.objective, precision)
+    check(batches, settings, validates=setup.validate is not None)
     check_unused(folder)  # another training may have begun meanwhile
     checkpoints = Checkpoints(path, fingerprint_of(settings, batches))
     _check_state(folder, experiment.data, checkpoints, goes_on=goes_on)
@@ -113,27 +105,27 @@ def train(
         check_dev(folder, split.dev)
     plan = Plan(
         folder=folder,
-        num_pairs=ready.num_pairs,
+        num_pairs=setup.num_pairs,
         num_dev=len(split.dev),
-        vocabularies=ready.vocabularies,
+        vocabularies=setup.vocabularies,
         num_parameters=sum(each.numel() for each in model.parameters()),
         num_frozen=sum(each.numel() for each in model.parameters() if not each.requires_grad),
-        num_frozen_new=0 if goes_on else _num_frozen_new(model, ready),
+        num_frozen_new=0 if goes_on else _num_frozen_new(model, setup),
         precision=precision,
         device=str(device),
-        left_out=split.left_out + ready.left_out,
+        left_out=split.left_out + setup.left_out,
         unused=unused_fields(experiment),
-        made=ready.made,
-        beginning=ready.beginning,
+        cache_file=setup.cache_file,
+        initialisation=setup.initialisation,
     )
     with training_alone(folder):
         check_folder(folder, experiment, resume=resume)
-        _write(folder, ready, split, goes_on=goes_on)
+        _write(folder, setup, split, goes_on=goes_on)
         return run_loop(
             model,
             batches,
             settings,
-            validate=ready.validate,
+            validate=setup.validate,
             report=begin(plan) if begin else None,
             folder=path,
             resume=goes_on,
@@ -141,7 +133,7 @@ def train(
 
 
 def _check_state(folder: RunFolder, data: Data, checkpoints: Checkpoints, *, goes_on: bool) -> None:
-    """UserError unless the training state in the folder is that of this run."""
+    """UserError unless the folder has the training state of this run."""
     try:
         checkpoints.check(resume=goes_on)
     except UserError as error:
@@ -154,55 +146,44 @@ def _check_state(folder: RunFolder, data: Data, checkpoints: Checkpoints, *, goe
         ) from error
 
 
-def _num_frozen_new(model: nn.Module, ready: Prepared) -> int:
-    """Parameters that stay as the seed made them."""
-    if getattr(ready.experiment.model, "vectors", None) is not None:
+def _num_frozen_new(model: nn.Module, setup: TrainingSetup) -> int:
+    """Return the number of frozen parameters that are newly initialised."""
+    if getattr(setup.experiment.model, "vectors", None) is not None:
         return 0
-    taken = ready.beginning.copied + ready.beginning.by_words if ready.beginning else ()
+    copied = (
+        setup.initialisation.copied + setup.initialisation.by_words if setup.initialisation else ()
+    )
     fixed = (each for each in model.named_parameters() if not each[1].requires_grad)
-    return sum(weight.numel() for name, weight in fixed if name not in taken)
+    return sum(weight.numel() for name, weight in fixed if name not in copied)
 
 
-def prepare_task(
-    experiment: Experiment, split: Split, resumed: RunFolder | None, on_progress: OnProgress | None
-) -> Prepared:
-    """What the task of these data makes of them. Weights follow from the seed."""
-    match experiment.data:
-        case DataConfig():
-            return translation.prepare(experiment, experiment.data, split, resumed, on_progress)
-        case AnswerDataConfig():
-            return classification.prepare(experiment, experiment.data, split, resumed)
-        case CaptionDataConfig():
-            return captioning.prepare(experiment, experiment.data, split, resumed, on_progress)
-
-
-def _write(folder: RunFolder, ready: Prepared, split: Split, *, goes_on: bool) -> None:
-    """Write all files but those of the loop. The configuration comes first: a run that is killed
-    here begins again by it."""
-    folder.write(folder.config, recipes.dump(ready.experiment))
+def _write(folder: RunFolder, setup: TrainingSetup, split: Split, *, goes_on: bool) -> None:
+    """Write all files except those of the loop. The configuration is first: a run that is killed
+    here can start again from it."""
+    folder.write(folder.config, recipes.dump(setup.experiment))
     if goes_on:
         if (record := Record.read(folder.path)) is not None:
             folder.write_record(record.run)
         return
     folder.log.unlink(missing_ok=True)
-    ready.save_vocabularies(folder)
+    setup.save_vocabularies(folder)
     for path, pairs in ((folder.dev, split.dev), (folder.test, split.test)):
         if pairs:
             folder.write(path, as_lines(pairs))
-    folder.write_record(_identity(ready))
+    folder.write_record(_identity(setup))
 
 
-def _identity(ready: Prepared) -> str:
-    """Return what names a run: the same for the same data and settings, however long it trains."""
-    fields = recipes.flat(asdict(ready.experiment))
+def _identity(setup: TrainingSetup) -> str:
+    """Return the identity of a run: a digest of data and settings, except the training length."""
+    fields = recipes.flat(asdict(setup.experiment))
     fixed = sorted((name, str(value)) for name, value in fields if not may_change(name))
-    return hashlib.sha256(f"{fixed} {ready.batches.fingerprint()}".encode()).hexdigest()
+    return hashlib.sha256(f"{fixed} {setup.batches.fingerprint()}".encode()).hexdigest()
 
 
 def settings_of(
     config: TrainingConfig, objective: Objective, precision: Precision
 ) -> TrainingSettings:
-    """The training stage's own records from a recipe's."""
+    """Return the settings of the training loop from those of a recipe."""
     return TrainingSettings(
         length=Period(config.updates) if config.updates else Period(config.epochs, "epoch"),
         optimiser=Optimiser(

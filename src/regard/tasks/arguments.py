@@ -1,17 +1,41 @@
-"""Types of the arguments of public calls, checked where they come in."""
+"""Checks of the arguments of public methods."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from regard.config import SearchConfig
+from regard.config import Data, Experiment, SearchConfig
 from regard.config.checks import shown
+from regard.errors import UserError
+
+AnyData = TypeVar("AnyData", bound=Data)
+
+
+def sections_of(experiment: Experiment, kind: type[AnyData], name: str) -> tuple[AnyData, Any]:
+    """Return the sections data and model of an experiment of the task that has this kind of data.
+    UserError for another task, with the name of the experiment's run."""
+    data = experiment.data
+    if not isinstance(data, kind):
+        raise UserError(
+            f"data.task of {name} is {data.task}: expected a run with data.task {kind.task}. "
+            f"`regard {data.task}` is the command for {name}"
+        )
+    return data, experiment.model
+
+
+def check_single(run: str | Path, others: Sequence[str | Path]) -> None:
+    """UserError if there are other runs: the task has no ensembles."""
+    if others:
+        raise UserError(
+            f"{run} and {others[0]} cannot be an ensemble: expected runs that translate. Name one "
+            "run"
+        )
 
 
 def check_texts(name: str, values: Any, kinds: tuple[type, ...] = (str,)) -> list[Any]:
-    """The texts (or paths) of an argument as a list. TypeError for anything else."""
+    """Return the texts (or paths) of an argument as a list. TypeError for anything else."""
     expected = " or ".join(kind.__name__ for kind in kinds)
     if not isinstance(values, Iterable) or isinstance(values, bytes | bytearray):
         raise TypeError(_wrong(name, values, f"{expected}, or an iterable of them"))
@@ -23,7 +47,7 @@ def check_texts(name: str, values: Any, kinds: tuple[type, ...] = (str,)) -> lis
 
 
 def check_pairs(pairs: Any) -> list[tuple[str, str]]:
-    """Pairs of texts as a list. TypeError for anything else."""
+    """Return pairs of texts as a list. TypeError for anything else."""
     expected = "a pair of str: source and target"
     if not isinstance(pairs, Iterable) or isinstance(pairs, str | bytes | bytearray):
         raise TypeError(_wrong("pairs", pairs, "an iterable of pairs of str"))
@@ -35,16 +59,19 @@ def check_pairs(pairs: Any) -> list[tuple[str, str]]:
     return [(source, target) for source, target in entries]
 
 
-def check_how(search: Any, num_best: Any) -> None:
-    """TypeError unless these are a SearchConfig or None, and a whole number."""
+def check_search_arguments(search: Any, num_best: Any) -> None:
+    """TypeError unless `search` is a SearchConfig or None and `num_best` a whole number. UserError
+    for a number below 1."""
     if search is not None and not isinstance(search, SearchConfig):
         raise TypeError(_wrong("search", search, "a regard.config.SearchConfig or None"))
     if not isinstance(num_best, int) or isinstance(num_best, bool):
         raise TypeError(_wrong("num_best", num_best, "a whole number"))
+    if num_best < 1:
+        raise UserError(f"num_best (--nbest) is {num_best}: expected 1 or more")
 
 
 def check_path(name: str, value: Any) -> None:
-    """TypeError unless it is a str or a Path."""
+    """TypeError unless the value is a str or a Path."""
     if not isinstance(value, str | Path):
         raise TypeError(_wrong(name, value, "str or Path"))
 

@@ -1,14 +1,15 @@
-"""Searching for texts with any model that writes: what a task does with sources and texts is its
-own."""
+"""Decoding with any model that generates texts, and the result."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import islice
 from typing import Any
 
+import numpy as np
 import torch
 
 from regard.config import SearchConfig
@@ -30,12 +31,53 @@ from regard.search import (
 )
 from regard.search import beam as beam_search
 from regard.search import greedy as greedy_search
-from regard.tasks.tracing import by_sentence
+from regard.tasks.tracing import LazyTrace, Output, Tracer, by_sentence
+from regard.trace import AttentionMap, Trace, of_kind
 
 
 @dataclass(frozen=True)
-class Found:
-    """What a search found for one source, best first, and what its encoder looked at."""
+class GeneratedText:
+    """One generated text: a translation of a text, or a caption of an image.
+
+    `source` is the text, or the name of the image. `score` is the score that ranks hypotheses;
+    `alternatives` are the next best hypotheses, best first. `is_long` is true if the source has
+    more tokens than any in training (`data.max_length`). `is_refused` is true if it has more than
+    are decoded (`search.max_source`): the text is empty then. Results with equal texts and scores
+    are equal."""
+
+    source: str
+    text: str
+    score: float
+    alternatives: tuple[GeneratedText, ...] = ()
+    is_long: bool = False
+    is_refused: bool = False
+    lazy_trace: LazyTrace | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def trace(self) -> Trace | None:
+        """Whole trace, computed on first access. None for a blank text, or without attention."""
+        return None if self.lazy_trace is None else self.lazy_trace.full
+
+    @property
+    def maps(self) -> tuple[AttentionMap, ...]:
+        """Attention of every kind, with all layers and heads; the models of an ensemble follow one
+        another. Empty for a blank text, or without attention."""
+        return () if self.lazy_trace is None else self.lazy_trace.maps
+
+    @property
+    def attention(self) -> np.ndarray:
+        """Attention weights on the source, with axes layer, head, target and source; of an
+        ensemble those of the first model (`maps` has all). ValueError if there are none."""
+        if self.lazy_trace is None:
+            raise ValueError(
+                "there is no attention: the text is blank, or the call had attention=False"
+            )
+        return of_kind(self.maps, "cross")[0].weights
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """Hypotheses for one source, best first, and the attention of its encoder."""
 
     hypotheses: list[Hypothesis]
     encoder: tuple[HypothesisAttention, ...]
@@ -43,20 +85,20 @@ class Found:
 
 
 class NotFiniteError(UserError):
-    """The probabilities of an output are not finite numbers."""
+    """The model computes probabilities that are not finite."""
 
 
 class Searcher:
-    """Writes with a model, which is frozen once for each precision: its weights are not to change
-    from the first search on."""
+    """Searches with a model. The model is frozen once for each precision, so its weights may not
+    change after the first search."""
 
     def __init__(self, model: Seq2Seq | Ensemble) -> None:
         self.model = model
-        self._writers: dict[tuple[str, torch.device], Seq2Seq | Ensemble] = {}
+        self._frozen: dict[tuple[str, torch.device], Seq2Seq | Ensemble] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        """Packed weights can be neither pickled nor copied: they are made again."""
-        return {**self.__dict__, "_writers": {}}
+        """Return the state without frozen models: packed weights cannot be pickled or copied."""
+        return {**self.__dict__, "_frozen": {}}
 
     @torch.inference_mode()
     def search(
@@ -67,13 +109,13 @@ class Searcher:
         num_best: int = 1,
         *,
         attention: bool = True,
-    ) -> list[Found]:
-        """For each source of a batch the best texts that were found. `source` is whatever the
-        model's encoder reads, with `to`."""
+    ) -> list[SearchResult]:
+        """Return the best hypotheses for each source of a batch. `source` is an input of the
+        model's encoder, with a method `to`."""
         check_steps(search.beam, max(torch.as_tensor(limits.maximum).flatten().tolist(), default=0))
-        writer = self._writer(search.precision)
-        source = source.to(next(writer.parameters()).device)
-        (memories, blocks), decoder = writer.read(source, need_weights=attention), writer.decoder
+        model = self._model(search.precision)
+        source = source.to(next(model.parameters()).device)
+        (memories, blocks), decoder = model.read(source, need_weights=attention), model.decoder
         encoder = by_sentence(blocks, memories[0].mask.size(0))
         penalty = (
             Average() if search.length_penalty == "average" else GoogleLength(search.length_penalty)
@@ -81,28 +123,65 @@ class Searcher:
         if search.beam == 1:
             with _finite():
                 best = greedy_search(decoder, memories, limits, penalty, need_weights=attention)
-            return [Found([each], seen) for each, seen in zip(best, encoder, strict=True)]
+            both = zip(best, encoder, strict=True)
+            return [SearchResult([hypothesis], maps) for hypothesis, maps in both]
         settings = BeamSettings(
             search.beam, num_best, penalty, search.coverage_penalty, search.early_stopping
         )
         with _finite():
             result = beam_search(decoder, memories, limits, settings, need_weights=attention)
         return [
-            Found(found, encoder[number], partial(result.lattice, number))
-            for number, found in enumerate(result)
+            SearchResult(hypotheses, encoder[number], partial(result.lattice, number))
+            for number, hypotheses in enumerate(result)
         ]
 
-    def _writer(self, precision: Precision) -> Seq2Seq | Ensemble:
-        """The model as it searches: frozen once for each precision, on a GPU only where that
-        changes the type."""
+    def _model(self, precision: Precision) -> Seq2Seq | Ensemble:
+        """Return the model to search with: a frozen copy, made once for each precision and device.
+        A GPU in float32 searches with the model itself."""
         device = next(self.model.parameters()).device
         if device.type != "cpu" and precision == "float32":
             return self.model
         if precision == "bfloat16":
             warn_of_slow_bfloat16("search.precision", device)
-        if (precision, device) not in self._writers:
-            self._writers[precision, device] = freeze(self.model, getattr(torch, precision))
-        return self._writers[precision, device]
+        if (precision, device) not in self._frozen:
+            self._frozen[precision, device] = freeze(self.model, getattr(torch, precision))
+        return self._frozen[precision, device]
+
+
+def generated_texts(
+    tracer: Tracer,
+    sources: Sequence[tuple[str, Any]],
+    results: Sequence[SearchResult],
+    text_of: Callable[[Output, LazyTrace], str],
+    *,
+    attention: bool,
+) -> list[GeneratedText]:
+    """Decode the hypotheses of each source to texts, with their traces if `attention` is true.
+
+    A source is its text and its encoded form. `text_of` decodes one output."""
+    outputs = [
+        Output(
+            text,
+            content,
+            list(hypothesis.tokens),
+            result.encoder + hypothesis.attention,
+            hypothesis.score,
+            result.lattice,
+        )
+        for (text, content), result in zip(sources, results, strict=True)
+        for hypothesis in result.hypotheses
+    ]
+    texts = (
+        GeneratedText(
+            output.text,
+            text_of(output, lazy_trace),
+            output.score,
+            lazy_trace=lazy_trace if attention else None,
+        )
+        for output, lazy_trace in zip(outputs, tracer.searched(outputs), strict=True)
+    )
+    ranked = [list(islice(texts, len(result.hypotheses))) for result in results]
+    return [replace(best, alternatives=tuple(others)) for best, *others in ranked]
 
 
 @contextmanager
@@ -111,6 +190,6 @@ def _finite() -> Iterator[None]:
         yield
     except ImpossibleError as error:
         raise NotFiniteError(
-            f"the model gives no finite probability ({error}). Its weights are damaged, or too "
-            "large: train again, with a lower learning rate"
+            f"the model's probabilities are not finite ({error}). Its weights are damaged or too "
+            "large: train again with a lower learning rate"
         ) from error

@@ -1,4 +1,4 @@
-"""What a task makes of its data: all that training needs to know of it."""
+"""A task's training set-up: everything that training needs from the task."""
 
 from __future__ import annotations
 
@@ -10,31 +10,33 @@ from torch import nn
 
 from regard.config import Experiment
 from regard.runs.folder import RunFolder
-from regard.tasks.translation.initialisation import Beginning
+from regard.tasks.translation.initialisation import Initialisation
 from regard.training.log import Validation
 from regard.training.objective import Objective
 from regard.training.settings import Batches
 
 NUM_EXAMPLES = 3
-"""Of those for the dev score, shown with every validation."""
+"""Number of dev examples shown with each validation."""
 
 
 @dataclass(frozen=True)
-class Prepared:
-    """A model that was not trained yet, what it learns from, and towards what."""
+class TrainingSetup:
+    """An untrained model, its training batches and its objective."""
 
     experiment: Experiment
-    """With what the data told of it."""
+    """Recipe, completed with values that follow from the data."""
     model: nn.Module
     batches: Batches
     objective: Objective
     validate: Callable[[nn.Module], Validation] | None
+    """Function that computes the dev score; None without a dev split."""
     num_pairs: int
     vocabularies: str
-    """What there is on both sides, in words."""
+    """Sizes of the vocabularies, in words."""
     save_vocabularies: Callable[[RunFolder], None]
     left_out: tuple[str, ...] = ()
-    made: Path | None = None
-    """The file in the cache that the training pairs were written to, where one was."""
-    beginning: Beginning | None = None
-    """What of another run the model began with."""
+    """Messages about examples that are not used."""
+    cache_file: Path | None = None
+    """Cache file of the encoded training pairs, if one was written."""
+    initialisation: Initialisation | None = None
+    """Weights taken from another run."""

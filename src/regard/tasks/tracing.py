@@ -1,8 +1,8 @@
-"""From sources and targets to what each token looked at.
+"""Attention maps and traces of outputs.
 
-What a search found brings the attention that it was written with. A target that was given is read
-once, with the attention asked for. Whatever else is in a trace (how sure the model was of every
-token and what else it thought of, pieces, words, the beam) is made when somebody asks for it.
+A search returns the attention of its outputs. A given target is read once by the decoder, together
+with its attention. The remaining parts of a trace (probabilities of the chosen and the alternative
+tokens, pieces, words, the beam) are computed on first access.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ from regard.shapes import Tensor
 from regard.trace import AttentionMap, BeamLattice, Step, Trace
 
 TOP = 5
-"""Alternatives kept for every token."""
+"""Number of most probable tokens that a trace has for each step."""
 
 
 @runtime_checkable
-class SourceReader(Protocol):
-    """How sources become what an encoder reads, and what of them a trace shows."""
+class SourceFormat(Protocol):
+    """Form of a task's sources in a batch and in a trace."""
 
     def sequence(self, text: str, content: Any) -> trace.TokenSequence:
-        """What a model sees of a source; of a picture its name alone."""
+        """Return the source as a trace shows it. An image has its name and no pieces."""
 
     def pad(self, contents: Sequence[Any]) -> Any:
-        """Several of them as one batch, with `to`."""
+        """Return encoded sources as one batch, which has a method `to`."""
 
 
 @dataclass(frozen=True)
 class TextSources:
-    """Texts as token numbers."""
+    """Texts, encoded as token numbers."""
 
     tokenizer: Tokenizer
     language: str
@@ -57,10 +57,9 @@ class TextSources:
 
 
 @dataclass(frozen=True)
-class Written:
-    """A source as text and as what its encoder reads, and a target with what it looked at, what it
-    was ranked by, and the beam that it came from. The attention may be as wide as its batch's
-    padding."""
+class Output:
+    """A target with its source (as text and encoded), its attention, its score in the search and
+    the beam that it came from. The attention may include the padding of its batch."""
 
     text: str
     source: Any
@@ -70,92 +69,110 @@ class Written:
     lattice: Callable[[], Lattice] | None = None
 
 
-class Looked:
-    """What one output looked at, and its whole trace: each is made when it is asked for.
+@runtime_checkable
+class TraceParts(Protocol):
+    """Functions that compute the parts of one output's trace."""
 
-    Copied or pickled it is these alone, without the model."""
+    @property
+    def score(self) -> float:
+        """Score of the output."""
 
-    def __init__(
-        self, tracer: Tracer, written: Written, read: Callable[[], Forced], row: int
-    ) -> None:
-        self._tracer = tracer
-        self._written = written
-        self._read = read
-        self._row = row
-        self.score = written.score
+    def source(self) -> trace.TokenSequence:
+        """Return the source."""
+
+    def target(self) -> trace.TokenSequence:
+        """Return the target."""
+
+    def maps(self) -> tuple[AttentionMap, ...]:
+        """Return the attention of every kind, without padding."""
+
+    def steps(self) -> tuple[Step, ...]:
+        """Return the probabilities of each step."""
+
+    def lattice(self) -> BeamLattice | None:
+        """Return the beam; None if there was none."""
+
+
+class LazyTrace:
+    """Trace of one output. Each part is computed on first access.
+
+    A copy or a pickle contains the computed parts alone, without the model."""
+
+    def __init__(self, parts: TraceParts) -> None:
+        self._parts = parts
+        self.score = parts.score
 
     def __getstate__(self) -> dict[str, Any]:
-        kept = ("maps", "source", "target", "trace", "score")
-        return {name: getattr(self, name) for name in kept}
+        names = ("maps", "source", "target", "figure", "full", "score")
+        return {name: getattr(self, name) for name in names}
 
     @cached_property
     def maps(self) -> tuple[AttentionMap, ...]:
-        """Of every kind, with all layers and heads, each as large as its sequences."""
-        sizes = len(self._written.target), len(self._written.source)
-        return tuple(as_map(each, *sizes) for each in self._written.attention)
+        """Attention of every kind, with all layers and heads, without padding."""
+        return self._parts.maps()
 
     @cached_property
     def source(self) -> trace.TokenSequence:
-        return self._tracer.source(self._written)
+        """Source, with its pieces and words."""
+        return self._parts.source()
 
     @cached_property
     def target(self) -> trace.TokenSequence:
-        return self._tracer.target(self._written)
+        """Target, with its pieces and words."""
+        return self._parts.target()
 
     @cached_property
-    def trace(self) -> Trace:
-        """All there is to know: for how sure the model was of each token it reads what was written,
-        together with what was written beside it, if it has not done so yet."""
-        lattice = self._written.lattice
-        return Trace(
-            source=self.source,
-            target=self.target,
-            attention=self.maps,
-            steps=self._tracer.steps(self._written, self._read(), self._row),
-            score=self.score,
-            lattice=None if lattice is None else self._tracer.lattice(lattice()),
-        )
+    def figure(self) -> Trace:
+        """Trace without steps and beam. A figure needs no more, and the decoder does not run."""
+        return Trace(self.source, self.target, self.maps, score=self.score)
+
+    @cached_property
+    def full(self) -> Trace:
+        """Whole trace. The first access runs the decoder over the outputs of the batch, unless
+        their probabilities are known."""
+        return replace(self.figure, steps=self._parts.steps(), lattice=self._parts.lattice())
 
 
 class Tracer:
-    """Writes down what each token looked at, and how sure the model was of it."""
+    """Builds the traces of a model that generates texts."""
 
     def __init__(
         self,
-        sources: SourceReader,
+        sources: SourceFormat,
         tokenizer: Tokenizer,
         language: str,
         model: Seq2Seq | Ensemble,
     ) -> None:
-        """The tokenizer and the language are the targets'."""
-        self._sources = sources
-        self._tokenizer = tokenizer
-        self._language = language
+        """The tokenizer and the language are those of the targets."""
+        self.sources = sources
+        self.tokenizer = tokenizer
+        self.language = language
         self._model = model
 
-    def found(self, written: Sequence[Written]) -> list[Looked]:
-        """Of targets that a search found, with the attention and the scores that they have."""
-        read = cache(partial(self._read, written, attention=False))
-        return [Looked(self, each, read, row) for row, each in enumerate(written)]
+    def searched(self, outputs: Sequence[Output]) -> list[LazyTrace]:
+        """Return the traces of outputs of a search, which have attention and scores."""
+        read = cache(partial(self._read, outputs, attention=False))
+        return [LazyTrace(_Parts(self, each, read, row)) for row, each in enumerate(outputs)]
 
-    def read(self, written: Sequence[Written], *, attention: bool = True) -> list[Looked]:
-        """Of given targets, read now, all in one batch: their attention is that of this reading,
-        and their scores are their log probabilities. `attention` False leaves the maps out."""
-        read = self._read(written, attention=attention)
-        seen, scores = by_sentence(read.attention, len(written)), read.scores.tolist()
-        known = [
-            replace(each, attention=maps, score=score)
-            for each, maps, score in zip(written, seen, scores, strict=True)
+    def forced(self, outputs: Sequence[Output], *, attention: bool = True) -> list[LazyTrace]:
+        """Read given targets in one batch and return their traces, whose scores are the log
+        probabilities. Without `attention` they have no maps."""
+        read = self._read(outputs, attention=attention)
+        rows, scores = by_sentence(read.attention, len(outputs)), read.scores.tolist()
+        scored = [
+            replace(output, attention=maps, score=score)
+            for output, maps, score in zip(outputs, rows, scores, strict=True)
         ]
-        return [Looked(self, each, lambda: read, row) for row, each in enumerate(known)]
+        return [LazyTrace(_Parts(self, each, lambda: read, row)) for row, each in enumerate(scored)]
 
     @torch.inference_mode()
-    def _read(self, written: Sequence[Written], *, attention: bool) -> Forced:
-        """What the model thinks of them; and what its encoder looked at, before its decoder."""
-        source = self._sources.pad([each.source for each in written])
-        batch = with_targets(source, [each.target for each in written])
+    def _read(self, outputs: Sequence[Output], *, attention: bool) -> Forced:
+        """Return the probabilities of targets, and the attention of the encoder before that of the
+        decoder."""
+        source = self.sources.pad([each.source for each in outputs])
+        batch = with_targets(source, [each.target for each in outputs])
         batch = batch.to(next(self._model.parameters()).device)
-        memories, attended = self._model.read(batch.source, need_weights=attention)
+        memories, encoder_attention = self._model.read(batch.source, need_weights=attention)
         read = forced(
             self._model.decoder,
             memories,
@@ -165,56 +182,75 @@ class Tracer:
             num_top=TOP,
             need_weights=attention,
         )
-        return replace(read, attention=attended + read.attention)
+        return replace(read, attention=encoder_attention + read.attention)
 
-    def source(self, written: Written) -> trace.TokenSequence:
-        return self._sources.sequence(written.text, written.source)
 
-    def target(self, written: Written) -> trace.TokenSequence:
-        text = self._tokenizer.decode(written.target)
-        return _sequence(self._tokenizer, text, written.target, self._language)
+@dataclass(frozen=True)
+class _Parts:
+    """Trace of one generated text: a row of a batch that `read` reads."""
 
-    def steps(self, written: Written, read: Forced, row: int) -> tuple[Step, ...]:
-        """Of what stands in this row of a reading."""
-        return tuple(_steps(read, row, self._tokenizer, written.target))
+    tracer: Tracer
+    output: Output
+    read: Callable[[], Forced]
+    row: int
 
-    def lattice(self, lattice: Lattice) -> BeamLattice:
-        return _lattice(lattice, self._tokenizer)
+    @property
+    def score(self) -> float:
+        return self.output.score
+
+    def source(self) -> trace.TokenSequence:
+        return self.tracer.sources.sequence(self.output.text, self.output.source)
+
+    def target(self) -> trace.TokenSequence:
+        tokenizer, target = self.tracer.tokenizer, self.output.target
+        return _sequence(tokenizer, tokenizer.decode(target), target, self.tracer.language)
+
+    def maps(self) -> tuple[AttentionMap, ...]:
+        sizes = len(self.output.target), len(self.output.source)
+        return tuple(as_map(each, *sizes) for each in self.output.attention)
+
+    def steps(self) -> tuple[Step, ...]:
+        tokenizer, target = self.tracer.tokenizer, self.output.target
+        return tuple(_steps(self.read(), self.row, tokenizer, target))
+
+    def lattice(self) -> BeamLattice | None:
+        lattice = self.output.lattice
+        return None if lattice is None else _lattice(lattice(), self.tracer.tokenizer)
 
 
 def by_sentence(
     blocks: Sequence[AttentionBlock], count: int
 ) -> list[tuple[HypothesisAttention, ...]]:
-    """The blocks of so many sentences, each one's apart, off the device."""
-    apart = []
+    """Split the attention of a batch of `count` sentences by sentence, moved to the CPU."""
+    columns = []
     for block in blocks:
         scores = repeat(None, count) if block.scores is None else _rows(block.scores)
-        each = zip(_rows(block.weights), scores, strict=True)
-        apart.append([HypothesisAttention(block.kind, *parts) for parts in each])
-    return list(zip(*apart, strict=True)) if apart else [()] * count
+        rows = zip(_rows(block.weights), scores, strict=True)
+        columns.append([HypothesisAttention(block.kind, *row) for row in rows])
+    return list(zip(*columns, strict=True)) if columns else [()] * count
 
 
 def _rows(block: Tensor) -> tuple[Tensor, ...]:
     return block.float().cpu().unbind()
 
 
-def as_map(looked: HypothesisAttention, target: int, source: int) -> AttentionMap:
-    """Without the padding, for a target and a source of these lengths; cells and vectors are all
-    real."""
-    down = source if looked.kind == "encoder" else target
-    across = {"cross": source, "encoder": source, "decoder": target}.get(looked.kind)
+def as_map(attention: HypothesisAttention, target: int, source: int) -> AttentionMap:
+    """Cut the padding off, for a target and a source of these lengths. Cells of an image and extra
+    vectors have no padding."""
+    down = source if attention.kind == "encoder" else target
+    across = {"cross": source, "encoder": source, "decoder": target}.get(attention.kind)
     part = np.s_[:, :, :down, :across]
-    scores = None if looked.scores is None else looked.scores.numpy()[part]
-    return AttentionMap(looked.kind, looked.weights.numpy()[part], scores)
+    scores = None if attention.scores is None else attention.scores.numpy()[part]
+    return AttentionMap(attention.kind, attention.weights.numpy()[part], scores)
 
 
 def _steps(read: Forced, row: int, tokenizer: Tokenizer, target: list[int]) -> Iterator[Step]:
     log_probabilities = read.log_probabilities[row].tolist()
     entropies = read.entropy[row].tolist()
     tops = read.top_log_probabilities[row].tolist()
-    likeliest = read.top_tokens[row].tolist()
+    top_tokens = read.top_tokens[row].tolist()
     for place, piece in enumerate(tokenizer.pieces(target)):
-        top = tuple(zip(tokenizer.pieces(likeliest[place]), tops[place], strict=True))
+        top = tuple(zip(tokenizer.pieces(top_tokens[place]), tops[place], strict=True))
         yield Step(piece, log_probabilities[place], top, entropies[place])
 
 
@@ -225,11 +261,11 @@ def _sequence(
 
 
 def _lattice(lattice: Lattice, tokenizer: Tokenizer) -> BeamLattice:
-    """The beam in pieces; slots that held nothing are left out."""
+    """Return the beam in pieces, without empty slots."""
     tokens, parents, scores = [], [], []
     for step in range(lattice.tokens.size(0)):
-        alive = lattice.tokens[step] >= 0
-        tokens.append(tokenizer.pieces(lattice.tokens[step][alive].tolist()))
-        parents.append(tuple(lattice.parents[step][alive].tolist()))
-        scores.append(tuple(lattice.scores[step][alive].tolist()))
+        live = lattice.tokens[step] >= 0
+        tokens.append(tokenizer.pieces(lattice.tokens[step][live].tolist()))
+        parents.append(tuple(lattice.parents[step][live].tolist()))
+        scores.append(tuple(lattice.scores[step][live].tolist()))
     return BeamLattice(tuple(tokens), tuple(parents), tuple(scores))

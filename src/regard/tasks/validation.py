@@ -1,4 +1,4 @@
-"""Dev scores: by which measure, and, of a model that writes, of what it writes freely."""
+"""Dev scores of models that generate texts."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from regard.errors import UserError
 from regard.metrics.metric import Function, Metric, named
 from regard.metrics.text import TextFunction
 from regard.names import MetricName
-from regard.tasks.generation import NotFiniteError
+from regard.tasks.generation import GeneratedText, NotFiniteError
 from regard.tasks.setup import NUM_EXAMPLES
-from regard.tasks.translation.translator import Translation
 from regard.training.log import Example, Validation
 from regard.training.objective import NextToken, mean_loss
 from regard.training.recorder import REMEDY
@@ -33,27 +32,29 @@ def metric_named(
 
 
 @dataclass(frozen=True)
-class FreeWriting:
-    """Called with a model, it validates it. `write` makes texts for all `sources`, each of which
-    has one or more references; `batches` are the true targets, for the loss."""
+class DecodingValidation:
+    """Validation of a model by decoding the sources of the dev split.
 
-    write: Callable[[nn.Module], Sequence[Translation]]
+    `decode` generates a text for each of `sources`; each source has one or more references.
+    `batches` have the true targets, for the loss."""
+
+    decode: Callable[[nn.Module], Sequence[GeneratedText]]
     sources: Sequence[str]
     references: Sequence[Sequence[str]]
     metric: Metric[TextFunction]
     batches: PairBatches
 
     def __call__(self, model: nn.Module) -> Validation:
-        """UserError where the model's probabilities are no numbers."""
+        """Validate a model. UserError if its probabilities are not finite."""
         try:
-            outputs = [each.text for each in self.write(model)]
+            outputs = [output.text for output in self.decode(model)]
         except NotFiniteError as error:
             raise UserError(
-                "what the model writes for the dev pairs has a probability that is not a number, "
-                f"so training stopped and these weights are not kept. {REMEDY}"
+                "training stopped: decoding the dev split gave probabilities that are not finite. "
+                f"These weights are not saved. {REMEDY}"
             ) from error
         score = self.metric.compute(outputs, self.references)
-        loss = mean_loss(NextToken(), model, (each.batch for each in self.batches.in_order()))
+        loss = mean_loss(NextToken(), model, (batch.batch for batch in self.batches.in_order()))
         shown = zip(self.sources, self.references, outputs, strict=True)
         examples = [Example(source, first, output) for source, (first, *_), output in shown]
         return Validation(

@@ -12,8 +12,8 @@ from regard.data.examples import Pair
 from regard.data.text.vectors import read_external
 from regard.errors import UserError
 from regard.pipeline.train import train
-from regard.tasks.classification.embeddings import Coverage, begin_with_vectors
-from regard.tasks.classification.inputs import Reading
+from regard.tasks.classification.embeddings import VectorCoverage, set_embeddings
+from regard.tasks.classification.inputs import InputsAndTargets
 from regard.tasks.translation.translator import Translator
 from tests.small_runs import small
 
@@ -92,13 +92,13 @@ def test_what_is_no_table_is_refused(tmp_path, text, said):
 
 def test_words_that_a_file_has_begin_with_its_vectors(tmp_path):
     pairs = [Pair("The cat sat", "x", 1), Pair("a dog", "y", 2)]
-    reading = Reading.of(AnswerDataConfig(), pairs)
+    reading = InputsAndTargets.learn(AnswerDataConfig(), pairs)
     model = build_classifier(ClassifierConfig(embedding=2), reading.num_source, 0, 2)
     before = model.encoder.embedding.weight.detach().clone()
     path = tmp_path / "glove.txt"
     path.write_text("3 2\nthe 1 2\ncat 3 4\nCat 9 9\nunseen 5 6\n")
-    coverage = begin_with_vectors(model, reading.reader, path)
-    assert coverage == Coverage(2, 5)
+    coverage = set_embeddings(model, reading.reader, path)
+    assert coverage == VectorCoverage(2, 5)
     assert str(coverage) == "model.vectors has 2 of the 5 words"
     after = dict(
         zip(reading.reader.tokenizer.vocabulary, model.encoder.embedding.weight, strict=True)
@@ -109,20 +109,22 @@ def test_words_that_a_file_has_begin_with_its_vectors(tmp_path):
     assert torch.equal(after["▁dog"], before[number])
     path.write_text("the 1 2 3\n")
     with pytest.raises(UserError, match=r"'the' has 3 numbers, but model\.embedding is 2"):
-        begin_with_vectors(model, reading.reader, path)
+        set_embeddings(model, reading.reader, path)
     path.write_text("nothing 1 2\n")
     with pytest.raises(UserError, match="has none of the words"):
-        begin_with_vectors(model, reading.reader, path)
+        set_embeddings(model, reading.reader, path)
 
 
 @pytest.mark.parametrize("above", ["", "5 2\n"])
 def test_words_of_a_file_of_vectors_may_have_blanks_inside(toy, tmp_path, above):
-    reading = Reading.of(AnswerDataConfig(), [Pair("at 7 .", "x", 1), Pair("a dog", "y", 2)])
+    reading = InputsAndTargets.learn(
+        AnswerDataConfig(), [Pair("at 7 .", "x", 1), Pair("a dog", "y", 2)]
+    )
     model = build_classifier(ClassifierConfig(embedding=2), reading.num_source, 0, 2)
     path = tmp_path / "glove.txt"
     lines = ["7 1 2", ". . . 3 4", "at name@domain.com 5 6", "dog 7 8", "at 9 10"]
     path.write_text(above + "\n".join(lines) + "\n")
-    assert begin_with_vectors(model, reading.reader, path).num_known == 3
+    assert set_embeddings(model, reading.reader, path).num_known == 3
     after = dict(
         zip(reading.reader.tokenizer.vocabulary, model.encoder.embedding.weight, strict=True)
     )
@@ -130,10 +132,10 @@ def test_words_of_a_file_of_vectors_may_have_blanks_inside(toy, tmp_path, above)
     path.write_text(path.read_text() + "a 1 x\n")
     number = len(path.read_text().splitlines())
     with pytest.raises(UserError, match=rf"glove.txt, line {number}: expected a word and its num"):
-        begin_with_vectors(model, reading.reader, path)
+        set_embeddings(model, reading.reader, path)
     path.write_text("word\n")
     with pytest.raises(UserError, match=r"glove.txt, line 1: expected a word and its numbers"):
-        begin_with_vectors(model, reading.reader, path)
+        set_embeddings(model, reading.reader, path)
 
     usual = toy.model.vectors.read_text(encoding="utf8")
     path.write_text(f"{usual.rstrip()}\n. . . 1 2 3\n", encoding="utf8")

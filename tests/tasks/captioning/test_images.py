@@ -11,9 +11,9 @@ from PIL import Image
 from regard.data.images.images import ImageError
 from regard.runs import file_digests
 from regard.tasks.captioning import images
-from regard.tasks.captioning.images import PictureSources
+from regard.tasks.captioning.images import ImageSources
 
-SOURCES = PictureSources(4)
+SOURCES = ImageSources(4)
 
 
 @pytest.fixture

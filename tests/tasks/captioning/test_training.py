@@ -27,12 +27,12 @@ from regard.data.images import array_file
 from regard.errors import UserError
 from regard.models.vision_backbone import Backbone
 from regard.pipeline.cost import cost_of
-from regard.pipeline.evaluate import evaluate_captions
 from regard.pipeline.train import train
 from regard.tasks.captioning import images
 from regard.tasks.captioning.captioner import Captioner
-from regard.tasks.captioning.images import PictureSources
-from regard.tasks.captioning.scene_scores import SceneScores
+from regard.tasks.captioning.evaluation import evaluate
+from regard.tasks.captioning.images import ImageSources
+from regard.tasks.evaluation import EvaluationOptions
 
 
 def small(data, **model):
@@ -130,7 +130,7 @@ def test_a_run_is_evaluated_from_any_folder_on_the_captions_for_a_test(
     assert main.run(["evaluate", str(folder / "run"), str(folder / "dataset.json")]) == 0
     out = capsys.readouterr().out
     assert "scored on the test captions\n" in out
-    assert "1 pictures, 1 captions" in out
+    assert "1 images, 1 captions" in out
 
     test_alone = {"images": [{**each, "split": "test"} for each in images]}
     (folder / "dataset.json").write_text(json.dumps(test_alone))
@@ -145,7 +145,7 @@ def test_training_pictures_of_which_none_can_be_read_are_said(folder):
     data = CaptionDataConfig(path=folder / "captions.csv", train_list=listed)
     dev = folder / "dev.txt"
     dev.write_text("1.png\n2.png\n")
-    with pytest.raises(UserError, match=r"none of the 2 captions to train on has a picture that"):
+    with pytest.raises(UserError, match=r"cannot read the image of any of the 2 training captions"):
         train(small(replace(data, dev_list=dev, test_size=0)), folder / "run")
 
 
@@ -155,30 +155,33 @@ def test_evaluation_takes_every_caption_of_a_picture_as_a_reference(tmp_path):
     from regard.data.text.parallel import read_pairs
 
     pairs = read_pairs(tmp_path / "run" / "test.tsv").pairs
-    search, told = captioner.experiment.search, []
-    found = evaluate_captions(
-        captioner, pairs, search, scenes=SceneScores(), on_progress=lambda *each: told.append(each)
+    options, progress = EvaluationOptions(captioner.experiment.search), []
+    scored = evaluate(
+        captioner,
+        pairs,
+        replace(options, held_out=True),
+        on_progress=lambda *each: progress.append(each),
     )
-    assert told[-1] == ("captioning", 0, 2)
-    assert (len(pairs), len(found.outputs)) == (10, 2)
-    assert all(len(each.references) == 5 for each in found.outputs)
-    names = [score.name for score in found.scores]
+    assert progress[-1] == ("captioning", 0, 2)
+    assert (len(pairs), len(scored.outputs)) == (10, 2)
+    assert all(len(each.references) == 5 for each in scored.outputs)
+    names = [score.name for score in scored.scores]
     assert names[:4] == ["BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4"]
     assert names[-3:] == ["true", "true, 1 shape", "true, 3 shapes"]
-    plain = evaluate_captions(captioner, pairs, search)
-    assert plain.scores == found.scores[:-3]
-    assert plain.outputs == found.outputs
+    plain = evaluate(captioner, pairs, options)
+    assert plain.scores == scored.scores[:-3]
+    assert plain.outputs == scored.outputs
 
 
-def test_a_gallery_has_every_picture_once(tmp_path):
+def test_a_image_set_has_every_picture_once(tmp_path):
     Image.new("RGB", (9, 9)).save(tmp_path / "a.png")
     name = str(tmp_path / "a.png")
-    image_set, left_out = PictureSources(8).image_set([name, name, "gone"])
+    image_set, left_out = ImageSources(8).image_set([name, name, "gone"])
     assert image_set.names == (name,)
     assert image_set.values.shape == (2, 3, 8, 8)
-    assert left_out[0].startswith("left out 1 picture: cannot read the image gone")
-    with pytest.raises(UserError, match="none of 1 pictures can be read"):
-        PictureSources(8).image_set(["gone"])
+    assert left_out[0].startswith("left out 1 image: cannot read the image gone")
+    with pytest.raises(UserError, match="cannot read any of the 1 images"):
+        ImageSources(8).image_set(["gone"])
 
 
 def test_what_does_not_fit_is_said(tmp_path):
@@ -246,10 +249,12 @@ def test_a_pretrained_network_is_counted_where_it_learns(network):
 def test_a_search_that_pictures_do_not_allow_is_one_line(tmp_path):
     train(small(DRAWN), tmp_path / "run")
     captioner = regard.load(tmp_path / "run")
-    with pytest.raises(UserError, match="a picture has none of"):
+    with pytest.raises(UserError, match="an image has none"):
         captioner.caption(SCENE, search=SearchConfig(unknown_replacement=True))
-    with pytest.raises(UserError, match=r"search.max_ratio goes by the words of a source"):
-        evaluate_captions(captioner, [Pair("gone", "a dog", 1)], SearchConfig(max_ratio=2.0))
+    with pytest.raises(UserError, match=r"search.max_ratio needs the words of a source"):
+        evaluate(
+            captioner, [Pair("gone", "a dog", 1)], EvaluationOptions(SearchConfig(max_ratio=2.0))
+        )
     covering = SearchConfig(beam=2, coverage_penalty=0.2, max_length=5)
     assert captioner.caption(SCENE, search=covering).score < 0
 
@@ -257,10 +262,10 @@ def test_a_search_that_pictures_do_not_allow_is_one_line(tmp_path):
 def test_cells_are_made_once_and_go_on_where_they_were_broken_off(folder, network, monkeypatch):
     monkeypatch.setattr(images, "AT_A_TIME", 2)
     monkeypatch.setattr(array_file, "NOTED_AFTER", 2)
-    sources = PictureSources(32, backbone=Backbone.load(network).eval())
+    sources = ImageSources(32, backbone=Backbone.load(network).eval())
     names = [str(folder / f"{number}.png") for number in range(8)]
     first, _ = sources.image_set(names[:3])
-    features_of, seen = PictureSources.features_of, []
+    features_of, seen = ImageSources.features_of, []
 
     def break_off(self, given):
         seen.append(len(given))
@@ -268,7 +273,7 @@ def test_cells_are_made_once_and_go_on_where_they_were_broken_off(folder, networ
             raise KeyboardInterrupt
         return features_of(self, given)
 
-    monkeypatch.setattr(PictureSources, "features_of", break_off)
+    monkeypatch.setattr(ImageSources, "features_of", break_off)
     with pytest.raises(KeyboardInterrupt):
         sources.image_set(names)
     image_set, _ = sources.image_set(names)

@@ -7,7 +7,7 @@ import pytest
 
 from regard.config import AnswerDataConfig
 from regard.data.examples import Pair
-from regard.tasks.classification.inputs import Reading
+from regard.tasks.classification.inputs import InputsAndTargets
 
 SOURCES = {
     "text": ("who is it", "who is"),
@@ -20,7 +20,7 @@ SOURCES = {
 def test_no_more_is_read_than_may_be(source):
     long, short = SOURCES[source]
     config = AnswerDataConfig(source=source, answer="number", max_length=2)
-    reader = Reading.of(config, [Pair(long, "1", 1), Pair(short, "2", 2)]).reader
+    reader = InputsAndTargets.learn(config, [Pair(long, "1", 1), Pair(short, "2", 2)]).reader
     cut, whole = reader.encode([long, short])
     assert (cut.is_cut, whole.is_cut) == (True, False)
     assert len(cut) == len(whole) == 2

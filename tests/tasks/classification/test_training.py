@@ -147,7 +147,7 @@ def test_numbers_of_several_columns_are_learned_together(tmp_path):
         begin=lambda plan: told.extend([*plan.left_out, plan.vocabularies]),
     )
     assert told[0] == f"columns of {path} that are not read: id"
-    assert told[1].endswith("2 numbers to answer")
+    assert told[1].endswith("2 numbers to predict")
     for word, wanted in words.items():
         (answer,) = regard.load(tmp_path / "run").classify([f"so {word} it3"])
         np.testing.assert_allclose([float(each) for each in answer.text.split()], wanted, atol=0.5)

@@ -18,7 +18,7 @@ from regard.models.weights import save_weights
 from regard.pipeline.train import train
 from regard.runs.folder import RunFolder
 from regard.tasks.translation.encoding import Tokenizers
-from regard.tasks.translation.initialisation import begin_with, vocabulary_sides
+from regard.tasks.translation.initialisation import initialise_from, vocabulary_sides
 from regard.tasks.translation.translator import Translator
 from regard.training.freezing import keep_fixed
 from regard.training.loss import CrossEntropy
@@ -59,7 +59,7 @@ def test_words_keep_their_rows_and_all_else_its_weights(tmp_path, config, tied):
     theirs = saved(tmp_path / "run", replace(small(), model=config), THEIRS)
     model = build_translation(config, len(OURS.source), len(OURS.target))
     fresh = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-    begun = begin_with(tmp_path / "run", config, model, OURS)
+    begun = initialise_from(tmp_path / "run", config, model, OURS)
     found = model.state_dict()
     seen = set()
     for name, tensor in found.items():
@@ -74,12 +74,12 @@ def test_words_keep_their_rows_and_all_else_its_weights(tmp_path, config, tied):
         if name not in seen:
             assert torch.equal(tensor, theirs[name]), name
     assert len(seen) == 4
-    assert begun.fresh == ()
+    assert begun.new == ()
     assert [(each.side, each.known, each.size) for each in begun.words] == [
         ("source", 2, 3),
         ("target", 2, 6),
     ]
-    assert str(begun).endswith("2 of 3 source words; 2 of 6 target words; fresh: nothing")
+    assert str(begun).endswith("2 of 3 source words; 2 of 6 target words; newly initialised: none")
 
 
 @pytest.mark.parametrize("before", ["none", "output", "all"])
@@ -98,8 +98,8 @@ def test_tied_and_untied_models_begin_with_each_other(tmp_path, before, after):
     )
     config = replace(RECURRENT, tied=after)
     model = build_translation(config, len(other), len(other))
-    begun = begin_with(tmp_path / "run", config, model, Tokenizers(other, other))
-    assert begun.fresh == ()
+    begun = initialise_from(tmp_path / "run", config, model, Tokenizers(other, other))
+    assert begun.new == ()
     assert [each.side for each in begun.words] == (
         ["shared"] if after == "all" else ["source", "target"]
     )
@@ -118,7 +118,7 @@ def test_each_side_is_matched_with_its_own_also_where_ours_are_the_same(tmp_path
     theirs = saved(tmp_path / "run", replace(small(), model=RECURRENT), THEIRS_MIXED)
     same = words("a", "b", "c")
     model = build_translation(RECURRENT, len(same), len(same))
-    begun = begin_with(tmp_path / "run", RECURRENT, model, Tokenizers(same, same))
+    begun = initialise_from(tmp_path / "run", RECURRENT, model, Tokenizers(same, same))
     for name, other in (
         ("encoder.embedding.weight", THEIRS_MIXED.source),
         ("decoder.parts.projection.weight", THEIRS_MIXED.target),
@@ -133,10 +133,10 @@ def test_other_shapes_stay_fresh_and_are_named(tmp_path):
     config = replace(RECURRENT, hidden=9, output="linear")
     model = build_translation(config, len(OURS.source), len(OURS.target))
     fresh = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-    begun = begin_with(tmp_path / "run", config, model, OURS)
-    assert "encoder.stack.layers.0.weight_hh_l0" in begun.fresh
-    assert "decoder.parts.projection.weight" in begun.fresh
-    for name in begun.fresh:
+    begun = initialise_from(tmp_path / "run", config, model, OURS)
+    assert "encoder.stack.layers.0.weight_hh_l0" in begun.new
+    assert "decoder.parts.projection.weight" in begun.new
+    for name in begun.new:
         assert torch.equal(model.state_dict()[name], fresh[name])
     for name in begun.copied:
         assert torch.equal(model.state_dict()[name], theirs[name])
@@ -145,7 +145,7 @@ def test_other_shapes_stay_fresh_and_are_named(tmp_path):
         "decoder.parts.embedding.weight",
         "decoder.parts.projection.bias",
     }
-    assert f" and {len(begun.fresh) - 4} more" in str(begun)
+    assert f" and {len(begun.new) - 4} more" in str(begun)
 
 
 def test_a_matrix_as_large_as_the_vocabulary_is_no_embedding():
@@ -165,10 +165,10 @@ def test_where_nothing_is_in_common_it_is_said(tmp_path):
     strangers = Tokenizers(words("q"), words("r"))
     other = replace(RECURRENT, cell="gru", hidden=9, attention=replace(ATTENTION, score="general"))
     model = build_translation(other, len(strangers.source), len(strangers.target))
-    with pytest.raises(UserError, match=r"nothing in .*run that this model could begin with"):
-        begin_with(tmp_path / "run", other, model, strangers)
+    with pytest.raises(UserError, match=r"run shares no weights with this model"):
+        initialise_from(tmp_path / "run", other, model, strangers)
     with pytest.raises(UserError, match="is not a run"):
-        begin_with(tmp_path / "gone", other, model, strangers)
+        initialise_from(tmp_path / "gone", other, model, strangers)
 
 
 def gradients(config, parts):
@@ -203,7 +203,7 @@ def test_a_tied_weight_is_frozen_by_either_name():
 
 def test_parts_that_there_are_not_are_refused_by_name():
     model = build_translation(RECURRENT, 11, 13)
-    named = r"training.freeze is enc, .* there are: decoder, decoder.look, decoder.parts, enco"
+    named = r"training.freeze is enc, .* its parts are: decoder, decoder.look, decoder.parts, enco"
     with pytest.raises(UserError, match=named):
         keep_fixed(model, ["encoder", "enc"])
     with pytest.raises(UserError, match="leaves nothing to train"):
@@ -222,7 +222,7 @@ def test_a_run_begins_where_another_ended(run, tmp_path):
     train(begun(run, epochs=1, learning_rate=1e-30), tmp_path / "new", begin=plans.append)
     old, new = load_file(run / "model.safetensors"), load_file(tmp_path / "new/model.safetensors")
     assert all(np.array_equal(new[name], weights) for name, weights in old.items())
-    assert plans[0].beginning.fresh == ()
+    assert plans[0].initialisation.new == ()
     assert plans[0].num_frozen == 0
 
 
@@ -249,7 +249,7 @@ def test_it_goes_on_as_the_same_run_without_the_one_that_it_began_with(run, tmp_
         load_file(path / "model.safetensors")
         for path in (tmp_path / "whole", tmp_path / "parts", run)
     )
-    assert plans[0].beginning is None
+    assert plans[0].initialisation is None
     for name, weights in whole.items():
         assert np.array_equal(weights, parts[name])
         frozen = name.startswith(how["freeze"])

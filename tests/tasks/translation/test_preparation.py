@@ -121,15 +121,15 @@ def test_what_is_found_again_is_the_same_to_the_bit(every_file_is_large, tmp_pat
     )
     _, tokenizers, first = prepared(config)
     split, found, second = prepared(config)
-    assert first.made
-    assert not second.made
+    assert first.cache_file
+    assert not second.cache_file
     assert found.to_json() == tokenizers.to_json()
     assert first.batches.fingerprint() == second.batches.fingerprint()
     pairs = zip(first.batches.epoch(3), second.batches.epoch(3), strict=True)
     assert all(same(one, other) for one, other in pairs)
     # A run that is resumed has its tokenizers from files.
     tokenizers = Tokenizers.from_json(tokenizers.to_json())
-    assert preparation.encode(config, tokenizers, split.train, 1).made is None
+    assert preparation.encode(config, tokenizers, split.train, 1).cache_file is None
 
 
 def test_settings_of_training_and_batches_find_what_is_there(every_file_is_large, tmp_path):
@@ -137,7 +137,7 @@ def test_settings_of_training_and_batches_find_what_is_there(every_file_is_large
     first = prepared(config)[2]
     other = replace(config, batch_tokens=97, one_source_length=True)
     second = prepared(other)[2]
-    assert second.made is None
+    assert second.cache_file is None
     assert second.batches.fingerprint() != first.batches.fingerprint()
 
 
@@ -147,7 +147,7 @@ def test_settings_of_training_and_batches_find_what_is_there(every_file_is_large
 def test_other_settings_of_the_data_do_not(every_file_is_large, tmp_path, changes):
     config = DataConfig(path=written(tmp_path / "pairs.tsv", numbered(97)))
     prepared(config)
-    assert prepared(replace(config, **changes))[2].made
+    assert prepared(replace(config, **changes))[2].cache_file
 
 
 def test_a_changed_file_is_read_anew(every_file_is_large, tmp_path):
@@ -156,7 +156,7 @@ def test_a_changed_file_is_read_anew(every_file_is_large, tmp_path):
     first = prepared(config)[2]
     written(config.path, [*lines[:-1], b"other\tpair"])
     second = prepared(config)[2]
-    assert second.made not in (None, first.made)
+    assert second.cache_file not in (None, first.cache_file)
     assert second.batches.fingerprint() != first.batches.fingerprint()
 
 
@@ -174,16 +174,16 @@ def test_who_watches_is_told_how_far_it_is(every_file_is_large, tmp_path, monkey
     assert [what for what in said if what[0] != "holding out"] == [
         ("reading", 40, None),
         ("reading", 80, None),
-        ("learning the sources' words", 40, 94),
-        ("learning the sources' words", 80, 94),
-        ("learning the targets' words", 40, 94),
-        ("learning the targets' words", 80, 94),
+        ("learning the source vocabulary", 40, 94),
+        ("learning the source vocabulary", 80, 94),
+        ("learning the target vocabulary", 40, 94),
+        ("learning the target vocabulary", 80, 94),
         ("encoding", 40, 94),
         ("encoding", 80, 94),
     ]
 
 
-@pytest.mark.parametrize("stage", ["reading", "learning the sources' words", "encoding"])
+@pytest.mark.parametrize("stage", ["reading", "learning the source vocabulary", "encoding"])
 def test_an_interruption_leaves_nothing_half_written(
     every_file_is_large, tmp_path, monkeypatch, stage
 ):
@@ -198,7 +198,7 @@ def test_an_interruption_leaves_nothing_half_written(
         prepared(config, on_progress=interrupt)
     assert not list(tmp_path.rglob("*.unfinished"))
     assert not list(tmp_path.rglob("*.pairs.safetensors"))
-    assert prepared(config)[2].made
+    assert prepared(config)[2].cache_file
 
 
 def test_memory_does_not_grow_with_the_file(every_file_is_large, tmp_path, monkeypatch):

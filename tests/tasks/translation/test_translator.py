@@ -134,7 +134,7 @@ def test_a_translation_is_copied_without_its_model(translator):
         strict=True,
     ):
         assert (one, one.trace, one.maps) == (other, other.trace, other.maps)
-        assert one.looked.score == other.looked.score
+        assert one.lazy_trace.score == other.lazy_trace.score
 
 
 def test_a_more_probable_target_scores_higher(translator):
@@ -169,14 +169,14 @@ def test_the_same_score_whatever_is_scored_beside_it(translator, few_at_a_time, 
 
 
 def test_long_pairs_are_not_scored_beside_many_others(translator, few_at_a_time, monkeypatch):
-    read, sizes = translator._tracer.read, []
+    read, sizes = translator._tracer.forced, []
 
     def watched(written, **how):
         longest = (max(len(getattr(each, side)) for each in written) for side in SIDES)
         sizes.append((len(written), len(written) * sum(longest)))
         return read(written, **how)
 
-    monkeypatch.setattr(translator._tracer, "read", watched)
+    monkeypatch.setattr(translator._tracer, "forced", watched)
     translator.score([("a " * 250, "b " * 20), *PAIRS * 17], attention=False)
     assert sizes[0] == (1, 251 + 21)  # more than the bound, so alone
     assert max(positions for _, positions in sizes[1:]) <= few_at_a_time
@@ -204,7 +204,7 @@ def test_limits_bind(translator):
 
 
 def test_attention_that_was_not_asked_for_is_an_error(translator):
-    with pytest.raises(ValueError, match="attention=True"):
+    with pytest.raises(ValueError, match="attention=False"):
         _ = translator.translate("a", attention=False).attention
 
 
@@ -230,9 +230,9 @@ def test_what_needs_attention_is_refused_without(run, tmp_path):
     train(replace(plain, model=model), tmp_path / "plain")
     translator = Translator.load(tmp_path / "plain")
     usual = translator.experiment.search
-    with pytest.raises(UserError, match="no attention to cover the source with"):
+    with pytest.raises(UserError, match="no attention that could cover the source"):
         translator.translate("a b c", search=replace(usual, beam=3, coverage_penalty=0.2))
-    with pytest.raises(UserError, match=r"what an <unk> looked at, but .* no attention"):
+    with pytest.raises(UserError, match=r"search.unknown_replacement copies .* no attention"):
         translator.translate("a b c", search=replace(usual, unknown_replacement=True))
 
 

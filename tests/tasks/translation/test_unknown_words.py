@@ -7,7 +7,11 @@ from regard.config import SearchConfig
 from regard.data.text.tokenizer import Tokenizer, TokenizerSettings
 from regard.errors import UserError
 from regard.tasks.translation.encoding import Tokenizers
-from regard.tasks.translation.unknown_words import UnknownReplacement, attended, read_lexicon
+from regard.tasks.translation.unknown_words import (
+    UnknownReplacement,
+    cross_weights,
+    read_lexicon,
+)
 from regard.trace import AttentionMap, TokenSequence, Trace
 
 UNKNOWN, END = 3, 2
@@ -94,7 +98,7 @@ def test_attended_is_the_mean_of_the_last_layers_heads_over_all_models():
     other = np.array([[[[0.9, 0.1]]]])
     own = AttentionMap("decoder", np.ones((1, 1, 1, 1)))
     maps = (AttentionMap("cross", first), own, AttentionMap("cross", other))
-    np.testing.assert_allclose(attended(maps), [[0.6, 0.4]], rtol=1e-6)
+    np.testing.assert_allclose(cross_weights(maps), [[0.6, 0.4]], rtol=1e-6)
 
 
 def test_a_lexicon_is_read_and_read_anew_where_it_changed(tmp_path):
@@ -104,7 +108,10 @@ def test_a_lexicon_is_read_and_read_anew_where_it_changed(tmp_path):
     path.write_text("cat\tKater\n")
     assert read_lexicon(path) == {"cat": "Kater"}
     path.write_text("cat\tKatze\nmat Matte\n")
-    with pytest.raises(UserError, match=r"lexicon.tsv, line 2: expected .* but 'mat Matte' came"):
+    with pytest.raises(
+        UserError,
+        match=r"lexicon.tsv, line 2: expected source word TAB target word, got 'mat Matte'",
+    ):
         read_lexicon(path)
     with pytest.raises(UserError, match=r"cannot read the lexicon .*gone"):
         UnknownReplacement.of(SearchConfig(lexicon=tmp_path / "gone"), Tokenizers(GERMAN, GERMAN))

@@ -1,4 +1,4 @@
-"""A trained captioner: pictures in, texts and what each word looked at out."""
+"""A trained captioner."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import overload
 import numpy as np
 
 from regard.building import build_captioner
-from regard.config import CaptionDataConfig, CaptionerConfig, Experiment, SearchConfig
+from regard.config import CaptionDataConfig, Experiment, SearchConfig
 from regard.data.batch import END, PAD, START
 from regard.data.text.tokenizer import Tokenizer
 from regard.device import device_named
@@ -21,29 +21,27 @@ from regard.models.vision_backbone import Backbone
 from regard.models.weights import load_model
 from regard.runs.folder import RunFolder
 from regard.search import Limits
-from regard.tasks.arguments import check_how, check_texts
-from regard.tasks.captioning.images import PictureSources
-from regard.tasks.generation import Searcher
-from regard.tasks.tracing import Looked, Tracer, Written
-from regard.tasks.translation.translator import Translation, translations
+from regard.tasks.arguments import check_search_arguments, check_texts, sections_of
+from regard.tasks.captioning.images import ImageSources
+from regard.tasks.generation import GeneratedText, Searcher, generated_texts
+from regard.tasks.tracing import LazyTrace, Output, Tracer
 
-PICTURES_AT_A_TIME = 64
-LONGEST = 60
-"""Tokens of a caption where a recipe says nothing."""
+IMAGES_AT_A_TIME = 64
+MAX_LENGTH = 60
+"""Largest number of tokens in a caption, unless the recipe has `search.max_length`."""
 
 
 def check_search(search: SearchConfig) -> None:
-    """UserError for a search that pictures do not allow."""
+    """UserError for a search option that needs words of a source."""
     for name in ("unknown_replacement", "lexicon", "max_ratio", "max_source"):
         if getattr(search, name):
             raise UserError(
-                f"search.{name} goes by the words of a source, and a picture has none of them: "
-                "leave it out"
+                f"search.{name} needs the words of a source, but an image has none: leave it out"
             )
 
 
 class Captioner:
-    """What `regard.load` gives for a run that writes captions."""
+    """A trained captioner. `regard.load` returns it for runs that caption images."""
 
     def __init__(
         self,
@@ -52,27 +50,23 @@ class Captioner:
         model: Seq2Seq,
         backbone: Backbone | None = None,
     ) -> None:
-        """The weights are not to change from the first caption on. `backbone` is what makes cells
-        for the model, if it sees these."""
-        if not isinstance(experiment.data, CaptionDataConfig):
-            raise UserError(f"a model that is trained to {experiment.data.task} sees no pictures")
+        """The weights may not change after the first caption. `backbone` computes the features of
+        an image if the model takes features as its input."""
         self.experiment = experiment
-        self.data = experiment.data
+        self.data, _ = sections_of(experiment, CaptionDataConfig, experiment.name)
         self.tokenizer = tokenizer
         self.model = model
-        self.sources = PictureSources.of(experiment.data, backbone)
+        self.sources = ImageSources.of(self.data, backbone)
         self._searcher = Searcher(model)
-        self._tracer = Tracer(self.sources, tokenizer, experiment.data.language, model)
+        self._tracer = Tracer(self.sources, tokenizer, self.data.language, model)
 
     @classmethod
     def load(cls, run: str | Path, *, device: str = "auto") -> Captioner:
-        """Load a run folder; UserError where it is none, or one of another task."""
+        """Load a run folder. UserError if it is no run, or a run of another task."""
         place = device_named(device)
         folder = RunFolder(Path(run))
         experiment = folder.experiment()
-        data, config = experiment.data, experiment.model
-        if not isinstance(data, CaptionDataConfig) or not isinstance(config, CaptionerConfig):
-            raise UserError(f"{run} is no captioner: its task is to {data.task}")
+        data, config = sections_of(experiment, CaptionDataConfig, str(run))
         folder.check_files()
         tokenizer = Tokenizer.load(folder.target_tokenizer)
         backbone = None
@@ -86,77 +80,79 @@ class Captioner:
             return cls(experiment, tokenizer, model)
         return cls(experiment, tokenizer, model, backbone.to(place))
 
-    @overload  # of the two that fit a str the first is meant
+    @overload  # a str matches both overloads; this one applies
     def caption(  # type: ignore[overload-overlap]
         self,
-        picture: str | Path,
+        image: str | Path,
         *,
         search: SearchConfig | None = None,
         num_best: int = 1,
         attention: bool = True,
-    ) -> Translation: ...
+    ) -> GeneratedText: ...
     @overload
     def caption(
         self,
-        picture: Iterable[str | Path],
+        image: Iterable[str | Path],
         *,
         search: SearchConfig | None = None,
         num_best: int = 1,
         attention: bool = True,
-    ) -> list[Translation]: ...
+    ) -> list[GeneratedText]: ...
     def caption(
         self,
-        picture: str | Path | Iterable[str | Path],
+        image: str | Path | Iterable[str | Path],
         *,
         search: SearchConfig | None = None,
         num_best: int = 1,
         attention: bool = True,
-    ) -> Translation | list[Translation]:
-        """Write a caption for one picture or for many, in their order. PictureError names one that
-        cannot be read. `attention` False is faster."""
-        if isinstance(picture, str | Path):
-            found = self.caption([picture], search=search, num_best=num_best, attention=attention)
-            return found[0]
-        check_how(search, num_best)
-        names = [str(name) for name in check_texts("picture", picture, (str, Path))]
-        results: list[Translation] = []
-        for first in range(0, len(names), PICTURES_AT_A_TIME):
-            some = names[first : first + PICTURES_AT_A_TIME]
-            contents = self.sources.features_of([self.sources.read(name) for name in some])
-            seen = list(zip(some, contents, strict=True))
-            results += self.write(seen, search=search, num_best=num_best, attention=attention)
+    ) -> GeneratedText | list[GeneratedText]:
+        """Caption one image or several images, in their order. `attention=False` is faster.
+        ImageError names an image that cannot be read."""
+        if isinstance(image, str | Path):
+            captions = self.caption([image], search=search, num_best=num_best, attention=attention)
+            return captions[0]
+        check_search_arguments(search, num_best)
+        names = [str(name) for name in check_texts("image", image, (str, Path))]
+        results: list[GeneratedText] = []
+        for first in range(0, len(names), IMAGES_AT_A_TIME):
+            batch = names[first : first + IMAGES_AT_A_TIME]
+            contents = self.sources.features_of([self.sources.read(name) for name in batch])
+            images = list(zip(batch, contents, strict=True))
+            results += self.generate(images, search=search, num_best=num_best, attention=attention)
         return results
 
-    def write(
+    def generate(
         self,
-        pictures: Sequence[tuple[str, np.ndarray]],
+        images: Sequence[tuple[str, np.ndarray]],
         *,
         search: SearchConfig | None = None,
         num_best: int = 1,
         attention: bool = True,
-    ) -> list[Translation]:
-        """The same for what `sources` sees of pictures, with their names. UserError for a search
-        that pictures do not allow."""
-        if num_best < 1:
-            raise UserError(f"num_best (--nbest) is {num_best}: expected 1 or more")
+    ) -> list[GeneratedText]:
+        """Caption model inputs, each with the name of its image (see `sources`). UserError for a
+        search option that images do not allow."""
+        check_search_arguments(search, num_best)
         search = search or self.experiment.search
         search = replace(search, beam=max(search.beam, num_best))
         check_search(search)
         limits = Limits(
             start=START,
             end=END,
-            maximum=search.max_length or LONGEST,
+            maximum=search.max_length or MAX_LENGTH,
             minimum=search.min_length,
             forbidden=(PAD, START),
         )
-        results: list[Translation] = []
-        for first in range(0, len(pictures), PICTURES_AT_A_TIME):
-            some = pictures[first : first + PICTURES_AT_A_TIME]
-            source = self.sources.pad([content for _, content in some])
-            found = self._searcher.search(source, limits, search, num_best, attention=attention)
-            results += translations(self._tracer, some, found, self._text, attention=attention)
+        results: list[GeneratedText] = []
+        for first in range(0, len(images), IMAGES_AT_A_TIME):
+            batch = images[first : first + IMAGES_AT_A_TIME]
+            source = self.sources.pad([content for _, content in batch])
+            hypotheses = self._searcher.search(
+                source, limits, search, num_best, attention=attention
+            )
+            results += generated_texts(
+                self._tracer, batch, hypotheses, self._text, attention=attention
+            )
         return results
 
-    def _text(self, written: Written, looked: Looked) -> str:
-        del looked
-        return self.tokenizer.decode(written.target)
+    def _text(self, output: Output, _lazy_trace: LazyTrace) -> str:
+        return self.tokenizer.decode(output.target)

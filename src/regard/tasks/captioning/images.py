@@ -1,5 +1,9 @@
-"""Pictures for a model: read from files, or drawn where a source tells a scene; as they are, or as
-the cells that a pretrained network makes of them, which are kept for the next run."""
+"""Input images of a captioner.
+
+An image is read from a file, or drawn if the source describes a scene. The model takes the image
+itself, or the features that a pretrained network computes from it; features are cached for the
+next run.
+"""
 
 from __future__ import annotations
 
@@ -36,19 +40,19 @@ from regard.runs.progress import OnProgress
 log = logging.getLogger(__name__)
 
 FORMAT = 3
-"""To be raised where other numbers are made of the same pictures."""
+"""Version of the cached numbers: raised when the same images give other numbers."""
 MOST_DOTS = 800
-"""Of the longer side of a picture for people."""
+"""Largest side in pixels of an image in a figure."""
 SHOWN = 5
-"""Names of pictures that one line lists."""
+"""Number of image names in one message."""
 AT_A_TIME = 16
-"""Pictures that are read, or seen by a pretrained network, together."""
+"""Number of images that are read, or passed through a pretrained network, together."""
 
 
 @dataclass(frozen=True)
-class PictureSources:
-    """Pictures stretched to squares of one size; a source that is no file is a scene, where the
-    model was trained on some. A model whose pretrained network does not learn sees cells."""
+class ImageSources:
+    """Images stretched to squares of one size. If `scenes` is true, a source that names no file
+    describes a scene to draw. With a `backbone` that is not trained, the model takes features."""
 
     side: int
     scenes: bool = False
@@ -56,18 +60,20 @@ class PictureSources:
     max_pixels: int = MAX_PIXELS
 
     @classmethod
-    def of(cls, config: CaptionDataConfig, backbone: Backbone | None = None) -> PictureSources:
+    def of(cls, config: CaptionDataConfig, backbone: Backbone | None = None) -> ImageSources:
+        """Return the images of a recipe."""
         scenes = config.generated is not None
         return cls(config.picture_size, scenes, backbone, config.max_pixels)
 
     def read(self, source: str) -> np.ndarray:
-        """Axes channel, height and width, from 0 to 255; PictureError names what cannot be read."""
+        """Return an image with axes channel, height and width, from 0 to 255. ImageError names an
+        image that cannot be read."""
         if self._is_scene(source):
             return self._scene(source)
         return read_image(source, self.side, self.max_pixels)
 
     def show(self, source: str) -> np.ndarray:
-        """The same for people: a photograph has its own proportions."""
+        """Return an image for a figure: a photograph in its own proportions."""
         if self._is_scene(source):
             return self._scene(source)
         return read_proportional(source, MOST_DOTS, self.max_pixels)
@@ -75,7 +81,7 @@ class PictureSources:
     def _is_scene(self, source: str) -> bool:
         try:
             return self.scenes and not Path(source).is_file()
-        except OSError:  # no file has so long a name
+        except OSError:  # longer than a file name can be
             return self.scenes
 
     def _scene(self, source: str) -> np.ndarray:
@@ -86,46 +92,46 @@ class PictureSources:
         return draw_scene(source, self.side)
 
     @torch.inference_mode()
-    def features_of(self, pictures: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
-        """What the model is given of these."""
+    def features_of(self, images: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
+        """Return the model's inputs for images: the images or their features."""
         if self.backbone is None:
-            return pictures
-        together = torch.from_numpy(np.stack(pictures)).to(self.backbone.mean.device)
-        return list(self.backbone(together).to("cpu", torch.float16).numpy())
+            return images
+        batch = torch.from_numpy(np.stack(images)).to(self.backbone.mean.device)
+        return list(self.backbone(batch).to("cpu", torch.float16).numpy())
 
     def sequence(self, text: str, content: np.ndarray) -> trace.TokenSequence:
-        """Its name; what is looked at are cells."""
+        """Return the name of an image; the positions of its maps are cells of the image."""
         del content
         return trace.TokenSequence(text, (), ())
 
     def pad(self, contents: Sequence[np.ndarray]) -> Images | GridFeatures:
-        """What the model is given of several, as one batch."""
+        """Return model inputs as one batch."""
         return as_source(np.stack(contents))
 
     def image_set(
         self, sources: Iterable[str], on_progress: OnProgress | None = None
     ) -> tuple[ImageSet, tuple[str, ...]]:
-        """Every different one that can be read, and a sentence about the others. UserError where
-        there is none."""
+        """Return the inputs of all distinct images that can be read, and a message about the
+        others. UserError if no image can be read."""
         names = list(dict.fromkeys(sources))
         digest = self._digest(names)
         rows = self._rows(len(names), digest)
-        for place in list(rows.broken):  # the reason may be gone
-            (again,) = self.made([names[place]])
-            if not isinstance(again, str):
-                rows.repair(place, again)
-        for row in self.made(names[rows.done :]):
+        for place in list(rows.broken):  # the file may have been repaired
+            (content,) = self.contents([names[place]])
+            if not isinstance(content, str):
+                rows.repair(place, content)
+        for row in self.contents(names[rows.done :]):
             rows.put(row)
             if on_progress and rows.done % AT_A_TIME == 0:
-                on_progress("reading pictures", rows.done, len(names))
+                on_progress("reading images", rows.done, len(names))
         places = {name: row for row, name in enumerate(names) if row not in rows.broken}
         broken = list(rows.broken.values())
         if not places:
-            raise UserError(f"none of {len(names)} pictures can be read: {'; '.join(broken[:1])}")
-        return ImageSet(rows.values, places, digest), _left_out(broken)
+            raise UserError(f"cannot read any of the {len(names)} images: {'; '.join(broken[:1])}")
+        return ImageSet(rows.values, places, digest), _unread(broken)
 
-    def made(self, names: Sequence[str]) -> Iterator[np.ndarray | str]:
-        """What the model is given of each, or why it cannot be read."""
+    def contents(self, names: Sequence[str]) -> Iterator[np.ndarray | str]:
+        """Yield the model's input for each image, or a message if the image cannot be read."""
         for first in range(0, len(names), AT_A_TIME):
             read: list[np.ndarray | str] = []
             for name in names[first : first + AT_A_TIME]:
@@ -133,12 +139,13 @@ class PictureSources:
                     read.append(self.read(name))
                 except ImageError as error:
                     read.append(str(error))
-            pictures = [each for each in read if not isinstance(each, str)]
-            seen = iter(self.features_of(pictures) if pictures else ())
-            yield from (each if isinstance(each, str) else next(seen) for each in read)
+            images = [content for content in read if not isinstance(content, str)]
+            inputs = iter(self.features_of(images) if images else ())
+            yield from (content if isinstance(content, str) else next(inputs) for content in read)
 
     def _rows(self, count: int, digest: str) -> ArrayFile:
-        """Room for what the model is given: in the cache, but for scenes, which are drawn fast."""
+        """Return memory for the inputs: a file in the cache, or RAM for scenes, which are drawn
+        fast."""
         shape: tuple[int, ...] = (3, self.side, self.side)
         if self.backbone is not None:
             shape = self.backbone.shape(self.side)
@@ -149,14 +156,14 @@ class PictureSources:
                 return ArrayFile(count, shape, kind, cache.place("pictures"))
             except (OSError, UnwritableError) as error:
                 log.warning(
-                    "%s: pictures are held in memory and read anew by the next run. REGARD_CACHE "
-                    "can name another folder",
+                    "%s: images are held in memory, and the next run reads them again. Set "
+                    "REGARD_CACHE to another folder to cache them",
                     error,
                 )
         return ArrayFile(count, shape, kind)
 
     def _digest(self, names: Sequence[str]) -> str:
-        """Return a digest of the files' names and contents, and of how they are read."""
+        """Return a digest of the names and contents of the files, and of the settings."""
         settings = [FORMAT, self.side, self.scenes, self.max_pixels]
         digest = hashlib.sha256(json.dumps(settings).encode())
         if self.backbone is not None:
@@ -167,9 +174,9 @@ class PictureSources:
         return digest.hexdigest()
 
 
-def _left_out(broken: Sequence[str]) -> tuple[str, ...]:
+def _unread(broken: Sequence[str]) -> tuple[str, ...]:
     if not broken:
         return ()
     more = f" and {len(broken) - SHOWN} more" if len(broken) > SHOWN else ""
-    number = "1 picture" if len(broken) == 1 else f"{len(broken)} pictures"
+    number = "1 image" if len(broken) == 1 else f"{len(broken)} images"
     return (f"left out {number}: {'; '.join(broken[:SHOWN])}{more}",)

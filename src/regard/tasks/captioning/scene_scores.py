@@ -1,5 +1,5 @@
-"""How captions fit drawn scenes: whether what they say is so, and whether the model looked at what
-it spoke of."""
+"""Scores of captions of drawn scenes: whether a caption is true, and whether the model attends to
+the shapes that the caption describes."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import numpy as np
 from regard.data.generated.scenes import NUMBERS, Claim, Scene, claims, is_true
 from regard.metrics.metric import MetricScore
 from regard.shapes import Float
-from regard.tasks.translation.translator import Translation
+from regard.tasks.generation import GeneratedText
 from regard.trace import of_kind
 
 
 class SceneScores:
-    """Scores of captions that come one after the other."""
+    """Accumulated scores of captions."""
 
     def __init__(self) -> None:
         self._true: dict[int, list[bool]] = {number: [] for number in NUMBERS}
@@ -30,24 +30,24 @@ class SceneScores:
         weights: Float[np.ndarray, "piece cell"],
         words: Sequence[int],
     ) -> None:
-        """A caption, where each of its pieces looked, and the number of the word each is of."""
+        """Add a caption of a scene, with attention weights and word number of each piece."""
         self._true[len(scene.shapes)].append(is_true(caption, scene))
         for claim in claims(caption) or ():
             if claim.shape in scene.shapes:
                 self._inside.append(attention_inside(claim, weights, words))
 
-    def add_written(self, found: Iterable[tuple[str, Translation]]) -> None:
-        """Scenes as text, each with the caption of it that was written."""
-        for source, written in found:
-            if written.looked is not None:
-                (block,) = of_kind(written.maps, "image")
+    def add_generated(self, captions: Iterable[tuple[str, GeneratedText]]) -> None:
+        """Add generated captions, each with its scene as text."""
+        for source, caption in captions:
+            if caption.lazy_trace is not None:
+                (block,) = of_kind(caption.maps, "image")
                 weights = block.weights.mean(axis=(0, 1))
-                self.add(Scene.of(source), written.text, weights, written.looked.target.words)
+                self.add(Scene.of(source), caption.text, weights, caption.lazy_trace.target.words)
 
     def scores(self) -> tuple[MetricScore, ...]:
-        """Percentage of true captions, of all scenes and by number of shapes, and the attention in
-        the box of a described shape as a multiple of the box's share of the picture. The attention
-        is left out if no caption describes a shape of its scene."""
+        """Return the percentage of true captions, for all scenes and by number of shapes, and the
+        attention in the box of a described shape, as a multiple of the box's share of the image.
+        The attention is left out if no caption describes a shape of its scene."""
         slices = [
             _true_share(f"true, {number} shape{'s' if number > 1 else ''}", true)
             for number, true in self._true.items()
@@ -67,8 +67,8 @@ def _true_share(name: str, true: Sequence[bool]) -> MetricScore:
 def attention_inside(
     claim: Claim, weights: Float[np.ndarray, "piece cell"], words: Sequence[int]
 ) -> float:
-    """The share of attention that lies in a shape's box while its size, colour and kind are
-    written, over the box's share of the picture."""
+    """Return the share of attention in a shape's box while its size, colour and kind are generated,
+    over the box's share of the image."""
     inside = claim.shape.inside(math.isqrt(weights.shape[1]))
-    told = np.isin(words, claim.words)
-    return float((weights[told] @ inside).mean() / inside.mean())
+    describes = np.isin(words, claim.words)
+    return float((weights[describes] @ inside).mean() / inside.mean())

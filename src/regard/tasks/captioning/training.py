@@ -1,4 +1,4 @@
-"""The task of captioning: a picture in, text out, written token by token."""
+"""Training of a captioner."""
 
 from __future__ import annotations
 
@@ -14,11 +14,7 @@ from torch import nn
 
 from regard.building import build_captioner
 from regard.building.memory import check_memory
-from regard.config import (
-    CaptionDataConfig,
-    CaptionerConfig,
-    Experiment,
-)
+from regard.config import CaptionDataConfig, CaptionerConfig, Experiment
 from regard.data.batch import END
 from regard.data.batching import BatchSettings, PairBatches
 from regard.data.examples import Pair
@@ -33,32 +29,32 @@ from regard.models.vision_backbone import Backbone
 from regard.runs.folder import RunFolder
 from regard.runs.progress import OnProgress
 from regard.runs.splits import Split
+from regard.tasks.arguments import sections_of
 from regard.tasks.captioning.captioner import Captioner
-from regard.tasks.captioning.images import PictureSources
-from regard.tasks.setup import Prepared
+from regard.tasks.captioning.images import ImageSources
+from regard.tasks.generation import GeneratedText
+from regard.tasks.setup import TrainingSetup
 from regard.tasks.translation.training import objective_of
-from regard.tasks.translation.translator import Translation
-from regard.tasks.validation import FreeWriting, metric_named
+from regard.tasks.validation import DecodingValidation, metric_named
 
 MOST_VALIDATED = 200
-"""Pictures that a dev score is taken of: the first so many."""
+"""Largest number of dev images that a validation captions."""
 METRICS = (*CAPTION_METRICS, *ERROR_RATES)
 
 
 def prepare(
     experiment: Experiment,
-    data: CaptionDataConfig,
     split: Split,
     resumed: RunFolder | None,
     on_progress: OnProgress | None,
-) -> Prepared:
-    """Pictures, captions as numbers and a model for them. UserError where they do not fit."""
-    config, model_config = experiment.training, experiment.model
-    if not isinstance(model_config, CaptionerConfig):
-        raise UserError(f"model.family {model_config.family} sees no pictures")
+) -> TrainingSetup:
+    """Return images, encoded captions and a model. UserError if they do not fit each other."""
+    config = experiment.training
+    data, model_config = sections_of(experiment, CaptionDataConfig, experiment.name)
     if config.initial_run is not None:
         raise UserError(
-            f"--init-from is {config.initial_run}, but captioners begin with new weights"
+            f"--init-from is {config.initial_run}, but the weights of a captioner are always newly "
+            "initialised: leave it out"
         )
     pairs = list(split.train)
     tokenizer = tokenizer_of(data, resumed, pairs)
@@ -66,7 +62,7 @@ def prepare(
     frozen = None
     if backbone is not None and not model_config.backbone_learns:
         frozen = backbone.to(device_named(config.device, "training.device"))
-    sources = PictureSources.of(data, frozen)
+    sources = ImageSources.of(data, frozen)
     image_set, unread = sources.image_set(
         (pair.source for pair in chain(pairs, split.dev)), on_progress
     )
@@ -77,21 +73,21 @@ def prepare(
     torch.manual_seed(config.seed)
     model = build()
     dev = [pair for pair in split.dev if pair.source in image_set.places]
-    return Prepared(
+    return TrainingSetup(
         experiment,
         model,
         PairBatches(encoded, _settings(encoded, data.batch_sentences), config.seed),
         objective_of(config),
         _validation(experiment, data, tokenizer, image_set, dev, frozen) if dev else None,
         encoded.num_captions,
-        f"{len(image_set.names):,} pictures, vocabulary {len(tokenizer):,}",
+        f"{len(image_set.names):,} images, vocabulary {len(tokenizer):,}",
         partial(_save, tokenizer, backbone),
         unread + too_long,
     )
 
 
 def _backbone(config: CaptionerConfig, resumed: RunFolder | None) -> Backbone | None:
-    """That of the run that goes on, or the one that is named."""
+    """Return the backbone of the resumed run, or of `model.backbone`."""
     if config.backbone is None:
         return None
     return Backbone.load(config.backbone if resumed is None else resumed.backbone).eval()
@@ -108,7 +104,7 @@ def _save(tokenizer: Tokenizer, backbone: Backbone | None, folder: RunFolder) ->
 def tokenizer_of(
     data: CaptionDataConfig, resumed: RunFolder | None, pairs: Sequence[Pair]
 ) -> Tokenizer:
-    """That of the run that goes on, or one learned from the captions to train on."""
+    """Return the tokenizer of the resumed run, or train one on the training captions."""
     if resumed is not None:
         return Tokenizer.load(resumed.target_tokenizer)
     settings = TokenizerSettings(
@@ -124,37 +120,39 @@ def tokenizer_of(
 def _encoded(
     data: CaptionDataConfig, tokenizer: Tokenizer, image_set: ImageSet, pairs: Sequence[Pair]
 ) -> tuple[EncodedCaptions, tuple[str, ...]]:
-    """Those whose picture could be read, without the longest, which are counted."""
+    """Encode the captions whose image can be read. Captions that are too long are left out and
+    reported."""
     known = [pair for pair in pairs if pair.source in image_set.places]
     if not known:
         raise UserError(
-            f"none of the {len(pairs)} captions to train on has a picture that can be read, such "
-            f"as {pairs[0].source}: --data.pictures names the folder that they are in"
+            f"cannot read the image of any of the {len(pairs)} training captions, such as "
+            f"{pairs[0].source}: set --data.pictures to the folder of the images"
         )
-    ids = [[*found, END] for found in tokenizer.encode_batch([pair.target for pair in known])]
-    kept = [place for place, found in enumerate(ids) if len(found) <= data.max_length]
-    if not kept:
+    ids = [[*tokens, END] for tokens in tokenizer.encode_batch([pair.target for pair in known])]
+    short = [place for place, tokens in enumerate(ids) if len(tokens) <= data.max_length]
+    if not short:
         raise UserError(
             f"all {len(known)} captions are longer than {data.max_length} tokens: raise "
             "--data.max-length"
         )
-    places = [image_set.places[known[place].source] for place in kept]
+    places = [image_set.places[known[place].source] for place in short]
     encoded = EncodedCaptions.of(
-        image_set, zip(places, (ids[place] for place in kept), strict=True)
+        image_set, zip(places, (ids[place] for place in short), strict=True)
     )
-    lost = len(known) - len(kept)
-    said = f"left out {lost} captions longer than {data.max_length} tokens"
-    return encoded, (said,) if lost else ()
+    num_long = len(known) - len(short)
+    report = f"left out {num_long} captions longer than {data.max_length} tokens"
+    return encoded, (report,) if num_long else ()
 
 
 def _settings(encoded: EncodedCaptions, num_captions: int) -> BatchSettings:
-    """Batches of about so many captions: as many pictures as have these in the mean."""
-    pictures = round(num_captions * len(encoded) / encoded.num_captions)
-    return BatchSettings(tokens=None, sentences=max(1, pictures))
+    """Return settings of batches with about `num_captions` captions. An image is in a batch with
+    all its captions."""
+    images = round(num_captions * len(encoded) / encoded.num_captions)
+    return BatchSettings(tokens=None, sentences=max(1, images))
 
 
 def _with_max_length(experiment: Experiment, encoded: EncodedCaptions) -> Experiment:
-    """Captions end at the latest at twice the longest that was trained on."""
+    """Limit captions to twice the longest training caption, unless the recipe sets a limit."""
     if experiment.search.max_length is not None:
         return experiment
     longest = 2 * int(encoded.target_lengths.max())
@@ -168,23 +166,23 @@ def _validation(
     image_set: ImageSet,
     dev: Sequence[Pair],
     backbone: Backbone | None,
-) -> FreeWriting:
-    """The dev score: what the model writes freely, and its loss on the true captions."""
+) -> DecodingValidation:
+    """Return the validation: the score of greedy captions, and the loss on true captions."""
     encoded, _ = _encoded(data, tokenizer, image_set, dev)
     batches = PairBatches(encoded, _settings(encoded, 256), experiment.training.seed)
     references: defaultdict[str, list[str]] = defaultdict(list)
     for pair in dev:
         references[pair.source].append(tokenizer.normalise(pair.target))
     names = list(references)[:MOST_VALIDATED]
-    seen = image_set.images(names)
+    images = image_set.images(names)
     greedy = replace(experiment.search, beam=1)
 
-    def write(model: nn.Module) -> Sequence[Translation]:
+    def decode(model: nn.Module) -> Sequence[GeneratedText]:
         captioner = Captioner(experiment, tokenizer, cast(Seq2Seq, model), backbone)
-        return captioner.write(seen, search=greedy, attention=False)
+        return captioner.generate(images, search=greedy, attention=False)
 
-    return FreeWriting(
-        write,
+    return DecodingValidation(
+        decode,
         names,
         [references[name] for name in names],
         metric_named(experiment.training.metric, METRICS, "cider", "captions"),

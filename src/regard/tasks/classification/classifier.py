@@ -1,11 +1,11 @@
-"""A trained classifier: a source in, an answer out, with how sure it is and what it looked at."""
+"""A trained classifier or regressor."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import overload
 
@@ -14,210 +14,195 @@ import torch
 
 from regard import trace
 from regard.building import build_classifier
-from regard.config import AnswerDataConfig, ClassifierConfig, Experiment
+from regard.config import AnswerDataConfig, Experiment
 from regard.data.labels.encoded import EncodedSource, pad_sources
 from regard.data.labels.targets import Labels
 from regard.device import device_named
-from regard.errors import UserError
 from regard.models.classifier import HeadModel
 from regard.models.weights import load_model
 from regard.runs.folder import RunFolder
 from regard.search import HypothesisAttention
 from regard.shapes import Float, Tensor
-from regard.tasks.arguments import check_texts
-from regard.tasks.classification.inputs import Reading, SourceError
-from regard.tasks.tracing import TOP, as_map, by_sentence
+from regard.tasks.arguments import check_texts, sections_of
+from regard.tasks.classification.inputs import InputsAndTargets, SourceError
+from regard.tasks.tracing import TOP, LazyTrace, as_map, by_sentence
 from regard.trace import AttentionMap, Step, Trace, of_kind
 
 SOURCES_AT_A_TIME = 64
 
 
 @dataclass(frozen=True)
-class Answer:
-    """One output: the label, or the numbers, as text.
+class Prediction:
+    """Prediction for one source: a label, or numbers, as text.
 
-    `is_long` where the source has more tokens than `data.max_length`: those beyond were not read.
-
-    `probabilities` has every label's, the likeliest first; numbers have none. Two with the same
-    texts and probabilities are equal."""
+    `probabilities` has all labels, the most probable first; it is empty for numbers. `is_long` is
+    true if the source has more than `data.max_length` tokens: the rest was not read. Predictions
+    with equal texts and probabilities are equal."""
 
     source: str
     text: str
     probabilities: tuple[tuple[str, float], ...] = ()
     is_long: bool = False
-    looked: Looked | None = field(default=None, repr=False, compare=False)
+    lazy_trace: LazyTrace | None = field(default=None, repr=False, compare=False)
 
     @property
     def probability(self) -> float:
-        """How sure the model is of its label; NaN for numbers and for a blank source."""
+        """Probability of the predicted label; NaN for numbers and for a blank source."""
         return self.probabilities[0][1] if self.probabilities else float("nan")
 
     @property
     def trace(self) -> Trace | None:
-        """All there is to know of it; None for a blank source, or where no attention was asked
-        for."""
-        return None if self.looked is None else self.looked.trace
+        """Trace of the prediction; None for a blank source, or without attention."""
+        return None if self.lazy_trace is None else self.lazy_trace.full
 
     @property
     def attention(self) -> np.ndarray:
-        """How much the answer took of each piece of the source: axes layer, head, target and
-        source, with one target. ValueError where nothing attends, or none was asked for."""
-        if self.looked is None:
+        """Attention weights on the source, with axes layer, head, target and source, and one
+        target. ValueError for a blank source, a model without attention, or attention=False."""
+        if self.lazy_trace is None:
             raise ValueError(
-                "there is no attention: the source is blank, or none was asked for, as "
-                "classify(..., attention=True) does"
+                "there is no attention: the source is blank, or the call had attention=False"
             )
-        return of_kind(self.looked.maps, "cross")[0].weights
+        return of_kind(self.lazy_trace.maps, "cross")[0].weights
 
 
-class Looked:
-    """What one answer looked at, and its trace, which is made when it is asked for."""
+@dataclass(frozen=True)
+class _Parts:
+    """Trace of one prediction, which is one piece and one step."""
 
-    def __init__(
-        self,
-        reading: Reading,
-        source: str,
-        text: str,
-        attention: tuple[HypothesisAttention, ...],
-        probabilities: tuple[tuple[str, float], ...],
-    ) -> None:
-        self._reading = reading
-        self._source = source
-        self._text = text
-        self._attention = attention
-        self._probabilities = probabilities
+    inputs: InputsAndTargets
+    text: str
+    prediction: str
+    attention: tuple[HypothesisAttention, ...]
+    probabilities: tuple[tuple[str, float], ...]
 
-    @cached_property
+    @property
+    def score(self) -> float:
+        """Log probability of the label; 0 for numbers."""
+        probability = self.probabilities[0][1] if self.probabilities else 1.0
+        return math.log(probability) if probability else -math.inf
+
     def source(self) -> trace.TokenSequence:
-        return self._reading.reader.sequence(self._source)
+        return self.inputs.reader.sequence(self.text)
 
-    @cached_property
     def target(self) -> trace.TokenSequence:
-        """The answer is one piece."""
-        return trace.TokenSequence(self._text, (self._text,), (0,))
+        return trace.TokenSequence(self.prediction, (self.prediction,), (0,))
 
-    @cached_property
     def maps(self) -> tuple[AttentionMap, ...]:
-        """Of every kind, with all layers and heads, without padding."""
-        return tuple(as_map(each, 1, len(self.source.pieces)) for each in self._attention)
+        num_source = len(self.source().pieces)
+        return tuple(as_map(each, 1, num_source) for each in self.attention)
 
-    @cached_property
-    def trace(self) -> Trace:
-        steps: tuple[Step, ...] = ()
-        score = 0.0
-        if self._probabilities:
-            logs = tuple(
-                (name, math.log(share) if share else -math.inf)
-                for name, share in self._probabilities
-            )
-            entropy = -sum(share * math.log(share) for _, share in self._probabilities if share)
-            score = logs[0][1]
-            steps = (Step(self._text, score, logs[:TOP], entropy),)
-        return Trace(self.source, self.target, self.maps, steps, score)
+    def steps(self) -> tuple[Step, ...]:
+        if not self.probabilities:
+            return ()
+        logs = tuple(
+            (name, math.log(probability) if probability else -math.inf)
+            for name, probability in self.probabilities
+        )
+        entropy = -sum(p * math.log(p) for _, p in self.probabilities if p)
+        return (Step(self.prediction, self.score, logs[:TOP], entropy),)
+
+    def lattice(self) -> None:
+        return None
 
 
 class Classifier:
-    """What `regard.load` gives for a run that labels texts, or gives numbers for them."""
+    """A trained model that predicts a label or numbers. `regard.load` returns it for runs that
+    classify."""
 
-    def __init__(self, experiment: Experiment, reading: Reading, model: HeadModel) -> None:
-        if not isinstance(experiment.data, AnswerDataConfig):
-            raise UserError(f"a model that is trained to {experiment.data.task} answers nothing")
+    def __init__(self, experiment: Experiment, inputs: InputsAndTargets, model: HeadModel) -> None:
         self.experiment = experiment
-        self.data = experiment.data
-        self.reading = reading
+        self.data, config = sections_of(experiment, AnswerDataConfig, experiment.name)
+        self.attends: bool = config.attends
+        """Whether the classification head attends to the source."""
+        self.inputs = inputs
         self.model = model
 
     @classmethod
     def load(cls, run: str | Path, *, device: str = "auto") -> Classifier:
-        """Load a run folder; UserError where it is none, or one that writes texts."""
+        """Load a run folder. UserError if it is no run, or a run of another task."""
         place = device_named(device)
         folder = RunFolder(Path(run))
         experiment = folder.experiment()
-        data, config = experiment.data, experiment.model
-        if not isinstance(data, AnswerDataConfig) or not isinstance(config, ClassifierConfig):
-            raise UserError(f"{run} is no classifier: its task is to {data.task}")
+        data, config = sections_of(experiment, AnswerDataConfig, str(run))
         folder.check_files()
-        reading = Reading.load(folder, data)
-        sizes = reading.num_source, reading.reader.features, reading.answers.size
+        inputs = InputsAndTargets.load(folder, data)
+        sizes = inputs.num_source, inputs.reader.features, inputs.targets.size
         model = load_model(partial(build_classifier, config, *sizes), folder.model)
-        return cls(experiment, reading, model.to(place).eval())
+        return cls(experiment, inputs, model.to(place).eval())
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Those that it may give; none where it gives numbers."""
-        answers = self.reading.answers
-        return answers.names if isinstance(answers, Labels) else ()
+        """Labels of the model; empty if it predicts numbers."""
+        targets = self.inputs.targets
+        return targets.names if isinstance(targets, Labels) else ()
 
-    @property
-    def attends(self) -> bool:
-        """Whether answers look at the source."""
-        config = self.experiment.model
-        return isinstance(config, ClassifierConfig) and config.attends
-
-    @overload  # of the two that fit a str the first is meant
+    @overload  # a str matches both overloads; this one applies
     def classify(  # type: ignore[overload-overlap]
         self, source: str, *, attention: bool = True
-    ) -> Answer: ...
+    ) -> Prediction: ...
     @overload
-    def classify(self, source: Iterable[str], *, attention: bool = True) -> list[Answer]: ...
+    def classify(self, source: Iterable[str], *, attention: bool = True) -> list[Prediction]: ...
     def classify(
         self, source: str | Iterable[str], *, attention: bool = True
-    ) -> Answer | list[Answer]:
-        """Answer for one source or for many, in their order; a blank one gets a blank answer.
+    ) -> Prediction | list[Prediction]:
+        """Classify one source or several sources. A blank source has a blank prediction.
 
-        They are worked on in batches of like lengths. `attention` False is faster. SourceError
-        where one is not the numbers that it should be."""
+        Sources are sorted by length, classified in batches and returned in their order.
+        `attention=False` is faster. SourceError for a source that should be numbers and is not."""
         if isinstance(source, str):
             return self.classify([source], attention=attention)[0]
         texts = check_texts("source", source)
-        results = [Answer(text, "") for text in texts]
+        results = [Prediction(text, "") for text in texts]
         filled = [number for number, text in enumerate(texts) if text.strip()]
         try:
-            encoded = self.reading.reader.encode([texts[number] for number in filled])
+            encoded = self.inputs.reader.encode([texts[number] for number in filled])
         except SourceError as error:
             raise SourceError(str(error), filled[error.place]) from error
         order = sorted(range(len(filled)), key=lambda place: len(encoded[place]))
         for first in range(0, len(order), SOURCES_AT_A_TIME):
             places = order[first : first + SOURCES_AT_A_TIME]
             numbers = [filled[place] for place in places]
-            found = self._answer(
+            predictions = self._predict(
                 [texts[number] for number in numbers],
                 [encoded[place] for place in places],
                 attention,
             )
-            for number, answer in zip(numbers, found, strict=True):
-                results[number] = answer
+            for number, prediction in zip(numbers, predictions, strict=True):
+                results[number] = prediction
         return results
 
     @torch.inference_mode()
-    def _answer(
+    def _predict(
         self, texts: Sequence[str], sources: Sequence[EncodedSource], attention: bool
-    ) -> list[Answer]:
+    ) -> list[Prediction]:
         device = next(self.model.parameters()).device
         output = self.model(pad_sources(sources).to(device), need_weights=attention)
         values = output.values.float().cpu()
-        answers, ranked = self.reading.answers.decode(values), self._ranked(values)
-        seen = by_sentence(output.attention, len(texts))
+        predictions, ranked = self.inputs.targets.decode(values), self._ranked(values)
+        maps = by_sentence(output.attention, len(texts))
         return [
-            Answer(
+            Prediction(
                 text,
-                answer,
-                shares,
+                predicted,
+                ranking,
                 source.is_cut,
-                Looked(self.reading, text, answer, looked, shares) if attention else None,
+                LazyTrace(_Parts(self.inputs, text, predicted, weights, ranking))
+                if attention
+                else None,
             )
-            for text, source, answer, shares, looked in zip(
-                texts, sources, answers, ranked, seen, strict=True
+            for text, source, predicted, ranking, weights in zip(
+                texts, sources, predictions, ranked, maps, strict=True
             )
         ]
 
     def _ranked(self, values: Float[Tensor, "batch output"]) -> list[tuple[tuple[str, float], ...]]:
-        """Every label with its probability, the likeliest first."""
+        """Return all labels with their probabilities, the most probable first."""
         names = self.labels
         if not names:
             return [()] * len(values)
-        shares, order = values.softmax(dim=-1).sort(dim=-1, descending=True, stable=True)
+        probabilities, order = values.softmax(dim=-1).sort(dim=-1, descending=True, stable=True)
         return [
-            tuple((names[place], share) for place, share in zip(*both, strict=True))
-            for both in zip(order.tolist(), shares.tolist(), strict=True)
+            tuple((names[place], probability) for place, probability in zip(*row, strict=True))
+            for row in zip(order.tolist(), probabilities.tolist(), strict=True)
         ]

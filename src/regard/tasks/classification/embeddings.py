@@ -1,4 +1,4 @@
-"""Word vectors of a text file as initial embeddings of a classifier."""
+"""Pretrained word vectors as initial embeddings of a classifier."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from torch import nn
 from regard.data.special_tokens import SPECIAL
 from regard.data.text.vectors import vectors_of_words
 from regard.errors import UserError
-from regard.tasks.classification.inputs import Reader, SeriesReader
+from regard.tasks.classification.inputs import Inputs, SeriesInputs
 
 
 @dataclass(frozen=True)
-class Coverage:
-    """How many of a model's words a file has vectors for."""
+class VectorCoverage:
+    """Number of a model's words that have a vector in a file."""
 
     num_known: int
     num_words: int
@@ -26,16 +26,16 @@ class Coverage:
         return f"model.vectors has {self.num_known:,} of the {self.num_words:,} words"
 
 
-def begin_with_vectors(model: nn.Module, reader: Reader, path: Path) -> Coverage:
-    """Set the embeddings of those words that a GloVe or word2vec text file has, as they are
-    written, or else in lower case. UserError where there are none, or where they have another
-    size."""
-    if isinstance(reader, SeriesReader):
+def set_embeddings(model: nn.Module, inputs: Inputs, path: Path) -> VectorCoverage:
+    """Set the embeddings of all words that have a vector in a GloVe or word2vec text file. A word
+    without a vector takes that of its lower-case form. UserError if the file has none of the words,
+    or vectors of another size than the embeddings."""
+    if isinstance(inputs, SeriesInputs):
         raise UserError(f"model.vectors is {path}, but series of numbers have no words")
     (embedding,) = (each for each in model.modules() if isinstance(each, nn.Embedding))
     wanted: defaultdict[str, list[int]] = defaultdict(list)
-    for number, piece in enumerate(reader.tokenizer.vocabulary):
-        word = reader.tokenizer.pieces([number])[0]
+    for number, piece in enumerate(inputs.tokenizer.vocabulary):
+        word = inputs.tokenizer.pieces([number])[0]
         for form in {word, word.lower()}:
             if piece not in SPECIAL:
                 wanted[form].append(number)
@@ -47,10 +47,10 @@ def begin_with_vectors(model: nn.Module, reader: Reader, path: Path) -> Coverage
                 f"{embedding.embedding_dim}: set it to {len(values)}"
             )
         for number in wanted[word]:
-            exact = reader.tokenizer.pieces([number])[0] == word
+            exact = inputs.tokenizer.pieces([number])[0] == word
             if exact or number not in known:
                 embedding.weight.data[number] = torch.tensor(values)
                 known.add(number)
     if not known:
         raise UserError(f"{path} has none of the words of the data: expected GloVe or word2vec")
-    return Coverage(len(known), len(reader.tokenizer) - len(SPECIAL))
+    return VectorCoverage(len(known), len(inputs.tokenizer) - len(SPECIAL))

@@ -1,4 +1,4 @@
-"""How the sources of one-answer tasks become numbers, and what of them a trace shows."""
+"""Inputs and targets of a classifier: encoding, and the form of a source in a trace."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TypeVar
 from regard import trace
 from regard.config import AnswerDataConfig
 from regard.data.examples import Pair
-from regard.data.labels import targets as answering
+from regard.data.labels import targets as target_pages
 from regard.data.labels.encoded import EncodedSource
 from regard.data.labels.numeric import NamedSeries, Series, parse_items, parse_series
 from regard.data.labels.targets import Labels, Standardiser, Targets
@@ -21,40 +21,40 @@ from regard.errors import UserError
 from regard.names import TokenizerKind
 from regard.runs.folder import RunFolder
 
-Read = TypeVar("Read")
+Parsed = TypeVar("Parsed")
 
 
 class SourceError(UserError):
-    """One of several sources that cannot be read; `place` is which, from 0."""
+    """A source cannot be read. `place` is its index among the sources, from 0."""
 
-    def __init__(self, why: str, place: int) -> None:
-        super().__init__(why)
+    def __init__(self, reason: str, place: int) -> None:
+        super().__init__(reason)
         self.place = place
 
 
 @contextmanager
 def placed(pairs: Sequence[Pair]) -> Iterator[None]:
-    """Names the line of a pair whose source cannot be read."""
+    """Turn a SourceError into a UserError that names the line of the pair."""
     try:
         yield
     except SourceError as error:
         raise UserError(f"{pairs[error.place].place}: {error}") from error
 
 
-def _each(read: Callable[[str], Read], texts: Iterable[str]) -> list[Read]:
-    """SourceError where one is not what is to be read."""
-    found = []
+def _parse_all(parse: Callable[[str], Parsed], texts: Iterable[str]) -> list[Parsed]:
+    """Parse texts. SourceError for the first that fails."""
+    values = []
     for place, text in enumerate(texts):
         try:
-            found.append(read(text))
+            values.append(parse(text))
         except UserError as error:
             raise SourceError(str(error), place) from error
-    return found
+    return values
 
 
 @dataclass(frozen=True)
-class TextReader:
-    """Texts, cut to tokens. What is beyond `longest` tokens is not read."""
+class TextInputs:
+    """Texts as tokens. Tokens beyond `longest` are not read."""
 
     tokenizer: Tokenizer
     language: str
@@ -62,21 +62,20 @@ class TextReader:
     features = 0
 
     def encode(self, texts: Sequence[str]) -> list[EncodedSource]:
-        """ValueError where a text is blank."""
-        found = self.tokenizer.encode_batch(texts)
-        return [EncodedSource(ids).cut(self.longest) for ids in found]
+        """Encode texts. ValueError for a blank text."""
+        encoded = self.tokenizer.encode_batch(texts)
+        return [EncodedSource(ids).cut(self.longest) for ids in encoded]
 
     def sequence(self, text: str) -> trace.TokenSequence:
-        """What a model sees of a text."""
-        found = self.tokenizer.encode(text)
+        """Return the text as a trace shows it."""
+        encoding = self.tokenizer.encode(text)
         part = slice(self.longest)
-        return trace.TokenSequence(text, found.pieces[part], found.words[part], self.language)
+        return trace.TokenSequence(text, encoding.pieces[part], encoding.words[part], self.language)
 
 
 @dataclass(frozen=True)
-class ItemReader:
-    """Items with numbers: a whole name is one token. What is beyond `longest` items is not
-    read."""
+class ItemInputs:
+    """Items with numbers; the name of an item is one token. Items beyond `longest` are not read."""
 
     tokenizer: Tokenizer
     language: str
@@ -84,114 +83,114 @@ class ItemReader:
     features: int
 
     def encode(self, texts: Sequence[str]) -> list[EncodedSource]:
-        """SourceError for a text that is no items."""
-        found = _each(partial(parse_items, features=self.features), texts)
-        ids = self.tokenizer.encode_batch([as_tokens(each) for each in found])
+        """Encode lists of items. SourceError for a text that is no list of items."""
+        items = _parse_all(partial(parse_items, features=self.features), texts)
+        ids = self.tokenizer.encode_batch([as_tokens(each) for each in items])
         return [
             EncodedSource(numbers, each.series.values).cut(self.longest)
-            for numbers, each in zip(ids, found, strict=True)
+            for numbers, each in zip(ids, items, strict=True)
         ]
 
     def sequence(self, text: str) -> trace.TokenSequence:
-        """Every item is a word."""
+        """Return the items as a trace shows them: each item is a word."""
         series = parse_items(text, self.features).series
         return _series(text, series, self.language, self.longest)
 
 
 @dataclass(frozen=True)
-class SeriesReader:
-    """Numbers alone, so many at each position. What is beyond `longest` positions is not read."""
+class SeriesInputs:
+    """Series with `features` numbers at each position. Positions beyond `longest` are not read."""
 
     language: str
     longest: int
     features: int
 
     def encode(self, texts: Sequence[str]) -> list[EncodedSource]:
-        """SourceError for a text that is no series."""
-        found = _each(partial(parse_series, features=self.features), texts)
-        return [EncodedSource(None, each.values).cut(self.longest) for each in found]
+        """Encode series. SourceError for a text that is no series."""
+        series = _parse_all(partial(parse_series, features=self.features), texts)
+        return [EncodedSource(None, each.values).cut(self.longest) for each in series]
 
     def sequence(self, text: str) -> trace.TokenSequence:
-        """Every position is a word."""
+        """Return the series as a trace shows it: each position is a word."""
         return _series(text, parse_series(text, self.features), self.language, self.longest)
 
 
-Reader = TextReader | ItemReader | SeriesReader
+Inputs = TextInputs | ItemInputs | SeriesInputs
 
 
 @dataclass(frozen=True)
-class Reading:
-    """How sources and answers become numbers and come back."""
+class InputsAndTargets:
+    """Encoding of sources, and encoding and decoding of targets."""
 
-    reader: Reader
-    answers: Targets
+    reader: Inputs
+    targets: Targets
 
     @classmethod
-    def of(cls, config: AnswerDataConfig, pairs: Sequence[Pair]) -> Reading:
-        """Learned from the examples to train on. UserError where these are not what the recipe
-        says."""
+    def learn(cls, config: AnswerDataConfig, pairs: Sequence[Pair]) -> InputsAndTargets:
+        """Learn vocabulary and labels, or the scale of numbers, from the training split. UserError
+        if the pairs do not have the form that the recipe says."""
         if config.answer == "label":
-            answers: Targets = Labels.of(pairs)
+            targets: Targets = Labels.of(pairs)
         else:
-            answers = Standardiser.of(pairs, standardised=config.standardise)
+            targets = Standardiser.of(pairs, standardised=config.standardise)
         with placed(pairs):
-            return cls(_learned(config, [pair.source for pair in pairs]), answers)
+            return cls(_learn(config, [pair.source for pair in pairs]), targets)
 
     @classmethod
-    def load(cls, folder: RunFolder, config: AnswerDataConfig) -> Reading:
-        """Read what `save` wrote; UserError where it is something else."""
+    def load(cls, folder: RunFolder, config: AnswerDataConfig) -> InputsAndTargets:
+        """Read the files that `save` wrote. UserError if they hold anything else."""
         try:
             page = json.loads(folder.answers.read_text(encoding="utf8"))
-            answers = answering.from_page(page["answers"])
+            targets = target_pages.from_page(page["answers"])
             features = int(page["features"])
         except OSError as error:
             raise UserError(f"cannot read {folder.answers}: {error.strerror}") from error
         except (ValueError, LookupError, TypeError) as error:
             raise UserError(
-                f"{folder.answers} is not what regard wrote there: {error!r}"
+                f"{folder.answers} is damaged or was not written by regard: {error!r}"
             ) from error
         if config.source == "series":
-            reader = SeriesReader(config.source_language, config.max_length, features)
-            return cls(reader, answers)
-        return cls(_reader(config, Tokenizer.load(folder.source_tokenizer), features), answers)
+            reader = SeriesInputs(config.source_language, config.max_length, features)
+            return cls(reader, targets)
+        return cls(_inputs(config, Tokenizer.load(folder.source_tokenizer), features), targets)
 
     def save(self, folder: RunFolder) -> None:
-        """Write it into a run."""
-        if not isinstance(self.reader, SeriesReader):
+        """Write the vocabulary and the targets into a run folder."""
+        if not isinstance(self.reader, SeriesInputs):
             self.reader.tokenizer.save(folder.source_tokenizer)
-        page = {"answers": answering.to_page(self.answers), "features": self.reader.features}
+        page = {"answers": target_pages.to_page(self.targets), "features": self.reader.features}
         folder.write(folder.answers, json.dumps(page, ensure_ascii=False, indent=1))
 
     @property
     def num_source(self) -> int:
-        """How many tokens there are; 0 where sources are numbers alone."""
-        return 0 if isinstance(self.reader, SeriesReader) else len(self.reader.tokenizer)
+        """Size of the vocabulary; 0 for series."""
+        return 0 if isinstance(self.reader, SeriesInputs) else len(self.reader.tokenizer)
 
 
 def as_tokens(items: NamedSeries) -> str:
-    """The names with a space between them and none inside."""
+    """Return the names of items, separated by spaces, with underscores for spaces inside names."""
     return " ".join("_".join(name.split()) for name in items.names)
 
 
-def _learned(config: AnswerDataConfig, texts: Sequence[str]) -> Reader:
+def _learn(config: AnswerDataConfig, texts: Sequence[str]) -> Inputs:
     match config.source:
         case "series":
-            (first,) = _each(parse_series, texts[:1])
+            (first,) = _parse_all(parse_series, texts[:1])
             features = first.values.shape[1]
-            return SeriesReader(config.source_language, config.max_length, features)
+            return SeriesInputs(config.source_language, config.max_length, features)
         case "items":
-            (beginning,) = _each(parse_items, texts[:1])
-            features = beginning.series.values.shape[1]
-            names = map(as_tokens, _each(partial(parse_items, features=features), texts))
-            return _reader(config, Tokenizer.train(names, _settings(config, "spaces")), features)
+            (first_items,) = _parse_all(parse_items, texts[:1])
+            features = first_items.series.values.shape[1]
+            names = map(as_tokens, _parse_all(partial(parse_items, features=features), texts))
+            return _inputs(config, Tokenizer.train(names, _settings(config, "spaces")), features)
         case "text":
-            return _reader(config, Tokenizer.train(texts, _settings(config, config.tokenizer)), 0)
+            return _inputs(config, Tokenizer.train(texts, _settings(config, config.tokenizer)), 0)
 
 
-def _reader(config: AnswerDataConfig, tokenizer: Tokenizer, features: int) -> Reader:
+def _inputs(config: AnswerDataConfig, tokenizer: Tokenizer, features: int) -> Inputs:
     if config.source == "items":
-        return ItemReader(tokenizer, config.source_language, config.max_length, features)
-    return TextReader(tokenizer, config.source_language, config.max_length)
+        return ItemInputs(tokenizer, config.source_language, config.max_length, features)
+    return TextInputs(tokenizer, config.source_language, config.max_length)
 
 
 def _settings(config: AnswerDataConfig, kind: TokenizerKind) -> TokenizerSettings:

@@ -1,4 +1,4 @@
-"""The task of classification: a source in, one answer out, a label or numbers."""
+"""Training of a classifier or regressor."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import nn
 
 from regard.building import build_classifier
 from regard.building.memory import check_memory
-from regard.config import AnswerDataConfig, ClassifierConfig, Experiment, TrainingConfig
+from regard.config import AnswerDataConfig, Experiment, TrainingConfig
 from regard.data.batching import BatchSettings, PairBatches
 from regard.data.examples import Pair
 from regard.data.labels.encoded import EncodedLabels
@@ -22,10 +22,11 @@ from regard.metrics.metric import Metric
 from regard.models.classifier import HeadModel
 from regard.runs.folder import RunFolder
 from regard.runs.splits import Split
+from regard.tasks.arguments import sections_of
 from regard.tasks.classification.classifier import Classifier
-from regard.tasks.classification.embeddings import begin_with_vectors
-from regard.tasks.classification.inputs import Reading, placed
-from regard.tasks.setup import NUM_EXAMPLES, Prepared
+from regard.tasks.classification.embeddings import set_embeddings
+from regard.tasks.classification.inputs import InputsAndTargets, placed
+from regard.tasks.setup import NUM_EXAMPLES, TrainingSetup
 from regard.tasks.validation import metric_named
 from regard.training.log import Example, Validation
 from regard.training.objective import ClassObjective, NumberObjective, Objective, mean_loss
@@ -33,99 +34,98 @@ from regard.training.objective import ClassObjective, NumberObjective, Objective
 SENTENCES_AT_A_TIME = BatchSettings(tokens=8192, sentences=256)
 
 
-def prepare(
-    experiment: Experiment, data: AnswerDataConfig, split: Split, resumed: RunFolder | None
-) -> Prepared:
-    """Vocabularies, batches and a model for them. UserError where they do not fit each other."""
-    config, model_config = experiment.training, experiment.model
-    if not isinstance(model_config, ClassifierConfig):
-        raise UserError(f"model.family {model_config.family} answers no whole sources")
+def prepare(experiment: Experiment, split: Split, resumed: RunFolder | None) -> TrainingSetup:
+    """Return vocabularies, batches and a model. UserError if they do not fit each other."""
+    config = experiment.training
+    data, model_config = sections_of(experiment, AnswerDataConfig, experiment.name)
     _check(config)
     pairs = list(split.train)
-    reading = Reading.load(resumed, data) if resumed else Reading.of(data, pairs)
-    encoded = _encoded(reading, pairs)
+    inputs = (
+        InputsAndTargets.load(resumed, data) if resumed else InputsAndTargets.learn(data, pairs)
+    )
+    encoded = _encoded(inputs, pairs)
     settings = BatchSettings(data.batch_tokens, data.batch_sentences)
     build = partial(
         build_classifier,
         model_config,
-        reading.num_source,
-        reading.reader.features,
-        reading.answers.size,
+        inputs.num_source,
+        inputs.reader.features,
+        inputs.targets.size,
     )
     check_memory(build)
     torch.manual_seed(config.seed)
     model = build()
-    said = _cut(encoded, data.max_length)
+    reports = _cut(encoded, data.max_length)
     if model_config.vectors is not None and resumed is None:
-        said += (str(begin_with_vectors(model, reading.reader, model_config.vectors)),)
-    return Prepared(
+        reports += (str(set_embeddings(model, inputs.reader, model_config.vectors)),)
+    return TrainingSetup(
         experiment,
         model,
         PairBatches(encoded, settings, config.seed),
-        _objective(reading, config.label_smoothing),
-        _validation(experiment, reading, split.dev) if split.dev else None,
+        _objective(inputs, config.label_smoothing),
+        _validation(experiment, inputs, split.dev) if split.dev else None,
         len(encoded),
-        _vocabularies(reading),
-        reading.save,
-        said,
+        _vocabularies(inputs),
+        inputs.save,
+        reports,
     )
 
 
-def _vocabularies(reading: Reading) -> str:
-    words = f"vocabulary {reading.num_source:,}" if reading.num_source else "numbers"
-    size = reading.answers.size
-    if isinstance(reading.answers, Labels):
+def _vocabularies(inputs: InputsAndTargets) -> str:
+    words = f"vocabulary {inputs.num_source:,}" if inputs.num_source else "numbers"
+    size = inputs.targets.size
+    if isinstance(inputs.targets, Labels):
         return f"{words}, {size:,} labels"
-    return f"{words}, {size} {'number' if size == 1 else 'numbers'} to answer"
+    return f"{words}, {size} {'number' if size == 1 else 'numbers'} to predict"
 
 
 def _cut(encoded: EncodedLabels, longest: int) -> tuple[str, ...]:
-    """A sentence about sources that are not read to their ends, if there are any."""
+    """Return a message about sources that are cut at `longest` tokens, if any."""
     number = sum(source.is_cut for source in encoded.sources)
-    said = f"read of {number} of the sources only the first {longest} tokens (data.max_length)"
-    return (said,) if number else ()
+    report = f"cut {number} sources to their first {longest} tokens (data.max_length)"
+    return (report,) if number else ()
 
 
 def _check(config: TrainingConfig) -> None:
-    """UserError for what is about writing texts."""
+    """UserError for an option of models that generate texts."""
     for name, usual in (("teacher_forcing", 1.0), ("teacher_forcing_end", None), ("loss", "word")):
         if getattr(config, name) != usual:
             raise UserError(
-                f"training.{name} is {getattr(config, name)}, but answers are not written token by "
-                "token: leave it out"
+                f"training.{name} is {getattr(config, name)}, but a classifier generates no "
+                "tokens: leave it out"
             )
     if config.initial_run is not None:
         raise UserError(
-            f"--init-from is {config.initial_run}, but classifiers begin with new weights, or with "
+            f"--init-from is {config.initial_run}, but a classifier is newly initialised, or with "
             "model.vectors: leave it out"
         )
 
 
-def _encoded(reading: Reading, pairs: Sequence[Pair]) -> EncodedLabels:
+def _encoded(inputs: InputsAndTargets, pairs: Sequence[Pair]) -> EncodedLabels:
     with placed(pairs):
-        sources = reading.reader.encode([pair.source for pair in pairs])
-    return EncodedLabels(sources, reading.answers.encode(pairs))
+        sources = inputs.reader.encode([pair.source for pair in pairs])
+    return EncodedLabels(sources, inputs.targets.encode(pairs))
 
 
-def _objective(reading: Reading, label_smoothing: float = 0.0) -> Objective:
-    if isinstance(reading.answers, Labels):
+def _objective(inputs: InputsAndTargets, label_smoothing: float = 0.0) -> Objective:
+    if isinstance(inputs.targets, Labels):
         return ClassObjective(label_smoothing)
     return NumberObjective()
 
 
 def _validation(
-    experiment: Experiment, reading: Reading, dev: Sequence[Pair]
+    experiment: Experiment, inputs: InputsAndTargets, dev: Sequence[Pair]
 ) -> Callable[[nn.Module], Validation]:
-    """The dev score: how many answers are right, or how near they come."""
-    texts, wanted = [pair.source for pair in dev], [pair.target for pair in dev]
-    batches = PairBatches(_encoded(reading, dev), SENTENCES_AT_A_TIME, experiment.training.seed)
-    metric = _metric(experiment.training, reading)
+    """Return the validation: the score of predictions and the loss on the dev split."""
+    texts, references = [pair.source for pair in dev], [pair.target for pair in dev]
+    batches = PairBatches(_encoded(inputs, dev), SENTENCES_AT_A_TIME, experiment.training.seed)
+    metric = _metric(experiment.training, inputs)
 
     def validate(model: nn.Module) -> Validation:
-        classifier = Classifier(experiment, reading, cast(HeadModel, model))
-        outputs = [each.text for each in classifier.classify(texts, attention=False)]
-        score = metric.compute(outputs, wanted)
-        loss = mean_loss(_objective(reading), model, (each.batch for each in batches.in_order()))
+        classifier = Classifier(experiment, inputs, cast(HeadModel, model))
+        outputs = [output.text for output in classifier.classify(texts, attention=False)]
+        score = metric.compute(outputs, references)
+        loss = mean_loss(_objective(inputs), model, (each.batch for each in batches.in_order()))
         examples = tuple(
             Example(pair.source, pair.target, output)
             for pair, output in zip(dev[:NUM_EXAMPLES], outputs, strict=False)
@@ -135,8 +135,8 @@ def _validation(
     return validate
 
 
-def _metric(config: TrainingConfig, reading: Reading) -> Metric[PredictionFunction]:
-    """Return the metric of the dev score; by default accuracy for labels, R2 for numbers."""
-    if isinstance(reading.answers, Labels):
+def _metric(config: TrainingConfig, inputs: InputsAndTargets) -> Metric[PredictionFunction]:
+    """Return the metric `training.metric`; by default accuracy for labels and R2 for numbers."""
+    if isinstance(inputs.targets, Labels):
         return metric_named(config.metric, LABEL_METRICS, "accuracy", "labels")
     return metric_named(config.metric, NUMBER_METRICS, "r2", "numbers")

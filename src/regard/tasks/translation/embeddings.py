@@ -1,4 +1,4 @@
-"""Embeddings and extra vectors of a file, set in a translation model."""
+"""Embeddings and extra vectors from a file, set in a translation model."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ from regard.tasks.translation.encoding import Tokenizers
 
 
 def set_vectors(model: Seq2Seq, tokenizers: Tokenizers, path: Path) -> None:
-    """Fix both sides' embeddings to the vectors of a text file: a token and its numbers a line."""
+    """Set the embeddings of both sides to the vectors of a text file, and freeze them. A line has a
+    token and its numbers."""
     vectors = read_vectors(path)
     sides = (model.encoder, tokenizers.source), (model.decoder, tokenizers.target)
     for side, tokenizer in sides:
         modules = cast(nn.Module, side).modules()
-        (embedding,) = (each for each in modules if isinstance(each, nn.Embedding))
+        (embedding,) = (module for module in modules if isinstance(module, nn.Embedding))
         for number, token in enumerate(tokenizer.vocabulary):
             if token not in vectors:
-                raise UserError(f"{path} has no vector for {token!r}, which the vocabulary has")
+                raise UserError(f"{path} has no vector for {token!r}, a token of the vocabulary")
             if len(vectors[token]) != embedding.embedding_dim:
                 raise UserError(
                     f"{path}: {token!r} has {len(vectors[token])} numbers, but embeddings have "
@@ -36,7 +37,7 @@ def set_vectors(model: Seq2Seq, tokenizers: Tokenizers, path: Path) -> None:
 
 
 def set_external(model: Seq2Seq, vectors: Float[Tensor, "vector number"]) -> None:
-    """Give a model that was built for so many vectors these."""
+    """Set the extra vectors that the model's decoder attends to beside the source."""
     if not isinstance(model.remember, WithExtraVectors):
-        raise ValueError("this model looks at no vectors beside its source")
+        raise ValueError("the model attends to no extra vectors")
     model.remember.vectors.copy_(vectors)

@@ -1,4 +1,4 @@
-"""The tokenizers of a translation model, and token numbers of texts."""
+"""Tokenizers of a translation model, and encoding of sources and targets."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ from regard.runs.folder import RunFolder
 
 @dataclass(frozen=True)
 class Tokenizers:
-    """One for each side; a shared vocabulary is the same tokenizer twice."""
+    """Tokenizers of source and target. With a shared vocabulary both are the same tokenizer."""
 
     source: Tokenizer
     target: Tokenizer
 
     @property
     def is_shared(self) -> bool:
-        """Whether a piece has one number on both sides."""
+        """Whether both sides have one vocabulary."""
         return self.source.vocabulary == self.target.vocabulary
 
     @classmethod
     def load(cls, folder: RunFolder) -> Tokenizers:
-        """Read both from a run."""
+        """Load both tokenizers of a run."""
         source = Tokenizer.load(folder.source_tokenizer)
         return cls(source, Tokenizer.load(folder.target_tokenizer))
 
     @classmethod
     def from_json(cls, texts: Sequence[str]) -> Tokenizers:
-        """Those that `to_json` told of."""
+        """Return the tokenizers that `to_json` wrote."""
         source, target = texts
         shared = Tokenizer.from_json(source)
         return cls(shared, shared if target == source else Tokenizer.from_json(target))
 
     def to_json(self) -> tuple[str, str]:
-        """Both as texts."""
+        """Return both tokenizers as JSON."""
         return self.source.to_json(), self.target.to_json()
 
     def save(self, folder: RunFolder) -> None:
-        """Write both into a run."""
+        """Write both tokenizers into a run folder."""
         self.source.save(folder.source_tokenizer)
         self.target.save(folder.target_tokenizer)
 
@@ -49,7 +49,7 @@ class Tokenizers:
 def encode_sources(
     config: DataConfig, tokenizer: Tokenizer, texts: Sequence[str]
 ) -> list[list[int]]:
-    """Token numbers of sources, with END where the recipe has it."""
+    """Return the token numbers of sources, with END if `data.source_end` is true."""
     end = [END] if config.source_end else []
     return [ids + end for ids in tokenizer.encode_batch(texts)]
 
@@ -57,6 +57,6 @@ def encode_sources(
 def encode_targets(
     config: DataConfig, tokenizer: Tokenizer, texts: Sequence[str]
 ) -> list[list[int]]:
-    """Token numbers of targets, with END where the recipe has it."""
+    """Return the token numbers of targets, with END if `data.target_end` is true."""
     end = [END] if config.target_end else []
     return [ids + end for ids in tokenizer.encode_batch(texts)]

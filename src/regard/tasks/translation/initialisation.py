@@ -1,8 +1,8 @@
-"""Beginning with another run's weights, and leaving some of them as they are.
+"""Initialisation with the weights of another run.
 
-What both models have by one name and in one shape is copied. What belongs to a vocabulary
-(embeddings, and the layer that makes logits) is copied row by row, for every piece that both
-vocabularies have. All else keeps the weights that it was made with.
+Weights with the same name and shape in both models are copied. Weights with a row for each token
+(embeddings and the layer that computes logits) are copied row by row, for the tokens that both
+vocabularies have. All other weights stay newly initialised.
 """
 
 from __future__ import annotations
@@ -24,17 +24,16 @@ from regard.errors import UserError
 from regard.linear import meta_device
 from regard.names import Side
 from regard.tasks.translation.encoding import Tokenizers
-from regard.tasks.translation.loaded import Loaded
+from regard.tasks.translation.loaded import TranslationRun
 
 SIDES: tuple[Side, ...] = ("source", "target")
 SHOWN = 4
-"""Names of weights that one line lists."""
+"""Number of weights that one message lists."""
 
 
 @dataclass(frozen=True)
-class Words:
-    """How many words of a vocabulary (the source's, the target's, or a shared one) the other run
-    knew."""
+class SharedWords:
+    """Number of words of a vocabulary (source, target, or one for both) that the other run has."""
 
     side: Side | Literal["shared"]
     known: int
@@ -42,48 +41,48 @@ class Words:
 
 
 @dataclass(frozen=True)
-class Beginning:
-    """What a model began with: the weights that were copied whole, by words, and not at all."""
+class Initialisation:
+    """Names of a model's weights: copied whole, copied by word, and newly initialised."""
 
     run: Path
     copied: tuple[str, ...]
     by_words: tuple[str, ...]
-    fresh: tuple[str, ...]
-    words: tuple[Words, ...]
+    new: tuple[str, ...]
+    words: tuple[SharedWords, ...]
 
     def __str__(self) -> str:
-        taken = len(self.copied + self.by_words)
-        every = taken + len(self.fresh)
-        known = [f"{each.known:,} of {each.size:,} {each.side} words" for each in self.words]
-        left = ", ".join(self.fresh[:SHOWN]) or "nothing"
-        more = len(self.fresh) - SHOWN
+        num_copied = len(self.copied + self.by_words)
+        total = num_copied + len(self.new)
+        counts = [f"{each.known:,} of {each.size:,} {each.side} words" for each in self.words]
+        names = ", ".join(self.new[:SHOWN]) or "none"
+        more = len(self.new) - SHOWN
         return "; ".join(
             [
-                f"begun with {self.run}: {taken} of {every} weights",
-                *known,
-                f"fresh: {left}" + (f" and {more} more" if more > 0 else ""),
+                f"initialised from {self.run}: {num_copied} of {total} weights",
+                *counts,
+                f"newly initialised: {names}" + (f" and {more} more" if more > 0 else ""),
             ]
         )
 
 
-def begin_with(
+def initialise_from(
     run: Path, config: WriterConfig, model: nn.Module, tokenizers: Tokenizers
-) -> Beginning:
-    """Set what of a model another run has to that run's weights. UserError where it is no run, or
-    has nothing of this model."""
-    other = Loaded.of(run)
+) -> Initialisation:
+    """Copy the weights that a model shares with another run. UserError if that is no run, or shares
+    no weights with the model."""
+    other = TranslationRun.load(run)
     theirs = other.model.state_dict()
     sides = vocabulary_sides(config, tokenizers)
     their_sides = vocabulary_sides(other.config, other.tokenizers)
-    words: dict[Side, Words] = {}
+    words: dict[Side, SharedWords] = {}
     copied: list[str] = []
     by_words: list[str] = []
-    fresh: list[str] = []
+    new: list[str] = []
     for names, tensor in _distinct(model):
         name = next((name for name in names if name in theirs), names[0])
         weights, side, their_side = theirs.get(name), sides.get(name), their_sides.get(name)
         if weights is None or (side is None) != (their_side is None):
-            fresh.append(name)
+            new.append(name)
         elif side is not None and their_side is not None and tensor[0].shape == weights[0].shape:
             ours = getattr(tokenizers, side)
             known = _common(ours, getattr(other.tokenizers, their_side))
@@ -95,29 +94,29 @@ def begin_with(
             tensor.copy_(weights)
             copied.append(name)
         else:
-            fresh.append(name)
-    if not copied and not any(each.known for each in words.values()):
+            new.append(name)
+    if not copied and not any(shared.known for shared in words.values()):
         raise UserError(
-            f"there is nothing in {run} that this model could begin with: no weights of one name "
-            "and shape, and no words in common. Take the model's fields from its config.yaml, or "
-            "leave --init-from out"
+            f"{run} shares no weights with this model: none have the same name and shape, and the "
+            "vocabularies have no words in common. Copy the model's fields from its config.yaml, "
+            "or leave --init-from out"
         )
     counts = tuple(words[side] for side in SIDES if side in words)
-    return Beginning(run, tuple(copied), tuple(by_words), tuple(fresh), counts)
+    return Initialisation(run, tuple(copied), tuple(by_words), tuple(new), counts)
 
 
 def vocabulary_sides(config: WriterConfig, tokenizers: Tokenizers) -> Mapping[str, Side]:
-    """Which weights have a row for every word of a vocabulary, whatever model that is: those whose
-    size changes with it. Nothing is computed on the meta device."""
+    """Return the side of each weight that has a row for each word. These are the weights whose
+    shape depends on the size of the vocabulary, in any model. No memory for weights is needed."""
     sizes = [len(getattr(tokenizers, side)) for side in SIDES]
-    found: dict[str, Side] = {}
+    side_of: dict[str, Side] = {}
     for number, side in enumerate(SIDES):
         more = [size + (place == number) for place, size in enumerate(sizes)]
         if config.tied == "all":  # one matrix for both
             more = [size + 1 for size in sizes]
         before, after = _shapes(config, sizes), _shapes(config, more)
-        found |= {name: side for name, shape in before.items() if shape != after[name]}
-    return found
+        side_of |= {name: side for name, shape in before.items() if shape != after[name]}
+    return side_of
 
 
 def _shapes(config: WriterConfig, sizes: Sequence[int]) -> dict[str, torch.Size]:
@@ -127,7 +126,7 @@ def _shapes(config: WriterConfig, sizes: Sequence[int]) -> dict[str, torch.Size]
 
 
 def _distinct(model: nn.Module) -> Iterable[tuple[list[str], Tensor]]:
-    """Every weight once, with all of its names."""
+    """Yield each weight once, with all its names."""
     names: defaultdict[int, list[str]] = defaultdict(list)
     tensors = {}
     for name, tensor in model.state_dict(keep_vars=True).items():
@@ -137,14 +136,14 @@ def _distinct(model: nn.Module) -> Iterable[tuple[list[str], Tensor]]:
 
 
 def _common(ours: Tokenizer, theirs: Tokenizer) -> dict[int, int]:
-    """Our numbers of the pieces that both have, with theirs."""
+    """Return the numbers of the pieces in both vocabularies: ours to theirs."""
     numbers = {piece: number for number, piece in enumerate(theirs.vocabulary)}
     return {
         number: numbers[piece] for number, piece in enumerate(ours.vocabulary) if piece in numbers
     }
 
 
-def _count(side: Side | Literal["shared"], ours: Tokenizer, known: Iterable[int]) -> Words:
-    """Special tokens are no words."""
+def _count(side: Side | Literal["shared"], ours: Tokenizer, known: Iterable[int]) -> SharedWords:
+    """Count shared words, without special tokens."""
     num_known = sum(ours.vocabulary[number] not in SPECIAL for number in known)
-    return Words(side, num_known, sum(piece not in SPECIAL for piece in ours.vocabulary))
+    return SharedWords(side, num_known, sum(piece not in SPECIAL for piece in ours.vocabulary))

@@ -1,4 +1,4 @@
-"""A run as it lies in its folder: what was asked for, the tokenizers, the model."""
+"""A translation run, loaded from its folder."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from regard.errors import UserError
 from regard.models.seq2seq import Seq2Seq
 from regard.models.weights import load_model
 from regard.runs.folder import RunFolder
+from regard.tasks.arguments import sections_of
 from regard.tasks.translation.encoding import Tokenizers
 
 
 @dataclass(frozen=True)
-class Loaded:
-    """One run, ready to be used."""
+class TranslationRun:
+    """Configuration, tokenizers and model of a translation run."""
 
     path: Path
     experiment: Experiment
@@ -28,42 +29,40 @@ class Loaded:
     model: Seq2Seq
 
     @classmethod
-    def of(cls, path: Path) -> Loaded:
-        """Load a run folder; UserError where it is none."""
+    def load(cls, path: Path) -> TranslationRun:
+        """Load a run folder. UserError if it is no run, or a run of another task."""
         folder = RunFolder(path)
         experiment = folder.experiment()
-        data, config = experiment.data, experiment.model
-        if not isinstance(data, DataConfig) or not isinstance(config, WriterConfig):
-            raise UserError(
-                f"{path} is a run that was trained to {data.task}, and this is for runs that "
-                f"translate: `regard {data.task} {path}` is for it"
-            )
+        data, config = sections_of(experiment, DataConfig, str(path))
         folder.check_files()
         tokenizers = Tokenizers.load(folder)
         sizes = len(tokenizers.source), len(tokenizers.target)
         model = load_model(partial(build_translation, config, *sizes), folder.model)
         return cls(path, experiment, data, config, tokenizers, model.eval())
 
-    def check_vocabularies(self, other: Loaded, purpose: str) -> None:
-        """UserError unless both read and write the same numbers for the same text."""
+    def check_vocabularies(self, other: TranslationRun, purpose: str) -> None:
+        """UserError unless both runs encode every text as the same token numbers. `purpose` says
+        what they cannot do otherwise."""
         for side in ("source", "target"):
             ours, theirs = getattr(self.tokenizers, side), getattr(other.tokenizers, side)
             if ours.vocabulary != theirs.vocabulary:
-                why = f"their {side} vocabularies differ ({_difference(ours, theirs)})"
-            elif _cutting(ours) != _cutting(theirs):
-                why = f"their {side} tokenizers differ ({_cutting(ours)} and {_cutting(theirs)})"
+                reason = f"their {side} vocabularies differ ({_difference(ours, theirs)})"
+            elif _described(ours) != _described(theirs):
+                reason = (
+                    f"their {side} tokenizers differ ({_described(ours)} and {_described(theirs)})"
+                )
             elif getattr(self.data, f"{side}_end") != getattr(other.data, f"{side}_end"):
-                why = f"data.{side}_end is set in one of them alone"
+                reason = f"data.{side}_end is true for only one of them"
             else:
                 continue
             raise UserError(
-                f"{self.path} and {other.path} cannot {purpose}, as {why}: train them alike, the "
-                f"second with --data.tokenizers-path {self.path}"
+                f"{self.path} and {other.path} cannot {purpose}: {reason}. Train the second with "
+                f"--data.tokenizers-path {self.path}"
             )
 
 
-def _cutting(tokenizer: Tokenizer) -> str:
-    """How it comes from a text to pieces."""
+def _described(tokenizer: Tokenizer) -> str:
+    """Return the kind of a tokenizer and whether it lower-cases, in words."""
     settings = tokenizer.settings
     words = [settings.kind, settings.language if settings.kind == "spacy" else ""]
     return " ".join([*filter(None, words), "lower-cased" if settings.lowercase else "cased"])
@@ -73,5 +72,5 @@ def _difference(ours: Tokenizer, theirs: Tokenizer) -> str:
     if len(ours) != len(theirs):
         return f"{len(ours):,} and {len(theirs):,} pieces"
     pairs = enumerate(zip(ours.vocabulary, theirs.vocabulary, strict=True))
-    number, (one, other) = next(pair for pair in pairs if len(set(pair[1])) > 1)
-    return f"number {number} is {one!r} and {other!r}"
+    number, (first, second) = next(pair for pair in pairs if len(set(pair[1])) > 1)
+    return f"number {number} is {first!r} and {second!r}"

@@ -1,4 +1,4 @@
-"""From pairs to numbers: the tokenizers are learned, and the pairs become training batches."""
+"""Preparation of training pairs: tokenizers are trained, and pairs are encoded as batches."""
 
 from __future__ import annotations
 
@@ -25,32 +25,32 @@ PAIRS_AT_A_TIME = 8192
 def train_tokenizers(
     config: DataConfig, pairs: TrainingPairs, on_progress: OnProgress | None = None
 ) -> Tokenizers:
-    """Learn the vocabularies from the training pairs."""
+    """Train the tokenizers on the training pairs."""
     shared = config.shared_vocabulary or config.vocabulary is not None
     source = _settings(config, target=False)
     target = None if shared else _settings(config, target=True)
     if pairs.cache is None:
-        return _learned(source, target, pairs, on_progress)
+        return _trained(source, target, pairs, on_progress)
     facts = [pairs.facts(), asdict(source), target and asdict(target)]
     return Tokenizers.from_json(
         pairs.cache.page(
-            "tokenizers", facts, lambda: _learned(source, target, pairs, on_progress).to_json()
+            "tokenizers", facts, lambda: _trained(source, target, pairs, on_progress).to_json()
         )
     )
 
 
-def _learned(
+def _trained(
     source: TokenizerSettings,
     target: TokenizerSettings | None,
     pairs: TrainingPairs,
     on_progress: OnProgress | None,
 ) -> Tokenizers:
-    """Without settings for the target, one for both sides."""
+    """Train a tokenizer for each side; without settings for the target, one for both sides."""
     sources = (
-        pair.source for pair in pairs.with_progress("learning the sources' words", on_progress)
+        pair.source for pair in pairs.with_progress("learning the source vocabulary", on_progress)
     )
     targets = (
-        pair.target for pair in pairs.with_progress("learning the targets' words", on_progress)
+        pair.target for pair in pairs.with_progress("learning the target vocabulary", on_progress)
     )
     if target is None:
         both = Tokenizer.train(chain(sources, targets), source)
@@ -73,12 +73,12 @@ def _settings(config: DataConfig, *, target: bool) -> TokenizerSettings:
 
 @dataclass(frozen=True)
 class EncodedTraining:
-    """Training batches, and a sentence about pairs that were too long, if there were any."""
+    """Training batches, and a message about pairs that were too long, if any."""
 
     batches: PairBatches
     left_out: tuple[str, ...]
-    made: Path | None
-    """The file in the cache, where one was written now."""
+    cache_file: Path | None
+    """Cache file of the encoded pairs, if one was written."""
 
 
 def encode(
@@ -88,29 +88,31 @@ def encode(
     seed: int,
     on_progress: OnProgress | None = None,
 ) -> EncodedTraining:
-    """Turn training pairs to batches, leaving out and naming those that are too long."""
+    """Encode training pairs as batches. Pairs that are too long are left out and reported."""
     source = _TrainingSource(config, tokenizers, pairs, on_progress)
     if pairs.cache is None:
-        kept = CachedPairs(EncodedPairs.joined(source.parts()), source.about())
+        encoded = CachedPairs(EncodedPairs.joined(source.parts()), source.about())
     else:
-        kept = pairs.cache.pairs(source.facts(), source)
-    if not len(kept.pairs):
+        encoded = pairs.cache.pairs(source.facts(), source)
+    if not len(encoded.pairs):
         raise UserError(
             f"all {len(pairs)} pairs are longer than {config.max_length} tokens: raise "
             "--data.max-length"
         )
     settings = BatchSettings(config.batch_tokens, config.batch_sentences, config.one_source_length)
-    too_long = LineNumbers(**json.loads(kept.about))
+    too_long = LineNumbers(**json.loads(encoded.about))
     left_out = (
         f"left out {too_long.count} pairs longer than {config.max_length} tokens ({too_long})"
     )
     return EncodedTraining(
-        PairBatches(kept.pairs, settings, seed), (left_out,) if too_long.count else (), kept.made
+        PairBatches(encoded.pairs, settings, seed),
+        (left_out,) if too_long.count else (),
+        encoded.made,
     )
 
 
 class _TrainingSource:
-    """Training pairs as numbers, some at a time."""
+    """Encoded training pairs, in parts."""
 
     def __init__(
         self,
@@ -122,7 +124,7 @@ class _TrainingSource:
         self._config = config
         self._tokenizers = tokenizers
         self._pairs = pairs
-        self._watch = on_progress
+        self._on_progress = on_progress
         self._too_long = LineNumbers()
 
     @property
@@ -130,26 +132,27 @@ class _TrainingSource:
         return max(len(self._tokenizers.source), len(self._tokenizers.target))
 
     def facts(self) -> object:
-        """All that the numbers depend on, but for the data."""
+        """Return all settings that the encoded pairs depend on."""
         config = self._config
         ends = config.source_end, config.target_end
         return [self._pairs.facts(), self._tokenizers.to_json(), ends, config.max_length]
 
     def parts(self) -> Iterator[EncodedPairs]:
+        """Encode the pairs part by part."""
         self._too_long = LineNumbers()
         config, tokenizers = self._config, self._tokenizers
-        pairs = self._pairs.with_progress("encoding", self._watch)
-        while some := list(islice(pairs, PAIRS_AT_A_TIME)):
-            sources = encode_sources(config, tokenizers.source, [pair.source for pair in some])
-            targets = encode_targets(config, tokenizers.target, [pair.target for pair in some])
-            kept = []
-            for pair, source, target in zip(some, sources, targets, strict=True):
+        pairs = self._pairs.with_progress("encoding", self._on_progress)
+        while part := list(islice(pairs, PAIRS_AT_A_TIME)):
+            sources = encode_sources(config, tokenizers.source, [pair.source for pair in part])
+            targets = encode_targets(config, tokenizers.target, [pair.target for pair in part])
+            short = []
+            for pair, source, target in zip(part, sources, targets, strict=True):
                 if max(len(source), len(target)) <= config.max_length:
-                    kept.append((source, target))
+                    short.append((source, target))
                 else:
                     self._too_long.add(pair.line)
-            yield EncodedPairs.of([each[0] for each in kept], [each[1] for each in kept])
+            yield EncodedPairs.of([ids[0] for ids in short], [ids[1] for ids in short])
 
     def about(self) -> str:
-        """How many pairs were too long, and the first lines of them."""
+        """Return the number of pairs that were too long and the first of their lines, as JSON."""
         return json.dumps(asdict(self._too_long))

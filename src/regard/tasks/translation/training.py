@@ -1,4 +1,4 @@
-"""The task of translation: text in, text out, written token by token."""
+"""Training of a translation model."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import nn
 
 from regard.building import build_translation
 from regard.building.memory import check_memory
-from regard.config import DataConfig, Experiment, RecurrentConfig, TrainingConfig, WriterConfig
+from regard.config import DataConfig, Experiment, RecurrentConfig, TrainingConfig
 from regard.data.batching import BatchSettings, PairBatches
 from regard.data.examples import Pair
 from regard.data.text.encoded import EncodedPairs
@@ -24,32 +24,33 @@ from regard.models.seq2seq import Seq2Seq
 from regard.runs.folder import RunFolder
 from regard.runs.progress import OnProgress
 from regard.runs.splits import Split
-from regard.tasks.setup import Prepared
+from regard.tasks.arguments import sections_of
+from regard.tasks.generation import GeneratedText
+from regard.tasks.setup import TrainingSetup
 from regard.tasks.translation import encoding, preparation
 from regard.tasks.translation.embeddings import set_external, set_vectors
 from regard.tasks.translation.encoding import Tokenizers
-from regard.tasks.translation.initialisation import begin_with
-from regard.tasks.translation.translator import MAX_SCORED, Translation, Translator
-from regard.tasks.validation import FreeWriting, metric_named
+from regard.tasks.translation.initialisation import initialise_from
+from regard.tasks.translation.translator import MAX_SCORED, Translator
+from regard.tasks.validation import DecodingValidation, metric_named
 from regard.training.loss import CrossEntropy
 from regard.training.objective import NextToken
 from regard.training.teacher_forcing import TeacherForcing
 
 NEARLY_ALL = 0.999
+"""Share of training pairs whose ratio of lengths bounds the length of translations."""
 METRICS = (*TEXT_METRICS, *ERROR_RATES)
 
 
 def prepare(
     experiment: Experiment,
-    data: DataConfig,
     split: Split,
     resumed: RunFolder | None,
     on_progress: OnProgress | None,
-) -> Prepared:
-    """Tokenizers, batches and a model for them. UserError where they do not fit each other."""
-    config, model_config = experiment.training, experiment.model
-    if not isinstance(model_config, WriterConfig):
-        raise UserError(f"model.family {model_config.family} writes no texts")
+) -> TrainingSetup:
+    """Return tokenizers, batches and a model. UserError if they do not fit each other."""
+    config = experiment.training
+    data, model_config = sections_of(experiment, DataConfig, experiment.name)
     tokenizers = _tokenizers(data, model_config.tied, resumed, split, on_progress)
     encoded = preparation.encode(data, tokenizers, split.train, config.seed, on_progress)
     experiment = _with_max_ratio(experiment, encoded.batches)
@@ -62,15 +63,15 @@ def prepare(
     check_memory(build)
     torch.manual_seed(config.seed)
     model = build()
-    beginning = None
+    initialisation = None
     if config.initial_run is not None and resumed is None:
-        beginning = begin_with(config.initial_run, model_config, model, tokenizers)
+        initialisation = initialise_from(config.initial_run, model_config, model, tokenizers)
     if external is not None:
         set_external(model, external)
     if model_config.vectors is not None:
         set_vectors(model, tokenizers, model_config.vectors)
     dev, too_long = _readable(experiment, data, tokenizers, split.dev)
-    return Prepared(
+    return TrainingSetup(
         experiment,
         model,
         encoded.batches,
@@ -80,8 +81,8 @@ def prepare(
         f"vocabulary {len(tokenizers.source):,} and {len(tokenizers.target):,}",
         tokenizers.save,
         encoded.left_out + too_long,
-        encoded.made,
-        beginning,
+        encoded.cache_file,
+        initialisation,
     )
 
 
@@ -92,7 +93,7 @@ def _tokenizers(
     split: Split,
     on_progress: OnProgress | None,
 ) -> Tokenizers:
-    """Those of the run that goes on, of the run that is named, or new ones."""
+    """Return the tokenizers of the resumed run, of the run `data.tokenizers_path`, or new ones."""
     path = data.tokenizers_path
     if resumed is not None:
         return Tokenizers.load(resumed)
@@ -101,8 +102,8 @@ def _tokenizers(
     tokenizers = Tokenizers.load(RunFolder(path))
     if tied == "all" and not tokenizers.is_shared:
         raise UserError(
-            f"model.tied all shares the embeddings of both sides, but {path} has a vocabulary for "
-            "each: set model.tied output or none"
+            f"model.tied all shares the embeddings of both sides, but {path} has two different "
+            "vocabularies: set model.tied output or none"
         )
     return tokenizers
 
@@ -115,7 +116,7 @@ def _with_max_ratio(experiment: Experiment, batches: PairBatches) -> Experiment:
 
 
 def objective_of(config: TrainingConfig) -> NextToken:
-    """What a model that writes is trained towards."""
+    """Return the training objective of a model that generates texts."""
     return NextToken(
         CrossEntropy(config.label_smoothing, config.loss),
         TeacherForcing(config.teacher_forcing, config.teacher_forcing_end, config.forced_by),
@@ -125,8 +126,8 @@ def objective_of(config: TrainingConfig) -> NextToken:
 def _readable(
     experiment: Experiment, data: DataConfig, tokenizers: Tokenizers, dev: Sequence[Pair]
 ) -> tuple[list[Pair], tuple[str, ...]]:
-    """Return the dev pairs that are short enough to be scored by this model, and a line about the
-    others. UserError if all are too long."""
+    """Return the dev pairs that are short enough to be scored by this model, and a message about
+    the others. UserError if all are too long."""
     longest, field = experiment.search.max_source or MAX_SCORED, "search.max_source"
     positions = experiment.model.longest_sequence
     if positions is not None and positions <= longest:
@@ -140,9 +141,9 @@ def _readable(
         raise UserError(
             f"all {len(dev)} dev pairs are longer than {longest:,} tokens: raise {field}{remedy}"
         )
-    lost = len(dev) - len(short)
-    report = f"left out {lost} dev pairs longer than {longest:,} tokens ({field})"
-    return short, (report,) if lost else ()
+    num_long = len(dev) - len(short)
+    report = f"left out {num_long} dev pairs longer than {longest:,} tokens ({field})"
+    return short, (report,) if num_long else ()
 
 
 def _validation(
@@ -150,25 +151,25 @@ def _validation(
     data: DataConfig,
     tokenizers: Tokenizers,
     dev: Sequence[Pair],
-) -> FreeWriting:
-    """The dev score: what the model writes freely, and its loss on the true targets."""
+) -> DecodingValidation:
+    """Return the validation: the score of greedy translations, and the loss on true targets."""
     texts = [pair.source for pair in dev]
     sources = encoding.encode_sources(data, tokenizers.source, texts)
-    wanted = [pair.target for pair in dev]
-    targets = encoding.encode_targets(data, tokenizers.target, wanted)
+    references = [pair.target for pair in dev]
+    targets = encoding.encode_targets(data, tokenizers.target, references)
     pairs = EncodedPairs.of(sources, targets)
     batches = PairBatches(pairs, BatchSettings(tokens=4096), experiment.training.seed)
 
     greedy = replace(experiment.search, beam=1)
 
-    def write(model: nn.Module) -> Sequence[Translation]:
+    def decode(model: nn.Module) -> Sequence[GeneratedText]:
         translator = Translator(experiment, tokenizers, cast(Seq2Seq, model))
         return translator.translate(texts, search=greedy, attention=False)
 
-    return FreeWriting(
-        write,
+    return DecodingValidation(
+        decode,
         texts,
-        [[tokenizers.target.normalise(each)] for each in wanted],
+        [[tokenizers.target.normalise(reference)] for reference in references],
         metric_named(experiment.training.metric, METRICS, "chrf", "texts"),
         batches,
     )

@@ -1,8 +1,8 @@
-"""What to write for a word that a vocabulary has not: the word that it looked at in the source.
+"""Replacement of <unk> in translations by the source word with the largest attention weight.
 
 Jean et al. 2015, "On Using Very Large Target Vocabulary for Neural Machine Translation", section
-4.2, and Luong et al. 2015, "Addressing the Rare Word Problem": a word that was most attended to is
-looked up in a dictionary, and copied as it is where the dictionary has it not.
+4.2, and Luong et al. 2015, "Addressing the Rare Word Problem": the source word is translated with a
+lexicon, or copied if the lexicon does not have it.
 """
 
 from __future__ import annotations
@@ -26,59 +26,61 @@ from regard.trace import AttentionMap
 
 @dataclass(frozen=True)
 class UnknownReplacement:
-    """Writes texts without <unk>. Where the target is cut to words each becomes a word of the
-    source, else what one piece of the source stands for, as in a name that is spelled."""
+    """Decoding of targets without <unk>. If the target's tokens are words, a whole source word
+    replaces <unk>; otherwise one source piece does, as in a name that is spelled."""
 
     tokenizers: Tokenizers
     lexicon: Mapping[str, str]
 
     @classmethod
     def of(cls, search: SearchConfig, tokenizers: Tokenizers) -> UnknownReplacement:
-        """UserError where the lexicon cannot be read."""
+        """Return the replacement of a search. UserError if the lexicon cannot be read."""
         lexicon = read_lexicon(search.lexicon) if search.lexicon else {}
         return cls(tokenizers, lexicon)
 
     def is_needed(self, tokens: Sequence[int]) -> bool:
+        """Return whether a target has <unk>."""
         return any(map(self.tokenizers.target.is_unknown, tokens))
 
     def text(
         self, tokens: Sequence[int], read: trace.TokenSequence, maps: tuple[AttentionMap, ...]
     ) -> str:
-        """The text of these tokens, which looked so at the source that was read."""
+        """Return the text of target tokens whose attention on the source `read` is in `maps`."""
         target = self.tokenizers.target
         source = self._source(read)
-        most = attended(maps)[:, : len(source)].argmax(axis=1)  # the end is nothing to write
-        instead = [
-            target.normalise(self._look_up(source[place]))
-            for token, place in zip(tokens, most, strict=True)
+        best = cross_weights(maps)[:, : len(source)].argmax(axis=1)  # without END
+        replacements = [
+            target.normalise(self._translated(source[place]))
+            for token, place in zip(tokens, best, strict=True)
             if target.is_unknown(token)
         ]
-        return target.decode(tokens, instead)
+        return target.decode(tokens, replacements)
 
-    def _look_up(self, word: str) -> str:
+    def _translated(self, word: str) -> str:
         return self.lexicon.get(word) or self.lexicon.get(word.lower(), word)
 
     def _source(self, read: trace.TokenSequence) -> list[str]:
-        """What each piece of the source brings: itself, or the whole word that it is of."""
-        found = self.tokenizers.source.found_in(read.text)
+        """Return the text that each source piece contributes: the piece, or its whole word."""
+        pieces = self.tokenizers.source.found_in(read.text)
         if not self.tokenizers.target.cuts_words:
-            return list(found)
-        brought = []
-        for _, group in groupby(zip(read.words, found, strict=False), lambda each: each[0]):
+            return list(pieces)
+        texts = []
+        for _, group in groupby(zip(read.words, pieces, strict=False), lambda pair: pair[0]):
             parts = [part for _, part in group]
-            brought += ["".join(parts)] * len(parts)
-        return brought
+            texts += ["".join(parts)] * len(parts)
+        return texts
 
 
-def attended(maps: tuple[AttentionMap, ...]) -> Float[np.ndarray, "target source"]:
-    """How much each token looked at each of the source: the mean of the heads of the last layer,
-    and, where several models wrote together, of them."""
-    return np.mean([each.weights[-1].mean(axis=0) for each in trace.of_kind(maps, "cross")], axis=0)
+def cross_weights(maps: tuple[AttentionMap, ...]) -> Float[np.ndarray, "target source"]:
+    """Return the attention weights on the source: the mean over the heads of the last layer, and
+    over the models of an ensemble."""
+    cross = trace.of_kind(maps, "cross")
+    return np.mean([block.weights[-1].mean(axis=0) for block in cross], axis=0)
 
 
 def read_lexicon(path: Path) -> Mapping[str, str]:
-    """Of each source word its target: the first that the file has. UserError for a line that is no
-    pair."""
+    """Return the target of each source word, the first one in the file. UserError for a line that
+    is no pair."""
     try:
         return _read_lexicon(path, path.stat().st_mtime_ns)
     except OSError as error:
@@ -87,13 +89,12 @@ def read_lexicon(path: Path) -> Mapping[str, str]:
 
 @lru_cache(maxsize=4)
 def _read_lexicon(path: Path, _changed: int) -> Mapping[str, str]:
-    """Read once for as long as the file stays the same: texts come in many small parts."""
+    """Read a file that is cached until it changes, because texts come in many small batches."""
     corpus = read_pairs(path)
-    unusable = [each for each in corpus.problems if each.kind != "byte-order mark"]
+    unusable = [problem for problem in corpus.problems if problem.kind != "byte-order mark"]
     if unusable:
         first = unusable[0]
         raise UserError(
-            f"{path}, line {first.line}: expected a source word, a tab and a target word, but "
-            f"{first.text!r} came"
+            f"{path}, line {first.line}: expected source word TAB target word, got {first.text!r}"
         )
     return {pair.source: pair.target for pair in reversed(corpus.pairs)}

@@ -1,0 +1,47 @@
+"""Cost of a captioning recipe."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from regard.building import build_captioner
+from regard.config import CaptionDataConfig, Experiment
+from regard.data.batch import GridFeatures, Images
+from regard.models.vision_backbone import Backbone
+from regard.runs import splits
+from regard.tasks.arguments import sections_of
+from regard.tasks.captioning.training import tokenizer_of
+from regard.tasks.cost import ASSUMED_WORDS, Cost, VocabularySizes, num_multiplied, num_parameters
+
+
+def cost(experiment: Experiment) -> Cost:
+    """Return the cost of a recipe. UserError if the model cannot be built.
+
+    A source token is a cell of an image. It costs its share of the convolutions, three times the
+    forward pass, because the backward pass costs two."""
+    data, config = sections_of(experiment, CaptionDataConfig, experiment.name)
+    num_words, is_assumed = data.vocabulary_size or ASSUMED_WORDS, True
+    if data.generated is not None:
+        pairs = splits.read(data).train
+        num_words, is_assumed = len(tokenizer_of(data, None, list(pairs))), False
+    backbone = None if config.backbone is None else Backbone.load(config.backbone).to("meta")
+    with torch.device("meta"):
+        model = build_captioner(config, data.picture_size, num_words, backbone)
+        side = data.picture_size
+        source: Images | GridFeatures = Images(torch.zeros(1, 3, side, side, dtype=torch.uint8))
+        if backbone is not None and not config.backbone_learns:
+            source = GridFeatures(torch.zeros(1, *backbone.shape(side)))
+        with FlopCounterMode(display=False) as counter:
+            num_cells = model.encoder(source).mask.size(1)
+    decoder: Any = model.decoder
+    return Cost(
+        sizes=VocabularySizes(num_cells, num_words, is_assumed),
+        num_parameters=num_parameters(model),
+        source_token=3 * counter.get_total_flops() // num_cells,
+        target_token=6 * num_multiplied(decoder),
+        batch_tokens=None,
+        num_updates=experiment.training.updates,
+    )

@@ -1,0 +1,90 @@
+"""Captioning as a task."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from regard.names import AttentionKind
+from regard.tasks.arguments import check_single
+from regard.tasks.task import Figure, OutputToPlot
+
+if TYPE_CHECKING:
+    from regard.config import Experiment
+    from regard.data.examples import Corpus, Pair
+    from regard.runs.folder import RunFolder
+    from regard.runs.progress import OnProgress
+    from regard.runs.splits import Split
+    from regard.tasks.captioning.captioner import Captioner
+    from regard.tasks.cost import Cost
+    from regard.tasks.evaluation import Evaluation, EvaluationOptions, EvaluationWording
+    from regard.tasks.setup import TrainingSetup
+
+
+@dataclass(frozen=True)
+class CaptioningTask:
+    """Image to text, generated token by token."""
+
+    name: str = "caption"
+    evaluation_options: tuple[str, ...] = ("search",)
+    takes_targets: bool = False
+    default_kind: AttentionKind = "image"
+
+    def prepare(
+        self,
+        experiment: Experiment,
+        split: Split,
+        resumed: RunFolder | None,
+        on_progress: OnProgress | None,
+    ) -> TrainingSetup:
+        from regard.tasks.captioning.training import prepare
+
+        return prepare(experiment, split, resumed, on_progress)
+
+    def load(self, runs: Sequence[str | Path], device: str) -> Captioner:
+        from regard.tasks.captioning.captioner import Captioner
+
+        run, *others = runs
+        check_single(run, others)
+        return Captioner.load(run, device=device)
+
+    def read(self, model: Captioner, path: Path, options: EvaluationOptions) -> Corpus:
+        from regard.data.images.annotations import read_captions
+        from regard.data.text.parallel import read_pairs
+
+        if options.held_out:
+            return read_pairs(path)
+        return read_captions(path, model.data.pictures).to_score
+
+    def evaluate(
+        self,
+        model: Captioner,
+        pairs: Sequence[Pair],
+        options: EvaluationOptions,
+        on_progress: OnProgress | None = None,
+    ) -> Evaluation:
+        from regard.tasks.captioning.evaluation import evaluate
+
+        return evaluate(model, pairs, options, on_progress=on_progress)
+
+    def wording(self) -> EvaluationWording:
+        from regard.tasks.evaluation import EvaluationWording
+
+        return EvaluationWording("{sources} images, {pairs} captions", "Image:", "Caption:")
+
+    def cost(self, experiment: Experiment) -> Cost:
+        from regard.tasks.captioning.cost import cost
+
+        return cost(experiment)
+
+    def output(self, model: Captioner, source: str, target: str | None) -> OutputToPlot:
+        del target
+        caption = model.caption(source)
+        image = partial(model.sources.show, source)
+        return OutputToPlot(caption.text, caption.lazy_trace, image)
+
+    def figure(self, kind: AttentionKind) -> Figure:
+        return "overlay" if kind == "image" else "heatmap"

@@ -1,0 +1,39 @@
+"""Scores of a classifier or regressor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from regard.data.examples import Pair
+from regard.metrics.classification import LABEL_METRICS, NUMBER_METRICS
+from regard.runs.progress import OnProgress
+from regard.tasks.classification.classifier import Classifier
+from regard.tasks.classification.inputs import placed
+from regard.tasks.evaluation import Evaluation, EvaluationOptions, ScoredOutput, parts_of
+
+SOURCES_AT_A_TIME = 512
+
+
+def evaluate(
+    classifier: Classifier,
+    pairs: Sequence[Pair],
+    options: EvaluationOptions,  # noqa: ARG001
+    *,
+    on_progress: OnProgress | None = None,
+) -> Evaluation:
+    """Classify all sources: accuracy and macro F1 for labels; R2, mean error and root mean square
+    error for numbers. UserError for a target that the run cannot predict."""
+    classifier.inputs.targets.encode(pairs)  # checks the targets
+    texts: list[str] = []
+    for part in parts_of(pairs, SOURCES_AT_A_TIME, "classifying", on_progress):
+        with placed(part):
+            predictions = classifier.classify([pair.source for pair in part], attention=False)
+        texts.extend(prediction.text for prediction in predictions)
+    targets = [pair.target for pair in pairs]
+    metrics = LABEL_METRICS if classifier.labels else NUMBER_METRICS
+    scores = tuple(metric.compute(texts, targets) for metric in metrics)
+    outputs = (
+        ScoredOutput(pair.source, text, (pair.target,))
+        for pair, text in zip(pairs, texts, strict=True)
+    )
+    return Evaluation(len(pairs), scores, tuple(outputs))

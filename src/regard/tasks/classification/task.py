@@ -1,0 +1,93 @@
+"""Classification as a task."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from regard.names import AttentionKind
+from regard.tasks.arguments import check_single
+from regard.tasks.task import Figure, OutputToPlot
+
+if TYPE_CHECKING:
+    from regard.config import Experiment
+    from regard.data.examples import Corpus, Pair
+    from regard.runs.folder import RunFolder
+    from regard.runs.progress import OnProgress
+    from regard.runs.splits import Split
+    from regard.tasks.classification.classifier import Classifier
+    from regard.tasks.cost import Cost
+    from regard.tasks.evaluation import Evaluation, EvaluationOptions, EvaluationWording
+    from regard.tasks.setup import TrainingSetup
+
+
+@dataclass(frozen=True)
+class ClassificationTask:
+    """Source (text, items or a series) to a label or numbers."""
+
+    name: str = "classify"
+    evaluation_options: tuple[str, ...] = ("text_column", "label_column")
+    takes_targets: bool = False
+    default_kind: AttentionKind = "cross"
+
+    def prepare(
+        self,
+        experiment: Experiment,
+        split: Split,
+        resumed: RunFolder | None,
+        on_progress: OnProgress | None,
+    ) -> TrainingSetup:
+        from regard.tasks.classification.training import prepare
+
+        del on_progress
+        return prepare(experiment, split, resumed)
+
+    def load(self, runs: Sequence[str | Path], device: str) -> Classifier:
+        from regard.tasks.classification.classifier import Classifier
+
+        run, *others = runs
+        check_single(run, others)
+        return Classifier.load(run, device=device)
+
+    def read(self, model: Classifier, path: Path, options: EvaluationOptions) -> Corpus:
+        from regard.data.labels.readers import Columns, read_labelled
+        from regard.data.text.parallel import read_pairs
+
+        if options.held_out:
+            return read_pairs(path)
+        columns = Columns(
+            options.text_column or model.data.text_column,
+            options.label_column or model.data.label_column,
+        )
+        return read_labelled(path, columns, frozenset(model.labels) or None)
+
+    def evaluate(
+        self,
+        model: Classifier,
+        pairs: Sequence[Pair],
+        options: EvaluationOptions,
+        on_progress: OnProgress | None = None,
+    ) -> Evaluation:
+        from regard.tasks.classification.evaluation import evaluate
+
+        return evaluate(model, pairs, options, on_progress=on_progress)
+
+    def wording(self) -> EvaluationWording:
+        from regard.tasks.evaluation import EvaluationWording
+
+        return EvaluationWording("{pairs} examples", "Source:", "Predicted:", "8.4g")
+
+    def cost(self, experiment: Experiment) -> Cost:
+        from regard.tasks.classification.cost import cost
+
+        return cost(experiment)
+
+    def output(self, model: Classifier, source: str, target: str | None) -> OutputToPlot:
+        del target
+        prediction = model.classify(source)
+        return OutputToPlot(prediction.text, prediction.lazy_trace)
+
+    def figure(self, kind: AttentionKind) -> Figure:
+        return "sentence" if kind == "cross" else "heatmap"

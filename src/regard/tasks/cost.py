@@ -1,0 +1,110 @@
+"""Cost of a recipe: parameters of the model, and arithmetic of its training.
+
+A token that is multiplied by a matrix of N weights costs N multiplications and N additions, 2 N
+FLOPs, and twice that in the backward pass: 6 N in training (Kaplan et al. 2020, section 2.1). The
+cost of a source token is the sum over all matrices of the encoder, the cost of a target token that
+over all matrices of the decoder. Looking an embedding up costs nothing; padding costs as much as
+words. Attention's own products, which grow with the length of a sentence (1 to 4 % at 30 tokens),
+and the small terms (biases, norms, activations, Adam) are left out.
+
+Models are built without memory for their weights, and no file of pairs is read. Generated pairs are
+generated, and their tokenizers are trained, because nothing else gives the size of the vocabulary.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import nn
+
+from regard.config import Experiment
+from regard.layers.positions import Learned
+
+TABLES = (nn.Embedding, Learned)
+"""Layers whose weights are looked up instead of multiplied."""
+ASSUMED_WORDS = 8000
+"""Size of a vocabulary that only the data gives."""
+ASSUMED_LABELS = 2
+"""Number of labels if only the data gives it."""
+
+
+@dataclass(frozen=True)
+class VocabularySizes:
+    """Sizes of the source's vocabulary and of the target's (tokens, labels or numbers).
+    `is_assumed` is true if only the data gives them."""
+
+    num_source: int
+    num_target: int
+    is_assumed: bool
+    num_features: int = 0
+    """Numbers at each position of a series or with each item."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Cost of a recipe. FLOPs are those of training."""
+
+    sizes: VocabularySizes
+    num_parameters: int
+    source_token: int
+    """FLOPs for a source token."""
+    target_token: int
+    """FLOPs for a target token."""
+    batch_tokens: int | None
+    """Tokens of an update, half of them on each side; None if the recipe does not set them."""
+    num_updates: int | None
+    """Updates of the whole training; None if the recipe does not set them."""
+
+    @classmethod
+    def of_model(
+        cls,
+        experiment: Experiment,
+        sizes: VocabularySizes,
+        model: nn.Module,
+        sides: tuple[nn.Module, nn.Module],
+        batch_tokens: int | None,
+    ) -> Cost:
+        """Return the cost of a model of two sides, of which one multiplies source tokens and the
+        other target tokens. `batch_tokens` are those of a batch of text."""
+        source_token, target_token = (6 * num_multiplied(side) for side in sides)
+        if batch_tokens is not None:
+            batch_tokens *= experiment.training.accumulate
+        return cls(
+            sizes=sizes,
+            num_parameters=num_parameters(model),
+            source_token=source_token,
+            target_token=target_token,
+            batch_tokens=batch_tokens,
+            num_updates=experiment.training.updates,
+        )
+
+    @property
+    def update(self) -> float | None:
+        """FLOPs of an update."""
+        if self.batch_tokens is None:
+            return None
+        return self.batch_tokens / 2 * (self.source_token + self.target_token)
+
+    @property
+    def training(self) -> float | None:
+        """FLOPs of the whole training."""
+        if self.update is None or self.num_updates is None:
+            return None
+        return self.update * self.num_updates
+
+
+def num_parameters(model: nn.Module) -> int:
+    """Return the number of parameters."""
+    return sum(weight.numel() for weight in model.parameters())
+
+
+def num_multiplied(side: nn.Module) -> int:
+    """Return the number of weights in all matrices that tokens are multiplied by. A matrix that is
+    an embedding too is counted in the layer that multiplies by it."""
+    return sum(
+        weight.numel()
+        for module in side.modules()
+        if not isinstance(module, TABLES)
+        for weight in module.parameters(recurse=False)
+        if weight.dim() >= 2
+    )

@@ -1,0 +1,111 @@
+"""Evaluation of a run: options, scored outputs and scores."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from regard.config import SearchConfig
+from regard.data.examples import Pair
+from regard.data.text.tokenizer import Tokenizer
+from regard.metrics.classification import Confusion
+from regard.metrics.metric import MetricScore
+from regard.runs.progress import OnProgress
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True)
+class EvaluationOptions:
+    """Options of `regard evaluate`. A task ignores those that are not among its
+    `evaluation_options`."""
+
+    search: SearchConfig = field(default_factory=SearchConfig)
+    target_path: Path | None = None
+    """File of the targets, if the pairs are in two files."""
+    text_column: str | None = None
+    label_column: tuple[str, ...] | None = None
+    lowercase: bool = False
+    """Whether to add the scores of lower-cased text."""
+    tokenized: bool = False
+    """Whether to add BLEU of tokenized text."""
+    error_rates: bool = False
+    """Whether to add word and character error rates."""
+    ensemble: tuple[str, ...] = ()
+    """Further runs of the ensemble."""
+    held_out: bool = False
+    """Whether the pairs are those that the run held out."""
+
+
+@dataclass(frozen=True)
+class ScoredOutput:
+    """A source, the model's output, and all references."""
+
+    source: str
+    text: str
+    references: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Scores of a run on pairs, and all outputs."""
+
+    num_pairs: int
+    scores: tuple[MetricScore, ...]
+    outputs: tuple[ScoredOutput, ...]
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Options that the scores depend on, by their names in results.json."""
+    left_out: tuple[str, ...] = ()
+    """Messages about pairs that were not scored."""
+
+    def confusion(self, labels: Sequence[str]) -> Confusion:
+        """Return the number of predictions of each label for each true label."""
+        texts = [output.text for output in self.outputs]
+        return Confusion.of(texts, [output.references[0] for output in self.outputs], labels)
+
+    def entry(self) -> dict[str, Any]:
+        """Return the evaluation as an entry of results.json."""
+        values = asdict(self)
+        del values["left_out"]
+        return {**values.pop("settings"), **values}
+
+
+@dataclass(frozen=True)
+class EvaluationWording:
+    """Words of an evaluation's report."""
+
+    counts: str
+    """Format of the counts, with the fields `sources` and `pairs`."""
+    source: str
+    output: str
+    value: str = "6.2f"
+    """Format of a score."""
+
+
+def references_by_source(pairs: Sequence[Pair], tokenizer: Tokenizer) -> dict[str, list[str]]:
+    """Return the targets of each distinct source, normalised as the model's outputs are."""
+    references: defaultdict[str, list[str]] = defaultdict(list)
+    for pair in pairs:
+        references[pair.source].append(tokenizer.normalise(pair.target))
+    return references
+
+
+def parts_of(
+    items: Sequence[Item], size: int, label: str, on_progress: OnProgress | None
+) -> Iterator[Sequence[Item]]:
+    """Split items into parts of at most `size`, and report progress before each part."""
+    for first in range(0, len(items), size):
+        if on_progress:
+            on_progress(label, first, len(items))
+        yield items[first : first + size]
+
+
+def scored_outputs(
+    references: Mapping[str, Sequence[str]], texts: Sequence[str]
+) -> tuple[ScoredOutput, ...]:
+    """Return each source with its output and its references."""
+    rows = zip(references.items(), texts, strict=True)
+    return tuple(ScoredOutput(source, text, tuple(targets)) for (source, targets), text in rows)

@@ -1,0 +1,47 @@
+"""Cost of a translation recipe."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from regard.building import build_translation
+from regard.config import DataConfig, Experiment
+from regard.data.examples import Corpus
+from regard.data.text.tokenizer_settings import SUBWORD_SIZE, SUBWORDS
+from regard.linear import meta_device
+from regard.runs import splits
+from regard.runs.folder import RunFolder
+from regard.runs.splits import TrainingPairs
+from regard.tasks.arguments import sections_of
+from regard.tasks.cost import ASSUMED_WORDS, Cost, VocabularySizes
+from regard.tasks.translation import preparation
+from regard.tasks.translation.encoding import Tokenizers
+
+
+def cost(experiment: Experiment) -> Cost:
+    """Return the cost of a recipe. UserError if the model cannot be built."""
+    data, config = sections_of(experiment, DataConfig, experiment.name)
+    sizes = vocabulary_sizes(data)
+    with meta_device():
+        model = build_translation(config, sizes.num_source, sizes.num_target)
+    sides: Any = model.encoder, model.decoder
+    batch_tokens = data.batch_tokens if data.batch_sentences is None else None
+    return Cost.of_model(experiment, sizes, model, sides, batch_tokens)
+
+
+def vocabulary_sizes(config: DataConfig) -> VocabularySizes:
+    """Return the sizes of another run's vocabularies, of those of generated data, or of those that
+    the recipe sets."""
+    if config.tokenizers_path is not None:
+        tokenizers = Tokenizers.load(RunFolder(config.tokenizers_path))
+        return VocabularySizes(len(tokenizers.source), len(tokenizers.target), False)
+    if config.generated is not None or config.vocabulary is not None:
+        empty = TrainingPairs(Corpus(()), 0, 0, frozenset(), None)
+        pairs = empty if config.generated is None else splits.read(config).train
+        tokenizers = preparation.train_tokenizers(config, pairs)
+        return VocabularySizes(len(tokenizers.source), len(tokenizers.target), False)
+    kinds = config.tokenizer, config.target_tokenizer or config.tokenizer
+    known = [kind in SUBWORDS for kind in kinds]
+    defaults = [SUBWORD_SIZE if is_known else ASSUMED_WORDS for is_known in known]
+    source, target = (config.vocabulary_size or size for size in defaults)
+    return VocabularySizes(source, target, not all(known))

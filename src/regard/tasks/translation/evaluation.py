@@ -1,0 +1,77 @@
+"""Scores of a translation model."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from regard.data.examples import Pair
+from regard.metrics.error_rates import ERROR_RATES
+from regard.metrics.text import score_texts
+from regard.runs.progress import OnProgress
+from regard.tasks.evaluation import (
+    Evaluation,
+    EvaluationOptions,
+    parts_of,
+    references_by_source,
+    scored_outputs,
+)
+from regard.tasks.translation.translator import Translator
+
+log = logging.getLogger(__name__)
+
+SOURCES_AT_A_TIME = 512
+
+
+def evaluate(
+    translator: Translator,
+    pairs: Sequence[Pair],
+    options: EvaluationOptions,
+    *,
+    on_progress: OnProgress | None = None,
+) -> Evaluation:
+    """Translate each distinct source once; all its targets are references.
+
+    Scores respect case, and BLEU tokenizes with sacrebleu's 13a. `lowercase` and `tokenized` add
+    scores of lower-cased or tokenized text: tokens between spaces if the model was trained on
+    tokenized text (`tokenizer: spaces`), otherwise again 13a. `error_rates` adds word and
+    character error rates.
+
+    References are normalised as the model's targets are (white space, Unicode form, and case if
+    the recipe lower-cases), because the model can generate no other text."""
+    target = translator.tokenizers.target
+    references = references_by_source(pairs, target)
+    texts: list[str] = []
+    num_refused = 0
+    for part in parts_of(list(references), SOURCES_AT_A_TIME, "translating", on_progress):
+        translations = translator.translate(part, search=options.search, attention=False)
+        texts.extend(translation.text for translation in translations)
+        num_refused += sum(translation.is_refused for translation in translations)
+    if num_refused:
+        log.warning(
+            "%d of %d sources have more than %d tokens (search.max_source): their output counts as "
+            "empty",
+            num_refused,
+            len(references),
+            translator.max_source(options.search),
+        )
+    targets = list(references.values())
+    scores = score_texts(texts, targets)
+    if options.lowercase or options.tokenized:
+        at_spaces = options.tokenized and target.settings.kind == "spaces"
+        others = score_texts(texts, targets, lowercase=options.lowercase, tokenized=at_spaces)
+        scores += tuple(score for score in others if score not in scores)
+    if options.error_rates:
+        scores += tuple(
+            rate.compute(texts, targets, lowercase=ignores_case)
+            for ignores_case in ((False, True) if options.lowercase else (False,))
+            for rate in ERROR_RATES
+        )
+    settings = {
+        "search": asdict(options.search),
+        "lowercase": options.lowercase,
+        "tokenized": options.tokenized,
+        "ensemble": options.ensemble,
+    }
+    return Evaluation(len(pairs), scores, scored_outputs(references, texts), settings)

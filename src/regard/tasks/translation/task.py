@@ -1,0 +1,95 @@
+"""Translation as a task."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from regard.errors import UserError
+from regard.names import AttentionKind
+from regard.tasks.task import Figure, OutputToPlot
+
+if TYPE_CHECKING:
+    from regard.config import Experiment
+    from regard.data.examples import Corpus, Pair
+    from regard.runs.folder import RunFolder
+    from regard.runs.progress import OnProgress
+    from regard.runs.splits import Split
+    from regard.tasks.cost import Cost
+    from regard.tasks.evaluation import Evaluation, EvaluationOptions, EvaluationWording
+    from regard.tasks.setup import TrainingSetup
+    from regard.tasks.translation.translator import Translator
+
+
+@dataclass(frozen=True)
+class TranslationTask:
+    """Text to text, generated token by token."""
+
+    name: str = "translate"
+    evaluation_options: tuple[str, ...] = (
+        *("search", "target_path", "lowercase", "tokenized"),
+        *("error_rates", "ensemble"),
+    )
+    takes_targets: bool = True
+    default_kind: AttentionKind = "cross"
+
+    def prepare(
+        self,
+        experiment: Experiment,
+        split: Split,
+        resumed: RunFolder | None,
+        on_progress: OnProgress | None,
+    ) -> TrainingSetup:
+        from regard.tasks.translation.training import prepare
+
+        return prepare(experiment, split, resumed, on_progress)
+
+    def load(self, runs: Sequence[str | Path], device: str) -> Translator:
+        from regard.tasks.translation.translator import Translator
+
+        return Translator.load(*runs, device=device)
+
+    def read(self, model: Translator, path: Path, options: EvaluationOptions) -> Corpus:
+        del model
+        from regard.data.text.parallel import read_pairs
+
+        return read_pairs(path, target_path=options.target_path)
+
+    def evaluate(
+        self,
+        model: Translator,
+        pairs: Sequence[Pair],
+        options: EvaluationOptions,
+        on_progress: OnProgress | None = None,
+    ) -> Evaluation:
+        from regard.tasks.translation.evaluation import evaluate
+
+        return evaluate(model, pairs, options, on_progress=on_progress)
+
+    def wording(self) -> EvaluationWording:
+        from regard.tasks.evaluation import EvaluationWording
+
+        return EvaluationWording("{sources} sources, {pairs} pairs", "Source:", "Predicted:")
+
+    def cost(self, experiment: Experiment) -> Cost:
+        from regard.tasks.translation.cost import cost
+
+        return cost(experiment)
+
+    def output(self, model: Translator, source: str, target: str | None) -> OutputToPlot:
+        if target is None:
+            result = model.translate(source)
+        else:
+            (result,) = model.score([(source, target)])
+        if result.is_refused:
+            raise UserError(
+                "the text has more tokens than this run decodes (search.max_source; default: twice "
+                "data.max_length): use a shorter text"
+            )
+        return OutputToPlot(result.text, result.lazy_trace)
+
+    def figure(self, kind: AttentionKind) -> Figure:
+        del kind
+        return "heatmap"
