@@ -1,7 +1,7 @@
-"""What was made of large data, kept for the next run.
+"""Cache of results that are expensive to compute from large data.
 
-Each thing is one file, written whole or not at all, whose name follows from all that it depends on.
-Nothing is lost but time where files, or the whole folder, are removed.
+Each entry is one file. It is written completely or not at all, and its name is a digest of all that
+it depends on. Removing files, or the whole folder, only costs time.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from regard.version import VERSION
 
 log = logging.getLogger(__name__)
 
-FORMAT = 1
-"""To be raised where what is made of the same data changes."""
+FORMAT = 2
+"""Version of cached results. It is raised if results of equal data change."""
 DAYS_KEPT = 30
-"""Files that no run has used for so long are removed when one is written."""
+"""Days after which unused files are removed, when another file is written."""
 DAYS_UNFINISHED = 1
 SECONDS_A_DAY = 86_400
 NAME = re.compile(r"[0-9a-f]{32}\.")
 
 
 def cache_folder() -> Path:
-    """REGARD_CACHE, else regard in XDG_CACHE_HOME, else ~/.cache/regard. UserError where there is
-    none of them."""
+    """Return the cache folder: REGARD_CACHE, else regard in XDG_CACHE_HOME, else ~/.cache/regard.
+    UserError if none of them exists."""
     if own := os.environ.get("REGARD_CACHE"):
         return Path(own)
     usual = os.environ.get("XDG_CACHE_HOME")
@@ -57,19 +57,20 @@ class CachedPairs:
     pairs: EncodedPairs
     about: str
     made: Path | None = None
-    """The file, where it was written now."""
+    """File of the pairs, if it was written by this call."""
 
 
 @dataclass(frozen=True)
 class DataCache:
-    """The place for what is made of some data, which are known by their digest."""
+    """Cached results of data, which are identified by their digest."""
 
     folder: Path
     data: str
 
     def page(self, name: str, facts: object, make: Callable[[], Any]) -> Any:
-        """What was kept under this name for the same facts, or else what is made now: anything that
-        JSON holds."""
+        """Return the cached content of this name and these facts, or compute and cache it. The
+        content is any JSON value; `facts` are the values, apart from the data, that it depends
+        on."""
         content = self.recall(name, facts)
         if content is None:
             content = make()
@@ -77,9 +78,9 @@ class DataCache:
         return content
 
     def recall(self, name: str, facts: object) -> Any | None:
-        """Return the content that was remembered under this name for the same facts, or None."""
+        """Return the cached content of this name and these facts, or None."""
         path = self._path(f"{name}.json", facts)
-        with suppress(OSError, ValueError, LookupError, TypeError):  # not there, or damaged
+        with suppress(OSError, ValueError, LookupError, TypeError):  # missing or damaged
             page = json.loads(path.read_text(encoding="utf8"))
             if page["sha256"] == _digest(page["content"]):
                 _use(path)
@@ -87,32 +88,32 @@ class DataCache:
         return None
 
     def remember(self, name: str, facts: object, content: Any) -> None:
-        """Write content for `recall`, if the cache can be written."""
+        """Cache content for `recall`, if the cache can be written."""
         text = _json({"sha256": _digest(content), "content": content})
         path = self._path(f"{name}.json", facts)
         self._keep(path, lambda unfinished: unfinished.write_text(text, encoding="utf8"))
 
     def pairs(self, facts: object, source: PairSource) -> CachedPairs:
-        """The pairs that were kept for the same facts, or else those that are encoded now. Where
-        nothing can be kept they are held in memory."""
+        """Return the cached pairs of these facts, or encode and cache them. If the cache cannot be
+        written, they are held in memory."""
         path = self._path("pairs.safetensors", facts)
         with suppress(OSError, DamagedError):
-            found = CachedPairs(*encoded.read(path))
+            cached = CachedPairs(*encoded.read(path))
             _use(path)
-            return found
+            return cached
         error = self._keep(path, lambda unfinished: encoded.write(unfinished, source))
         if error is None:
             return CachedPairs(*encoded.read(path), made=path)
         log.warning(
-            "%s: the encoded pairs are held in memory and made anew by the next run. REGARD_CACHE "
-            "can name another folder",
+            "%s: the encoded pairs are held in memory, and the next run encodes them again. Set "
+            "REGARD_CACHE to another folder",
             error,
         )
         return CachedPairs(EncodedPairs.joined(source.parts()), source.about())
 
     def place(self, name: str) -> Path:
-        """Where files may be kept whose names begin so, in a folder that is there. UnwritableError
-        where it cannot be made."""
+        """Return a path in the cache to which callers add suffixes. UnwritableError if the folder
+        cannot be created."""
         make_folder(self.folder)
         path = self._path(name, None)
         for file in self.folder.glob(f"{path.name}.*"):
@@ -125,7 +126,7 @@ class DataCache:
         return self.folder / f"{_digest([versions, self.data, facts])[:32]}.{name}"
 
     def _keep(self, path: Path, write: Callable[[Path], object]) -> UnwritableError | None:
-        """Write a file; what stood in the way, if it did."""
+        """Write a file. Return the error if it cannot be written."""
         try:
             make_folder(self.folder)
             with whole(path) as unfinished:
@@ -136,23 +137,23 @@ class DataCache:
         return None
 
     def _tidy(self) -> None:
-        """Remove what was not used for long, and what a killed process left unfinished."""
+        """Remove files that were unused for long, and unfinished files of killed processes."""
         for path in self.folder.iterdir():
             if NAME.match(path.name):
                 days = DAYS_UNFINISHED if path.suffix == ".unfinished" else DAYS_KEPT
-                with suppress(OSError):  # another process was faster
+                with suppress(OSError):  # another process removed it
                     if path.stat().st_mtime < time.time() - days * SECONDS_A_DAY:
                         path.unlink()
 
 
 def _use(path: Path) -> None:
-    """The time of a file's last change is when it was last used."""
+    """Set the modification time of a file, which is the time of its last use."""
     with suppress(OSError):
         os.utime(path)
 
 
 def _json(content: object) -> str:
-    return json.dumps(content)  # all ASCII, as a path may hold what UTF-8 has not
+    return json.dumps(content)  # ASCII only, because a path may not be valid UTF-8
 
 
 def _digest(content: object) -> str:

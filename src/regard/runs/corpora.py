@@ -1,5 +1,4 @@
-"""Where a task's pairs come from: files in the forms that its data have, or rules that make
-them."""
+"""Sources of a task's pairs: files in the formats of the task, or generated data."""
 
 from __future__ import annotations
 
@@ -18,12 +17,13 @@ from regard.data.text.streamed import PairFiles
 from regard.errors import UserError
 
 LARGE = 1 << 25
-"""Bytes of files from which on the pairs are not held, and what is made of them is kept."""
+"""Size of files in bytes above which pairs are not held in memory and their encoding is cached."""
 
 
 @dataclass(frozen=True)
 class DataSources:
-    """The pairs that are trained on, or dealt out, and those that are for dev and test alone."""
+    """Pairs to train on, from which held-out pairs may be taken, and dev and test pairs of files of
+    their own."""
 
     train: PairFiles | Corpus
     dev: Corpus | None = None
@@ -31,19 +31,20 @@ class DataSources:
 
 
 def read_sources(config: Data) -> DataSources:
-    """UserError where there are none, or files cannot be read."""
+    """Read or generate the pairs of a configuration. UserError if it names no data, or if a file
+    cannot be read."""
     check_paths(config)
     match config:
         case DataConfig():
             return _translations(config)
         case AnswerDataConfig():
-            return _answers(config)
+            return _labelled(config)
         case CaptionDataConfig():
             return _captions(config)
 
 
 def check_paths(config: Data) -> None:
-    """UserError for a path that nothing reads: a path is never ignored."""
+    """Raise a UserError for a path that would be ignored."""
     for name in ("path", "target_path", "pictures", "train_list", "dev_list", "test_list"):
         path = getattr(config, name, None)
         if path is not None and config.generated is not None:
@@ -68,7 +69,8 @@ def check_paths(config: Data) -> None:
 
 
 def _translations(config: DataConfig) -> DataSources:
-    """Large files are read anew each time. What is no file, a pipe say, can be read only once."""
+    """Return the pairs of texts. Large files are read in every pass; other paths, such as pipes,
+    can be read only once and are held in memory."""
     dev = None
     if config.generated is not None:
         train: PairFiles | Corpus = Corpus(
@@ -91,8 +93,9 @@ def _translations(config: DataConfig) -> DataSources:
     return DataSources(train, dev)
 
 
-def _answers(config: AnswerDataConfig) -> DataSources:
-    """A folder may say by its names which files are for dev and test."""
+def _labelled(config: AnswerDataConfig) -> DataSources:
+    """Return the labelled sources. A folder may have dev and test files, recognised by their
+    names."""
     columns = Columns(config.text_column, config.label_column)
 
     def read(path: Path | None, train: Corpus) -> Corpus | None:
@@ -109,18 +112,18 @@ def _answers(config: AnswerDataConfig) -> DataSources:
             "this recipe needs data: give --data.path FILE (text, tab, label on each line; .csv; "
             "or the label first), or a folder with a folder for each label"
         )
-    parts = split_files(config.path)
+    files = split_files(config.path)
     known: frozenset[str] | None = frozenset() if config.answer == "label" else None
-    train = read_labelled(parts["train"], columns, known)
+    train = read_labelled(files["train"], columns, known)
     return DataSources(
         train,
-        read(config.dev_path or parts.get("dev"), train),
-        read(config.test_path or parts.get("test"), train),
+        read(config.dev_path or files.get("dev"), train),
+        read(config.test_path or files.get("test"), train),
     )
 
 
 def _captions(config: CaptionDataConfig) -> DataSources:
-    """Data may say themselves which pictures are for dev and test."""
+    """Return the captioned images. The data may define their dev and test images."""
     if config.generated is not None:
         return _scenes(config)
     if config.path is None:
@@ -129,35 +132,38 @@ def _captions(config: CaptionDataConfig) -> DataSources:
             "Flickr8k's captions.txt or token.txt, Karpathy's JSON or COCO's"
         )
     lists = Lists(config.train_list, config.dev_list, config.test_list)
-    found = read_captions(config.path, config.pictures, lists)
-    if not found.train.pairs:
+    captions = read_captions(config.path, config.pictures, lists)
+    if not captions.train.pairs:
         raise UserError(
-            f"{config.path} holds no captions to train on: all are for dev or test. Deal them out "
-            "with --data.train-list and the like"
+            f"{config.path} has no training captions: all are for dev or test. Set the splits with "
+            "--data.train-list, --data.dev-list and --data.test-list"
         )
-    dev, test = (part if part.pairs else None for part in (found.dev, found.test))
-    return DataSources(found.train, dev, test)
+    dev, test = (corpus if corpus.pairs else None for corpus in (captions.dev, captions.test))
+    return DataSources(captions.train, dev, test)
 
 
 def _scenes(config: CaptionDataConfig) -> DataSources:
-    """Scenes that are split by number of shapes."""
-    usual = min(config.generated_size // 20, MOST_HELD_OUT // NUM_WORDINGS)
-    num_dev = _num_scenes("dev_size", config.dev_size, usual)
-    num_test = _num_scenes("test_size", config.test_size, usual)
+    """Return generated scenes, split evenly by number of shapes."""
+    default = min(config.generated_size // 20, MOST_HELD_OUT // NUM_WORDINGS)
+    num_dev = _num_scenes("dev_size", config.dev_size, default)
+    num_test = _num_scenes("test_size", config.test_size, default)
     if num_dev + num_test >= config.generated_size:
         raise UserError(
             f"all {config.generated_size} scenes are held out, which leaves none to train on: "
             "lower --data.dev-size or --data.test-size"
         )
     split = split_scenes(config.generated_size, (num_dev, num_test), config.seed)
-    train, dev, test = (Corpus(captioned(part)) for part in (split.train, split.dev, split.test))
+    train, dev, test = (
+        Corpus(captioned(scenes)) for scenes in (split.train, split.dev, split.test)
+    )
     return DataSources(train, dev, test)
 
 
-def _num_scenes(name: str, num_captions: int | None, usual: int) -> int:
-    """Number of scenes with this number of captions. UserError unless it is whole."""
+def _num_scenes(name: str, num_captions: int | None, default: int) -> int:
+    """Return the number of scenes with this number of captions. UserError unless it is an
+    integer."""
     if num_captions is None:
-        return usual
+        return default
     if num_captions % NUM_WORDINGS:
         raise UserError(
             f"data.{name} is {num_captions}: expected a multiple of {NUM_WORDINGS}, the number of "

@@ -1,4 +1,4 @@
-"""The run folder: everything that a model needs, in files that can be moved, zipped and mailed."""
+"""Run folder: all files of a model, which can be moved, zipped and mailed."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ them, are not compared."""
 
 @dataclass(frozen=True)
 class RunFolder:
-    """Where each thing of a run lies."""
+    """Paths of the files of a run."""
 
     path: Path
 
@@ -101,7 +101,7 @@ class RunFolder:
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """All that training and evaluating write, but for the state."""
+        """Files that training and evaluation write, without the training state."""
         return (
             self.config,
             self.model,
@@ -117,7 +117,7 @@ class RunFolder:
         )
 
     def experiment(self) -> Experiment:
-        """The whole experiment as it was run; UserError where this is no run folder."""
+        """Return the experiment of the run. UserError if the folder is not a run folder."""
         if not self.config.is_file():
             raise UserError(
                 f"{self.path} is not a run: it has no config.yaml. Train one with `regard train`"
@@ -130,8 +130,8 @@ class RunFolder:
             ) from error
 
     def check_files(self) -> None:
-        """UserError if a tokenizer, the labels, the backbone or the configuration differ from those
-        of the run. A folder without a record is not checked."""
+        """Raise a UserError if a tokenizer, the labels, the backbone or the configuration changed
+        after training. A folder without a record is not checked."""
         record = Record.read(self.path)
         if record is None:
             return
@@ -153,13 +153,13 @@ class RunFolder:
         Record(run, files, digest_of(self.config)).write(self.path)
 
     def write(self, path: Path, text: str) -> None:
-        """Write a file of the run whole or not at all."""
+        """Write a file of the run, completely or not at all."""
         with whole(path) as unfinished:
             unfinished.write_text(text, encoding="utf8")
 
 
 def as_lines(pairs: Iterable[Pair]) -> str:
-    """As the files of a run's pairs have them."""
+    """Return pairs as lines of source TAB target, the format of dev.tsv and test.tsv."""
     return "".join(f"{pair.source}\t{pair.target}\n" for pair in pairs)
 
 

@@ -1,4 +1,4 @@
-"""Telling how far work has come, for whoever wants to show it."""
+"""Progress callbacks of long operations."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ from typing import TypeVar
 
 Item = TypeVar("Item")
 OnProgress = Callable[[str, int, int | None], None]
-"""Is told what is being done, how many pairs are done, and of how many where that is known."""
+"""Callback with the label of an operation, the number of finished pairs, and their total or
+None."""
 
 EVERY = 8192
+"""Number of pairs between calls."""
 
 
 def with_progress(
     items: Iterable[Item], label: str, total: int | None, on_progress: OnProgress | None
 ) -> Iterator[Item]:
-    """The items as they come; now and then `on_progress` is told how many there were."""
+    """Yield the items, and call `on_progress` after every `EVERY` items."""
     for number, item in enumerate(items, start=1):
         yield item
         if on_progress and number % EVERY == 0:

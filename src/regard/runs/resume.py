@@ -1,4 +1,4 @@
-"""Whether a folder holds a run that can go on, with the same settings and data."""
+"""Checks whether a run can be resumed with these settings and data."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ from regard.runs.folder import RunFolder, as_lines, may_change
 
 
 def check_folder(folder: RunFolder, experiment: Experiment, *, resume: bool) -> bool:
-    """Return whether training goes on from a state in the folder.
+    """Return whether training continues from a state in the folder.
 
-    A run that was killed before it saved a state left its configuration: it begins again. UserError
-    if the folder holds another run, a run that is not to be resumed, or nothing to resume."""
+    A run that was killed before its first state was saved has a configuration only; it starts from
+    the beginning. UserError if the folder has a run that is not to be resumed, a run with other
+    settings, or nothing to resume."""
     if folder.model.exists() or folder.training_state.exists():
         if not resume:
             raise UserError(
@@ -48,7 +49,7 @@ def check_folder(folder: RunFolder, experiment: Experiment, *, resume: bool) -> 
 
 
 def check_unused(folder: RunFolder) -> None:
-    """UserError if another process trains in this folder now."""
+    """Raise a UserError if another process is training in this folder."""
     if folder.state.is_dir():
         with training_alone(folder):
             pass
@@ -79,14 +80,15 @@ def _compare(folder: RunFolder, experiment: Experiment) -> None:
 
 
 def _is_copy(was: object, now: object) -> bool:
-    """Whether two paths name files of the same content."""
+    """Return whether two paths name files with equal content."""
     if not isinstance(was, Path) or not isinstance(now, Path):
         return False
     return was.is_file() and now.is_file() and digest_of_file(was) == digest_of_file(now)
 
 
 def check_dev(folder: RunFolder, dev: Sequence[Pair]) -> None:
-    """Scores on other pairs say nothing about which weights are the best."""
+    """Raise a UserError if the dev pairs differ from those of the run: scores on other pairs cannot
+    be compared."""
     try:
         known = folder.dev.read_bytes() if folder.dev.exists() else b""
     except OSError as error:

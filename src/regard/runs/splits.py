@@ -1,5 +1,5 @@
-"""Which pairs are trained on and which are held out. Pairs of large files are not kept in memory,
-but read anew each time."""
+"""Splits of the data: training pairs and held-out pairs. Pairs of large files are not held in
+memory; every pass reads the files."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ from regard.runs.corpora import DataSources, read_sources
 from regard.runs.progress import OnProgress, with_progress
 
 UNUSED = 3
-"""The part of pairs after the limit that are not needed."""
+"""Number of the split of pairs after the limit that are not used."""
 
 
 @dataclass(frozen=True)
 class TrainingPairs:
-    """The pairs that are trained on, in their order, as often as they are asked for."""
+    """Training pairs in their order, for any number of passes."""
 
     source: PairFiles | Corpus
     num_pairs: int
     first: int
-    """They are among the first so many pairs of the source."""
+    """Number of leading pairs of the source that contain the training pairs."""
     held_out: frozenset[int]
-    """The places of those among them that are not trained on."""
+    """Positions among these that are not training pairs."""
     cache: DataCache | None = None
-    """Where what is made of them is kept."""
+    """Cache for tokenizers and encoded pairs of large files."""
 
     def facts(self) -> object:
-        """Which pairs of the source they are."""
+        """Return the values that identify these pairs in the source."""
         return [self.first, sorted(self.held_out)]
 
     def __len__(self) -> int:
@@ -51,15 +51,15 @@ class TrainingPairs:
         return self.with_progress("reading", None)
 
     def with_progress(self, label: str, on_progress: OnProgress | None) -> Iterator[Pair]:
-        """The pairs, while `on_progress` is told how many have come."""
+        """Yield the pairs and report progress."""
         pairs = islice(_pairs(self.source), self.first)
-        kept = (pair for place, pair in enumerate(pairs) if place not in self.held_out)
-        return with_progress(kept, label, self.num_pairs, on_progress)
+        training = (pair for place, pair in enumerate(pairs) if place not in self.held_out)
+        return with_progress(training, label, self.num_pairs, on_progress)
 
 
 @dataclass(frozen=True)
 class Split:
-    """Pairs to train on, pairs for the dev score, pairs for the test, and what was left out."""
+    """Training, dev and test pairs, and sentences about dropped lines."""
 
     train: TrainingPairs
     dev: tuple[Pair, ...]
@@ -68,22 +68,23 @@ class Split:
 
 
 def read(config: Data, on_progress: OnProgress | None = None) -> Split:
-    """Read or make the pairs and hold some out. No held-out source is trained on."""
+    """Read or generate the pairs and hold out dev and test pairs. No held-out source is trained on.
+    UserError if there are no pairs, or if the held-out sizes cannot be met."""
     sources = read_sources(config)
     source, dev, test = sources.train, sources.dev, sources.test
-    dev_marks, test_marks = (source_hashes(part.pairs if part else ()) for part in (dev, test))
-    splitter = _Splitter(config, sources, dev_marks, test_marks, on_progress)
+    dev_hashes, test_hashes = (source_hashes(part.pairs if part else ()) for part in (dev, test))
+    splitter = _Splitter(config, sources, dev_hashes, test_hashes, on_progress)
     if isinstance(source, Corpus):
-        cache, result = None, splitter.deal()
+        cache, result = None, splitter.split()
     else:
         cache = DataCache(cache_folder(), source.digest())
         result = _of_page(
-            cache.page("split", splitter.facts(), lambda: _page(splitter.deal(), source)), source
+            cache.page("split", splitter.facts(), lambda: _page(splitter.split(), source)), source
         )
     train = TrainingPairs(source, result.num_train, result.first, frozenset(result.held_out), cache)
     left_out = result.left_out.summary() + (source.remarks if isinstance(source, Corpus) else ())
-    for given in (dev, test):
-        left_out += given.summary() if given else ()
+    for corpus in (dev, test):
+        left_out += corpus.summary() if corpus else ()
     if dev is not None:
         left_out += Overlap("dev", len(dev.pairs), result.num_shared).warnings()
     if test is not None:
@@ -98,7 +99,7 @@ def read(config: Data, on_progress: OnProgress | None = None) -> Split:
 
 @dataclass(frozen=True)
 class _SplitResult:
-    """What is known when all pairs have been looked at once."""
+    """Result of a pass over all pairs."""
 
     num_train: int
     first: int
@@ -107,19 +108,19 @@ class _SplitResult:
     test: tuple[Pair, ...]
     left_out: LeftOut
     num_shared: int
-    """Dev pairs of a file of their own whose source is trained on."""
+    """Number of pairs of a dev file whose source is trained on."""
     num_test_shared: int
-    """Test pairs of a file of their own whose source is trained on."""
+    """Number of pairs of a test file whose source is trained on."""
 
 
 @dataclass(frozen=True)
 class _Splitter:
-    """Deals the pairs of a source out. They are known by eight bytes each."""
+    """Splitter of the pairs of a source, by hashes of eight bytes."""
 
     config: Data
     sources: DataSources
-    dev_marks: np.ndarray
-    test_marks: np.ndarray
+    dev_hashes: np.ndarray
+    test_hashes: np.ndarray
     on_progress: OnProgress | None
 
     @property
@@ -127,57 +128,57 @@ class _Splitter:
         return self.sources.train
 
     def facts(self) -> object:
-        """All that the parts depend on, but for the pairs."""
+        """Return the values, apart from the pairs, that determine the split."""
         config = self.config
-        dev = self.sources.dev and hashlib.sha256(self.dev_marks.tobytes()).hexdigest()
-        test = self.sources.test and hashlib.sha256(self.test_marks.tobytes()).hexdigest()
+        dev = self.sources.dev and hashlib.sha256(self.dev_hashes.tobytes()).hexdigest()
+        test = self.sources.test and hashlib.sha256(self.test_hashes.tobytes()).hexdigest()
         return ["split", config.limit, config.dev_size, config.test_size, config.seed, dev, test]
 
-    def deal(self) -> _SplitResult:
+    def split(self) -> _SplitResult:
         left_out = LeftOut()
         pairs = with_progress(_pairs(self.source, left_out), "reading", None, self.on_progress)
-        marks = source_hashes(pairs)
-        if isinstance(self.source, PairFiles) and not len(marks):
+        hashes = source_hashes(pairs)
+        if isinstance(self.source, PairFiles) and not len(hashes):
             raise no_pairs((self.source.path, self.source.target_path), left_out)
-        part_of, first = self._parts(marks)
-        trained = part_of == TRAIN
+        split_of, first = self._parts(hashes)
+        trained = split_of == TRAIN
         if not trained.any():
             raise UserError(
-                f"all {len(marks)} pairs are held out, which leaves none to train on: lower "
+                f"all {len(hashes)} pairs are held out, which leaves none to train on: lower "
                 "--data.dev-size or --data.test-size"
             )
-        held_out = self._taken(np.flatnonzero((part_of == DEV) | (part_of == TEST)))
+        held_out = self._taken(np.flatnonzero((split_of == DEV) | (split_of == TEST)))
         return _SplitResult(
             num_train=int(trained.sum()),
             first=first,
             held_out=tuple(np.flatnonzero(~trained[:first]).tolist()),
-            dev=tuple(held_out[place] for place in np.flatnonzero(part_of == DEV).tolist()),
-            test=tuple(held_out[place] for place in np.flatnonzero(part_of == TEST).tolist()),
+            dev=tuple(held_out[place] for place in np.flatnonzero(split_of == DEV).tolist()),
+            test=tuple(held_out[place] for place in np.flatnonzero(split_of == TEST).tolist()),
             left_out=left_out,
-            num_shared=int(np.isin(self.dev_marks, marks[trained]).sum()),
-            num_test_shared=int(np.isin(self.test_marks, marks[trained]).sum()),
+            num_shared=int(np.isin(self.dev_hashes, hashes[trained]).sum()),
+            num_test_shared=int(np.isin(self.test_hashes, hashes[trained]).sum()),
         )
 
-    def _parts(self, marks: np.ndarray) -> tuple[np.ndarray, int]:
-        """The part of each pair, and how many there are up to the limit."""
+    def _parts(self, hashes: np.ndarray) -> tuple[np.ndarray, int]:
+        """Return the split of each pair, and the number of pairs up to the limit."""
         limit = self.config.limit
-        limited = limit is not None and limit < len(marks)
-        first = limit if limit is not None and limited else len(marks)
-        part_of = np.full(len(marks), UNUSED, np.uint8)
-        free = np.arange(len(marks))
+        limited = limit is not None and limit < len(hashes)
+        first = limit if limit is not None and limited else len(hashes)
+        split_of = np.full(len(hashes), UNUSED, np.uint8)
+        free = np.arange(len(hashes))
         if limited:
-            part_of[:first] = TRAIN
-            free = free[first:][~np.isin(marks[first:], marks[:first])]
-        sizes = self._sizes(len(marks), len(free))
+            split_of[:first] = TRAIN
+            free = free[first:][~np.isin(hashes[first:], hashes[:first])]
+        sizes = self._sizes(len(hashes), len(free))
         near = 2 * sum(sizes) if limited else len(free)
-        parts = self._hold_out(marks[free], sizes, near)
+        parts = self._hold_out(hashes[free], sizes, near)
         self._check_filled(parts, len(free))
-        part_of[free[: len(parts)]] = np.where(parts == TRAIN, UNUSED, parts) if limited else parts
-        return part_of, first
+        split_of[free[: len(parts)]] = np.where(parts == TRAIN, UNUSED, parts) if limited else parts
+        return split_of, first
 
     def _sizes(self, num_pairs: int, num_free: int) -> tuple[int, int]:
-        """The most pairs to hold out for dev and test. Where the dev pairs have a file of their
-        own, those of the test usually have too, so that none are held out unasked."""
+        """Return the largest numbers of dev and test pairs. If dev pairs have a file, test pairs
+        usually have one too, so by default no test pairs are held out."""
         config = self.config
         usual = min(num_pairs // 20, num_free // 2, MOST_HELD_OUT)
         has_dev, has_test = self.sources.dev is not None, self.sources.test is not None
@@ -186,46 +187,46 @@ class _Splitter:
             return dev, 0
         return dev, (0 if has_dev else usual) if config.test_size is None else config.test_size
 
-    def _hold_out(self, marks: np.ndarray, sizes: tuple[int, int], near: int) -> np.ndarray:
-        """Out of the first pairs if these suffice: in a file that is sorted by length they are most
-        like those that are trained on."""
+    def _hold_out(self, hashes: np.ndarray, sizes: tuple[int, int], near: int) -> np.ndarray:
+        """Hold out pairs among the first `near` if they suffice: in a file that is sorted by length
+        they resemble the training pairs most."""
         while True:
-            parts = assign_splits(marks[:near], sizes, self.config.seed)
-            if near >= len(marks) or _held_out(parts) == sizes:
+            parts = assign_splits(hashes[:near], sizes, self.config.seed)
+            if near >= len(hashes) or _held_out(parts) == sizes:
                 return parts
             near *= 2
 
     def _check_filled(self, parts: np.ndarray, num_pairs: int) -> None:
-        """UserError where fewer are held out than was asked for; the usual number is only a
-        most."""
+        """Raise a UserError if fewer pairs are held out than a size that was set. The default size
+        is an upper bound only."""
         config, sources = self.config, self.sources
-        asked = {
+        sizes = {
             "dev": config.dev_size if sources.dev is None else None,
             "test": config.test_size if sources.test is None else None,
         }
-        for (name, size), found in zip(asked.items(), _held_out(parts), strict=True):
-            if size is not None and found < size:
+        for (name, size), count in zip(sizes.items(), _held_out(parts), strict=True):
+            if size is not None and count < size:
                 raise UserError(
-                    f"--data.{name}-size is {size}, but only {found} of {num_pairs} pairs can be "
+                    f"--data.{name}-size is {size}, but only {count} of {num_pairs} pairs can be "
                     "held out for it, since pairs with one source stay together: lower "
                     "--data.dev-size or --data.test-size"
                 )
 
     def _taken(self, places: np.ndarray) -> dict[int, Pair]:
-        """The pairs at these places."""
-        wanted = frozenset(places.tolist())
-        num_read = max(wanted, default=-1) + 1
+        """Return the pairs at these positions."""
+        positions = frozenset(places.tolist())
+        num_read = max(positions, default=-1) + 1
         pairs = islice(_pairs(self.source), num_read)
         read_again = with_progress(pairs, "holding out", num_read, self.on_progress)
-        return {place: pair for place, pair in enumerate(read_again) if place in wanted}
+        return {place: pair for place, pair in enumerate(read_again) if place in positions}
 
 
 def _pairs(source: PairFiles | Corpus, left_out: LeftOut | None = None) -> Iterator[Pair]:
-    for each in source.each_line():
-        if isinstance(each, Pair):
-            yield each
+    for item in source.each_line():
+        if isinstance(item, Pair):
+            yield item
         elif left_out is not None:
-            left_out.add(each)
+            left_out.add(item)
 
 
 def _held_out(parts: np.ndarray) -> tuple[int, int]:
@@ -233,14 +234,14 @@ def _held_out(parts: np.ndarray) -> tuple[int, int]:
 
 
 def _page(result: _SplitResult, source: PairFiles) -> dict[str, Any]:
-    return {"dealt": asdict(result), "paths": list(map(str, source.paths))}
+    return {"split": asdict(result), "paths": list(map(str, source.paths))}
 
 
 def _of_page(page: dict[str, Any], source: PairFiles) -> _SplitResult:
-    """What was written down, of files that may lie elsewhere now."""
-    result, now = page["dealt"], dict(zip(page["paths"], map(str, source.paths), strict=True))
+    """Return a cached result, with the present paths of files that may have moved."""
+    result, now = page["split"], dict(zip(page["paths"], map(str, source.paths), strict=True))
     places = {
-        now[path]: {kind: LineNumbers(**found) for kind, found in kinds.items()}
+        now[path]: {kind: LineNumbers(**lines) for kind, lines in kinds.items()}
         for path, kinds in result["left_out"]["places"].items()
     }
     parts = {part: tuple(Pair(**pair) for pair in result[part]) for part in ("dev", "test")}

@@ -1,13 +1,13 @@
-"""What a run leaves behind: the weights to use, and what is needed to go on.
+"""Checkpoints of a run: the weights of the model, and the state from which training resumes.
 
     FOLDER/model.safetensors            the best weights by dev score; without dev scores, the last
     FOLDER/state/training.safetensors   the last weights, Adam's moments and, as JSON in the file's
                                         metadata, the counters and the settings
-    FOLDER/state/validation-7.safetensors   the weights of one of the best validations, where
-                                            these are to be averaged
+    FOLDER/state/validation-7.safetensors   the weights of one of the best validations, if weights
+                                            are averaged at the end
 
-Every file is written whole and then renamed, so that a process that is killed leaves the old file
-or the new one. All that belongs to one moment is in one file. Nothing is pickled.
+Every file is written under another name and then renamed, so a killed process leaves the old file
+or the new file. Values of one moment are in one file. Nothing is pickled.
 """
 
 from __future__ import annotations
@@ -45,13 +45,14 @@ MAY_CHANGE = {"length", "patience", "validate_every", "log_every", "save_seconds
 
 @dataclass(frozen=True)
 class Checkpoints:
-    """The checkpoints of one run; without a folder none are kept."""
+    """Checkpoints of one run; without a folder nothing is saved."""
 
     folder: Path | None
     fingerprint: Mapping[str, str]
-    """What has to be the same when the run is resumed, by the names that users know."""
+    """Settings, by the names in messages, and the digest of the data. They must not change when the
+    run is resumed."""
     average: int | None = None
-    """How many validations' weights are kept, the best ones', for their mean at the end."""
+    """Number of best validations whose weights are saved and averaged at the end."""
 
     @property
     def state_path(self) -> Path | None:
@@ -59,17 +60,17 @@ class Checkpoints:
 
     @cached_property
     def run(self) -> str:
-        """Identity of the run, which its record holds."""
+        """Identity of the run, from its record."""
         return run_of(self.folder)
 
     def save_model(self, model: nn.Module) -> None:
-        """Keep these weights as the model."""
+        """Save these weights as the model."""
         if self.folder:
             save_weights(model, self.folder / MODEL, self.run)
 
     def keep(self, state: TrainingState, model: nn.Module) -> bool:
-        """Keep the weights that were validated last as the model if they are the best so far, which
-        is what comes back, and for an average if they are among those to be averaged."""
+        """Save the weights of the last validation: as the model if they are the best so far, and
+        for the average if they are among the best. Return whether they are the best."""
         last = len(state.scores) - 1
         if self.folder and last in self._to_average(state):
             make_folder(self._validated(last).parent)
@@ -79,13 +80,14 @@ class Checkpoints:
         return state.best == last
 
     def is_crowded(self) -> bool:
-        """Whether so many validations' weights lie there that it is time to save. What is among
-        the best no more can go only then: a run that is killed goes on from its state, and may
-        have needed it there."""
+        """Return whether there are so many weights of validations that the state has to be saved.
+        Weights that are no longer among the best are removed only then, because a killed run
+        resumes from its last state and may need them."""
         return self.average is not None and len(self._validations()) > 2 * self.average
 
     def average_into(self, model: nn.Module, state: TrainingState) -> tuple[int, ...]:
-        """Set the model to the mean of the best validations' weights, and say which these were."""
+        """Set the model to the mean of the weights of the best validations. Return their numbers,
+        counted from 1."""
         numbers = sorted(self._to_average(state))
         files = [self._validated(number) for number in numbers]
         set_weights(model, mean_weights(files), files[0])
@@ -95,16 +97,17 @@ class Checkpoints:
         return state.ranked[: self.average or 0]
 
     def _validated(self, number: int) -> Path:
-        """Where the weights of a validation are, which people count from one."""
+        """Return the file of the weights of a validation; file names count from 1."""
         if self.folder is None:
-            raise ValueError("weights are kept in a folder only")
+            raise ValueError("weights can be saved in a folder only")
         return self.folder / "state" / f"validation-{number + 1}.safetensors"
 
     def _validations(self) -> list[Path]:
         return list((self.folder / "state").glob("validation-*.safetensors")) if self.folder else []
 
     def save(self, state: TrainingState, model: nn.Module, adam: torch.optim.Optimizer) -> None:
-        """Keep what resuming from here needs, and no weights of validations but the best."""
+        """Save the training state, and remove weights of validations that are not among the
+        best."""
         if self.state_path:
             tensors = {f"weights.{name}": weight for name, weight in weights_of(model).items()}
             for name, weight in model.named_parameters():
@@ -123,9 +126,9 @@ class Checkpoints:
                 path.unlink(missing_ok=True)
 
     def check(self, *, resume: bool) -> None:
-        """UserError where there is nothing to resume, something in the way of a new run, no place
-        for what is to be averaged, or where the settings or the data are not those of the run.
-        Changes nothing."""
+        """Raise a UserError if there is nothing to resume, if a new run would overwrite another, if
+        weights to average have no folder, or if the settings or the data differ from those of the
+        run. Nothing is written."""
         if self.average and self.folder is None:
             raise UserError("average keeps weights in a folder: give one, or leave average out")
         if resume:
@@ -138,9 +141,9 @@ class Checkpoints:
     def begin(
         self, model: nn.Module, adam: torch.optim.Optimizer, *, resume: bool
     ) -> TrainingState:
-        """A new run's standing, or the old one's with the model and Adam set back to it.
+        """Return the state of a new run, or restore a saved state with the weights and Adam.
 
-        UserError where `check` says so, or where the weights are another model's."""
+        UserError as in `check`, or if the weights are those of another model."""
         self.check(resume=resume)
         if resume and self.folder and self.state_path:
             for folder in (self.folder, self.state_path.parent):
@@ -154,12 +157,12 @@ class Checkpoints:
         if self.folder:
             make_folder(self.folder)
         state = TrainingState()
-        self.save(state, model, adam)  # from the first moment there is something to resume
+        self.save(state, model, adam)  # so that a run can be resumed from its first update on
         return state
 
     def _take_back_average(self, state: TrainingState) -> None:
-        """The average that ended a run which now goes on is the model no more: whoever trained on
-        without the break would have the best validation's weights there."""
+        """Replace averaged weights of a run that is resumed by the weights of its best validation,
+        as in a run that was not interrupted. UserError if these are missing."""
         if self.folder is None or not self.average or not state.scores:
             return
         best = self._validated(state.best)
@@ -172,7 +175,8 @@ class Checkpoints:
             unfinished.write_bytes(best.read_bytes())
 
     def _check_files(self, folder: Path, path: Path) -> None:
-        """UserError if the state, the best weights or the log are damaged or another run's."""
+        """Raise a UserError if the state, the best weights or the log are damaged or belong to
+        another run."""
         about = _read_about(path)
         self._compare(about["fingerprint"])
         state = _state(about, path)
@@ -189,35 +193,36 @@ class Checkpoints:
                 "or remove it to begin another"
             )
 
-    def _compare(self, then: Mapping[str, str]) -> None:
-        for name in [*then, *self.fingerprint]:
-            was, came = then.get(name, "not set"), self.fingerprint.get(name, "not set")
-            if was != came:
+    def _compare(self, saved: Mapping[str, str]) -> None:
+        for name in [*saved, *self.fingerprint]:
+            was, now = saved.get(name, "not set"), self.fingerprint.get(name, "not set")
+            if was != now:
                 raise UserError(
-                    f"cannot resume {self.folder}: {name} was {was} and is {came} now. Put it "
+                    f"cannot resume {self.folder}: {name} was {was} and is {now} now. Put it "
                     f"back, or train in a new folder"
                 )
 
 
 def fingerprint_of(settings: TrainingSettings, batches: Batches) -> dict[str, str]:
-    """What a resumed run has to agree with: settings by name, and the data."""
-    facts = {}
+    """Return the settings by name, and the digest of the data, which must not change when the run
+    is resumed."""
+    fingerprint = {}
     for setting in fields(settings):
         value = getattr(settings, setting.name)
         if setting.name in MAY_CHANGE:
             continue
         if is_dataclass(value):
             inner = {part.name: repr(getattr(value, part.name)) for part in fields(value)}
-            facts.update({f"{setting.name}.{name}": text for name, text in inner.items()})
+            fingerprint.update({f"{setting.name}.{name}": text for name, text in inner.items()})
         else:
-            facts[setting.name] = repr(value)
-    return {**facts, "the fingerprint of the training data": batches.fingerprint()}
+            fingerprint[setting.name] = repr(value)
+    return {**fingerprint, "the fingerprint of the training data": batches.fingerprint()}
 
 
 def _set_moments(
     model: nn.Module, adam: torch.optim.Optimizer, tensors: Mapping[str, Tensor]
 ) -> None:
-    """Set Adam back, whose own state dict goes by the places of weights instead of their names."""
+    """Restore Adam. Its state dict identifies weights by position, the saved moments by name."""
     names = {id(weight): name for name, weight in model.named_parameters()}
     (group,) = adam.param_groups
     state: dict[int, dict[str, Tensor]] = {}
@@ -234,11 +239,16 @@ def _with_prefix(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor
 
 
 def _read_about(path: Path) -> dict[str, Any]:
-    """What a file that `Checkpoints.save` wrote says about itself."""
+    """Return the metadata of a file of `Checkpoints.save`. UserError for any other file."""
     try:
         about = json.loads(read_metadata(path)["training"])
     except (KeyError, ValueError, RecursionError) as error:
         raise UserError(f"{path} is not the state of a training: {error}") from error
+    if isinstance(about, dict) and "standing" in about:
+        raise UserError(
+            f"{path} was saved by an earlier version of Regard and cannot be resumed: train in a "
+            "new folder, with --init-from to begin with the weights of this run"
+        )
     if not isinstance(about, dict) or not isinstance(about.get("fingerprint"), dict):
         raise UserError(f"{path} is not the state of a training: it holds no settings")
     return about

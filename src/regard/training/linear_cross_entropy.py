@@ -1,11 +1,12 @@
-"""The cross entropy of a linear layer's logits, which are never all there at once.
+"""Cross entropy of the logits of a linear layer, without all logits in memory at once.
 
     x = features W^T + b         loss = log sum_v e^{x_v} - (1 - e) x_t - e / V sum_v x_v
 
-The logits of a batch are a row of the whole vocabulary for every word: with their logarithms,
-probabilities and gradients they take most of a small model's memory and half of its training time.
-Here some words at a time get their logits, which become their gradients in place and then what
-those give the features, the weight and the bias; the same few pages of memory serve for all.
+The logits of a batch have one row of the size of the vocabulary for every word. With their
+logarithms, probabilities and gradients they take most of the memory of a small model and half of
+its training time. Here logits are computed for some words at a time. Their gradients replace them
+in place and are added to the gradients of features, weight and bias, so a small block of memory
+serves for all words.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ from regard.precise import at_least_float32, precise_type
 from regard.shapes import Float, Int, Tensor
 
 LOGITS_AT_A_TIME = 1 << 23
-"""How many logits are formed together, at most."""
+"""Largest number of logits that are computed together."""
 
 LOGITS_ON_A_GPU = 1 << 26
-"""Logits formed together on a GPU, where few large products are faster than many small ones."""
+"""Largest number on a GPU, where few large products are faster than many small ones."""
 
 WORDS = 64
 """Logits are computed for multiples of this number of words (`round_rows_up`). The last part is
@@ -40,25 +41,25 @@ def linear_cross_entropy(
     targets: Int[Tensor, "word"],
     smoothing: float = 0.0,
 ) -> Float[Tensor, ""]:
-    """The sum over all words of -sum_v label_v log p_v, in nats, where the labels give 1 -
-    smoothing to the target and the rest to every word alike (Szegedy et al. 2016, section 7).
+    """Return the sum over all words of -sum_v label_v log p_v, in nats. A label is 1 - smoothing
+    for the target plus smoothing / V for every word (Szegedy et al. 2016, section 7).
 
-    Products are in the type that autocast asks for, the loss at least in float32. First
-    derivatives only. ValueError for shapes that do not fit, and for targets on a CPU that are no
-    words."""
+    Products are computed in the type of autocast, the loss in float32 or float64. Only first
+    derivatives are supported. ValueError for shapes that do not match, and for targets on a CPU
+    outside the vocabulary."""
     _check(features, weight, bias, targets)
     targets, size = targets.long(), weight.size(0)
     if targets.is_cpu and len(targets) and not 0 <= int(targets.min()) <= int(targets.max()) < size:
         raise ValueError(
-            f"targets must be from 0 to {size - 1}, but {int(targets.min())} to "
-            f"{int(targets.max())} came"
+            f"targets must be from 0 to {size - 1}, got {int(targets.min())} to "
+            f"{int(targets.max())}"
         )
     dtype = working_type(features)
     learns = torch.is_grad_enabled()
-    found: Tensor = _LinearCrossEntropy.apply(
+    loss: Tensor = _LinearCrossEntropy.apply(
         features.to(dtype), weight, bias, targets.contiguous(), smoothing, learns
     )
-    return found
+    return loss
 
 
 def _check(features: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor) -> None:
@@ -87,8 +88,9 @@ def _check(features: Tensor, weight: Tensor, bias: Tensor | None, targets: Tenso
 
 
 class _LinearCrossEntropy(torch.autograd.Function):
-    """The gradients are taken on the way there, while the logits are at hand, if anything `learns`:
-    `needs_input_grad` holds where gradients are off too."""
+    """Cross entropy that computes its gradients in the forward pass, while the logits are in
+    memory. It does so only if `learns`, because `needs_input_grad` is set with gradients disabled
+    too."""
 
     @staticmethod
     def forward(
@@ -101,8 +103,8 @@ class _LinearCrossEntropy(torch.autograd.Function):
         learns: bool,
     ) -> Tensor:
         dtype = features.dtype
-        wanted = [learns and needed for needed in ctx.needs_input_grad[:3]]
-        of_features, of_weight, of_bias = wanted
+        needed = [learns and needs for needs in ctx.needs_input_grad[:3]]
+        of_features, of_weight, of_bias = needed
         grads: list[Tensor | None] = [
             torch.empty_like(features) if of_features else None,
             torch.zeros_like(weight) if of_weight else None,
@@ -120,7 +122,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
             words = F.pad(words, (0, 0, 0, round_rows_up(num_words, WORDS) - num_words))
             logits = linear(words, matrix, shift)
             real = logits[:num_words]
-            loss += _entropy(real, targets[part], smoothing, gradients=any(wanted))
+            loss += _entropy(real, targets[part], smoothing, gradients=any(needed))
             logits[num_words:] = 0
             if grads[0] is not None:
                 grads[0][part] = linear(logits, matrix.T)[:num_words]
@@ -143,9 +145,9 @@ class _LinearCrossEntropy(torch.autograd.Function):
 
 
 def _entropy(logits: Tensor, targets: Tensor, smoothing: float, *, gradients: bool) -> Tensor:
-    """The sum of the losses; the logits become their gradients where those are wanted."""
-    find = _native if kernels.suit(logits) else _plain
-    return find(logits, targets, smoothing, gradients)
+    """Return the sum of the losses. With `gradients` the logits are replaced by their gradients."""
+    compute = _native if kernels.suit(logits) else _plain
+    return compute(logits, targets, smoothing, gradients)
 
 
 def _plain(logits: Tensor, targets: Tensor, smoothing: float, gradients: bool) -> Tensor:
@@ -155,14 +157,14 @@ def _plain(logits: Tensor, targets: Tensor, smoothing: float, gradients: bool) -
     if smoothing:
         losses = losses - even * logs.sum(dim=1, keepdim=True)
     if gradients:
-        shares = logs.exp_().sub_(even)
-        shares[torch.arange(len(targets), device=targets.device), targets] -= 1 - smoothing
-        logits.copy_(shares)
+        grads = logs.exp_().sub_(even)
+        grads[torch.arange(len(targets), device=targets.device), targets] -= 1 - smoothing
+        logits.copy_(grads)
     return losses.sum(dtype=_of_sums(losses.device))
 
 
 def _of_sums(device: torch.device) -> torch.dtype:
-    """The type of sums over many words: double precision, if the device has it."""
+    """Return the type of sums over many words: float64, if the device has it."""
     return torch.float32 if device.type == "mps" else torch.float64
 
 

@@ -37,7 +37,7 @@ def test_a_scene_is_a_text_and_comes_back():
     assert Scene.of(str(again)) == again
     assert not np.array_equal(pixels(again), pixels(SCENE))
     for text in (f"{SCENE} #", f"{SCENE} #two", f"{SCENE} #²", f"{SCENE} #{'9' * 5000}"):
-        with pytest.raises(UserError, match="is no number of a picture: expected such as"):
+        with pytest.raises(UserError, match="is no number of an image: expected such as"):
             Scene.of(text)
     for text in ("", "red circle", "large red circle nowhere", "huge red circle top"):
         with pytest.raises(UserError, match="is no shape of a scene"):

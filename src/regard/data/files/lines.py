@@ -1,4 +1,4 @@
-"""Files as lines of text, and what is said of lines that cannot be used."""
+"""Text files as lines, and messages about lines that cannot be used."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ MEANINGS: dict[Fault, str] = {
     "not UTF-8": "not UTF-8",
     "NUL": "with NUL characters",
 }
-"""Reasons to leave a line out. A byte-order mark is removed, and the line is used."""
+"""Reasons for dropping a line, for messages. A byte-order mark is removed and the line is used."""
 LINES_SHOWN = 5
 MAX_LINE = 1 << 24
-"""Largest number of bytes of a line: more are refused while they are read."""
+"""Largest number of bytes in a line. A longer line is rejected while it is read."""
 MARK = b"\xef\xbb\xbf"
-"""The byte-order mark in UTF-8. Inside a file it shows that files were joined."""
+"""Byte-order mark in UTF-8. Inside a file it shows that files were joined."""
 NUL = b"\0"
 LEGACY_ENCODING = "latin-1"
 """Encoding of lines that are not UTF-8 in files of older collections."""
 MAX_ODD = 0.02
 """Largest share of odd characters in a text."""
 ODD = ("Cc", "Cn", "Co", "Cs")
-"""Unicode's categories of odd characters: controls, unassigned, private and half of a pair."""
+"""Unicode categories of odd characters: controls, unassigned, private use and surrogates."""
 TEXT_EXPECTED = "expected a file of UTF-8 text"
 FORMATS: dict[bytes, str] = {
     b"PK\x03\x04": "a ZIP archive or an Excel workbook: save the sheet as CSV UTF-8, or unpack it",
@@ -54,12 +54,12 @@ FORMATS: dict[bytes, str] = {
     b"\x7fELF": f"a program: {TEXT_EXPECTED}",
     b"\x28\xb5\x2f\xfd": "packed by Zstandard: unpack it, or pack it by gzip",
 }
-"""Beginnings of files that are no text, with the remedy."""
+"""First bytes of files that are not text, with the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
 class LineProblem:
-    """A line that could not be used as it stands, and the text that could be read of it."""
+    """Line that was dropped or changed, with the reason and the text that could be read."""
 
     path: str
     line: int
@@ -69,7 +69,7 @@ class LineProblem:
 
 @dataclass
 class LineNumbers:
-    """Lines by their numbers, of which only the first few are kept."""
+    """Count of lines, with the numbers of the first few."""
 
     count: int = 0
     first: list[int] = field(default_factory=list)
@@ -87,7 +87,7 @@ class LineNumbers:
 
 @dataclass
 class LeftOut:
-    """How many lines were left out of each file, why, and where the first of them stand."""
+    """Dropped lines by file and reason."""
 
     places: dict[str, dict[Fault, LineNumbers]] = field(default_factory=dict)
 
@@ -99,7 +99,7 @@ class LeftOut:
         return any(kind in kinds for kinds in self.places.values())
 
     def summary(self) -> tuple[str, ...]:
-        """One sentence a file for lines left out, one for byte-order marks removed."""
+        """Return one sentence for the dropped lines of each file, and one for byte-order marks."""
         sentences = starmap(_sentences, self.places.items())
         return tuple(chain.from_iterable(sentences))
 
@@ -108,41 +108,40 @@ def read_lines(
     source: str | Path | BinaryIO | BufferedIOBase,
     report: Callable[[LineProblem], None] | None = None,
 ) -> Iterator[str]:
-    """Give every line of a file ("-" is the standard input) or binary stream, as it comes.
+    """Yield the lines of a file ("-" is the standard input) or of a binary stream.
 
-    Blank lines are kept, so that there are as many answers as lines. Bytes that are not UTF-8 are
-    replaced by U+FFFD, a byte-order mark inside the file is removed, a NUL is kept; each of these
-    lines is reported: to `report`, or to the log as a warning. UserError as `decoded`, and where
-    the file cannot be opened.
+    Blank lines are kept, so that there is one output for each line. Bytes that are not UTF-8 are
+    replaced by U+FFFD, a byte-order mark inside the file is removed, a NUL is kept; `report` is
+    called for each of these lines, by default with a warning in the log. UserError as in
+    `decoded`, and if the file cannot be opened.
     """
     report = report or _warn
     if not isinstance(source, str | Path):
         return _replacing(source, str(getattr(source, "name", "input")), report)
     if str(source) == "-":
         return _replacing(sys.stdin.buffer, "standard input", report)
-    return _to_the_end(
-        open_bytes(source), str(source), report
-    )  # opened now, so that errors come now
+    file = open_bytes(source)  # opened before the first line is read, so that errors come first
+    return _closing(file, str(source), report)
 
 
 def numbers_of(lines: Sequence[int]) -> str:
-    """The first few line numbers in words."""
+    """Return the first few line numbers as text."""
     return str(LineNumbers(len(lines), list(lines[:LINES_SHOWN])))
 
 
 class Line(NamedTuple):
-    """A line without its end."""
+    """Line without its line end."""
 
     number: int
     text: str
     good: bool
     """Whether the line is UTF-8."""
     is_marked: bool = False
-    """Whether a byte-order mark was removed. The file's own, at its beginning, does not count."""
+    """Whether a byte-order mark was removed, apart from the mark at the beginning of the file."""
 
     @property
     def fault(self) -> Fault | None:
-        """Why no text of this line can be learned from."""
+        """Reason why the line cannot be used, or None."""
         if not self.good:
             return "not UTF-8"
         return "NUL" if "\0" in self.text else None
@@ -151,12 +150,12 @@ class Line(NamedTuple):
 def decoded(
     file: Iterable[bytes], path: str | Path, otherwise: str | None = None
 ) -> Iterator[Line]:
-    """The lines of an open file. Each ends with \\n or \\r\\n and nothing else; byte-order marks
-    are removed. Lines that are not UTF-8 are read in the encoding `otherwise`, if there is one.
+    """Yield the lines of an open file. Line ends are \\n and \\r\\n only; byte-order marks are
+    removed. Lines that are not UTF-8 are decoded with the encoding `otherwise`, if it is set.
 
     UserError for UTF-16, with or without a byte-order mark; for line ends of \\r alone; for a file
-    of another format (`FORMATS`); for a line of more than `MAX_LINE` bytes, which is not read to
-    its end; and where reading breaks off."""
+    of another format (`FORMATS`); for a line of more than `MAX_LINE` bytes, whose rest is not read;
+    and if reading fails."""
     number, first = 0, b""
     try:
         for number, line in enumerate(_bounded(file, path), start=1):
@@ -176,7 +175,7 @@ def decoded(
 
 
 def counting_marks(lines: Iterable[Line], marks: LineNumbers) -> Iterator[Line]:
-    """The lines, while those with byte-order marks are counted."""
+    """Yield the lines, and add those with byte-order marks to `marks`."""
     for line in lines:
         if line.is_marked:
             marks.add(line.number)
@@ -184,7 +183,7 @@ def counting_marks(lines: Iterable[Line], marks: LineNumbers) -> Iterator[Line]:
 
 
 def check_beginning(line: bytes, path: str | Path) -> None:
-    """UserError if a file with this first line is no UTF-8 text with ends of lines."""
+    """Raise a UserError if a file with this first line is not UTF-8 text with line ends."""
     for beginning, meaning in FORMATS.items():
         if line.startswith(beginning):
             raise UserError(f"{path} is {meaning}")
@@ -202,7 +201,7 @@ def check_beginning(line: bytes, path: str | Path) -> None:
 
 
 def _no_utf8(line: bytes, path: str | Path) -> UserError:
-    """The error for a file whose first line has NUL bytes: another encoding, or no text."""
+    """Return the error for a file whose first line has NUL bytes: another encoding, or not text."""
     marks = {"UTF-32": (b"\xff\xfe\0\0", b"\0\0\xfe\xff"), "UTF-16": (b"\xff\xfe", b"\xfe\xff")}
     for name, mark in marks.items():
         orders = (f"{name}-LE", f"{name}-BE")
@@ -214,15 +213,16 @@ def _no_utf8(line: bytes, path: str | Path) -> UserError:
 
 
 def _reads_as(line: bytes, encoding: str) -> bool:
-    """Whether at most `MAX_ODD` of a line's characters are unassigned or controls in this
-    encoding. Marks of direction and joiners are neither."""
+    """Return whether at most the share `MAX_ODD` of a line's characters is odd in this encoding.
+    Direction marks and joiners are not odd."""
     text = line[: len(line) // 4 * 4 or 2].decode(encoding, "replace").strip().replace("\t", " ")
     odd = sum(unicodedata.category(letter) in ODD or letter == "\ufffd" for letter in text)
     return bool(text) and odd <= MAX_ODD * len(text)
 
 
 def _is_odd(line: bytes) -> bool:
-    """Whether a line with a NUL is no UTF-8 either, as UTF-16 outside of Latin letters."""
+    """Return whether a line has a NUL and is not UTF-8, such as UTF-16 of other than Latin
+    letters."""
     if NUL not in line:
         return False
     try:
@@ -233,7 +233,8 @@ def _is_odd(line: bytes) -> bool:
 
 
 def _bounded(file: Iterable[bytes], path: str | Path) -> Iterator[bytes]:
-    """The lines of an open file, or of anything else that gives lines."""
+    """Yield the lines of an open file or of any iterable of lines. UserError for a line that is too
+    long."""
     if not isinstance(file, IOBase):
         yield from file
         return
@@ -262,23 +263,25 @@ def _decoded(number: int, line: bytes, otherwise: str | None, is_marked: bool) -
 
 def _sentences(path: str, kinds: dict[Fault, LineNumbers]) -> Iterator[str]:
     reasons = [
-        f"{at.count} {MEANINGS[kind]} ({at})" for kind, at in kinds.items() if kind in MEANINGS
+        f"{lines.count} {MEANINGS[kind]} ({lines})"
+        for kind, lines in kinds.items()
+        if kind in MEANINGS
     ]
-    count = sum(at.count for kind, at in kinds.items() if kind in MEANINGS)
+    count = sum(lines.count for kind, lines in kinds.items() if kind in MEANINGS)
     if count:
-        lines = "line" if count == 1 else "lines"
-        yield f"left out {count} {lines} of {path}: {', '.join(reasons)}"
+        noun = "line" if count == 1 else "lines"
+        yield f"left out {count} {noun} of {path}: {', '.join(reasons)}"
     if marks := kinds.get("byte-order mark"):
         yield marks_removed(path, marks)
 
 
 def marks_removed(path: str | Path, lines: LineNumbers) -> str:
-    """The sentence on byte-order marks that were removed from these lines."""
+    """Return a sentence about byte-order marks that were removed from these lines."""
     marks = "a byte-order mark" if lines.count == 1 else f"{lines.count} byte-order marks"
     return f"removed {marks} inside {path} ({lines}): joined files have them"
 
 
-def _to_the_end(
+def _closing(
     file: BufferedIOBase, path: str, report: Callable[[LineProblem], None]
 ) -> Iterator[str]:
     with file:

@@ -1,4 +1,4 @@
-"""Rows of .csv and .tsv files, with the lines they began in."""
+"""Rows of .csv and .tsv files, with the numbers of their first lines."""
 
 from __future__ import annotations
 
@@ -11,23 +11,25 @@ from regard.data.files.lines import Line
 from regard.errors import UserError
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
-"""Of tables, by what their names end in."""
+"""Separators of columns by the suffix of the file name."""
 
 
 def suffix_of(path: Path) -> str:
-    """What a name ends in, zipped or not, in lower case."""
+    """Return the suffix of a file name in lower case, without .gz."""
     return Path(path.name.lower().removesuffix(".gz")).suffix
 
 
 def find_column(head: Sequence[str], names: Iterable[str]) -> int | None:
-    """Where the first of these names that a head has stands in it, in whatever case."""
-    found = [cell.strip().lower() for cell in head]
-    return next((found.index(name.lower()) for name in names if name.lower() in found), None)
+    """Return the column of the first of these names that is in the header, ignoring case, or
+    None."""
+    cells = [cell.strip().lower() for cell in head]
+    return next((cells.index(name.lower()) for name in names if name.lower() in cells), None)
 
 
 class TableRows:
-    """The rows of a table, and the line where the last of them began. A quoted field of a .csv may
-    go over several lines; in a .tsv a quote is a letter. UserError where quotes do not close."""
+    """Rows of a table; `line` is the number of the first line of the last row. A quoted field of a
+    .csv may span several lines; in a .tsv a quote is an ordinary character. UserError if a quote is
+    not closed."""
 
     def __init__(self, lines: Iterable[Line], path: Path, separator: str) -> None:
         quoting: Any = csv.QUOTE_MINIMAL if separator == "," else csv.QUOTE_NONE

@@ -1,8 +1,8 @@
-"""Sequences of random letters, and how often each letter is in them.
+"""Random sequences of letters, and the number of each letter in them.
 
     'A' 'B' ' ' 'A'  ->  numbers 1 2 0 1  ->  counts A 2, B 1
 
-The blank is number 0: a symbol like the letters, but one that is not counted.
+The blank is number 0: a symbol like the letters, but not counted.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ MAX_VOCAB_SIZE = len(string.ascii_uppercase)
 
 @runtime_checkable
 class LetterSampler(Protocol):
-    """Draws so many sequences of letter numbers."""
+    """Sampler of sequences of letter numbers."""
 
     def __call__(self, count: int, generator: torch.Generator) -> Int[Tensor, "{count} source"]: ...
 
 
 class EvenLetters:
-    """Every position is the blank or one of the letters, each with the same probability."""
+    """Sampler of sequences in which the blank and all letters have equal probability."""
 
     def __init__(self, vocab_size: int, length: int) -> None:
         _check(vocab_size, length)
@@ -40,11 +40,12 @@ class EvenLetters:
 
 
 class UnevenLetters:
-    """Every sequence has its own shares of the blank and the letters, from a Dirichlet(1/2).
+    """Sampler of sequences with their own probabilities of the blank and the letters, from a
+    Dirichlet(1/2).
 
-    Among even letters a count near the length is so rare that it is hardly ever learned from; here
-    every count is common. A Dirichlet(1/2) is the squares of normal numbers divided by their sum,
-    and `multinomial` divides by itself."""
+    With equal probabilities, counts near the length are too rare to learn; here every count is
+    common. Squares of normal numbers divided by their sum have a Dirichlet(1/2) distribution;
+    `multinomial` normalises its weights."""
 
     def __init__(self, vocab_size: int, length: int) -> None:
         _check(vocab_size, length)
@@ -57,33 +58,33 @@ class UnevenLetters:
 
 
 class VariableLength:
-    """Another drawing's sequences cut at a length from 1 to their own, all equally probable, and
-    filled up with blanks."""
+    """Sampler that cuts the sequences of another sampler at a uniform length from 1 to their
+    length, and pads them with blanks."""
 
-    def __init__(self, drawing: LetterSampler) -> None:
-        self.drawing = drawing
+    def __init__(self, sampler: LetterSampler) -> None:
+        self.sampler = sampler
 
     def __call__(self, count: int, generator: torch.Generator) -> Int[Tensor, "{count} source"]:
-        letters = self.drawing(count, generator)
+        letters = self.sampler(count, generator)
         lengths = torch.randint(1, letters.size(1) + 1, (count, 1), generator=generator)
         return letters.where(torch.arange(letters.size(1)) < lengths, BLANK)
 
 
 def fill_up(letters: Int[Tensor, "batch source"], length: int) -> Int[Tensor, "batch filled"]:
-    """The sequences with blanks at their ends, up to this length; longer ones as they are."""
+    """Pad sequences with blanks to this length. Longer sequences are unchanged."""
     return F.pad(letters, (0, max(0, length - letters.size(1))), value=BLANK)
 
 
 def one_hot(
     letters: Int[Tensor, "batch source"], vocab_size: int
 ) -> Float[Tensor, "batch source symbol"]:
-    """Letter numbers as a model reads them: the first of the vocab_size + 1 symbols is the
+    """Return letter numbers as one-hot vectors. The first of the vocab_size + 1 symbols is the
     blank."""
     return torch.eye(vocab_size + 1)[letters]
 
 
 def count(letters: Int[Tensor, "batch source"], vocab_size: int) -> Int[Tensor, "batch letter"]:
-    """How often each letter is in each sequence; blanks are not counted."""
+    """Return the number of each letter in each sequence, without blanks."""
     totals = letters.new_zeros(letters.size(0), vocab_size + 1)
     return totals.scatter_add_(1, letters, torch.ones_like(letters))[:, 1:]
 
@@ -91,7 +92,8 @@ def count(letters: Int[Tensor, "batch source"], vocab_size: int) -> Int[Tensor, 
 def labels(
     counts: Int[Tensor, "batch letter"], max_len: int
 ) -> Float[Tensor, "batch letter class"]:
-    """Counts one-hot among the max_len + 1 that there can be; ValueError for a higher one."""
+    """Return counts as one-hot vectors of the classes 0 to max_len. ValueError for a higher
+    count."""
     highest = int(counts.max())
     if highest > max_len:
         raise ValueError(f"counts go up to {highest}, but max_len is {max_len}: raise max_len")
@@ -99,12 +101,12 @@ def labels(
 
 
 def to_text(numbers: Sequence[int]) -> str:
-    """Letter numbers as text: [1, 2, 0, 1] is "AB A"."""
+    """Return letter numbers as text: [1, 2, 0, 1] is "AB A"."""
     return "".join((" " + string.ascii_uppercase)[number] for number in numbers)
 
 
 def to_numbers(text: str) -> list[int]:
-    """Text as letter numbers; ValueError for anything but A to Z and the blank."""
+    """Return text as letter numbers. ValueError for characters other than A to Z and the blank."""
     numbers = [(" " + string.ascii_uppercase).find(letter) for letter in text]
     if -1 in numbers:
         raise ValueError(f"letters are A to Z and the blank, but {text[numbers.index(-1)]!r} came")

@@ -1,5 +1,5 @@
-"""Baskets: products with prices, and the mean price of the drinks among them. What has to be looked
-at is known beforehand: every drink alike, and nothing else."""
+"""Baskets of products with prices, and the mean price of the drinks in them. The correct attention
+is known: equal weights on all drinks, and none on other products."""
 
 from __future__ import annotations
 
@@ -23,12 +23,13 @@ LOWEST, HIGHEST = 50, 999
 
 
 def baskets(count: int, seed: int = 1) -> tuple[Pair, ...]:
-    """Different baskets of three to eight products, at least one of them a drink."""
+    """Generate distinct baskets of three to eight products with at least one drink. UserError for a
+    count below 1."""
     if count < 1:
         raise UserError(f"{count} baskets were asked for: expected 1 or more")
     drawing = random.Random(seed)
-    found: dict[str, Pair] = {}
-    while len(found) < count:
+    pairs: dict[str, Pair] = {}
+    while len(pairs) < count:
         size = drawing.randint(FEWEST, MOST)
         num_drinks = drawing.randint(1, size - 1)
         names = drawing.sample(DRINKS, num_drinks) + drawing.sample(OTHERS, size - num_drinks)
@@ -36,5 +37,5 @@ def baskets(count: int, seed: int = 1) -> tuple[Pair, ...]:
         cents = {name: drawing.randint(LOWEST, HIGHEST) for name in names}
         source = "; ".join(f"{name} {price / 100:.2f}" for name, price in cents.items())
         mean = sum(price for name, price in cents.items() if name in DRINKS) / num_drinks / 100
-        found.setdefault(source, Pair(source, f"{mean:.6g}", len(found) + 1))
-    return tuple(found.values())
+        pairs.setdefault(source, Pair(source, f"{mean:.6g}", len(pairs) + 1))
+    return tuple(pairs.values())

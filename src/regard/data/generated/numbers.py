@@ -1,4 +1,4 @@
-"""Numbers in English and German words: units and tens change places, and words run together.
+"""Numbers in English and German words. German puts units before tens and writes one word.
 
 423 is four hundred twenty-three in English and vierhundertdreiundzwanzig in German.
 """
@@ -32,7 +32,8 @@ _GERMAN_TENS = _listed("zwanzig dreißig vierzig fünfzig sechzig siebzig achtzi
 
 
 def english(number: int) -> str:
-    """A number from 0 to 999,999 in American words (without "and")."""
+    """Return a number from 0 to 999,999 in American words (without "and"). ValueError for any other
+    number."""
     _check(number)
     if number < 20:
         return _ENGLISH_SMALL[number]
@@ -46,7 +47,8 @@ def english(number: int) -> str:
 
 
 def german(number: int) -> str:
-    """A number from 0 to 999,999 as one German word (einhundert, eintausend: never without ein)."""
+    """Return a number from 0 to 999,999 as one German word (einhundert and eintausend, always with
+    ein). ValueError for any other number."""
     _check(number)
     if number < 20:
         return _GERMAN_SMALL[number]
@@ -60,15 +62,16 @@ def german(number: int) -> str:
 
 
 def _before(number: int) -> str:
-    """As part of a longer word, where eins loses its s (hunderteins, but hunderteintausend)."""
+    """Return a number as part of a longer word, where a final eins loses its s (hunderteins, but
+    hunderteintausend)."""
     word = german(number)
     return word.removesuffix("s") if word.endswith("eins") else word
 
 
 def numbers(count: int, maximum: int = LARGEST, seed: int = 1) -> tuple[Pair, ...]:
-    """So many different numbers from 0 to `maximum`, English to German, with as many of each number
-    of digits as there are: drawn evenly, hardly one would be below a thousand. UserError where
-    there are not so many or `maximum` is more than 999,999."""
+    """Generate `count` distinct numbers from 0 to `maximum`, English to German. Numbers of digits
+    are equally frequent as far as possible, because uniform numbers would rarely be below a
+    thousand. UserError if there are fewer numbers, or if `maximum` is above 999,999."""
     if not 0 <= maximum <= LARGEST:
         raise UserError(f"the largest number is {maximum}: expected 0 to {LARGEST}")
     if not 1 <= count <= maximum + 1:
@@ -76,9 +79,9 @@ def numbers(count: int, maximum: int = LARGEST, seed: int = 1) -> tuple[Pair, ..
     starts = [0, *(10**digits for digits in range(1, len(str(maximum))))]
     ranges = [range(*ends) for ends in pairwise([*starts, maximum + 1])]
     source, drawn = random.Random(seed), list[int]()
-    for waiting, alike in enumerate(sorted(ranges, key=len)):
-        share = -((len(drawn) - count) // (len(ranges) - waiting))
-        drawn += source.sample(alike, min(share, len(alike)))
+    for number, group in enumerate(sorted(ranges, key=len)):
+        share = -((len(drawn) - count) // (len(ranges) - number))
+        drawn += source.sample(group, min(share, len(group)))
     source.shuffle(drawn)
     return tuple(
         Pair(english(number), german(number), line) for line, number in enumerate(drawn, start=1)

@@ -1,8 +1,8 @@
-"""Scenes of one to three shapes, drawn as pictures and told in five ways. What a caption says can
-be checked against the scene itself, and where it has to look is known.
+"""Scenes of one to three shapes, drawn as images, with captions in five wordings. A caption can be
+checked against its scene, and the correct attention of each word is known.
 
-    large red circle top left; small blue square centre          a scene as text
-    a large red circle at the top left and a small blue ...      what is said of it
+    large red circle top left; small blue square centre          scene as text
+    a large red circle at the top left and a small blue ...      caption
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ COLOURS = {
     "white": (245, 245, 245),
 }
 SIZES = {"small": 0.15, "large": 0.27}
-"""Shares of the picture's side."""
+"""Sizes as fractions of the side of the image."""
 PLACES = {
     "top left": (0, 0),
     "top": (0, 1),
@@ -48,18 +48,18 @@ PLACES = {
     "bottom": (2, 1),
     "bottom right": (2, 2),
 }
-"""Rows and columns of a picture of three by three."""
+"""Row and column of each place in a grid of three by three."""
 NUMBERS = (1, 2, 3)
 """Numbers of shapes in a scene."""
 NUM_WORDINGS = 5
 SAMPLE = "large red circle top left"
 FINER = 4
-"""Pictures are drawn so many times as large, so that edges are smooth."""
+"""Factor by which images are drawn larger and then scaled down, so that edges are smooth."""
 
 
 @dataclass(frozen=True)
 class Shape:
-    """One thing in a scene."""
+    """Shape in a scene."""
 
     size: str
     colour: str
@@ -71,15 +71,15 @@ class Shape:
 
     @property
     def box(self) -> tuple[float, float, float, float]:
-        """Left, top, right and bottom, in shares of the picture's side."""
+        """Left, top, right and bottom, as fractions of the side of the image."""
         row, column = PLACES[self.place]
         half = SIZES[self.size] / 2
         x, y = (column + 0.5) / 3, (row + 0.5) / 3
         return x - half, y - half, x + half, y + half
 
     def inside(self, side: int) -> Float[np.ndarray, "cell"]:
-        """The share of each cell that lies in the box, for a grid of so many rows and columns, row
-        after row."""
+        """Return the fraction of each grid cell that lies in the box. The grid has `side` rows and
+        columns; cells are in row order."""
         left, top, right, bottom = self.box
         edges = np.arange(side + 1) / side
 
@@ -91,11 +91,11 @@ class Shape:
 
 @dataclass(frozen=True)
 class Scene:
-    """Shapes in the order in which they are read: from the top left to the bottom right."""
+    """Shapes in reading order, from the top left to the bottom right."""
 
     shapes: tuple[Shape, ...]
     copy: int = 1
-    """Number of this picture among those of the same shapes, which differ in ground and noise."""
+    """Number of this image among images of equal shapes, which differ in ground and noise."""
 
     def __str__(self) -> str:
         text = "; ".join(map(str, self.shapes))
@@ -103,19 +103,22 @@ class Scene:
 
     @classmethod
     def of(cls, text: str) -> Scene:
-        """What `str` wrote; UserError for anything else."""
+        """Parse the text of a scene, as `str` returns it. UserError for any other text."""
         described, has_copy, copy = text.partition("#")
         if has_copy and not re.fullmatch(r"[0-9]{1,9}", copy):
-            came = shortened(copy)
-            raise UserError(f"{came!r} is no number of a picture: expected such as '{SAMPLE} #2'")
+            raise UserError(
+                f"{shortened(copy)!r} is no number of an image: expected such as '{SAMPLE} #2'"
+            )
         shapes = []
         for part in described.split(";"):
             words = part.split()
             size, colour, kind, *place = [*words, "", "", ""]
             shape = Shape(size, colour, kind, " ".join(place).strip())
             if not _is_known(shape):
-                came = shortened(part.strip())
-                raise UserError(f"{came!r} is no shape of a scene: expected such as '{SAMPLE}'")
+                raise UserError(
+                    f"{shortened(part.strip())!r} is no shape of a scene: expected such as "
+                    f"'{SAMPLE}'"
+                )
             shapes.append(shape)
         return cls(tuple(shapes), int(copy) if has_copy else 1)
 
@@ -131,7 +134,7 @@ def _is_known(shape: Shape) -> bool:
 
 @dataclass(frozen=True)
 class SceneSplit:
-    """Scenes for training, for the dev score and for the test."""
+    """Scenes of each split."""
 
     train: tuple[Scene, ...]
     dev: tuple[Scene, ...]
@@ -139,8 +142,8 @@ class SceneSplit:
 
 
 def scenes(count: int, seed: int = 1) -> tuple[Scene, ...]:
-    """Draw distinct scenes: as many of one, of two and of three shapes, as long as there are any.
-    There are 324 scenes of one shape."""
+    """Draw distinct scenes with equal numbers of one, two and three shapes, as far as possible:
+    there are 324 scenes of one shape. UserError if there are fewer scenes than `count`."""
     most = sum(map(_num_scenes, NUMBERS))
     if not 1 <= count <= most:
         raise UserError(f"{count} scenes were asked for: expected 1 to {most:,}")
@@ -148,12 +151,12 @@ def scenes(count: int, seed: int = 1) -> tuple[Scene, ...]:
 
 
 def split_scenes(count: int, held_out: tuple[int, int], seed: int = 1) -> SceneSplit:
-    """Draw scenes for training, dev and test, `count` in all: in each part as many of one, of two
-    and of three shapes.
+    """Draw `count` scenes for training, dev and test. Each split has equal numbers of scenes with
+    one, two and three shapes.
 
-    Held-out scenes are distinct and not in training. Scenes in training may repeat, as pictures
-    with another ground and noise, since there are 324 of one shape. At most half of these are held
-    out."""
+    Held-out scenes are distinct and not in training. Training scenes may repeat, as images with
+    another ground and noise, because there are 324 scenes of one shape. At most half of these are
+    held out. UserError if `count` leaves no training scene or too many are held out."""
     num_dev, num_test = held_out
     num_train = count - num_dev - num_test
     most = {number: _num_scenes(number) // 2 for number in NUMBERS}
@@ -174,7 +177,7 @@ def split_scenes(count: int, held_out: tuple[int, int], seed: int = 1) -> SceneS
 
 
 def _distinct(count: int, drawing: random.Random, most: dict[int, int]) -> tuple[Scene, ...]:
-    """Distinct scenes, evenly by number of shapes, but at most `most` of each number."""
+    """Draw distinct scenes with equal numbers of shapes, but at most `most` of each number."""
     drawn, sizes = dict[Scene, None](), cycle(NUMBERS)
     room = dict(most)
     while len(drawn) < count:
@@ -199,38 +202,38 @@ def _draw_scene(drawing: random.Random, number: int) -> Scene:
 
 
 def _num_scenes(number: int) -> int:
-    """Number of scenes of this number of shapes."""
-    looks = len(SIZES) * len(COLOURS) * len(KINDS)
-    return math.comb(len(PLACES), number) * looks**number
+    """Return the number of distinct scenes with this number of shapes."""
+    num_kinds = len(SIZES) * len(COLOURS) * len(KINDS)
+    return math.comb(len(PLACES), number) * num_kinds**number
 
 
 def captioned(drawn: Iterable[Scene]) -> tuple[Pair, ...]:
-    """Scenes as text, each with its five captions."""
-    told = [(scene, caption) for scene in drawn for caption in captions(scene)]
-    return tuple(Pair(str(scene), caption, line) for line, (scene, caption) in enumerate(told, 1))
+    """Return pairs of a scene as text and a caption; each scene has five captions."""
+    both = [(scene, caption) for scene in drawn for caption in captions(scene)]
+    return tuple(Pair(str(scene), caption, line) for line, (scene, caption) in enumerate(both, 1))
 
 
 def captions(scene: Scene) -> tuple[str, ...]:
-    """The same scene in every wording."""
-    return tuple(_tell(scene, wording) for wording in range(NUM_WORDINGS))
+    """Return the captions of a scene in every wording."""
+    return tuple(_caption(scene, wording) for wording in range(NUM_WORDINGS))
 
 
-def _tell(scene: Scene, wording: int) -> str:
+def _caption(scene: Scene, wording: int) -> str:
     shapes = scene.shapes
     match wording:
         case 0:
-            return " and ".join(f"a {_named(each)} {_at(each)}" for each in shapes)
+            return " and ".join(f"a {_named(shape)} {_at(shape)}" for shape in shapes)
         case 1:
-            told = [f"a {_named(each)} {_at(each)}" for each in shapes]
-            return f"there is {_listed(told)}"
+            phrases = [f"a {_named(shape)} {_at(shape)}" for shape in shapes]
+            return f"there is {_listed(phrases)}"
         case 2:
-            return " , ".join(f"{_at(each)} there is a {_named(each)}" for each in shapes)
+            return " , ".join(f"{_at(shape)} there is a {_named(shape)}" for shape in shapes)
         case 3:
-            told = [f"a {_named(each)} {_at(each)}" for each in shapes]
-            return f"the picture shows {_listed(told)}"
+            phrases = [f"a {_named(shape)} {_at(shape)}" for shape in shapes]
+            return f"the picture shows {_listed(phrases)}"
         case _:
             return " and ".join(
-                f"one {each.colour} {each.kind} , {each.size} , {_at(each)}" for each in shapes
+                f"one {shape.colour} {shape.kind} , {shape.size} , {_at(shape)}" for shape in shapes
             )
 
 
@@ -248,8 +251,9 @@ def _at(shape: Shape) -> str:
             return f"at the {shape.place}"
 
 
-def _listed(told: Sequence[str]) -> str:
-    return told[0] if len(told) == 1 else f"{' , '.join(told[:-1])} and {told[-1]}"
+def _listed(phrases: Sequence[str]) -> str:
+    *first, last = phrases
+    return f"{' , '.join(first)} and {last}" if first else last
 
 
 _PLACE = rf"(?:in|on|at) the (?P<place>{'|'.join(sorted(PLACES, key=len, reverse=True))})\b"
@@ -267,18 +271,17 @@ _BETWEEN = re.compile(r"(?:there is|the picture shows|and|,|\s)*")
 
 @dataclass(frozen=True)
 class Claim:
-    """A shape that a caption speaks of, and where it says what the shape looks like: the numbers of
-    the words for its size, its colour and its kind."""
+    """Shape that a caption claims, and the numbers of the words for its size, colour and kind."""
 
     shape: Shape
     words: tuple[int, ...]
 
 
 def claims(caption: str) -> tuple[Claim, ...] | None:
-    """What a caption says; None where it says something in no known wording."""
+    """Return the shapes that a caption claims; None for an unknown wording."""
     best: tuple[Claim, ...] | None = None
     for pattern in _CLAIMS:
-        found = [
+        matches = [
             Claim(
                 Shape(**match.groupdict()),
                 tuple(
@@ -288,26 +291,26 @@ def claims(caption: str) -> tuple[Claim, ...] | None:
             for match in pattern.finditer(caption)
         ]
         rest = pattern.sub(" ", caption)
-        if found and _BETWEEN.fullmatch(rest):
-            best = tuple(found)
+        if matches and _BETWEEN.fullmatch(rest):
+            best = tuple(matches)
     return best
 
 
 def is_true(caption: str, scene: Scene) -> bool:
-    """Whether all that a caption says is so, and it says something of every shape once."""
-    said = [str(claim.shape) for claim in claims(caption) or ()]
-    return sorted(said) == sorted(map(str, scene.shapes))
+    """Return whether a caption claims every shape of the scene once and no other shape."""
+    claimed = [str(claim.shape) for claim in claims(caption) or ()]
+    return sorted(claimed) == sorted(map(str, scene.shapes))
 
 
 def draw(scene: Scene, size: int = 64, seed: int | None = None) -> Image:
-    """The scene as a square picture on a ground of grey that varies with the scene."""
+    """Draw the scene as a square image on a grey ground that varies with the scene."""
     from PIL import Image, ImageDraw
 
     drawing = random.Random(str(scene) if seed is None else seed)
     ground = drawing.randint(60, 110)
     fine = size * FINER
-    picture = Image.new("RGB", (fine, fine), (ground, ground, ground))
-    pen = ImageDraw.Draw(picture)
+    image = Image.new("RGB", (fine, fine), (ground, ground, ground))
+    pen = ImageDraw.Draw(image)
     for shape in scene.shapes:
         left, top, right, bottom = (share * fine for share in shape.box)
         colour = COLOURS[shape.colour]
@@ -318,11 +321,11 @@ def draw(scene: Scene, size: int = 64, seed: int | None = None) -> Image:
                 pen.rectangle((left, top, right, bottom), fill=colour)
             case _:
                 pen.polygon([(left, bottom), (right, bottom), ((left + right) / 2, top)], colour)
-    small = picture.resize((size, size), Image.Resampling.LANCZOS)
+    small = image.resize((size, size), Image.Resampling.LANCZOS)
     noise = np.random.default_rng(drawing.getrandbits(32)).normal(0, 4, (size, size, 3))
     return Image.fromarray(np.clip(np.asarray(small) + noise, 0, 255).astype(np.uint8))
 
 
 def pixels(scene: Scene, size: int = 64) -> UInt8[np.ndarray, "channel height width"]:
-    """The picture as numbers."""
+    """Return the image of a scene as red, green and blue from 0 to 255."""
     return np.ascontiguousarray(np.asarray(draw(scene, size)).transpose(2, 0, 1))

@@ -1,5 +1,5 @@
-"""Random sequences of letters to copy, to reverse ("q a f" to "f a q") or to sort: what has to be
-looked at for every letter is known beforehand."""
+"""Random sequences of letters to copy, to reverse ("q a f" to "f a q") or to sort. The correct
+attention of every output letter is known."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from regard.errors import UserError
 
 @dataclass(frozen=True)
 class SequenceSettings:
-    """What the sequences look like."""
+    """Letters and lengths of sequences."""
 
     symbols: str = "abcdefghijklmnopqrstuvwxyz"
-    """The letters they are made of."""
+    """Distinct letters."""
     shortest: int = 3
-    """The fewest letters of a sequence."""
+    """Least number of letters in a sequence."""
     longest: int = 10
-    """The most letters of a sequence."""
+    """Largest number of letters in a sequence."""
 
     def __post_init__(self) -> None:
         if not self.symbols or len(set(self.symbols)) < len(self.symbols):
@@ -32,7 +32,7 @@ class SequenceSettings:
 
     @property
     def possible(self) -> int:
-        """How many such sequences there are."""
+        """Number of distinct sequences."""
         lengths = range(self.shortest, self.longest + 1)
         return sum(len(self.symbols) ** length for length in lengths)
 
@@ -41,27 +41,27 @@ DEFAULT = SequenceSettings()
 
 
 def copy(count: int, seed: int = 1, settings: SequenceSettings = DEFAULT) -> tuple[Pair, ...]:
-    """Different sequences, each to itself."""
+    """Generate distinct sequences with themselves as targets."""
     return _pairs(count, seed, settings, lambda letters: letters)
 
 
 def reverse(count: int, seed: int = 1, settings: SequenceSettings = DEFAULT) -> tuple[Pair, ...]:
-    """Different sequences, each to the same read backwards."""
+    """Generate distinct sequences with their reversals as targets."""
     return _pairs(count, seed, settings, lambda letters: letters[::-1])
 
 
 def sort(count: int, seed: int = 1, settings: SequenceSettings = DEFAULT) -> tuple[Pair, ...]:
-    """Different sequences, each to its letters in the order of `symbols`."""
+    """Generate distinct sequences; targets are their letters in the order of `symbols`."""
     return _pairs(
         count, seed, settings, lambda letters: sorted(letters, key=settings.symbols.index)
     )
 
 
 def _pairs(
-    count: int, seed: int, settings: SequenceSettings, answer: Callable[[list[str]], list[str]]
+    count: int, seed: int, settings: SequenceSettings, transform: Callable[[list[str]], list[str]]
 ) -> tuple[Pair, ...]:
-    """Draw until there are enough: lengths evenly, then letters. Where half of all sequences would
-    be wanted the drawing would become slow: UserError."""
+    """Draw uniform lengths, then letters, until there are `count` distinct sequences. UserError for
+    more than half of all sequences, for which drawing would be slow."""
     if not 1 <= count <= settings.possible // 2:
         raise UserError(
             f"{count} different sequences: expected 1 to {settings.possible // 2}, which is half "
@@ -72,6 +72,6 @@ def _pairs(
     while len(pairs) < count:
         length = drawing.randint(settings.shortest, settings.longest)
         letters = drawing.choices(settings.symbols, k=length)
-        source, target = " ".join(letters), " ".join(answer(letters))
+        source, target = " ".join(letters), " ".join(transform(letters))
         pairs.setdefault(source, Pair(source, target, len(pairs) + 1))
     return tuple(pairs.values())
