@@ -36,7 +36,7 @@ def instruction_set(request):
     from regard import kernels  # after the hook
 
     if not kernels.available():
-        pytest.skip("the kernels were not compiled")
+        pytest.skip("the kernels are not compiled")
     best, (name, wanted) = kernels.lanes(), request.param
     if kernels.lanes(wanted) != wanted:
         pytest.skip(f"this CPU has no {name}")

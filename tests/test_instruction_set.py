@@ -27,7 +27,7 @@ def limited(monkeypatch):
         kernels.lanes(before)
 
 
-@pytest.mark.skipif(not kernels.available(), reason="the kernels were not compiled")
+@pytest.mark.skipif(not kernels.available(), reason="the kernels are not compiled")
 @pytest.mark.parametrize(("name", "most"), instruction_set.LANES.items())
 def test_the_kernels_stay_within_the_limit(limited, name, most):
     limited(name)

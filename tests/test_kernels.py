@@ -19,9 +19,9 @@ from regard.training.linear_cross_entropy import linear_cross_entropy
 def not_built(monkeypatch, caplog):
     """As where there was no compiler; gives what is said."""
     monkeypatch.setattr(kernels, "_LIBRARY", None)
-    kernels._say_missing.cache_clear()
+    kernels._warn_missing.cache_clear()
     yield caplog
-    kernels._say_missing.cache_clear()
+    kernels._warn_missing.cache_clear()
 
 
 def attend(score):
@@ -83,7 +83,7 @@ def test_the_command_line_shows_it_in_one_line(tmp_path):
     assert "pip install --force-reinstall" in said
 
 
-@pytest.mark.skipif(not kernels.available(), reason="the kernels were not compiled")
+@pytest.mark.skipif(not kernels.available(), reason="the kernels are not compiled")
 @pytest.mark.parametrize(("name", "size"), [("Strided", 32), ("Strided", 40), ("Unknown", 32)])
 def test_a_library_with_other_structures_is_not_used(monkeypatch, name, size):
     monkeypatch.setattr(kernels, "_LIBRARY", kernels._LIBRARY)  # to be put back
@@ -96,7 +96,7 @@ def test_a_library_with_other_structures_is_not_used(monkeypatch, name, size):
     assert kernels.available() == ((name, size) == ("Strided", 32))
 
 
-@pytest.mark.skipif(not kernels.available(), reason="the kernels were not compiled")
+@pytest.mark.skipif(not kernels.available(), reason="the kernels are not compiled")
 def test_a_call_with_arrays_that_are_too_small_is_a_value_error():
     weights, grads = torch.rand(3, 5), torch.rand(3, 5)
     places = weights.data_ptr(), grads.data_ptr()

@@ -70,15 +70,15 @@ def test_the_layer_and_its_gradients_equal_those_of_torch(bias: bool, dtype: tor
     layer, above = Linear(256, 300, bias=bias), torch.randn(4, 50, 300)
     inputs = torch.randn(4, 50, 256, requires_grad=True)
     with torch.autocast("cpu", torch.bfloat16, enabled=dtype == torch.bfloat16):
-        found = layer(inputs)
+        result = layer(inputs)
     expected = inputs.double() @ layer.weight.double().T
     if bias:
         expected = expected + layer.bias.double()
-    assert found.dtype == dtype
+    assert result.dtype == dtype
     exact = dict(rtol=1e-5, atol=1e-3) if dtype == torch.float32 else dict(rtol=0.03, atol=0.3)
-    torch.testing.assert_close(found.double(), expected, **exact)
+    torch.testing.assert_close(result.double(), expected, **exact)
     wanted = [inputs, *layer.parameters()]
-    ours = torch.autograd.grad(found, wanted, above.to(dtype))
+    ours = torch.autograd.grad(result, wanted, above.to(dtype))
     for mine, theirs in zip(
         ours, torch.autograd.grad(expected, wanted, above.double()), strict=True
     ):
@@ -90,12 +90,12 @@ def test_the_layer_and_its_gradients_equal_those_of_torch(bias: bool, dtype: tor
 def test_a_large_vector_needs_no_batch(autocast: bool):
     layer, vector = Linear(1024, 1030), torch.randn(1024, requires_grad=True)
     with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
-        found, expected = layer(vector), F.linear(vector, layer.weight, layer.bias)
+        result, expected = layer(vector), F.linear(vector, layer.weight, layer.bias)
     exact = dict(rtol=0.03, atol=0.03) if autocast else dict(rtol=1e-5, atol=1e-4)
-    torch.testing.assert_close(found, expected, **exact)
-    wanted, above = [vector, *layer.parameters()], torch.randn(1030).to(found.dtype)
+    torch.testing.assert_close(result, expected, **exact)
+    wanted, above = [vector, *layer.parameters()], torch.randn(1030).to(result.dtype)
     theirs = torch.autograd.grad(expected, wanted, above)
-    for mine, other in zip(torch.autograd.grad(found, wanted, above), theirs, strict=True):
+    for mine, other in zip(torch.autograd.grad(result, wanted, above), theirs, strict=True):
         torch.testing.assert_close(mine, other, **exact)
 
 
@@ -118,9 +118,9 @@ def test_packed_weights_give_the_same_products(dtype: torch.dtype, rows: int):
     frozen = freeze(layer, dtype)
     expected = layer.double()(inputs.double()).detach()
     exact = dict(rtol=1e-5, atol=1e-5) if dtype == torch.float32 else dict(rtol=2e-2, atol=2e-2)
-    found = frozen(inputs.to(dtype))
-    assert found.dtype == dtype
-    torch.testing.assert_close(found.double(), expected, **exact)
+    result = frozen(inputs.to(dtype))
+    assert result.dtype == dtype
+    torch.testing.assert_close(result.double(), expected, **exact)
 
 
 def test_freezing_returns_a_copy_without_gradients():
@@ -139,8 +139,8 @@ def test_freezing_returns_a_copy_without_gradients():
     inputs, layer, cell = torch.randn(5, 61), model[2].layers[0], frozen[2].layers[0]
     torch.testing.assert_close(frozen[0].weight, embedding.weight.detach())
     expected = F.linear(inputs, layer.weight_ih_l0, layer.bias_ih_l0).detach()
-    found = affine(inputs, cell.weight_ih_l0, cell.bias_ih_l0)
-    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+    result = affine(inputs, cell.weight_ih_l0, cell.bias_ih_l0)
+    torch.testing.assert_close(result, expected, rtol=1e-5, atol=1e-5)
 
 
 def test_a_float64_model_is_frozen_without_packing():

@@ -51,8 +51,8 @@ def test_is_its_formula(case: ScoreCase, normaliser: type, normalise: oracle.Nor
             case.judge(attention.score),
             normalise,
         )
-        found = (fast.context, shown.context, shown.weights, shown.scores)
-        for ours, theirs in zip(found, (expected[0], *expected), strict=True):
+        result = (fast.context, shown.context, shown.weights, shown.scores)
+        for ours, theirs in zip(result, (expected[0], *expected), strict=True):
             np.testing.assert_allclose(number(ours[sentence]), theirs, atol=1e-10)
 
 

@@ -39,7 +39,7 @@ def library(request, monkeypatch):
     if request.param == "torch":
         monkeypatch.setattr(kernels, "_LIBRARY", None)
     elif not kernels.available():
-        pytest.skip("the kernels were not compiled")
+        pytest.skip("the kernels are not compiled")
 
 
 def randn(*shape):
@@ -250,7 +250,7 @@ def test_powers_of_other_keys_are_rejected():
         AdditiveKeys(randn(2, 5, 7), randn(2, 4, 7))
 
 
-@pytest.mark.skipif(not kernels.available(), reason="the kernels were not compiled")
+@pytest.mark.skipif(not kernels.available(), reason="the kernels are not compiled")
 def test_a_native_call_checks_what_it_hands_over():
     queries, keys, vector = randn(4, 3, 16), randn(4, 5, 16), randn(16)
     for wrong in (

@@ -14,13 +14,13 @@ MASK = torch.tensor([[[True] * 5], [[True] * 3 + [False] * 2]])
 
 def test_without_learning_the_likeliest_place_is_looked_at():
     attention = HardAttention(Attention(ScaledDot())).eval()
-    found = attention(QUERIES, attention.prepare(KEYS), KEYS, MASK, need_weights=True)
+    result = attention(QUERIES, attention.prepare(KEYS), KEYS, MASK, need_weights=True)
     for row in range(2):
         for step in range(3):
-            place = int(found.weights[row, step].argmax())
-            assert torch.equal(found.context[row, step], KEYS[row, place])
-            assert found.drawn[row, step] == place
-    assert not found.drawn[1].gt(2).any()
+            place = int(result.weights[row, step].argmax())
+            assert torch.equal(result.context[row, step], KEYS[row, place])
+            assert result.drawn[row, step] == place
+    assert not result.drawn[1].gt(2).any()
     assert attention(QUERIES, attention.prepare(KEYS), KEYS, MASK).weights is None
 
 
@@ -30,16 +30,16 @@ def test_places_are_drawn_by_their_weights():
     many = QUERIES[:1].expand(4000, -1, -1)
     keys = KEYS[:1].expand(4000, -1, -1)
     softened = attention.positions(many)
-    found = attention(many, attention.prepare(keys), keys, None, softened, need_weights=True)
-    hard = found.drawn[:, 0] != NOWHERE
+    result = attention(many, attention.prepare(keys), keys, None, softened, need_weights=True)
+    hard = result.drawn[:, 0] != NOWHERE
     assert 0.45 < hard.float().mean() < 0.55
     assert torch.equal(hard, ~softened[:, 0])
-    places = found.drawn[hard][:, 0]
+    places = result.drawn[hard][:, 0]
     shares = torch.bincount(places, minlength=5) / len(places)
-    torch.testing.assert_close(shares, found.weights[0, 0], atol=0.03, rtol=0)
-    torch.testing.assert_close(found.context[hard][:, 0], KEYS[0, places])
-    soft = found.weights[0] @ KEYS[0]
-    torch.testing.assert_close(found.context[~hard][0], soft)
+    torch.testing.assert_close(shares, result.weights[0, 0], atol=0.03, rtol=0)
+    torch.testing.assert_close(result.context[hard][:, 0], KEYS[0, places])
+    soft = result.weights[0] @ KEYS[0]
+    torch.testing.assert_close(result.context[~hard][0], soft)
 
 
 def test_a_source_is_looked_at_in_one_way_from_the_first_word_to_the_last():
@@ -49,10 +49,10 @@ def test_a_source_is_looked_at_in_one_way_from_the_first_word_to_the_last():
     prepared, state = attention.prepare(keys), attention.start(torch.ones(11, 5).bool())
     softened, steps = state, []
     for step in range(5):
-        asked = queries[:, step : step + 1]
-        found = attention(asked, prepared, keys, None, state, need_weights=True)
-        state = found.state
-        steps.append(found.drawn[:, 0] == NOWHERE)
+        asked_queries = queries[:, step : step + 1]
+        result = attention(asked_queries, prepared, keys, None, state, need_weights=True)
+        state = result.state
+        steps.append(result.drawn[:, 0] == NOWHERE)
     assert torch.equal(torch.stack(steps, dim=1), softened.expand(-1, 5))
     assert softened.any()
     assert not softened.all()
@@ -61,9 +61,9 @@ def test_a_source_is_looked_at_in_one_way_from_the_first_word_to_the_last():
 
 def test_it_draws_by_the_temperature_it_is_given():
     sharp = HardAttention(Attention(ScaledDot(), Softmax(0.1))).eval()
-    found = sharp(QUERIES, sharp.prepare(KEYS), KEYS, need_weights=True)
+    result = sharp(QUERIES, sharp.prepare(KEYS), KEYS, need_weights=True)
     expected = (QUERIES @ KEYS.mT / 4**0.5 / 0.1).softmax(dim=-1)
-    torch.testing.assert_close(found.weights, expected)
+    torch.testing.assert_close(result.weights, expected)
 
 
 def test_nothing_to_see_gives_a_context_of_zeros():
@@ -71,5 +71,5 @@ def test_nothing_to_see_gives_a_context_of_zeros():
     nothing = torch.zeros(2, 1, 5, dtype=torch.bool)
     for mode in (True, False):
         attention.train(mode)
-        found = attention(QUERIES, attention.prepare(KEYS), KEYS, nothing)
-        assert not found.context.any()
+        result = attention(QUERIES, attention.prepare(KEYS), KEYS, nothing)
+        assert not result.context.any()

@@ -19,13 +19,13 @@ def said(past, before, place):
     """What is added for one key, given the weights of the steps before."""
     if isinstance(past, Coverage):
         return past.taken.weight[:, 0] * sum(float(weights[place]) for weights in before)
-    found = torch.zeros(past.size, dtype=torch.float64)
+    result = torch.zeros(past.size, dtype=torch.float64)
     reach = past.filters.padding[0]
     for shift in range(-reach, reach + 1):
         if before and 0 <= place + shift < SOURCE:
             weight = float(before[-1][place + shift])
-            found += past.seen.weight @ past.filters.weight[:, 0, shift + reach] * weight
-    return found
+            result += past.seen.weight @ past.filters.weight[:, 0, shift + reach] * weight
+    return result
 
 
 @pytest.mark.parametrize("kind", [Coverage, Location])
@@ -39,10 +39,10 @@ def test_every_step_knows_of_those_before(kind):
     prepared, state = attention.prepare(keys), attention.start(mask)
     before = [[], []]
     for step in range(STEPS):
-        asked = queries[:, step : step + 1]
-        found = attention(asked, prepared, keys, mask[:, None], state, need_weights=True)
-        plain = attention(asked, prepared, keys, mask[:, None], state)
-        torch.testing.assert_close(plain.context, found.context)
+        asked_queries = queries[:, step : step + 1]
+        result = attention(asked_queries, prepared, keys, mask[:, None], state, need_weights=True)
+        plain = attention(asked_queries, prepared, keys, mask[:, None], state)
+        torch.testing.assert_close(plain.context, result.context)
         for row, length in enumerate(LENGTHS):
             scores = [
                 score.vector
@@ -56,10 +56,10 @@ def test_every_step_knows_of_those_before(kind):
             ]
             weights = torch.zeros(SOURCE, dtype=torch.float64)
             weights[:length] = torch.stack(scores).softmax(dim=0).detach()
-            torch.testing.assert_close(found.weights[row, 0].detach(), weights)
-            torch.testing.assert_close(found.context[row, 0].detach(), weights @ keys[row])
+            torch.testing.assert_close(result.weights[row, 0].detach(), weights)
+            torch.testing.assert_close(result.context[row, 0].detach(), weights @ keys[row])
             before[row].append(weights)
-        state = found.state
+        state = result.state
     if kind is Coverage:
         torch.testing.assert_close(state.sum(dim=-1), torch.full_like(state[..., 0], STEPS))
 
@@ -69,11 +69,11 @@ def test_what_is_remembered_is_learned_from():
     keys, mask = torch.randn(1, SOURCE, SIZE), torch.ones(1, SOURCE, dtype=torch.bool)
     state = attention.start(mask)
     for _ in range(2):
-        found = attention(
+        result = attention(
             torch.randn(1, 1, SIZE), attention.prepare(keys), keys, mask[:, None], state
         )
-        state = found.state
-    found.context.sum().backward()
+        state = result.state
+    result.context.sum().backward()
     assert all(weight.grad.abs().sum() > 0 for weight in attention.parameters())
 
 

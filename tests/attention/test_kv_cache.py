@@ -26,11 +26,11 @@ def joined(*parts):
     )
 
 
-def same(found, *parts):
+def same(result, *parts):
     keys, values = joined(*parts)
-    assert torch.equal(found.prepared.keys, keys)
-    assert torch.equal(found.prepared.values, values)
-    assert found.length == keys.size(2)
+    assert torch.equal(result.prepared.keys, keys)
+    assert torch.equal(result.prepared.values, values)
+    assert result.length == keys.size(2)
 
 
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=30))

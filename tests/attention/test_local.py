@@ -51,7 +51,7 @@ def expected(attention, queries, keys, row, step):
 def test_weights_are_the_papers(inputs, centre):
     queries, keys, mask = inputs
     attention = LocalAttention(General(SIZE, SIZE), centre, WIDTH).double()
-    found = attention(
+    result = attention(
         queries,
         attention.prepare(keys),
         keys,
@@ -66,8 +66,8 @@ def test_weights_are_the_papers(inputs, centre):
         ],
         dtype=torch.float64,
     )
-    torch.testing.assert_close(found.weights.detach(), wanted)
-    torch.testing.assert_close(found.context.detach(), wanted @ keys)
+    torch.testing.assert_close(result.weights.detach(), wanted)
+    torch.testing.assert_close(result.context.detach(), wanted @ keys)
 
 
 def test_steps_go_on_where_the_last_one_was(inputs):
@@ -77,9 +77,9 @@ def test_steps_go_on_where_the_last_one_was(inputs):
     whole = attention(queries, prepared, keys, mask, attention.positions(queries)).context
     state = attention.start(mask[:, 0])
     for step in range(TARGET):
-        found = attention(queries[:, step : step + 1], prepared, keys, mask, state)
-        torch.testing.assert_close(found.context[:, 0], whole[:, step])
-        state = found.state
+        result = attention(queries[:, step : step + 1], prepared, keys, mask, state)
+        torch.testing.assert_close(result.context[:, 0], whole[:, step])
+        state = result.state
 
 
 def test_every_weight_of_what_is_predicted_has_a_gradient(inputs):

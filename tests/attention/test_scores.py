@@ -28,9 +28,9 @@ def test_is_its_formula(case: ScoreCase):
     score, inputs = case.make().double(), case.inputs()
     assert isinstance(score, Score)
     scores = score(inputs.queries, score.prepare(inputs.keys))
-    for found, queries, keys in zip(scores, inputs.queries, inputs.keys, strict=True):
+    for result, queries, keys in zip(scores, inputs.queries, inputs.keys, strict=True):
         expected = judged(case, score, number(queries), number(keys))
-        np.testing.assert_allclose(number(found), expected, rtol=1e-12)
+        np.testing.assert_allclose(number(result), expected, rtol=1e-12)
 
 
 @every_score

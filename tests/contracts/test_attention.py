@@ -169,12 +169,12 @@ def _results(
     return results
 
 
-def difference(found: Tensor, expected: Tensor) -> float:
+def difference(computed: Tensor, expected: Tensor) -> float:
     """Return the largest difference, relative to the largest number if that is above one. Infinity
     for NaN."""
-    assert found.shape == expected.shape
-    found, expected = found.detach().double(), expected.detach()
-    largest = (found - expected).abs().max() / expected.abs().max().clamp(min=1)
+    assert computed.shape == expected.shape
+    computed, expected = computed.detach().double(), expected.detach()
+    largest = (computed - expected).abs().max() / expected.abs().max().clamp(min=1)
     return float(largest.nan_to_num(nan=torch.inf))
 
 
@@ -219,9 +219,9 @@ def _table() -> Iterator[str]:
     for score, normaliser in product(SCORE_KINDS, NORMALISERS):
         largest = dict.fromkeys([*TYPES, "autocast"], 0.0)
         for shape in SHAPES:
-            for path, _, found in differences(score, normaliser, shape):
+            for path, _, computed in differences(score, normaliser, shape):
                 column = "autocast" if path.autocast else path.dtype
-                largest[column] = max(largest[column], found)
+                largest[column] = max(largest[column], computed)
         yield (
             f"| {score} | {normaliser} | " + " | ".join(f"{x:.1e}" for x in largest.values()) + " |"
         )

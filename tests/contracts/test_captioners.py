@@ -27,10 +27,10 @@ CAPTIONERS = {
 @pytest.fixture(params=CAPTIONERS)
 def model(request):
     torch.manual_seed(3)
-    found = build_captioner(CaptionerConfig(**SIZES, **CAPTIONERS[request.param]), SIDE, NUM_WORDS)
+    result = build_captioner(CaptionerConfig(**SIZES, **CAPTIONERS[request.param]), SIDE, NUM_WORDS)
     if "cells" in request.param:
-        found.encoder = GridEncoder(16, 7, 6)
-    return found.eval()
+        result.encoder = GridEncoder(16, 7, 6)
+    return result.eval()
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def source(request):
 INPUTS = torch.tensor([[START, 4, 5, 6], [START, 7, 8, 16], [START, 9, 15, 3]])
 
 
-def looked(output):
+def source_weights(output):
     """The weights on the picture."""
     (block,) = [each for each in output.attention if each.kind == "image"]
     return block.weights
@@ -65,18 +65,20 @@ def test_stepping_equals_reading(model, source):
         token = INPUTS[:, position : position + 1]
         step, state = model.decoder.step(token, state, need_weights=True)
         torch.testing.assert_close(step.features[:, 0], whole.features[:, position])
-        torch.testing.assert_close(looked(step)[..., 0, :], looked(whole)[..., position, :])
+        torch.testing.assert_close(
+            source_weights(step)[..., 0, :], source_weights(whole)[..., position, :]
+        )
 
 
 @torch.no_grad()
 def test_asking_for_weights_changes_nothing(model, source, heads):
     memories = model.encode(source)
-    asked = model.decoder(INPUTS, memories, need_weights=True)
+    with_weights = model.decoder(INPUTS, memories, need_weights=True)
     plain = model.decoder(INPUTS, memories)
-    torch.testing.assert_close(asked.features, plain.features)
+    torch.testing.assert_close(with_weights.features, plain.features)
     assert plain.attention == ()
-    assert looked(asked).shape == (3, *heads, 4, 16)
-    sums = looked(asked).sum(dim=-1)
+    assert source_weights(with_weights).shape == (3, *heads, 4, 16)
+    sums = source_weights(with_weights).sum(dim=-1)
     torch.testing.assert_close(sums, torch.ones_like(sums))
 
 
@@ -87,7 +89,7 @@ def test_a_batch_equals_one_by_one(model, source):
         alone = model.encode(type(source)(source.values[row : row + 1]))
         single = model.decoder(INPUTS[row : row + 1], alone, need_weights=True)
         torch.testing.assert_close(single.features[0], together.features[row])
-        torch.testing.assert_close(looked(single)[0], looked(together)[row])
+        torch.testing.assert_close(source_weights(single)[0], source_weights(together)[row])
 
 
 @torch.no_grad()
@@ -160,4 +162,4 @@ def test_every_search_finds_what_was_looked_at(model, source):
             expected = torch.tensor(hypothesis.log_probabilities)
             torch.testing.assert_close(read.log_probabilities[0], expected)
             (gathered,) = [each for each in hypothesis.attention if each.kind == "image"]
-            torch.testing.assert_close(gathered.weights, looked(read)[0])
+            torch.testing.assert_close(gathered.weights, source_weights(read)[0])

@@ -191,11 +191,11 @@ def inputs():
 
 def counted(blocks):
     """By their kinds, of which there may be several."""
-    found = {}
+    result = {}
     for block in blocks:
-        same = sum(name.startswith(block.kind) for name in found)
-        found[f"{block.kind} {same}"] = block
-    return found
+        same = sum(name.startswith(block.kind) for name in result)
+        result[f"{block.kind} {same}"] = block
+    return result
 
 
 def maps(output):
@@ -217,12 +217,12 @@ def test_stepping_equals_reading(model, source, inputs):
         token = inputs[:, position : position + 1]
         step, state = model.decoder.step(token, state, need_weights=True)
         torch.testing.assert_close(step.features[:, 0], whole.features[:, position])
-        for kind, found in maps(step).items():
+        for kind, result in maps(step).items():
             line = maps(whole)[kind][:, :, :, position]
             if kind == "decoder 0":
-                assert found.size(4) == position + 1
+                assert result.size(4) == position + 1
                 line = line[..., : position + 1]
-            torch.testing.assert_close(found[:, :, :, 0], line)
+            torch.testing.assert_close(result[:, :, :, 0], line)
         assert maps(step).keys() == maps(whole).keys()
 
 
@@ -232,11 +232,11 @@ def test_asking_for_weights_changes_nothing(model, source, inputs, expected):
     memories, others = model.remember(encoded), model.encode(source)
     for memory, plain in zip(memories, others, strict=True):
         torch.testing.assert_close(memory.values[memory.mask], plain.values[plain.mask])
-    asked = model.decoder(inputs, memories, need_weights=True)
+    with_weights = model.decoder(inputs, memories, need_weights=True)
     plain = model.decoder(inputs, others)
-    torch.testing.assert_close(asked.features, plain.features)
+    torch.testing.assert_close(with_weights.features, plain.features)
     assert plain.attention == ()
-    blocks = encoded.attention + asked.attention
+    blocks = encoded.attention + with_weights.attention
     assert sorted(counted(blocks)) == sorted(expected)
     for name, block in counted(blocks).items():
         target, seen = {"cross": (4, 5), "encoder": (5, 5), "decoder": (4, 4)}.get(
@@ -270,13 +270,15 @@ def test_batched_equals_one_by_one_and_padding_changes_nothing(model, source, in
             torch.nn.functional.pad(alone.ids, (0, 4), value=PAD),
             torch.nn.functional.pad(alone.mask, (0, 4), value=False),
         )
-        for given in (alone, more):
-            single = model.decoder(inputs[row : row + 1], model.encode(given), need_weights=True)
+        for arguments in (alone, more):
+            single = model.decoder(
+                inputs[row : row + 1], model.encode(arguments), need_weights=True
+            )
             torch.testing.assert_close(single.features[0], together.features[row])
-            for kind, found in maps(single).items():
+            for kind, result in maps(single).items():
                 seen = {"cross": length, "encoder": length}.get(kind.split()[0])
                 torch.testing.assert_close(
-                    found[0, ..., :seen], maps(together)[kind][row, ..., :seen]
+                    result[0, ..., :seen], maps(together)[kind][row, ..., :seen]
                 )
 
 
@@ -321,15 +323,15 @@ def test_every_search_finds_what_was_looked_at(model, source, expected):
     one = beam(model.decoder, memories, LIMITS, BeamSettings(1, 1, NoPenalty()), need_weights=True)
     assert [each.tokens for each in alone] == [best.tokens for (best,) in one]
     several = beam(model.decoder, memories, LIMITS, BeamSettings(5, 3), need_weights=True)
-    found = [
+    result = [
         (row, each) for row, first in enumerate(alone) for each in (first, *one[row], *several[row])
     ]
-    written = pad([each.tokens for _, each in found])
-    rows = torch.tensor([row for row, _ in found])
+    written = pad([each.tokens for _, each in result])
+    rows = torch.tensor([row for row, _ in result])
     inputs = torch.nn.functional.pad(written.ids[:, :-1], (1, 0), value=START)
     read_again = model.encode(Tokens(source.ids[rows], source.mask[rows]))
     read = forced(model.decoder, read_again, inputs, written.ids, written.mask, need_weights=True)
-    for place, (_, hypothesis) in enumerate(found):
+    for place, (_, hypothesis) in enumerate(result):
         length = len(hypothesis.tokens)
         torch.testing.assert_close(
             read.log_probabilities[place, :length],
@@ -387,5 +389,5 @@ def test_a_frozen_model_writes_by_the_same_numbers(monkeypatch, model, source, d
         expected = model.decoder.project(model.decoder(inputs, model.encode(source)).features)
     assert stepped.dtype == whole.dtype == decoder.project(shown.features).dtype == dtype
     exact = dict(rtol=1e-4, atol=1e-5) if dtype == torch.float32 else dict(rtol=0.1, atol=0.1)
-    for found in (stepped, whole):
-        torch.testing.assert_close(found.float(), expected, **exact)
+    for result in (stepped, whole):
+        torch.testing.assert_close(result.float(), expected, **exact)

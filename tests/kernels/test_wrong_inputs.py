@@ -51,7 +51,7 @@ def library(request):
         if request.param == "torch":
             patch.setattr(kernels, "_LIBRARY", None)
         elif not kernels.available():
-            pytest.skip("the kernels were not compiled")
+            pytest.skip("the kernels are not compiled")
         yield request.param
 
 

@@ -45,9 +45,9 @@ def test_a_filter_of_three_by_three_slides_over_six_by_six():
     first = block.layers[0]
     with torch.no_grad():
         first.weight.copy_(torch.tensor(FILTER).float().expand(1, 3, 3, 3) / 3)
-        found = first(torch.tensor(PICTURE).float().expand(1, 3, 6, 6))
+        result = first(torch.tensor(PICTURE).float().expand(1, 3, 6, 6))
     expected = slid(PICTURE, FILTER, padding=1, stride=2)
-    torch.testing.assert_close(found[0, 0], torch.tensor(expected).float())
+    torch.testing.assert_close(result[0, 0], torch.tensor(expected).float())
     plain = nn.functional.conv2d(
         torch.tensor(PICTURE).float()[None, None], torch.tensor(FILTER).float()[None, None]
     )

@@ -7,7 +7,7 @@ from torch import nn
 from regard import kernels
 from regard.layers.dropout import Dropout
 
-pytestmark = pytest.mark.skipif(not kernels.available(), reason="the kernels were not compiled")
+pytestmark = pytest.mark.skipif(not kernels.available(), reason="the kernels are not compiled")
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -40,16 +40,16 @@ def test_neighbours_rows_and_draws_are_independent():
 
 @pytest.mark.parametrize("size", [1, 15, 16, 17, 40_001])
 def test_noise_follows_from_the_seed_whatever_computes_it(size):
-    best, threads_before, found = kernels.lanes(), torch.get_num_threads(), []
+    best, threads_before, result = kernels.lanes(), torch.get_num_threads(), []
     for lanes in (4, 8, 16):
         if kernels.lanes(lanes) == lanes:
             for threads in (1, 2):
                 torch.set_num_threads(threads)
                 torch.manual_seed(3)
-                found.append(Dropout(0.3)(torch.arange(1.0, size + 1)))
+                result.append(Dropout(0.3)(torch.arange(1.0, size + 1)))
     kernels.lanes(best)
     torch.set_num_threads(threads_before)
-    assert all(torch.equal(found[0], each) for each in found)
+    assert all(torch.equal(result[0], each) for each in result)
 
 
 def test_elsewhere_it_is_torchs():

@@ -32,16 +32,16 @@ def test_all_keep_the_protocol(positions):
 def test_waves_are_the_papers_also_far_along(at, size):
     embedded = torch.randn(2, len(at), size)
     expected = embedded.double() + torch.tensor([waves(p, size) for p in at], dtype=torch.double)
-    found = Sinusoidal().add(embedded, at)
-    torch.testing.assert_close(found.double(), expected, rtol=0, atol=1e-6)
+    result = Sinusoidal().add(embedded, at)
+    torch.testing.assert_close(result.double(), expected, rtol=0, atol=1e-6)
     assert Sinusoidal().rotate(embedded, at) is embedded
 
 
 def test_learned_positions_are_rows_of_a_table():
     positions = Learned(5, 7)
     embedded = torch.randn(2, 3, 7)
-    found = positions.add(embedded, range(2, 5))
-    torch.testing.assert_close(found, embedded + positions.table[2:5])
+    result = positions.add(embedded, range(2, 5))
+    torch.testing.assert_close(result, embedded + positions.table[2:5])
     assert positions.rotate(embedded, range(3)) is embedded
 
 
@@ -63,13 +63,13 @@ def turned(vector, position):
 @pytest.mark.parametrize("at", [range(0, 5), range(97, 102)])
 def test_rotary_turns_pairs_as_complex_numbers(at):
     vectors = torch.randn(2, 3, 5, 8, dtype=torch.double)
-    found = Rotary().rotate(vectors, at)
+    result = Rotary().rotate(vectors, at)
     for (batch, head, row), position in [
         ((b, h, row), at[row]) for b in range(2) for h in range(3) for row in range(5)
     ]:
         turn = turned(vectors[batch, head, row].tolist(), position)
         expected = torch.tensor(turn, dtype=torch.double)
-        torch.testing.assert_close(found[batch, head, row], expected, rtol=0, atol=1e-12)
+        torch.testing.assert_close(result[batch, head, row], expected, rtol=0, atol=1e-12)
     assert Rotary().add(vectors[0], at) is not None
     torch.testing.assert_close(Rotary().add(vectors[0], at), vectors[0])
 

@@ -33,59 +33,62 @@ def memory(key=5, value=3, summary=True):
 
 
 def test_the_mean_is_over_what_is_real():
-    given = memory()
-    found = MeanOfValues()(given)
+    arguments = memory()
+    result = MeanOfValues()(arguments)
     for row, length in enumerate(LENGTHS):
-        torch.testing.assert_close(found.vector[row], given.values[row, :length].mean(dim=0))
-    assert found.attention == ()
+        torch.testing.assert_close(result.vector[row], arguments.values[row, :length].mean(dim=0))
+    assert result.attention == ()
 
 
 def test_the_last_state_is_the_highest_layers():
-    given = memory()
-    assert LastState()(given, need_weights=True).vector is not None
-    torch.testing.assert_close(LastState()(given).vector, given.summary.hidden[:, 1])
+    arguments = memory()
+    assert LastState()(arguments, need_weights=True).vector is not None
+    torch.testing.assert_close(LastState()(arguments).vector, arguments.summary.hidden[:, 1])
     with pytest.raises(ValueError, match="expected a summary of the source"):
         LastState()(memory(summary=False))
 
 
 @pytest.mark.parametrize("asks", ["learned", "last"])
 def test_one_question_is_answered_with_a_weighted_mean(asks):
-    given = memory()
+    arguments = memory()
     query = LearnedQuery(5) if asks == "learned" else LastStateQuery(5)
     pool = AttentionPool(query, Attention(ScaledDot())).double()
-    found = pool(given, need_weights=True)
-    (block,) = found.attention
+    result = pool(arguments, need_weights=True)
+    (block,) = result.attention
     assert (block.kind, block.weights.shape) == ("cross", (3, 1, 1, 1, 4))
     for row, length in enumerate(LENGTHS):
-        asked = query.query if asks == "learned" else given.summary.hidden[row, -1]
+        queries = query.query if asks == "learned" else arguments.summary.hidden[row, -1]
         scores = [
-            float((asked @ given.keys[row, place]).detach()) / 5**0.5 for place in range(length)
+            float((queries @ arguments.keys[row, place]).detach()) / 5**0.5
+            for place in range(length)
         ]
         weights = torch.tensor(scores, dtype=torch.float64).softmax(dim=0)
         mixed = sum(
-            weight * given.values[row, place] for place, weight in enumerate(weights.tolist())
+            weight * arguments.values[row, place] for place, weight in enumerate(weights.tolist())
         )
-        torch.testing.assert_close(found.vector[row].detach(), mixed)
+        torch.testing.assert_close(result.vector[row].detach(), mixed)
         torch.testing.assert_close(block.weights[row, 0, 0, 0, :length].detach(), weights)
         assert not block.weights[row, 0, 0, 0, length:].any()
-    torch.testing.assert_close(pool(given).vector, found.vector)
+    torch.testing.assert_close(pool(arguments).vector, result.vector)
 
 
 def test_at_first_a_learned_query_asks_for_all_nearly_alike():
     torch.manual_seed(1)
     pool = AttentionPool(LearnedQuery(64), Attention(ScaledDot()))
-    given = Memory(torch.randn(2, 7, 64), torch.randn(2, 7, 3), torch.ones(2, 7, dtype=torch.bool))
-    (block,) = pool(given, need_weights=True).attention
+    arguments = Memory(
+        torch.randn(2, 7, 64), torch.randn(2, 7, 3), torch.ones(2, 7, dtype=torch.bool)
+    )
+    (block,) = pool(arguments, need_weights=True).attention
     torch.testing.assert_close(block.weights, torch.full((2, 1, 1, 1, 7), 1 / 7), atol=0.02, rtol=0)
 
 
 def test_the_answer_is_a_layer_of_the_vector():
-    given = memory()
+    arguments = memory()
     readout = PooledHead(
         AttentionPool(LearnedQuery(5), Attention(Additive(5, 5, 4))), torch.nn.Linear(3, 2)
     ).double()
-    output = readout((given,), need_weights=True)
-    torch.testing.assert_close(output.values, readout.output(readout.pool(given).vector))
+    output = readout((arguments,), need_weights=True)
+    torch.testing.assert_close(output.values, readout.output(readout.pool(arguments).vector))
     assert len(output.attention) == 1
     with pytest.raises(ValueError, match="one memory"):
-        readout((given, given))
+        readout((arguments, arguments))

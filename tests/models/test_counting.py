@@ -81,10 +81,10 @@ def test_keys_and_values_are_one_where_there_is_one_layer() -> None:
 
 def test_weights_change_nothing_and_come_when_asked_for() -> None:
     model, source = counter(1), letters()
-    without, asked = model(source), model(source, need_weights=True)
+    without, with_weights = model(source), model(source, need_weights=True)
     assert without.attention == ()
-    torch.testing.assert_close(without.values, asked.values)
-    assert asked.attention[0].scores.shape == (BATCH, 1, 1, QUERIES, SOURCE)
+    torch.testing.assert_close(without.values, with_weights.values)
+    assert with_weights.attention[0].scores.shape == (BATCH, 1, 1, QUERIES, SOURCE)
 
 
 def test_at_first_every_letter_weighs_the_same() -> None:

@@ -112,19 +112,19 @@ def built(request, case):
 
 def test_each_place_drops_in_training_and_none_afterwards(built):
     model, names = built
-    found = dropouts(model)
-    assert found.keys() == set(names)
-    assert {each.p for each in found.values()} == {SHARE}
+    result = dropouts(model)
+    assert result.keys() == set(names)
+    assert {each.p for each in result.values()} == {SHARE}
     whole = features(model.eval(), seed=1).detach()
     assert torch.equal(features(model, seed=2), whole)
     model.train()
     for name in names:
-        for other, dropout in found.items():
+        for other, dropout in result.items():
             dropout.p = SHARE if other == name else 0.0
         first, second = features(model, seed=1), features(model, seed=2)
         assert not torch.allclose(first, whole), name
         assert not torch.allclose(first, second), name
-    for dropout in found.values():
+    for dropout in result.values():
         dropout.p = 0.0
     torch.testing.assert_close(features(model, seed=1).detach(), whole)
 
@@ -136,7 +136,7 @@ def test_a_recurrent_decoder_drops_of_its_inputs_and_before_the_logits(wiring):
     model = build_translation(replace(RECURRENT, wiring=wiring), 13, 17).double()
     whole = features(model, seed=1)
     model.decoder.parts.dropout.p = SHARE
-    found = features(model, seed=1)
-    kept = found != 0
+    result = features(model, seed=1)
+    kept = result != 0
     assert kept.double().mean() == pytest.approx(1 - SHARE, abs=0.1)
-    assert not torch.isclose(found * (1 - SHARE), whole)[kept].all()
+    assert not torch.isclose(result * (1 - SHARE), whole)[kept].all()

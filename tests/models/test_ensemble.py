@@ -37,8 +37,8 @@ def members():
 def mean(decoders, own, text):
     """The log probability of each token of a text, in loops: the mean over the members."""
     each = [
-        log_probabilities(decoder, given, START, text)
-        for decoder, given in zip(decoders, own, strict=True)
+        log_probabilities(decoder, encoded, START, text)
+        for decoder, encoded in zip(decoders, own, strict=True)
     ]
     return [
         math.log(sum(map(math.exp, values)) / len(values)) for values in zip(*each, strict=True)
@@ -57,7 +57,7 @@ def test_a_wide_beam_finds_the_best_of_all_texts(penalty):
     decoders, own = members()
     limits = Limits(start=START, end=END, maximum=4, forbidden=(PAD, START))
     settings = BeamSettings(99, 7, penalty, early_stopping=False)
-    found = beam(EnsembleDecoder(decoders, SIZES), sum(own, ()), limits, settings)
+    result = beam(EnsembleDecoder(decoders, SIZES), sum(own, ()), limits, settings)
     for sentence in range(len(LENGTHS)):
         alone = [pick(each, [sentence]) for each in own]
         scored = []
@@ -66,7 +66,7 @@ def test_a_wide_beam_finds_the_best_of_all_texts(penalty):
             divisor = float(penalty(torch.tensor([len(text)]))[0])
             scored.append((sum(values) / divisor, text, values))
         scored.sort(reverse=True)
-        for hypothesis, (score, text, values) in zip(found[sentence], scored, strict=False):
+        for hypothesis, (score, text, values) in zip(result[sentence], scored, strict=False):
             assert hypothesis.tokens == text
             assert hypothesis.score == pytest.approx(score, abs=1e-6)
             assert hypothesis.log_probabilities == pytest.approx(values, abs=1e-6)
@@ -77,10 +77,10 @@ def test_a_text_that_is_given_has_the_mean_probability():
     decoder = EnsembleDecoder(decoders, SIZES)
     outputs = torch.tensor([[3, 4, END], [4, 4, 3], [3, END, PAD]])
     inputs = torch.cat([torch.full((3, 1), START), outputs[:, :-1]], dim=1)
-    found = forced(decoder, sum(own, ()), inputs, outputs, outputs != PAD)
+    result = forced(decoder, sum(own, ()), inputs, outputs, outputs != PAD)
     for row, text in enumerate(((3, 4, END), (4, 4, 3), (3, END))):
         values = mean(decoders, [pick(each, [row]) for each in own], text)
-        np.testing.assert_allclose(found.log_probabilities[row, : len(text)], values, atol=1e-6)
+        np.testing.assert_allclose(result.log_probabilities[row, : len(text)], values, atol=1e-6)
 
 
 def test_the_probabilities_of_a_step_are_a_distribution():
@@ -92,18 +92,18 @@ def test_the_probabilities_of_a_step_are_a_distribution():
 
 def test_what_one_member_thinks_impossible_stays_possible():
     sure = [TableDecoder(torch.tensor(each).log()) for each in ([1.0, 0.0, 0.0], [0.5, 0.5, 0.0])]
-    found = EnsembleDecoder(sure, [1, 1]).project(torch.zeros(1, 2)).exp()
-    torch.testing.assert_close(found, torch.tensor([[0.75, 0.25, 0.0]]))
+    result = EnsembleDecoder(sure, [1, 1]).project(torch.zeros(1, 2)).exp()
+    torch.testing.assert_close(result, torch.tensor([[0.75, 0.25, 0.0]]))
 
 
 @pytest.mark.parametrize("size", [1, 3])
 def test_twice_the_same_model_is_that_model(size):
-    decoder, given = FakeDecoder(VOCABULARY, seed=1), memories(LENGTHS, seed=3)
+    decoder, encoded = FakeDecoder(VOCABULARY, seed=1), memories(LENGTHS, seed=3)
     limits = Limits(start=START, end=END, maximum=6, forbidden=(PAD, START))
     settings = BeamSettings(size, size, coverage_penalty=0.2)
-    once = beam(decoder, given, limits, settings, need_weights=True)
+    once = beam(decoder, encoded, limits, settings, need_weights=True)
     both = EnsembleDecoder([decoder, decoder], SIZES)
-    twice = beam(both, given + given, limits, settings, need_weights=True)
+    twice = beam(both, encoded + encoded, limits, settings, need_weights=True)
     for ours, theirs in zip(twice, once, strict=True):
         for one, other in zip(ours, theirs, strict=True):
             assert one.tokens == other.tokens
@@ -121,8 +121,8 @@ def test_each_members_attention_is_kept_apart():
     inputs = torch.tensor([[START, *first.tokens[:-1]]])
     expected = [
         block
-        for decoder, given in zip(decoders, own, strict=True)
-        for block in decoder(inputs, pick(given, [0]), need_weights=True).attention
+        for decoder, encoded in zip(decoders, own, strict=True)
+        for block in decoder(inputs, pick(encoded, [0]), need_weights=True).attention
     ]
     assert [block.kind for block in first.attention] == ["cross", "decoder", "cross", "decoder"]
     for block, alone in zip(first.attention, expected, strict=True):
@@ -150,15 +150,15 @@ def test_models_of_other_sizes_and_kinds_write_together():
     ensemble = Ensemble(models)
     source = pad([[4, 5, 6], [6, 2]])
     inputs = torch.tensor([[1, 4, 5, 6], [1, 6, 6, 4]])
-    given = ensemble.encode(source)
+    encoded = ensemble.encode(source)
     decoder = ensemble.decoder
-    whole = decoder.project(decoder(inputs, given).features)
+    whole = decoder.project(decoder(inputs, encoded).features)
     alone = [
         model.decoder.project(model.decoder(inputs, model.encode(source)).features).softmax(-1)
         for model in models
     ]
     torch.testing.assert_close(whole.exp(), (alone[0] + alone[1] + alone[2]) / 3)
-    state = decoder.start(given)
+    state = decoder.start(encoded)
     for position in range(inputs.size(1)):
         output, state = decoder.step(inputs[:, position : position + 1], state)
         step = decoder.project(output.features)[:, 0]

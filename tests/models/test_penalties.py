@@ -27,27 +27,27 @@ def output(drawn=None, seed=0):
 
 
 def test_every_place_is_to_be_looked_at_once():
-    given = output()
-    weights, total = given.attention[0].weights[:, 0, 0], 0.0
+    arguments = output()
+    weights, total = arguments.attention[0].weights[:, 0, 0], 0.0
     for row, (target, source) in enumerate([(4, 3), (2, 2)]):
         for place in range(source):
             taken = sum(float(weights[row, step, place].detach()) for step in range(target))
             total += (1 - taken) ** 2
-    found = DoublyStochastic(0.5)(given, BATCH, PROJECTION)
-    assert found.name == "doubly stochastic"
-    assert found.value.item() == pytest.approx(0.5 * total)
+    result = DoublyStochastic(0.5)(arguments, BATCH, PROJECTION)
+    assert result.name == "doubly stochastic"
+    assert result.value.item() == pytest.approx(0.5 * total)
 
 
 DRAWN = [[0, 2, 1, 0], [-1, -1, -1, -1]]
 
 
 def test_draws_before_likely_targets_are_rewarded():
-    given, penalty = output(DRAWN), HardReward(0.7, 0.1).train()
+    arguments, penalty = output(DRAWN), HardReward(0.7, 0.1).train()
     penalty.baseline.fill_(-3.0)
-    weights = given.attention[0].weights[:, 0, 0].detach()
+    weights = arguments.attention[0].weights[:, 0, 0].detach()
     total, rewards = 0.0, []
     for row, length in enumerate((4, 2)):
-        logits = PROJECTION(given.features[row, :length]).log_softmax(dim=-1)
+        logits = PROJECTION(arguments.features[row, :length]).log_softmax(dim=-1)
         reward = sum(float(logits[n, BATCH.outputs[row, n]].detach()) for n in range(length))
         rewards.append(reward)
         for step in range(length):
@@ -56,8 +56,8 @@ def test_draws_before_likely_targets_are_rewarded():
             if DRAWN[row][step] >= 0:
                 chosen = math.log(float(weights[row, step, DRAWN[row][step]]))
                 total += -0.7 * (reward + 3.0) * chosen
-    found = penalty(given, BATCH, PROJECTION)
-    assert found.value.item() == pytest.approx(total, rel=1e-5)
+    result = penalty(arguments, BATCH, PROJECTION)
+    assert result.value.item() == pytest.approx(total, rel=1e-5)
     assert float(penalty.baseline) == pytest.approx(-3 * 0.9 + 0.1 * sum(rewards) / 2)
 
 
@@ -78,8 +78,8 @@ def test_over_all_draws_the_gradient_is_that_of_the_bound():
         block = AttentionBlock(
             "image", weights[None, None, None, None], None, torch.tensor([[[[place]]]])
         )
-        found = penalty(DecoderOutput(seen, (block,)), batch, PROJECTION)
-        total = total + weights[place].detach() * found.value
+        result = penalty(DecoderOutput(seen, (block,)), batch, PROJECTION)
+        total = total + weights[place].detach() * result.value
     (gradient,) = torch.autograd.grad(total, logits)
     torch.testing.assert_close(gradient, expected, rtol=1e-4, atol=1e-6)
 
@@ -99,9 +99,9 @@ def test_missing_attention_is_rejected():
 
 def test_the_reward_is_a_constant_to_the_gradient():
     """Else this term would also train the model to make its targets likelier."""
-    given, projection = output(DRAWN), nn.Linear(3, 11)
-    given = replace(given, features=given.features.requires_grad_())
-    HardReward(0.7, 0.1).train()(given, BATCH, projection).value.backward()
-    assert given.features.grad is None
+    arguments, projection = output(DRAWN), nn.Linear(3, 11)
+    arguments = replace(arguments, features=arguments.features.requires_grad_())
+    HardReward(0.7, 0.1).train()(arguments, BATCH, projection).value.backward()
+    assert arguments.features.grad is None
     assert projection.weight.grad is None
-    assert float(given.attention[0].weights.grad.abs().sum()) > 0
+    assert float(arguments.attention[0].weights.grad.abs().sum()) > 0

@@ -26,7 +26,7 @@ def test_keys_and_values_may_come_from_different_places():
 
 
 def test_time_steps_stand_side_by_side_and_padding_is_none():
-    found = WithNeighbours(SelectedLayers(1), 1)(ENCODED)
+    result = WithNeighbours(SelectedLayers(1), 1)(ENCODED)
     nothing = torch.zeros(2)
     for row, length in ((0, 3), (1, 2)):
         for place in range(length):
@@ -34,14 +34,14 @@ def test_time_steps_stand_side_by_side_and_padding_is_none():
                 LAYERS[1][row, each] if 0 <= each < length else nothing
                 for each in (place - 1, place, place + 1)
             ]
-            assert torch.equal(found[row, place], torch.cat(states))
+            assert torch.equal(result[row, place], torch.cat(states))
 
 
 def test_waves_tell_where_keys_stand():
-    found = WithPositions(SelectedLayers(0))(ENCODED) - LAYERS[0]
-    torch.testing.assert_close(found[0, 0], torch.tensor([0.0, 1.0, 0.0, 1.0]))
-    torch.testing.assert_close(found[0], found[1])
-    assert not torch.allclose(found[0, 1], found[0, 2])
+    result = WithPositions(SelectedLayers(0))(ENCODED) - LAYERS[0]
+    torch.testing.assert_close(result[0, 0], torch.tensor([0.0, 1.0, 0.0, 1.0]))
+    torch.testing.assert_close(result[0], result[1])
+    assert not torch.allclose(result[0, 1], result[0, 2])
 
 
 def test_vectors_are_a_memory_of_their_own():
@@ -55,7 +55,7 @@ def test_vectors_are_a_memory_of_their_own():
     assert torch.equal(beside.values, beside.keys)
     assert beside.mask.all()
     assert [name for name, _ in learned.named_parameters()] == ["vectors"]
-    given = WithExtraVectors(learned, vectors, learned=False)
-    assert len(given(ENCODED)) == 3
-    assert "vectors" in given.state_dict()
-    assert len(list(given.parameters())) == 1
+    arguments = WithExtraVectors(learned, vectors, learned=False)
+    assert len(arguments(ENCODED)) == 3
+    assert "vectors" in arguments.state_dict()
+    assert len(list(arguments.parameters())) == 1

@@ -99,23 +99,23 @@ def of_torch(model):
     return theirs
 
 
-def same(found, expected):
-    torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9)
+def same(result, expected):
+    torch.testing.assert_close(result, expected, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("need_weights", [False, True])
 def test_an_encoder_layer_is_that_of_torch(model, source, need_weights):
     layer = model.encoder.layers[1]
     states = torch.randn(*source.ids.shape, SIZE, dtype=torch.double)
-    found, looked = layer(states, source.mask[:, None], lambda x: x, need_weights=need_weights)
+    result, attention = layer(states, source.mask[:, None], lambda x: x, need_weights=need_weights)
     expected = encoder_layer(layer)(states, src_key_padding_mask=~source.mask)
-    same(found[source.mask], expected[source.mask])
+    same(result[source.mask], expected[source.mask])
     if need_weights:
         read = layer.around_self.before(states)
         _, weights = encoder_layer(layer).self_attn(
             read, read, read, key_padding_mask=~source.mask, average_attn_weights=False
         )
-        same(looked.weights, weights)
+        same(attention.weights, weights)
 
 
 @pytest.mark.parametrize("need_weights", [False, True])
@@ -125,27 +125,27 @@ def test_a_decoder_layer_is_that_of_torch(model, source, need_weights):
     memory = torch.randn(*source.ids.shape, SIZE, dtype=torch.double)
     shared = AttentionInputs(CAUSAL, source.mask[:, None], lambda x: x, need_weights)
     prepared = layer.cross_attention.prepare(memory, memory)
-    found = layer(states, prepared, shared, KVCache())
+    result = layer(states, prepared, shared, KVCache())
     expected = decoder_layer(layer)(
         states,
         memory,
         tgt_mask=nn.Transformer.generate_square_subsequent_mask(7, dtype=torch.double),
         memory_key_padding_mask=~source.mask,
     )
-    same(found.states, expected)
+    same(result.states, expected)
     if not need_weights:
-        assert found.self_attention.weights is None
-        assert found.cross_attention.weights is None
+        assert result.self_attention.weights is None
+        assert result.cross_attention.weights is None
         return
     theirs, read = decoder_layer(layer), layer.around_self.before(states)
     down = nn.Transformer.generate_square_subsequent_mask(7, dtype=torch.double)
     after, weights = theirs.self_attn(read, read, read, attn_mask=down, average_attn_weights=False)
-    same(found.self_attention.weights, weights)
+    same(result.self_attention.weights, weights)
     read = layer.around_cross.before(layer.around_self.after(states, after))
     _, weights = theirs.multihead_attn(
         read, memory, memory, key_padding_mask=~source.mask, average_attn_weights=False
     )
-    same(found.cross_attention.weights, weights)
+    same(result.cross_attention.weights, weights)
 
 
 @pytest.mark.filterwarnings("ignore:enable_nested_tensor")
@@ -184,8 +184,8 @@ def test_every_layer_is_encoded_the_last_after_the_norm(model, source):
 
 def test_embeddings_are_scaled_and_placed():
     model = build_translation(replace(CONFIG, positions="rotary", dropout=0.0), 13, 17)
-    found = model.decoder.embedder(torch.tensor([[4, 5]]), range(2))
-    same(found[0], SIZE**0.5 * model.decoder.embedder.embedding.weight[4:6])
+    result = model.decoder.embedder(torch.tensor([[4, 5]]), range(2))
+    same(result[0], SIZE**0.5 * model.decoder.embedder.embedding.weight[4:6])
 
 
 def test_first_weights():

@@ -21,10 +21,10 @@ def attend(
 ) -> tuple[Tensor, Tensor]:
     """Contexts and weights of queries, keys, vector and values."""
     queries, keys, vector, values = tensors
-    found = scores(queries, keys, vector) * scale
+    result = scores(queries, keys, vector) * scale
     if mask is not None:
-        found = found.masked_fill(~mask & mask.any(dim=-1, keepdim=True), -torch.inf)
-    weights = torch.softmax(found, dim=-1)
+        result = result.masked_fill(~mask & mask.any(dim=-1, keepdim=True), -torch.inf)
+    weights = torch.softmax(result, dim=-1)
     if mask is not None:
         weights = weights.masked_fill(~mask, 0)
     kept = weights if drop is None else weights * drop

@@ -12,11 +12,11 @@ def texts(num_tokens, start, end, maximum, minimum=0, forbidden=()):
     """All token numbers that could be written: an end only last and not too early; cut off only
     at the maximum."""
     words = [token for token in range(num_tokens) if token not in (*forbidden, end)]
-    found = list(product(words, repeat=maximum))
+    result = list(product(words, repeat=maximum))
     if end is not None:
         for length in range(minimum, maximum):
-            found += [(*text, end) for text in product(words, repeat=length)]
-    return found
+            result += [(*text, end) for text in product(words, repeat=length)]
+    return result
 
 
 def log_probabilities(decoder, memories, start, text):

@@ -154,9 +154,9 @@ def memories(lengths, seed=0):
     return (Memory(keys, keys, mask, Summary(hidden)),)
 
 
-def pick(given, rows):
+def pick(arguments, rows):
     """These sentences of a memory, in this order."""
-    memory = given[0]
+    memory = arguments[0]
     return (
         Memory(
             memory.keys[rows],

@@ -43,8 +43,8 @@ def test_each_path_has_its_own_line_of_every_step(dtype):
         for place, (row, parent) in enumerate(path):
             for layer in range(LAYERS):
                 for head in range(HEADS):
-                    asked = row, layer, head, parent
-                    across, back = (block.weights[asked].tolist() for block in steps[place])
+                    queries = row, layer, head, parent
+                    across, back = (block.weights[queries].tolist() for block in steps[place])
                     later = length - place - 1
                     assert cross.weights[layer, head, place].tolist() == across
                     assert own.weights[layer, head, place].tolist() == back + [0.0] * later

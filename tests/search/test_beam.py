@@ -50,7 +50,7 @@ def rank_by(decoder, memory, penalty, beta=0.0):
 
 
 def texts(result):
-    return [[hypothesis.tokens for hypothesis in found] for found in result]
+    return [[hypothesis.tokens for hypothesis in output] for output in result]
 
 
 def alone(given, row):
@@ -76,18 +76,18 @@ def test_a_wide_beam_ranks_every_text_as_brute_force_does(limits, beta, penalty)
     )
     size = len(everything) + 1
     result = beam(decoder, given, limits, BeamSettings(size, size, penalty, beta))
-    for row, found in enumerate(result):
+    for row, output in enumerate(result):
         memory = alone(given, row)
         rank = rank_by(decoder, memory, penalty, beta)
         scored = {
             text: rank(text, brute_force.log_probabilities(decoder, memory, START, text))
             for text in everything
         }
-        assert len(found) == len(everything)
-        assert {hypothesis.tokens for hypothesis in found} == set(everything)
+        assert len(output) == len(everything)
+        assert {hypothesis.tokens for hypothesis in output} == set(everything)
         expected = sorted(everything, key=lambda text: -scored[text])
-        assert [hypothesis.tokens for hypothesis in found] == expected
-        for hypothesis in found:
+        assert [hypothesis.tokens for hypothesis in output] == expected
+        for hypothesis in output:
             assert hypothesis.score == pytest.approx(scored[hypothesis.tokens], rel=1e-5)
             assert hypothesis.finished == (hypothesis.tokens[-1] == limits.end)
 
@@ -111,13 +111,13 @@ def test_a_narrow_beam_is_the_plain_search_and_stops_early_without_loss(
     setting = BeamSettings(size, num_best, penalty, early_stopping=early_stopping)
     maxima = torch.tensor([maximum, 1, 5])
     result = beam(decoder, given, Limits(maximum=maxima, minimum=minimum, **LIMITS), setting)
-    for row, found in enumerate(result):
+    for row, output in enumerate(result):
         limits = Limits(maximum=int(maxima[row]), minimum=minimum, **LIMITS)
         memory = alone(given, row)
         rank = rank_by(decoder, memory, penalty)
         expected = brute_force.plain_beam(decoder, memory, limits, setting, rank)
-        assert [hypothesis.tokens for hypothesis in found] == [text for text, _ in expected]
-        for hypothesis, (text, values) in zip(found, expected, strict=True):
+        assert [hypothesis.tokens for hypothesis in output] == [text for text, _ in expected]
+        for hypothesis, (text, values) in zip(output, expected, strict=True):
             assert hypothesis.log_probabilities == pytest.approx(values, rel=1e-9)
             assert hypothesis.score == pytest.approx(rank(text, values), rel=1e-5)
 
@@ -167,12 +167,12 @@ def test_the_best_does_not_depend_on_how_many_are_asked_for():
     decoder, given = FakeDecoder(VOCABULARY, seed=4), memories([4, 2, 3, 6])
     limits = Limits(maximum=9, **LIMITS)
     for early_stopping in (True, False):
-        asked = [
+        queries = [
             texts(beam(decoder, given, limits, BeamSettings(4, n, early_stopping=early_stopping)))
             for n in (1, 2, 4)
         ]
-        for fewer, count in zip(asked[:2], (1, 2), strict=True):
-            assert fewer == [found[:count] for found in asked[2]]
+        for fewer, count in zip(queries[:2], (1, 2), strict=True):
+            assert fewer == [output[:count] for output in queries[2]]
 
 
 def test_what_cannot_be_is_not_counted_as_ended():
@@ -188,13 +188,13 @@ def test_a_beam_of_one_is_greedy(penalty, end):
     decoder, given = FakeDecoder(VOCABULARY, seed=11), memories([5, 2, 3, 1, 7])
     limits = Limits(start=START, end=end, forbidden=(PAD,), maximum=torch.tensor([9, 3, 1, 9, 4]))
     one = beam(decoder, given, limits, BeamSettings(1, 1, penalty), need_weights=True)
-    for (found,), hypothesis in zip(
+    for (output,), hypothesis in zip(
         one, greedy(decoder, given, limits, need_weights=True), strict=True
     ):
-        assert found.tokens == hypothesis.tokens
-        assert found.log_probabilities == hypothesis.log_probabilities
-        assert found.finished == hypothesis.finished
-        for left, right in zip(found.attention, hypothesis.attention, strict=True):
+        assert output.tokens == hypothesis.tokens
+        assert output.log_probabilities == hypothesis.log_probabilities
+        assert output.finished == hypothesis.finished
+        for left, right in zip(output.attention, hypothesis.attention, strict=True):
             assert torch.equal(left.weights, right.weights)
 
 
@@ -209,12 +209,12 @@ def test_a_text_depends_on_no_neighbour():
         return beam(decoder, pick(given, rows), limits, setting)
 
     together = run(torch.arange(11))
-    assert len({len(found[0].tokens) for found in together}) > 2
+    assert len({len(output[0].tokens) for output in together}) > 2
     order = torch.randperm(11, generator=torch.Generator().manual_seed(2))
     for rows in (order, *order.split(3), *order.split(1)):
-        for row, found in zip(rows.tolist(), run(rows), strict=True):
-            assert [h.tokens for h in found] == [h.tokens for h in together[row]]
-            for left, right in zip(found, together[row], strict=True):
+        for row, output in zip(rows.tolist(), run(rows), strict=True):
+            assert [h.tokens for h in output] == [h.tokens for h in together[row]]
+            for left, right in zip(output, together[row], strict=True):
                 assert left.score == pytest.approx(right.score, rel=1e-5)
 
 
@@ -229,9 +229,9 @@ def test_a_hypothesis_brings_the_attention_of_its_own_past():
     decoder, given = FakeDecoder(VOCABULARY, seed=8), memories([5, 3, 4])
     limits = Limits(maximum=torch.tensor([7, 3, 5]), **LIMITS)
     result = beam(decoder, given, limits, BeamSettings(4, 3), need_weights=True)
-    for row, found in enumerate(result):
-        assert len(found) == 3
-        for hypothesis in found:
+    for row, output in enumerate(result):
+        assert len(output) == 3
+        for hypothesis in output:
             outputs = torch.tensor([hypothesis.tokens])
             inputs = torch.cat([torch.tensor([[START]]), outputs[:, :-1]], dim=1)
             mask = torch.ones_like(outputs, dtype=torch.bool)
@@ -281,7 +281,7 @@ def test_the_lattice_holds_every_hypothesis_that_lived():
     decoder, given = FakeDecoder(VOCABULARY, seed=8), memories([5, 3, 4])
     limits = Limits(maximum=torch.tensor([6, 2, 5]), **LIMITS)
     result = beam(decoder, given, limits, BeamSettings(4, 4, NoPenalty()))
-    for row, found in enumerate(result):
+    for row, output in enumerate(result):
         lattice = result.lattice(row)
         written = {}
         for step, parents in enumerate(lattice.parents.tolist()):
@@ -294,7 +294,7 @@ def test_the_lattice_holds_every_hypothesis_that_lived():
                 written[step, slot] = (*before, int(lattice.tokens[step, slot]))
         scores = {text: float(lattice.scores[place]) for place, text in written.items()}
         assert len(scores) == len(written)
-        for hypothesis in found:
+        for hypothesis in output:
             assert scores[hypothesis.tokens] == pytest.approx(hypothesis.score, rel=1e-5)
     assert torch.equal(result.lattice(-1).tokens, result.lattice(2).tokens)
 

@@ -33,18 +33,20 @@ def test_candidates_have_the_highest_sums(dtype, seed, hypotheses, words, count,
     forbidden = torch.randint(0, words, (num_forbidden,), generator=generator)
     sums = all_sums(logits, totals, forbidden)
     for search in (top_candidates, candidates._plain):
-        found = search(logits, totals, forbidden, min(count, hypotheses * words))
+        result = search(logits, totals, forbidden, min(count, hypotheses * words))
         values, _ = sums.sort(dim=1, descending=True)
-        expected = values[:, : found.totals.size(1)]
-        torch.testing.assert_close(found.totals.double(), expected, rtol=1e-5, atol=1e-5)
-        places = found.parents * words + found.tokens
-        for row, possible in zip(places, found.totals > -torch.inf, strict=True):
+        expected = values[:, : result.totals.size(1)]
+        torch.testing.assert_close(result.totals.double(), expected, rtol=1e-5, atol=1e-5)
+        places = result.parents * words + result.tokens
+        for row, possible in zip(places, result.totals > -torch.inf, strict=True):
             assert len(row[possible].unique()) == possible.sum()
         torch.testing.assert_close(sums.gather(1, places), expected, rtol=1e-5, atol=1e-5)
-        of_token = expected - totals.double().gather(1, found.parents)
+        of_token = expected - totals.double().gather(1, result.parents)
         dead = expected == -torch.inf
         of_token = of_token.masked_fill(dead, -torch.inf)
-        torch.testing.assert_close(found.log_probabilities.double(), of_token, rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(
+            result.log_probabilities.double(), of_token, rtol=1e-5, atol=1e-5
+        )
 
 
 @pytest.mark.usefixtures("instruction_set")
@@ -59,15 +61,15 @@ def test_equal_candidates_are_ordered_by_hypothesis_then_token(seed, words, coun
     generator = torch.Generator().manual_seed(seed)
     row = torch.randint(0, levels, (words,), generator=generator).float()
     logits, totals = row.expand(2, 3, words), torch.tensor([[-1.0, -1.0, -2.0], [-3.0, -1.0, -3.0]])
-    found = top_candidates(logits, totals, torch.tensor([], dtype=torch.long), count)
+    result = top_candidates(logits, totals, torch.tensor([], dtype=torch.long), count)
     for sentence in range(2):
         ranked = sorted(
             (-(float(totals[sentence, parent]) + float(row[token])), parent, token)
             for parent in range(3)
             for token in range(words)
         )[:count]
-        assert found.parents[sentence].tolist() == [parent for _, parent, _ in ranked]
-        assert found.tokens[sentence].tolist() == [token for _, _, token in ranked]
+        assert result.parents[sentence].tolist() == [parent for _, parent, _ in ranked]
+        assert result.tokens[sentence].tolist() == [token for _, _, token in ranked]
 
 
 @pytest.mark.usefixtures("instruction_set")
@@ -76,34 +78,34 @@ def test_nan_comes_first(bad):
     logits = torch.randn(2, 3, 67)
     logits[1, 2, 41] = bad
     for search in (top_candidates, candidates._plain):
-        found = search(logits, torch.zeros(2, 3), torch.tensor([0]), 4)
-        assert found.totals[0].isfinite().all()
-        assert found.totals[1].isnan().all()
-        assert found.parents[1].tolist() == [2] * 4
-        assert found.tokens[1].tolist() == [1, 2, 3, 4]
+        result = search(logits, torch.zeros(2, 3), torch.tensor([0]), 4)
+        assert result.totals[0].isfinite().all()
+        assert result.totals[1].isnan().all()
+        assert result.parents[1].tolist() == [2] * 4
+        assert result.tokens[1].tolist() == [1, 2, 3, 4]
 
 
 @pytest.mark.usefixtures("instruction_set")
 def test_if_all_tokens_are_forbidden_all_candidates_are_impossible():
-    found = top_candidates(torch.zeros(1, 2, 3), torch.zeros(1, 2), torch.arange(3), 4)
-    assert (found.totals == -torch.inf).all()
-    assert (found.log_probabilities == -torch.inf).all()
+    result = top_candidates(torch.zeros(1, 2, 3), torch.zeros(1, 2), torch.arange(3), 4)
+    assert (result.totals == -torch.inf).all()
+    assert (result.log_probabilities == -torch.inf).all()
 
 
 def test_inputs_may_have_any_memory_layout():
     logits, totals = torch.randn(7, 3, 2).mT, torch.randn(2, 7).T
     forbidden = torch.tensor([1])
-    found, expected = (
+    result, expected = (
         search(logits, totals, forbidden, 2) for search in (top_candidates, candidates._plain)
     )
-    assert torch.equal(found.tokens, expected.tokens)
-    assert torch.equal(found.parents, expected.parents)
-    torch.testing.assert_close(found.totals, expected.totals)
+    assert torch.equal(result.tokens, expected.tokens)
+    assert torch.equal(result.parents, expected.parents)
+    torch.testing.assert_close(result.totals, expected.totals)
 
 
 def test_log_probabilities_of_allowed_tokens_are_unchanged():
     logits = torch.randn(2, 5)
-    found = log_probabilities(logits, torch.tensor([3]))
+    result = log_probabilities(logits, torch.tensor([3]))
     expected = torch.log_softmax(logits, dim=1)
-    assert (found[:, 3] == -torch.inf).all()
-    torch.testing.assert_close(found[:, [0, 1, 2, 4]], expected[:, [0, 1, 2, 4]])
+    assert (result[:, 3] == -torch.inf).all()
+    torch.testing.assert_close(result[:, [0, 1, 2, 4]], expected[:, [0, 1, 2, 4]])

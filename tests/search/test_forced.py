@@ -22,59 +22,59 @@ def batch():
 
 
 def test_it_is_what_brute_force_gives_each_text_alone(batch):
-    decoder, given = FakeDecoder(7, seed=4), memories([5, 2, 3])
-    found = forced(decoder, given, *batch, num_top=3, need_weights=True)
+    decoder, encoded = FakeDecoder(7, seed=4), memories([5, 2, 3])
+    result = forced(decoder, encoded, *batch, num_top=3, need_weights=True)
     for row, text in enumerate(TEXTS):
-        sentence = pick(given, slice(row, row + 1))
+        sentence = pick(encoded, slice(row, row + 1))
         expected = brute_force.log_probabilities(decoder, sentence, START, text)
         padding = [0.0] * (5 - len(text))
-        assert found.log_probabilities[row].tolist() == pytest.approx([*expected, *padding])
-        assert float(found.scores[row]) == pytest.approx(sum(expected))
-        assert found.entropy[row, len(text) :].eq(0).all()
-    assert found.attention[0].weights.shape == (3, 2, 5, 5, 5)
+        assert result.log_probabilities[row].tolist() == pytest.approx([*expected, *padding])
+        assert float(result.scores[row]) == pytest.approx(sum(expected))
+        assert result.entropy[row, len(text) :].eq(0).all()
+    assert result.attention[0].weights.shape == (3, 2, 5, 5, 5)
 
 
 def test_alternatives_and_entropy_are_those_of_the_distribution(batch):
-    decoder, given = FakeDecoder(7, seed=4), memories([5, 2, 3])
+    decoder, encoded = FakeDecoder(7, seed=4), memories([5, 2, 3])
     inputs, outputs, mask = batch
-    found = forced(decoder, given, inputs, outputs, mask, num_top=3)
-    probabilities = torch.softmax(decoder.project(decoder(inputs, given).features), dim=-1)
+    result = forced(decoder, encoded, inputs, outputs, mask, num_top=3)
+    probabilities = torch.softmax(decoder.project(decoder(inputs, encoded).features), dim=-1)
     for row, position in mask.nonzero().tolist():
         p = probabilities[row, position].tolist()
         entropy = -sum(value * math.log(value) for value in p)
-        assert float(found.entropy[row, position]) == pytest.approx(entropy)
+        assert float(result.entropy[row, position]) == pytest.approx(entropy)
         best = sorted(range(7), key=lambda token: -p[token])[:3]
-        assert found.top_tokens[row, position].tolist() == best
-        assert found.top_log_probabilities[row, position].tolist() == pytest.approx(
+        assert result.top_tokens[row, position].tolist() == best
+        assert result.top_log_probabilities[row, position].tolist() == pytest.approx(
             [math.log(p[token]) for token in best]
         )
-    assert found.attention == ()
+    assert result.attention == ()
 
 
 def test_without_alternatives_there_are_none_and_never_more_than_tokens(batch):
-    decoder, given = FakeDecoder(7), memories([5, 2, 3])
-    assert forced(decoder, given, *batch).top_tokens.shape == (3, 5, 0)
-    assert forced(decoder, given, *batch, num_top=11).top_tokens.shape == (3, 5, 7)
+    decoder, encoded = FakeDecoder(7), memories([5, 2, 3])
+    assert forced(decoder, encoded, *batch).top_tokens.shape == (3, 5, 0)
+    assert forced(decoder, encoded, *batch, num_top=11).top_tokens.shape == (3, 5, 7)
 
 
 def test_an_impossible_token_costs_no_entropy():
     tokens = torch.zeros(1, 1, dtype=torch.long)
     decoder = TableDecoder([0.0, 0.0, -math.inf])
-    found = forced(decoder, memories([2]), tokens, tokens, tokens == 0)
-    assert float(found.entropy) == pytest.approx(math.log(2))
-    assert float(found.scores) == pytest.approx(-math.log(2))
+    result = forced(decoder, memories([2]), tokens, tokens, tokens == 0)
+    assert float(result.entropy) == pytest.approx(math.log(2))
+    assert float(result.scores) == pytest.approx(-math.log(2))
 
 
 def test_many_words_are_taken_in_parts():
-    decoder, given = FakeDecoder(7), memories([2, 3] * 211)
+    decoder, encoded = FakeDecoder(7), memories([2, 3] * 211)
     outputs = torch.arange(422 * 3).view(422, 3) % 7
-    found = forced(decoder, given, outputs, outputs, outputs != PAD, num_top=1)
-    logits = decoder.project(decoder(outputs, given).features)
+    result = forced(decoder, encoded, outputs, outputs, outputs != PAD, num_top=1)
+    logits = decoder.project(decoder(outputs, encoded).features)
     expected = torch.log_softmax(logits, dim=-1).gather(2, outputs[:, :, None])[:, :, 0]
-    torch.testing.assert_close(found.log_probabilities, expected * (outputs != PAD))
+    torch.testing.assert_close(result.log_probabilities, expected * (outputs != PAD))
 
 
 def test_no_words_score_zero():
     tokens = torch.zeros(2, 3, dtype=torch.long)
-    found = forced(FakeDecoder(7), memories([2, 3]), tokens, tokens, tokens > 0, num_top=2)
-    assert found.scores.tolist() == [0, 0]
+    result = forced(FakeDecoder(7), memories([2, 3]), tokens, tokens, tokens > 0, num_top=2)
+    assert result.scores.tolist() == [0, 0]

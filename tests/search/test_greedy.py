@@ -11,12 +11,12 @@ from tests.search.fake import END, PAD, START, FakeDecoder, TableDecoder, memori
 LENGTHS = [5, 2, 3, 7, 1]
 
 
-def slowly(decoder, given, limits, maximum):
+def slowly(decoder, encoded, limits, maximum):
     """One sentence, reading all of it again for every token."""
     written, values = [], []
     while len(written) < maximum and limits.end not in written:
         inputs = torch.tensor([[limits.start, *written]])
-        logits = decoder.project(decoder(inputs, given).features)[0, -1]
+        logits = decoder.project(decoder(inputs, encoded).features)[0, -1]
         row = (logits - logits.logsumexp(0)).tolist()
         allowed = [
             token
@@ -33,28 +33,28 @@ def slowly(decoder, given, limits, maximum):
 @pytest.mark.parametrize("end", [END, None])
 @pytest.mark.parametrize("seed", range(5))
 def test_it_writes_what_a_slow_loop_writes(seed, end, minimum):
-    decoder, given = FakeDecoder(11, seed), memories(LENGTHS, seed)
+    decoder, encoded = FakeDecoder(11, seed), memories(LENGTHS, seed)
     maxima = torch.tensor([9, 3, 1, 13, 5])
     limits = Limits(start=START, end=end, maximum=maxima, minimum=minimum, forbidden=(PAD, START))
-    for row, found in enumerate(greedy(decoder, given, limits)):
-        text, values = slowly(decoder, pick(given, slice(row, row + 1)), limits, maxima[row])
-        assert found.tokens == text
-        assert found.log_probabilities == pytest.approx(values, rel=1e-9)
-        assert found.score == pytest.approx(sum(values))
-        assert found.finished == (text[-1] == end)
-        assert found.attention == ()
+    for row, result in enumerate(greedy(decoder, encoded, limits)):
+        text, values = slowly(decoder, pick(encoded, slice(row, row + 1)), limits, maxima[row])
+        assert result.tokens == text
+        assert result.log_probabilities == pytest.approx(values, rel=1e-9)
+        assert result.score == pytest.approx(sum(values))
+        assert result.finished == (text[-1] == end)
+        assert result.attention == ()
 
 
 def test_its_probabilities_and_attention_are_those_of_reading_the_text():
-    decoder, given = FakeDecoder(11, seed=1), memories(LENGTHS)
+    decoder, encoded = FakeDecoder(11, seed=1), memories(LENGTHS)
     limits = Limits(start=START, end=END, maximum=13)
-    for row, found in enumerate(greedy(decoder, given, limits, need_weights=True)):
-        outputs = torch.tensor([found.tokens])
+    for row, result in enumerate(greedy(decoder, encoded, limits, need_weights=True)):
+        outputs = torch.tensor([result.tokens])
         inputs = torch.cat([torch.tensor([[START]]), outputs[:, :-1]], dim=1)
-        sentence = pick(given, slice(row, row + 1))
+        sentence = pick(encoded, slice(row, row + 1))
         judge = forced(decoder, sentence, inputs, outputs, outputs >= 0, need_weights=True)
-        assert found.score == pytest.approx(float(judge.scores))
-        for map_, block in zip(found.attention, judge.attention, strict=True):
+        assert result.score == pytest.approx(float(judge.scores))
+        for map_, block in zip(result.attention, judge.attention, strict=True):
             assert map_.kind == block.kind
             torch.testing.assert_close(map_.weights, block.weights[0])
 
@@ -67,13 +67,13 @@ def test_a_sentence_that_ended_leaves_the_batch():
 
 
 def test_of_equal_tokens_the_lowest_is_written():
-    found = greedy(
+    result = greedy(
         TableDecoder([5.0, 1.0, 0.0, 1.0]),
         memories([3]),
         Limits(start=1, end=2, maximum=2, forbidden=(0,)),
     )
-    assert found[0].tokens == (1, 1)
-    assert found[0].log_probabilities[0] == pytest.approx(
+    assert result[0].tokens == (1, 1)
+    assert result[0].log_probabilities[0] == pytest.approx(
         1 - math.log(math.exp(5) + 2 * math.e + 1)
     )
 
@@ -92,9 +92,9 @@ def test_numbers_that_are_none_are_reported(logits, forbidden):
 
 
 def test_scores_are_divided_as_in_a_beam():
-    decoder, given = FakeDecoder(11), memories(LENGTHS)
+    decoder, encoded = FakeDecoder(11), memories(LENGTHS)
     limits = Limits(start=START, end=None, maximum=torch.tensor([2, 4, 1, 2, 3]))
-    divided = greedy(decoder, given, limits, Average())
-    for sums, means in zip(greedy(decoder, given, limits), divided, strict=True):
+    divided = greedy(decoder, encoded, limits, Average())
+    for sums, means in zip(greedy(decoder, encoded, limits), divided, strict=True):
         assert means.tokens == sums.tokens
         assert means.score == pytest.approx(sum(sums.log_probabilities) / len(sums.tokens))

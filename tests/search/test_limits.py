@@ -50,16 +50,16 @@ def test_small_floats_are_not_added_up_in_small():
 @pytest.mark.parametrize("penalty", [Average(), NoPenalty()])
 def test_a_search_that_seldom_asks_who_goes_on_finds_the_same(penalty, monkeypatch):
     """As on a GPU, which is asked at every eighth step."""
-    decoder, given = FakeDecoder(11, seed=5), memories([4, 2, 3, 5, 1, 2, 3, 4, 2, 1, 3, 2])
+    decoder, encoded = FakeDecoder(11, seed=5), memories([4, 2, 3, 5, 1, 2, 3, 4, 2, 1, 3, 2])
     maxima = torch.arange(1, 13) % 7 + 1
-    asked = Limits(start=START, end=END, maximum=maxima, forbidden=(0, START))
+    bounds = Limits(start=START, end=END, maximum=maxima, forbidden=(0, START))
 
     def search():
-        found = beam(decoder, given, asked, BeamSettings(3, 2, penalty))
-        lattices = [found.lattice(row).tokens.tolist() for row in range(12)]
-        written = [*chain.from_iterable(found), *greedy(decoder, given, asked)]
-        texts = [(each.tokens, each.finished) for each in written]
-        return texts, lattices, [each.score for each in written]
+        result = beam(decoder, encoded, bounds, BeamSettings(3, 2, penalty))
+        lattices = [result.lattice(row).tokens.tolist() for row in range(12)]
+        hypotheses = [*chain.from_iterable(result), *greedy(decoder, encoded, bounds)]
+        texts = [(hypothesis.tokens, hypothesis.finished) for hypothesis in hypotheses]
+        return texts, lattices, [hypothesis.score for hypothesis in hypotheses]
 
     usual = search()
     seldom = limits.PATIENCE

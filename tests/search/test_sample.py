@@ -14,10 +14,10 @@ LOGITS = [0.0, 1.0, -1.0, 2.0, 0.5]
 def shares(**arguments):
     limits = Limits(start=START, end=None, maximum=40, forbidden=(0,))
     generator = torch.Generator().manual_seed(7)
-    found = sample(
+    result = sample(
         TableDecoder(LOGITS), memories([1] * 300), limits, generator=generator, **arguments
     )
-    tokens = torch.tensor([hypothesis.tokens for hypothesis in found]).flatten()
+    tokens = torch.tensor([hypothesis.tokens for hypothesis in result]).flatten()
     return (torch.bincount(tokens, minlength=5) / tokens.numel()).tolist()
 
 
@@ -26,26 +26,26 @@ def test_tokens_come_as_often_as_they_should(temperature, top_k):
     allowed = {2: (1, 3)}.get(top_k, (1, 2, 3, 4))
     masses = [math.exp(x / temperature) if i in allowed else 0 for i, x in enumerate(LOGITS)]
     expected = [mass / sum(masses) for mass in masses]
-    found = shares(temperature=temperature, top_k=top_k)
-    assert found == pytest.approx(expected, abs=0.02)  # 12 000 draws: four standard deviations
-    assert [share > 0 for share in found] == [mass > 0 for mass in masses]
+    result = shares(temperature=temperature, top_k=top_k)
+    assert result == pytest.approx(expected, abs=0.02)  # 12 000 draws: four standard deviations
+    assert [share > 0 for share in result] == [mass > 0 for mass in masses]
 
 
 def test_the_best_one_of_one_is_greedy():
-    decoder, given = FakeDecoder(11, seed=2), memories([5, 3, 2])
+    decoder, encoded = FakeDecoder(11, seed=2), memories([5, 3, 2])
     limits = Limits(start=START, end=END, maximum=7)
-    assert sample(decoder, given, limits, top_k=1, temperature=0.3) == greedy(
-        decoder, given, limits
+    assert sample(decoder, encoded, limits, top_k=1, temperature=0.3) == greedy(
+        decoder, encoded, limits
     )
 
 
 def test_probabilities_are_the_models_and_a_seed_repeats_them():
-    decoder, given = FakeDecoder(11, seed=2), memories([5])
+    decoder, encoded = FakeDecoder(11, seed=2), memories([5])
     limits = Limits(start=START, end=END, maximum=7)
 
     def draw(seed):
         generator = torch.Generator().manual_seed(seed)
-        return sample(decoder, given, limits, temperature=2.0, generator=generator)[0]
+        return sample(decoder, encoded, limits, temperature=2.0, generator=generator)[0]
 
     assert draw(3) == draw(3)
     drawn = [draw(seed) for seed in range(5)]
@@ -53,7 +53,7 @@ def test_probabilities_are_the_models_and_a_seed_repeats_them():
     for hypothesis in drawn:
         outputs = torch.tensor([hypothesis.tokens])
         inputs = torch.cat([torch.tensor([[START]]), outputs[:, :-1]], dim=1)
-        judge = forced(decoder, given, inputs, outputs, outputs >= 0)
+        judge = forced(decoder, encoded, inputs, outputs, outputs >= 0)
         assert hypothesis.score == pytest.approx(float(judge.scores))
 
 

@@ -1,9 +1,9 @@
-"""What is written in C++ for CPUs, because every step of it in torch would go through memory.
+"""Kernels in C++ for CPUs, for computations that PyTorch would divide into many passes over memory.
 
-The library is compiled when the package is built, where there is a compiler, and loaded by its
-plain C interface; without it everything is as right, and slower. It takes AVX-512, AVX2 or the
-machine's baseline, whichever this CPU has. There is a header for each kind of kernel. Who calls one
-by `call` stands beside the formulas in torch that it is held against.
+The library is compiled when the package is built, if there is a compiler, and loaded by its C
+interface. Without it results are the same, but slower. It uses AVX-512, AVX2 or the machine's
+baseline, depending on the CPU. There is a header for each kind of kernel. The modules that call a
+kernel by `call` have its formula in PyTorch, which tests compare with it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from regard.shapes import Tensor
 log = logging.getLogger(__name__)
 
 INTERFACE = 6
-"""What the library must say of itself: one that was compiled from other sources is not used."""
+"""Version that the library must return. A library compiled from other sources is not used."""
 
 _WRONG_SIZES = 2
 """Status that the library returns for arrays that are smaller than their sizes."""
@@ -47,7 +47,7 @@ _FUNCTIONS = {
     "drop": [_POINTER],
     "candidates": [_POINTER],
 }
-"""Of each function of the interface what it takes; a structure goes by its address."""
+"""Argument types of each function of the interface. Structures are passed by address."""
 
 
 AnyStructure = TypeVar("AnyStructure", bound=type[ctypes.Structure])
@@ -70,7 +70,7 @@ _LIBRARY = _load()
 
 
 def available() -> bool:
-    """Whether the library was compiled, from these sources."""
+    """Whether the library was compiled from these sources."""
     return _LIBRARY is not None
 
 
@@ -93,14 +93,14 @@ def suit(*tensors: Tensor) -> bool:
 
 
 def usable() -> bool:
-    """As `available`, for who is about to call: where it is not there, that is said once."""
+    """Like `available`, but warns once if the library is missing."""
     if _LIBRARY is None and not torch.compiler.is_compiling():
-        _say_missing()
+        _warn_missing()
     return _LIBRARY is not None
 
 
 @cache
-def _say_missing() -> None:
+def _warn_missing() -> None:
     log.warning(
         "the C++ kernels are missing or were compiled from other sources: results are the same, "
         "but Regard is slower on this CPU. Install g++ 11 or newer, or Clang 14 or newer, and run: "
@@ -110,7 +110,7 @@ def _say_missing() -> None:
 
 
 def _command_to_build() -> str:
-    """The command that builds the package again, for a clone or for an installed package."""
+    """Return the command that builds the package again, for a clone or an installed package."""
     root = Path(__file__).resolve().parents[3]
     build = f"{shlex.quote(sys.executable)} -m pip install --force-reinstall --no-deps"
     if (root / "setup.py").is_file() and (root / "pyproject.toml").is_file():
@@ -119,8 +119,8 @@ def _command_to_build() -> str:
 
 
 def structure(name: str) -> Callable[[AnyStructure], AnyStructure]:
-    """Says which structure of the library's sources a class is. Where the library has another size
-    for it, it was compiled from other sources, and is not used."""
+    """Return a decorator that compares the size of a class with that of the library's structure. If
+    they differ, the library was compiled from other sources and is not used."""
 
     def compared(own: AnyStructure) -> AnyStructure:
         global _LIBRARY
@@ -132,8 +132,8 @@ def structure(name: str) -> Callable[[AnyStructure], AnyStructure]:
 
 
 def lanes(wanted: int = 0) -> int:
-    """How many numbers the instruction set in use takes at once: 16 with AVX-512, 8 with AVX2, 4
-    with the baseline. Naming one of these makes it the one in use, where this CPU has it and
+    """Return the number of lanes of the instruction set in use: 16 with AVX-512, 8 with AVX2, 4
+    with the baseline. `wanted` selects one of these sets, if the CPU has it and
     REGARD_INSTRUCTION_SET allows it."""
     most = instruction_set.most_lanes()
     return _library().regard_lanes(0 if most is not None and wanted > most else wanted)
@@ -154,7 +154,7 @@ def call(name: str, *arguments: Any) -> None:
 
 
 def place(tensor: Tensor | None) -> int | None:
-    """Address of a tensor's numbers. ValueError if a kernel cannot read them there."""
+    """Return the address of a tensor's numbers. ValueError if a kernel cannot read them."""
     if tensor is None:
         return None
     if not tensor.is_cpu or tensor.is_neg():
@@ -163,14 +163,14 @@ def place(tensor: Tensor | None) -> int | None:
 
 
 def dense(tensor: Tensor) -> Tensor:
-    """The tensor, or a contiguous copy without torch's negative bit."""
+    """Return the tensor, or a contiguous copy without PyTorch's negative bit."""
     if tensor.is_neg():
         tensor = tensor.resolve_neg()
     return tensor if tensor.is_contiguous() else tensor.contiguous()
 
 
 def num_bytes(tensor: Tensor | None) -> int:
-    """Bytes from the first to behind the last number of a tensor."""
+    """Return the bytes from the first number of a tensor to the end of the last."""
     if tensor is None:
         return 0
     if tensor.is_contiguous():
@@ -183,13 +183,13 @@ def num_bytes(tensor: Tensor | None) -> int:
 
 
 def all_bytes(*tensors: Tensor | None) -> Any:
-    """The bytes of every array of a structure, as its last field."""
+    """Return the bytes of every array of a structure, as its last field."""
     return (_NUMBER * len(tensors))(*map(num_bytes, tensors))
 
 
 def places(*tensors: Tensor | None) -> tuple[list[int | None], tuple[int, ...]]:
-    """Addresses and bytes of arrays, which a structure holds in the same order. ValueError if a
-    kernel cannot read an array."""
+    """Return the addresses and bytes of arrays in the order of a structure's fields. ValueError if
+    a kernel cannot read an array."""
     addresses: list[int | None] = []
     sizes: list[int] = []
     for x in tensors:
@@ -210,11 +210,11 @@ def _unreadable(tensor: Tensor) -> ValueError:
 
 
 def new_seed() -> int:
-    """A seed for a kernel's noise, which follows from torch's own."""
+    """Return a seed for the noise of a kernel, drawn from PyTorch's generator."""
     return int(torch.empty((), dtype=torch.int64, device="cpu").random_())
 
 
 def _library() -> ctypes.CDLL:
     if _LIBRARY is None:
-        raise RuntimeError("the kernels were not compiled: take the formulas in torch")
+        raise RuntimeError("the kernels are not compiled: use the formulas in PyTorch")
     return _LIBRARY

@@ -1,4 +1,4 @@
-// The plain C interface of additive attention: what is the same for every instruction set.
+// The C interface of additive attention, common to all instruction sets.
 #include "additive.hpp"
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace {
 
-constexpr Index FEW_QUERIES = 4;  // up to which each passes over its keys alone
+constexpr Index FEW_QUERIES = 4;  // largest number of queries with a pass over the keys for each
 
 Index threads_for(const Problem& problem) {
   const Index numbers = problem.batch * problem.target * problem.source * problem.size;
@@ -18,9 +18,9 @@ Index threads_for(const Problem& problem) {
   return problem.threads < worth ? problem.threads : worth;
 }
 
-/// 1 / v in a unit that makes their product over many numbers neither large nor small; nothing where
-/// v is so uneven, or holds a zero, that this cannot be. The unit is as small as products of eight
-/// stay normal numbers, which leaves the most room above.
+/// 1 / v in a unit that keeps products of many numbers in range; nothing if v is too uneven or has a
+/// zero. The unit is the smallest for which products of eight are normal numbers, which leaves the most
+/// room for large ones.
 float invert(const Problem& problem, std::vector<float>& inverse) {
   double logs = 0;
   for (Index d = 0; d < problem.size; ++d) logs += std::log(std::fabs(problem.vector[d]));
@@ -42,7 +42,7 @@ float invert(const Problem& problem, std::vector<float>& inverse) {
   return float(unit * smaller);
 }
 
-/// The spans of the mask's rows, and which keys any of a sentence's queries sees.
+/// Spans of the rows of the mask, and the keys visible to any query of a sentence.
 struct Seen {
   std::vector<Span> spans;
   std::vector<std::uint8_t> keys;
@@ -74,7 +74,7 @@ void look(const Problem& problem, Plan& plan, Seen& seen) {
   plan.seen_batch = problem.mask_batch ? problem.source : 0;
 }
 
-/// Zeros for all that is wanted and is not empty itself.
+/// Fill the outputs with zeros.
 void of_no_pairs(const Problem& problem, const Gradients& gradients) {
   const Index rows = problem.batch * problem.size;
   if (gradients.queries) std::fill_n(gradients.queries, rows * problem.target, 0.0f);
@@ -98,7 +98,7 @@ EXPORTED int regard_additive_weigh(const Problem* given, int softmax, float scal
   plan.unit = invert(problem, inverse);
   plan.inverse = inverse.empty() ? nullptr : inverse.data();
   const Index threads = threads_for(problem);
-  // a sentence is one task, or several where there are fewer sentences than threads
+  // a sentence is one task, or several if there are fewer sentences than threads
   const Index parts = problem.batch >= threads ? 1 : (threads + problem.batch - 1) / problem.batch;
   const Index rows = (problem.target + parts - 1) / parts;
   const Index room = tile_room(problem) + keys_room(problem);

@@ -1,5 +1,5 @@
-// The kernels, for the instruction set that the compiler is told and under the name KERNELS; nothing if
-// the macro ONLY_FOR names another machine than the compiler builds for.
+// The kernels of the compiler's instruction set, under the name KERNELS. Empty if the macro ONLY_FOR
+// names another machine than that of the build.
 #if !defined(ONLY_FOR) || ONLY_FOR
 #include "kernels.hpp"
 

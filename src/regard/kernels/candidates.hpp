@@ -1,17 +1,17 @@
-// What a search may write next, best first.
+// Candidates of a search: the best next words, best first.
 //
 //   log p_v = x_v - log sum_w e^{x_w}        -inf for words that are forbidden
 //   sum     = total + log p_v                of a hypothesis and a word
 //
-// Of all hypotheses and words of a sentence the `count` highest sums; equal ones by the lower
-// hypothesis, then the lower word. What is no number counts as higher than all that are.
+// The `count` highest sums over all hypotheses and words of a sentence. Equal sums are ordered by
+// hypothesis, then by word. NaN counts as higher than all numbers.
 #pragma once
 
 #include "entropy.hpp"
 
 namespace {
 
-/// The few best so far, best first.
+/// The best candidates so far, best first.
 struct Best {
   Index capacity, size;
   float* sums;
@@ -43,7 +43,7 @@ bool is_forbidden(const Candidates& given, Index word) {
   return false;
 }
 
-/// What one hypothesis offers.
+/// Add the candidates of one hypothesis.
 template <typename Number>
 void offer(const Candidates& given, const Number* logits, float total, Index hypothesis, Best& best) {
   const float log_sum = log_of_sum(logits, given.words, number(logits[0])).log_sum;

@@ -1,9 +1,9 @@
-// Attention by dot products of short sequences, and the way back through it.
+// Attention by dot products of short sequences, and its gradient.
 //
 //   weights = softmax(scale Q K^T)     context = drop(weights) V
 //
-// A sentence's head is one task, whose numbers stay in the cache from its first product to its last.
-// `Number` is float or BFloat16, as `is_bfloat16` says; inside all is float.
+// A task is one head of a sentence. Its numbers stay in the cache from the first product to the last.
+// `Number` is float or BFloat16 (`is_bfloat16`); all computation is in float.
 #pragma once
 
 #include "dots_problem.hpp"
@@ -14,14 +14,14 @@ namespace {
 
 inline Index padded(Index count, Index lanes = LANES) { return (count + lanes - 1) / lanes * lanes; }
 
-/// A matrix of some rows of whole vectors, so that no row needs an end of its own.
+/// A matrix whose rows are whole vectors, so that no row has a shorter last vector.
 struct Rows {
   float* numbers;
   Index row;
   float* at(Index i) const { return numbers + i * row; }
 };
 
-/// Takes rows of one head into dense floats, with zeros behind each.
+/// Copy rows of one head to dense floats, each padded with zeros.
 template <typename Number>
 void take(const Strided& from, Index batch, Index head, Index rows, Index size, Rows to) {
   const Number* start = static_cast<const Number*>(from.numbers) + batch * from.batch + head * from.head;
@@ -40,7 +40,7 @@ void give(Rows from, const Strided& to, Index batch, Index head, Index rows, Ind
   }
 }
 
-/// Columns become rows, with zeros behind each.
+/// Transpose, with each row padded with zeros.
 void turn(Rows from, Index rows, Index columns, Rows to) {
   for (Index j = 0; j < columns; ++j) {
     float* row = to.at(j);
@@ -49,7 +49,7 @@ void turn(Rows from, Index rows, Index columns, Rows to) {
   }
 }
 
-/// The left matrix of a product, which may be taken turned: `row` apart down, `inner` apart across.
+/// Left matrix of a product, which may be transposed: strides `row` down and `inner` across.
 struct Left {
   const float* numbers;
   Index row, inner;
@@ -68,7 +68,7 @@ inline void multiply_rows(Left left, Index inner, Rows right, Index columns, Row
   }
 }
 
-/// to = left right, where the columns of `right` and `to` are whole vectors.
+/// to = left right. The columns of `right` and `to` are whole vectors.
 void multiply(Left left, Index rows, Index inner, Rows right, Index columns, Rows to) {
   constexpr int together = 8;
   Index i = 0;
@@ -79,10 +79,10 @@ void multiply(Left left, Index rows, Index inner, Rows right, Index columns, Row
   if (i < rows) multiply_rows<1>(left, inner, right, columns, to, i);
 }
 
-/// Which keys a query sees: -inf where it does not, to be added to scores; null where it sees all.
+/// Mask of a query, to be added to scores: -inf for hidden keys; null if all are visible.
 struct Sight {
   const std::uint8_t* mask;
-  Index end;  // keys from here on are not seen
+  Index end;  // keys from here on are hidden
 };
 
 Sight sight_of(const Dots& dots, Index batch, Index row) {
@@ -91,8 +91,8 @@ Sight sight_of(const Dots& dots, Index batch, Index row) {
   return {mask, dots.causal && row + 1 < dots.source ? row + 1 : dots.source};
 }
 
-/// The softmax of `scale` times a row of scores over what is seen; zeros elsewhere and where nothing
-/// is.
+/// Softmax of `scale` times a row of scores over the visible keys; zeros for hidden keys, and for a row
+/// without visible keys.
 void normalise(float* scores, Sight sight, Index count, float scale) {
   float top = -__builtin_inff();
   for (Index j = 0; j < sight.end; ++j) {
@@ -114,7 +114,7 @@ void normalise(float* scores, Sight sight, Index count, float scale) {
   for (Index j = 0; j < count; j += LANES) store(scores + j, load(scores + j) * factor);
 }
 
-/// Makes weights of a row of products, and keeps what is wanted of them.
+/// Compute the weights of a row of products. Store weights and scores if they are needed.
 void weigh_row(const Dots& dots, Index task, Index row, float* products, Index count) {
   const Index batch = task / dots.heads, place = (task * dots.target + row) * dots.source;
   if (dots.scores)
@@ -123,8 +123,8 @@ void weigh_row(const Dots& dots, Index task, Index row, float* products, Index c
   if (dots.weights) std::memcpy(dots.weights + place, products, sizeof(float) * dots.source);
 }
 
-/// What dropout multiplies a row of weights by: 0, or 1 / keep. Its place, and so its noise, is the same
-/// for every instruction set.
+/// Factors of dropout for a row of weights: 0 or 1 / keep. Positions, and so the noise, are the same for
+/// every instruction set.
 inline Vector dropped(const Dots& dots, Index task, Index row, Index place) {
   const Index number = (task * dots.target + row) * padded(dots.source, MOST_LANES) + place;
   return kept_lanes(dots.seed, number, dots.keep);
@@ -167,8 +167,8 @@ void attend(const Dots& dots, Index task, float* room) {
   give<Number>(context, dots.context, batch, head, dots.target, dots.value_size);
 }
 
-/// The context of a few queries from `first` on, as a step of a decoder asks them: keys and values are
-/// read where they lie.
+/// Context of a few queries from `first` on, as in a step of a decoder: keys and values are not
+/// copied.
 template <typename Number, int rows>
 void attend_few(const Dots& dots, Index task, Index first, float* room) {
   const Index batch = task / dots.heads, head = task % dots.heads;
@@ -202,7 +202,7 @@ void attend_few(const Dots& dots, Index task, Index first, float* room) {
   });
 }
 
-constexpr Index FEW = 8;  // queries for which turning the keys is not worth it
+constexpr Index FEW = 8;  // queries for which transposing the keys is not worth its time
 
 template <typename Number>
 void attend_each(const Dots& dots, Index task, float* room) {
@@ -251,7 +251,7 @@ void attend_back(const Dots& dots, Index task, float* room) {
       store(grads.at(i) + j, weight * (load(grads.at(i) + j) - whole) * dots.scale);
     });
   }
-  // what is no longer needed makes room for what is found
+  // results are written over values that are no longer needed
   const Rows of_values = values, of_queries = room_for(room, target, widths.size);
   multiply({weights.numbers, 1, widths.source}, source, target, above, widths.value_size, of_values);
   give<Number>(of_values, dots.grad_values, batch, head, source, dots.value_size);

@@ -1,9 +1,9 @@
-// What attention by dot products is called with. attention/dot/native.py must agree on both structures.
+// Arguments of attention by dot products. attention/dot/native.py has the same structures.
 #pragma once
 
 #include "numbers.hpp"
 
-/// An array whose last axis is dense: how many numbers it is to the next sentence, head and position.
+/// An array with a dense last axis, and its strides to the next sentence, head and position.
 struct Strided {
   const void* numbers;
   Index batch, head, position;
@@ -12,15 +12,15 @@ struct Strided {
 struct Dots {
   Index batch, heads, target, source, size, value_size, is_bfloat16, causal, threads;
   Strided queries, keys, values;
-  Strided context;  // what is found; on the way back its gradient, which came from above
+  Strided context;  // the result; in the backward pass its gradient
   Strided grad_queries, grad_keys, grad_values;
-  const std::uint8_t* mask;    // which keys a query sees, or null; the same for every head
-  Index mask_batch, mask_row;  // steps of the mask to the next sentence and query; 0: the same
-  float* weights;              // batch x head x target x source, before dropout; may be null on the way
-                               // there
-  float* scores;               // of the same axes: scale Q K^T, whatever the mask; may be null
+  const std::uint8_t* mask;    // keys visible to a query, or null; the same for every head
+  Index mask_batch, mask_row;  // strides of the mask to the next sentence and query; 0: shared
+  float* weights;              // batch x head x target x source, before dropout; may be null in the
+                               // forward pass
+  float* scores;               // of the same axes: scale Q K^T before the mask; may be null
   std::uint64_t seed;          // of dropout
-  float keep, scale;           // the share of weights that dropout keeps: 1 where there is none
+  float keep, scale;           // share of weights that dropout keeps: 1 without dropout
   Index bytes[10];             // of the seven arrays, the mask, the weights and the scores; 0 for null
 };
 

@@ -1,4 +1,4 @@
-// Dropout: numbers times 1 / keep or 0, by noise that follows from a seed.
+// Dropout: numbers times 1 / keep or 0, by noise computed from a seed.
 #pragma once
 
 #include "random.hpp"

@@ -2,7 +2,7 @@
 //
 //   l      = log sum_v e^{x_v}
 //   loss   = l - (1 - e) x_t - e / V sum_v x_v
-//   grad_v = e^{x_v - l} - (1 - e) [v = t] - e / V, times what comes from above
+//   grad_v = e^{x_v - l} - (1 - e) [v = t] - e / V, times the gradient of the loss
 #pragma once
 
 #include <cmath>
@@ -12,8 +12,8 @@
 namespace {
 
 struct LogOfSum {
-  double log_sum;  // no number where a logit is none
-  float total;     // of the logits themselves
+  double log_sum;  // NaN if a logit is
+  float total;     // sum of the logits
 };
 
 /// log sum_v e^{x_v}, in two passes; `some` is one of the logits.
@@ -57,7 +57,7 @@ void cross_entropy_back(const Entropy& given, Index row, float above) {
   const Number* logits = static_cast<const Number*>(given.logits) + row * words;
   Number* grads = static_cast<Number*>(given.grads) + row * words;
   const float log_sum = given.log_sums[row], each = given.smoothing / float(words);
-  const float logit = number(logits[target]);  // before a gradient may stand in its place
+  const float logit = number(logits[target]);  // before a gradient may overwrite it
   over(words, [&](Index v, auto count) {
     const Vector share = power_below(load(logits + v, count) - log_sum);
     store(grads + v, (share - each) * above, count);

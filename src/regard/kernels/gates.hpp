@@ -192,7 +192,7 @@ inline void back_lstm(const BackRow<Number>& row, Index place, Count count) {
   store(row.grad_carried + place, Vector{}, count);
 }
 
-/// A row that saved its state: its gradient passes, and its gates have none.
+/// A row that kept its state: the gradient is carried over, and that of the gates is zero.
 template <typename Number>
 void back_kept(const CellBack& back, const BackRow<Number>& row) {
   over(back.size, [&](Index place, auto count) {

@@ -4,7 +4,7 @@
 //   grad k_j = 4 v sum_i g_ij s_ij (1 - s_ij)
 //   grad v   = sum_ij g_ij (1 - 2 s_ij)
 //
-// Every s is needed here, not only their sum, so none share a division.
+// Each s is needed, not only their sum, so no division is shared.
 #pragma once
 
 #include "powers.hpp"
@@ -12,18 +12,18 @@
 namespace {
 
 constexpr int ROWS = 4;         // queries for which a key is loaded once
-constexpr Index STRETCH = 256;  // keys that stay in the first cache while all queries pass
+constexpr Index STRETCH = 256;  // keys that stay in the first cache for all queries
 
 /// Numbers of a slice: powers with products below LARGEST; powers; split powers, as numbers are out of
 /// range; or the numbers themselves.
 enum Range { NEAR, LARGE, FAR, DIRECT };
 
-/// What a slice holds of numbers: powers, mantissas or the numbers; and exponents for FAR.
+/// Contents of a slice: powers, mantissas or the numbers; and exponents for FAR.
 struct Prepared {
   Vector numbers, exponents;
 };
 
-/// s of a query's and a key's numbers.
+/// s of the numbers of a query and a key.
 template <Range range>
 inline Vector share_from(Prepared query, Prepared key) {
   if constexpr (range == DIRECT) return share_of(query.numbers + key.numbers);
@@ -39,14 +39,14 @@ inline Vector share_from(Prepared query, Prepared key) {
 struct Side {
   const float* numbers;  // of the first row; rows are `size` apart
   const float* powers;   // likewise, or null
-  const std::uint8_t* seen;  // rows that count, or null for all
+  const std::uint8_t* seen;  // visible rows; null: all are
   Index rows;
   float offset;                          // of the exponents
   float *prepared, *exponents, *grads;   // rows x LANES
   Vector highest = Vector{};             // of the powers, over all rows
 };
 
-/// The same numbers of both.
+/// The same numbers of queries and keys.
 struct Slice {
   Side queries, keys;
   const float* grad_scores;   // target x source
@@ -122,8 +122,8 @@ float largest_of(const Side& side, const Slice& slice) {
   return top;
 }
 
-/// Prepares one side's numbers for NEAR and LARGE, FAR or DIRECT, and room for its gradients. Keys that
-/// no query sees may hold anything and become 0.
+/// Prepare one side's numbers for NEAR and LARGE, FAR or DIRECT, and a buffer for its gradients. Hidden
+/// keys become 0.
 template <Range range>
 void prepare(Side& side, const Slice& slice) {
   for (Index row = 0; row < side.rows; ++row) {
@@ -147,7 +147,7 @@ void prepare(Side& side, const Slice& slice) {
   }
 }
 
-/// The gradients of one side, times 4 v, to their place among all.
+/// Write the gradients of one side, times 4 v, to the output.
 void give(const Side& side, const Slice& slice, const float* vector, float* grads) {
   const Vector factor = load(vector, slice.count) * 4.0f;
   for (Index row = 0; row < side.rows; ++row)
@@ -204,7 +204,7 @@ void differentiate_slice(const Problem& problem, const Plan& plan, const Gradien
 
 // ------------------------------------------------------------------- one query with all its keys
 
-/// One query: its numbers in the form that a Range takes, and exponents for FAR.
+/// One query: its numbers in the form of a Range, and exponents for FAR.
 struct Query {
   const float *numbers, *exponents;
   float* grads;
@@ -214,12 +214,12 @@ struct Query {
 /// Rows of keys in the form of the query's numbers: powers, split powers or the numbers themselves.
 struct KeyRows {
   const float* numbers;
-  Index size, step;  // of a row; to the next row
+  Index size, step;  // of a row; stride to the next row
 
   KeyRows from(Index row) const { return {numbers + row * step, size, step}; }
 };
 
-/// Adds what `columns` keys give.
+/// Add the gradients of `columns` keys.
 template <int columns, Range range>
 inline void gather_keys(const Query& query, const KeyRows& keys, const float* grad_scores) {
   for (Index d = 0; d < query.size; d += LANES) {
@@ -240,7 +240,7 @@ inline void gather_keys(const Query& query, const KeyRows& keys, const float* gr
   }
 }
 
-/// Over all that is seen.
+/// Iterate over all visible keys.
 template <Range range>
 void gather_keys(const Query& query, const KeyRows& keys, const std::uint8_t* seen,
                  const float* grad_scores, Span span) {
@@ -293,7 +293,7 @@ void through_softmax(const float* weights, float* grads, float scale, Index coun
   for (Index j = 0; j < count; j += LANES) {
     const int present = lanes_from(j, count);
     Vector weight = load(weights + j, present), grad = load(grads + j, present);
-    grad = weight == 0 ? Vector{} : weight * grad;  // what is hidden may be NaN
+    grad = weight == 0 ? Vector{} : weight * grad;  // a hidden gradient may be NaN
     store(grads + j, grad, present);
     total += grad;
   }

@@ -5,19 +5,19 @@
 #include "cells.hpp"
 #include "dots_problem.hpp"
 
-/// Rows of logits, one for each word to write. training/linear_cross_entropy.py
-/// must agree.
+/// Rows of logits, one for each target word. training/linear_cross_entropy.py has the same
+/// structure.
 struct Entropy {
   Index rows, words, is_bfloat16, threads;
-  const void* logits;    // rows x words: float, or BFloat16 as `is_bfloat16` says
-  const Index* targets;  // the word that each row should have written
-  float* log_sums;       // of each row: written on the way there, read on the way back
-  void* grads;           // rows x words; may be the logits' own place
+  const void* logits;    // rows x words: float, or BFloat16 (`is_bfloat16`)
+  const Index* targets;  // target word of each row
+  float* log_sums;       // of each row: written in the forward pass, read in the backward pass
+  void* grads;           // rows x words; may overwrite the logits
   float smoothing;
   Index bytes[4];  // of each array above, in their order; 0 for null
 };
 
-/// Numbers, and where those that dropout keeps go. layers/dropout.py must agree.
+/// Input and output of dropout. layers/dropout.py has the same structure.
 struct Dropping {
   Index count, is_bfloat16, threads;
   const void* from;
@@ -27,15 +27,15 @@ struct Dropping {
   Index bytes[2];  // of both arrays
 };
 
-/// What every hypothesis of some sentences may write, and the best of it. search/candidates.py
-/// must agree.
+/// Next words of every hypothesis of some sentences, and the best of them. search/candidates.py has the
+/// same structure.
 struct Candidates {
   Index sentences, hypotheses, words, count, num_forbidden, is_bfloat16, threads;
-  const void* logits;   // sentences x hypotheses x words: float, or BFloat16 as `is_bfloat16` says
+  const void* logits;   // sentences x hypotheses x words: float, or BFloat16 (`is_bfloat16`)
   const float* totals;  // of each hypothesis
-  const Index* forbidden;  // words that may not be written
-  float* sums;          // sentences x count, and so are the others; hypotheses x words are as many
-  float* logs;          // log probabilities: -inf where the sum is
+  const Index* forbidden;  // words to exclude
+  float* sums;          // sentences x count, like the arrays below; count <= hypotheses x words
+  float* logs;          // log probabilities: -inf if the sum is
   Index* parents;       // the hypothesis
   Index* tokens;        // the word
   Index bytes[7];       // of each array above
@@ -46,21 +46,21 @@ struct Kernels {
 
   // ---------------------------------------------------------------------------- additive attention
 
-  /// Scores without their constant of the queries from `first` to before `end` of a sentence, or
-  /// the softmax of `scale` times them. Room: tile_room(problem) + keys_room(problem).
+  /// Scores, without the sum of v, of the queries from `first` to before `end` of a sentence, or
+  /// the softmax of `scale` times these scores. Room: tile_room(problem) + keys_room(problem).
   void (*weigh)(const Problem&, const Plan&, Index sentence, Index first, Index end, bool softmax,
                 float scale, float* weights, float* room);
 
-  /// Gradients of `lanes` numbers of all queries and keys of a sentence, from `place` on.
+  /// Gradients of `lanes` numbers from `place` on, of all queries and keys of a sentence.
   /// Room: 3 * (target + source) * lanes.
   void (*differentiate_slice)(const Problem&, const Plan&, const Gradients&, Index sentence,
                               Index place, float* room);
 
-  /// The gradient of one query alone, where the keys' powers are there. Room: 3 * size.
+  /// Gradient of one query only, if the powers of the keys are given. Room: 3 * size.
   void (*differentiate_query)(const Problem&, const Plan&, const Gradients&, Index sentence,
                               Index row, float* room);
 
-  /// scale * w (g - sum(w g)) of a row, in the place of g; 0 where w is.
+  /// scale * w (g - sum(w g)) of a row, written over g; 0 if w is 0.
   void (*through_softmax)(const float* weights, float* grads, float scale, Index count);
 
   // -------------------------------------------------------------------------------- recurrent cells
@@ -71,7 +71,7 @@ struct Kernels {
 
   // ---------------------------------------------------------------------------------- cross entropy
 
-  /// The loss of a row, whose log of the sum of powers is kept; and the gradient of its logits.
+  /// Loss of a row, with the log of its sum of exponentials saved; and the gradient of its logits.
   double (*cross_entropy)(const Entropy&, Index row);
   void (*cross_entropy_back)(const Entropy&, Index row, float above);
 
@@ -83,11 +83,11 @@ struct Kernels {
 
   // ---------------------------------------------------------------------------------------- dropout
 
-  /// Some of the numbers; their noise follows from their places.
+  /// Some of the numbers. Their noise depends on their positions.
   void (*drop)(const Dropping&, Index first, Index end);
 
   // ----------------------------------------------------------------------------------------- search
 
-  /// The best of one sentence.
+  /// Candidates of one sentence.
   void (*candidates)(const Candidates&, Index sentence);
 };

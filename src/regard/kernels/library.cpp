@@ -1,4 +1,4 @@
-// How large the structures are, which instruction set is in use, and the plain C interface of all but additive attention.
+// Sizes of the structures, choice of the instruction set, and the C interface except additive attention.
 #include <string_view>
 
 #include "kernels.hpp"
@@ -23,9 +23,9 @@ const Kernels* best() {
 
 const Kernels* chosen = best();
 
-constexpr Index WORTH_A_TASK = 1 << 14;  // numbers that one thread takes at a time
+constexpr Index WORTH_A_TASK = 1 << 14;  // numbers that one thread computes at a time
 
-/// Runs work(first, end) over all rows, some at a time.
+/// Run work(first, end) over all rows, some at a time.
 template <typename Work>
 void by_rows(Index rows, Index size, Index threads, const Work& work) {
   const Index each = 1 + WORTH_A_TASK / (size ? size : 1), tasks = (rows + each - 1) / each;
@@ -39,10 +39,10 @@ void by_rows(Index rows, Index size, Index threads, const Work& work) {
 
 const Kernels& in_use() { return *chosen; }
 
-/// Which version of the structures and functions of this interface these are: see kernels/__init__.py.
+/// Version of the structures and functions of this interface: see kernels/__init__.py.
 EXPORTED int regard_interface() { return 6; }
 
-/// Bytes of a structure, by its name; 0 where there is none of it.
+/// Bytes of a structure, by its name; 0 for an unknown name.
 EXPORTED Index regard_size(const char* name) {
   constexpr struct {
     std::string_view name;
@@ -57,7 +57,7 @@ EXPORTED Index regard_size(const char* name) {
   return 0;
 }
 
-/// Lanes of the instruction set in use. `lanes` above zero asks for the set with so many: 16, 8, 4.
+/// Lanes of the instruction set in use. With `lanes` of 16, 8 or 4, the largest set to use.
 EXPORTED int regard_lanes(int lanes) {
   if (lanes == BASELINE.lanes) chosen = &BASELINE;
 #if defined(__x86_64__)
@@ -86,7 +86,7 @@ EXPORTED int regard_cell_back(const CellBack* back) try {
   return OUT_OF_MEMORY;
 }
 
-/// `losses` has one place a row.
+/// `losses` has one entry a row.
 EXPORTED int regard_cross_entropy(const Entropy* given, double* losses, Index bytes) try {
   if (!fits(*given) || !holds(losses, bytes, dense(sizeof(double), {given->rows})))
     return WRONG_SIZES;

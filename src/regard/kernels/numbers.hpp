@@ -1,4 +1,4 @@
-// The types that everything counts and stores in.
+// Types of numbers and indices.
 #pragma once
 
 #include <cstdint>

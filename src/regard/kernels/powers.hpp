@@ -1,4 +1,4 @@
-// What scores and gradients are both made of: e^{2x}, s for numbers of any size, and spans.
+// Functions of scores and gradients: e^{2x}, s for numbers of any size, and spans.
 #pragma once
 
 #include "additive.hpp"
@@ -7,12 +7,12 @@
 namespace {
 
 constexpr float LIMIT = 43.0f;       // up to it, e^{2x} and its inverse are normal numbers
-constexpr float LARGEST = 0x1p40f;   // power from which a share counts as zero
+constexpr float LARGEST = 0x1p40f;   // power from which s counts as zero
 constexpr float HUGE_NUMBER = 4096;  // above it, split powers are not exact enough
 constexpr float CLAMPED = 0x1p26f;   // power from which tanh rounds to one
 
-/// 1 / (1 + e^{2x}) of any x, with e^{2x} at most about LARGEST. Smaller sigmoids would make subnormal
-/// products, which are slow.
+/// 1 / (1 + e^{2x}) of any x, with e^{2x} at most about LARGEST. Smaller s would make products
+/// subnormal, which are slow.
 inline Vector share_of(Vector x) {
   Vector found = inverse(1.0f + exponential(within(x + x, 28)));
   return x == x ? found : x;
@@ -41,7 +41,7 @@ inline Vector scaled(Vector mantissa, Vector exponent, float least, float most) 
   return mantissa * (Vector)((Integers)exponent << 23);
 }
 
-/// e^{2x}, of the end of the range where x is out of it.
+/// e^{2x}; for x out of range, that of the nearest end of the range.
 inline Vector power(Split split) {
   return scaled(split.mantissa, split.exponent + OFFSET, 124, 124);
 }
@@ -79,7 +79,7 @@ const std::uint8_t* seen_of(const Plan& plan, Index sentence) {
   return plan.seen ? plan.seen + sentence * plan.seen_batch : nullptr;
 }
 
-/// From the first key that one of some queries sees to before the end of all.
+/// Span of the keys visible to any of some queries.
 Span span_of(const Problem& problem, const Plan& plan, Index sentence, Index row, Index rows) {
   Span all{std::int32_t(problem.source), 0};
   for (Index i = row; i < row + rows; ++i) {

@@ -3,7 +3,7 @@
 //   score_ij = sum_d v_d tanh(q_id + k_jd) = sum_d v_d - 2 sum_d v_d s_ijd
 //   v s      = 1 / (1 / v + E F / v),   E = e^{2q}, F = e^{2k}
 //
-// Fractions are added before they are divided, so that eight numbers share one division.
+// Fractions are added before the division, so that eight numbers share one division.
 #pragma once
 
 #include <type_traits>
@@ -13,9 +13,9 @@
 namespace {
 
 constexpr int GROUP = 8;                       // numbers that share a division
-constexpr float MODERATE = 36;                 // sum of numbers up to which eight rarely overflow
-constexpr float QUERY_LIMIT = 38;              // up to it, e^{2q} / v is a normal number
-constexpr int TOGETHER = LANES == 16 ? 4 : 2;  // queries that a key is loaded once for
+constexpr float MODERATE = 36;                 // sum of numbers up to which a product of eight rarely overflows
+constexpr float QUERY_LIMIT = 38;              // largest number for which e^{2q} / v is a normal number
+constexpr int TOGETHER = LANES == 16 ? 4 : 2;  // queries for which a key is loaded once
 constexpr Index TILE_NUMBERS = 4096;           // of keys that stay in the first cache for a tile
 
 /// Query rows of a tile, `size` apart, and arrays computed once for each row: the powers E and E / v if
@@ -219,13 +219,13 @@ float with_care(const Asking& asking, const Asked& key) {
 
 bool is_finite(float number) { return number * 0 == 0; }
 
-/// e^x for x <= 0; 0 where that is below 1e-38.
+/// e^x for x <= 0; 0 if it is below 1e-38.
 inline Vector exponential_below(Vector x) {
   Vector found = exponential(x > -87.0f ? x : Vector{});
   return x > -87.0f ? found : x == x ? Vector{} : x;
 }
 
-/// Softmax of scale * scores in their place, over those that the mask shows.
+/// Softmax of scale * scores over the visible keys, written over the scores.
 void softmax(float* scores, const std::uint8_t* mask, float scale, Span span) {
   constexpr float hidden = -__builtin_inff();
   for (Index j = span.first; j < span.end; ++j)
@@ -256,7 +256,7 @@ void score_rows(const Problem& problem, const Plan& plan, const Asking& asking, 
   constexpr int columns = LANES / rows;
   for (Index start = first; start < end; start += columns) {
     const int count = end - start < columns ? int(end - start) : columns;
-    Vector totals[LANES] = {};  // of each row one after the other
+    Vector totals[LANES] = {};  // of each row in order
     for (int column = 0; plan.inverse && column < count; ++column) {
       Vector found[rows];
       if (keys.largest || !keys.powers)
@@ -280,7 +280,7 @@ void score_rows(const Problem& problem, const Plan& plan, const Asking& asking, 
   }
 }
 
-/// Scores of so few queries that the keys are passed over once for all of them; which keys they see.
+/// Scores of a few queries, with one pass over their visible keys.
 Span score_tile(const Problem& problem, const Plan& plan, Index sentence, Index first, Index rows,
                 const Asked& keys, float* weights, float* room) {
   const Index size = problem.size, source = problem.source, numbers = TILE_ROWS * size;

@@ -1,5 +1,5 @@
-// Whether the arrays of a call are as large as its sizes say. Every function of the interface checks
-// this before a kernel runs, and returns WRONG_SIZES otherwise: a kernel itself trusts its sizes.
+// Checks that the arrays of a call are as large as its sizes. Every function of the interface checks
+// this before a kernel runs and returns WRONG_SIZES otherwise, as kernels do not check sizes.
 #pragma once
 
 #include <initializer_list>
@@ -10,12 +10,12 @@ constexpr int WRONG_SIZES = 2;
 
 namespace {
 
-/// An axis: its size, and the numbers from one position to the next.
+/// An axis: its size and its stride.
 struct Axis {
   Index size, step;
 };
 
-/// Bytes from the first to behind the last number of an array; -1 for sizes that no array has.
+/// Bytes from the first number of an array to the end of the last; -1 for impossible sizes.
 inline Index reach(Index item, std::initializer_list<Axis> axes) {
   Index last = 0, along;
   bool possible = true, empty = false;
@@ -33,7 +33,7 @@ inline Index reach(Index item, std::initializer_list<Axis> axes) {
              : last;
 }
 
-/// Bytes of a dense array; -1 for sizes that no array has.
+/// Bytes of a dense array; -1 for impossible sizes.
 inline Index dense(Index item, std::initializer_list<Index> sizes) {
   Index count = 1;
   bool possible = true, empty = false;

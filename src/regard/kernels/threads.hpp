@@ -1,4 +1,4 @@
-// Threads and room for the functions of the C interface.
+// Threads and workspace of the functions of the C interface.
 #pragma once
 
 #include <atomic>
@@ -16,7 +16,7 @@
 
 #define EXPORTED extern "C" __attribute__((visibility("default")))
 
-/// Where memory is short a function of the interface says so by this; where all went well, by zero.
+/// Status that a function of the interface returns without enough memory; zero is success.
 constexpr int OUT_OF_MEMORY = 1;
 
 /// The functions of the instruction set in use.
@@ -26,7 +26,7 @@ namespace {
 
 constexpr Index WORTH_A_THREAD = 1 << 21;  // numbers of pairs that take longer than starting one
 
-/// Numbers that begin where a line of the cache does, so that no vector lies across two.
+/// Numbers aligned to cache lines, so that no vector crosses two lines.
 class Room {
  public:
   explicit Room(Index count)
@@ -41,8 +41,8 @@ class Room {
   std::unique_ptr<float, Free> numbers_;
 };
 
-/// Runs work(0) to work(threads - 1), each on a thread of its own. With OpenMP these are the threads
-/// that torch uses, which would otherwise wait for its next call on the cores that ours need.
+/// Run work(0) to work(threads - 1), each on its own thread. With OpenMP these are PyTorch's threads,
+/// which would otherwise spin on the cores that ours need.
 template <typename Work>
 void on_threads(Index threads, const Work& work) {
 #ifdef _OPENMP
@@ -55,7 +55,7 @@ void on_threads(Index threads, const Work& work) {
     try {
       others.emplace_back(work, i);
     } catch (const std::system_error&) {
-      break;  // no more threads to be had: the others do the work
+      break;  // no more threads are available: the others do the work
     }
   }
   work(0);
@@ -63,13 +63,13 @@ void on_threads(Index threads, const Work& work) {
 #endif
 }
 
-/// Runs task(index, room) for every index, on several threads where that is worth it. Each index is
-/// one thread's alone, and what it writes does not depend on how many threads there are.
+/// Run task(index, room) for every index, on several threads if this is faster. Each index is computed
+/// by one thread, and its result does not depend on the number of threads.
 template <typename Task>
 void share_out(Index count, Index room, Index threads, const Task& task) {
   if (threads > count) threads = count;
   if (threads < 1) threads = 1;
-  std::vector<Room> rooms;  // all of it before a thread starts: failing is still harmless
+  std::vector<Room> rooms;  // allocated before a thread starts, when failing is harmless
   for (Index i = 0; i < threads; ++i) rooms.emplace_back(room);
   std::atomic<Index> next{0};
   auto work = [&](Index thread) {

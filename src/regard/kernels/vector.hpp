@@ -1,8 +1,8 @@
-// A vector register as a number: arithmetic on LANES floats at once, in the vector types that GCC and
-// Clang share. The same lines become AVX-512, AVX2, SSE2 or NEON by the compiler's target alone.
+// A vector register as a number: arithmetic on LANES floats, in the vector types of GCC and Clang. The
+// compiler's target decides whether it becomes AVX-512, AVX2, SSE2 or NEON.
 //
-// Everything here is in a namespace without a name: each instruction set has copies of its own, which
-// the linker must never mix.
+// All functions are in an unnamed namespace: each instruction set has its own copies, which the linker
+// must never mix.
 #pragma once
 
 #include <cstdint>
@@ -46,7 +46,7 @@ inline Vector load(const float* from) {
 
 inline void store(float* to, Vector vector) { std::memcpy(to, &vector, sizeof vector); }
 
-/// The first `count` numbers, and `rest` in the other lanes: nothing beyond them is read.
+/// Load the first `count` numbers, with `rest` in the other lanes. No other memory is read.
 inline Vector load(const float* from, int count, float rest = 0) {
   Vector vector = same(rest);
   std::memcpy(&vector, from, sizeof(float) * count);
@@ -66,7 +66,7 @@ inline Vector widen(Halves halves) {
   return (Vector)(__builtin_convertvector(halves, Bits) << 16);
 }
 
-/// Rounded to the nearest, to even where two are as near.
+/// Rounded to the nearest; ties to even.
 inline Halves narrow(Vector vector) {
   const Bits bits = (Bits)vector;
   const Bits rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
@@ -103,10 +103,10 @@ inline Number as_number(float from) {
 
 inline Vector absolute(Vector x) { return (Vector)((Integers)x & 0x7fffffff); }
 
-/// Where one of two is NaN, NaN.
+/// NaN if either is NaN.
 inline Vector larger(Vector x, Vector y) { return ((y > x) | (y != y)) ? y : x; }
 
-/// x where x < y, y elsewhere: y where a number is NaN. GCC makes several instructions of `?:`.
+/// x if x < y, else y; y if a number is NaN. GCC makes several instructions of `?:`.
 inline Vector minimum(Vector x, Vector y) {
 #if defined(__AVX512F__)
   return (Vector)_mm512_min_ps((__m512)x, (__m512)y);
@@ -119,7 +119,7 @@ inline Vector minimum(Vector x, Vector y) {
 #endif
 }
 
-/// x where x > y, y elsewhere: y where a number is NaN.
+/// x if x > y, else y; y if a number is NaN.
 inline Vector maximum(Vector x, Vector y) {
 #if defined(__AVX512F__)
   return (Vector)_mm512_max_ps((__m512)x, (__m512)y);
@@ -169,13 +169,13 @@ inline bool any_above(Vector x, float limit) {
 #endif
 }
 
-/// How many numbers a vector holds from `place` to before `end`.
+/// Number of values of a vector from `place` to before `end`.
 inline int lanes_from(std::int64_t place, std::int64_t end) {
   return end - place < LANES ? int(end - place) : LANES;
 }
 
-/// work(place, count) for every vector of an array. The count is a constant for all but the last, so
-/// that loads and stores which take it cost no more than those of whole vectors.
+/// Call work(place, count) for every vector of an array. The count is a constant for all vectors but
+/// the last, so that their loads and stores are those of whole vectors.
 template <typename Work>
 inline void over(std::int64_t size, const Work& work) {
   std::int64_t place = 0;
@@ -190,8 +190,8 @@ inline Vector first_lanes(int count) {
   return vector;
 }
 
-/// 1 / x; for an infinite x either 0 or NaN. With AVX-512 an estimate and a Newton step, which takes a
-/// division's time on some machines and a third of it on others.
+/// 1 / x; 0 or NaN for an infinite x. With AVX-512 by an estimate and a Newton step, which takes the
+/// time of a division on some machines and a third of it on others.
 inline Vector inverse(Vector x) {
 #if defined(__AVX512F__)
   Vector estimate = (Vector)_mm512_rcp14_ps((__m512)x);
@@ -201,7 +201,7 @@ inline Vector inverse(Vector x) {
 #endif
 }
 
-/// Lanes of x, then those of y. GCC before 12 has its own name for this alone.
+/// Lanes of x, then those of y. GCC before 12 has another name for this.
 template <std::size_t... lane>
 inline Vector choose(Vector x, Vector y) {
 #if __has_builtin(__builtin_shufflevector)
@@ -216,7 +216,7 @@ inline Vector sum_neighbours(Vector x, Vector y, std::index_sequence<lane...>) {
   return choose<(2 * lane)...>(x, y) + choose<(2 * lane + 1)...>(x, y);
 }
 
-/// The sums of as many vectors as one has lanes, which are lost.
+/// The sums of LANES vectors, which are overwritten.
 inline Vector sums(Vector (&vectors)[LANES]) {
   for (int left = LANES / 2; left > 0; left /= 2)
     for (int i = 0; i < left; ++i)
@@ -245,7 +245,7 @@ inline Vector exponential_series(Vector r) {
 
 /// e^x for |x| <= 87, to about one unit in the last place: x = n ln 2 + r, e^x = 2^n e^r.
 inline Vector exponential(Vector x) {
-  constexpr float rounding = 12582912.0f;  // 1.5 * 2^23: a sum with it has no digits behind the point
+  constexpr float rounding = 12582912.0f;  // 1.5 * 2^23: a sum with it is an integer
   Vector shifted = x * 1.44269504f + rounding;
   Vector n = shifted - rounding;
   Vector r = x - n * 0.693359375f;
@@ -255,9 +255,9 @@ inline Vector exponential(Vector x) {
   return (Vector)((Integers)series + exponent);
 }
 
-constexpr float VANISHES = -87.0f;  // powers of what lies below are no normal numbers
+constexpr float VANISHES = -87.0f;  // e^x of smaller x is not a normal number
 
-/// e^x of what is not above 0, as a softmax takes it: 0 far below.
+/// e^x for x <= 0, for a softmax: 0 for very small x.
 inline Vector power_below(Vector x) {
   const Vector found = exponential(x > VANISHES ? within(x, -VANISHES) : Vector{});
   return x > VANISHES ? found : x == x ? Vector{} : x;

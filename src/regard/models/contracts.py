@@ -41,7 +41,7 @@ class AttentionBlock:
 class Summary:
     """The source as one vector a layer, from which recurrent decoders start.
 
-    `cell` is None unless the encoder has cells (LSTM)."""
+    `cell` is set for encoders with cells (LSTM) only."""
 
     hidden: Float[Tensor, "batch layer hidden"]
     cell: Float[Tensor, "batch layer hidden"] | None = None

@@ -180,7 +180,7 @@ class _Finished:
 @dataclass(frozen=True)
 class _Live:
     """Live hypotheses of each row. Rows of sentences that are done have number DONE. The total of a
-    pruned hypothesis is -inf. `finished` is None while no hypothesis is known to be finished."""
+    pruned hypothesis is -inf. `finished` is None before a hypothesis may be finished."""
 
     sentences: Int[Tensor, "batch"]
     maximum: Int[Tensor, "batch"]

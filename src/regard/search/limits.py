@@ -73,7 +73,7 @@ class Rules:
 
     @property
     def end(self) -> int:
-        """The number of the end token, or -1, which no token has, if there is none."""
+        """Number of the end token; without an end token -1, which no token has."""
         return -1 if self.limits.end is None else self.limits.end
 
     def first(self) -> Int[Tensor, "batch 1"]:

@@ -55,18 +55,18 @@ def by_torch(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("mask", [None, CAUSAL], ids=["nothing", "causal"])
 def test_no_mask_is_formed_for_the_kernel_that_knows_it_by_name(monkeypatch, by_torch, mask):
-    given = []
+    inputs = []
     kernel = F.scaled_dot_product_attention
 
     def watched(*arguments: object, **how: object) -> torch.Tensor:
-        given.append((len(arguments), how["is_causal"]))
+        inputs.append((len(arguments), how["is_causal"]))
         return kernel(*arguments, **how)
 
     monkeypatch.setattr(F, "scaled_dot_product_attention", watched)
     queries, keys, values = torch.randn(2, 5, 3), torch.randn(2, 5, 3), torch.randn(2, 5, 7)
     attention = Attention(Dot())
     fast = attention(queries, keys, values, mask).context
-    assert given == [(3, mask is CAUSAL)]
+    assert inputs == [(3, mask is CAUSAL)]
     plain = attention(queries, keys, values, mask, need_weights=True).context
     torch.testing.assert_close(fast, plain)
 

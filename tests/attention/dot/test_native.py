@@ -12,7 +12,7 @@ from regard.attention import Attention, ScaledDot, Softmax
 from regard.attention.dot import native as native_dots
 from regard.attention.masks import CAUSAL, causal
 
-pytestmark = pytest.mark.skipif(not kernels.available(), reason="the kernels were not compiled")
+pytestmark = pytest.mark.skipif(not kernels.available(), reason="the kernels are not compiled")
 
 
 def plain(queries, keys, values, mask, scale):
@@ -74,11 +74,11 @@ def test_is_the_plain_formula_with_its_gradients(
     single = [x.to(dtype).requires_grad_() for x in given]
     precise = [x.detach().double().requires_grad_() for x in single]
     expected = plain(*precise, mask, 0.7)
-    found = native_dots.attend(*single, mask, 0.7, 0.0)
+    result = native_dots.attend(*single, mask, 0.7, 0.0)
     exact = dict(rtol=1e-5, atol=1e-5) if dtype == torch.float32 else dict(rtol=0.02, atol=0.02)
-    torch.testing.assert_close(found.double(), expected, **exact)
+    torch.testing.assert_close(result.double(), expected, **exact)
     above = torch.randn(expected.shape).to(dtype)
-    ours = torch.autograd.grad(found, single, above)
+    ours = torch.autograd.grad(result, single, above)
     theirs = torch.autograd.grad(expected, precise, above.double())
     for mine, right in zip(ours, theirs, strict=True):
         torch.testing.assert_close(mine.double(), right, **exact)
@@ -87,9 +87,9 @@ def test_is_the_plain_formula_with_its_gradients(
 def test_one_head_needs_no_axis_of_its_own():
     queries, keys, values = (x[:, 0].float() for x in problem(1, (3, 1, 5, 7, 11, 13), False))
     mask = torch.rand(3, 1, 7) > 0.4
-    found = native_dots.attend(queries, keys, values, mask, 0.5, 0.0)
+    result = native_dots.attend(queries, keys, values, mask, 0.5, 0.0)
     precise = (x.double() for x in (queries, keys, values))
-    torch.testing.assert_close(found.double(), plain(*precise, mask, 0.5), rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(result.double(), plain(*precise, mask, 0.5), rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("masked", [False, True])
@@ -106,8 +106,8 @@ def test_dropout_keeps_its_share_and_the_way_back_drops_the_same(instruction_set
     assert kept[shown].float().mean() == pytest.approx(0.7, abs=0.03)
     torch.testing.assert_close(weights, torch.where(kept, 1 / seen / 0.7, 0.0))
     above = torch.randn_like(weights)
-    (found,) = torch.autograd.grad(weights, values, above)
-    torch.testing.assert_close(found, weights.detach().mT @ above)
+    (result,) = torch.autograd.grad(weights, values, above)
+    torch.testing.assert_close(result, weights.detach().mT @ above)
     torch.manual_seed(3)
     assert torch.equal(native_dots.attend(queries, keys, values, mask, 1.0, 0.3), weights)
     assert not torch.equal(native_dots.attend(queries, keys, values, mask, 1.0, 0.3), weights)
@@ -117,13 +117,13 @@ def test_dropout_keeps_its_share_and_the_way_back_drops_the_same(instruction_set
 def test_one_seed_gives_one_noise_whatever_computes_it(source):
     queries, keys = torch.zeros(2, 3, 7, 4), torch.zeros(2, 3, source, 4)
     values = torch.eye(source).expand(2, 3, -1, -1)  # what is found are the weights
-    best, found = kernels.lanes(), []
+    best, result = kernels.lanes(), []
     for lanes in (4, 8, 16):
         if kernels.lanes(lanes) == lanes:
             torch.manual_seed(3)
-            found.append(native_dots.attend(queries, keys, values, None, 1.0, 0.3) > 0)
+            result.append(native_dots.attend(queries, keys, values, None, 1.0, 0.3) > 0)
     kernels.lanes(best)
-    assert all(torch.equal(found[0], each) for each in found)
+    assert all(torch.equal(result[0], each) for each in result)
 
 
 def test_the_gradient_through_dropout_is_that_of_its_mask():
@@ -167,9 +167,9 @@ def test_nothing_at_all():
 def test_what_is_no_number_is_not_hidden(instruction_set):
     queries, keys, values = (torch.zeros(1, 1, 3, 5) for _ in range(3))
     queries[0, 0, 1] = torch.nan
-    found = native_dots.attend(queries, keys, values, None, 1.0, 0.0)
-    assert found[0, 0, 1].isnan().all()
-    assert found[0, 0, [0, 2]].eq(0).all()
+    result = native_dots.attend(queries, keys, values, None, 1.0, 0.0)
+    assert result[0, 0, 1].isnan().all()
+    assert result[0, 0, [0, 2]].eq(0).all()
 
 
 @settings(
@@ -189,13 +189,13 @@ def test_few_queries_that_need_no_gradient_find_the_same(
     given = problem(seed, (2, 3, target, source, *parts), False)
     mask = torch.rand(2, 1, target, source) > 0.4 if masked else None
     rounded = [x.to(dtype) for x in given]
-    found = native_dots.attend(*rounded, mask, 0.3, 0.0)
+    result = native_dots.attend(*rounded, mask, 0.3, 0.0)
     precise = [x.double() for x in rounded]
     expected = plain(*precise, mask, 0.3)
     exact = dict(rtol=1e-5, atol=1e-5) if dtype == torch.float32 else dict(rtol=1e-2, atol=1e-2)
-    torch.testing.assert_close(found.double(), expected, **exact)
+    torch.testing.assert_close(result.double(), expected, **exact)
     context, weights, scores = native_dots.attend_with_weights(*rounded, mask, 0.3)
-    assert torch.equal(context, found)
+    assert torch.equal(context, result)
     identity = torch.eye(source, dtype=torch.float64).expand(2, 3, -1, -1)
     exact = dict(rtol=1e-5, atol=1e-6)
     torch.testing.assert_close(weights.double(), plain(*precise[:2], identity, mask, 0.3), **exact)
@@ -253,10 +253,10 @@ def fused(queries, keys, values, mask):
 
 
 def must_agree(mask=None, **shapes):
-    expected, found = outcome(by_formula, mask, **shapes), outcome(fused, mask, **shapes)
-    assert (expected is None) == (found is None)
+    expected, result = outcome(by_formula, mask, **shapes), outcome(fused, mask, **shapes)
+    assert (expected is None) == (result is None)
     if expected is not None:
-        torch.testing.assert_close(found, expected)
+        torch.testing.assert_close(result, expected)
     with torch.inference_mode():
         seen = outcome(by_formula, mask, **shapes)
     assert (seen is None) == (expected is None)

@@ -120,10 +120,10 @@ Attend = Callable[..., tuple[Tensor, Tensor]]
 def by_formula(problem: Problem) -> Tensors:
     """Context, weights and the four gradients, by torch through the formula."""
     leaves = tuple(tensor.clone().requires_grad_() for tensor in problem.tensors)
-    found = oracle.attend(leaves, problem.mask, problem.drop, problem.scale)
+    result = oracle.attend(leaves, problem.mask, problem.drop, problem.scale)
     above = (problem.grad_context, problem.grad_weights)
-    gradients = torch.autograd.grad(found, leaves, above)
-    return (*(tensor.detach() for tensor in found), *gradients)
+    gradients = torch.autograd.grad(result, leaves, above)
+    return (*(tensor.detach() for tensor in result), *gradients)
 
 
 def by_backend(backend: ModuleType, problem: Problem, *, saved: bool = True) -> Tensors:
@@ -141,14 +141,14 @@ def by_backend(backend: ModuleType, problem: Problem, *, saved: bool = True) -> 
     return context, weights, *gradients
 
 
-def assert_as_right_as_float32(found: Tensors, problem: Problem, floor: float = 1.0) -> None:
+def assert_as_right_as_float32(result: Tensors, problem: Problem, floor: float = 1.0) -> None:
     """Errors against float64 are at most three times those of the formula in float32, plus one
     unit in the last place of a bound on the numbers that are summed."""
     exact, plain = by_formula(problem.to(torch.float64)), by_formula(problem)
     unit = torch.finfo(torch.float32).eps
     bounds = _summed(problem.to(torch.float64))
     names = ("context", "weights", "queries", "keys", "vector", "values")
-    for name, ours, theirs, right, bound in zip(names, found, plain, exact, bounds, strict=True):
+    for name, ours, theirs, right, bound in zip(names, result, plain, exact, bounds, strict=True):
         error = (ours.double() - right).abs().max().item()
         allowed = 3 * (theirs.double() - right).abs().max().item() + floor * unit * bound
         assert error <= allowed, f"{name}: error {error:.2e}, allowed {allowed:.2e}"

@@ -32,7 +32,7 @@ def backend(request: pytest.FixtureRequest) -> Iterator[ModuleType]:
         yield tiled
         return
     if not kernels.available():
-        pytest.skip("the kernels were not compiled")
+        pytest.skip("the kernels are not compiled")
     best = kernels.lanes()
     if kernels.lanes(LANES[request.param]) != LANES[request.param]:
         pytest.skip(f"this machine has no {request.param}")
@@ -61,8 +61,8 @@ def test_scores_have_their_constant(backend: ModuleType, largeness: float):
     queries, keys, vector, _ = problem.tensors
     leaves = tuple(x.double().requires_grad_() for x in (queries, keys, vector))
     expected = oracle.scores(*leaves)
-    found = backend.score(queries, keys, vector)
-    torch.testing.assert_close(found, expected.detach().float(), rtol=1e-5, atol=3e-6)
+    result = backend.score(queries, keys, vector)
+    torch.testing.assert_close(result, expected.detach().float(), rtol=1e-5, atol=3e-6)
     above = problem.grad_weights
     gradients = [x.float() for x in torch.autograd.grad(expected, leaves, above.double())]
     arguments = above, queries, keys, vector
@@ -232,10 +232,10 @@ def test_nothing_to_do_gives_no_gradient(backend: ModuleType, sizes: tuple[int, 
 
 def test_bfloat16_is_float32_with_its_ends_rounded(backend: ModuleType):
     problem = make((2, 5, 19, 23, 7), mask="uneven").to(torch.bfloat16)
-    found = by_backend(backend, problem)
+    result = by_backend(backend, problem)
     exact = by_backend(backend, problem.to(torch.float32))
-    assert [x.dtype for x in found] == [torch.bfloat16, torch.float32] + [torch.bfloat16] * 4
-    for ours, theirs in zip(found, exact, strict=True):
+    assert [x.dtype for x in result] == [torch.bfloat16, torch.float32] + [torch.bfloat16] * 4
+    for ours, theirs in zip(result, exact, strict=True):
         torch.testing.assert_close(ours.float(), theirs, rtol=0.01, atol=0.01)
 
 

@@ -41,10 +41,10 @@ def test_gradients_are_those_of_finite_differences(mask: str, dropout: bool):
 def test_either_output_alone_passes_its_gradient(wanted: int):
     problem = make(mask="uneven").to(torch.float64)
     ours, theirs = leaves(problem), leaves(problem)
-    found = additive_attention(*ours, problem.mask)[wanted]
+    output = additive_attention(*ours, problem.mask)[wanted]
     expected = oracle.attend(theirs, problem.mask)[wanted]
     above = (problem.grad_context, problem.grad_weights)[wanted]
-    gradients = torch.autograd.grad(found, ours, above, materialize_grads=True)
+    gradients = torch.autograd.grad(output, ours, above, materialize_grads=True)
     expected = torch.autograd.grad(expected, theirs, above, materialize_grads=True)
     torch.testing.assert_close(gradients, expected)
 
@@ -85,9 +85,9 @@ def test_leading_axes_may_be_none_or_many(leading: tuple[int, ...], mask_shape: 
     if shape == (11,):
         shape = (1, 11)
     mask = None if shape is None else torch.rand(*shape) < 0.6
-    found = additive_attention(queries, keys, vector, values, mask)
+    output = additive_attention(queries, keys, vector, values, mask)
     expected = oracle.attend((queries, keys, vector, values), mask)
-    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(output, expected)
     torch.testing.assert_close(
         additive_scores(queries, keys, vector), oracle.scores(queries, keys, vector)
     )

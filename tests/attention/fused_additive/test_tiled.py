@@ -38,8 +38,8 @@ def test_is_the_formula_with_its_gradients(mask: str, dropout: bool, largeness: 
     problem = problem.to(torch.float64)
     expected = by_formula(problem)
     for saved in (True, False):
-        found = by_backend(tiled, problem, saved=saved)
-        torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
+        result = by_backend(tiled, problem, saved=saved)
+        torch.testing.assert_close(result, expected, rtol=1e-10, atol=1e-12)
 
 
 @settings(max_examples=20, deadline=None)

@@ -66,7 +66,7 @@ def in_kernels(problem: Problem, *, saved: bool = True) -> Tensors:
     gradients = triton_kernels.differentiate(
         *above, queries, memory, drop, weights if saved else None
     )
-    return tuple(found.cpu() for found in (context, weights, *gradients))
+    return tuple(result.cpu() for result in (context, weights, *gradients))
 
 
 def in_tiles(problem: Problem) -> Tensors:
@@ -88,9 +88,9 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_is_the_tiles(mask: str):
     """Where a fifth of queries and keys are far."""
     problem = make((2, 3, 5, 7, 11), largeness=20, mask=mask, dropout=True)
-    found = in_kernels(problem, saved=False)
-    assert_as_right_as_float32(found, problem)
-    torch.testing.assert_close(found, in_tiles(problem), rtol=1e-5, atol=1e-5)
+    result = in_kernels(problem, saved=False)
+    assert_as_right_as_float32(result, problem)
+    torch.testing.assert_close(result, in_tiles(problem), rtol=1e-5, atol=1e-5)
 
 
 @settings(max_examples=5, deadline=None)
@@ -119,13 +119,13 @@ def test_scores_are_those_of_the_tiles(size: int, rows: int):
     memory, moved = problem.memory, memory_there(problem)
     memory, moved = replace(memory, vector=tensors[2]), replace(moved, vector=there(tensors[2]))
     for name in ("differentiate_queries", "differentiate_keys"):
-        found = getattr(triton_kernels, name)(there(above), there(problem.queries), moved)
+        result = getattr(triton_kernels, name)(there(above), there(problem.queries), moved)
         expected = getattr(tiled, name)(above, problem.queries, memory)
-        torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5, check_device=False)
+        torch.testing.assert_close(result, expected, rtol=1e-5, atol=1e-5, check_device=False)
     for name, arguments in calls.items():
-        found = getattr(triton_kernels, name)(*map(there, arguments))
+        result = getattr(triton_kernels, name)(*map(there, arguments))
         expected = getattr(tiled, name)(*arguments)
-        torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5, check_device=False)
+        torch.testing.assert_close(result, expected, rtol=1e-5, atol=1e-5, check_device=False)
 
 
 def test_powers_taken_before_change_nothing():
@@ -158,15 +158,15 @@ def test_a_far_key_changes_no_other_pair():
     above = problem.grad_weights.clone()
     above[..., 8] = 0
 
-    def found() -> Tensors:
+    def result() -> Tensors:
         tensors = [there(tensor) for tensor in problem.tensors[:3]]
         scores = triton_kernels.score(*tensors)
         grad_queries, grad_keys, _ = triton_kernels.differentiate_score(there(above), *tensors)
         return scores.cpu(), grad_queries.cpu(), grad_keys.cpu()
 
-    before = found()
+    before = result()
     problem.keys[:, 8] = 50
-    after = found()
+    after = result()
     others = torch.arange(13) != 8
     assert torch.equal(before[0][..., others], after[0][..., others])
     torch.testing.assert_close(after[0][..., 8], problem.vector.sum().expand(2, 3))
@@ -188,9 +188,9 @@ def test_who_sees_nothing_gets_zeros_and_gives_none():
 
 def test_bfloat16_is_float32_with_its_ends_rounded():
     problem = make((2, 5, 19, 23, 7), mask="uneven").to(torch.bfloat16)
-    found, exact = in_kernels(problem), in_kernels(problem.to(torch.float32))
-    assert [x.dtype for x in found] == [torch.bfloat16, torch.float32] + [torch.bfloat16] * 4
-    for ours, theirs in zip(found, exact, strict=True):
+    result, exact = in_kernels(problem), in_kernels(problem.to(torch.float32))
+    assert [x.dtype for x in result] == [torch.bfloat16, torch.float32] + [torch.bfloat16] * 4
+    for ours, theirs in zip(result, exact, strict=True):
         torch.testing.assert_close(ours.float(), theirs, rtol=0.01, atol=0.01)
 
 
@@ -199,11 +199,11 @@ def test_types_may_be_mixed():
     mixed = replace(
         problem, queries=problem.queries.bfloat16(), keys=problem.keys.bfloat16(), drop=None
     )
-    found, expected = in_kernels(mixed), in_tiles(mixed)
-    assert [x.dtype for x in found] == [x.dtype for x in expected]
+    result, expected = in_kernels(mixed), in_tiles(mixed)
+    assert [x.dtype for x in result] == [x.dtype for x in expected]
     exact = replace(mixed, queries=mixed.queries.float(), keys=mixed.keys.float())
-    rounded = (x.to(y.dtype) for x, y in zip(in_kernels(exact), found, strict=True))
-    assert all(map(torch.equal, found, rounded))
+    rounded = (x.to(y.dtype) for x, y in zip(in_kernels(exact), result, strict=True))
+    assert all(map(torch.equal, result, rounded))
 
 
 def test_the_same_bits_every_time():

@@ -71,8 +71,8 @@ def test_is_the_step_of_torch_and_its_gradient(kind):
     inputs.requires_grad_()
     expected = STEPS[kind](inputs, tuple(start) if len(start) > 1 else start[0], *weights)
     expected = list(expected) if len(start) > 1 else [expected]
-    found = [x for x in (at.new.hidden, at.new.cell) if x is not None]
-    torch.testing.assert_close(found, [x.detach() for x in expected])
+    result = [x for x in (at.new.hidden, at.new.cell) if x is not None]
+    torch.testing.assert_close(result, [x.detach() for x in expected])
 
     parts = [numbers(BATCH, HIDDEN) for _ in range(3)]
     cell = numbers(BATCH, HIDDEN) if kind == "lstm" else None
@@ -133,20 +133,22 @@ def test_the_kernels_follow_the_formulas(instruction_set, kind, masked, dtype, s
 
     precise = CellState(*(None if x is None else x.double() for x in (last.hidden, last.cell)))
     expected = taken(kind, input_gates.double(), recurrent.double(), precise, mask)
-    found = taken(kind, input_gates, recurrent, last, mask, native_cells)
+    result = taken(kind, input_gates, recurrent, last, mask, native_cells)
     exact = dict(rtol=1e-5, atol=1e-6) if dtype == torch.float32 else dict(rtol=1e-2, atol=1e-2)
-    torch.testing.assert_close(found.new.hidden.double(), expected.new.hidden, **exact)
+    torch.testing.assert_close(result.new.hidden.double(), expected.new.hidden, **exact)
     if cell is not None:
-        torch.testing.assert_close(found.new.cell.double(), expected.new.cell, rtol=1e-5, atol=1e-6)
+        torch.testing.assert_close(
+            result.new.cell.double(), expected.new.cell, rtol=1e-5, atol=1e-6
+        )
 
-    known = CellStep(*(_double(x) for x in _fields(found)))
+    known = CellStep(*(_double(x) for x in _fields(result)))
     wanted = returned(
         kind,
         known,
         *(part.double() for part in (*parts, grad_carried)),
         None if cell is None else cell.double(),
     )
-    got = returned(kind, found, *parts, grad_carried, cell, native_cells)
+    got = returned(kind, result, *parts, grad_carried, cell, native_cells)
     for name in ("grad_input_gates", "grad_recurrent_gates"):
         torch.testing.assert_close(getattr(got, name).double(), getattr(wanted, name), **exact)
     torch.testing.assert_close(got.grad_carried.double(), wanted.grad_carried, rtol=1e-5, atol=1e-5)
@@ -170,8 +172,8 @@ def test_a_kernel_does_not_hide_what_is_no_number(instruction_set, kind):
     last = state(kind, lambda *shape: torch.zeros(*shape))
     input_gates = torch.zeros(BATCH, gates)
     input_gates[1] = torch.nan
-    found = taken(
+    result = taken(
         kind, input_gates, torch.zeros(BATCH, gates), last, module=native_cells
     ).new.hidden
-    assert found[1].isnan().all()
-    assert not found[[0, 2]].isnan().any()
+    assert result[1].isnan().all()
+    assert not result[[0, 2]].isnan().any()

@@ -34,9 +34,9 @@ def test_reading_equals_torch_and_ignores_padding(kind, bidirectional):
     ours, theirs = twins(kind, bidirectional)
     inputs = torch.randn(3, 11, 5, dtype=torch.double)
     mask = torch.arange(11) < torch.tensor([11, 2, 7])[:, None]
-    for given in (mask, torch.ones_like(mask)):
-        read = ours.read(inputs, given)
-        for row, length in enumerate(given.sum(dim=1).tolist()):
+    for problem_inputs in (mask, torch.ones_like(mask)):
+        read = ours.read(inputs, problem_inputs)
+        for row, length in enumerate(problem_inputs.sum(dim=1).tolist()):
             states, end = theirs(inputs[row : row + 1, :length])
             hidden = (end[0] if kind == "lstm" else end).unflatten(0, (2, -1))[:, :, 0]
             torch.testing.assert_close(read.layers[-1][row, :length], states[0])
@@ -63,7 +63,7 @@ def test_going_on_from_a_state_equals_reading_at_once(kind):
         torch.testing.assert_close(step.layers[-1][:, 0], theirs(inputs)[0][:, position])
 
 
-def found(stack, inputs, mask, read):
+def computed(stack, inputs, mask, read):
     """All that reading gives, and the gradients of all that it was given."""
     inputs = inputs.clone().requires_grad_()
     output = read(stack, inputs, mask)
@@ -76,7 +76,7 @@ def found(stack, inputs, mask, read):
     return [each.detach() for each in (*results, *gradients) if each is not None]
 
 
-@pytest.mark.skipif(not kernels.available(), reason="the kernels were not compiled")
+@pytest.mark.skipif(not kernels.available(), reason="the kernels are not compiled")
 @pytest.mark.parametrize("bidirectional", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("padded", [False, True])
@@ -85,8 +85,8 @@ def test_the_scan_and_torch_give_the_same_numbers_and_gradients(kind, bidirectio
     single = copy.deepcopy(precise).float()
     inputs = torch.randn(3, 11, 5, dtype=torch.double)
     mask = torch.arange(11) < torch.tensor([11, 2, 7])[:, None] if padded else torch.ones(3, 11) > 0
-    expected = found(precise, inputs, mask, RecurrentStack.read)  # in double precision by torch
-    scanned = found(single, inputs.float(), mask, RecurrentStack.read)
+    expected = computed(precise, inputs, mask, RecurrentStack.read)  # in double precision by torch
+    scanned = computed(single, inputs.float(), mask, RecurrentStack.read)
     for ours, theirs in zip(scanned, expected, strict=True):
         torch.testing.assert_close(ours.double(), theirs, rtol=1e-5, atol=1e-5)
     if bidirectional:
@@ -99,14 +99,14 @@ def test_the_scan_and_torch_give_the_same_numbers_and_gradients(kind, bidirectio
         return stack(inputs, *start)
 
     expected, scanned = (
-        found(precise, inputs, mask, go_on),
-        found(single, inputs.float(), mask, go_on),
+        computed(precise, inputs, mask, go_on),
+        computed(single, inputs.float(), mask, go_on),
     )
     for ours, theirs in zip(scanned, expected, strict=True):
         torch.testing.assert_close(ours.double(), theirs, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.skipif(not kernels.available(), reason="the kernels were not compiled")
+@pytest.mark.skipif(not kernels.available(), reason="the kernels are not compiled")
 @pytest.mark.parametrize("kind", KINDS)
 def test_under_autocast_states_are_small_and_cells_are_not(kind):
     precise, _ = twins(kind, bidirectional=True)

@@ -40,14 +40,14 @@ def test_what_was_written_is_looked_at_up_to_the_state_that_asks():
     whole = look(asking(STATES), None, need_weights=True, all_steps=True)
     state = start_attention(look, [memory(3, 1)])
     for step in range(5):
-        found = look(asking(STATES[:, step : step + 1]), state, need_weights=True)
-        state = found.state
+        result = look(asking(STATES[:, step : step + 1]), state, need_weights=True)
+        state = result.state
         for row in range(2):
             context, weights = attended(STATES[row, step], STATES[row, : step + 1])
-            torch.testing.assert_close(found.context[row, 0], context)
-            torch.testing.assert_close(found.attention[0].weights[row, 0, 0, 0], weights)
+            torch.testing.assert_close(result.context[row, 0], context)
+            torch.testing.assert_close(result.attention[0].weights[row, 0, 0, 0], weights)
             torch.testing.assert_close(whole.context[row, step], context)
-    assert found.attention[0].kind == "decoder"
+    assert result.attention[0].kind == "decoder"
 
 
 def test_hypotheses_take_what_they_wrote_with_them():
@@ -55,25 +55,25 @@ def test_hypotheses_take_what_they_wrote_with_them():
     first = look(asking(STATES[:, :2]), None).state  # two hypotheses
     index = torch.tensor([[1, 0, 1], [0, 0, 1]])
     state = first.select(torch.arange(2)[:, None], index)
-    found = look(asking(STATES[:, 2:]), state)
+    result = look(asking(STATES[:, 2:]), state)
     for row in range(2):
         for place in range(3):
             wrote = torch.stack([STATES[row, index[row, place]], STATES[row, 2 + place]])
-            torch.testing.assert_close(found.context[row, place], attended(wrote[1], wrote)[0])
+            torch.testing.assert_close(result.context[row, place], attended(wrote[1], wrote)[0])
 
 
 def test_a_gate_multiplies_the_context_by_a_number_of_the_state():
     """z = beta sum_i alpha_i a_i with beta = sigmoid(f(h)) (Xu et al. 2015, section 4.2.1)."""
     look = GatedAttention(CrossAttention(StateQuery(4), Attention(ScaledDot())), 4).double()
     cells = memory(6, 1)
-    found = look(asking(STATES[:, :1]), start_attention(look, [cells]), need_weights=True)
+    result = look(asking(STATES[:, :1]), start_attention(look, [cells]), need_weights=True)
     weight, bias = look.gate.weight[0], look.gate.bias[0]
     for row in range(2):
         state = STATES[row, 0]
         context, weights = attended(state, cells.keys[row])
         beta = 1 / (1 + torch.exp(-(weight @ state + bias)))
-        torch.testing.assert_close(found.context[row, 0], beta * context)
-        torch.testing.assert_close(found.attention[0].weights[row, 0, 0, 0], weights)
+        torch.testing.assert_close(result.context[row, 0], beta * context)
+        torch.testing.assert_close(result.attention[0].weights[row, 0, 0, 0], weights)
 
 
 def test_several_contexts_stand_side_by_side():
@@ -82,10 +82,10 @@ def test_several_contexts_stand_side_by_side():
     both = ParallelAttention([*looks, IntraDecoderAttention(Attention(ScaledDot()), 4)])
     memories = [memory(3, 1), memory(6, 2)]
     assert both.num_memories == 2
-    found = both(asking(STATES[:, :1]), start_attention(both, memories), need_weights=True)
+    result = both(asking(STATES[:, :1]), start_attention(both, memories), need_weights=True)
     for row in range(2):
         contexts = [attended(STATES[row, 0], each.keys[row])[0] for each in memories]
-        torch.testing.assert_close(found.context[row, 0], torch.cat([*contexts, STATES[row, 0]]))
-    assert [block.kind for block in found.attention] == ["cross", "memory", "decoder"]
+        torch.testing.assert_close(result.context[row, 0], torch.cat([*contexts, STATES[row, 0]]))
+    assert [block.kind for block in result.attention] == ["cross", "memory", "decoder"]
     with pytest.raises(ValueError, match="memories: expected 2 memories, got 1"):
         start_attention(both, memories[:1])

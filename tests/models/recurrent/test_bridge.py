@@ -22,15 +22,15 @@ def numbers(*shape):
 def linear_and_tanh(linear, states, num_layers, size):
     """s[l, n] = tanh(b + sum_{k, m} W[l * size + n, k, m] h[k, m]), number by number."""
     weight, bias = linear.weight.tolist(), linear.bias.tolist()
-    found = []
+    result = []
     for sentence in states.flatten(1).tolist():
         sums = [
             shift + sum(w * h for w, h in zip(row, sentence, strict=True))
             for row, shift in zip(weight, bias, strict=True)
         ]
         first = [math.tanh(each) for each in sums]
-        found.append([first[layer * size : (layer + 1) * size] for layer in range(num_layers)])
-    return torch.tensor(found, dtype=torch.double)
+        result.append([first[layer * size : (layer + 1) * size] for layer in range(num_layers)])
+    return torch.tensor(result, dtype=torch.double)
 
 
 @pytest.mark.parametrize("of_cells", [False, True], ids=["without cells", "with cells"])

@@ -73,14 +73,17 @@ def test_a_gate_and_what_was_looked_at_are_those_of_the_steps(wiring, feeding):
     model = gated(make(wiring=wiring, feeding=feeding, dropout=0.0)).double().eval()
     assert model.decoder.is_fused
     torch.testing.assert_close(at_once(model), stepwise(model), rtol=1e-9, atol=1e-12)
-    found = []
-    for read in (lambda *given: model.decoder(*given, need_weights=True), slowly(model.decoder)):
+    computed = []
+    for read in (
+        lambda *problem_inputs: model.decoder(*problem_inputs, need_weights=True),
+        slowly(model.decoder),
+    ):
         output = read(INPUTS, model.encode(pad(SOURCE)))
         (block,) = output.attention
         loss = output.features.sum() + block.weights.square().sum()
         gradients = torch.autograd.grad(loss, list(model.parameters()), allow_unused=True)
-        found.append((output.features, block.weights, block.scores, gradients))
-    torch.testing.assert_close(*found, rtol=1e-9, atol=1e-12)
+        computed.append((output.features, block.weights, block.scores, gradients))
+    torch.testing.assert_close(*computed, rtol=1e-9, atol=1e-12)
 
 
 def slowly(decoder):
@@ -190,9 +193,9 @@ def test_gradients_are_those_of_finite_differences_with_dropout(kind, attend_fir
     names = [name for name, x in vars(loop).items() if getattr(x, "requires_grad", False)]
 
     def everything(*numbers):
-        given = dict(zip(names, numbers, strict=False))
-        found = run(replace(loop, **given, parameters=list(numbers[len(names) :])))
-        return found.top, found.contexts, found.weights
+        problem_inputs = dict(zip(names, numbers, strict=False))
+        computed = run(replace(loop, **problem_inputs, parameters=list(numbers[len(names) :])))
+        return computed.top, computed.contexts, computed.weights
 
     numbers = (*(getattr(loop, name) for name in names), *loop.parameters)
     assert gradcheck(everything, numbers, fast_mode=True)
@@ -209,8 +212,8 @@ def test_the_operator_keeps_the_rules_of_torch(kind):
 def test_one_output_alone_passes_its_gradient():
     loop = make_loop()
     for wanted in ("top", "contexts", "weights"):
-        found = run(loop)
-        (alone,) = torch.autograd.grad(getattr(found, wanted).sum(), [loop.keys])
+        computed = run(loop)
+        (alone,) = torch.autograd.grad(getattr(computed, wanted).sum(), [loop.keys])
         assert alone.any()
 
 
@@ -249,11 +252,19 @@ def test_padding_may_hold_anything():
         values=torch.where(hidden, torch.nan, loop.values.detach()).requires_grad_(),
     )
     results = []
-    for given in (loop, dirty):
-        found = run(given)
-        leaves = [given.keys, given.values, given.hidden, given.vector]
+    for problem_inputs in (loop, dirty):
+        computed = run(problem_inputs)
+        leaves = [
+            problem_inputs.keys,
+            problem_inputs.values,
+            problem_inputs.hidden,
+            problem_inputs.vector,
+        ]
         results.append(
-            (found.top, *torch.autograd.grad((found.top + 0).sum() + found.contexts.sum(), leaves))
+            (
+                computed.top,
+                *torch.autograd.grad((computed.top + 0).sum() + computed.contexts.sum(), leaves),
+            )
         )
     for clean, other in zip(*results, strict=True):
         torch.testing.assert_close(other, clean)

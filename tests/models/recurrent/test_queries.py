@@ -23,9 +23,9 @@ MEMORY = PreparedMemory(
 
 
 def ask(query, remembered=None):
-    found, after = query(ASKING, MEMORY, remembered)
-    assert found.shape[-1] == query.size
-    return found, after
+    result, after = query(ASKING, MEMORY, remembered)
+    assert result.shape[-1] == query.size
+    return result, after
 
 
 def test_states_and_inputs_are_taken_as_they_are():
@@ -37,9 +37,9 @@ def test_states_and_inputs_are_taken_as_they_are():
 
 def test_a_learned_question_is_the_same_everywhere():
     query = StepQuery(7)
-    found, _ = ask(query)
-    assert found.shape == (2, 3, 7)
-    assert torch.equal(found[1, 2], query.query)
+    result, _ = ask(query)
+    assert result.shape == (2, 3, 7)
+    assert torch.equal(result[1, 2], query.query)
 
 
 def test_the_state_before_stands_beside():
@@ -49,16 +49,16 @@ def test_the_state_before_stands_beside():
     assert first.shape == (2, 1, 4)
     assert not first.any()
     before = torch.randn(2, 3, 4)
-    found, after = ask(query, before)
-    assert torch.equal(found, torch.cat([LAYERS[1], before], dim=-1))
+    result, after = ask(query, before)
+    assert torch.equal(result, torch.cat([LAYERS[1], before], dim=-1))
     assert torch.equal(after, LAYERS[1])
 
 
 def test_the_same_place_of_the_source_asks_and_past_its_end_the_last():
     query = SamePlaceQuery(6)
     places = torch.tensor([[0, 1, 5], [0, 1, 2]])
-    found, after = ask(query, places)
-    assert torch.equal(found[0], VALUES[0, [0, 1, 3]])
-    assert torch.equal(found[1], VALUES[1, [0, 1, 1]])
+    result, after = ask(query, places)
+    assert torch.equal(result[0], VALUES[0, [0, 1, 3]])
+    assert torch.equal(result[1], VALUES[1, [0, 1, 1]])
     assert torch.equal(after, places + 1)
     assert not query.start(MEMORY).any()

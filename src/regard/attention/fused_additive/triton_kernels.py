@@ -1,22 +1,23 @@
-"""Additive attention on a GPU: kernels for the scores and their gradients, and torch for the rest.
+"""Additive attention on a GPU: kernels for scores and their gradients; PyTorch computes the rest.
 
-It has been run in Triton's interpreter, and compiled for compute capability 9.0, but never run on a
-GPU: that is why it is off unless REGARD_TRITON=1 is in the environment.
+The kernels have run in Triton's interpreter and were compiled for compute capability 9.0, but have
+not run on a GPU. Therefore they are off unless the environment variable REGARD_TRITON is 1.
 
-What follows is worked out and not measured. In a cycle a multiprocessor of an H100 finishes 16
-special functions (a reciprocal, a power of two) and issues 128 operations of any kind; there are
-132 of them, at 1.98 GHz. Counted for every number of every pair of a query and a key:
+The following figures are estimates, not measurements. In a cycle a multiprocessor of an H100
+finishes 16 special functions (a reciprocal, a power of two) and issues 128 operations of any kind.
+It has 132 multiprocessors at 1.98 GHz. Operations for every number of every pair of a query and a
+key:
 
 | | special | all | M | L | as compiled: all | M | L |
 |---|---|---|---|---|---|---|---|
 | tanh, as precise as float32 is | 2 | | 157 us | 980 us | | | |
 | 1 / (1 + e^{2q} e^{2k}) | 1 | 3 | 78 us | 490 us | | | |
-| two of those with one reciprocal: scores | 1/2 | 4.5 | 44 us | 275 us | 6.5 | 64 us | 398 us |
+| two numbers with one reciprocal: scores | 1/2 | 4.5 | 44 us | 275 us | 6.5 | 64 us | 398 us |
 | gradients of queries, and of keys and vector | 1 | 13 | 127 us | 796 us | 17 | 165 us | 1.0 ms |
 
-M: batch 64, 100 x 100, size 512. L: batch 8, 1000 x 1000, size 256; without torch's part, waiting
-for memory, and tiles that are not full. The first two lines are bound by special functions. The
-others are bound by issuing, so that more numbers to one reciprocal would gain nothing.
+M: batch 64, 100 x 100, size 512. L: batch 8, 1000 x 1000, size 256. Both without PyTorch's part,
+waits for memory, and partly filled tiles. The first two lines are bound by special functions. The
+others are bound by issuing, so more numbers for one reciprocal would gain nothing.
 """
 
 from __future__ import annotations
@@ -43,17 +44,18 @@ COLUMNS = 64
 """A tile of scores."""
 
 NUMBERS = 32
-"""A tile of gradients is of so many rows, and twice so many numbers of each."""
+"""Rows of a tile of gradients. A tile has twice as many numbers of each row."""
 
 INTERPRETED = tl.constexpr(triton.knobs.runtime.interpret)
 
 HIGHEST = tl.constexpr(2.0**60)
-"""Denominators are at most this, so that the product of two is a float32: s may be wrong by
-2^-60."""
+"""Maximum of a denominator, so that the product of two is a normal float32. The error of s is at
+most 2^-60."""
 
 
 def available() -> bool:
-    """Whether there is a GPU of NVIDIA's, whose reciprocal is used, and this was asked for."""
+    """Whether there is an NVIDIA GPU, whose reciprocal is used, and REGARD_TRITON enables these
+    kernels."""
     if torch.version.cuda is None or not torch.cuda.is_available():
         return False
     return os.environ.get("REGARD_TRITON") == "1"
@@ -64,7 +66,7 @@ def attend(
     memory: AdditiveMemory,
     drop: Float[Tensor, "batch target source"] | None = None,
 ) -> tuple[Float[Tensor, "batch target value"], Float[Tensor, "batch target source"]]:
-    """Contexts, and the weights before dropout: `tiled.attend`."""
+    """Compute `tiled.attend`: contexts, and weights before dropout."""
     mask = memory.mask
     asked = Side.of(memory.keys, mask, memory.powers)
     weights = _weigh(Side.of(queries), asked, memory.vector, mask, memory.scale)
@@ -79,7 +81,7 @@ def differentiate(
     drop: Float[Tensor, "batch target source"] | None = None,
     weights: Float[Tensor, "batch target source"] | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Gradients of queries, keys, vector and values. Weights not given are formed again."""
+    """Compute `tiled.differentiate`: the gradients of queries, keys, vector and values."""
     vector, values, mask, scale = memory.vector, memory.values, memory.mask, memory.scale
     asking, asked = Side.of(queries), Side.of(memory.keys, mask, memory.powers)
     if weights is None:
@@ -96,7 +98,7 @@ def score(
     keys: Float[Tensor, "batch source size"],
     vector: Float[Tensor, "size"],
 ) -> Float[Tensor, "batch target source"]:
-    """The scores themselves, with the sum of the vector that softmax drops."""
+    """Return the scores, with the sum of the vector, which softmax ignores."""
     return _scores(Side.of(queries), Side.of(keys), vector).add_(vector.float().sum())
 
 
@@ -106,7 +108,7 @@ def differentiate_score(
     keys: Float[Tensor, "batch source size"],
     vector: Float[Tensor, "size"],
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Gradients of queries, keys and vector."""
+    """Return the gradients of queries, keys and vector."""
     asking, asked = Side.of(queries), Side.of(keys)
     grad_queries = _of_rows(grad_scores, asking, asked, vector).to(queries.dtype)
     return grad_queries, *_of_keys(grad_scores, asking, asked, keys, vector)
@@ -117,7 +119,7 @@ def differentiate_queries(
     queries: Float[Tensor, "batch target size"],
     memory: AdditiveMemory,
 ) -> Float[Tensor, "batch target size"]:
-    """The queries' gradient alone. Where the mask hides a pair, its score must have none."""
+    """Return the gradient of the queries only. Scores of hidden pairs must have gradient zero."""
     asking, asked = Side.of(queries), Side.of(memory.keys, memory.mask, memory.powers)
     return _of_rows(grad_scores, asking, asked, memory.vector).to(queries.dtype)
 
@@ -127,16 +129,16 @@ def differentiate_keys(
     queries: Float[Tensor, "batch target size"],
     memory: AdditiveMemory,
 ) -> tuple[Float[Tensor, "batch source size"], Float[Tensor, "size"]]:
-    """The gradients of keys and vector alone. Where the mask hides a pair, its score must have
-    none."""
+    """Return the gradients of keys and vector only. Scores of hidden pairs must have gradient
+    zero."""
     asked = Side.of(memory.keys, memory.mask, memory.powers)
     return _of_keys(grad_scores, Side.of(queries), asked, memory.keys, memory.vector)
 
 
 @dataclass(frozen=True)
 class Side:
-    """Queries or keys in float32. Whose numbers are out of range is far, and its powers are 1:
-    in their place, which have to be finite, its pairs are formed from the numbers."""
+    """Queries or keys in float32. A vector with numbers out of range is far. Its powers, which must
+    be finite, are 1, and its pairs are computed from the numbers."""
 
     numbers: Float[Tensor, "batch position size"]
     powers: Float[Tensor, "batch position size"]
@@ -144,7 +146,7 @@ class Side:
 
     @classmethod
     def of(cls, vectors: Tensor, mask: Tensor | None = None, powers: Tensor | None = None) -> Side:
-        """With zeros for what no query sees. Powers that are there already say that none is far."""
+        """Return the keys, with zeros at hidden positions. With given powers no key is far."""
         if powers is not None:
             nobody = torch.zeros(vectors.shape[:2], dtype=torch.bool, device=vectors.device)
             return cls(_seen(vectors, None), powers, nobody)
@@ -161,16 +163,18 @@ def _seen(vectors: Tensor, mask: Tensor | None) -> Tensor:
 def _weigh(
     asking: Side, asked: Side, vector: Tensor, mask: Tensor | None, scale: float
 ) -> Float[Tensor, "batch target source"]:
-    """The softmax of the scores; in torch, which reads them once more: 4 bytes for every `size`
-    numbers that the kernel walks over."""
+    """Return the softmax of the scores. PyTorch computes it, which reads the scores once more: 4
+    bytes for every `size` numbers of the kernel."""
     weights = torch.softmax(_scores(asking, asked, vector, mask, scale), dim=-1)
-    return weights if mask is None else weights.masked_fill_(~mask, 0)  # NaN where all is hidden
+    return (
+        weights if mask is None else weights.masked_fill_(~mask, 0)
+    )  # NaN in rows without visible keys
 
 
 def _scores(
     asking: Side, asked: Side, vector: Tensor, mask: Tensor | None = None, scale: float = 1.0
 ) -> Float[Tensor, "batch target source"]:
-    """Times the scale and without their constant; -inf where hidden."""
+    """Return the scores times the scale, without the sum of the vector; -inf for hidden pairs."""
     batch, num_rows, size = asking.numbers.shape
     num_columns = asked.numbers.size(1)
     scores = asking.numbers.new_empty(batch, num_rows, num_columns)
@@ -202,8 +206,8 @@ def _scores(
 def _in_blocks(
     powers: Float[Tensor, "batch position size"], block: int
 ) -> Float[Tensor, "batch tile even place"]:
-    """What a tile reads together stands together; zeros fill the last block and make the size
-    even, so that nothing has to be asked in the loop."""
+    """Arrange the numbers that a tile reads together next to each other. Zeros pad the last block
+    and make the size even, so that the loop needs no bounds checks."""
     padded = F.pad(_even(powers), (0, 0, 0, -powers.size(1) % block))
     return padded.unflatten(1, (-1, block)).mT.contiguous()
 
@@ -215,7 +219,7 @@ def _even(numbers: Float[Tensor, "*_ size"]) -> Float[Tensor, "*_ even"]:
 def _of_rows(
     grad_scores: Float[Tensor, "batch row column"], rows: Side, columns: Side, vector: Tensor
 ) -> Float[Tensor, "batch row size"]:
-    """The gradient of the queries, which are the rows."""
+    """Return the gradient of the queries, which are the rows."""
     return _differentiated(grad_scores.mT, rows, columns, vector, None)
 
 
@@ -226,7 +230,7 @@ def _of_keys(
     keys: Tensor,
     vector: Tensor,
 ) -> tuple[Float[Tensor, "batch source size"], Float[Tensor, "size"]]:
-    """The gradients of keys, which are the rows here, and vector, in their types."""
+    """Return the gradients of keys, which are the rows, and vector, in their types."""
     batch, num_keys, size = asked.numbers.shape
     sigmoids = asked.numbers.new_empty(batch, triton.cdiv(num_keys, ROWS), size)
     grad_keys = _differentiated(grad_scores, asked, asking, vector, sigmoids)
@@ -242,8 +246,8 @@ def _differentiated(
     vector: Tensor,
     sigmoids: Float[Tensor, "batch tile size"] | None,
 ) -> Float[Tensor, "batch row size"]:
-    """Of the numbers of the rows; and the sigmoids of the vector's gradient, for every block of
-    rows."""
+    """Return the gradients of the rows' numbers, and for every block of rows the sums of s for the
+    gradient of the vector."""
     batch, num_rows, size = rows.numbers.shape
     grad_rows = torch.empty_like(rows.numbers)
     number_block = min(NUMBERS, triton.next_power_of_2(triton.cdiv(size, 2)))
@@ -291,7 +295,7 @@ def _score(
     row_block: tl.constexpr,
     column_block: tl.constexpr,
 ):
-    """factor * sum_d v_d s_ijd for a tile of pairs."""
+    """Compute factor * sum_d v_d s_ijd for a tile of pairs."""
     batch = (tl.program_id(0) // tl.cdiv(num_rows, row_block)).to(tl.int64)
     in_rows, in_columns = tl.arange(0, row_block)[:, None], tl.arange(0, column_block)[None, :]
     rows = (tl.program_id(0) % tl.cdiv(num_rows, row_block)) * row_block + in_rows
@@ -351,11 +355,11 @@ def _differentiate(
     column_block: tl.constexpr,
     number_block: tl.constexpr,
 ):
-    """4 v_d sum_j g_ij s_ijd (1 - s_ijd) for some rows and two blocks of their numbers, column by
-    column; and sum_ij g_ij s_ijd where there is room for sigmoids.
+    """Compute 4 v_d sum_j g_ij s_ijd (1 - s_ijd) for some rows and two blocks of their numbers,
+    column by column; and sum_ij g_ij s_ijd if there is a tensor for these sums.
 
-    A reciprocal is shared by numbers of one pair, never by two pairs: no bit of one may depend on
-    the other, which may be hidden."""
+    Numbers of one pair share a reciprocal. Two pairs never do: no bit of a result may depend on
+    another pair, which may be hidden."""
     batch = (tl.program_id(0) // tl.cdiv(num_rows, row_block)).to(tl.int64)
     in_rows = tl.arange(0, row_block)[:, None]
     rows = (tl.program_id(0) % tl.cdiv(num_rows, row_block)) * row_block + in_rows
@@ -430,14 +434,15 @@ def _any(flags):
 @triton.jit
 @no_type_check
 def _denominator(asking, asked):
-    """1 + e^{2q} e^{2k}."""
+    """Return 1 + e^{2q} e^{2k}."""
     return tl.minimum(tl.fma(asking, asked, 1.0), HIGHEST)
 
 
 @triton.jit
 @no_type_check
 def _reciprocal(number):
-    """To one unit in the last place, by one instruction: a division takes six."""
+    """Return 1 / x to one unit in the last place, by one instruction instead of the six of a
+    division."""
     if INTERPRETED:
         return 1 / number
     return tl.inline_asm_elementwise(
@@ -448,12 +453,12 @@ def _reciprocal(number):
 @triton.jit
 @no_type_check
 def _slope(share):
-    """s (1 - s)."""
+    """Return s (1 - s)."""
     return tl.fma(-share, share, share)
 
 
 @triton.jit
 @no_type_check
 def _far_share(number):
-    """sigmoid(-2 x)."""
+    """Return sigmoid(-2 x)."""
     return 1 / (1 + tl.exp(2 * number))
