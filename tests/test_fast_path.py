@@ -1,4 +1,4 @@
-"""When a kernel may take the place of a module or formula."""
+"""Conditions under which a kernel may replace a module or formula."""
 
 import torch
 

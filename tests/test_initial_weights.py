@@ -22,8 +22,8 @@ def test_each_of_the_stacked_matrices_is_uniform_up_to_glorots_bound(num_parts):
 
 
 def test_shapes_alone_take_no_memory_and_no_compiler():
-    """PyTorch draws normal numbers on the meta device by its compiler, which takes a second to
-    import."""
+    """PyTorch draws normal numbers on the meta device by its compiler, whose import takes a
+    second."""
     script = """
 import sys
 from torch import nn

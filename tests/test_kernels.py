@@ -1,4 +1,4 @@
-"""The library of kernels: which one is taken, and what is said where there is none."""
+"""The library of kernels: its choice of instruction set, and the warning if it is missing."""
 
 import ctypes
 import os
@@ -17,7 +17,7 @@ from regard.training.linear_cross_entropy import linear_cross_entropy
 
 @pytest.fixture
 def not_built(monkeypatch, caplog):
-    """As where there was no compiler; gives what is said."""
+    """Remove the library, as without a compiler; return the warnings."""
     monkeypatch.setattr(kernels, "_LIBRARY", None)
     kernels._warn_missing.cache_clear()
     yield caplog
@@ -64,7 +64,7 @@ def test_nothing_is_said_where_no_kernel_would_run(not_built):
 
 
 def test_the_command_line_shows_it_in_one_line(tmp_path):
-    """Nothing there sets logging up, so that Python itself writes warnings to stderr."""
+    """Logging is not configured there, so Python writes warnings to stderr."""
     code = (
         "import sys; from regard import kernels; from regard.cli import main;"
         "kernels._LIBRARY = None; sys.exit(main.run(sys.argv[1:]))"

@@ -1,4 +1,4 @@
-"""Freed memory is kept: what comes next needs no new pages."""
+"""Freed memory is kept, so that later allocations need no new pages."""
 
 import subprocess
 import sys

@@ -2,8 +2,8 @@
 
     python -m tests.attention.all_scores EXPORT|ONNX|TRACE|COMPILE ...
 
-prints the ways that give another result than the model itself. A process of its own, because the
-checks of shapes that tests install do not go through a compiler.
+prints the ways whose result differs from that of the model. It runs in a process of its own,
+because the shape checks that tests install do not work with a compiler.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Arguments = tuple[Tensor, ...]
 
 
 class AllScores(nn.Module):
-    """Every score, with the normalisers in turn; with weights and without in turn."""
+    """Every score, with alternating normalisers, with and without weights."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -64,7 +64,7 @@ def trace(model: AllScores, arguments: Arguments) -> list[Tensor]:
 
 
 def compiled(model: AllScores, arguments: Arguments) -> list[Tensor]:
-    """With the gradients of all parameters."""
+    """Compile the model, with the gradients of all parameters."""
     function = torch.compile(model, backend="aot_eager", fullgraph=True)
     return with_gradients(model, function(*arguments))
 

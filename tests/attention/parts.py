@@ -1,4 +1,4 @@
-"""Every score with its judge, every normaliser with its judge, and inputs for them."""
+"""Every score and every normaliser with its reference, and inputs for them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ BATCH, TARGET, SOURCE, VALUE = 2, 3, 7, 11
 
 @dataclass(frozen=True)
 class ScoreCase:
-    """How a score is made, the sizes of its queries and keys, and the same formula in numpy."""
+    """Constructor of a score, the sizes of its queries and keys, and its formula in NumPy."""
 
     make: Callable[[], nn.Module]
     query: int
@@ -52,7 +52,7 @@ class Inputs:
     values: Float[Tensor, "batch source value"]
 
     def leaves(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Copies that collect gradients."""
+        """Return copies that collect gradients."""
         return tuple(x.clone().requires_grad_() for x in (self.queries, self.keys, self.values))
 
 
@@ -101,7 +101,7 @@ JUDGES: dict[str, Callable[[nn.Module], oracle.Score]] = {
 
 
 def key_size(name: str, query: int, key: int) -> int:
-    """Size of the keys of a score, `key` if it may be another than the queries'."""
+    """Return the size of the keys of a score: `key` if it may differ from that of the queries."""
     return key if name in TWO_SIZES else query
 
 
@@ -119,7 +119,7 @@ NORMALISERS = {
 
 
 def formula_of(score: nn.Module) -> gradients.Score:
-    """The same score by a formula that torch differentiates, with the parameters of a module."""
+    """Return the score of a module as a formula that PyTorch differentiates."""
 
     def scores(queries: Tensor, keys: Tensor) -> Tensor:
         match score:
@@ -146,7 +146,8 @@ def formula_of(score: nn.Module) -> gradients.Score:
 
 
 def uneven_mask() -> Bool[Tensor, "batch target source"]:
-    """Something hidden for every query, everything for one, one key visible for another."""
+    """Return a mask with a hidden key for every query, one query without keys and one with a single
+    key."""
     mask = torch.rand(BATCH, TARGET, SOURCE) < 0.6
     mask[..., 1], mask[..., 4] = True, False
     mask[0, 1] = False

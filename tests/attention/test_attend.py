@@ -1,4 +1,4 @@
-"""Attention as a whole: every score with every normaliser, masked, judged one number at a time."""
+"""Attention: every score with every normaliser and masks, compared one number at a time."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def test_padding_is_as_if_it_were_not_there(case: ScoreCase):
 
 @every_score
 def test_questions_do_not_know_each_other(case: ScoreCase):
-    """The target axis may as well count hypotheses: any number of them, each answered alone."""
+    """The target axis may count hypotheses: each query has its own result."""
     attention, inputs = Attention(case.make()), case.inputs(torch.float32)
     prepared, mask = attention.prepare(inputs.keys), uneven_mask()
     together = attention(inputs.queries, prepared, inputs.values, mask)

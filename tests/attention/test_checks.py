@@ -1,4 +1,4 @@
-"""Wrong shapes, types and devices are rejected by name, the same on every path."""
+"""Wrong shapes, types and devices are rejected by name, in the same way on every path."""
 
 import pytest
 import torch
@@ -35,7 +35,7 @@ pytestmark = pytest.mark.usefixtures("unchecked")
 
 @pytest.fixture(autouse=True, params=["compiled", "torch"])
 def library(request, monkeypatch):
-    """With the compiled library and without it."""
+    """Run with and without the compiled library."""
     if request.param == "torch":
         monkeypatch.setattr(kernels, "_LIBRARY", None)
     elif not kernels.available():
@@ -47,7 +47,7 @@ def randn(*shape):
 
 
 class OwnDropout(torch.nn.Dropout):
-    """A subclass, whose place no kernel takes."""
+    """Subclass that no kernel replaces."""
 
 
 def with_own_dropout(attention):
@@ -177,7 +177,7 @@ def test_one_source_gets_the_gradients_of_all_its_queries():
 
 
 def test_one_source_is_not_repeated_for_its_queries():
-    """Repeating the keys would take 20 GB."""
+    """Repeated keys would take 20 GB."""
     scores = additive_scores(randn(20000, 1, 512), randn(1, 500, 512)[:, :2], randn(512))
     assert scores.shape == (20000, 1, 2)
 

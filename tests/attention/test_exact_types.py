@@ -1,6 +1,5 @@
-"""Kernels take the place of exactly the types that they implement: a subclass, a module with hooks
-and a module whose `forward` was replaced are called, whether weights and gradients are wanted or
-not."""
+"""Kernels replace only the exact types that they implement. A subclass, a module with hooks and a
+module with a replaced `forward` are called, with and without weights and gradients."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ from tests.attention.parts import SCORES, uneven_mask
 
 
 class NearFirst(ScaledDot):
-    """Prefers keys at the query's own position."""
+    """Score that prefers keys at the query's own position."""
 
     def forward(self, queries: Tensor, prepared: Tensor) -> Tensor:
         rows = torch.arange(queries.size(-2))[:, None]
@@ -38,7 +37,7 @@ class Sharp(Softmax):
 
 
 class Kept(nn.Dropout):
-    """No dropout at all."""
+    """Dropout without effect."""
 
     def forward(self, weights: Tensor) -> Tensor:
         return weights
@@ -50,7 +49,7 @@ def seed() -> None:
 
 
 def assert_one_result(attention: Attention, formula: Score, scale: float = 1.0) -> None:
-    """With weights and without, with gradients and without: softmax(scale * formula) values."""
+    """With and without weights and gradients the context is softmax(scale * formula) values."""
     inputs, mask = SCORES["dot"].inputs(torch.float32), uneven_mask()
     scores = scale * formula(inputs.queries, formula.prepare(inputs.keys))
     expected = Softmax()(scores, mask) @ inputs.values
@@ -89,7 +88,7 @@ def test_subclass_of_dropout(score: nn.Module):
 @pytest.mark.parametrize("p", [0.0, 1.0])
 @pytest.mark.parametrize("score", [Dot(), Additive(5, 5, 17)], ids=["dot", "additive"])
 def test_dropout_goes_by_its_own_mode(score: nn.Module, p: float):
-    """In an evaluated model dropout alone may be set to train."""
+    """In a model in evaluation mode, dropout may be in training mode."""
     attention, inputs = Attention(score, dropout=p).eval(), SCORES["dot"].inputs(torch.float32)
     attention.dropout.train()
     for need_weights in (False, True):

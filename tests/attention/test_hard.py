@@ -1,4 +1,4 @@
-"""Hard attention: what is drawn, and what is looked at where nobody learns."""
+"""Hard attention: drawn positions in training, the most probable position in evaluation."""
 
 from __future__ import annotations
 

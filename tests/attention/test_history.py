@@ -1,4 +1,4 @@
-"""Coverage and location against their formulas in plain loops, in float64."""
+"""Coverage and location compared with their formulas in plain loops, in float64."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def remembering(past):
 
 
 def said(past, before, place):
-    """What is added for one key, given the weights of the steps before."""
+    """Return the features of the history for one key, given the weights of the steps before."""
     if isinstance(past, Coverage):
         return past.taken.weight[:, 0] * sum(float(weights[place]) for weights in before)
     result = torch.zeros(past.size, dtype=torch.float64)
@@ -84,8 +84,8 @@ def test_no_target_is_read_whole():
 
 @pytest.mark.parametrize("kind", [Coverage, Location])
 def test_gradients_go_through_earlier_steps(kind):
-    """Against numeric derivatives: a later context depends on the first query by the weights that
-    are remembered alone."""
+    """Gradients equal numeric derivatives. A later context depends on the first query through the
+    history only."""
     torch.manual_seed(3)
     attention = remembering(kind(6)).double()
     queries = torch.randn(2, 3, SIZE, dtype=torch.float64)

@@ -1,4 +1,4 @@
-"""Keys and values that grow, against plain concatenation."""
+"""The key-value cache compared with concatenation."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_what_is_appended_follows_what_was_there(lengths):
 
 @given(st.lists(st.tuples(st.integers(0, 99), st.integers(1, 5)), min_size=1, max_size=25))
 def test_however_many_go_on_from_one_all_stay_as_they_were(moves):
-    """A tree of states: every one is what its own history says, whoever wrote later."""
+    """In a tree of states, each state has its own history, whatever other states append."""
     states = [(KVCache().append(more(1, 0)), [more(1, 0)])]
     for seed, (chosen, length) in enumerate(moves, 1):
         grown, parts = states[chosen % len(states)]

@@ -1,4 +1,4 @@
-"""Local attention against the paper's formulas in plain loops, in float64."""
+"""Local attention compared with the paper's formulas in plain loops, in float64."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def inputs():
 
 
 def expected(attention, queries, keys, row, step):
-    """Weights of one query, as Luong et al. 2015 have them in section 3.2."""
+    """Return the weights of one query by Luong et al. 2015, section 3.2."""
     length, centre = LENGTHS[row], attention.centre
     query = queries[row, step]
     if isinstance(centre, Monotonic):

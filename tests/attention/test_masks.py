@@ -1,4 +1,4 @@
-"""Masks against their drawings."""
+"""Masks compared with drawings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Multi-head attention against torch's layer with the same weights, and head by head."""
+"""Multi-head attention compared with PyTorch's layer of the same weights, and head by head."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def inputs() -> tuple[torch.Tensor, ...]:
 
 
 def of_torch(ours: MultiHeadAttention) -> nn.MultiheadAttention:
-    """Torch's layer with our weights."""
+    """Return PyTorch's layer with our weights."""
     theirs = nn.MultiheadAttention(SIZE, HEADS, kdim=KEY, vdim=VALUE, batch_first=True)
     projections = (ours.query, ours.key, ours.value)
     with torch.no_grad():
@@ -144,7 +144,7 @@ def test_a_query_that_sees_nothing_gets_the_output_s_bias(need_weights: bool):
 @pytest.mark.parametrize("need_weights", [False, True])
 @pytest.mark.parametrize("mask", [None, CAUSAL, "padding"], ids=["nothing", "causal", "padding"])
 def test_one_product_for_all_three_is_that_of_torch(need_weights: bool, mask: object):
-    """Torch stacks the same three weights in the same order."""
+    """PyTorch stacks the three weights in the same order."""
     ours = MultiHeadSelfAttention(SIZE, HEADS, Attention(ScaledDot()))
     nn.init.normal_(ours.projection.bias)
     theirs = nn.MultiheadAttention(SIZE, HEADS, batch_first=True)

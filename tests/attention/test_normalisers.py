@@ -1,4 +1,4 @@
-"""Normalisers against thresholds found by bisection, the entmax package, and their promises."""
+"""Normalisers compared with thresholds from bisection and with the entmax package."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def test_softmax_far_from_zero_does_not_overflow():
 @every_normaliser
 @pytest.mark.parametrize("odd", [torch.nan, torch.inf])
 def test_a_row_with_nan_or_inf_is_nan(make: type, judge: oracle.Normaliser, odd: float):
-    """All of it, and no other row; hidden keys still get nothing."""
+    """All visible weights of the row are NaN and no other row is; hidden keys have weight zero."""
     scores = torch.tensor([[[odd, 0.0, 1.0], [2.0, 0.0, 1.0]]], requires_grad=True)
     mask = torch.tensor([[[True, True, False], [True, True, False]]])
     weights = make()(scores, mask)

@@ -1,6 +1,6 @@
-"""Models with our attention go through torch.export, ONNX, tracing, torch.compile and torch.func.
+"""Models with our attention under torch.export, ONNX, tracing, torch.compile and torch.func.
 
-The result is compared with that of the model itself, which runs by the kernels.
+Results are compared with those of the model itself, which runs by the kernels.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Projections that were replaced by other modules or have hooks check their inputs themselves."""
+"""Replaced projections and projections with hooks check their own inputs."""
 
 import pytest
 import torch
@@ -18,7 +18,7 @@ from regard.attention import (
 
 
 class LowRank(nn.Module):
-    """A layer with a learned change of low rank (LoRA), without the attributes of a layer."""
+    """Layer with a learned update of low rank (LoRA), without the attributes of a linear layer."""
 
     def __init__(self, base: nn.Module) -> None:
         super().__init__()

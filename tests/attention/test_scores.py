@@ -1,4 +1,4 @@
-"""Every score against its formula, one query and one key at a time."""
+"""Every score compared with its formula, one query and one key at a time."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_unequal_sizes_are_refused_with_both_named(score: torch.nn.Module):
 
 
 def test_the_literal_concat_is_no_score():
-    """Its query adds the same to every key, and softmax drops what is the same for every key."""
+    """The query adds the same number to the scores of all keys, which softmax ignores."""
     generator = np.random.default_rng(3)
     keys, queries = generator.normal(size=(7, 5)), generator.normal(size=(2, 3))
     literal = oracle.literal_concat(

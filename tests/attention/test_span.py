@@ -1,4 +1,4 @@
-"""How far a sequence sees of itself, against drawings."""
+"""Attention spans compared with drawings."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Attention gives one result: for every score and normaliser, with and without weights, autograd,
-the compiled library and autocast, in every type, whatever stands at positions that are hidden.
+"""Attention has one result for every score and normaliser, with and without weights, autograd, the
+compiled library and autocast, in every type, whatever numbers are at hidden positions.
 
     python -m tests.contracts.test_attention      prints the largest differences as a table
 """
@@ -41,7 +41,7 @@ SHAPES = {
 
 @dataclass(frozen=True)
 class Path:
-    """Circumstances that may decide which code computes the attention."""
+    """Conditions that decide which code computes the attention."""
 
     dtype: str
     autocast: bool
@@ -52,7 +52,7 @@ class Path:
 
     @property
     def tolerance(self) -> float:
-        """Relative to the largest number, where that is above one."""
+        """Return the tolerance, relative to the largest number if that is above one."""
         if self.autocast or self.dtype == "bfloat16":
             return 0.06
         return 1e-9 if self.dtype == "float64" else 2e-5
@@ -80,13 +80,13 @@ class Inputs:
 
     @property
     def is_hidden(self) -> Tensor:
-        """Positions that no query may attend to."""
+        """Return the positions that no query may attend to."""
         return ~self.mask.any(dim=-2).expand(self.keys.shape[:-1])
 
 
 def draw(score: str, shape: str) -> Inputs:
-    """Some positions hidden from all, some from some; a query that sees nothing, where others do
-    not share its mask."""
+    """Draw inputs with positions hidden from all or some queries, and a query without keys unless
+    the mask is shared."""
     torch.manual_seed(5)
     queries, keys, mask_shape = SHAPES[shape]
     mask = torch.rand(mask_shape) < 0.6
@@ -108,7 +108,7 @@ Results = dict[str, Tensor]
 
 
 def expect(normaliser: str, attention: Attention, inputs: Inputs, path: Path) -> Results:
-    """By the formula in float64, from the numbers as this path has them."""
+    """Return the result of the formula in float64, from the numbers of this path."""
     dtype = TYPES[path.dtype]
     leaves = [_leaf(x.to(dtype).double()) for x in (inputs.queries, inputs.keys, inputs.values)]
     exact = deepcopy(attention).double()

@@ -1,5 +1,5 @@
-"""Properties of every kind of attention: masks may be left out or named, hidden positions may hold
-anything, and the context has the type of the values."""
+"""Properties of every kind of attention: masks are optional or named, hidden positions have no
+influence, and the context has the type of the values."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ BATCH, TARGET, SOURCE, QUERY, KEY, VALUE = 2, 3, 7, 5, 13, 11
 
 
 class Heads(nn.Module):
-    """Several heads, called as the other kinds are."""
+    """Several heads with the interface of the other kinds."""
 
     def __init__(self, attention: Attention) -> None:
         super().__init__()
@@ -43,7 +43,7 @@ class Heads(nn.Module):
 
 
 class Alone(nn.Module):
-    """One attention, from keys that are not prepared, over whole targets."""
+    """One attention over all steps of a target, from unprepared keys."""
 
     def __init__(self, attention: nn.Module) -> None:
         super().__init__()
@@ -107,7 +107,7 @@ def test_a_mask_by_its_name_is_that_mask(make, inputs, need_weights: bool):
 @both_ways
 @pytest.mark.parametrize("filling", [torch.nan, torch.inf, -torch.inf, 1e38])
 def test_what_is_hidden_has_no_influence(make, inputs, need_weights: bool, filling: float):
-    """Contexts, weights and gradients are the same. One source is hidden entirely."""
+    """Contexts, weights and gradients are equal. One source is hidden entirely."""
     attention, (queries, keys, values) = make().eval(), inputs
     mask = torch.arange(SOURCE) < torch.tensor([[0], [SOURCE - 2]])
     hidden = ~mask[..., None]

@@ -1,4 +1,4 @@
-"""What every captioner must hold: the promises of models that read texts, for pictures."""
+"""Properties of every captioner: those of models of texts, for images."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def model(request):
 
 @pytest.fixture
 def heads(request):
-    """Layers and heads of what looks at the picture."""
+    """Return the numbers of layers and heads of the attention to the image."""
     return (2, 7) if request.node.callspec.params["model"] == "transformer" else (1, 1)
 
 
@@ -51,7 +51,7 @@ INPUTS = torch.tensor([[START, 4, 5, 6], [START, 7, 8, 16], [START, 9, 15, 3]])
 
 
 def source_weights(output):
-    """The weights on the picture."""
+    """Return the weights of the attention to the image."""
     (block,) = [each for each in output.attention if each.kind == "image"]
     return block.weights
 
@@ -130,7 +130,7 @@ def test_state_selects_hypotheses_and_keeps_pictures(model, source):
 def test_a_model_frozen_in_bfloat16_gives_nearly_the_same_numbers(
     monkeypatch, model, source, packed
 ):
-    """Packed where oneDNN multiplies bfloat16, unpacked on CPUs where it does not."""
+    """Weights are packed if oneDNN supports bfloat16 on this CPU, else unpacked."""
     expected = model.decoder.project(model.decoder(INPUTS, model.encode(source)).features)
     if not packed:
         monkeypatch.setattr(linear, "_TYPES", ())
@@ -145,7 +145,7 @@ LIMITS = Limits(start=START, end=2, maximum=torch.tensor([7, 5, 3]), forbidden=(
 
 
 def test_every_search_finds_what_was_looked_at(model, source):
-    """What greedy search and beams gather step by step is what reading their texts gives."""
+    """Attention gathered step by step in greedy and beam search equals that of forced decoding."""
     memories = model.encode(source)
     alone = greedy(model.decoder, memories, LIMITS, need_weights=True)
     one = beam(model.decoder, memories, LIMITS, BeamSettings(1, 1, NoPenalty()), need_weights=True)

@@ -1,4 +1,4 @@
-"""What every encoder with every decoder must hold, whatever attends inside."""
+"""Properties of every encoder with every decoder and every attention."""
 
 from dataclasses import replace
 from functools import cache, partial
@@ -61,7 +61,8 @@ OF_TRANSFORMERS = {
 
 
 def configured(sizes, row):
-    """The model section of a combination of options; names with a comma stand for several."""
+    """Return the model section of a combination of options; names with a comma set several
+    options."""
     fields = {}
     for name, value in row.items():
         names = name.split(", ")
@@ -77,7 +78,7 @@ EQUAL_SIZES = {"dot", "scaled_dot", "cosine", "shared_additive"}
 
 
 def is_possible(sizes, row):
-    """Whether a model is built of these options, and each of them has an effect."""
+    """Whether these options build a model, and each of them has an effect."""
     if row.get("wiring, feeding") == ("plain", "none"):
         attends = ("score", "normaliser", "scope", "external_shape")
         if any(row[name] != RECURRENT[name][0] for name in attends):
@@ -109,15 +110,15 @@ def _is_built(sizes, row):
 
 
 def variants():
-    """Every pair of options of each family that may stand together."""
+    """Return every possible pair of options of each family."""
     for sizes, options in ((SIZES, RECURRENT), (TRANSFORMER, OF_TRANSFORMERS)):
         for row in pairwise(options, partial(is_possible, sizes)):
             yield configured(sizes, row)
 
 
 def frozen():
-    """Every wiring and cell, whose weights are packed; a score of each kind; a Transformer. Enough
-    for the kernels too."""
+    """Return variants with every wiring and cell, whose weights are packed; a score of each kind;
+    and a Transformer. They suffice for the kernels too."""
     for (wiring, feeding), cell in zip(
         [("bahdanau", "none"), ("luong", "attentional"), ("plain", "none")],
         ("elman", "gru", "lstm"),
@@ -148,7 +149,7 @@ def name(config):
 
 
 def by_kernels(configs):
-    """Some in float32, for which the kernels are."""
+    """Return variants in float32, the type of the kernels."""
     return [pytest.param((each, torch.float32), id=f"float32-{name(each)}") for each in configs]
 
 
@@ -165,7 +166,7 @@ def model(request):
 
 @pytest.fixture
 def expected(request):
-    """Kinds of attention, counted, with their layers and heads."""
+    """Return the expected kinds of attention with their numbers of layers and heads."""
     config, _ = request.node.callspec.params["model"]
     if isinstance(config, TransformerConfig):
         of_decoder = (config.decoder_layers or 2, 7)
@@ -190,7 +191,7 @@ def inputs():
 
 
 def counted(blocks):
-    """By their kinds, of which there may be several."""
+    """Count attention blocks by kind."""
     result = {}
     for block in blocks:
         same = sum(name.startswith(block.kind) for name in result)
@@ -199,7 +200,7 @@ def counted(blocks):
 
 
 def maps(output):
-    """The weights of each kind."""
+    """Return the weights of each kind."""
     return {kind: block.weights for kind, block in counted(output.attention).items()}
 
 
@@ -317,7 +318,7 @@ LIMITS = Limits(start=START, end=2, maximum=torch.tensor([7, 5, 3]), forbidden=(
 
 
 def test_every_search_finds_what_was_looked_at(model, source, expected):
-    """What greedy search and beams gather step by step is what reading their texts gives."""
+    """Attention gathered step by step in greedy and beam search equals that of forced decoding."""
     memories = model.encode(source)
     alone = greedy(model.decoder, memories, LIMITS, need_weights=True)
     one = beam(model.decoder, memories, LIMITS, BeamSettings(1, 1, NoPenalty()), need_weights=True)
@@ -348,7 +349,7 @@ def test_every_search_finds_what_was_looked_at(model, source, expected):
 
 @torch.no_grad()
 def test_two_may_go_on_from_one_state(model, source):
-    """What one continuation writes is never seen by another."""
+    """A state is not changed by its continuations."""
     decoder = model.decoder
     _, state = decoder.step(torch.full((3, 1), START), decoder.start(model.encode(source)))
     for tokens in ([[4], [5], [6]], [[7], [8], [9]]):  # so that there is room left
@@ -368,8 +369,8 @@ def test_two_may_go_on_from_one_state(model, source):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("path", ["kernels", "formulas", "unpacked"])
 def test_a_frozen_model_writes_by_the_same_numbers(monkeypatch, model, source, dtype, path):
-    """With the kernels, without them, and where oneDNN multiplies no such numbers, as without
-    AVX-512: weights are then frozen unpacked."""
+    """With kernels, without them, and on CPUs for which oneDNN does not support the type, as
+    without AVX-512: there weights are frozen unpacked."""
     if path == "formulas":
         monkeypatch.setattr(kernels, "_LIBRARY", None)
     if path == "unpacked":

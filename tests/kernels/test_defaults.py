@@ -1,5 +1,5 @@
-"""Kernels are called with arrays of their own types and on a CPU, whatever type and device torch
-makes tensors of by default."""
+"""Kernels get arrays of their own types on a CPU, whatever PyTorch's default type and device
+are."""
 
 from collections.abc import Callable, Iterator
 

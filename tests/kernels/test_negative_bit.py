@@ -1,4 +1,4 @@
-"""Tensors with torch's negative bit, whose memory holds the numbers with the other sign."""
+"""Tensors with PyTorch's negative bit, whose memory holds the negated numbers."""
 
 from collections.abc import Callable
 
@@ -15,7 +15,7 @@ from regard.search import candidates
 
 
 def negative(numbers: Tensor) -> Tensor:
-    """The same numbers with the negative bit."""
+    """Return the same numbers with the negative bit."""
     view = torch._neg_view(-numbers)
     assert view.is_neg()
     return view

@@ -1,7 +1,7 @@
-"""Wrong and unusual inputs: every public call that ends in C++ is the plain formula in torch, or
-raises ValueError, with the compiled library and without it.
+"""Wrong and unusual inputs: every public call that reaches C++ returns the result of the plain
+formula or raises ValueError, with and without the compiled library.
 
-REGARD_FUZZ=5000 tries 5000 inputs for each entrance; the default is small.
+REGARD_FUZZ=5000 tries 5000 inputs for each function; the default is small.
 """
 
 import math
@@ -46,7 +46,7 @@ pytestmark = pytest.mark.usefixtures("unchecked", "library")
 
 @pytest.fixture(params=["compiled", "torch"], scope="module")
 def library(request):
-    """With the compiled library and without it."""
+    """Run with and without the compiled library."""
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "torch":
             patch.setattr(kernels, "_LIBRARY", None)
@@ -57,7 +57,7 @@ def library(request):
 
 @pytest.fixture(autouse=True)
 def outcomes(capsys):
-    """Print how many inputs the entrance computed and rejected, if they are many."""
+    """Print the numbers of computed and rejected inputs of a function, if they are large."""
     OUTCOMES.clear()
     yield
     if INPUTS > 100:
@@ -85,7 +85,7 @@ mask_dtypes = st.sampled_from([torch.bool] * 8 + [torch.uint8, torch.int64, torc
 
 
 def tensor(draw, shape, *, dtype=None, special=True):
-    """Numbers of this shape in any type, layout and device."""
+    """Draw numbers of this shape in any type, layout and device."""
     shape = tuple(shape)
     dtype = draw(dtypes) if dtype is None else dtype
     generator = torch.Generator().manual_seed(draw(st.integers(0, 1 << 30)))
@@ -134,7 +134,7 @@ def mask_for(draw, batch, target, source):
 
 @st.composite
 def problems(draw, batches=batches):
-    """Queries, keys, vector, values and a mask that mostly fit."""
+    """Draw queries, keys, vector, values and a mask that mostly fit."""
     batch, target, source = draw(batches), draw(axis), draw(axis)
     few_batches = st.one_of(*[st.just(batch)] * 6, batches, st.just(()), st.just((1,) * len(batch)))
     few = st.one_of(*[st.just(source)] * 8, axis)
@@ -150,7 +150,7 @@ def problems(draw, batches=batches):
 
 
 def plain_attention(scores, values, mask, normalise=None):
-    """The plain formula, in float64; hidden scores count as nothing."""
+    """Compute the plain formula in float64, with hidden scores left out."""
     if mask is not None:
         if mask.dtype != torch.bool:
             raise TypeError("a mask is bool")
@@ -184,8 +184,8 @@ def record(name, library, result):
 
 
 def must_be(result, formula, *tensors):
-    """Compare with the formula, which must be computable; numbers that float32 cannot hold are
-    compared by shape alone."""
+    """Compare a result with the formula, which must accept the inputs. Numbers out of float32's
+    range are compared by shape only."""
     expected = formula()
     assert result.shape == expected.shape, (result.shape, expected.shape)
     usual = all(
@@ -244,7 +244,7 @@ def test_additive_attention(library, problem, learns):
 
 
 def exact(attention, queries, keys, values, mask, scale=None):
-    """The context of a module by formulas in float64; `scale` multiplies the weights."""
+    """Compute the context of a module by formulas in float64; `scale` multiplies the weights."""
     q, k = queries.double(), keys.double()
     if isinstance(attention.score, Cosine):  # of zeros: zero
         scores = normalize(q, dim=-1) @ normalize(k, dim=-1).mT
@@ -290,7 +290,7 @@ def test_attention(library, score, problem, normaliser, need_weights, learns):
 
 
 def exact_heads(heads, queries, keys, values, mask):
-    """Multi-head attention by formulas in float64."""
+    """Compute multi-head attention by formulas in float64."""
     judge = deepcopy(heads).double()
 
     def project(linear, vectors):
@@ -343,7 +343,7 @@ def test_heads(library, problem, score, normaliser, numbers, need_weights, learn
 
 
 def exact_window(local, queries, keys, values, mask, state):
-    """Local attention by formulas in float64."""
+    """Compute local attention by formulas in float64."""
     source = torch.arange(values.size(-2))
     if mask is None:
         mask = torch.ones(1, 1, len(source), dtype=torch.bool)

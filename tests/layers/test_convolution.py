@@ -1,4 +1,4 @@
-"""Convolution worked by hand, and the shapes of a stack."""
+"""Convolution compared with sums by hand, and the shapes of a stack."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FILTER = [[1, 0, -1], [2, 0, -2], [1, 0, -1]]
 
 
 def slid(picture, filter_, padding, stride):
-    """Every window's sum of products, in plain loops."""
+    """Return the sum of products of every window, by plain loops."""
     size = len(picture)
     reach = range(len(filter_))
 

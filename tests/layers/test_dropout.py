@@ -1,4 +1,4 @@
-"""Dropout by its kernel: its share, scale and way back, and noise that follows from the seed."""
+"""Dropout by its kernel: probability, scale, gradient, and noise from the seed."""
 
 import pytest
 import torch

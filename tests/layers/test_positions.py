@@ -1,4 +1,4 @@
-"""Positions against the papers' formulas, number by number."""
+"""Positions compared with the papers' formulas, number by number."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from regard.layers.positions import Learned, Positions, Rotary, Sinusoidal
 
 
 def waves(position, size):
-    """Vaswani et al. 2017, section 3.5, as it stands there."""
+    """Return the positions of Vaswani et al. 2017, section 3.5."""
     row = []
     for number in range(size):
         pair = number // 2
@@ -51,7 +51,7 @@ def test_a_sequence_longer_than_the_table_is_refused_in_words():
 
 
 def turned(vector, position):
-    """Su et al. 2021, eq. 34: pairs as complex numbers, turned by their angle."""
+    """Rotate pairs as complex numbers by their angles (Su et al. 2021, eq. 34)."""
     size, row = len(vector), []
     for pair in range(size // 2):
         angle = position / 10000 ** (2 * pair / size)
@@ -88,7 +88,7 @@ def test_a_product_of_turned_vectors_knows_the_distance_alone():
 
 
 def test_one_place_may_be_that_of_many():
-    """The hypotheses of a step all stand at one position."""
+    """All hypotheses of a step have one position."""
     vectors = torch.randn(2, 3, 5, 8)
     together = Rotary().rotate(vectors, range(7, 8))
     for row in range(5):

@@ -1,4 +1,4 @@
-"""One vector of a whole source, against plain loops in float64."""
+"""Pooling and heads, compared with plain loops in float64."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The readout's equations, written out in loops of float64 beside them."""
+"""Equations of the counting head, compared with loops in float64."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def letters() -> torch.Tensor:
 
 
 def written_out(model: HeadModel, sequence: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Logits and weights of one sequence, query by query."""
+    """Return logits and weights of one sequence, query by query."""
     parameters = {name: each.detach().numpy() for name, each in model.named_parameters()}
     num_linears = sum(name.startswith("encoder") for name in parameters) // 2
     keys, values = (

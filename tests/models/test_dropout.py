@@ -1,4 +1,4 @@
-"""Every place that the settings name drops in training, each by itself; afterwards none does."""
+"""Each dropout of the settings has an effect in training, and none in evaluation."""
 
 from dataclasses import replace
 
@@ -84,7 +84,7 @@ CASES = {
 
 
 def dropouts(model):
-    """The dropouts that would do something, by name."""
+    """Return the dropouts with an effect, by name."""
     modules = dict(model.named_modules())
     return {name: each for name, each in modules.items() if isinstance(each, nn.Dropout) and each.p}
 
@@ -105,7 +105,7 @@ def case(request):
 
 @pytest.fixture(params=[torch.float32, torch.float64], ids=str)
 def built(request, case):
-    """By the kernels' ways and by torch's."""
+    """Build a model for the kernels and for PyTorch's layers."""
     model, names = case
     return model.to(request.param), names
 
@@ -131,7 +131,7 @@ def test_each_place_drops_in_training_and_none_afterwards(built):
 
 @pytest.mark.parametrize("wiring", ["bahdanau", "luong", "plain"])
 def test_a_recurrent_decoder_drops_of_its_inputs_and_before_the_logits(wiring):
-    """Two places that one module serves."""
+    """One module serves both places."""
     torch.manual_seed(6)
     model = build_translation(replace(RECURRENT, wiring=wiring), 13, 17).double()
     whole = features(model, seed=1)

@@ -1,4 +1,4 @@
-"""Several decoders as one, judged by their own probabilities, text by text."""
+"""Ensembles, compared with the probabilities of their members, text by text."""
 
 import math
 
@@ -29,13 +29,13 @@ SIZES = [2 * SIZE, 2 * SIZE]
 
 
 def members():
-    """Two toys that disagree, with memories of their own for the same three sentences."""
+    """Return two decoders that disagree, each with its own memories of the same three sentences."""
     decoders = [FakeDecoder(VOCABULARY, seed=1), FakeDecoder(VOCABULARY, seed=2, sharpness=3.0)]
     return decoders, [memories(LENGTHS, seed=3), memories(LENGTHS, seed=4)]
 
 
 def mean(decoders, own, text):
-    """The log probability of each token of a text, in loops: the mean over the members."""
+    """Return the mean log probability of each token of a text over the members, by loops."""
     each = [
         log_probabilities(decoder, encoded, START, text)
         for decoder, encoded in zip(decoders, own, strict=True)
@@ -53,7 +53,7 @@ def test_it_keeps_the_contracts():
 
 @pytest.mark.parametrize("penalty", [NoPenalty(), Average(), GoogleLength(0.6)])
 def test_a_wide_beam_finds_the_best_of_all_texts(penalty):
-    """Every text of up to four tokens, scored member by member."""
+    """All texts of up to four tokens are scored member by member."""
     decoders, own = members()
     limits = Limits(start=START, end=END, maximum=4, forbidden=(PAD, START))
     settings = BeamSettings(99, 7, penalty, early_stopping=False)
@@ -138,7 +138,7 @@ def test_memories_have_to_be_as_many_as_members_take():
 
 
 def test_models_of_other_sizes_and_kinds_write_together():
-    """Whole sequences equal steps, and both are the mean of what the models say alone."""
+    """All steps in one call equal single steps, and both are the mean of the members."""
     torch.manual_seed(5)
     attention = AttentionConfig(size=3)
     configs = [

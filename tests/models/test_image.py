@@ -1,4 +1,4 @@
-"""Pictures as memories."""
+"""Images as memories."""
 
 import pytest
 import torch
@@ -26,7 +26,7 @@ def test_rows_about_one_picture_get_its_cells(encoder):
 
 
 def test_cells_know_their_places(encoder):
-    """A picture of one colour looks alike everywhere but at its edges."""
+    """An image of one colour has equal features everywhere except at its edges."""
     plain = torch.full((1, 3, 16, 16), 90, dtype=torch.uint8)
     first, second = encoder(Images(plain)).layers[-1][0, [5, 6]]
     assert not torch.allclose(first, second)

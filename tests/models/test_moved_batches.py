@@ -1,6 +1,7 @@
-"""A batch that moved to a GPU carries what the CPU knew of it, so that no step waits for the GPU.
+"""A batch moved to a GPU keeps what the CPU knew of it, so that no step waits for the GPU.
 
-There is no GPU here: the operations that would wait are counted on the CPU."""
+No GPU is needed: the operations that would wait are counted on the CPU.
+"""
 
 from dataclasses import replace
 
@@ -17,7 +18,7 @@ from regard.layers.recurrent import stack
 
 
 class Waits(TorchDispatchMode):
-    """Names of the operations that a GPU would have to finish before the CPU goes on."""
+    """Names of the operations that make the CPU wait for a GPU."""
 
     NAMES = ("_local_scalar_dense", "nonzero", "is_nonzero", "equal", "masked_select")
 
@@ -38,7 +39,7 @@ class Waits(TorchDispatchMode):
 
 
 def moved(batch):
-    """A batch as it is after moving to another device, but with its tensors here."""
+    """Return a batch as after a move to another device, but with its tensors on the CPU."""
     there = batch.to("meta")
     source = replace(batch.source, lengths=there.source.lengths)
     return replace(batch, source=source, places=batch.mask.flatten().nonzero()[:, 0])

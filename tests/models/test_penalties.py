@@ -1,4 +1,4 @@
-"""Terms for how a decoder looked, counted in plain loops."""
+"""Attention penalties, compared with plain loops."""
 
 from __future__ import annotations
 
@@ -62,8 +62,9 @@ def test_draws_before_likely_targets_are_rewarded():
 
 
 def test_over_all_draws_the_gradient_is_that_of_the_bound():
-    """Of the sum over places of p(s) log p(y | s), whatever the baseline (Xu et al. 2015, eq. 11);
-    a draw's share of the mean of many is its probability."""
+    """The expected gradient is that of the sum over positions of p(s) log p(y | s), for any
+    baseline (Xu et al. 2015, eq. 11). A draw's weight in the mean of many draws is its
+    probability."""
     batch = pair_batch([[4, 5, 6]], [[2]])
     logits = torch.randn(3, dtype=torch.float64, requires_grad=True)
     features = torch.randn(3, 1, 1, 3)
@@ -98,7 +99,7 @@ def test_missing_attention_is_rejected():
 
 
 def test_the_reward_is_a_constant_to_the_gradient():
-    """Else this term would also train the model to make its targets likelier."""
+    """Otherwise this term would also train the model to make its targets more probable."""
     arguments, projection = output(DRAWN), nn.Linear(3, 11)
     arguments = replace(arguments, features=arguments.features.requires_grad_())
     HardReward(0.7, 0.1).train()(arguments, BATCH, projection).value.backward()

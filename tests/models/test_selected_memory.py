@@ -1,4 +1,4 @@
-"""Keys and values out of what an encoder computed."""
+"""Keys and values selected from the results of an encoder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scheduled sampling by writing first and reading after, against the plain loop."""
+"""Scheduled sampling in two passes, compared with the loop step by step."""
 
 import torch
 from hypothesis import given, settings
@@ -15,7 +15,8 @@ TARGETS = [[4, 5, 2], [6, 7, 8, 9, 2], [10, 2]]
 
 
 def loop_logits(model, batch, forced):
-    """The textbook loop: feed the true token or the arg max of the step before."""
+    """Return the logits of the textbook loop: each input is the true token or the prediction
+    before."""
     state = model.decoder.start(model.encode(batch.source))
     token, rows = batch.inputs[:, :1], []
     for position in range(batch.inputs.size(1)):

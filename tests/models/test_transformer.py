@@ -1,4 +1,4 @@
-"""The Transformer against torch's own layers and stacks with the same weights."""
+"""The Transformer compared with PyTorch's layers and stacks of the same weights."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def source(request):
 
 
 def copied(theirs, ours):
-    """Torch's layer with our weights, projection by projection."""
+    """Return PyTorch's layer with our weights, projection by projection."""
 
     def attention(into, projection, output):
         into.in_proj_weight.copy_(projection[0])
@@ -85,7 +85,7 @@ def decoder_layer(ours):
 
 
 def of_torch(model):
-    """Torch's whole stacks. Those of ours with norms after sublayers end without another."""
+    """Return PyTorch's stacks. With norms after sublayers our stacks have no last norm."""
     of_layer = settings(model.encoder.layers[0])
     theirs = nn.Transformer(num_encoder_layers=2, num_decoder_layers=3, **of_layer).eval()
     parts = (
@@ -189,8 +189,8 @@ def test_embeddings_are_scaled_and_placed():
 
 
 def test_first_weights():
-    """Glorot's bound holds for each of the stacked matrices, and embeddings come out of their
-    scaling with numbers of size one."""
+    """Glorot's bound holds for each stacked matrix, and scaled embeddings have a deviation of
+    one."""
     model = build_translation(
         TransformerConfig(size=64, heads=4, feed_forward=96, tied="all"), 997, 997
     )
@@ -254,7 +254,7 @@ def test_a_source_that_is_all_padding_gives_no_nan():
 @pytest.mark.parametrize("score", ["scaled_dot", "additive", "general"])
 @pytest.mark.parametrize("positions", ["sinusoidal", "learned", "rotary"])
 def test_all_weights_learn(score, positions):
-    """A few steps on one batch bring its loss down, and every parameter moves."""
+    """A few updates on one batch lower its loss, and every parameter changes."""
     attention = AttentionConfig(score=score, size=7)
     torch.manual_seed(2)
     model = build_translation(

@@ -1,4 +1,4 @@
-"""Networks of `transformers`, with random weights, as backbones."""
+"""Networks of `transformers` with random weights as backbones."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def vit():
 
 
 def test_a_grid_is_read_row_after_row():
-    """By the network itself, on pictures that are prepared here by numpy."""
+    """Compared with the network itself, on images prepared with NumPy."""
     backbone = Backbone(resnet(), (0.5, 0.4, 0.3), (0.2, 0.3, 0.4)).eval()
     mean, deviation = np.float32([0.5, 0.4, 0.3]), np.float32([0.2, 0.3, 0.4])
     scaled = PICTURES.numpy().transpose(0, 2, 3, 1) / np.float32(255)

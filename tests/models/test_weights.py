@@ -1,4 +1,4 @@
-"""Files of weights, and their mean against numpy in float64."""
+"""Files of weights, and their mean compared with NumPy in float64."""
 
 import numpy as np
 import pytest
@@ -40,7 +40,7 @@ def test_another_models_weights_are_refused(tmp_path):
 
 
 def test_weights_beyond_float32_are_refused(tmp_path):
-    """Models compute in float32 at most: a larger weight would be infinite there."""
+    """Models compute in float32 at most, in which a larger weight is infinite."""
     path = tmp_path / "model.safetensors"
     save_file({"output.bias": torch.tensor([1.0, 3e38], dtype=torch.float64)}, path)
     assert read_weights(path)["output.bias"].float().isfinite().all()

@@ -1,6 +1,6 @@
-"""Additive attention by the formula: the whole tensor of tanh, differentiated by torch.
+"""Additive attention by the formula: the whole tensor of tanh, differentiated by PyTorch.
 
-In float64 it judges; in float32 it shows how far rounding alone leads astray.
+In float64 it is the reference; in float32 it shows the error of rounding alone.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def attend(
     drop: Tensor | None = None,
     scale: float = 1.0,
 ) -> tuple[Tensor, Tensor]:
-    """Contexts and weights of queries, keys, vector and values."""
+    """Return contexts and weights of queries, keys, vector and values."""
     queries, keys, vector, values = tensors
     result = scores(queries, keys, vector) * scale
     if mask is not None:

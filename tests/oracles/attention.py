@@ -1,7 +1,7 @@
 """Attention one query and one key at a time, in float64.
 
 Scores are functions of one query and one key. The sparse normalisers find their threshold by
-bisection, where the package sorts.
+bisection; the package sorts.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ def cosine(query: Vector, key: Vector) -> float:
 
 
 def general(matrix: np.ndarray) -> Score:
-    """q W k."""
+    """Return q W k."""
     return lambda query, key: dot(query, linear(matrix, key))
 
 
 def additive(keys: np.ndarray, bias: Vector, queries: np.ndarray, vector: Vector) -> Score:
-    """v . tanh(W1 k + b + W2 q)."""
+    """Return v . tanh(W1 k + b + W2 q)."""
 
     def score(query: Vector, key: Vector) -> float:
         inner = zip(linear(keys, key), bias, linear(queries, query), strict=True)
@@ -44,7 +44,7 @@ def additive(keys: np.ndarray, bias: Vector, queries: np.ndarray, vector: Vector
 
 
 def concat(matrix: np.ndarray, bias: Vector, vector: Vector) -> Score:
-    """v . tanh(W [q; k] + b)."""
+    """Return v . tanh(W [q; k] + b)."""
 
     def score(query: Vector, key: Vector) -> float:
         joined = linear(matrix, [*query, *key])
@@ -54,7 +54,7 @@ def concat(matrix: np.ndarray, bias: Vector, vector: Vector) -> Score:
 
 
 def shared_additive(matrix: np.ndarray, bias: Vector, vector: Vector) -> Score:
-    """v . tanh(W (q + k) + b)."""
+    """Return v . tanh(W (q + k) + b)."""
 
     def score(query: Vector, key: Vector) -> float:
         both = linear(matrix, [q + k for q, k in zip(query, key, strict=True)])
@@ -64,7 +64,7 @@ def shared_additive(matrix: np.ndarray, bias: Vector, vector: Vector) -> Score:
 
 
 def literal_concat(queries: np.ndarray, keys: np.ndarray, vector: Vector) -> Score:
-    """v . tanh(concat(Wq q, Wk k)), which is met in tutorials and is no score."""
+    """Return v . tanh(concat(Wq q, Wk k)), which some tutorials show and which is no score."""
 
     def score(query: Vector, key: Vector) -> float:
         joined = [*linear(queries, query), *linear(keys, key)]
@@ -96,7 +96,7 @@ def attend(
     score: Score,
     normalise: Normaliser,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Contexts, weights and scores of "target query", "source key", "source value" and
+    """Return contexts, weights and scores of "target query", "source key", "source value" and
     "target source"."""
     scores = np.array([[score(query, key) for key in keys] for query in queries])
     weights = np.array([masked(normalise, *row) for row in zip(scores, mask, strict=True)])
@@ -109,7 +109,7 @@ def attend(
 
 
 def masked(normalise: Normaliser, scores: Vector, mask: Sequence[bool]) -> list[float]:
-    """Normalise what is visible and put zeros in between."""
+    """Normalise the visible scores; return zeros for hidden ones."""
     visible = [score for score, shown in zip(scores, mask, strict=True) if shown]
     weights = iter(normalise(visible) if visible else [])
     return [next(weights) if shown else 0.0 for shown in mask]
@@ -120,7 +120,7 @@ def linear(matrix: np.ndarray, vector: Vector) -> list[float]:
 
 
 def _above_threshold(scores: Vector, power: int) -> list[float]:
-    """max(s - tau, 0) ^ power with tau such that they sum to one."""
+    """Return max(s - tau, 0) ^ power with tau such that the result sums to one."""
     low, high = max(scores) - 1, max(scores)
     for _ in range(80):
         middle = (low + high) / 2

@@ -1,6 +1,6 @@
-"""Attention in float64 by formulas that torch differentiates, without kernels or own gradients.
+"""Attention in float64 by formulas that PyTorch differentiates, without kernels or own gradients.
 
-The sparse normalisers find their support by bisection and are then a closed formula on it.
+The sparse normalisers find their support by bisection and then use a closed formula on it.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def attend(
     values: Tensor,
     mask: Tensor,
 ) -> tuple[Tensor, Tensor]:
-    """Contexts and weights; a position that no query may attend to is cut out by zeros."""
+    """Return contexts and weights; positions that no query may attend to are replaced by zeros."""
     visible = mask.any(dim=-2).unsqueeze(-1)
     keys, values = torch.where(visible, keys, 0.25), torch.where(visible, values, 0)
     scores = score(queries, keys)

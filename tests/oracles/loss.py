@@ -8,7 +8,7 @@ import numpy as np
 def smoothed_cross_entropy(
     logits: np.ndarray, targets: np.ndarray, label_smoothing: float
 ) -> float:
-    """The sum over words of the cross entropy against (1 - e) one-hot + e / |V|."""
+    """Return the sum over words of the cross entropy against (1 - e) one-hot + e / |V|."""
     total = 0.0
     for row, target in zip(logits.astype(np.float64), targets, strict=True):
         highest = max(row)

@@ -1,4 +1,4 @@
-"""Every text that the limits allow, with its probability: the judge of every search."""
+"""All texts that the limits allow with their probabilities: the reference of every search."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import torch
 
 
 def texts(num_tokens, start, end, maximum, minimum=0, forbidden=()):
-    """All token numbers that could be written: an end only last and not too early; cut off only
-    at the maximum."""
+    """Return all texts: the end token comes only last and not before the minimum; a text without it
+    has the maximum length."""
     words = [token for token in range(num_tokens) if token not in (*forbidden, end)]
     result = list(product(words, repeat=maximum))
     if end is not None:
@@ -20,14 +20,16 @@ def texts(num_tokens, start, end, maximum, minimum=0, forbidden=()):
 
 
 def log_probabilities(decoder, memories, start, text):
-    """Of each token of one text after one sentence, by reading the text as a whole."""
+    """Return the log probability of each token of one text for one sentence, from one forward
+    pass."""
     inputs = torch.tensor([[start, *text[:-1]]])
     logits = decoder.project(decoder(inputs, memories).features)[0]
     return [float(row[token] - row.logsumexp(0)) for row, token in zip(logits, text, strict=True)]
 
 
 def coverage(decoder, memories, start, text):
-    """Wu et al. 2016, equation 14, in loops: sum over i of log(min(sum over j of p_ij, 1))."""
+    """Return the coverage of Wu et al. 2016, equation 14: sum over i of log(min(sum over j of p_ij,
+    1))."""
     inputs = torch.tensor([[start, *text[:-1]]])
     weights = decoder(inputs, memories, need_weights=True).attention[0].weights[0]
     layers, heads, length, _ = weights.shape
@@ -45,9 +47,9 @@ def coverage(decoder, memories, start, text):
 
 
 def plain_beam(decoder, memories, limits, settings, rank):
-    """One sentence's beam search in lists, a text at a time, with no bound that ends it early: it
-    runs to the maximum, or, with early stopping, until the worst of the `size` best complete texts
-    is no worse than any that lives. `rank` is from text and log probabilities to its score."""
+    """Search one sentence with lists, without a bound that ends it early: to the maximum or, with
+    early stopping, until the worst of the `size` best finished texts is at least as good as every
+    live one. `rank` is the score of a text and its log probabilities."""
     living, complete = [((), [])], []
     for position in range(limits.maximum):
         candidates = []

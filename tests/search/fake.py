@@ -1,4 +1,4 @@
-"""A small decoder whose every probability depends on all that was written and on its source."""
+"""A small decoder whose probabilities depend on all tokens so far and on the source."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PAD, START, END = 0, 1, 2
 
 @dataclass(frozen=True)
 class FakeState:
-    """`past` are the tokens read, newest last."""
+    """State of the decoder; `past` are the input tokens, newest last."""
 
     hidden: torch.Tensor
     past: torch.Tensor
@@ -37,8 +37,8 @@ class FakeState:
 
 
 class FakeDecoder:
-    """A recurrent toy in float64. Its cross attention has layers and heads that all differ; its
-    attention to itself weighs what it has read by the token's number."""
+    """Small recurrent decoder in float64. All layers and heads of its cross-attention differ; its
+    self-attention weighs each token by its number."""
 
     def __init__(self, vocabulary, seed=0, sharpness=2.0):
         generator = torch.Generator().manual_seed(seed)
@@ -103,7 +103,7 @@ class FakeDecoder:
 
 
 class TableDecoder:
-    """The same logits at every step: for ties, and for what a test wants to know in its head."""
+    """Decoder with the same logits at every step, for ties and results known in advance."""
 
     def __init__(self, logits):
         self.logits = torch.as_tensor(logits, dtype=torch.float)
@@ -122,7 +122,7 @@ class TableDecoder:
 
 
 class ScriptDecoder(TableDecoder):
-    """Probabilities for every step, whatever was written: "step vocabulary"."""
+    """Decoder with given probabilities "step vocabulary", whatever its inputs are."""
 
     def __init__(self, probabilities):
         super().__init__(probabilities.log())
@@ -145,7 +145,7 @@ class NoState:
 
 
 def memories(lengths, seed=0):
-    """One memory with random keys; the sentences have these lengths."""
+    """Return one memory with random keys, for sentences of these lengths."""
     generator = torch.Generator().manual_seed(seed)
     shape = (len(lengths), max(lengths, default=1), SIZE)
     keys = torch.randn(shape, generator=generator, dtype=torch.float64)
@@ -155,7 +155,7 @@ def memories(lengths, seed=0):
 
 
 def pick(arguments, rows):
-    """These sentences of a memory, in this order."""
+    """Return these sentences of a memory, in this order."""
     memory = arguments[0]
     return (
         Memory(

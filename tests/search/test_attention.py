@@ -1,4 +1,4 @@
-"""Attention gathered along paths, against a loop over every number."""
+"""Attention gathered along paths, compared with a loop over every number."""
 
 import math
 from typing import NamedTuple
@@ -19,7 +19,7 @@ class Asked(NamedTuple):
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
 def test_each_path_has_its_own_line_of_every_step(dtype):
-    """Sentences leave the batch, a beam grows from one, and a decoder sees more at each step."""
+    """Sentences leave the batch, one hypothesis becomes a beam, and self-attention grows wider."""
     torch.manual_seed(2)
     shapes = [(4, 1), (4, 3), (3, 3), (3, 3), (1, 3)]  # rows and hypotheses that asked
     steps = []

@@ -1,4 +1,4 @@
-"""Beam search against every text there is, against a plain search in lists, and against itself."""
+"""Beam search compared with all texts, with a plain search in lists, and with itself."""
 
 import math
 
@@ -54,7 +54,7 @@ def texts(result):
 
 
 def alone(given, row):
-    """One sentence of a memory without its padding."""
+    """Return one sentence of a memory without its padding."""
     return pick(given, slice(row, row + 1))
 
 
@@ -123,7 +123,7 @@ def test_a_narrow_beam_is_the_plain_search_and_stops_early_without_loss(
 
 
 def test_a_short_text_does_not_end_a_search_that_a_longer_one_would_win():
-    """The end comes first with 0.5, but the other word, 0.4, would go on with certainty."""
+    """The end token is first with 0.5; the other token, with 0.4, continues with certainty."""
     script = torch.tensor([[0, 0.1, 0.5, 0.4], [0, 0, 0, 1], [0, 0, 1, 0], [0, 0, 1, 0]])
     limits = Limits(start=START, end=END, maximum=4)
     for penalty, text, score in (
@@ -141,7 +141,8 @@ def test_a_short_text_does_not_end_a_search_that_a_longer_one_would_win():
 @pytest.mark.parametrize("early_stopping", [True, False])
 @pytest.mark.parametrize("penalty", LENGTH_PENALTIES, ids=str)
 def test_ended_texts_do_not_end_a_search_that_a_likelier_one_leads(penalty, early_stopping):
-    """After two steps two texts have ended, with 0.1 and 0.09; one with 0.81 wants only its end."""
+    """After two steps two texts are finished, with 0.1 and 0.09; a live one with 0.81 needs only
+    its end."""
     script = torch.tensor([[0, 0, 0.1, 0.9], [0, 0, 0.1, 0.9], [0, 0, 1, 0], [0, 0, 1, 0]])
     limits = Limits(start=START, end=END, maximum=4)
     setting = BeamSettings(2, 1, penalty, early_stopping=early_stopping)
@@ -150,7 +151,8 @@ def test_ended_texts_do_not_end_a_search_that_a_likelier_one_leads(penalty, earl
 
 
 def test_early_stopping_does_not_wait_for_certainties_to_come():
-    """What lives has a worse mean than both that ended; only a very long text could still win."""
+    """All live hypotheses have a worse mean than both finished ones; only a very long text could
+    win."""
     script = torch.tensor([[0, 0, 0.6, 0.4], [0, 0, 0.8, 0.2], *[[0, 0, 0.5, 0.5]] * 7])
     limits = Limits(start=START, end=END, maximum=9)
     steps = []
@@ -176,7 +178,7 @@ def test_the_best_does_not_depend_on_how_many_are_asked_for():
 
 
 def test_what_cannot_be_is_not_counted_as_ended():
-    """Where a beam has more places than there are texts, the rest of it is dead."""
+    """If a beam has more places than there are texts, its remaining places are pruned."""
     decoder, given = FakeDecoder(4, seed=1), memories([3])
     limits = Limits(maximum=5, **LIMITS)
     assert len(beam(decoder, given, limits, BeamSettings(6, 6))[0]) == 6

@@ -1,4 +1,4 @@
-"""Given targets against brute force, in batches with padding."""
+"""Forced decoding compared with brute force, in batches with padding."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Greedy search against a loop over whole readings."""
+"""Greedy search compared with a loop over whole forward passes."""
 
 import math
 
@@ -12,7 +12,7 @@ LENGTHS = [5, 2, 3, 7, 1]
 
 
 def slowly(decoder, encoded, limits, maximum):
-    """One sentence, reading all of it again for every token."""
+    """Decode one sentence with a whole forward pass for every token."""
     written, values = [], []
     while len(written) < maximum and limits.end not in written:
         inputs = torch.tensor([[limits.start, *written]])

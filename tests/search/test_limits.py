@@ -1,4 +1,4 @@
-"""Limits that cannot be are refused; log probabilities are at least float32."""
+"""Impossible limits are rejected; log probabilities are at least float32."""
 
 import sys
 from itertools import chain
@@ -49,7 +49,7 @@ def test_small_floats_are_not_added_up_in_small():
 
 @pytest.mark.parametrize("penalty", [Average(), NoPenalty()])
 def test_a_search_that_seldom_asks_who_goes_on_finds_the_same(penalty, monkeypatch):
-    """As on a GPU, which is asked at every eighth step."""
+    """On a GPU, active sentences are counted at every eighth step."""
     decoder, encoded = FakeDecoder(11, seed=5), memories([4, 2, 3, 5, 1, 2, 3, 4, 2, 1, 3, 2])
     maxima = torch.arange(1, 13) % 7 + 1
     bounds = Limits(start=START, end=END, maximum=maxima, forbidden=(0, START))

@@ -1,4 +1,4 @@
-"""Penalties against values worked out by hand."""
+"""Penalties compared with values computed by hand."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Sampling against the distribution it draws from."""
+"""Sampling compared with its distribution."""
 
 import math
 

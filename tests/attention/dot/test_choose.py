@@ -1,4 +1,4 @@
-"""When torch's kernel may run, and that it does."""
+"""Conditions under which PyTorch's kernel runs, and its results."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_without_weights_no_scores_are_formed(monkeypatch: pytest.MonkeyPatch):
 
 @pytest.fixture
 def by_torch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the kernel of our own."""
+    """Attend without the package's kernel."""
     monkeypatch.setattr(native_dots, "suits", lambda *arguments: False)
 
 
@@ -95,7 +95,7 @@ def test_only_where_a_query_sees_nothing_is_it_shown_everything(monkeypatch, by_
 @pytest.mark.parametrize("places", [slice(3, 5), slice(-1, None), slice(-40, None)])
 @pytest.mark.parametrize("array", ["keys", "values"])
 def test_hidden_numbers_that_are_not_finite_change_nothing(number, num_keys, places, array):
-    """Torch's kernel must return NaN for a hidden NaN that has an influence, never a wrong number:
+    """PyTorch's kernel must return NaN for a hidden NaN with an influence, never a wrong number:
     only then are hidden positions replaced by zeros."""
     queries, keys = torch.randn(2, 3, 8), torch.randn(2, num_keys, 8)
     clean = {"keys": keys, "values": keys}

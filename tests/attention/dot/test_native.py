@@ -1,4 +1,4 @@
-"""Attention by dot products in C++ against the plain formula in float64."""
+"""Attention by dot products in C++, compared with the plain formula in float64."""
 
 from types import SimpleNamespace
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(not kernels.available(), reason="the kernels are
 
 
 def plain(queries, keys, values, mask, scale):
-    """softmax(scale q k) v, and zeros where nothing is seen."""
+    """Return softmax(scale q k) v, and zeros for queries without visible keys."""
     scores = scale * queries @ keys.mT
     if mask is CAUSAL:
         mask = causal(queries.size(-2))
@@ -29,7 +29,7 @@ def plain(queries, keys, values, mask, scale):
 
 
 def problem(seed, sizes, joined):
-    """Queries, keys and values; as they come out of one product where `joined`."""
+    """Return queries, keys and values; `joined` ones are slices of one product."""
     torch.manual_seed(seed)
     batch, heads, target, source, size, value_size = sizes
     if joined:
@@ -205,7 +205,7 @@ def test_few_queries_that_need_no_gradient_find_the_same(
 @pytest.mark.parametrize("target", [3, 17])
 @pytest.mark.parametrize("temperature", [1.0, 0.7])
 def test_attention_shows_what_the_kernel_saw(monkeypatch, target, temperature):
-    """Scores are those before temperature and mask, as the formula gives them."""
+    """Scores are those before temperature and mask, as in the formula."""
     torch.manual_seed(5)
     queries, keys, values = (torch.randn(2, 3, n, 5) for n in (target, 7, 7))
     mask = torch.rand(2, 1, target, 7) > 0.4
@@ -235,7 +235,7 @@ MISFITS = [
 
 
 def outcome(attend, mask=None, queries=FITTING.queries, keys=FITTING.keys, values=FITTING.values):
-    """The context, or None where these cannot attend."""
+    """Return the context, or None if the inputs are rejected."""
     torch.manual_seed(6)
     given = [torch.randn(shape) for shape in (queries, keys, values)]
     try:
@@ -277,7 +277,8 @@ def test_shapes_that_differ_mean_what_they_mean_in_the_formula(unchecked, shapes
 @pytest.mark.parametrize("axes", [3, 4])
 @pytest.mark.parametrize("batch", [3, 5])
 def test_masks_of_every_shape_mean_what_they_mean_in_the_formula(unchecked, shape, axes, batch):
-    """Heads may be as many as sentences: a mask of three axes is then one of heads."""
+    """There may be as many heads as sentences: the first axis of a mask of three axes then counts
+    heads."""
     torch.manual_seed(7)
     mask = torch.rand(shape) > 0.4
     shapes = {name: (batch, *sizes[4 - axes + 1 :]) for name, sizes in vars(FITTING).items()}

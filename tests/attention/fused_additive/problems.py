@@ -1,4 +1,4 @@
-"""Problems of every shape, size and mask, what is found for them, and how right it is."""
+"""Problems of every shape, size and mask, their results, and the accuracy of these."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Tensors = tuple[Tensor, ...]
 
 @dataclass(frozen=True)
 class Problem:
-    """What attention is asked for, and the gradients that come from above."""
+    """Inputs of additive attention, and the gradients of its outputs."""
 
     queries: Float[Tensor, "batch target size"]
     keys: Float[Tensor, "batch source size"]
@@ -56,7 +56,7 @@ def make(
     dropout: bool = False,
     seed: int = 0,
 ) -> Problem:
-    """A problem in float32, of batch, target, source, size and value."""
+    """Return a problem in float32 with these sizes of batch, target, source, vectors and values."""
     batch, target, source, size, value = sizes
     generator = torch.Generator().manual_seed(seed)
 
@@ -102,7 +102,7 @@ def make_mask(
 
 
 def problems(*, size: int = 40) -> st.SearchStrategy[Problem]:
-    """Any number of anything from one, and numbers from small to far out of the range."""
+    """Draw problems of any sizes from one, with numbers from small to far out of range."""
     few = st.integers(1, 9)
     return st.builds(
         make,
@@ -118,7 +118,7 @@ Attend = Callable[..., tuple[Tensor, Tensor]]
 
 
 def by_formula(problem: Problem) -> Tensors:
-    """Context, weights and the four gradients, by torch through the formula."""
+    """Return context, weights and the four gradients by the formula in PyTorch."""
     leaves = tuple(tensor.clone().requires_grad_() for tensor in problem.tensors)
     result = oracle.attend(leaves, problem.mask, problem.drop, problem.scale)
     above = (problem.grad_context, problem.grad_weights)
@@ -127,7 +127,8 @@ def by_formula(problem: Problem) -> Tensors:
 
 
 def by_backend(backend: ModuleType, problem: Problem, *, saved: bool = True) -> Tensors:
-    """The same by the functions of a backend, with the weights saved for the way back or not."""
+    """Return context, weights and the four gradients by a backend, with or without saved
+    weights."""
     queries, memory, drop = problem.queries, problem.memory, problem.drop
     context, weights = backend.attend(queries, memory, drop)
     gradients = backend.differentiate(
@@ -142,8 +143,8 @@ def by_backend(backend: ModuleType, problem: Problem, *, saved: bool = True) -> 
 
 
 def assert_as_right_as_float32(result: Tensors, problem: Problem, floor: float = 1.0) -> None:
-    """Errors against float64 are at most three times those of the formula in float32, plus one
-    unit in the last place of a bound on the numbers that are summed."""
+    """Errors against float64 are at most three times those of the formula in float32, plus one unit
+    in the last place of a bound on the numbers that are summed."""
     exact, plain = by_formula(problem.to(torch.float64)), by_formula(problem)
     unit = torch.finfo(torch.float32).eps
     bounds = _summed(problem.to(torch.float64))
@@ -155,8 +156,8 @@ def assert_as_right_as_float32(result: Tensors, problem: Problem, floor: float =
 
 
 def _summed(problem: Problem) -> list[float]:
-    """How large the numbers are that each result is a sum of: a unit in the last place of the score
-    is carried into everything behind it."""
+    """Return bounds on the numbers that each result is a sum of. An error of one unit in the last
+    place of a score affects all later results."""
     strength = max(1.0, problem.vector.abs().sum().item() * problem.scale)
     drop = 1.0 if problem.drop is None else problem.drop.max().item()
     values = problem.values.abs().max().item() * drop

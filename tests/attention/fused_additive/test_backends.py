@@ -1,5 +1,5 @@
-"""What holds for every backend of a CPU: the tiles, and the kernels of every instruction set that
-this machine has."""
+"""Properties of every backend of a CPU: the tiles, and the kernels of every instruction set of this
+machine."""
 
 from __future__ import annotations
 
@@ -104,7 +104,8 @@ LARGE = [38.5, 42.9, 43.5, 100.0, 4000.0, 5000.0, 1e6, 1e10, 1e30]
 
 
 def cancelling(largeness: float, target: int) -> Problem:
-    """Queries and keys of nearly the same size, so that tanh(q + k) is often neither 1 nor -1."""
+    """Return queries and keys of nearly equal size, so that tanh(q + k) is often neither 1 nor
+    -1."""
     problem = make((2, target, 9, 70, 3))
     signs = torch.where(problem.vector > 0, 1.0, -1.0)
     steps = (torch.arange(problem.keys.numel()) % 3).view_as(problem.keys)
@@ -215,7 +216,7 @@ def test_nothing_to_do_is_done(backend: ModuleType, sizes: tuple[int, int, int, 
 
 @pytest.fixture
 def fresh_memory_is_no_number() -> Iterator[None]:
-    """Instead of what lay there before, which may be right by chance."""
+    """Fill new memory with NaN, as its old content may be correct by chance."""
     torch.use_deterministic_algorithms(True)  # fills what is allocated
     yield
     torch.use_deterministic_algorithms(False)

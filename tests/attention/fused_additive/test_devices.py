@@ -1,5 +1,5 @@
-"""The tiles as a device runs them that Python has to wait for. No GPU is needed: tensors of the
-device "meta" have no numbers, so that reading one raises, and the CPU stands in for the results."""
+"""Tiles on a device that Python waits for. No GPU is needed: tensors of the device "meta" have no
+numbers, so reading one raises, and the results are compared on the CPU."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_the_spans_of_a_mask_are_formed_once_for_a_loop(monkeypatch):
 
 
 def test_a_mask_that_was_changed_has_other_spans():
-    """A change of `mask.data` or of memory that NumPy sigmoids does not raise a tensor's
+    """A change of `mask.data`, or of memory that NumPy shares, does not raise a tensor's
     version."""
     problem = make((2, 3, 5, 7, 11)).to(torch.float64)
     mask = torch.ones(2, 3, 5, dtype=torch.bool)
@@ -107,7 +107,7 @@ def test_no_keys_have_no_influence(dtype):
 
 
 def test_autocast_is_off_inside_of_the_operators(monkeypatch):
-    """CUDA's autocast takes `mv` in half precision, the CPU's `bmm`: whatever is on its list."""
+    """CUDA's autocast computes `mv` in half precision, and the CPU's `bmm`."""
     seen = []
 
     class Watched:

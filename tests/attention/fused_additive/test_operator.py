@@ -1,4 +1,4 @@
-"""What torch makes of the operators: autograd, compile, export, mixed precision."""
+"""The operators under PyTorch's autograd, compile, export and mixed precision."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ for dynamic in (False, True):
 
 
 def test_a_compiler_sees_operators_and_no_breaks():
-    """In a Python of its own: what checks the types of shapes in tests is not for compilers."""
+    """Runs in its own process: the shape checks of tests do not work with a compiler."""
     done = subprocess.run(
         [sys.executable, "-c", COMPILED], capture_output=True, text=True, check=False
     )

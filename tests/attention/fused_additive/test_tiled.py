@@ -1,5 +1,5 @@
-"""The tiles against the formula in float64, and against themselves. What holds for every backend is
-in test_backends.py."""
+"""The tiles compared with the formula in float64. Properties of every backend are in
+test_backends.py."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.oracles import additive as oracle
 
 @pytest.fixture(params=["one tile", "many tiles"])
 def small(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With chunks and tiles of a few numbers every boundary is crossed."""
+    """Make chunks and tiles of a few numbers, so that tests cross every boundary."""
     if request.param == "many tiles":
         monkeypatch.setattr(tiles, "TILE_SIZE", 40)
         monkeypatch.setattr(tiles, "CHUNK_SIZE", 30)

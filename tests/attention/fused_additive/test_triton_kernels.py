@@ -1,4 +1,4 @@
-"""The kernels for a GPU against formula and tiles; where there is none, in Triton's interpreter."""
+"""The GPU kernels compared with formula and tiles; without a GPU in Triton's interpreter."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def memory_there(problem: Problem) -> AdditiveMemory:
 
 
 def in_kernels(problem: Problem, *, saved: bool = True) -> Tensors:
-    """Context, weights and the four gradients."""
+    """Return context, weights and the four gradients of the kernels."""
     queries, memory, drop = there(problem.queries), memory_there(problem), there(problem.drop)
     context, weights = triton_kernels.attend(queries, memory, drop)
     above = there(problem.grad_context), there(problem.grad_weights)
@@ -78,7 +78,7 @@ def in_tiles(problem: Problem) -> Tensors:
 
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every boundary is crossed."""
+    """Make blocks small, so that tests cross every boundary."""
     for name in ("ROWS", "COLUMNS", "NUMBERS"):
         monkeypatch.setattr(triton_kernels, name, 4)
 
@@ -86,7 +86,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("small_blocks")
 @pytest.mark.parametrize("mask", MASKS)
 def test_is_the_tiles(mask: str):
-    """Where a fifth of queries and keys are far."""
+    """A fifth of queries and keys are far."""
     problem = make((2, 3, 5, 7, 11), largeness=20, mask=mask, dropout=True)
     result = in_kernels(problem, saved=False)
     assert_as_right_as_float32(result, problem)

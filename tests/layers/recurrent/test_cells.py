@@ -1,4 +1,4 @@
-"""Every cell, forwards and back, against torch's own step; and the kernels against the formulas."""
+"""Every cell and its gradient compared with PyTorch's step, and the kernels with the formulas."""
 
 import pytest
 import torch
@@ -20,7 +20,7 @@ def state(kind, make):
 
 
 def taken(kind, input_gates, recurrent, last, mask=None, module=cells):
-    """A step and all that it found."""
+    """Compute a step."""
     precise = torch.promote_types(input_gates.dtype, torch.float32)
     new = CellState(torch.empty_like(last.hidden), None)
     if kind == "lstm":
@@ -38,7 +38,7 @@ def taken(kind, input_gates, recurrent, last, mask=None, module=cells):
 
 
 def returned(kind, at, grad_output, grad_recurrent, grad_carried, cell, module=cells):
-    """The way back through a step."""
+    """Compute the gradient of a step."""
     input_gates = torch.empty_like(at.recurrent_gates)
     of_recurrent = torch.empty_like(input_gates) if kind == "gru" else input_gates
     back = CellBackward(

@@ -1,4 +1,4 @@
-"""The stack against torch's own multi-layer modules with the same weights."""
+"""Stacks compared with PyTorch's multi-layer modules of the same weights."""
 
 import copy
 from dataclasses import replace
@@ -17,7 +17,7 @@ KINDS = {"elman": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}
 
 
 def twins(kind, bidirectional):
-    """A stack of two layers and torch's own module with copied weights."""
+    """Return a stack of two layers, and PyTorch's module with the same weights."""
     torch.manual_seed(2)
     ours = RecurrentStack(kind, 5, 7, 2, bidirectional=bidirectional)
     theirs = KINDS[kind](5, 7, 2, batch_first=True, bidirectional=bidirectional)
@@ -64,7 +64,7 @@ def test_going_on_from_a_state_equals_reading_at_once(kind):
 
 
 def computed(stack, inputs, mask, read):
-    """All that reading gives, and the gradients of all that it was given."""
+    """Return all results, and the gradients of all inputs."""
     inputs = inputs.clone().requires_grad_()
     output = read(stack, inputs, mask)
     results = [*output.layers, output.hidden, *([] if output.cell is None else [output.cell])]
@@ -199,7 +199,7 @@ def test_steps_are_saved_only_for_gradients(monkeypatch, kind, gates, mode):
 
 
 class Doubled(nn.GRU):
-    """A layer that computes something else than its weights say."""
+    """Layer that computes something else than its weights define."""
 
     def forward(self, *arguments):
         states, end = super().forward(*arguments)
@@ -213,7 +213,7 @@ def hooked(layer, calls):
 
 @pytest.mark.parametrize("make", [Doubled, lambda *sizes, **how: hooked(nn.GRU(*sizes, **how), [])])
 def test_a_replaced_layer_is_called_as_it_is(make):
-    """In sequences and in steps, with gradients and without, and after `freeze`."""
+    """In sequences and in steps, with and without gradients, and after `freeze`."""
     torch.manual_seed(3)
     stack = RecurrentStack("gru", 5, 7)
     stack.layers[0] = make(5, 7, batch_first=True)

@@ -1,4 +1,4 @@
-"""Looks at several things, and at what was written, against plain loops in float64."""
+"""Attention to several memories and to the decoder's own states, compared with loops in float64."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def asking(states):
 
 
 def attended(query, keys):
-    """Scaled dot-product attention of one query (Vaswani et al. 2017, eq. 1)."""
+    """Return scaled dot-product attention of one query (Vaswani et al. 2017, eq. 1)."""
     weights = torch.stack([query @ key / 2 for key in keys]).softmax(dim=0)
     return sum(weight * key for weight, key in zip(weights, keys, strict=True)), weights
 

@@ -1,5 +1,5 @@
-"""From a summary to a first state: every bridge against its formula, and each where the settings
-name it."""
+"""Bridges from a summary to a first state, compared with their formulas, and chosen by the
+settings."""
 
 import math
 

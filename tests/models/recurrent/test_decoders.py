@@ -1,4 +1,4 @@
-"""The equations of the recurrent decoders, written out in plain loops beside them."""
+"""Equations of the recurrent decoders, compared with plain loops."""
 
 import pytest
 import torch
@@ -19,7 +19,7 @@ def elman(layer, inputs, state):
 
 
 def additive(attention, query, keys):
-    """softmax over j of v . tanh(W1 k_j + W2 q) and the mixed keys, by the module's score."""
+    """Return the softmax over j of v . tanh(W1 k_j + W2 q), and its mixture of the keys."""
     scores = attention.score(query[None], attention.score.prepare(keys))[0]
     weights = torch.softmax(scores, dim=0)
     return weights @ keys, weights
@@ -142,7 +142,8 @@ def test_parts_that_do_not_fit_name_both_sides(changes, words):
 
 
 def test_an_encoder_may_have_a_size_of_its_own():
-    """With both directions half of the decoder's, so that its end is where the decoder starts."""
+    """Each direction has half of the decoder's size, so the last state has the size of the first
+    one."""
     sizes = dict(hidden=14, encoder_hidden=7, embedding=5, bidirectional=True)
     model = build_recurrent(RecurrentConfig(bridge="copy", **sizes), 13, 17)
     (memory,) = model.encode(pad([[4, 5, 6]]))

@@ -1,4 +1,4 @@
-"""The loop as one operator against the same loop step by step."""
+"""The loop as one operator, compared with the loop step by step."""
 
 from dataclasses import replace
 
@@ -29,7 +29,7 @@ def make(**changes):
 
 
 def features_and_gradients(model, read):
-    """What `read` makes of memories, and the gradients of every parameter."""
+    """Return the features that `read` computes, and the gradients of all parameters."""
     features = read(model.encode(pad(SOURCE))).features
     parameters = dict(model.named_parameters())
     gradients = torch.autograd.grad(
@@ -50,7 +50,7 @@ def stepwise(model):
 
 
 def gated(model):
-    """The same model, whose states say how much of a context enters."""
+    """Add a gate to the attention of a model."""
     model.decoder.look = GatedAttention(model.decoder.look, SIZES.hidden)
     return model
 
@@ -154,7 +154,7 @@ def test_a_changed_part_goes_step_by_step(change):
 
 
 def make_loop(kind="gru", layers=2, attend_first=True, mask=True, gate=True):
-    """Every argument, in float64 and with gradients."""
+    """Return a loop with all arguments, in float64 and with gradients."""
     torch.manual_seed(5)
     batch, target, source, size, value, hidden = 2, 3, 5, 3, 2, 4
     gates = {"elman": 1, "gru": 3, "lstm": 4}[kind] * hidden
@@ -282,7 +282,7 @@ def test_mixed_precision_runs_in_float32():
 
 @pytest.mark.parametrize("attend_first", [False, True])
 def test_python_reads_no_number_of_a_device(attend_first):
-    """Tensors of the device "meta" have none: a step that waited for a GPU would raise here."""
+    """Tensors of the device "meta" have no numbers, so a step that waits for a GPU raises."""
     loop = make_loop("gru", 2, attend_first)
 
     def moved(value):

@@ -1,4 +1,4 @@
-"""What a recurrent decoder asks, taken apart by hand."""
+"""Queries of recurrent decoders, compared with slices by hand."""
 
 from __future__ import annotations
 
