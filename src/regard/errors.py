@@ -7,7 +7,7 @@ import sys
 
 
 class UserError(Exception):
-    """Says in one line what came, what was expected and what to do. The command line prints it
+    """Error in one line: what came, what was expected and what to do. The command line prints it
     without a traceback and exits with a non-zero status."""
 
 
@@ -20,4 +20,4 @@ class UsageError(UserError):
     """Arguments of a command that do not fit its options."""
 
     STATUS = 2
-    """Exit status, as that of other programs (tyro's among them)."""
+    """Exit status, as of other programs and of tyro."""

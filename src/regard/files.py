@@ -1,4 +1,4 @@
-"""Read a user's files within bounds, write files whole or not at all, and lock folders."""
+"""Read files of users within bounds, write files completely or not at all, and lock folders."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ MODEL, LOG, RECORD = "model.safetensors", "log.jsonl", "run.json"
 STATE = "state/training.safetensors"
 """Name of the training state in a run folder."""
 LEFT_OVER = re.compile(r"\.[0-9a-f]{32}\.unfinished$")
-"""How names end of files that are being written."""
+"""Suffix of files that are being written."""
 
 MAX_WHOLE = 1 << 30
 """Largest number of bytes of a file that is read into memory at once, after unpacking."""
 MAX_RATIO = 100
-"""Largest number of unpacked bytes for each packed one. Text packs 3 to 30 times; a gzip bomb
-reaches 1,000."""
+"""Largest ratio of unpacked to packed bytes. Text has a ratio of 3 to 30, a gzip bomb of 1,000."""
 RATIO_FROM = 1 << 23
-"""Unpacked bytes from which on the ratio is checked: a small file may repeat one line."""
+"""Number of unpacked bytes above which the ratio is checked, because a small file may repeat one
+line."""
 MAX_UNPACKED = 1 << 36
-"""Largest number of bytes that one gzip file unpacks to."""
+"""Largest number of unpacked bytes of a gzip file."""
 MOST_SHOWN = 200
-"""Characters of a file name in a message."""
+"""Largest number of characters of a file name in a message."""
 GZIP = b"\x1f\x8b"
 
 
 class UnwritableError(UserError):
-    """A file or a folder cannot be written or made."""
+    """File or folder that cannot be written or created."""
 
 
 def shortened(name: str | Path) -> str:
-    """A file name in a message: the beginning and the end of a long one."""
+    """Return a file name for a message; the middle of a long name is cut out."""
     text = str(name)
     return text if len(text) <= MOST_SHOWN else f"{text[: MOST_SHOWN // 2]}…{text[-20:]}"
 
@@ -84,12 +84,13 @@ def check_input(name: str | Path) -> Path:
 
 
 def resolved(path: str | Path) -> Path:
-    """The absolute path without symbolic links. A link to itself stays."""
+    """Return the absolute path without symbolic links. A link to itself is kept."""
     return Path(os.path.realpath(path))
 
 
 def check_readable(name: str | Path) -> Path:
-    """Return the path of a file to read, as `check_input`; UserError if it cannot be opened."""
+    """Return the path of a file to read. UserError as in `check_input`, or if it cannot be
+    opened."""
     path = check_input(name)
     try:
         with path.open("rb"):
@@ -99,7 +100,7 @@ def check_readable(name: str | Path) -> Path:
 
 
 def check_writable(folder: Path) -> None:
-    """UnwritableError if a folder cannot be made or written to. Makes nothing."""
+    """Raise an UnwritableError if a folder cannot be created or written to. Nothing is created."""
     place = next(above for above in (folder, *folder.absolute().parents) if above.exists())
     if place.is_dir() and not os.access(place, os.W_OK | os.X_OK):
         raise UnwritableError(
@@ -108,7 +109,7 @@ def check_writable(folder: Path) -> None:
 
 
 def unreadable(path: str | Path, error: OSError) -> UserError:
-    """Return the error for a file that the system does not open or read."""
+    """Return the error for a file that the system cannot open or read."""
     return UserError(f"cannot read {shortened(path)}: {(error.strerror or str(error)).lower()}")
 
 
@@ -145,8 +146,8 @@ def read_bytes(name: str | Path, most: int = MAX_WHOLE) -> bytes:
 
 
 def read_text(name: str | Path, most: int = MAX_WHOLE) -> str:
-    """Return the content of a user's file of UTF-8 text; UserError if it is not, and as
-    `read_bytes`. A byte-order mark at its beginning is dropped."""
+    """Return the content of a user's file of UTF-8 text, without a byte-order mark at its
+    beginning. UserError as in `read_bytes`, or if the file is not UTF-8."""
     try:
         return read_bytes(name, most).decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -155,7 +156,7 @@ def read_text(name: str | Path, most: int = MAX_WHOLE) -> str:
 
 @contextmanager
 def whole(path: Path) -> Iterator[Path]:
-    """Where to write a file that takes the place of `path` when the block has ended well.
+    """Yield a path to write to. The file replaces `path` when the block ends without an error.
 
     It is then on the disk, not only in memory: who is killed, or loses power, leaves the old file
     or the new one, and where the block fails the old one stays. Of several who write at once the
@@ -176,7 +177,7 @@ def whole(path: Path) -> Iterator[Path]:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder and those above it; UnwritableError where that cannot be."""
+    """Create a folder and its parents. UnwritableError if that fails."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except FileExistsError as error:
@@ -191,8 +192,8 @@ def make_folder(path: Path) -> None:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Keeps out whoever else asks for this folder's lock, another process too, until the block has
-    ended. Only POSIX has it."""
+    """Hold the lock of a folder until the block ends; other threads and processes wait for it. On
+    systems without POSIX locks nothing is locked."""
     if os.name != "posix":
         yield
         return
@@ -241,15 +242,15 @@ def _renamed_when_whole(path: Path) -> Iterator[Path]:
 
 
 def remove_unfinished(folder: Path) -> None:
-    """Remove what `whole` began to write in this folder and a killed process left there. Nobody may
-    be writing there now. Files that a person called so stay."""
+    """Remove unfinished files of `whole` that a killed process left in this folder. No process may
+    be writing there. Files with such a name that a person chose are kept."""
     for path in folder.glob("*.unfinished"):
         if LEFT_OVER.search(path.name):
             path.unlink(missing_ok=True)
 
 
 def _keep_names(folder: Path) -> None:
-    """A file's new name is on the disk when its folder is."""
+    """Flush a folder to the disk, and with it the new name of a file."""
     if os.name == "posix":
         with _opened(folder) as descriptor:
             os.fsync(descriptor)
@@ -265,7 +266,7 @@ def _opened(path: Path) -> Iterator[int]:
 
 
 class _Unpacked(io.RawIOBase):
-    """The unpacked content of a gzip file, within bounds."""
+    """Unpacked content of a gzip file, within bounds."""
 
     def __init__(self, file: BinaryIO, path: Path) -> None:
         self._packed = _Counted(file)
@@ -297,7 +298,7 @@ class _Unpacked(io.RawIOBase):
 
 
 class _Counted(io.RawIOBase):
-    """A file with the number of bytes read from it."""
+    """File that counts the bytes read from it."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -317,7 +318,7 @@ class _Counted(io.RawIOBase):
 
 
 def _kind(status: os.stat_result) -> str | None:
-    """Return the noun for what is not a regular file."""
+    """Return a noun for a path that is not a regular file."""
     tests = {
         "directory": stat.S_ISDIR,
         "named pipe (FIFO)": stat.S_ISFIFO,
@@ -333,8 +334,8 @@ def _is_null(status: os.stat_result) -> bool:
 
 
 def _open(path: Path) -> io.BufferedReader:
-    """Open a file. Of an open pipe the descriptor is copied: opened by its name it would wait
-    for another writer."""
+    """Open a file. The descriptor of an open pipe is copied, because opening the pipe by its name
+    would wait for another writer."""
     status = path.stat()
     descriptor = _descriptor(status) if stat.S_ISFIFO(status.st_mode) else None
     return path.open("rb") if descriptor is None else os.fdopen(os.dup(descriptor), "rb")

@@ -1,4 +1,4 @@
-"""SIGINT (Ctrl-C) and SIGTERM in a program of ours: one line and exit status 130 or 143."""
+"""Handlers of SIGINT (Ctrl-C) and SIGTERM: one line, and exit status 130 or 143."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from types import FrameType
 from typing import Any, NoReturn
 
 INTERRUPTED, TERMINATED = 130, 143
-"""Exit status after SIGINT and after SIGTERM, as shells have it."""
+"""Exit status after SIGINT and after SIGTERM, as in shells."""
 IMPORTING = "<frozen importlib._bootstrap>"
 SECONDS = 0.02
 """Seconds between two checks for the end of an import."""
@@ -81,7 +81,7 @@ def _is_import(frame: FrameType | None) -> bool:
 
 
 def leave(program: str, number: int = signal.SIGINT) -> NoReturn:
-    """Exit now, without the interpreter's cleaning up."""
+    """Exit at once, without the cleanup of the interpreter."""
     is_end = number == signal.SIGTERM
     os.write(2, f"{program}: {'terminated' if is_end else 'interrupted'}\n".encode())
     os._exit(TERMINATED if is_end else INTERRUPTED)

@@ -1,4 +1,4 @@
-"""The record of a run, which ties the files of its folder together.
+"""Record of a run, which identifies the files of its folder.
 
     FOLDER/run.json    identity of the run, digests of the files that training never changes, and a
                        digest of the configuration's sections `data` and `model`
@@ -49,12 +49,12 @@ class Record:
         return record
 
     def write(self, folder: Path) -> None:
-        """Write the record whole or not at all."""
+        """Write the record, completely or not at all."""
         with whole(folder / RECORD) as unfinished:
             unfinished.write_text(json.dumps(asdict(self), indent=1), encoding="utf8")
 
     def check_files(self, folder: Path) -> None:
-        """UserError if a file differs from the file that the run wrote."""
+        """Raise a UserError if a file differs from the file that the run wrote."""
         for name, digest in self.files.items():
             path = folder / name
             if not path.exists():
@@ -63,7 +63,7 @@ class Record:
                 raise UserError(f"{path} does not belong to this run ({RECORD}): {REMEDY}")
 
     def check_metadata(self, path: Path, metadata: Mapping[str, str]) -> None:
-        """UserError if a file with this metadata was written by something other than the run."""
+        """Raise a UserError if a file with this metadata belongs to another run."""
         if metadata.get("run") != self.run or "sha256" not in metadata:
             raise UserError(f"{path} does not belong to this run ({RECORD}): {REMEDY}")
 

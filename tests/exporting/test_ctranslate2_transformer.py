@@ -95,10 +95,10 @@ def test_attention_without_a_form_there_is_named(given, named):
 @pytest.mark.parametrize(
     ("given", "named"),
     [
-        (dict(window=2), "through a window"),
+        (dict(window=2), "self-attention has a window"),
         (
             dict(positions="rotary", attention=AttentionConfig(score="general")),
-            "after they were turned",
+            "after rotation",
         ),
     ],
 )

@@ -1,1 +1,1 @@
-"""Trained models in the files of other engines, which run them without Regard."""
+"""Export of trained models to files of other engines, which run them without Regard."""

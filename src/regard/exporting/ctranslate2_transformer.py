@@ -1,8 +1,8 @@
-"""Transformers as CTranslate2 models: the same weights under that engine's names.
+"""Export of Transformers to CTranslate2: equal weights under the names of that engine.
 
-CTranslate2 multiplies queries by one number, has a table of positions or turns queries and keys by
-them, and stores queries, keys and values of self-attention in one matrix, as ours does. So every
-score that is a product goes there; others have no place.
+CTranslate2 scales queries by one number, adds a table of positions or rotates queries and keys, and
+stores queries, keys and values of self-attention in one matrix, as Regard does. It can express
+every score that is a dot product, and no other score.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from regard.models.transformer import TransformerDecoder, TransformerEncoder
 from regard.shapes import Float, Tensor
 
 LONGEST = 2048
-"""Positions that are written where a formula gives any number of them."""
+"""Number of exported positions, if a formula defines them."""
 ACTIVATIONS = {"relu": Activation.RELU, "gelu": Activation.GELU}
 
 
 @dataclass(frozen=True)
 class Vocabularies:
-    """Every piece of both sides in the order of its number, and whether sources end with END."""
+    """Pieces of both sides in the order of their numbers, and whether sources end with END."""
 
     source: Sequence[str]
     target: Sequence[str]
@@ -46,7 +46,8 @@ class Vocabularies:
 
 
 def save_transformer(model: Seq2Seq, vocabularies: Vocabularies, folder: Path) -> None:
-    """Write what `ctranslate2.Translator` loads; UserError naming what has no form there."""
+    """Write a model for `ctranslate2.Translator`. UserError naming a part that CTranslate2
+    lacks."""
     spec = transformer_spec(model, vocabularies)
     spec.validate()
     spec.optimize()
@@ -54,22 +55,21 @@ def save_transformer(model: Seq2Seq, vocabularies: Vocabularies, folder: Path) -
 
 
 def transformer_spec(model: Seq2Seq, vocabularies: Vocabularies) -> TransformerSpec:
-    """The model with CTranslate2's names; UserError naming what has no form there."""
+    """Return the model with CTranslate2's names. UserError naming a part that CTranslate2 lacks."""
     encoder, decoder = model.encoder, model.decoder
     if not isinstance(encoder, TransformerEncoder) or not isinstance(decoder, TransformerDecoder):
         raise UserError(
-            "--to ctranslate2 writes Transformers, and this is another model: give --to onnx for a "
-            "recurrent one"
+            "--to ctranslate2 exports Transformers only: for a recurrent model use --to onnx"
         )
     if model.remember is not top_layer:
         raise UserError(
-            "this model's decoder looks at other encoder layers than the top one, which --to "
-            "ctranslate2 cannot express: train it with the top layer"
+            "the decoder attention to encoder layers below the top layer, which --to ctranslate2 "
+            "cannot express: train with the top layer"
         )
     if not isinstance(encoder.span, FullSpan) or not isinstance(decoder.span, FullSpan):
         raise UserError(
-            "this model looks at itself through a window (model.window), which --to ctranslate2 "
-            "cannot express: train it without"
+            "self-attention has a window (model.window), which --to ctranslate2 cannot express: "
+            "train without it"
         )
     scores = [layer.self_attention.heads.attention.score for layer in encoder.layers]
     scores += [layer.self_attention.heads.attention.score for layer in decoder.layers]
@@ -77,14 +77,14 @@ def transformer_spec(model: Seq2Seq, vocabularies: Vocabularies) -> TransformerS
         isinstance(score, General) for score in scores
     ):
         raise UserError(
-            "this model multiplies keys after they were turned (model.attention.score general "
-            "with model.positions rotary), where --to ctranslate2 turns them last: train it with "
-            "another of either"
+            "keys are projected after rotation (model.attention.score general with "
+            "model.positions rotary), but --to ctranslate2 rotates them last: train with another "
+            "score or other positions"
         )
     spec = TransformerSpec(_encoder(encoder), _decoder(decoder))
     spec.register_source_vocabulary(list(vocabularies.source))
     spec.register_target_vocabulary(list(vocabularies.target))
-    # Without an <unk> nothing is unknown: any special token will do.
+    # Without <unk> no piece is unknown, so any special token can take its place.
     known = SPECIAL[UNKNOWN] in vocabularies.source
     spec.config.unk_token = SPECIAL[UNKNOWN] if known else SPECIAL[PAD]
     spec.config.bos_token = spec.config.decoder_start_token = SPECIAL[START]
@@ -103,9 +103,9 @@ def _encoder(encoder: TransformerEncoder) -> TransformerEncoderSpec:
     )
     _positions(spec, encoder.embedder.positions, encoder.embedder.embedding.weight.size(1))
     spec.embeddings[0].weight = _array(encoder.embedder.embedding.weight)
-    for written, layer in zip(spec.layer, layers, strict=True):
-        _self_attention(written.self_attention, layer.self_attention, layer.around_self)
-        _feed_forward(written.ffn, layer.feed_forward, layer.around_feed_forward)
+    for target, layer in zip(spec.layer, layers, strict=True):
+        _self_attention(target.self_attention, layer.self_attention, layer.around_self)
+        _feed_forward(target.ffn, layer.feed_forward, layer.around_feed_forward)
     _last_norm(spec, encoder.norm)
     return spec
 
@@ -119,10 +119,10 @@ def _decoder(decoder: TransformerDecoder) -> TransformerDecoderSpec:
     )
     _positions(spec, decoder.embedder.positions, decoder.embedder.embedding.weight.size(1))
     spec.embeddings.weight = _array(decoder.embedder.embedding.weight)
-    for written, layer in zip(spec.layer, layers, strict=True):
-        _self_attention(written.self_attention, layer.self_attention, layer.around_self)
-        _cross_attention(written.attention, layer.cross_attention, layer.around_cross)
-        _feed_forward(written.ffn, layer.feed_forward, layer.around_feed_forward)
+    for target, layer in zip(spec.layer, layers, strict=True):
+        _self_attention(target.self_attention, layer.self_attention, layer.around_self)
+        _cross_attention(target.attention, layer.cross_attention, layer.around_cross)
+        _feed_forward(target.ffn, layer.feed_forward, layer.around_feed_forward)
     _last_norm(spec, decoder.norm)
     _linear(spec.projection, decoder.projection)
     return spec
@@ -138,7 +138,7 @@ def _common(residual: Residual, network: Any, positions: Positions) -> dict[str,
 
 
 def _positions(spec: Any, positions: Positions, size: int) -> None:
-    """What is added to embeddings, as a table."""
+    """Export the positions that are added to embeddings, as a table."""
     if isinstance(positions, Rotary):
         return
     longest = len(positions.table) if isinstance(positions, Learned) else LONGEST
@@ -154,7 +154,7 @@ def _self_attention(spec: Any, module: Any, residual: Residual) -> None:
     joined = [torch.cat(parts) for parts in zip(queries, keys, values, strict=True)]
     spec.linear[0].weight, spec.linear[0].bias = map(_array, joined)
     _linear(spec.linear[1], module.heads.output)
-    _around(spec, module.heads, residual)
+    _scale_and_norm(spec, module.heads, residual)
 
 
 def _cross_attention(spec: Any, module: Any, residual: Residual) -> None:
@@ -164,13 +164,13 @@ def _cross_attention(spec: Any, module: Any, residual: Residual) -> None:
     joined = [torch.cat(parts) for parts in zip(keys, values, strict=True)]
     spec.linear[1].weight, spec.linear[1].bias = map(_array, joined)
     _linear(spec.linear[2], module.heads.output)
-    _around(spec, module.heads, residual)
+    _scale_and_norm(spec, module.heads, residual)
 
 
 def _keys(
     heads: Heads, weight: Float[Tensor, "size input"], bias: Float[Tensor, "size"]
 ) -> tuple[Tensor, Tensor]:
-    """The projection to keys, together with what the score itself multiplies them by."""
+    """Return the projection to keys, multiplied by the matrix of a general score."""
     score = heads.attention.score
     if not isinstance(score, General):
         return weight, bias
@@ -178,20 +178,19 @@ def _keys(
     return (score.key.weight @ parts[0]).flatten(0, 1), (parts[1] @ score.key.weight.mT).flatten()
 
 
-def _around(spec: Any, heads: Heads, residual: Residual) -> None:
+def _scale_and_norm(spec: Any, heads: Heads, residual: Residual) -> None:
     spec.queries_scale = np.float32(_scale(heads.attention, heads))
     _norm(spec.layer_norm, residual.norm)
 
 
-def _scale(attends: Attention, heads: Heads) -> float:
+def _scale(attention: Attention, heads: Heads) -> float:
     scale = dot_scale(
-        attends.score, attends.normaliser, heads.output.in_features // heads.num_heads
+        attention.score, attention.normaliser, heads.output.in_features // heads.num_heads
     )
     if scale is None:
         raise UserError(
-            f"--to ctranslate2 writes attention by the softmax of a product, but this model's is "
-            f"by {type(attends.normaliser).__name__.lower()} of {type(attends.score).__name__}: "
-            "its kernels have no such form"
+            "--to ctranslate2 exports softmax attention with dot products, but this model has "
+            f"{type(attention.normaliser).__name__.lower()} of {type(attention.score).__name__}"
         )
     return scale
 

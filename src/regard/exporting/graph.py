@@ -1,6 +1,6 @@
-"""A small hand for writing ONNX graphs: every call adds one operator and gives its output's name.
+"""Builder of ONNX graphs: every call adds one operator and returns the name of its output.
 
-ONNX's operators are named as in its specification, so that a graph reads like the formula."""
+Operators have the names of ONNX's specification, so that a graph reads like the formula."""
 
 from __future__ import annotations
 
@@ -16,21 +16,22 @@ from torch import nn
 from regard.shapes import Tensor
 
 OPSET, IR_VERSION = 17, 8
-"""Of 2022: what runs today's engines and those of a few years ago."""
+"""Versions of 2022, which current engines and engines of a few years ago support."""
 
 Axes = Sequence[int | str]
-"""Sizes of a tensor; a name stands for any size."""
+"""Sizes of a tensor; a name is a variable size."""
 
 
 class Graph:
-    """A graph in the making. A weight that is used twice is stored once."""
+    """Builder of a graph. A weight that is used twice is stored once."""
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._nodes: list[onnx.NodeProto] = []
         self._constants: dict[str, onnx.TensorProto] = {}
         self._stored: dict[tuple[int, torch.Size, tuple[int, ...]], tuple[str, Tensor]] = {}
-        """By the place in memory, which is the tensor's own only as long as it is held."""
+        """Names by address in memory, with their tensors: an address is unique while its tensor
+        lives."""
 
     def __call__(self, operator: str, *inputs: str, **attributes: Any) -> str:
         """Add an operator with one output."""
@@ -45,11 +46,11 @@ class Graph:
         return outputs
 
     def constant(self, value: Any, dtype: type = np.int64) -> str:
-        """Numbers that belong to the formula."""
+        """Add a constant of the formula and return its name."""
         return self._keep(np.asarray(value, dtype=dtype), f"constant_{len(self._constants)}")
 
     def weight(self, tensor: Tensor) -> str:
-        """Numbers that were learned."""
+        """Add a weight and return its name."""
         key = (tensor.data_ptr(), tensor.shape, tensor.stride())
         if key not in self._stored:
             name = f"weight_{len(self._constants)}"
@@ -58,16 +59,17 @@ class Graph:
         return self._stored[key][0]
 
     def product(self, vectors: str, matrix: Tensor) -> str:
-        """W x, for x of any number of axes."""
+        """Add W x, for x with any number of axes."""
         return self("MatMul", vectors, self.weight(matrix.detach().mT.contiguous()))
 
     def linear(self, vectors: str, linear: nn.Linear) -> str:
-        """W x + b, for x of any number of axes."""
+        """Add W x + b, for x with any number of axes."""
         product = self.product(vectors, linear.weight)
         return product if linear.bias is None else self("Add", product, self.weight(linear.bias))
 
     def flat_linear(self, rows: str, linear: nn.Linear) -> str:
-        """W x + b, for x of two axes: by the weight as it is, which may be embeddings too."""
+        """Add W x + b, for x with two axes, without a transposed copy of W, which may be the
+        embeddings too."""
         biases = [] if linear.bias is None else [self.weight(linear.bias)]
         return self("Gemm", rows, self.weight(linear.weight), *biases, transB=1)
 
@@ -82,16 +84,16 @@ class Graph:
         inputs: Mapping[str, tuple[int, Axes]],
         outputs: Mapping[str, tuple[str, Axes]],
     ) -> onnx.ModelProto:
-        """The checked model. Inputs have a type and axes; outputs, which are all of floating point,
-        the name of what they are in the graph, and axes."""
-        for name, (made, _) in outputs.items():
-            self._nodes.append(helper.make_node("Identity", [made], [name]))
+        """Return the checked model. Inputs have a type and axes. Outputs are floats and have the
+        name of their tensor in the graph, and axes."""
+        for name, (tensor, _) in outputs.items():
+            self._nodes.append(helper.make_node("Identity", [tensor], [name]))
         floats = {name: (TensorProto.FLOAT, axes) for name, (_, axes) in outputs.items()}
         graph = helper.make_graph(
             self._nodes,
             self._name,
-            [_info(name, *about) for name, about in inputs.items()],
-            [_info(name, *about) for name, about in floats.items()],
+            [_info(name, *kind) for name, kind in inputs.items()],
+            [_info(name, *kind) for name, kind in floats.items()],
             list(self._constants.values()),
         )
         opset = helper.make_opsetid("", OPSET)

@@ -1,13 +1,13 @@
-"""Recurrent models as two ONNX graphs: the encoder with all that is done once a source, and one
-step of the decoder.
+"""Export of recurrent models to two ONNX graphs: the encoder with all computations that are done
+once for a source, and one step of the decoder.
 
     encoder    source, lengths                -> hidden, (cell), (fed), (keys, values)
     decoder    token, hidden, (cell), (fed),  -> logits, next_hidden, (next_cell), (next_fed),
                (keys, values, lengths)           (weights)
 
-What stands in brackets is there where the model has it. The graphs are written operator by operator
-from the same equations as `models/recurrent/decoders.py`; nothing is traced, so that batches and
-lengths may have any size.
+Tensors in brackets exist if the model has them. The graphs are built operator by operator from the
+equations of `models/recurrent/decoders.py`. They are not traced, so batches and lengths may have
+any size.
 """
 
 from __future__ import annotations
@@ -52,33 +52,32 @@ from regard.shapes import Float, Tensor
 
 OPERATORS: dict[CellKind, str] = {"elman": "RNN", "gru": "GRU", "lstm": "LSTM"}
 GATES: dict[CellKind, tuple[int, ...]] = {"elman": (0,), "gru": (1, 0, 2), "lstm": (0, 3, 1, 2)}
-"""Where each of ONNX's gates is in torch's weights. ONNX has update, reset, new for the GRU; in,
-out, forget, new for the LSTM."""
+"""Position of each of ONNX's gates in torch's weights. ONNX has update, reset, new for the GRU;
+input, output, forget, cell for the LSTM."""
 BATCH, SOURCE = "batch", "source"
 LEAST_NORM = 1e-12
-"""What torch divides a shorter vector by."""
+"""Least norm that torch divides a vector by."""
 
 
 @dataclass(frozen=True)
 class OnnxModels:
-    """The two graphs of a model."""
+    """Graphs of a model."""
 
     encoder: onnx.ModelProto
     decoder: onnx.ModelProto
 
 
 def export_recurrent(model: Seq2Seq) -> OnnxModels:
-    """Write both graphs; UserError naming what has no form there."""
+    """Return both graphs. UserError naming a part that cannot be exported."""
     encoder, decoder = model.encoder, model.decoder
     if not isinstance(encoder, RecurrentEncoder) or not isinstance(decoder, RecurrentDecoder):
         raise UserError(
-            "--to onnx writes recurrent models, and this is another: give --to ctranslate2 for a "
-            "Transformer"
+            "--to onnx exports recurrent models only: for a Transformer use --to ctranslate2"
         )
     if model.remember is not top_layer:
         raise UserError(
-            "this model's decoder looks at other encoder layers than the top one, which --to onnx "
-            "cannot express: train it with the top layer"
+            "the decoder attends to encoder layers below the top layer, which --to onnx cannot "
+            "express: train with the top layer"
         )
     if not isinstance(decoder, PlainDecoder):
         _attention(decoder)
@@ -91,19 +90,19 @@ def _attention(decoder: BahdanauDecoder | LuongDecoder) -> Attention:
     look = decoder.look
     if not isinstance(look, CrossAttention) or not isinstance(look.attention, Attention):
         raise UserError(
-            "--to onnx writes a look at the whole of one memory, but this model's is "
-            f"{type(getattr(look, 'attention', look)).__name__}: it has no form there"
+            "--to onnx exports global attention to one memory, but this model has "
+            f"{type(getattr(look, 'attention', look)).__name__}"
         )
     if not isinstance(look.query, StateQuery) or look.query.layer != -1:
         raise UserError(
-            "--to onnx writes queries that are the decoder's state, but this model's model.query "
-            "is another"
+            "--to onnx exports queries from the top decoder state, but this model has another "
+            "model.query"
         )
     attends = look.attention
     if not isinstance(attends.normaliser, Softmax):
         raise UserError(
-            "--to onnx writes attention by softmax, but this model's model.attention.normaliser is "
-            f"{type(attends.normaliser).__name__.lower()}, which has no operator there"
+            "--to onnx exports softmax attention, but model.attention.normaliser of this model is "
+            f"{type(attends.normaliser).__name__.lower()}"
         )
     return attends
 
@@ -128,7 +127,8 @@ def _write_encoder(encoder: RecurrentEncoder, decoder: RecurrentDecoder) -> onnx
 
 
 def _read(graph: Graph, stack: RecurrentStack, embedded: str) -> tuple[str, str, str | None]:
-    """The top layer's states, and every layer's last ones: "batch layer hidden"."""
+    """Return the states of the top layer, and the last states of every layer: "batch layer
+    hidden"."""
     below = graph("Transpose", embedded, perm=[1, 0, 2])
     lengths = graph("Cast", "lengths", to=TensorProto.INT32)
     hidden: list[str] = []
@@ -136,11 +136,11 @@ def _read(graph: Graph, stack: RecurrentStack, embedded: str) -> tuple[str, str,
     for layer in _layers(stack):
         states, *ends = _recur(graph, stack.kind, layer, [below, lengths])
         # position direction batch hidden -> position batch (direction hidden)
-        beside = graph("Transpose", states, perm=[0, 2, 1, 3])
-        below = graph("Reshape", beside, graph.constant([0, 0, -1]))
-        for end, kept in zip(ends, (hidden, cell), strict=False):
+        joined_directions = graph("Transpose", states, perm=[0, 2, 1, 3])
+        below = graph("Reshape", joined_directions, graph.constant([0, 0, -1]))
+        for end, collected in zip(ends, (hidden, cell), strict=False):
             flat = graph("Transpose", end, perm=[1, 0, 2])
-            kept.append(graph("Reshape", flat, graph.constant([0, 1, -1])))
+            collected.append(graph("Reshape", flat, graph.constant([0, 1, -1])))
     top = graph("Transpose", below, perm=[1, 0, 2])
     joined = graph("Concat", *cell, axis=1) if cell else None
     return top, graph("Concat", *hidden, axis=1), joined
@@ -151,12 +151,14 @@ def _layers(stack: RecurrentStack) -> list[nn.RNNBase]:
 
 
 def _recur(graph: Graph, kind: CellKind, layer: nn.RNNBase, inputs: list[str]) -> list[str]:
-    """One layer: its states, and its last hidden state and, for an LSTM, cell. `inputs` are the
-    sequence, its lengths and, where it does not start from zero, the first states."""
+    """Return the states of one layer, its last hidden state and, for an LSTM, its last cell state.
+    `inputs` are the sequence, its lengths and, unless they are zero, the initial states."""
     sequence, *rest = inputs
     weights = [graph.weight(_stacked(kind, layer, name)) for name in ("weight_ih", "weight_hh")]
     biases = [_stacked(kind, layer, name) for name in ("bias_ih", "bias_hh")]
-    reset = {"linear_before_reset": 1} if kind == "gru" else {}  # torch's is of U h + b
+    reset = (
+        {"linear_before_reset": 1} if kind == "gru" else {}
+    )  # torch multiplies the reset gate with U h + b
     return graph.several(
         OPERATORS[kind],
         [sequence, *weights, graph.weight(torch.cat(biases, dim=1)), *rest],
@@ -170,18 +172,19 @@ def _recur(graph: Graph, kind: CellKind, layer: nn.RNNBase, inputs: list[str]) -
 def _stacked(
     kind: CellKind, layer: nn.RNNBase, name: str
 ) -> Float[Tensor, "direction gates *size"]:
-    """A layer's weights of this name in ONNX's order of gates, a direction after the other."""
-    found = []
+    """Return the weights of this name in ONNX's order of gates, stacked over directions."""
+    directions = []
     for direction in ("", "_reverse") if layer.bidirectional else ("",):
         parts = getattr(layer, f"{name}_l0{direction}").detach().chunk(len(GATES[kind]))
-        found.append(torch.cat([parts[place] for place in GATES[kind]]))
-    return torch.stack(found)
+        directions.append(torch.cat([parts[gate] for gate in GATES[kind]]))
+    return torch.stack(directions)
 
 
 def _bridge(
     graph: Graph, decoder: RecurrentDecoder, hidden: str, cell: str | None
 ) -> dict[str, tuple[str, Axes]]:
-    """The decoder's first state. A decoder has a cell where its encoder has one."""
+    """Return the initial state of the decoder. A decoder has a cell state if its encoder has
+    one."""
     bridge, last = decoder.parts.bridge, {"hidden": hidden, "cell": cell}
     return {
         name: (_first(graph, bridge, name, ends), _state_axes(decoder))
@@ -203,13 +206,13 @@ def _first(graph: Graph, bridge: Bridge, name: str, ends: str) -> str:
 
 
 def _zeros(graph: Graph, *sizes: int) -> str:
-    """So many zeros for each source."""
+    """Return zeros of these sizes for each source."""
     shape = graph("Concat", graph("Shape", "lengths"), graph.constant(sizes), axis=0)
     return graph("ConstantOfShape", shape)
 
 
 def _prepare(graph: Graph, score: object, states: str) -> str:
-    """What a score makes of keys, once a source."""
+    """Return the keys of a score, which are computed once for a source."""
     match score:
         case attention.General():
             return graph.product(states, score.key.weight)
@@ -228,7 +231,7 @@ def _prepare(graph: Graph, score: object, states: str) -> str:
 
 
 def _key_size(score: object, memory_size: int) -> int:
-    """How many numbers a prepared key has."""
+    """Return the size of a prepared key."""
     match score:
         case attention.General():
             return score.key.out_features
@@ -253,8 +256,8 @@ def _write_step(encoder: RecurrentEncoder, decoder: RecurrentDecoder) -> onnx.Mo
     context = weights = None
     match decoder:
         case BahdanauDecoder():
-            asking = graph("Gather", "hidden", graph.constant(-1), axis=1)
-            context, weights = _attend(graph, _attention(decoder), asking)
+            query = graph("Gather", "hidden", graph.constant(-1), axis=1)
+            context, weights = _attend(graph, _attention(decoder), query)
             entered = graph("Concat", embedded, context, axis=1)
             hidden, outputs = _advance(graph, decoder, entered)
         case LuongDecoder():
@@ -287,7 +290,7 @@ def _state_axes(decoder: RecurrentDecoder) -> Axes:
 def _advance(
     graph: Graph, decoder: RecurrentDecoder, entered: str
 ) -> tuple[str, dict[str, tuple[str, Axes]]]:
-    """One step of every layer: the top one's new state, and the states to go on from."""
+    """Return the new state of the top layer, and the new states of every layer."""
     stack = decoder.parts.stack
     below, names = entered, ["hidden", "cell"][: 2 if stack.kind == "lstm" else 1]
     ends: dict[str, list[str]] = {name: [] for name in names}
@@ -297,11 +300,11 @@ def _advance(
             graph("Transpose", graph("Gather", name, place, axis=1), perm=[1, 0, 2])
             for name in names
         ]
-        step = [graph.unsqueeze(below, 0), "", *starts]  # "" are the lengths, all of them one
-        _, *found = _recur(graph, stack.kind, layer, step)
-        for name, end in zip(names, found, strict=True):
+        step = [graph.unsqueeze(below, 0), "", *starts]  # "" for the lengths, which are all one
+        _, *last = _recur(graph, stack.kind, layer, step)
+        for name, end in zip(names, last, strict=True):
             ends[name].append(graph("Transpose", end, perm=[1, 0, 2]))
-        below = graph.squeeze(found[0], 0)
+        below = graph.squeeze(last[0], 0)
     outputs = {
         f"next_{name}": (graph("Concat", *ends[name], axis=1), _state_axes(decoder))
         for name in names
@@ -310,24 +313,24 @@ def _advance(
 
 
 def _attend(graph: Graph, attends: Attention, queries: str) -> tuple[str, str]:
-    """The context of one query a source, and its weights on the source's positions."""
+    """Return the context of one query for each source, and its attention weights."""
     scores = _score(graph, attends.score, queries)
     temperature = getattr(attends.normaliser, "temperature", 1.0)
     scores = graph("Div", scores, graph.constant(temperature, np.float32))
     num_positions = graph("Gather", graph("Shape", "keys"), graph.constant(1))
     positions = graph("Range", graph.constant(0), num_positions, graph.constant(1))
-    seen = graph("Less", graph.unsqueeze(positions, 0), graph.unsqueeze("lengths", 1))
+    visible = graph("Less", graph.unsqueeze(positions, 0), graph.unsqueeze("lengths", 1))
     hidden = graph.constant(np.finfo(np.float32).min, np.float32)
-    weights = graph("Softmax", graph("Where", seen, scores, hidden), axis=1)
+    weights = graph("Softmax", graph("Where", visible, scores, hidden), axis=1)
     context = graph("MatMul", graph.unsqueeze(weights, 1), "values")
     return graph.squeeze(context, 1), weights
 
 
 def _score(graph: Graph, score: object, queries: str) -> str:
-    """One number for every source position: "batch source"."""
+    """Return the score of every source position: "batch source"."""
     if isinstance(score, AdditiveScore):
-        asking = graph.unsqueeze(graph.product(queries, score.query_weight), 1)
-        summed = graph("Tanh", graph("Add", asking, "keys"))
+        query = graph.unsqueeze(graph.product(queries, score.query_weight), 1)
+        summed = graph("Tanh", graph("Add", query, "keys"))
         return graph("MatMul", summed, graph.weight(score.vector))
     if isinstance(score, attention.Cosine):
         queries = _normalised(graph, queries)

@@ -1,5 +1,5 @@
-"""Tatoeba's sentence pairs as manythings.org offers them: a zip with a text of three columns
-(source, target, who wrote them). Their licence, CC BY 2.0 FR, asks for that to be named."""
+"""Download of Tatoeba's sentence pairs from manythings.org: a zip with a text of three columns
+(source, target, attribution). Their licence, CC BY 2.0 FR, requires the attribution."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CHUNK = 1 << 16
 TIMEOUT_SECONDS = 30
 
 Progress = Callable[[int, int | None], None]
-"""Is told the bytes that have come, and of how many where that is known."""
+"""Callback with the number of received bytes, and their total or None."""
 
 
 def fetch(
@@ -36,10 +36,11 @@ def fetch(
     address: str = ADDRESS,
     progress: Progress | None = None,
 ) -> Corpus:
-    """Write the pairs to `destination`, source TAB target in the order they have, and give them.
+    """Write the pairs to `destination` as lines of source TAB target, in their order, and return
+    them.
 
-    They come from `from_path` (the .zip, or the .txt in it) or else from `address`. The file is
-    written whole or not at all. UserError where nothing can be reached or what came holds no pairs.
+    They are read from `from_path` (the .zip, or the .txt in it) or downloaded from `address`. The
+    file is written completely or not at all. UserError if the download fails or has no pairs.
     """
     destination = Path(destination)
     destination.parent.mkdir(parents=True, exist_ok=True)

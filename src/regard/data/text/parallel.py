@@ -1,4 +1,4 @@
-"""Reading pairs to learn from, with every lost line named."""
+"""Readers of text pairs, which list every dropped line."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from regard.files import open_bytes
 def read_pairs(
     path: str | Path, *, target_path: str | Path | None = None, limit: int | None = None
 ) -> Corpus:
-    """Read pairs from one file (source, tab, target; further columns are ignored) or from two.
+    """Read pairs from one file (source, tab, target; further columns are ignored) or from two
+    files.
 
-    Lines end with \\n or \\r\\n and nothing else. Files may be gzipped and begin with a byte-order
-    mark; one inside a file is removed and listed. A line that is blank on a side, has no tab, has a
-    NUL or is not UTF-8 is left out and listed. `limit` is the number of pairs after which reading
-    stops. UserError where a file cannot be read, two files differ in length, or not one pair is
-    found.
+    Line ends are \\n and \\r\\n only. Files may be gzipped and may begin with a byte-order mark; a
+    mark inside a file is removed and listed. Lines that have a blank side, no tab, a NUL, or are
+    not UTF-8 are dropped and listed. Reading stops after `limit` pairs. UserError if a file cannot
+    be read, if two files have different numbers of lines, or if there are no pairs.
     """
     if limit is not None and limit < 1:
         raise UserError(f"limit is {limit}: give at least 1, or none to read all pairs")
@@ -31,8 +31,8 @@ def read_pairs(
 def each_line(
     path: str | Path, target_path: str | Path | None = None
 ) -> Iterator[Pair | LineProblem]:
-    """Read as `read_pairs` does, one by one: a pair or a problem for each line, and another problem
-    for each byte-order mark that was removed. Nothing is held."""
+    """Yield a pair or a problem for each line, as `read_pairs` reads them, and another problem for
+    each byte-order mark that was removed. Nothing is held in memory."""
     with open_bytes(path) as file:
         if target_path is None:
             for line in decoded(file, path):
@@ -51,13 +51,13 @@ def each_line(
 
 
 def parse_pairs(lines: Iterable[bytes], path: str | Path, *, limit: int | None = None) -> Corpus:
-    """Read pairs from the lines of an open file; `path` is what problems call it."""
+    """Read pairs from the lines of an open file. `path` names the file in problems."""
     items = (item for line in decoded(lines, path) for item in _read(line, str(path)))
     return _collect(items, (path, None), limit)
 
 
 def no_pairs(paths: tuple[str | Path, str | Path | None], left_out: LeftOut) -> UserError:
-    """What is wrong with files without a single pair, and what to do."""
+    """Return the error for files without a pair, with the remedy."""
     names = " and ".join(str(path) for path in paths if path is not None)
     return UserError(f"no pairs in {names}: {'; '.join(_hints(left_out))}")
 
@@ -86,23 +86,23 @@ def _couple(source: Line, target: Line, paths: tuple[str, str]) -> Pair | LinePr
             return LineProblem(path, line.number, line.fault, line.text)
         if not line.text.strip():
             return LineProblem(path, line.number, "blank", line.text)
-    # A tab inside a text would be a third column wherever the pair is written down.
+    # A tab inside a text would be a third column in the files of a run.
     text, target_text = (line.text.replace("\t", " ").strip() for line in (source, target))
     return Pair(text, target_text, source.number, paths[0])
 
 
 def _collect(
-    found: Iterable[Pair | LineProblem],
+    items: Iterable[Pair | LineProblem],
     paths: tuple[str | Path, str | Path | None],
     limit: int | None,
 ) -> Corpus:
     pairs: list[Pair] = []
     problems: list[LineProblem] = []
-    for each in found:
-        if isinstance(each, LineProblem):
-            problems.append(each)
+    for item in items:
+        if isinstance(item, LineProblem):
+            problems.append(item)
             continue
-        pairs.append(each)
+        pairs.append(item)
         if len(pairs) == limit:
             break
     corpus = Corpus(tuple(pairs), tuple(problems))

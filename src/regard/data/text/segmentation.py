@@ -1,4 +1,4 @@
-"""Cutting text to words, so that it can be put together again.
+"""Reversible splitting of text into words.
 
 A word that follows a space, or begins a text, carries the mark ▁:
 
@@ -28,7 +28,8 @@ _WORD = rf"{MARK}?[\w\x{{200c}}\x{{200d}}]+|{MARK}?[^\w\s{MARK}]\p{{M}}*"
 
 
 def normaliser(*, lowercase: bool) -> normalizers.Normalizer:
-    """NFC, single spaces and, if wanted, lower case; `plain` is the way back."""
+    """Return a normaliser to NFC and single spaces, and to lower case if set. `plain` reverses the
+    replacements of special characters."""
     names = "|".join(name.strip("<>") for name in SPECIAL)
     mark, angle = _APART
     return normalizers.Sequence(
@@ -44,19 +45,19 @@ def normaliser(*, lowercase: bool) -> normalizers.Normalizer:
 
 
 def plain(piece: str) -> str:
-    """The piece as a text has it: what was kept apart is back."""
+    """Return a piece with the characters of the text that the normaliser replaced."""
     for apart, meant in _APART.items():
         piece = piece.replace(apart, meant)
     return piece
 
 
 def at_spaces() -> pre_tokenizers.PreTokenizer:
-    """Cut where there is a space, without marks."""
+    """Split at spaces, without marks."""
     return pre_tokenizers.WhitespaceSplit()
 
 
 def to_words(*, first_marked: bool = True) -> pre_tokenizers.PreTokenizer:
-    """Cut to runs of letters and digits, and to single symbols."""
+    """Split into runs of letters and digits, and single symbols."""
     return pre_tokenizers.Sequence(
         [
             pre_tokenizers.Metaspace(MARK, "always" if first_marked else "never", split=False),
@@ -66,12 +67,12 @@ def to_words(*, first_marked: bool = True) -> pre_tokenizers.PreTokenizer:
 
 
 def at_words() -> pre_tokenizers.PreTokenizer:
-    """Cut what has its marks already."""
+    """Split text that already has marks."""
     return pre_tokenizers.Split(Regex(_WORD), "isolated")
 
 
 def to_characters() -> pre_tokenizers.PreTokenizer:
-    """Cut to characters, of which the mark (a space, here) is one."""
+    """Split into characters; the mark is a character and stands for a space."""
     return pre_tokenizers.Sequence(
         [
             pre_tokenizers.Metaspace(MARK, "never", split=False),
@@ -81,9 +82,9 @@ def to_characters() -> pre_tokenizers.PreTokenizer:
 
 
 def to_text(*, spaced: bool) -> decoders.Decoder:
-    """From pieces to the text, for the library's own tokenizers. Pieces stand apart by spaces, or
-    by their marks alone."""
-    apart = [decoders.Replace(*each) for each in _APART.items()]
+    """Return a decoder from pieces to text for the library's own tokenizers. Pieces are separated
+    by spaces, or only by their marks."""
+    apart = [decoders.Replace(*pair) for pair in _APART.items()]
     if spaced:
         # No piece begins with a line end, so that a space is put before every one.
         return decoders.Sequence([decoders.WordPiece(prefix="\n", cleanup=False), *apart])
@@ -94,9 +95,9 @@ def to_text(*, spaced: bool) -> decoders.Decoder:
 
 @cache
 def by_spacy(language: str) -> Callable[[str], list[str]]:
-    """Cut normalised text by spaCy's rules for a language, which need no download.
+    """Split normalised text by spaCy's rules for a language, which need no download.
 
-    UserError where spaCy, the language, or what spaCy itself needs for it is missing."""
+    UserError if spaCy, the language, or a package that spaCy needs for it is missing."""
     try:
         import spacy
     except ImportError as error:

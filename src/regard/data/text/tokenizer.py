@@ -1,4 +1,4 @@
-"""Text to numbers and back, in one file that holds everything needed."""
+"""Tokenizer: text to numbers and back. It is saved as one file."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ EMPTY_ENGINE: dict[str, Any] = {
     "post_processor": None,
     "decoder": None,
 }
-"""The library's tokenizer without a model. Of a saved tokenizer only the model is read."""
+"""Tokenizer of the library without a model. Only the model of a saved tokenizer is read."""
 PLAIN_MODELS: dict[str, dict[str, Any]] = {
     "WordLevel": {"unk_token": SPECIAL[UNKNOWN]},
     "BPE": {
@@ -48,13 +48,13 @@ PLAIN_MODELS: dict[str, dict[str, Any]] = {
     },
     "Unigram": {"unk_id": UNKNOWN, "byte_fallback": False},
 }
-"""The fields that a model of each type has here, but for its vocabulary. With others the library
-ends in a panic, or gives other pieces."""
+"""Fields of a model of each type, apart from its vocabulary. With other fields the library panics
+or returns other pieces."""
 
 
 @dataclass(frozen=True)
 class Encoding:
-    """One text as numbers, the pieces they stand for, and the word (from 0) of each piece."""
+    """Text as token numbers, with the piece of each number and the word (from 0) of each piece."""
 
     ids: list[int]
     pieces: tuple[str, ...]
@@ -62,10 +62,11 @@ class Encoding:
 
 
 class Tokenizer:
-    """Cuts text to pieces that have numbers. Made by `train` or `load`, and never changed.
+    """Tokenizer, which splits text into numbered pieces. `train` and `load` make it; it never
+    changes.
 
-    A text that is encoded and decoded comes back as `normalise` gives it, as far as its pieces are
-    known. Nothing in a text is read as a special token, and neither START nor END is added.
+    Decoding an encoded text returns `normalise(text)`, if all its pieces are known. Text is never
+    read as a special token, and neither START nor END is added.
     """
 
     def __init__(self, model: models.Model, settings: TokenizerSettings) -> None:
@@ -75,26 +76,26 @@ class Tokenizer:
         self._cut = by_spacy(settings.language) if settings.kind == "spacy" else None
         pieces = in_order(self._engine)
         self.vocabulary: tuple[str, ...] = tuple(pieces if settings.unknown else pieces[:-1])
-        """Every piece in the order of its number, special tokens first."""
+        """Pieces in the order of their numbers, special tokens first."""
         self._numbers = {piece: number for number, piece in enumerate(self.vocabulary)}
 
     @classmethod
     def train(cls, texts: Iterable[str], settings: TokenizerSettings) -> Tokenizer:
-        """Learn a vocabulary from texts (of both sides, where they are to share it).
+        """Learn a vocabulary from texts (of both sides for a shared vocabulary).
 
-        The same texts give the same tokenizer, but for unigram, where the library leaves ties to
-        chance. UserError where `size` is too small for the characters of subwords, or where a given
-        vocabulary is not a list of different pieces.
+        Equal texts give equal tokenizers, except for unigram, where the library breaks ties at
+        random. UserError if `size` is too small for the characters of subwords, or if a given
+        vocabulary is not a list of distinct pieces.
         """
         return cls(learned(texts, settings), settings)
 
     @classmethod
     def load(cls, path: str | Path) -> Tokenizer:
-        """Read what `save` wrote; UserError where it is something else."""
+        """Read a tokenizer of `save`. UserError for any other file."""
         text = read_text(path)
         try:
             return cls.from_json(text)
-        except BaseException as error:  # the library raises Exception, and panics of its own kind
+        except BaseException as error:  # the library raises Exception, and panics of its own type
             if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
                 raise
             why = " ".join(repr(error)[:200].split())
@@ -102,7 +103,7 @@ class Tokenizer:
 
     @classmethod
     def from_json(cls, text: str) -> Tokenizer:
-        """The tokenizer that `to_json` told of; any exception where it is something else."""
+        """Return the tokenizer that `to_json` encoded. Any exception for other text."""
         saved = json.loads(text)
         settings = _settings(saved["settings"])
         model = saved["tokenizer"]["model"]
@@ -111,12 +112,12 @@ class Tokenizer:
         return cls(tokenizers.Tokenizer.from_str(json.dumps(engine)).model, settings)
 
     def save(self, path: str | Path) -> None:
-        """Write one JSON file, whole or not at all."""
+        """Write one JSON file, completely or not at all."""
         with whole(Path(path)) as unfinished:
             unfinished.write_text(self.to_json(), encoding="utf8")
 
     def to_json(self) -> str:
-        """All of it as a text, the same for the same tokenizer."""
+        """Return the tokenizer as JSON. Equal tokenizers give equal texts."""
         saved = {
             "format": FORMAT,
             "settings": asdict(self.settings),
@@ -125,9 +126,9 @@ class Tokenizer:
         return json.dumps(saved, ensure_ascii=False, indent=1)
 
     def to_library(self) -> str:
-        """The JSON that `tokenizers.Tokenizer.from_str` reads: text to numbers, and numbers without
-        the special ones to text, by that library alone. spaCy's words it expects to be cut already,
-        and it gives <unk> where a word is known only with, or only without, a space before it."""
+        """Return JSON for `tokenizers.Tokenizer.from_str`, which then encodes text, and decodes
+        numbers without special tokens. Words of spaCy have to be split before. It returns <unk> for
+        a word that is known only with, or only without, a space before it."""
         engine = tokenizers.Tokenizer.from_str(self._engine.to_str())
         engine.decoder = to_text(spaced=self.settings.kind == "spaces")
         return engine.to_str(pretty=True)
@@ -136,18 +137,19 @@ class Tokenizer:
         return len(self.vocabulary)
 
     def normalise(self, text: str) -> str:
-        """The text as it comes back: in NFC, with single spaces, lower-cased where that is set."""
+        """Return the text that decoding gives: in NFC, with single spaces, and in lower case if
+        set."""
         return plain(self._normaliser.normalize_str(text))
 
     def encode(self, text: str) -> Encoding:
-        """Cut a text; UserError naming a piece that is unknown where there is no <unk>."""
+        """Encode a text. UserError for an unknown piece if the vocabulary has no <unk>."""
         encoding = self._encode(text)
         ids = self._respaced(encoding.ids, text)
         self._check([ids], [text])
         return Encoding(ids, self.pieces(ids), self.words(ids))
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
-        """Only the numbers, of many texts, on all cores."""
+        """Return the token numbers of many texts, on all cores. UserError as in `encode`."""
         encodings = self._engine.encode_batch_fast(
             [self._input(text) for text in texts], is_pretokenized=self._cut is not None
         )
@@ -160,16 +162,16 @@ class Tokenizer:
 
     @property
     def cuts_words(self) -> bool:
-        """Whether pieces are whole words, not parts of some."""
+        """Whether pieces are whole words, not parts of words."""
         return self.settings.kind in ("words", "spaces", "spacy")
 
     def is_unknown(self, number: int) -> bool:
-        """Whether this is the number of <unk>."""
+        """Return whether this is the number of <unk>."""
         return self.settings.unknown and number == UNKNOWN
 
     def decode(self, ids: Iterable[int], instead: Iterable[str] = ()) -> str:
-        """The text of these numbers. Special tokens are left out, but <unk> is shown: one after
-        the other as the texts given `instead`, as far as there are any."""
+        """Return the text of token numbers. Special tokens are omitted, except <unk>: each <unk> is
+        replaced by the next text of `instead`, as long as there are any."""
         texts, pieces = iter(instead), []
         for number in ids:
             self._check_number(number)
@@ -184,15 +186,15 @@ class Tokenizer:
         return plain("".join(pieces).replace(MARK, " ").strip())
 
     def pieces(self, ids: Iterable[int]) -> tuple[str, ...]:
-        """The pieces as people read them: words without ▁; in smaller pieces ▁ is a space."""
+        """Return pieces for display: words without ▁; in smaller pieces ▁ is a space."""
         pieces = [self.vocabulary[number] for number in ids]
         if self.settings.kind in ("words", "spacy"):
             pieces = [piece.removeprefix(MARK) for piece in pieces]
         return tuple(map(plain, pieces))
 
     def words(self, ids: Iterable[int]) -> tuple[int, ...]:
-        """The word (from 0) that each piece belongs to. A special token is one by itself, but an
-        <unk> among smaller pieces counts as a letter."""
+        """Return the word (from 0) of each piece. A special token is a word of its own, but <unk>
+        among smaller pieces counts as a letter."""
         ids = list(ids)
         if self.cuts_words:
             return tuple(range(len(ids)))
@@ -207,25 +209,25 @@ class Tokenizer:
         return tuple(words)
 
     def found_in(self, text: str) -> tuple[str, ...]:
-        """What each number of a text stands for as the text itself has it, known or not, without
-        the space before it."""
-        encoding, given = self._encode(text), self._input(text)
-        if isinstance(given, list):
-            return tuple(given[word].removeprefix(MARK) for word in _words(encoding))
+        """Return the part of the text of each token, known or unknown, without the space before
+        it."""
+        encoding, content = self._encode(text), self._input(text)
+        if isinstance(content, list):
+            return tuple(content[word].removeprefix(MARK) for word in _words(encoding))
         return tuple(text[slice(*offsets)].strip() for offsets in encoding.offsets)
 
     def _check_number(self, number: int) -> None:
-        """TypeError or ValueError for what is no number of a piece."""
+        """Raise a TypeError or a ValueError for a value that is not the number of a piece."""
         try:
             place = operator.index(number)
         except TypeError:
-            raise TypeError(f"ids has {number!r}: expected whole numbers of pieces") from None
+            raise TypeError(f"ids has {number!r}: expected numbers of pieces") from None
         if not 0 <= place < len(self):
             raise ValueError(f"ids has {place}: expected 0 to {len(self) - 1}, a piece's number")
 
     def _shown(self, number: int) -> str:
-        """The piece as text that can be cut to words: a line end, which is in none of them, for a
-        special token."""
+        """Return the piece as text from which words are split. A special token is a line end, which
+        no word contains."""
         if number < UNKNOWN:
             return "\n"
         return "x" if self.is_unknown(number) else self.vocabulary[number]
@@ -250,8 +252,8 @@ class Tokenizer:
                 )
 
     def _respaced(self, ids: list[int], text: str) -> list[int]:
-        """A word that is only known with (or without) a space before it is that word: who types
-        "him ." means the "." of "him."."""
+        """Replace an unknown word by its known form with, or without, a space before it: the "." in
+        "him ." is the "." in "him."."""
         unknown = UNKNOWN if self.settings.unknown else len(self)
         if unknown not in ids or self.settings.kind not in ("words", "spacy"):
             return ids
@@ -269,7 +271,7 @@ def _words(encoding: tokenizers.Encoding) -> tuple[int, ...]:
 
 
 def _settings(saved: dict[str, Any]) -> TokenizerSettings:
-    """The settings of a saved tokenizer; ValueError if one is of the wrong type."""
+    """Return the settings of a saved tokenizer. ValueError for a value of the wrong type."""
     if saved["vocabulary"] is not None:
         saved = {**saved, "vocabulary": tuple(saved["vocabulary"])}
     settings = TokenizerSettings(**saved)
@@ -289,7 +291,7 @@ def _settings(saved: dict[str, Any]) -> TokenizerSettings:
 
 
 def _check_model(model: dict[str, Any], settings: TokenizerSettings) -> None:
-    """ValueError unless the library can load this model and use it with these settings."""
+    """Raise a ValueError unless the library can load this model and use it with these settings."""
     kinds = {"bpe": "BPE", "characters": "BPE", "unigram": "Unigram"}
     expected = {"type": kinds.get(settings.kind, "WordLevel")}
     expected |= PLAIN_MODELS[expected["type"]]

@@ -1,4 +1,4 @@
-"""What a tokenizer is to be: how it cuts, and which pieces it knows."""
+"""Settings of a tokenizer: how it splits text, and its vocabulary."""
 
 from __future__ import annotations
 
@@ -14,25 +14,27 @@ SUBWORD_SIZE = 8000
 
 @dataclass(frozen=True)
 class TokenizerSettings:
-    """How text is cut and which pieces are known."""
+    """Settings of a tokenizer."""
 
     kind: TokenizerKind = "words"
-    """`words` (runs of letters and digits, other symbols one by one), `spaces` (text that is cut
-    already), `characters`, `bpe` and `unigram` (subwords), `spacy` (its rules for `language`)."""
+    """`words` (runs of letters and digits, and single symbols), `spaces` (text that is already
+    tokenized), `characters`, `bpe` and `unigram` (subwords), `spacy` (its rules for `language`)."""
     language: str = "en"
-    """The language code that spaCy goes by."""
+    """Language code for spaCy."""
     lowercase: bool = False
     """Lower-case all text."""
     min_count: int = 1
-    """Pieces that occur less often are unknown. BPE joins pairs that occur as often, and at least
-    twice; unigram subwords do not count."""
+    """Least number of occurrences of a piece; rarer pieces are unknown. BPE joins pairs with at
+    least this many occurrences, and at least two; unigram subwords ignore it."""
     size: int | None = None
-    """The largest vocabulary, special tokens included; None keeps every word, and 8000 subwords."""
+    """Largest size of the vocabulary with special tokens. None means all words, or 8000
+    subwords."""
     vocabulary: tuple[str, ...] | None = None
-    """The pieces in their order, special tokens left out, instead of learning them: as
-    `Tokenizer.vocabulary` shows them, with ▁ except for `spaces`. Not for subwords."""
+    """Pieces in order, without special tokens, instead of a learned vocabulary. They are written as
+    in `Tokenizer.vocabulary`, with ▁ except for `spaces`. Not for subwords."""
     unknown: bool = True
-    """Whether there is an <unk>. Without it an unknown piece is a UserError. Subwords need it."""
+    """Whether the vocabulary has <unk>. Without it an unknown piece is a UserError. Subwords need
+    it."""
 
     def __post_init__(self) -> None:
         if self.min_count < 1:
@@ -41,11 +43,11 @@ class TokenizerSettings:
             raise UserError(f"size is {self.size}: expected more than the special tokens")
         if self.kind in SUBWORDS and not (self.vocabulary is None and self.unknown):
             raise UserError(
-                f"{self.kind} learns its own vocabulary, with an <unk>: take words, spaces, "
-                "characters or spacy where the vocabulary is given"
+                f"{self.kind} learns its own vocabulary, with <unk>: use words, spaces, characters "
+                "or spacy with a given vocabulary"
             )
 
     @property
     def special(self) -> tuple[str, ...]:
-        """The special tokens in front of the vocabulary."""
+        """Special tokens at the beginning of the vocabulary."""
         return SPECIAL if self.unknown else SPECIAL[:UNKNOWN]

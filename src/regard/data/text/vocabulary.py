@@ -1,4 +1,4 @@
-"""What makes vocabularies: words and characters by how often they occur, subwords, given ones."""
+"""Vocabularies: frequent words and characters, learned subwords, and given pieces."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from regard.errors import UserError
 
 
 def learned(texts: Iterable[str], settings: TokenizerSettings) -> models.Model:
-    """The library's model with a vocabulary from texts, or the given one. UserError where `size` is
-    too small for the characters of subwords, or where a given vocabulary is not a list of different
-    pieces."""
+    """Return the library's model with a vocabulary learned from texts, or with the given
+    vocabulary. UserError if `size` is too small for the characters of subwords, or if a given
+    vocabulary is not a list of distinct pieces."""
     match settings.kind:
         case "bpe":
             return _bpe(texts, settings)
@@ -40,10 +40,10 @@ def learned(texts: Iterable[str], settings: TokenizerSettings) -> models.Model:
 
 
 def _listed(pieces: Sequence[str], settings: TokenizerSettings) -> models.Model:
-    """Words, or characters (subwords of which no two are ever joined), in this order."""
+    """Return a model of words, or of characters (subwords without merges), in this order."""
     numbers = {piece: number for number, piece in enumerate([*settings.special, *pieces])}
     unknown = SPECIAL[UNKNOWN]
-    numbers.setdefault(unknown, len(numbers))  # where it is left out, past the end
+    numbers.setdefault(unknown, len(numbers))  # without <unk>: a number after the last piece
     if settings.kind == "characters":
         return models.BPE(numbers, [], unk_token=unknown)
     return models.WordLevel(numbers, unk_token=unknown)
@@ -63,7 +63,8 @@ def _given(pieces: Sequence[str], settings: TokenizerSettings) -> list[str]:
 
 
 def _frequent(texts: Iterable[str], settings: TokenizerSettings) -> list[str]:
-    """The pieces that occur often enough, the most frequent first, equals by their letters."""
+    """Return the pieces with at least `min_count` occurrences, the most frequent first, pieces of
+    equal frequency in alphabetical order."""
     engine = engine_of(models.WordLevel(), settings)
     if settings.kind == "characters":
         engine.pre_tokenizer = to_characters()
@@ -81,7 +82,7 @@ def _frequent(texts: Iterable[str], settings: TokenizerSettings) -> list[str]:
 
 
 def _bpe(texts: Iterable[str], settings: TokenizerSettings) -> models.Model:
-    """Byte-pair encoding over characters (Sennrich et al. 2016), inside words."""
+    """Learn byte-pair encoding over characters inside words (Sennrich et al. 2016)."""
     engine = engine_of(models.BPE(unk_token=SPECIAL[UNKNOWN]), settings)
     size = settings.size or SUBWORD_SIZE
     trainer = trainers.BpeTrainer(
@@ -95,7 +96,7 @@ def _bpe(texts: Iterable[str], settings: TokenizerSettings) -> models.Model:
 
 
 def _unigram(texts: Iterable[str], settings: TokenizerSettings) -> models.Model:
-    """A unigram language model over pieces (Kudo 2018), inside words."""
+    """Learn a unigram language model over pieces inside words (Kudo 2018)."""
     engine = engine_of(models.Unigram(), settings)
     size = settings.size or SUBWORD_SIZE
     trainer = trainers.UnigramTrainer(
@@ -108,28 +109,29 @@ def _unigram(texts: Iterable[str], settings: TokenizerSettings) -> models.Model:
 
 
 def _learn(engine: tokenizers.Tokenizer, texts: Iterable[str], trainer: trainers.Trainer) -> None:
-    """The library asks for texts from threads where Ctrl-C is not heard: it is waited for here."""
-    broken_off = threading.Event()
+    """Learn a vocabulary. The library reads texts in threads that do not receive Ctrl-C, so the
+    main thread waits here."""
+    interrupted = threading.Event()
 
-    def unless_broken_off() -> Iterator[str]:
+    def until_interrupted() -> Iterator[str]:
         for text in texts:
-            if broken_off.is_set():
+            if interrupted.is_set():
                 raise KeyboardInterrupt
             yield text
 
     with ThreadPoolExecutor(1) as pool:
         try:
-            learning = pool.submit(engine.train_from_iterator, unless_broken_off(), trainer)
+            learning = pool.submit(engine.train_from_iterator, until_interrupted(), trainer)
             while not wait([learning], timeout=0.2).done:
                 pass
         finally:
-            broken_off.set()
+            interrupted.set()
     learning.result()
 
 
 def _fitting(texts: Iterable[str], size: int, settings: TokenizerSettings) -> Iterator[str]:
-    """The texts as they come; at their end, and before any subword is learned, UserError where
-    `size` is too small for their characters."""
+    """Yield the texts. UserError after the last text, before any subword is learned, if `size` is
+    too small for their characters."""
     normal = normaliser(lowercase=settings.lowercase)
     characters = set(MARK)
     for text in texts:
@@ -144,7 +146,7 @@ def _fitting(texts: Iterable[str], size: int, settings: TokenizerSettings) -> It
 
 
 def engine_of(model: models.Model, settings: TokenizerSettings) -> tokenizers.Tokenizer:
-    """The library's tokenizer. For spaCy it is given words, normalised and cut."""
+    """Return the library's tokenizer. For spaCy its input are normalised, split words."""
     engine = tokenizers.Tokenizer(model)
     if settings.kind == "spacy":
         return engine
@@ -160,6 +162,6 @@ def engine_of(model: models.Model, settings: TokenizerSettings) -> tokenizers.To
 
 
 def in_order(engine: tokenizers.Tokenizer) -> list[str]:
-    """Its pieces in the order of their numbers."""
+    """Return the pieces of a tokenizer in the order of their numbers."""
     numbers = engine.get_vocab()
     return sorted(numbers, key=numbers.__getitem__)
