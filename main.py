@@ -1,4 +1,4 @@
-"""Count each letter of a random sequence by attention: train a model to, and look at it.
+"""Count each letter of a random sequence by attention: train a model, and print its attention.
 
     python3 main.py --train
     python3 main.py --test --plot
@@ -34,18 +34,18 @@ from regard.errors import UserError
 from regard.tasks.counting.settings import LARGEST, CountingSettings
 
 if TYPE_CHECKING:
-    from regard.tasks.counting.counting import Counter, Looked
+    from regard.tasks.counting.counting import CountedLetters, Counter
 
 DONE, FAILED, MISUSED, INTERRUPTED = 0, 1, 2, 130
 GLANCE, FRESH = 1_000, 10_000
-"""Sequences that a model is tested on while it trains, and when it has (of every length)."""
+"""Number of test sequences: during training, and of each length afterwards."""
 NEAR = 1e-6
-"""A weight that is so little below its row's highest counts as the highest."""
+"""Largest difference of two weights that count as equal."""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What the command line asks for. `given` are the settings that stand there."""
+    """Parsed command line. `given` has the settings that it sets."""
 
     train: bool
     test: bool
@@ -59,7 +59,7 @@ class Asked:
 
 
 def main(arguments: list[str]) -> int:
-    """Run the command line and return the exit status. Every failure is one line."""
+    """Run the command line and return the exit status. An error is one line."""
     try:
         try:
             status = run(arguments)
@@ -102,7 +102,7 @@ def run(arguments: list[str]) -> int:
 
 
 def read(arguments: list[str]) -> Asked:
-    """Read the command line; every name may be spelled with underscores or hyphens."""
+    """Parse the command line. Options may be spelled with underscores or hyphens."""
     parser = build_parser()
     try:
         found, unknown = parser.parse_known_args([with_underscores(each) for each in arguments])
@@ -122,7 +122,7 @@ def read(arguments: list[str]) -> Asked:
 
 
 def with_underscores(argument: str) -> str:
-    """--max-len=5 as --max_len=5; values stay as they are."""
+    """Return an argument with underscores in the name of its option: --max-len=5 as --max_len=5."""
     if not argument.startswith("--"):
         return argument
     name, equals, value = argument[2:].partition("=")
@@ -130,7 +130,7 @@ def with_underscores(argument: str) -> str:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The options of both modes. A setting that is not there stays None: not contradicted."""
+    """Return the parser of both modes. A setting that is not on the command line is None."""
     parser = argparse.ArgumentParser(
         prog="main.py",
         description="Count each letter of a random sequence by attention.",
@@ -162,14 +162,14 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def folder(text: str) -> Path:
-    """A folder's path, which is not empty."""
+    """Parse the path of a folder, which must not be empty."""
     if not text:
         raise argparse.ArgumentTypeError("expected a folder, got an empty path")
     return Path(text)
 
 
 def check_memory(num_bytes: int, remedy: str) -> None:
-    """UserError if this is more memory than the process may use."""
+    """UserError if the process may use less memory."""
     from regard.building.memory import memory_limit
 
     limit = memory_limit()
@@ -181,7 +181,7 @@ def check_memory(num_bytes: int, remedy: str) -> None:
 
 
 def check_mode(asked: Asked) -> None:
-    """UserError unless there is one mode. A test may repeat how the model was trained."""
+    """UserError unless there is one mode. With --test, options of the training may be repeated."""
     if asked.train == asked.test:
         raise UserError("say either --train or --test; --help explains both")
     if asked.train and (asked.plot or asked.sample_len is not None):
@@ -189,7 +189,7 @@ def check_mode(asked: Asked) -> None:
 
 
 def train(asked: Asked, settings: CountingSettings) -> int:
-    """Train and save. An interruption saves what there is."""
+    """Train a model and save it. An interruption saves the model as it is."""
     import torch
 
     from regard.tasks.counting import counting
@@ -231,12 +231,12 @@ def train(asked: Asked, settings: CountingSettings) -> int:
 
 
 def is_due(step: int, every: int) -> bool:
-    """Whether something that is done every so many steps (never for 0) is done now."""
+    """Return whether an action of every `every` steps (0: never) is due at this step."""
     return every > 0 and step % every == 0
 
 
 def progress(counter: Counter, loss: float) -> str:
-    """One line about a model in training."""
+    """Return a line on the progress of training."""
     from regard.tasks.counting.counting import accuracy
 
     settings, step = counter.settings, counter.step
@@ -245,12 +245,12 @@ def progress(counter: Counter, loss: float) -> str:
 
 
 def tested_lengths(settings: CountingSettings) -> range:
-    """The lengths that were trained on."""
+    """Return the lengths of the training sequences."""
     return range(1 if settings.variable_length else settings.max_len, settings.max_len + 1)
 
 
 def test(asked: Asked) -> int:
-    """Let the saved model count one random sequence, and print what it looked at."""
+    """Count one random sequence with the saved model, and print the attention."""
     import torch
 
     from regard.data.generated.counting import EvenLetters
@@ -265,27 +265,27 @@ def test(asked: Asked) -> int:
         print(f"main.py: warning: {warning}", file=sys.stderr)
     seed = random.randrange(2**32) if asked.seed is None else asked.seed
     draw = EvenLetters(settings.vocab_size, length)
-    looked = counting.look(counter, draw(1, torch.Generator().manual_seed(seed))[0])
-    print(report(looked))
+    counted = counting.look(counter, draw(1, torch.Generator().manual_seed(seed))[0])
+    print(report(counted))
     if asked.plot:
-        plot(looked, asked.savepath / "attention.png")
+        plot(counted, asked.savepath / "attention.png")
     return DONE
 
 
 def check_same(given: dict[str, Any], counter: Counter) -> None:
-    """UserError where the command line contradicts what the model was made with."""
+    """UserError if the command line contradicts the settings of the saved model."""
     for name, value in given.items():
         saved = asdict(counter.settings)[name]
         if value != saved:
-            said = f"--{name}" if value is True else f"--{name}={value}"
+            option = f"--{name}" if value is True else f"--{name}={value}"
             raise UserError(
-                f"{said} contradicts the saved model, whose {name} is {saved}: leave it out, or "
+                f"{option} contradicts the saved model, whose {name} is {saved}: leave it out, or "
                 "train another model"
             )
 
 
 def warnings_about(counter: Counter, length: int) -> list[str]:
-    """Why the counts of a sequence of this length may be wrong."""
+    """Return the reasons why counts of a sequence of this length may be wrong."""
     settings, found = counter.settings, []
     if counter.step < settings.steps:
         found.append(f"the training stopped after {counter.step} of {settings.steps} steps")
@@ -302,13 +302,13 @@ def warnings_about(counter: Counter, length: int) -> list[str]:
     return found
 
 
-def report(looked: Looked) -> str:
-    """The letters, the counts and, for each count, the steps that it looked at most."""
-    rows = "\n  ".join(f"['{letter}']" for letter in looked.text)
-    counts = " ".join(map(str, looked.counts))
+def report(counted: CountedLetters) -> str:
+    """Return the letters, the counts and, for each count, the steps with the largest weights."""
+    rows = "\n  ".join(f"['{letter}']" for letter in counted.text)
+    counts = " ".join(map(str, counted.counts))
     lines = [f"Input:\n[[{rows}]]", f"Prediction:\n[[{counts}]]", "Encoder-Decoder Attention:"]
     pairs = []
-    for output, weights in enumerate(looked.trace.map().weights[0, 0].tolist()):
+    for output, weights in enumerate(counted.trace.map().weights[0, 0].tolist()):
         highest = max(weights)
         steps = " ".join(str(i) for i, weight in enumerate(weights) if highest - weight <= NEAR)
         pairs.append(
@@ -318,12 +318,12 @@ def report(looked: Looked) -> str:
     return "\n\n".join(lines) + "\n" + "\n".join(pairs)
 
 
-def plot(looked: Looked, path: Path) -> None:
-    """Draw the letters across and the outputs down; say where, and show it if there is a screen."""
+def plot(counted: CountedLetters, path: Path) -> None:
+    """Draw a heatmap, print its path, and show it if there is a screen."""
     from regard.viewing import heatmap
 
     try:
-        heatmap.save(looked.trace, path)
+        heatmap.save(counted.trace, path)
     except OSError as error:
         raise UserError(f"cannot write the picture to {path}: {error}") from error
     print(f"\nHeatmap: {path}")
@@ -335,7 +335,7 @@ def plot(looked: Looked, path: Path) -> None:
 
 
 def complain(what: object, status: int) -> int:
-    """Say it in one line, and give the status back."""
+    """Print an error as one line and return the exit status."""
     print(f"main.py: {what}", file=sys.stderr)
     return status
 

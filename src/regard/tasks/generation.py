@@ -67,7 +67,7 @@ class GeneratedText:
     @property
     def attention(self) -> np.ndarray:
         """Attention weights on the source, with axes layer, head, target and source; of an
-        ensemble those of the first model (`maps` has all). ValueError if there are none."""
+        ensemble those of the first model (`maps` has all). ValueError without attention."""
         if self.lazy_trace is None:
             raise ValueError(
                 "there is no attention: the text is blank, or the call had attention=False"

@@ -22,8 +22,8 @@ from regard.training.recorder import REMEDY
 def metric_named(
     name: str | None, metrics: Sequence[Metric[Function]], default: MetricName, scored: str
 ) -> Metric[Function]:
-    """Return the metric of this name, or the default. UserError if it is none of `metrics`, which
-    score the kind of output in `scored`."""
+    """Return the metric of this name, or the default. UserError for a metric outside `metrics`,
+    which score the kind of output in `scored`."""
     metric = named(metrics, name or default)
     if metric is None:
         names = ", ".join(metric.name for metric in metrics)

@@ -1,5 +1,4 @@
-"""What the counting task is trained with. Apart from the rest, so that help can be given and
-mistakes told without loading torch."""
+"""Settings of the counting task. They import no torch, so that help and errors appear at once."""
 
 from __future__ import annotations
 
@@ -22,20 +21,21 @@ def _setting(default: Any, about: str) -> Any:
 
 @dataclass(frozen=True)
 class CountingSettings:
-    """A saved model carries these with it. UserError where one has no meaning."""
+    """Settings of a training, which a saved model contains. UserError for an invalid value."""
 
     steps: int = _setting(2000, "training steps")
-    batchsize: int = _setting(100, "sequences in a step")
+    batchsize: int = _setting(100, "sequences per step")
     lr: float = _setting(
-        1e-2, "learning rate of keys, values and queries; layer norm and output learn at ten times"
+        1e-2,
+        "learning rate of keys, values and queries; that of layer norm and output is ten times it",
     )
-    hidden: int = _setting(64, "numbers in a query, a key and a value")
-    max_len: int = _setting(10, "letters in a sequence")
-    vocab_size: int = _setting(3, "how many letters, from A on, there are beside the blank")
+    hidden: int = _setting(64, "size of queries, keys and values")
+    max_len: int = _setting(10, "number of letters in a sequence")
+    vocab_size: int = _setting(3, "number of different letters, from A on, without the blank")
     variable_length: bool = _setting(
-        False, "every length from 1 to max_len, filled up with visible blanks"
+        False, "train on all lengths from 1 to max_len, padded with visible blanks"
     )
-    separate_values: bool = _setting(False, "a linear layer for the keys and one for the values")
+    separate_values: bool = _setting(False, "compute keys and values by different linear layers")
 
     def __post_init__(self) -> None:
         for name, least in (("steps", 1), ("batchsize", 1), ("hidden", 2), ("max_len", 1)):
@@ -50,12 +50,12 @@ class CountingSettings:
 
     @property
     def training_bytes(self) -> int:
-        """Bytes of memory that training takes at least: batches, activations and weights."""
+        """Lower bound of the memory for training, in bytes: batches, activations and weights."""
         weights = self.hidden * (self.max_len + 1)
         logits = self.batchsize * self.vocab_size * (self.max_len + 1)
         batches = BATCHES_AHEAD * self.batchsize
         return 4 * (4 * weights + logits) + batches * self.sequence_bytes(self.max_len)
 
     def sequence_bytes(self, length: int) -> int:
-        """Bytes of memory that a sequence takes at least: letters as numbers and one-hot."""
+        """Return a lower bound of the memory for a sequence, in bytes: as numbers and one-hot."""
         return length * (8 + 4 * (self.vocab_size + 1))
