@@ -161,9 +161,9 @@ def test_questions_do_not_know_each_other(case: ScoreCase):
     prepared, mask = attention.prepare(inputs.keys), uneven_mask()
     together = attention(inputs.queries, prepared, inputs.values, mask)
     for target in range(TARGET):
-        one = slice(target, target + 1)
-        alone = attention(inputs.queries[:, one], prepared, inputs.values, mask[:, one])
-        torch.testing.assert_close(alone.context, together.context[:, one])
+        position = slice(target, target + 1)
+        alone = attention(inputs.queries[:, position], prepared, inputs.values, mask[:, position])
+        torch.testing.assert_close(alone.context, together.context[:, position])
 
 
 def test_additive_as_worked_out_by_hand():

@@ -35,8 +35,8 @@ def test_places_are_drawn_by_their_weights():
     assert 0.45 < hard.float().mean() < 0.55
     assert torch.equal(hard, ~softened[:, 0])
     places = result.drawn[hard][:, 0]
-    shares = torch.bincount(places, minlength=5) / len(places)
-    torch.testing.assert_close(shares, result.weights[0, 0], atol=0.03, rtol=0)
+    frequencies = torch.bincount(places, minlength=5) / len(places)
+    torch.testing.assert_close(frequencies, result.weights[0, 0], atol=0.03, rtol=0)
     torch.testing.assert_close(result.context[hard][:, 0], KEYS[0, places])
     soft = result.weights[0] @ KEYS[0]
     torch.testing.assert_close(result.context[~hard][0], soft)

@@ -66,9 +66,9 @@ def test_room_is_left_so_that_most_steps_copy_nothing():
 def test_sentences_are_kept_in_the_order_that_is_asked_for():
     first, second, third = more(3), more(1, 10), more(2, 11)
     grown = KVCache().append(first).append(second)
-    kept = grown.keep(torch.tensor([1, 1, 0]))
+    selected = grown.keep(torch.tensor([1, 1, 0]))
     other = PreparedHeads(third.keys[[1, 1, 0]], third.values[[1, 1, 0]])
-    for state, whole in ((grown.append(third), (0, 1)), (kept.append(other), (1, 1, 0))):
+    for state, whole in ((grown.append(third), (0, 1)), (selected.append(other), (1, 1, 0))):
         keys, values = joined(first, second, third)
         assert torch.equal(state.prepared.keys, keys[list(whole)])
         assert torch.equal(state.prepared.values, values[list(whole)])

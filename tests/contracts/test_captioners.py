@@ -148,8 +148,10 @@ def test_every_search_finds_what_was_looked_at(model, source):
     """Attention gathered step by step in greedy and beam search equals that of forced decoding."""
     memories = model.encode(source)
     alone = greedy(model.decoder, memories, LIMITS, need_weights=True)
-    one = beam(model.decoder, memories, LIMITS, BeamSettings(1, 1, NoPenalty()), need_weights=True)
-    assert [each.tokens for each in alone] == [best.tokens for (best,) in one]
+    single_beam = beam(
+        model.decoder, memories, LIMITS, BeamSettings(1, 1, NoPenalty()), need_weights=True
+    )
+    assert [each.tokens for each in alone] == [best.tokens for (best,) in single_beam]
     several = beam(model.decoder, memories, LIMITS, BeamSettings(5, 3), need_weights=True)
     for row, hypotheses in enumerate(several):
         for hypothesis in (alone[row], *hypotheses):

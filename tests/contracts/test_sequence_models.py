@@ -297,8 +297,8 @@ def test_state_selects_hypotheses_and_keeps_sentences(model, source):
     assert not torch.equal(output.features[:, 0], output.features[:, 1])
     torch.testing.assert_close(swapped.features[1], straight.features[1])
     torch.testing.assert_close(kept.features, straight.features[[2, 0]])
-    one, _ = decoder.step(tokens[:, :1], state.select(torch.tensor([[1], [1], [1]])))
-    torch.testing.assert_close(swapped.features[0, 0], one.features[0, 0])
+    single_beam, _ = decoder.step(tokens[:, :1], state.select(torch.tensor([[1], [1], [1]])))
+    torch.testing.assert_close(swapped.features[0, 0], single_beam.features[0, 0])
 
 
 def test_two_calls_give_the_same_answer_and_leave_nothing_behind(model, source, inputs):
@@ -321,11 +321,15 @@ def test_every_search_finds_what_was_looked_at(model, source, expected):
     """Attention gathered step by step in greedy and beam search equals that of forced decoding."""
     memories = model.encode(source)
     alone = greedy(model.decoder, memories, LIMITS, need_weights=True)
-    one = beam(model.decoder, memories, LIMITS, BeamSettings(1, 1, NoPenalty()), need_weights=True)
-    assert [each.tokens for each in alone] == [best.tokens for (best,) in one]
+    single_beam = beam(
+        model.decoder, memories, LIMITS, BeamSettings(1, 1, NoPenalty()), need_weights=True
+    )
+    assert [each.tokens for each in alone] == [best.tokens for (best,) in single_beam]
     several = beam(model.decoder, memories, LIMITS, BeamSettings(5, 3), need_weights=True)
     result = [
-        (row, each) for row, first in enumerate(alone) for each in (first, *one[row], *several[row])
+        (row, each)
+        for row, first in enumerate(alone)
+        for each in (first, *single_beam[row], *several[row])
     ]
     written = pad([each.tokens for _, each in result])
     rows = torch.tensor([row for row, _ in result])
@@ -354,15 +358,15 @@ def test_two_may_go_on_from_one_state(model, source):
     _, state = decoder.step(torch.full((3, 1), START), decoder.start(model.encode(source)))
     for tokens in ([[4], [5], [6]], [[7], [8], [9]]):  # so that there is room left
         _, state = decoder.step(torch.tensor(tokens), state)
-    one, other = torch.tensor([[4], [5], [6]]), torch.tensor([[10], [11], [12]])
-    _, after_one = decoder.step(one, state)
+    single_beam, other = torch.tensor([[4], [5], [6]]), torch.tensor([[10], [11], [12]])
+    _, after_one = decoder.step(single_beam, state)
     _, after_other = decoder.step(other, state)
-    expected, _ = decoder.step(one, after_one)
+    expected, _ = decoder.step(single_beam, after_one)
     decoder.step(other, after_one)
     decoder.step(other, after_other)
-    again, _ = decoder.step(one, decoder.step(one, state)[1])
+    again, _ = decoder.step(single_beam, decoder.step(single_beam, state)[1])
     torch.testing.assert_close(again.features, expected.features)
-    assert not torch.allclose(decoder.step(one, after_other)[0].features, expected.features)
+    assert not torch.allclose(decoder.step(single_beam, after_other)[0].features, expected.features)
 
 
 @pytest.mark.parametrize("model", by_kernels(frozen()), indirect=True)

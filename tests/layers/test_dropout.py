@@ -16,10 +16,10 @@ def test_keeps_its_share_and_its_mean(dtype, share):
     torch.manual_seed(1)
     layer, ones = Dropout(share), torch.ones(211, 503, dtype=dtype, requires_grad=True)
     dropped = layer(ones)
-    kept = dropped.detach() != 0
-    assert kept.float().mean() == pytest.approx(1 - share, abs=0.005)
+    is_kept = dropped.detach() != 0
+    assert is_kept.float().mean() == pytest.approx(1 - share, abs=0.005)
     assert dropped.dtype == dtype
-    torch.testing.assert_close(dropped[kept], torch.full_like(dropped[kept], 1 / (1 - share)))
+    torch.testing.assert_close(dropped[is_kept], torch.full_like(dropped[is_kept], 1 / (1 - share)))
     above = torch.randn(503, 211).to(dtype).T
     (gradient,) = torch.autograd.grad(dropped, ones, above)
     torch.testing.assert_close(gradient, above * dropped.detach())

@@ -137,6 +137,6 @@ def test_a_recurrent_decoder_drops_of_its_inputs_and_before_the_logits(wiring):
     whole = features(model, seed=1)
     model.decoder.parts.dropout.p = SHARE
     result = features(model, seed=1)
-    kept = result != 0
-    assert kept.double().mean() == pytest.approx(1 - SHARE, abs=0.1)
-    assert not torch.isclose(result * (1 - SHARE), whole)[kept].all()
+    is_kept = result != 0
+    assert is_kept.double().mean() == pytest.approx(1 - SHARE, abs=0.1)
+    assert not torch.isclose(result * (1 - SHARE), whole)[is_kept].all()

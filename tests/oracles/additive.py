@@ -27,5 +27,5 @@ def attend(
     weights = torch.softmax(result, dim=-1)
     if mask is not None:
         weights = weights.masked_fill(~mask, 0)
-    kept = weights if drop is None else weights * drop
-    return kept @ values, weights
+    dropped = weights if drop is None else weights * drop
+    return dropped @ values, weights

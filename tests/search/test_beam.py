@@ -189,9 +189,9 @@ def test_what_cannot_be_is_not_counted_as_ended():
 def test_a_beam_of_one_is_greedy(penalty, end):
     decoder, given = FakeDecoder(VOCABULARY, seed=11), memories([5, 2, 3, 1, 7])
     limits = Limits(start=START, end=end, forbidden=(PAD,), maximum=torch.tensor([9, 3, 1, 9, 4]))
-    one = beam(decoder, given, limits, BeamSettings(1, 1, penalty), need_weights=True)
+    single_beam = beam(decoder, given, limits, BeamSettings(1, 1, penalty), need_weights=True)
     for (output,), hypothesis in zip(
-        one, greedy(decoder, given, limits, need_weights=True), strict=True
+        single_beam, greedy(decoder, given, limits, need_weights=True), strict=True
     ):
         assert output.tokens == hypothesis.tokens
         assert output.log_probabilities == hypothesis.log_probabilities

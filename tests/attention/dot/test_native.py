@@ -61,9 +61,9 @@ sizes = st.tuples(
 def test_is_the_plain_formula_with_its_gradients(
     instruction_set, seed, sizes, joined, masked, dtype
 ):
-    given = problem(seed, sizes, joined)
-    batch, _, target, _ = given[0].shape
-    source = given[1].size(2)
+    tensors = problem(seed, sizes, joined)
+    batch, _, target, _ = tensors[0].shape
+    source = tensors[1].size(2)
     mask = {
         "not": None,
         "causal": CAUSAL if target == source else None,
@@ -71,7 +71,7 @@ def test_is_the_plain_formula_with_its_gradients(
         "pairs": torch.rand(batch, 1, target, source) > 0.4,
         "shared": torch.rand(target, source) > 0.4,
     }[masked]
-    single = [x.to(dtype).requires_grad_() for x in given]
+    single = [x.to(dtype).requires_grad_() for x in tensors]
     precise = [x.detach().double().requires_grad_() for x in single]
     expected = plain(*precise, mask, 0.7)
     result = native_dots.attend(*single, mask, 0.7, 0.0)
@@ -101,10 +101,10 @@ def test_dropout_keeps_its_share_and_the_way_back_drops_the_same(instruction_set
     values = torch.eye(source).expand(batch, heads, -1, -1).clone().requires_grad_()
     torch.manual_seed(3)
     weights = native_dots.attend(queries, keys, values, mask, 1.0, 0.3)  # of the identity
-    kept = weights.detach() > 0
-    shown = torch.ones_like(kept) if mask is None else mask.expand_as(kept)
-    assert kept[shown].float().mean() == pytest.approx(0.7, abs=0.03)
-    torch.testing.assert_close(weights, torch.where(kept, 1 / seen / 0.7, 0.0))
+    is_kept = weights.detach() > 0
+    shown = torch.ones_like(is_kept) if mask is None else mask.expand_as(is_kept)
+    assert is_kept[shown].float().mean() == pytest.approx(0.7, abs=0.03)
+    torch.testing.assert_close(weights, torch.where(is_kept, 1 / seen / 0.7, 0.0))
     above = torch.randn_like(weights)
     (result,) = torch.autograd.grad(weights, values, above)
     torch.testing.assert_close(result, weights.detach().mT @ above)
@@ -116,7 +116,7 @@ def test_dropout_keeps_its_share_and_the_way_back_drops_the_same(instruction_set
 @pytest.mark.parametrize("source", [1, 5, 16, 17, 23])
 def test_one_seed_gives_one_noise_whatever_computes_it(source):
     queries, keys = torch.zeros(2, 3, 7, 4), torch.zeros(2, 3, source, 4)
-    values = torch.eye(source).expand(2, 3, -1, -1)  # what is found are the weights
+    values = torch.eye(source).expand(2, 3, -1, -1)  # the results are the weights
     best, result = kernels.lanes(), []
     for lanes in (4, 8, 16):
         if kernels.lanes(lanes) == lanes:
@@ -128,28 +128,28 @@ def test_one_seed_gives_one_noise_whatever_computes_it(source):
 
 def test_the_gradient_through_dropout_is_that_of_its_mask():
     torch.manual_seed(2)
-    given = [torch.randn(2, 3, 7, 5, requires_grad=True) for _ in range(3)]
+    tensors = [torch.randn(2, 3, 7, 5, requires_grad=True) for _ in range(3)]
     torch.manual_seed(4)
-    context = native_dots.attend(*given, CAUSAL, 0.5, 0.4)
+    context = native_dots.attend(*tensors, CAUSAL, 0.5, 0.4)
     torch.manual_seed(4)
     identity = torch.eye(7).expand(2, 3, -1, -1)
-    dropped = native_dots.attend(given[0], given[1], identity, CAUSAL, 0.5, 0.4).detach()
-    queries, keys, values = (x.detach().double().requires_grad_() for x in given)
+    dropped = native_dots.attend(tensors[0], tensors[1], identity, CAUSAL, 0.5, 0.4).detach()
+    queries, keys, values = (x.detach().double().requires_grad_() for x in tensors)
     scores = (0.5 * queries @ keys.mT).masked_fill(~causal(7), -torch.inf)
     expected = scores.softmax(dim=-1) * (dropped > 0) / 0.6 @ values
     torch.testing.assert_close(context.double(), expected, rtol=1e-5, atol=1e-5)
     above = torch.randn_like(context)
     wanted = torch.autograd.grad(expected, [queries, keys, values], above.double())
-    for ours, theirs in zip(torch.autograd.grad(context, given, above), wanted, strict=True):
+    for ours, theirs in zip(torch.autograd.grad(context, tensors, above), wanted, strict=True):
         torch.testing.assert_close(ours.double(), theirs, rtol=1e-4, atol=1e-5)
 
 
 def test_who_sees_nothing_gets_nothing_and_no_gradient(instruction_set):
-    given = [torch.randn(2, 1, 3, 5, requires_grad=True) for _ in range(3)]
+    tensors = [torch.randn(2, 1, 3, 5, requires_grad=True) for _ in range(3)]
     mask = torch.tensor([True, False, True])[:, None].expand(3, 3)
-    context = native_dots.attend(*given, mask, 1.0, 0.0)
+    context = native_dots.attend(*tensors, mask, 1.0, 0.0)
     assert context[:, :, 1].eq(0).all()
-    of_queries, *_ = torch.autograd.grad(context.sum(), given)
+    of_queries, *_ = torch.autograd.grad(context.sum(), tensors)
     assert of_queries[:, :, 1].eq(0).all()
 
 
@@ -158,9 +158,9 @@ def test_nothing_at_all():
     assert native_dots.attend(empty, keys, keys, None, 1.0, 0.0).shape == (2, 1, 0, 5)
     assert native_dots.attend(keys, empty, empty, None, 1.0, 0.0).eq(0).all()
     for queries, seen in ((empty, keys), (keys, empty)):
-        given = [x.clone().requires_grad_() for x in (queries, seen, seen)]
-        native_dots.attend(*given, None, 1.0, 0.0).sum().backward()
-        for each in given:
+        tensors = [x.clone().requires_grad_() for x in (queries, seen, seen)]
+        native_dots.attend(*tensors, None, 1.0, 0.0).sum().backward()
+        for each in tensors:
             assert each.grad.eq(0).all()
 
 
@@ -186,9 +186,9 @@ def test_what_is_no_number_is_not_hidden(instruction_set):
 def test_few_queries_that_need_no_gradient_find_the_same(
     instruction_set, seed, target, source, parts, masked, dtype
 ):
-    given = problem(seed, (2, 3, target, source, *parts), False)
+    tensors = problem(seed, (2, 3, target, source, *parts), False)
     mask = torch.rand(2, 1, target, source) > 0.4 if masked else None
-    rounded = [x.to(dtype) for x in given]
+    rounded = [x.to(dtype) for x in tensors]
     result = native_dots.attend(*rounded, mask, 0.3, 0.0)
     precise = [x.double() for x in rounded]
     expected = plain(*precise, mask, 0.3)
@@ -237,9 +237,9 @@ MISFITS = [
 def outcome(attend, mask=None, queries=FITTING.queries, keys=FITTING.keys, values=FITTING.values):
     """Return the context, or None if the inputs are rejected."""
     torch.manual_seed(6)
-    given = [torch.randn(shape) for shape in (queries, keys, values)]
+    tensors = [torch.randn(shape) for shape in (queries, keys, values)]
     try:
-        return attend(*given, mask)
+        return attend(*tensors, mask)
     except (RuntimeError, ValueError):
         return None
 
@@ -294,24 +294,24 @@ def test_a_causal_mask_of_other_lengths_is_that_of_the_formula(unchecked, target
 
 
 def test_a_mask_of_numbers_is_not_taken_for_one_of_truths():
-    given = [torch.randn(2, 3, 5) for _ in range(3)]
-    assert native_dots.suits(*given, torch.ones(3, 3, dtype=torch.bool))
-    assert not native_dots.suits(*given, torch.zeros(3, 3))
+    tensors = [torch.randn(2, 3, 5) for _ in range(3)]
+    assert native_dots.suits(*tensors, torch.ones(3, 3, dtype=torch.bool))
+    assert not native_dots.suits(*tensors, torch.zeros(3, 3))
 
 
 @pytest.mark.parametrize("learns", [True, False])
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode, torch.enable_grad])
 def test_weights_are_kept_for_those_who_learn_alone(monkeypatch, mode, learns):
-    kept, call = [], kernels.call
+    is_kept, call = [], kernels.call
     monkeypatch.setattr(
         kernels,
         "call",
         lambda name, problem, back: (
-            kept.append(problem.weights is not None),
+            is_kept.append(problem.weights is not None),
             call(name, problem, back),
         ),
     )
-    given = [torch.randn(2, 3, 5, requires_grad=learns) for _ in range(3)]
+    tensors = [torch.randn(2, 3, 5, requires_grad=learns) for _ in range(3)]
     with mode():
-        native_dots.attend(*given, None, 1.0, 0.0)
-    assert kept == [learns and mode is torch.enable_grad]
+        native_dots.attend(*tensors, None, 1.0, 0.0)
+    assert is_kept == [learns and mode is torch.enable_grad]

@@ -166,8 +166,8 @@ def test_powers_are_prepared_where_no_gradient_is_wanted():
     with torch.no_grad():
         prepared = prepare(problem.keys)
     assert prepared.powers is not None
-    kept = prepared[torch.tensor([2, 0])]
-    assert torch.equal(kept.powers, prepared.powers[[2, 0]])
+    selected = prepared[torch.tensor([2, 0])]
+    assert torch.equal(selected.powers, prepared.powers[[2, 0]])
     queries, keys, vector, values = problem.tensors
     plain = additive_attention(queries, AdditiveKeys(keys), vector, values, problem.mask)
     ready = additive_attention(queries, prepared, vector, values, problem.mask)

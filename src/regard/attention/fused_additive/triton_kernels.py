@@ -86,11 +86,11 @@ def differentiate(
     asking, asked = Side.of(queries), Side.of(memory.keys, mask, memory.powers)
     if weights is None:
         weights = _weigh(asking, asked, vector, mask, scale)
-    found = through_mix(grad_context, grad_weights, weights, _seen(values, mask), drop)
-    grad_scores = tiled.through_softmax(found[0], weights, mask, scale)
+    result = through_mix(grad_context, grad_weights, weights, _seen(values, mask), drop)
+    grad_scores = tiled.through_softmax(result[0], weights, mask, scale)
     grad_queries = _of_rows(grad_scores, asking, asked, vector).to(queries.dtype)
     of_keys = _of_keys(grad_scores, asking, asked, memory.keys, vector)
-    return grad_queries, *of_keys, found[1].to(values.dtype)
+    return grad_queries, *of_keys, result[1].to(values.dtype)
 
 
 def score(
@@ -305,7 +305,7 @@ def _score(
     if mask is not None:
         place = mask + batch * mask_batch + rows.to(tl.int64) * mask_row + columns * mask_column
         visible = visible & (tl.load(place, mask=visible, other=0) != 0)
-    found = tl.zeros((row_block, column_block), tl.float32)
+    result = tl.zeros((row_block, column_block), tl.float32)
     if _any(visible):
         even = size + size % 2
         column_tile = batch * tl.cdiv(num_columns, column_block) + tl.program_id(1)
@@ -320,7 +320,7 @@ def _score(
             asked += column_block
             first, second = tl.load(vector + number), tl.load(vector + number + 1)
             # first / one + second / two
-            found = tl.fma(tl.fma(first, two, second * one), _reciprocal(one * two), found)
+            result = tl.fma(tl.fma(first, two, second * one), _reciprocal(one * two), result)
         row, column = batch * num_rows + rows, batch * num_columns + columns
         is_far_row = tl.load(row_far + row, mask=is_row, other=0) != 0
         is_far = is_far_row | (tl.load(column_far + column, mask=is_column, other=0) != 0)
@@ -330,9 +330,9 @@ def _score(
                 one = tl.load(row_numbers + row * size + number, mask=is_row, other=0)
                 two = tl.load(column_numbers + column * size + number, mask=is_column, other=0)
                 exact = tl.fma(tl.load(vector + number), _far_share(one + two), exact)
-            found = tl.where(is_far, exact, found)
+            result = tl.where(is_far, exact, result)
     place = scores + (batch * num_rows + rows) * num_columns + columns
-    tl.store(place, tl.where(visible, found * factor, -float("inf")), mask=is_row & is_column)
+    tl.store(place, tl.where(visible, result * factor, -float("inf")), mask=is_row & is_column)
 
 
 @triton.jit
