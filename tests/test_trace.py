@@ -103,9 +103,11 @@ def test_json_is_strict_short_and_versioned() -> None:
         sequence(1),
         (AttentionMap("cross", np.array([[[[0.1]]]], np.float32), np.full((1, 1, 1, 1), -np.inf)),),
     )
-    said = json.loads(trace.to_json(), parse_constant=refuse)
-    assert said["format"] == 1
-    assert said["attention"] == [{"kind": "cross", "weights": [[[[0.1]]]], "scores": [[[[None]]]]}]
+    record = json.loads(trace.to_json(), parse_constant=refuse)
+    assert record["format"] == 1
+    assert record["attention"] == [
+        {"kind": "cross", "weights": [[[[0.1]]]], "scores": [[[[None]]]]}
+    ]
     assert "0.1]" in trace.to_json()
     assert "\n" not in trace.to_json()
 

@@ -112,7 +112,7 @@ def _same(left: np.ndarray | None, right: np.ndarray | None) -> bool:
 
 
 def of_kind(maps: tuple[AttentionMap, ...], kind: AttentionKind) -> tuple[AttentionMap, ...]:
-    """Return the maps of this kind in their order. ValueError if there is none."""
+    """Return the maps of this kind in their order. ValueError without such a map."""
     matches = tuple(attention for attention in maps if attention.kind == kind)
     if not matches:
         kinds = ", ".join(attention.kind for attention in maps) or "no attention"

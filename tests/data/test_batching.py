@@ -69,7 +69,7 @@ def test_every_pair_is_there_once_and_every_batch_keeps_its_limits(
         limits,
         seed=3,
     )
-    found = []
+    result = []
     for batch in batches.epoch(number):
         size = len(batch.mask)
         assert limits.sentences
@@ -79,8 +79,8 @@ def test_every_pair_is_there_once_and_every_batch_keeps_its_limits(
         assert size == 1 or limits.tokens is None or positions <= limits.tokens
         for row in range(size):
             source = batch.source.ids[row][batch.source.mask[row]].tolist()
-            found.append((source, batch.outputs[row][batch.mask[row]].tolist()))
-    assert sorted(found) == sorted(pairs)
+            result.append((source, batch.outputs[row][batch.mask[row]].tolist()))
+    assert sorted(result) == sorted(pairs)
     assert batches.num_batches(number) == sum(1 for _ in batches.epoch(number))
 
 
@@ -117,7 +117,7 @@ def too_large(batch: list[tuple[int, int]], limits: BatchSettings) -> bool:
 
 
 def round_number(size: int) -> int:
-    """Of three binary digits, but no finer than sixteen."""
+    """Return the size with three binary digits, but no finer than sixteen."""
     digits = next(digits for digits in range(1, 65) if size < 2**digits)
     finest = min(16, 2 ** max(0, digits - 3))
     return size // finest * finest

@@ -1,4 +1,4 @@
-"""What CTranslate2 makes of a Transformer's weights gives the model's own probabilities."""
+"""Exported Transformers have the probabilities of the model in CTranslate2."""
 
 import pytest
 import torch
@@ -49,7 +49,7 @@ def texts(vocabulary, sentences):
 
 
 def log_probabilities(model, vocabularies, folder):
-    """Of every target's tokens, by CTranslate2."""
+    """Return log probabilities of every target token, by CTranslate2."""
     exporting.save_transformer(model, vocabularies, folder)
     translator = ctranslate2.Translator(str(folder), compute_type="float32", intra_threads=1)
     sources, targets = texts(vocabularies.source, SOURCES), texts(vocabularies.target, TARGETS)
@@ -63,8 +63,8 @@ def test_probabilities_are_those_of_the_model(changes, tmp_path):
     ours = forced(
         model.decoder, model.encode(batch.source), batch.inputs, batch.outputs, batch.mask
     )
-    found = log_probabilities(model, SOURCE, tmp_path)
-    for row, target, values in zip(ours.log_probabilities, TARGETS, found, strict=True):
+    result = log_probabilities(model, SOURCE, tmp_path)
+    for row, target, values in zip(ours.log_probabilities, TARGETS, result, strict=True):
         torch.testing.assert_close(torch.tensor(values), row[: len(target)], rtol=1e-5, atol=1e-5)
 
 

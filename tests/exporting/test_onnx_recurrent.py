@@ -43,8 +43,8 @@ SCORES = {
 
 def build(**changes):
     torch.manual_seed(3)
-    given = dict(hidden=7, embedding=5, attention=AttentionConfig(size=11)) | changes
-    model = build_translation(RecurrentConfig(**given), NUM_SOURCE, NUM_TARGET)
+    arguments = dict(hidden=7, embedding=5, attention=AttentionConfig(size=11)) | changes
+    model = build_translation(RecurrentConfig(**arguments), NUM_SOURCE, NUM_TARGET)
     for parameter in model.parameters():  # biases that start at zero could be lost unseen
         torch.nn.init.normal_(parameter, std=0.5)
     return model.eval()
@@ -60,20 +60,20 @@ class Session:
         self.inputs = {each.name for each in self.session.get_inputs()}
         self.outputs = [each.name for each in self.session.get_outputs()]
 
-    def __call__(self, **given):
-        found = self.session.run(None, {name: given[name] for name in self.inputs})
-        return dict(zip(self.outputs, found, strict=True))
+    def __call__(self, **arguments):
+        result = self.session.run(None, {name: arguments[name] for name in self.inputs})
+        return dict(zip(self.outputs, result, strict=True))
 
 
 def encode(session, sources):
     tokens = pad(sources)
     lengths = tokens.mask.sum(dim=1).numpy()
-    found = session(source=tokens.ids.numpy(), lengths=lengths)
-    return {**found, "lengths": lengths}
+    result = session(source=tokens.ids.numpy(), lengths=lengths)
+    return {**result, "lengths": lengths}
 
 
-def go_on(given, found):
-    return given | {name.removeprefix("next_"): array for name, array in found.items()}
+def go_on(arguments, result):
+    return arguments | {name.removeprefix("next_"): array for name, array in result.items()}
 
 
 def close(array, tensor):
@@ -86,24 +86,24 @@ def test_encoder_and_steps_are_those_of_the_model(changes):
     model = build(**changes)
     graphs = export_recurrent(model)
     encoder, decoder = Session(graphs.encoder), Session(graphs.decoder)
-    given = encode(encoder, SOURCES)
+    arguments = encode(encoder, SOURCES)
     memories = model.encode(pad(SOURCES))
     state = model.decoder.start(memories)
-    close(given["hidden"], state.hidden[:, 0])
+    close(arguments["hidden"], state.hidden[:, 0])
     if state.cell is not None:
-        close(given["cell"], state.cell[:, 0])
-    if "values" in given:
-        close(given["values"], memories[0].values)
-        assert given.get("fed", np.zeros((3, 0))).shape == state.fed[:, 0].shape
+        close(arguments["cell"], state.cell[:, 0])
+    if "values" in arguments:
+        close(arguments["values"], memories[0].values)
+        assert arguments.get("fed", np.zeros((3, 0))).shape == state.fed[:, 0].shape
     for tokens in ([1, 1, 1], [4, 5, 6], [16, 3, 9]):
-        found = decoder(token=np.array(tokens), **given)
+        result = decoder(token=np.array(tokens), **arguments)
         output, state = model.decoder.step(torch.tensor(tokens)[:, None], state, need_weights=True)
-        close(found["logits"], model.decoder.project(output.features)[:, 0])
-        close(found["next_hidden"], state.hidden[:, 0])
+        close(result["logits"], model.decoder.project(output.features)[:, 0])
+        close(result["next_hidden"], state.hidden[:, 0])
         if output.attention:
-            close(found["weights"], output.attention[0].weights[:, 0, 0, 0])
-            assert found["weights"][1, 3:].max() == 0
-        given = go_on(given, found)
+            close(result["weights"], output.attention[0].weights[:, 0, 0, 0])
+            assert result["weights"][1, 3:].max() == 0
+        arguments = go_on(arguments, result)
 
 
 def test_any_batch_and_any_length_go_through_one_graph():

@@ -54,7 +54,7 @@ def test_a_traces_links_are_between_words_and_leave_the_ends_out() -> None:
     )
     assert pharaoh(trace_links(trace)) == "0-1 1-0"
     assert pharaoh(trace_links(trace, unit="pieces")) == "0-1 2-0"
-    assert pharaoh(trace_links(trace, "decoder")) == "0-1"  # y was written looking at x
+    assert pharaoh(trace_links(trace, "decoder")) == "0-1"  # y attends to x
     with pytest.raises(ValueError, match="columns of 'image' maps"):
         trace_links(trace, "image")
 
@@ -76,8 +76,8 @@ def test_links_are_written_and_read() -> None:
 def test_the_error_rate_is_counted_over_the_corpus() -> None:
     """A has 3 + 2 links, S 2 + 1; 1 + 1 of A are sure and 2 + 1 possible: 1 - (2 + 3) / (5 + 3)."""
     gold = [read_pharaoh("0-0 1-1 2p1"), read_pharaoh("0-1")]
-    found = [{(0, 0), (2, 1), (2, 2)}, {(0, 1), (1, 0)}]
-    score = score_alignments(found, gold)
+    result = [{(0, 0), (2, 1), (2, 2)}, {(0, 1), (1, 0)}]
+    score = score_alignments(result, gold)
     assert score.error_rate == pytest.approx(3 / 8)
     assert score.precision == pytest.approx(3 / 5)
     assert score.recall == pytest.approx(2 / 3)

@@ -25,7 +25,7 @@ def test_coverage_is_the_sum_of_what_looked() -> None:
 
 
 def loop(weights: np.ndarray) -> float:
-    """One less the mean distance to the diagonal, as a share of what even weights have."""
+    """One minus the mean distance to the diagonal, relative to that of even weights."""
     rows, columns = weights.shape
     mass = even = total = 0.0
     for row in range(rows):

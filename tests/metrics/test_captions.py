@@ -27,8 +27,8 @@ def test_bleu_is_that_of_its_order():
     """Modified precisions and the brevity penalty of Papineni et al. 2002, counted out."""
 
     def grams(text, size):
-        found = words(text)
-        return Counter(tuple(found[n : n + size]) for n in range(len(found) - size + 1))
+        result = words(text)
+        return Counter(tuple(result[n : n + size]) for n in range(len(result) - size + 1))
 
     for order in (1, 2):
         logs = 0.0
@@ -81,8 +81,8 @@ def test_cider_d_by_hand():
 
 def cut(text, size):
     """Every n-gram of this size, repeated ones repeated."""
-    found = text.split()
-    return [tuple(found[n : n + size]) for n in range(len(found) - size + 1)]
+    result = text.split()
+    return [tuple(result[n : n + size]) for n in range(len(result) - size + 1)]
 
 
 def telling(gram, references):
@@ -133,10 +133,10 @@ def test_cider_d_is_that_of_plain_loops():
         ["two men play a game of chess on the grass"],
         ["a man with a dog on the beach", "on the beach a man", "a man on the beach"],
     ]
-    found = cider_d(hypotheses, references)
-    assert found.value == pytest.approx(100 * plain_cider_d(hypotheses, references))
-    assert 50 < found.value < 1000
-    assert found.signature == "nrefs:var|words:lc,nopunct"
+    result = cider_d(hypotheses, references)
+    assert result.value == pytest.approx(100 * plain_cider_d(hypotheses, references))
+    assert 50 < result.value < 1000
+    assert result.signature == "nrefs:var|words:lc,nopunct"
 
 
 def test_a_perfect_caption_scores_ten_a_piece_and_words_of_every_picture_tell_nothing():

@@ -34,8 +34,8 @@ def test_accuracy_and_macro_f1():
 
 
 def test_numbers():
-    found, wanted = ["1 5", "2 5", "6 5"], ["1 5", "3 5", "5 5"]
-    assert mean_error(found, wanted).value == pytest.approx(2 / 6)
-    assert root_mean_square_error(found, wanted).value == pytest.approx((2 / 6) ** 0.5)
-    assert r2(found, wanted).value == pytest.approx(100 * ((1 - 2 / 8) + 1) / 2)
+    result, wanted = ["1 5", "2 5", "6 5"], ["1 5", "3 5", "5 5"]
+    assert mean_error(result, wanted).value == pytest.approx(2 / 6)
+    assert root_mean_square_error(result, wanted).value == pytest.approx((2 / 6) ** 0.5)
+    assert r2(result, wanted).value == pytest.approx(100 * ((1 - 2 / 8) + 1) / 2)
     assert r2(["3", "3", "3"], ["1", "3", "5"]).value == 0

@@ -1,4 +1,4 @@
-"""What is kept is found again, whole or not at all, and never where anything differs."""
+"""Cached results are returned completely or not at all, and only if all they depend on is equal."""
 
 import json
 import multiprocessing
@@ -113,8 +113,8 @@ def test_what_cannot_be_kept_is_held_and_said(tmp_path, caplog):
     (tmp_path / "file").write_text("in the way")
     data_cache = DataCache(tmp_path / "file", "these data")
     assert data_cache.page("name", "facts", lambda: "page") == "page"
-    kept = data_cache.pairs("facts", Counted())
-    assert (kept.pairs.digest, kept.made) == (PAIRS.digest, None)
+    cached = data_cache.pairs("facts", Counted())
+    assert (cached.pairs.digest, cached.made) == (PAIRS.digest, None)
     (message,) = caplog.messages
     assert "there is a file of that name" in message
     assert "REGARD_CACHE" in message
@@ -126,8 +126,8 @@ def test_a_full_disk_is_met_by_memory(data_cache, monkeypatch, caplog):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(cache.encoded, "write", write)
-    kept = data_cache.pairs("facts", Counted())
-    assert kept.pairs.digest == PAIRS.digest
+    cached = data_cache.pairs("facts", Counted())
+    assert cached.pairs.digest == PAIRS.digest
     assert "No space left on device" in caplog.messages[0]
     assert list(data_cache.folder.iterdir()) == []
 
@@ -152,8 +152,8 @@ def test_what_was_not_used_for_long_is_removed_and_nothing_else(data_cache):
 
 def _encode(folder, barrier, queue):
     barrier.wait()
-    kept = DataCache(folder, "these data").pairs("facts", Counted())
-    queue.put((kept.pairs.digest, kept.pairs.numbers.tolist()))
+    cached = DataCache(folder, "these data").pairs("facts", Counted())
+    queue.put((cached.pairs.digest, cached.pairs.numbers.tolist()))
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="children are forked")

@@ -94,7 +94,7 @@ def dev_score(model: nn.Module) -> Validation:
 
 
 class Watcher:
-    """Remembers what it is told; sends a SIGINT after an update if it is asked to."""
+    """Reporter that records its calls, and sends a SIGINT after an update if that is set."""
 
     def __init__(self, interrupt_after: int | None = None) -> None:
         self.interrupt_after = interrupt_after

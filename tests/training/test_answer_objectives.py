@@ -1,4 +1,4 @@
-"""What wrong answers cost."""
+"""Losses of classification and regression."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ VALUES = torch.tensor([[1.0, -1.0], [0.5, 2.0], [0.0, 0.0]])
 
 
 class Given(nn.Module):
-    """Answers what it is told to."""
+    """Model with fixed outputs."""
 
     def __init__(self):
         super().__init__()

@@ -32,33 +32,33 @@ def rows(request, monkeypatch):
 @pytest.mark.parametrize("scale", [0.01, 3, 100])
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 def test_is_the_loop_with_torchs_gradients(rows, smoothing, scale, dtype):
-    given = problem(scale=scale)
-    logits = F.linear(*given)
+    arguments = problem(scale=scale)
+    logits = F.linear(*arguments)
     loop = smoothed_cross_entropy(logits.detach().numpy(), TARGETS.numpy(), smoothing)
     expected = F.cross_entropy(logits, TARGETS, label_smoothing=smoothing, reduction="sum")
-    wanted = torch.autograd.grad(expected * 0.5, given)
+    wanted = torch.autograd.grad(expected * 0.5, arguments)
 
     single = problem(dtype, scale)
-    found = linear_cross_entropy(*single, TARGETS, smoothing)
+    result = linear_cross_entropy(*single, TARGETS, smoothing)
     exact = 1e-12 if dtype == torch.float64 else 1e-5
-    assert found.dtype == dtype
-    assert float(found.detach()) == pytest.approx(loop, rel=exact)
-    for ours, theirs in zip(torch.autograd.grad(found * 0.5, single), wanted, strict=True):
+    assert result.dtype == dtype
+    assert float(result.detach()) == pytest.approx(loop, rel=exact)
+    for ours, theirs in zip(torch.autograd.grad(result * 0.5, single), wanted, strict=True):
         torch.testing.assert_close(ours.double(), theirs, rtol=10 * exact, atol=10 * exact * scale)
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_bfloat16_has_a_precise_loss_of_its_rounded_products(rows, smoothing):
-    given = problem(torch.float32)
+    arguments = problem(torch.float32)
     with torch.autocast("cpu", torch.bfloat16):
-        found = linear_cross_entropy(*given, TARGETS, smoothing)
-        logits = F.linear(*given)
-    assert found.dtype == torch.float32
+        result = linear_cross_entropy(*arguments, TARGETS, smoothing)
+        logits = F.linear(*arguments)
+    assert result.dtype == torch.float32
     expected = smoothed_cross_entropy(logits.detach().float().numpy(), TARGETS.numpy(), smoothing)
-    assert float(found.detach()) == pytest.approx(expected, rel=1e-5)
-    precise = [x.detach().double().requires_grad_() for x in given]
+    assert float(result.detach()) == pytest.approx(expected, rel=1e-5)
+    precise = [x.detach().double().requires_grad_() for x in arguments]
     wanted = torch.autograd.grad(linear_cross_entropy(*precise, TARGETS, smoothing), precise)
-    for ours, theirs in zip(torch.autograd.grad(found, given), wanted, strict=True):
+    for ours, theirs in zip(torch.autograd.grad(result, arguments), wanted, strict=True):
         assert ours.dtype == torch.float32
         torch.testing.assert_close(ours.double(), theirs, rtol=0.05, atol=0.15)
 
@@ -66,11 +66,11 @@ def test_bfloat16_has_a_precise_loss_of_its_rounded_products(rows, smoothing):
 def test_frozen_parts_and_no_bias():
     features, weight, _ = problem(torch.float32)
     weight.requires_grad_(False)
-    found = linear_cross_entropy(features, weight, None, TARGETS)
+    result = linear_cross_entropy(features, weight, None, TARGETS)
     expected = F.cross_entropy(F.linear(features, weight), TARGETS, reduction="sum")
-    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(result, expected)
     wanted = torch.autograd.grad(expected, features)[0]
-    torch.testing.assert_close(torch.autograd.grad(found, features)[0], wanted)
+    torch.testing.assert_close(torch.autograd.grad(result, features)[0], wanted)
     with torch.no_grad():
         torch.testing.assert_close(linear_cross_entropy(features, weight, None, TARGETS), expected)
 
@@ -79,9 +79,9 @@ def test_frozen_parts_and_no_bias():
 def test_impossible_words_and_what_is_no_number(dtype):
     features, weight, bias = problem(dtype)
     bias.data[3] = -torch.inf
-    found = linear_cross_entropy(features, weight, bias, TARGETS)
-    assert found.isfinite()
-    assert all(g.isfinite().all() for g in torch.autograd.grad(found, [features, weight]))
+    result = linear_cross_entropy(features, weight, bias, TARGETS)
+    assert result.isfinite()
+    assert all(g.isfinite().all() for g in torch.autograd.grad(result, [features, weight]))
     for bad in (torch.nan, torch.inf):
         bias.data[3] = bad
         assert not linear_cross_entropy(features, weight, bias, TARGETS).isfinite()
@@ -97,22 +97,22 @@ def test_a_target_that_is_no_word_is_refused(bad):
 
 def test_no_words_at_all():
     features, weight, bias = problem()
-    found = linear_cross_entropy(features[:0], weight, bias, TARGETS[:0])
-    assert found == 0
-    assert torch.autograd.grad(found, weight)[0].eq(0).all()
+    result = linear_cross_entropy(features[:0], weight, bias, TARGETS[:0])
+    assert result == 0
+    assert torch.autograd.grad(result, weight)[0].eq(0).all()
 
 
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
 def test_who_does_not_learn_forms_the_logits_alone(monkeypatch, mode):
-    given, products = problem(torch.float32), []
+    arguments, products = problem(torch.float32), []
     for name in ("linear", "weight_gradient"):
         product = getattr(module, name)
         monkeypatch.setattr(
             module, name, lambda *x, product=product: (products.append(1), product(*x))[1]
         )
-    found = linear_cross_entropy(*given, TARGETS)
+    result = linear_cross_entropy(*arguments, TARGETS)
     assert len(products) == 3  # logits, and gradients of features and of the weight
     products.clear()
     with mode():
-        assert linear_cross_entropy(*given, TARGETS) == found
+        assert linear_cross_entropy(*arguments, TARGETS) == result
     assert len(products) == 1

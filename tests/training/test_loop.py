@@ -58,7 +58,7 @@ def kept(folder):
 
 
 def scripted(*scores):
-    """A dev score that ends as it is told to."""
+    """Scripted dev score."""
     rest = iter(scores)
     return lambda model: Validation(next(rest), "scripted")
 
@@ -248,7 +248,7 @@ def test_of_equal_scores_the_lower_loss_is_better(tmp_path):
 
 
 class Judge:
-    """A dev score that ends as it is told to, and the weights that it saw."""
+    """Scripted dev score that records the weights it is called with."""
 
     def __init__(self, *scores):
         self.rest, self.seen = iter(scores), []
@@ -270,13 +270,13 @@ class Judge:
 
 @pytest.mark.parametrize(("score", "is_kept"), [(9.0, True), (4.0, False), (3.0, False)])
 def test_the_mean_of_the_best_is_kept_where_it_is_better(tmp_path, score, is_kept):
-    model, found, watcher = tiny_model(), tiny_model(seed=4), Watcher()
+    model, result, watcher = tiny_model(), tiny_model(seed=4), Watcher()
     judge = Judge(1.0, 4.0, 2.0, 3.0, 0.0, score)
     settings = TrainingSettings(length=Period(5), validate_every=Period(1), average=3)
     end = train(model, BATCHES, settings, validate=judge, report=watcher, folder=tmp_path)
-    load_weights(found, tmp_path / "model.safetensors")
+    load_weights(result, tmp_path / "model.safetensors")
     assert_same(judge.seen[5], judge.mean(2, 3, 4))
-    assert_same(weights(found), judge.mean(2, 3, 4) if is_kept else judge.seen[1])
+    assert_same(weights(result), judge.mean(2, 3, 4) if is_kept else judge.seen[1])
     assert_same(weights(model), judge.seen[4])
     assert end.score == (9.0 if is_kept else 4.0)
     (line,) = [line for line in log(tmp_path) if line["kind"] == "average"]
@@ -469,7 +469,7 @@ def test_weights_that_want_no_gradient_stay(tmp_path):
 
 def test_bfloat16_computes_small_and_keeps_large():
     model, kinds = tiny_model(), []
-    model.middle.register_forward_hook(lambda module, given, made: kinds.append(made.dtype))
+    model.middle.register_forward_hook(lambda module, arguments, made: kinds.append(made.dtype))
     train(model, BATCHES, TrainingSettings(length=Period(2), precision="bfloat16"))
     assert kinds == [torch.bfloat16] * 2
     assert {weight.dtype for weight in model.parameters()} == {torch.float32}
@@ -478,7 +478,7 @@ def test_bfloat16_computes_small_and_keeps_large():
 def test_modes_while_training_and_validating():
     model, modes = tiny_model().eval(), []
     model.middle.register_forward_hook(
-        lambda module, given, made: modes.append((module.training, torch.is_grad_enabled()))
+        lambda module, arguments, made: modes.append((module.training, torch.is_grad_enabled()))
     )
     settings = TrainingSettings(length=Period(2), validate_every=Period(1))
     train(model, TinyBatches(1), settings, validate=dev_score)
@@ -543,9 +543,9 @@ def test_weights_that_are_no_numbers_are_not_kept(tmp_path, moment):
         save_seconds=0.0 if moment == "save" else 99.0,
     )
     validate = scripted() if moment == "validate" else None
-    given = dict(validate=validate, report=Spoiling(), folder=tmp_path)
+    arguments = dict(validate=validate, report=Spoiling(), folder=tmp_path)
     with pytest.raises(UserError, match=r"not a finite number after update 3.*learning rate"):
-        train(model, BATCHES, settings, **given)
+        train(model, BATCHES, settings, **arguments)
     kept = load_file(tmp_path / "state" / "training.safetensors")
     assert all(tensor.isfinite().all() for tensor in kept.values())
 

@@ -91,11 +91,11 @@ def test_divergences_are_the_loops(seed):
         (loop_divergence(x, m) + loop_divergence(y, m)) / 2
         for x, y, m in zip(p, q, middle, strict=True)
     ]
-    found = jensen_shannon_divergence(p.log(), q.log())
-    torch.testing.assert_close(found, torch.tensor(expected).double())
-    torch.testing.assert_close(found, jensen_shannon_divergence(q.log(), p.log()))
-    assert (found >= 0).all()
-    assert (found <= math.log(2)).all()
+    result = jensen_shannon_divergence(p.log(), q.log())
+    torch.testing.assert_close(result, torch.tensor(expected).double())
+    torch.testing.assert_close(result, jensen_shannon_divergence(q.log(), p.log()))
+    assert (result >= 0).all()
+    assert (result <= math.log(2)).all()
 
 
 def test_divergences_at_their_ends():

@@ -1,4 +1,4 @@
-"""Who is fed the true token, and how often."""
+"""Positions and probability of true tokens."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Pictures judged by what is in them: labels, cells, colours, files."""
+"""Heatmaps, tested by their labels, cells, colours and files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is drawn beside a map, and of which map."""
+"""Labels of maps, and the choice of the map."""
 
 from __future__ import annotations
 
@@ -57,10 +57,10 @@ def test_memories_of_one_model_stand_beside_each_other() -> None:
 
     beside = TRACE.attention[0], looks(0.1, 3), looks(0.2, 2)
     other = TRACE.attention[0], looks(0.3, 7)
-    found = LabelledMap.of_trace(replace(TRACE, attention=beside + other), "memory")
-    assert found.column_labels == ("1", "2", "3", "1", "2")
-    assert found.row_labels == ("x", "y")
-    np.testing.assert_allclose(found.weights[0, 0], [[0.1, 0.1, 0.1, 0.2, 0.2]] * 2)
+    result = LabelledMap.of_trace(replace(TRACE, attention=beside + other), "memory")
+    assert result.column_labels == ("1", "2", "3", "1", "2")
+    assert result.row_labels == ("x", "y")
+    np.testing.assert_allclose(result.weights[0, 0], [[0.1, 0.1, 0.1, 0.2, 0.2]] * 2)
     with pytest.raises(ValueError, match="no attention of kind 'memory'; the trace has: cross"):
         LabelledMap.of_trace(replace(TRACE, attention=other[:1]), "memory")
 
@@ -71,8 +71,8 @@ def test_pieces_of_a_word_have_one_row_which_is_their_mean() -> None:
     )
     weights = np.arange(24.0).reshape(2, 1, 6, 2)
     trace = Trace(TRACE.source, target, (AttentionMap("image", weights),))
-    found = LabelledMap.of_words(trace, "image")
-    assert found.row_labels == ("a", "dog", "a", "<eos>")
+    result = LabelledMap.of_words(trace, "image")
+    assert result.row_labels == ("a", "dog", "a", "<eos>")
     expected = np.stack(
         [
             weights[:, :, 0],
@@ -82,7 +82,7 @@ def test_pieces_of_a_word_have_one_row_which_is_their_mean() -> None:
         ],
         axis=2,
     )
-    np.testing.assert_allclose(found.weights, expected)
+    np.testing.assert_allclose(result.weights, expected)
     whole = LabelledMap.of_words(TRACE)
     assert whole.row_labels == ("x", "y")
     np.testing.assert_array_equal(whole.weights, LabelledMap.of_trace(TRACE).weights)

@@ -1,4 +1,4 @@
-"""What each word looked at, on the picture."""
+"""Attention of each word, drawn on the image."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def trace(weights):
 
 
 def weights(side=4):
-    found = np.full((1, 1, 3, side * side), 0.01)
-    found[0, 0, 1, 5] = 0.8
-    return found
+    result = np.full((1, 1, 3, side * side), 0.01)
+    result[0, 0, 1, 5] = 0.8
+    return result
 
 
 def panels(figure):
@@ -31,23 +31,23 @@ def panels(figure):
 
 def test_cells_are_a_square_and_heads_are_averaged():
     both = np.concatenate([weights(), weights()[..., ::-1]], axis=1)
-    found = grids(LabelledMap.of_words(trace(both), "image"))
-    assert found.shape == (3, 4, 4)
-    assert found[1, 1, 1] == pytest.approx(0.405)
-    assert found[1, 2, 2] == pytest.approx(0.405)
+    result = grids(LabelledMap.of_words(trace(both), "image"))
+    assert result.shape == (3, 4, 4)
+    assert result[1, 1, 1] == pytest.approx(0.405)
+    assert result[1, 2, 2] == pytest.approx(0.405)
     with pytest.raises(ValueError, match="square grid of cells, got 5"):
         draw(trace(np.ones((1, 1, 3, 5))), PICTURE)
 
 
 @pytest.mark.parametrize("smooth", [True, False])
 def test_what_is_looked_at_is_light_on_one_scale_for_all_words(smooth):
-    found = panels(draw(trace(weights()), PICTURE, smooth=smooth))
-    assert list(found) == ["image", "a", "dog", "<eos>"]
-    np.testing.assert_array_equal(found["image"], 200)
-    looked = found["dog"][..., 0]
-    assert looked[8:16, 8:16].max() == pytest.approx(200, abs=25)
-    assert looked[24:, 24:].max() < 50
-    assert found["a"].max() < 50  # it looks everywhere alike
+    result = panels(draw(trace(weights()), PICTURE, smooth=smooth))
+    assert list(result) == ["image", "a", "dog", "<eos>"]
+    np.testing.assert_array_equal(result["image"], 200)
+    brightness = result["dog"][..., 0]
+    assert brightness[8:16, 8:16].max() == pytest.approx(200, abs=25)
+    assert brightness[24:, 24:].max() < 50
+    assert result["a"].max() < 50  # it looks everywhere alike
 
 
 def test_cells_may_be_shown_as_they_are():
@@ -60,9 +60,9 @@ def test_cells_may_be_shown_as_they_are():
 def test_cells_are_stretched_to_the_pictures_own_proportions(height, width):
     picture = np.full((3, height, width), 200, np.uint8)
     figure = draw(trace(weights()), picture, smooth=False)
-    looked = panels(figure)["dog"][..., 0]
-    assert looked.shape == (height, width)
-    row_labels, column_labels = np.nonzero(looked == looked.max())
+    brightness = panels(figure)["dog"][..., 0]
+    assert brightness.shape == (height, width)
+    row_labels, column_labels = np.nonzero(brightness == brightness.max())
     assert (row_labels.min() / height, (row_labels.max() + 1) / height) == pytest.approx(
         (0.25, 0.5), abs=0.15
     )
@@ -83,8 +83,8 @@ def test_panels_are_words_and_long_ones_have_room():
     cells = np.zeros((2, 1, 5, 4))
     cells[:, 0, :3] = np.eye(4)[:3]
     cells[1, 0, 3, 3] = 1
-    found = Trace(TokenSequence("a.png", (), ()), target, (AttentionMap("image", cells),))
-    looks = LabelledMap.of_words(found, "image")
+    result = Trace(TokenSequence("a.png", (), ()), target, (AttentionMap("image", cells),))
+    looks = LabelledMap.of_words(result, "image")
     np.testing.assert_allclose(grids(looks)[0], [[1 / 3, 1 / 3], [1 / 3, 0]])
     figure = draw(looks.part(layer=2), np.full((3, 60, 20), 200, np.uint8))
     assert list(panels(figure)) == ["image", "Donaudampfschiff", "a", "<eos>"]

@@ -38,11 +38,11 @@ def test_without_colours_the_heaviest_have_per_cents():
 
 
 def test_colours_are_those_of_every_picture():
-    found = text(TINTED, coloured=True)
-    assert found.plain == "who is she $"
-    styles = [str(span.style) for span in found.spans]
+    result = text(TINTED, coloured=True)
+    assert result.plain == "who is she $"
+    styles = [str(span.style) for span in result.spans]
     assert styles == [f"{ink(each)} on {hexadecimal(each)}" for each in WEIGHTS]
-    Console(width=9, file=io.StringIO()).print(found)
+    Console(width=9, file=io.StringIO()).print(result)
 
 
 def boxes(figure):
@@ -52,12 +52,12 @@ def boxes(figure):
 def test_boxes_stand_in_lines_and_never_on_each_other():
     many = ShadedSentence(PIECES * 12, np.tile(WEIGHTS, 12), "person")
     figure = draw(many)
-    found = boxes(figure)
-    lines = sorted({round(y, 3) for _, y, _ in found})
+    result = boxes(figure)
+    lines = sorted({round(y, 3) for _, y, _ in result})
     assert len(lines) > 1
     assert np.allclose(np.diff(lines), LINE)
     for line in lines:
-        row = sorted((x, width) for x, y, width in found if round(y, 3) == line)
+        row = sorted((x, width) for x, y, width in result if round(y, 3) == line)
         for (x, width), (following, _) in pairwise(row):
             assert x + width < following
         assert row[-1][0] + row[-1][1] <= WIDTH

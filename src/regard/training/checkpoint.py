@@ -80,8 +80,8 @@ class Checkpoints:
         return state.best == last
 
     def is_crowded(self) -> bool:
-        """Return whether there are so many weights of validations that the state has to be saved.
-        Weights that are no longer among the best are removed only then, because a killed run
+        """Return whether the number of saved validations is so large that the state has to be
+        saved. Weights that are no longer among the best are removed only then, because a killed run
         resumes from its last state and may need them."""
         return self.average is not None and len(self._validations()) > 2 * self.average
 

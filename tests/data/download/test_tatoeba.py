@@ -86,15 +86,15 @@ def test_a_text_that_is_here_is_read(tmp_path: Path) -> None:
 
 
 def test_the_download_is_told_as_it_comes(server: str, archive: Path, tmp_path: Path) -> None:
-    told: list[tuple[int, int | None]] = []
+    calls: list[tuple[int, int | None]] = []
     tatoeba.fetch(
         tmp_path / "out.tsv",
         address=f"{server}/deu-eng.zip",
-        progress=lambda come, total: told.append((come, total)),
+        progress=lambda come, total: calls.append((come, total)),
     )
     assert (tmp_path / "out.tsv").read_text(encoding="utf8") == WRITTEN
     size = archive.stat().st_size
-    assert told[-1] == (size, size)
+    assert calls[-1] == (size, size)
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,11 @@ from regard.errors import UserError
 
 def test_the_answer_to_a_basket_is_the_mean_price_of_its_drinks():
     for pair in generate("drinks", 300, seed=1):
-        found = parse_items(pair.source, features=1)
-        assert set(found.names) <= {*DRINKS, *OTHERS}
-        prices = zip(found.names, found.series.values[:, 0].tolist(), strict=True)
+        result = parse_items(pair.source, features=1)
+        assert set(result.names) <= {*DRINKS, *OTHERS}
+        prices = zip(result.names, result.series.values[:, 0].tolist(), strict=True)
         drinks = [price for name, price in prices if name in DRINKS]
-        assert len(drinks) < len(found.names)
+        assert len(drinks) < len(result.names)
         assert float(pair.target) == pytest.approx(sum(drinks) / len(drinks), abs=1e-4)
 
 

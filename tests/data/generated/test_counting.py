@@ -1,4 +1,4 @@
-"""Letters and their counts, judged by hand and by Python's own counting."""
+"""Letters and their counts, compared with counts by hand and by Python."""
 
 from __future__ import annotations
 

@@ -47,9 +47,9 @@ def test_a_scene_is_a_text_and_comes_back():
 def test_every_wording_is_true_of_its_scene_and_of_no_other():
     drawn = scenes(300, seed=3)
     for scene, other in pairwise(drawn):
-        told = captions(scene)
-        assert len(set(told)) == 5
-        for caption in told:
+        wordings = captions(scene)
+        assert len(set(wordings)) == 5
+        for caption in wordings:
             assert is_true(caption, scene)
             assert not is_true(caption, other)
             assert {claim.shape for claim in claims(caption)} == set(scene.shapes)

@@ -16,8 +16,8 @@ def told(pairs):
     return [(pair.source, pair.target) for pair in pairs]
 
 
-def sizes(found):
-    return tuple(len(part.pairs) for part in (found.train, found.dev, found.test))
+def sizes(result):
+    return tuple(len(part.pairs) for part in (result.train, result.dev, result.test))
 
 
 def listed(path, names):
@@ -59,9 +59,9 @@ def test_flickr8k_has_numbers_behind_names_and_lists_of_parts(tmp_path):
     path = tmp_path / "Flickr8k.token.txt"
     path.write_text("".join(f"{n}.jpg#{k}\tcaption {n}{k} .\n" for n in "abc" for k in (0, 1)))
     train, dev = listed(tmp_path / "train.txt", "ab"), listed(tmp_path / "dev.txt", "c")
-    found = read_captions(path, lists=Lists(train, dev))
-    assert sizes(found) == (4, 2, 0)
-    assert told(found.dev.pairs)[1] == (str(tmp_path / "c.jpg"), "caption c1 .")
+    result = read_captions(path, lists=Lists(train, dev))
+    assert sizes(result) == (4, 2, 0)
+    assert told(result.dev.pairs)[1] == (str(tmp_path / "c.jpg"), "caption c1 .")
     assert sizes(read_captions(path, lists=Lists(dev=dev))) == (4, 2, 0)
     assert sizes(read_captions(path)) == (6, 0, 0)
 
@@ -70,9 +70,9 @@ def test_lists_that_do_not_fit_the_captions_are_named(tmp_path):
     path = tmp_path / "captions.csv"
     path.write_text("".join(f"{name}.jpg,a {name}\n" for name in "abc"))
     train, some = listed(tmp_path / "train.txt", "ab"), listed(tmp_path / "some.txt", "cxy")
-    found = read_captions(path, lists=Lists(train, some))
-    assert sizes(found) == (2, 1, 0)
-    assert found.train.remarks == (
+    result = read_captions(path, lists=Lists(train, some))
+    assert sizes(result) == (2, 1, 0)
+    assert result.train.remarks == (
         f"2 of 3 names in {some} are not images of {path}, such as 'x.jpg'",
     )
     other = listed(tmp_path / "other.txt", "x")
@@ -89,17 +89,17 @@ def test_lists_that_do_not_fit_the_captions_are_named(tmp_path):
 
 def test_karpathys_pages_say_the_part_of_each_picture(tmp_path):
     path = karpathys(tmp_path / "dataset.json", ["train", "restval", "val", "test"])
-    found = read_captions(path)
-    assert sizes(found) == (2, 1, 1)
-    assert told(found.dev.pairs) == [(str(tmp_path / "val" / "2.jpg"), "2 .")]
+    result = read_captions(path)
+    assert sizes(result) == (2, 1, 1)
+    assert told(result.dev.pairs) == [(str(tmp_path / "val" / "2.jpg"), "2 .")]
 
 
 def test_lists_deal_out_all_parts_of_a_page_and_say_so(tmp_path):
     path = karpathys(tmp_path / "dataset.json", ["train", "restval", "val", "test"])
-    found = read_captions(path, lists=Lists(dev=listed(tmp_path / "dev.txt", "03")))
-    assert sizes(found) == (2, 2, 0)
-    assert told(found.train.pairs)[1][1] == "2 ."
-    assert found.train.remarks == (
+    result = read_captions(path, lists=Lists(dev=listed(tmp_path / "dev.txt", "03")))
+    assert sizes(result) == (2, 2, 0)
+    assert told(result.train.pairs)[1][1] == "2 ."
+    assert result.train.remarks == (
         f"the splits of {path} are ignored, because there are lists of images",
     )
 
@@ -114,9 +114,9 @@ def test_lists_deal_out_all_parts_of_a_page_and_say_so(tmp_path):
     ],
 )
 def test_what_is_scored_is_for_a_test_if_there_is_some(tmp_path, splits, text, said):
-    found = read_captions(karpathys(tmp_path / "dataset.json", splits)).to_score
-    assert [pair.target for pair in found.pairs] == [text]
-    assert found.summary() == said
+    result = read_captions(karpathys(tmp_path / "dataset.json", splits)).to_score
+    assert [pair.target for pair in result.pairs] == [text]
+    assert result.summary() == said
 
 
 def test_kaggles_flickr8k_is_a_table_called_txt(tmp_path):
@@ -167,10 +167,10 @@ def test_coco_has_pictures_and_annotations_apart(tmp_path):
         {"image_id": 9, "caption": "one cat"},
     ]
     path.write_text(json.dumps({"images": images, "annotations": captions}))
-    found = [
+    result = [
         (source.rsplit("/", 1)[1], text) for source, text in told(read_captions(path).train.pairs)
     ]
-    assert found == [("y.jpg", "a cat"), ("x.jpg", "a dog"), ("y.jpg", "one cat")]
+    assert result == [("y.jpg", "a cat"), ("x.jpg", "a dog"), ("y.jpg", "one cat")]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Pictures with all that is said of them."""
+"""Images with all their captions."""
 
 import numpy as np
 import pytest

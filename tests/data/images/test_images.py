@@ -1,4 +1,4 @@
-"""Pictures of any size and mode become squares of one size; what is none is named."""
+"""Images of any size and mode become squares of one size; a file that is not an image is named."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ def test_every_mode_gets_three_colours(tmp_path, mode):
     ],
 )
 def test_greys_of_more_than_eight_bits_stay_as_light_as_they_are(tmp_path, values, wanted):
-    found = read_image(saved(tmp_path / "a.tiff", Image.fromarray(values)), 8)
-    assert np.unique(found).tolist() == [wanted]
+    result = read_image(saved(tmp_path / "a.tiff", Image.fromarray(values)), 8)
+    assert np.unique(result).tolist() == [wanted]
 
 
 def test_what_is_transparent_stands_on_white(tmp_path):

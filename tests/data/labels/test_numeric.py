@@ -9,17 +9,17 @@ from regard.errors import UserError
 
 
 def test_series_have_as_many_features_at_every_position():
-    found = parse_series(" 0.5,1  -2e-1,0 ")
-    assert found.pieces == ("0.5,1", "-2e-1,0")
-    assert found.values.ravel().tolist() == pytest.approx([0.5, 1, -0.2, 0])
+    result = parse_series(" 0.5,1  -2e-1,0 ")
+    assert result.pieces == ("0.5,1", "-2e-1,0")
+    assert result.values.ravel().tolist() == pytest.approx([0.5, 1, -0.2, 0])
     assert parse_series("3 4").values.tolist() == [[3], [4]]
 
 
 def test_items_have_names_of_several_words_and_numbers():
-    found = parse_items("orange  juice 1.20; bread 0.8;")
-    assert found.names == ("orange juice", "bread")
-    assert found.series.pieces == ("orange juice 1.20", "bread 0.8")
-    assert found.series.values.ravel().tolist() == pytest.approx([1.2, 0.8])
+    result = parse_items("orange  juice 1.20; bread 0.8;")
+    assert result.names == ("orange juice", "bread")
+    assert result.series.pieces == ("orange juice 1.20", "bread 0.8")
+    assert result.series.values.ravel().tolist() == pytest.approx([1.2, 0.8])
     assert parse_items("route 66 1.5", features=1).names == ("route 66",)
     assert parse_items("house 3 120", features=2).series.values.tolist() == [[3, 120]]
 

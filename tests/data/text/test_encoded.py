@@ -61,15 +61,15 @@ def test_a_file_holds_what_was_encoded(
     pairs = data.draw(pairs_of(vocabulary - 1))
     path = tmp_path_factory.mktemp("encoded") / "pairs.safetensors"
     write(path, Listed(pairs, vocabulary, at_a_time))
-    found, about = read(path)
+    result, about = read(path)
     expected = encoded(pairs)
     assert about == "größer als"
-    assert len(found) == len(expected) == len(pairs)
-    assert found.digest == expected.digest
-    assert found.numbers.itemsize == (2 if vocabulary <= 1 << 16 else 4)
+    assert len(result) == len(expected) == len(pairs)
+    assert result.digest == expected.digest
+    assert result.numbers.itemsize == (2 if vocabulary <= 1 << 16 else 4)
     indices = np.array(data.draw(st.lists(st.integers(0, len(pairs) - 1), min_size=1)))
     by_hand = pair_batch([pairs[i][0] for i in indices], [pairs[i][1] for i in indices])
-    assert same(found.batch(indices), by_hand)
+    assert same(result.batch(indices), by_hand)
     assert same(expected.batch(indices), by_hand)
 
 

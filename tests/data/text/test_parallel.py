@@ -1,4 +1,4 @@
-"""Reading: what is a line, what is a pair, what is left out and what stops the reading."""
+"""Readers of pairs: lines, pairs, dropped lines, and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is counted, and what is warned of, on pairs small enough to count by hand."""
+"""Counts and warnings of the report, on pairs small enough to count by hand."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_lengths_and_repetitions_are_counted() -> None:
 
 
 def test_cut_offs_are_counted() -> None:
-    """Of 12 source tokens a is 6, b 4, c and d 1 each."""
+    """The 12 source tokens are 6 a, 4 b, 1 c and 1 d."""
     cutoffs = {each.min_count: each for each in check(SMALL).source.cutoffs}
     assert {count: each.vocabulary for count, each in cutoffs.items()} == {
         1: 4,

@@ -1,4 +1,4 @@
-"""Files that are read anew each time give the same each time, or say that they changed."""
+"""Files that are read in every pass give equal pairs, or an error that names the changed file."""
 
 from __future__ import annotations
 

@@ -233,7 +233,7 @@ def test_another_file_is_not_taken_for_a_tokenizer(content: str, tmp_path: Path)
 
 
 def test_the_same_texts_give_the_same_file_in_another_process(tmp_path: Path) -> None:
-    """Where strings hash differently. It also shows that torch is not needed."""
+    """In a process where strings hash differently. It also shows that torch is not needed."""
     texts = ("the cat sat on the mat and the dog sat on the log", "cats, dogs; logs & mats") * 7
     code = (
         "import sys\n"

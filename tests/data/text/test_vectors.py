@@ -151,6 +151,6 @@ def test_training_says_how_many_words_have_vectors(tmp_path):
         model=ClassifierConfig(embedding=2, hidden=2, vectors=vectors),
         training=TrainingConfig(epochs=1, device="cpu"),
     )
-    told = []
-    train(experiment, tmp_path / "run", begin=lambda plan: told.extend(plan.left_out))
-    assert told == ["model.vectors has 2 of the 3 words"]
+    calls = []
+    train(experiment, tmp_path / "run", begin=lambda plan: calls.extend(plan.left_out))
+    assert calls == ["model.vectors has 2 of the 3 words"]

@@ -95,7 +95,7 @@ def read_labelled(
     are not UTF-8 are read as Latin-1, the encoding of older collections. UserError if there are no
     examples, or if the first row of a table is probably a header with unusual names: its second
     field is no label of another row. Labels in `known`, such as those of the training data, are
-    never taken for names. If `known` is None, targets are numbers and the header is not checked.
+    never read as names. If `known` is None, targets are numbers and the header is not checked.
     """
     corpus = _folders(path) if path.is_dir() else _file(path, columns or Columns(), known)
     if not corpus.pairs:
