@@ -135,7 +135,7 @@ def test_a_run_is_evaluated_from_any_folder_on_the_captions_for_a_test(
     test_alone = {"images": [{**each, "split": "test"} for each in images]}
     (folder / "dataset.json").write_text(json.dumps(test_alone))
     data = CaptionDataConfig(path=folder / "dataset.json")
-    with pytest.raises(UserError, match=r"no captions to train on: all are for dev or test"):
+    with pytest.raises(UserError, match=r"no training captions: all are for dev or test"):
         train(small(data), folder / "again")
 
 
