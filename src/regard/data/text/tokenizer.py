@@ -221,7 +221,7 @@ class Tokenizer:
         try:
             place = operator.index(number)
         except TypeError:
-            raise TypeError(f"ids has {number!r}: expected numbers of pieces") from None
+            raise TypeError(f"ids has {number!r}: expected whole numbers of pieces") from None
         if not 0 <= place < len(self):
             raise ValueError(f"ids has {place}: expected 0 to {len(self) - 1}, a piece's number")
 
