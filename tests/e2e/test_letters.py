@@ -61,9 +61,9 @@ def test_the_attention_is_the_diagonal_that_the_task_has(task, model, tmp_path):
 
 
 def test_unknown_words_are_copied_from_where_the_model_looks(tmp_path):
-    """A name that comes once is unknown on both sides; where it stands can only be looked up.
+    """A name that occurs once is unknown on both sides, so the model can only attend to it.
 
-    Seven words more than the last state can hold, or some seeds would learn not to look."""
+    The decoder starts from zeros: only attention carries the source, whatever the seed."""
     seed = int(np.random.default_rng().integers(1, 1000))
     random = np.random.default_rng(seed)
     lines = []
@@ -77,7 +77,8 @@ def test_unknown_words_are_copied_from_where_the_model_looks(tmp_path):
         *(data, "--output", run, "--training.seed", seed, "--training.epochs", "12"),
         *("--data.tokenizer", "spaces", "--data.min-count", "2", "--data.batch-tokens", "200"),
         *("--model.hidden", "32", "--model.embedding", "16", "--model.attention.size", "16"),
-        *("--training.learning-rate", "0.01", "--training.metric", "exact_match"),
+        *("--model.bidirectional", "--model.bridge", "zero", "--search.unknown-replacement"),
+        *("--training.learning-rate", "0.005", "--training.metric", "exact_match"),
     )
     exact = []
     for flag in ("--no-unknown-replacement", "--unknown-replacement"):
@@ -85,4 +86,4 @@ def test_unknown_words_are_copied_from_where_the_model_looks(tmp_path):
         *_, found = json.loads((run / "results.json").read_text())["test.tsv"]
         exact += [score["value"] for score in found["scores"] if score["name"] == "exact match"]
     assert exact[0] == 0
-    assert exact[1] > 50, f"seed {seed}"
+    assert exact[1] > 90, f"seed {seed}"
