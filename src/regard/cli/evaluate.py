@@ -19,7 +19,8 @@ from regard.errors import UserError
 
 if TYPE_CHECKING:
     from regard.pipeline.load import Model
-    from regard.tasks.evaluation import Evaluation, EvaluationOptions, EvaluationWording
+    from regard.tasks.evaluation import Evaluation, EvaluationOptions
+    from regard.tasks.task import EvaluationWording
 
 TASK_OPTIONS = (
     *("target_path", "lowercase", "tokenized", "error_rates"),
@@ -94,7 +95,7 @@ def run(arguments: list[str]) -> None:
     try:
         evaluate.save(folder, evaluation, data=path)
     finally:  # print the scores even if the folder is not writable
-        words = task.wording()
+        words = task.wording
         counts = {"sources": len(evaluation.outputs), "pairs": evaluation.num_pairs}
         print(f"{words.counts.format(**counts)}, {path}")
         _report(evaluation, words, getattr(model, "labels", ()), options.examples)

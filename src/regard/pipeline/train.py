@@ -25,6 +25,7 @@ from regard.runs.progress import OnProgress
 from regard.runs.resume import check_dev, check_folder, check_unused, training_alone
 from regard.runs.splits import Split
 from regard.tasks.all_tasks import task_of
+from regard.tasks.cost import num_parameters
 from regard.tasks.setup import TrainingSetup
 from regard.tasks.translation.initialisation import Initialisation
 from regard.training.checkpoint import Checkpoints, fingerprint_of
@@ -108,7 +109,7 @@ def train(
         num_pairs=setup.num_pairs,
         num_dev=len(split.dev),
         vocabularies=setup.vocabularies,
-        num_parameters=sum(each.numel() for each in model.parameters()),
+        num_parameters=num_parameters(model),
         num_frozen=sum(each.numel() for each in model.parameters() if not each.requires_grad),
         num_frozen_new=0 if goes_on else _num_frozen_new(model, setup),
         precision=precision,

@@ -11,11 +11,9 @@ from regard.tasks.classification.task import ClassificationTask
 from regard.tasks.task import Task
 from regard.tasks.translation.task import TranslationTask
 
-TASKS: Mapping[str, Task[Any]] = {
-    "translate": TranslationTask(),
-    "classify": ClassificationTask(),
-    "caption": CaptioningTask(),
-}
+ALL: tuple[Task[Any], ...] = (TranslationTask(), ClassificationTask(), CaptioningTask())
+TASKS: Mapping[str, Task[Any]] = {task.name: task for task in ALL}
+"""The tasks by their names in `data.task`."""
 
 
 def task_of(data: Data) -> Task[Any]:

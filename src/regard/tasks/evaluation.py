@@ -73,18 +73,6 @@ class Evaluation:
         return {**values.pop("settings"), **values}
 
 
-@dataclass(frozen=True)
-class EvaluationWording:
-    """Words of an evaluation's report."""
-
-    counts: str
-    """Format of the counts, with the fields `sources` and `pairs`."""
-    source: str
-    output: str
-    value: str = "6.2f"
-    """Format of a score."""
-
-
 def references_by_source(pairs: Sequence[Pair], tokenizer: Tokenizer) -> dict[str, list[str]]:
     """Return the targets of each distinct source, normalised as the model's outputs are."""
     references: defaultdict[str, list[str]] = defaultdict(list)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from regard.runs.progress import OnProgress
     from regard.runs.splits import Split
     from regard.tasks.cost import Cost
-    from regard.tasks.evaluation import Evaluation, EvaluationOptions, EvaluationWording
+    from regard.tasks.evaluation import Evaluation, EvaluationOptions
     from regard.tasks.setup import TrainingSetup
     from regard.tasks.tracing import LazyTrace
 
@@ -40,6 +40,18 @@ class OutputToPlot:
     """Trace of the output; None for a blank source."""
     image: Callable[[], np.ndarray] | None = None
     """Function that returns the image of an overlay."""
+
+
+@dataclass(frozen=True)
+class EvaluationWording:
+    """Words of an evaluation's report."""
+
+    counts: str
+    """Format of the counts, with the fields `sources` and `pairs`."""
+    source: str
+    output: str
+    value: str = "6.2f"
+    """Format of a score."""
 
 
 @runtime_checkable
@@ -61,6 +73,10 @@ class Task(Protocol[Model]):
     @property
     def default_kind(self) -> AttentionKind:
         """Kind of attention in a figure by default."""
+
+    @property
+    def wording(self) -> EvaluationWording:
+        """Words of an evaluation's report."""
 
     def prepare(
         self,
@@ -85,9 +101,6 @@ class Task(Protocol[Model]):
         on_progress: OnProgress | None = None,
     ) -> Evaluation:
         """Score a model on pairs."""
-
-    def wording(self) -> EvaluationWording:
-        """Return the words of an evaluation's report."""
 
     def cost(self, experiment: Experiment) -> Cost:
         """Return the cost of a recipe."""

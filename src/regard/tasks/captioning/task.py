@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from regard.names import AttentionKind
 from regard.tasks.arguments import check_single
-from regard.tasks.task import Figure, OutputToPlot
+from regard.tasks.task import EvaluationWording, Figure, OutputToPlot
 
 if TYPE_CHECKING:
     from regard.config import Experiment
@@ -20,8 +20,11 @@ if TYPE_CHECKING:
     from regard.runs.splits import Split
     from regard.tasks.captioning.captioner import Captioner
     from regard.tasks.cost import Cost
-    from regard.tasks.evaluation import Evaluation, EvaluationOptions, EvaluationWording
+    from regard.tasks.evaluation import Evaluation, EvaluationOptions
     from regard.tasks.setup import TrainingSetup
+
+
+WORDING = EvaluationWording("{sources} images, {pairs} captions", "Image:", "Caption:")
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,7 @@ class CaptioningTask:
     evaluation_options: tuple[str, ...] = ("search",)
     takes_targets: bool = False
     default_kind: AttentionKind = "image"
+    wording: EvaluationWording = WORDING
 
     def prepare(
         self,
@@ -69,11 +73,6 @@ class CaptioningTask:
         from regard.tasks.captioning.evaluation import evaluate
 
         return evaluate(model, pairs, options, on_progress=on_progress)
-
-    def wording(self) -> EvaluationWording:
-        from regard.tasks.evaluation import EvaluationWording
-
-        return EvaluationWording("{sources} images, {pairs} captions", "Image:", "Caption:")
 
     def cost(self, experiment: Experiment) -> Cost:
         from regard.tasks.captioning.cost import cost

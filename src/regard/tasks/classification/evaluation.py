@@ -9,7 +9,7 @@ from regard.metrics.classification import LABEL_METRICS, NUMBER_METRICS
 from regard.runs.progress import OnProgress
 from regard.tasks.classification.classifier import Classifier
 from regard.tasks.classification.inputs import placed
-from regard.tasks.evaluation import Evaluation, EvaluationOptions, ScoredOutput, parts_of
+from regard.tasks.evaluation import Evaluation, ScoredOutput, parts_of
 
 SOURCES_AT_A_TIME = 512
 
@@ -17,7 +17,6 @@ SOURCES_AT_A_TIME = 512
 def evaluate(
     classifier: Classifier,
     pairs: Sequence[Pair],
-    options: EvaluationOptions,  # noqa: ARG001
     *,
     on_progress: OnProgress | None = None,
 ) -> Evaluation:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from regard.names import AttentionKind
 from regard.tasks.arguments import check_single
-from regard.tasks.task import Figure, OutputToPlot
+from regard.tasks.task import EvaluationWording, Figure, OutputToPlot
 
 if TYPE_CHECKING:
     from regard.config import Experiment
@@ -19,8 +19,11 @@ if TYPE_CHECKING:
     from regard.runs.splits import Split
     from regard.tasks.classification.classifier import Classifier
     from regard.tasks.cost import Cost
-    from regard.tasks.evaluation import Evaluation, EvaluationOptions, EvaluationWording
+    from regard.tasks.evaluation import Evaluation, EvaluationOptions
     from regard.tasks.setup import TrainingSetup
+
+
+WORDING = EvaluationWording("{pairs} examples", "Source:", "Predicted:", "8.4g")
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,7 @@ class ClassificationTask:
     evaluation_options: tuple[str, ...] = ("text_column", "label_column")
     takes_targets: bool = False
     default_kind: AttentionKind = "cross"
+    wording: EvaluationWording = WORDING
 
     def prepare(
         self,
@@ -72,12 +76,8 @@ class ClassificationTask:
     ) -> Evaluation:
         from regard.tasks.classification.evaluation import evaluate
 
-        return evaluate(model, pairs, options, on_progress=on_progress)
-
-    def wording(self) -> EvaluationWording:
-        from regard.tasks.evaluation import EvaluationWording
-
-        return EvaluationWording("{pairs} examples", "Source:", "Predicted:", "8.4g")
+        del options
+        return evaluate(model, pairs, on_progress=on_progress)
 
     def cost(self, experiment: Experiment) -> Cost:
         from regard.tasks.classification.cost import cost

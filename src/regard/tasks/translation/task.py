@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from regard.errors import UserError
 from regard.names import AttentionKind
-from regard.tasks.task import Figure, OutputToPlot
+from regard.tasks.task import EvaluationWording, Figure, OutputToPlot
 
 if TYPE_CHECKING:
     from regard.config import Experiment
@@ -18,9 +18,12 @@ if TYPE_CHECKING:
     from regard.runs.progress import OnProgress
     from regard.runs.splits import Split
     from regard.tasks.cost import Cost
-    from regard.tasks.evaluation import Evaluation, EvaluationOptions, EvaluationWording
+    from regard.tasks.evaluation import Evaluation, EvaluationOptions
     from regard.tasks.setup import TrainingSetup
     from regard.tasks.translation.translator import Translator
+
+
+WORDING = EvaluationWording("{sources} sources, {pairs} pairs", "Source:", "Predicted:")
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,7 @@ class TranslationTask:
     )
     takes_targets: bool = True
     default_kind: AttentionKind = "cross"
+    wording: EvaluationWording = WORDING
 
     def prepare(
         self,
@@ -67,11 +71,6 @@ class TranslationTask:
         from regard.tasks.translation.evaluation import evaluate
 
         return evaluate(model, pairs, options, on_progress=on_progress)
-
-    def wording(self) -> EvaluationWording:
-        from regard.tasks.evaluation import EvaluationWording
-
-        return EvaluationWording("{sources} sources, {pairs} pairs", "Source:", "Predicted:")
 
     def cost(self, experiment: Experiment) -> Cost:
         from regard.tasks.translation.cost import cost
