@@ -31,7 +31,7 @@ WORDS = 30_000
 AT_A_TIME = 50_000
 OPTIONS = (
     *("--data.vocabulary-size", "8000", "--data.dev-size", "100", "--data.test-size", "100"),
-    *("--model.hidden", "256", "--model.embedding", "256", "--training.precision", "float32"),
+    *("--model.size", "256", "--training.precision", "float32"),
     *("--training.epochs", "1", "--training.log-every", "1"),
 )
 

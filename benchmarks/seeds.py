@@ -39,7 +39,7 @@ def measures_of_questions(data: Path) -> dict[str, Measure]:
     """For each pool, from options and a run to the accuracy."""
 
     def measure_of(pool: str) -> Measure:
-        asked = ["--data.path", str(data), "--model.pool", pool]
+        asked = ["--data.path", str(data), "--model.head.kind", pool]
         return lambda options, run: run_recipe("trec", [*asked, *options], run=run).scores[
             "accuracy"
         ]

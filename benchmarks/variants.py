@@ -20,71 +20,75 @@ from pathlib import Path
 import numpy as np
 from whole_runs import WholeRun, run_recipe, sounds
 
-LUONG = "--model.wiring luong"
-LOCAL = "--model.attention.window 3"
+LUONG = "--model.decoder.wiring luong"
+ADDITIVE = (
+    "--model.encoder.attention.score additive --model.encoder.attention.size 64 "
+    "--model.decoder.attention.score additive --model.decoder.attention.size 64"
+)
+LOCAL = "--model.decoder.attention.window 3"
 TRANSFORMER = (
-    "--model.family transformer --model.size 128 --model.layers 2 --model.heads 4 "
-    "--model.feed-forward 256 --model.dropout 0.2"
+    "--model.family transformer --model.size 128 --model.encoder.layers 2 --model.decoder.layers 2 "
+    "--model.encoder.feed-forward 256 --model.decoder.feed-forward 256 --model.dropout 0.2"
 )
 READ_BY_TRANSFORMER = (
-    "--model.encoder transformer --model.embedding 128 --model.feed-forward 256 "
+    "--model.encoder.kind transformer --model.encoder.layers 1 --model.encoder.size 128 --model.encoder.feed-forward 256 "
     "--training.learning-rate 0.001"
 )
 LETTERS = {
     "the recipe: the state before asks, additive score": "",
-    "no attention": "--model.wiring plain",
+    "no attention": "--model.decoder.wiring plain",
     "the new state asks": LUONG,
-    "the same, context fed to the next step": f"{LUONG} --model.feeding context",
-    "the same, attentional vector fed": f"{LUONG} --model.feeding attentional --model.output tanh",
-    "score dot": "--model.attention.score dot",
-    "score scaled dot": "--model.attention.score scaled_dot",
-    "score general": "--model.attention.score general",
-    "score concat": "--model.attention.score concat",
-    "score shared additive": "--model.attention.score shared_additive",
-    "score cosine": "--model.attention.score cosine --model.attention.temperature 0.1",
-    "sparsemax": "--model.attention.normaliser sparsemax",
-    "1.5-entmax": "--model.attention.normaliser entmax15",
-    "local-m, 3 to each side": f"{LUONG} {LOCAL} --model.attention.scope local_m",
-    "local-p, 3 to each side": f"{LUONG} {LOCAL} --model.attention.scope local_p",
-    "score with coverage": "--model.attention.score coverage",
-    "score with location": "--model.attention.score location",
-    "query: the lower of two layers": "--model.layers 2 --model.query first_layer",
-    "query: the input": "--model.query input",
-    "query: the last two states": "--model.query last_two",
-    "query: the same place of the source": "--model.query same_place",
-    "query: learned": "--model.query learned",
-    "keys: embeddings": "--model.keys 0",
-    "keys and values: embeddings and states": "--model.keys 0 1 --model.values 0 1",
-    "keys and values: one neighbour to each side": "--model.neighbours 1",
-    "keys with positions": "--model.key-positions",
-    "beside the source: 8 learned vectors": "--model.memory-vectors 8",
-    "beside the source: 8 vectors of a file": "--model.external EXTERNAL",
-    "beside the source: what was written": "--model.looks-at-written",
+    "the same, context fed to the next step": f"{LUONG} --model.decoder.feeding context",
+    "the same, attentional vector fed": f"{LUONG} --model.decoder.feeding attentional --model.decoder.output tanh",
+    "score dot": "--model.decoder.attention.score dot",
+    "score scaled dot": "--model.decoder.attention.score scaled_dot",
+    "score general": "--model.decoder.attention.score general",
+    "score concat": "--model.decoder.attention.score concat",
+    "score shared additive": "--model.decoder.attention.score shared_additive",
+    "score cosine": "--model.decoder.attention.score cosine --model.decoder.attention.temperature 0.1",
+    "sparsemax": "--model.decoder.attention.normaliser sparsemax",
+    "1.5-entmax": "--model.decoder.attention.normaliser entmax15",
+    "local-m, 3 to each side": f"{LUONG} {LOCAL} --model.decoder.attention.scope local_m",
+    "local-p, 3 to each side": f"{LUONG} {LOCAL} --model.decoder.attention.scope local_p",
+    "score with coverage": "--model.decoder.attention.score coverage",
+    "score with location": "--model.decoder.attention.score location",
+    "query: the lower of two layers": "--model.encoder.layers 2 --model.decoder.layers 2 --model.decoder.query first_layer",
+    "query: the input": "--model.decoder.query input",
+    "query: the last two states": "--model.decoder.query last_two",
+    "query: the same place of the source": "--model.decoder.query same_position",
+    "query: learned": "--model.decoder.query learned",
+    "keys: embeddings": "--model.decoder.key-layers 0",
+    "keys and values: embeddings and states": "--model.decoder.key-layers 0 1 --model.decoder.value-layers 0 1",
+    "keys and values: one neighbour to each side": "--model.decoder.context-window 1",
+    "keys with positions": "--model.decoder.key-positions",
+    "beside the source: 8 learned vectors": "--model.decoder.memory-vectors 8",
+    "beside the source: 8 vectors of a file": "--model.decoder.extra-vectors EXTERNAL",
+    "beside the source: what was written": "--model.decoder.intra-attention",
     "Transformer": TRANSFORMER,
-    "Transformer, window of 2": f"{TRANSFORMER} --model.window 2",
-    "Transformer, additive heads": f"{TRANSFORMER} --model.attention.score additive",
+    "Transformer, window of 2": f"{TRANSFORMER} --model.encoder.window 2 --model.decoder.window 2",
+    "Transformer, additive heads": f"{TRANSFORMER} {ADDITIVE}",
 }
 QUESTIONS = {
     "the recipe: LSTM, a learned query": "",
-    "LSTM, the last state asks": "--model.query last",
-    "LSTM, the last state alone": "--model.pool last",
-    "LSTM, mean": "--model.pool mean",
-    "GRU, a learned query": "--model.cell gru",
-    "GRU, the last state asks": "--model.cell gru --model.query last",
-    "Elman network, a learned query": "--model.cell elman",
-    "Elman network, the last state alone": "--model.cell elman --model.pool last",
+    "LSTM, the last state asks": "--model.head.query last",
+    "LSTM, the last state alone": "--model.head.kind last",
+    "LSTM, mean": "--model.head.kind mean",
+    "GRU, a learned query": "--model.encoder.cell gru",
+    "GRU, the last state asks": "--model.encoder.cell gru --model.head.query last",
+    "Elman network, a learned query": "--model.encoder.cell elman",
+    "Elman network, the last state alone": "--model.encoder.cell elman --model.head.kind last",
     "Transformer, a learned query": READ_BY_TRANSFORMER,
-    "Transformer, mean": f"{READ_BY_TRANSFORMER} --model.pool mean",
-    "Transformer, window of 2, a learned query": f"{READ_BY_TRANSFORMER} --model.window 2",
-    "bag of words, a learned query": "--model.encoder embedding",
-    "bag of words, mean": "--model.encoder embedding --model.pool mean",
+    "Transformer, mean": f"{READ_BY_TRANSFORMER} --model.head.kind mean",
+    "Transformer, window of 2, a learned query": f"{READ_BY_TRANSFORMER} --model.encoder.window 2",
+    "bag of words, a learned query": "--model.encoder.kind bag_of_words",
+    "bag of words, mean": "--model.encoder.kind bag_of_words --model.head.kind mean",
 }
 SCENES = {
     "the recipe: soft, gate, doubly stochastic": "",
-    "no gate": "--model.no-gate",
-    "the paper's output layer": "--model.output summed",
-    "not doubly stochastic": "--model.doubly-stochastic 0",
-    "hard": "--model.looks hard",
+    "no gate": "--model.decoder.no-gate",
+    "the paper's output layer": "--model.decoder.output summed",
+    "not doubly stochastic": "--model.decoder.attention.doubly-stochastic 0",
+    "hard": "--model.decoder.attention.sampling hard",
     "Transformer": "--model.decoder transformer --training.learning-rate 0.001",
 }
 

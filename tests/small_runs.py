@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from regard.config import AttentionConfig, DataConfig, Experiment, RecurrentConfig, TrainingConfig
+from regard.config import DataConfig, Experiment, TrainingConfig
+from tests import configs
 
 
 def small(**training):
@@ -10,20 +11,20 @@ def small(**training):
     return Experiment(
         name="small",
         data=DataConfig(
-            generated="copy",
-            generated_size=300,
+            synthetic="copy",
+            synthetic_size=300,
             tokenizer="spaces",
             dev_size=20,
             test_size=10,
             batch_tokens=None,
             batch_sentences=32,
         ),
-        model=RecurrentConfig(
-            hidden=16,
+        model=configs.recurrent(
+            size=16,
             embedding=8,
             dropout=0.1,
             feeding="attentional",
-            attention=AttentionConfig(size=11),
+            attention=dict(size=11),
         ),
         training=TrainingConfig(
             **{"epochs": 2, "learning_rate": 0.01, "metric": "exact_match", **training}
@@ -34,4 +35,4 @@ def small(**training):
 def smaller(**training):
     """Return `small` with fewer pairs, for tests that train several times."""
     experiment = small(**training)
-    return replace(experiment, data=replace(experiment.data, generated_size=130))
+    return replace(experiment, data=replace(experiment.data, synthetic_size=130))

@@ -1,8 +1,7 @@
 """What no experiment can mean is refused with the name of its field."""
 
-import itertools
 import math
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Union, get_args, get_origin
@@ -10,33 +9,43 @@ from typing import Annotated, Union, get_args, get_origin
 import pytest
 
 from regard.config import (
-    FAMILIES,
-    FITTING,
+    KINDS,
+    MODELS,
     TASKS,
-    AnswerDataConfig,
     AttentionConfig,
+    BackboneEncoderConfig,
     CaptionDataConfig,
-    CaptionerConfig,
-    ClassifierConfig,
+    CaptionModelConfig,
+    ClassificationDataConfig,
+    ClassificationModelConfig,
+    ConvolutionalEncoderConfig,
     DataConfig,
+    DecoderAttentionConfig,
     Experiment,
-    RecurrentConfig,
+    RecurrentDecoderConfig,
+    RecurrentEncoderConfig,
     SearchConfig,
     TrainingConfig,
-    TransformerConfig,
+    TransformerDecoderConfig,
+    TransformerEncoderConfig,
+    resolve,
 )
 from regard.config.checks import Range, hints_of, shown
 from regard.errors import UserError
+from tests import configs
 
+PARTS = {
+    (part, record)
+    for parts in KINDS.values()
+    for part, kinds in parts.items()
+    for record in kinds.values()
+}
 SECTIONS = [
-    ("data", DataConfig),
-    ("data", AnswerDataConfig),
-    ("data", CaptionDataConfig),
-    ("model", RecurrentConfig),
-    ("model", TransformerConfig),
-    ("model", ClassifierConfig),
-    ("model", CaptionerConfig),
-    ("model.attention", AttentionConfig),
+    *(("data", record) for record in TASKS.values()),
+    *(("model", record) for record in MODELS.values()),
+    *sorted(((f"model.{part}", record) for part, record in PARTS), key=str),
+    ("attention", AttentionConfig),
+    ("attention", DecoderAttentionConfig),
     ("training", TrainingConfig),
     ("search", SearchConfig),
 ]
@@ -67,7 +76,7 @@ def test_every_number_has_its_range(section, record, name, kind, limits):
 
 
 def test_there_are_so_many_numbers():
-    assert len(NUMBERS) > 80
+    assert len(NUMBERS) > 90
 
 
 @pytest.mark.parametrize("path", ["a\0b", "a\ud800b", "\0"])
@@ -86,9 +95,9 @@ def test_a_number_too_long_to_print_is_named():
 @pytest.mark.parametrize(
     ("section", "given"),
     [
-        ("model", dict(hidden=0)),
+        ("model", dict(size=0)),
         ("model", dict(dropout=2.0)),
-        ("model.attention", dict(temperature=0.0)),
+        ("attention", dict(temperature=0.0)),
         ("training", dict(epochs=0)),
         ("training", dict(learning_rate=0.0)),
         ("training", dict(label_smoothing=1.5)),
@@ -104,7 +113,7 @@ def test_the_edges(section, given):
 
 
 def test_one_embedding_for_both_sides_needs_one_vocabulary():
-    model = RecurrentConfig(tied="all")
+    model = configs.recurrent(tied="all")
     with pytest.raises(UserError, match=r"model.tied all .* set data.shared_vocabulary"):
         Experiment(model=model)
     Experiment(model=model, data=DataConfig(shared_vocabulary=True))
@@ -113,78 +122,148 @@ def test_one_embedding_for_both_sides_needs_one_vocabulary():
 
 @pytest.mark.parametrize("one", [dict(shared_vocabulary=True), dict(vocabulary=("a", "b"))])
 def test_one_vocabulary_has_one_tokenizer(one):
-    with pytest.raises(UserError, match=r"data.target_tokenizer is characters, but .*, words"):
+    with pytest.raises(UserError, match=r"data.target_tokenizer is characters, but .* words"):
         DataConfig(target_tokenizer="characters", **one)
     DataConfig(target_tokenizer="words", **one)
     DataConfig(target_tokenizer="characters")
 
 
-def test_every_section_is_looked_at():
+def test_every_section_has_its_numbers_checked():
     sections = {field.name for field in fields(Experiment) if is_dataclass(field.default_factory)}
-    assert sections == {name.split(".")[0] for name, _ in SECTIONS}
-    assert {record for name, record in SECTIONS if name == "model"} == set(FAMILIES.values())
-    assert {record for name, record in SECTIONS if name == "data"} == set(TASKS.values())
+    assert sections == {name.split(".")[0] for name, _ in SECTIONS} - {"attention"}
 
 
-def test_every_family_is_found_by_its_name_and_fits_one_task():
-    assert {name: record.family for name, record in FAMILIES.items()} == {n: n for n in FAMILIES}
+def test_every_task_has_data_a_model_and_kinds():
     assert {name: record.task for name, record in TASKS.items()} == {n: n for n in TASKS}
-    assert sorted(sum(FITTING.values(), ())) == sorted(FAMILIES)
-    assert FITTING.keys() == TASKS.keys()
+    assert MODELS.keys() == KINDS.keys() == TASKS.keys()
+    for task, model in MODELS.items():
+        assert {part: record.kind in KINDS[task][part] for part, record in model().parts.items()}
+        assert model().parts.keys() == KINDS[task].keys()
+        for part, kinds in KINDS[task].items():
+            assert {name: record.kind for name, record in kinds.items()} == {n: n for n in kinds}
+            for record in kinds.values():
+                replace(model(), **{part: record()})
 
 
-@pytest.mark.parametrize(("task", "family"), list(itertools.product(TASKS, FAMILIES)))
-def test_data_and_models_fit_or_are_named(task, family):
-    sections = dict(data=TASKS[task](), model=FAMILIES[family]())
-    if family in FITTING[task]:
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("other", MODELS)
+def test_data_and_models_fit_or_are_named(task, other):
+    sections = dict(data=TASKS[task](), model=MODELS[other]())
+    if task == other:
         Experiment(**sections)
         return
-    with pytest.raises(UserError, match=rf"model.family {family} is no model for data.task {task}"):
+    with pytest.raises(UserError, match=rf"is a \w+, but data.task is {task}: expected a \w+"):
         Experiment(**sections)
 
 
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        (dict(heads=5), r"model.heads is 5: expected a number that divides model.size, .* 256"),
+        (dict(size=256, heads=5), r"heads is 5: expected a number that divides .*, which is 256"),
         (dict(size=12, heads=4, positions="rotary"), r"each of the 4 heads has 3"),
-        (dict(dropout=2.0), "model.dropout is 2.0: expected a number from 0 to 1"),
+        (dict(dropout=2.0), "dropout is 2.0: expected a number from 0 to 1"),
     ],
 )
 def test_heads_fit(given, words):
-    with pytest.raises(UserError, match=words):
-        TransformerConfig(**given)
-    with pytest.raises(UserError, match=r"divides model.embedding, which is 10"):
-        ClassifierConfig(encoder="transformer", embedding=10, heads=4)
+    for record in (TransformerEncoderConfig, TransformerDecoderConfig):
+        with pytest.raises(UserError, match=words):
+            record(**given)
+
+
+def test_an_inherited_size_has_to_fit_the_heads():
+    with pytest.raises(UserError, match=r"model.encoder.heads is 4: .* which is 10"):
+        configs.classifier("transformer", size=10, heads=4).resolve()
 
 
 def test_learned_positions_are_as_many_as_the_longest_pair_needs():
-    model = TransformerConfig(positions="learned", longest=100)
-    with pytest.raises(UserError, match=r"data.max_length is 200, but model.longest is 100"):
+    model = configs.transformer(positions="learned", max_positions=100)
+    with pytest.raises(
+        UserError, match=r"max_length is 200, but model.encoder.max_positions is 100"
+    ):
         Experiment(model=model)
     Experiment(model=model, data=DataConfig(max_length=100))
-    Experiment(model=TransformerConfig(longest=100))
+    Experiment(model=configs.transformer(max_positions=100))
+    caption = configs.captioner("transformer", positions="learned", max_positions=50)
+    with pytest.raises(UserError, match=r"max_length is 60, but model.decoder.max_positions is 50"):
+        Experiment(data=CaptionDataConfig(), model=caption)
+
+
+def test_parts_inherit_what_they_do_not_set():
+    model = configs.recurrent(size=48, dropout=0.25, decoder_size=32).resolve()
+    assert (model.encoder.size, model.encoder.embedding, model.encoder.dropout) == (48, 48, 0.25)
+    assert (model.decoder.size, model.decoder.embedding, model.decoder.dropout) == (32, 32, 0.25)
+    assert model.decoder.attention.size == 32
+    model = configs.transformer(size=48, heads=3, attention=dict(score="additive")).resolve()
+    assert (model.encoder.size, model.encoder.feed_forward) == (48, 192)
+    assert model.encoder.attention.size == model.decoder.attention.size == 16
+    model = configs.classifier("bag_of_words", size=48, head_dropout=0.0).resolve()
+    assert (model.encoder.size, model.head.attention.size, model.head.dropout) == (48, 48, 0.0)
+
+
+def test_only_what_is_read_is_inherited():
+    assert configs.recurrent(attention=dict(score="dot")).resolve().decoder.attention.size is None
+    assert configs.recurrent(wiring="plain").resolve().decoder.attention == DecoderAttentionConfig()
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_a_resolved_experiment_stays_the_same(task):
+    for part, kinds in KINDS[task].items():
+        for kind, record in kinds.items():
+            if record is BackboneEncoderConfig:
+                continue
+            model = replace(MODELS[task](), **{part: record()})
+            resolved = resolve(Experiment(data=TASKS[task](), model=model))
+            assert resolve(resolved) == resolved, kind
+
+
+def test_a_backbone_needs_a_name():
+    with pytest.raises(UserError, match=r"model.encoder.name is not set: name a pretrained"):
+        CaptionModelConfig(encoder=BackboneEncoderConfig()).resolve()
+
+
+def test_two_directions_divide_an_even_size():
+    with pytest.raises(UserError, match=r"model.encoder.size is 7: expected an even number"):
+        configs.recurrent(size=7, bidirectional=True).resolve()
+
+
+def test_blocks_halve_the_image():
+    model = CaptionModelConfig(encoder=ConvolutionalEncoderConfig(channels=(3, 3, 3)))
+    with pytest.raises(UserError, match=r"data.image_size is 60, .* expected a multiple of 8"):
+        Experiment(data=CaptionDataConfig(image_size=60), model=model)
+
+
+def test_items_need_an_encoder_without_order():
+    items = ClassificationDataConfig(source="items")
+    with pytest.raises(UserError, match=r"model.encoder.kind is recurrent: set .* bag_of_words"):
+        Experiment(data=items, model=ClassificationModelConfig())
 
 
 @pytest.mark.parametrize(
-    ("config", "unused"),
+    ("part", "unused"),
     [
-        (RecurrentConfig(wiring="plain", attention=AttentionConfig(score="dot")), ("attention",)),
-        (RecurrentConfig(attention=AttentionConfig(score="dot")), ()),
-        (ClassifierConfig(window=3, heads=2), ("heads", "window")),
-        (ClassifierConfig(encoder="transformer", window=3, cell="gru"), ("cell",)),
-        (ClassifierConfig(encoder="embedding", layers=2, pool="mean"), ("layers",)),
-        (ClassifierConfig(pool="last", query="last"), ("query",)),
-        (CaptionerConfig(reward=2.0, layers=3), ("reward", "layers")),
-        (CaptionerConfig(looks="hard", reward=2.0, doubly_stochastic=0.0), ("doubly_stochastic",)),
-        (CaptionerConfig(decoder="transformer", gate=False, layers=3), ("gate",)),
-        (CaptionerConfig(backbone_learns=True), ("backbone_learns",)),
-        (CaptionerConfig(backbone="some", backbone_learns=True), ()),
+        (
+            RecurrentDecoderConfig(wiring="plain", attention=DecoderAttentionConfig(score="dot")),
+            {"attention"},
+        ),
+        (RecurrentDecoderConfig(attention=DecoderAttentionConfig(score="dot")), set()),
+        (
+            RecurrentDecoderConfig(attention=DecoderAttentionConfig(score="dot", size=3)),
+            {"attention.size"},
+        ),
+        (RecurrentDecoderConfig(query="first_layer"), {"query"}),
+        (RecurrentDecoderConfig(query="first_layer", layers=2), set()),
+        (
+            RecurrentDecoderConfig(attention=DecoderAttentionConfig(window=3, reward=1.0)),
+            {"attention.window", "attention.reward"},
+        ),
+        (RecurrentEncoderConfig(), set()),
+        (TransformerEncoderConfig(max_positions=99), {"max_positions"}),
+        (TransformerEncoderConfig(attention=AttentionConfig("dot", size=3)), {"attention.size"}),
     ],
     ids=repr,
 )
-def test_what_is_set_in_vain_is_known(config, unused):
-    assert config.unused == unused
+def test_fields_without_effect_are_known(part, unused):
+    assert {name for name, _ in part.unused} == unused
 
 
 def test_beams_and_lengths_have_a_bound_together():

@@ -9,10 +9,11 @@ import torch
 from regard import instruction_set, kernels, linear
 from regard.building import build_translation
 from regard.cli import main
-from regard.config import RecurrentConfig, TrainingConfig
+from regard.config import TrainingConfig
 from regard.linear import has_fast_bfloat16, warn_of_slow_bfloat16
 from regard.pipeline.train import _precision
 from regard.tasks.generation import Searcher
+from tests import configs
 
 FLAGS = Path("/proc/cpuinfo")
 
@@ -106,7 +107,7 @@ def test_auto_is_float32_and_bfloat16_is_warned_of_without_its_instructions(limi
 def test_a_search_in_slow_bfloat16_is_warned_of(limited, caplog):
     limited("avx2")
     warn_of_slow_bfloat16.cache_clear()
-    Searcher(build_translation(RecurrentConfig(hidden=7, embedding=5), 11, 11))._model("bfloat16")
+    Searcher(build_translation(configs.recurrent(size=7, embedding=5), 11, 11))._model("bfloat16")
     (line,) = caplog.messages
     assert line.startswith("search.precision is bfloat16")
 

@@ -69,7 +69,7 @@ def test_sigterm_before_training_ends_with_143_and_a_line(tmp_path, delay):
         "copy",
         "--output",
         str(tmp_path / "run"),
-        "--data.generated-size",
+        "--data.synthetic-size",
         "9999999",
     ]
     status, errors = interrupted(REGARD, arguments, delay, signal.SIGTERM)
@@ -138,7 +138,7 @@ def test_the_counting_task_ends_with_130(tmp_path, delay):
 
 def test_sigterm_saves_and_ends_with_143(tmp_path):
     run = tmp_path / "run"
-    sizes = ["--model.hidden", "8", "--model.embedding", "8", "--data.generated-size", "100"]
+    sizes = ["--model.size", "8", "--data.synthetic-size", "100"]
     arguments = ["train", "copy", "--output", str(run), "--training.epochs", "1000", *sizes]
     with subprocess.Popen(
         [sys.executable, "-m", "regard", *arguments],

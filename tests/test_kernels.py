@@ -69,7 +69,7 @@ def test_the_command_line_shows_it_in_one_line(tmp_path):
         "import sys; from regard import kernels; from regard.cli import main;"
         "kernels._LIBRARY = None; sys.exit(main.run(sys.argv[1:]))"
     )
-    sizes = ("--data.generated-size", "300", "--training.updates", "2", "--model.hidden", "8")
+    sizes = ("--data.synthetic-size", "300", "--training.updates", "2", "--model.size", "8")
     done = subprocess.run(
         [sys.executable, "-c", code, "train", "copy", *sizes],
         capture_output=True,

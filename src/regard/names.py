@@ -33,16 +33,19 @@ LinkUnit = Literal["words", "pieces"]
 
 # Models
 
-EncoderKind = Literal["recurrent", "transformer", "embedding"]
-"""Encoders of the classification task."""
+TextEncoderKind = Literal["recurrent", "transformer", "bag_of_words"]
+ImageEncoderKind = Literal["convolutional", "backbone"]
+DecoderKind = Literal["recurrent", "transformer"]
+HeadKind = Literal["last", "mean", "attention"]
 CellKind = Literal["elman", "gru", "lstm"]
 Wiring = Literal["bahdanau", "luong", "plain"]
 """Order of a recurrent decoder: attend, then update; update, then attend; or no attention."""
 BridgeKind = Literal["copy", "linear", "zero"]
 OutputKind = Literal["linear", "tanh", "deep", "summed"]
 FeedingKind = Literal["none", "context", "attentional"]
-QueryKind = Literal["state", "first_layer", "input", "last_two", "same_place", "learned"]
-PoolingKind = Literal["attention", "last", "mean"]
+QueryKind = Literal["state", "first_layer", "input", "last_two", "same_position", "learned"]
+HeadQueryKind = Literal["learned", "last"]
+HeadOutputKind = Literal["linear", "none"]
 TiedWeights = Literal["none", "output", "all"]
 Activation = Literal["relu", "gelu"]
 PositionKind = Literal["sinusoidal", "learned", "rotary"]
@@ -61,11 +64,13 @@ ScoreName = Literal[
     "concat",
     "shared_additive",
     "cosine",
-    "coverage",
-    "location",
 ]
+HistoryScoreName = Literal["coverage", "location"]
+"""Scores that read the attention weights of earlier steps, for recurrent decoders."""
 NormaliserName = Literal["softmax", "sparsemax", "entmax15"]
 AttentionScope = Literal["global", "local_m", "local_p"]
+Sampling = Literal["soft", "hard"]
+"""Contexts: the weighted mean of the values, or one sampled value."""
 
 # Training and evaluation
 

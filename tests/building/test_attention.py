@@ -1,86 +1,98 @@
-"""What of attention fits where: a combination that does not names both sides."""
+"""Combinations of attention that do not fit are refused with the names of both fields."""
 
-from __future__ import annotations
-
-from dataclasses import replace
+import re
 from pathlib import Path
 
 import pytest
 
-from regard.building import build_captioner, build_classifier, build_translation
-from regard.config import (
-    AttentionConfig,
-    CaptionerConfig,
-    ClassifierConfig,
-    RecurrentConfig,
-    TransformerConfig,
-)
+from regard.building import build_translation
+from regard.config import AttentionConfig
 from regard.errors import UserError
+from tests import configs
 
-ADDITIVE = AttentionConfig(score="additive", size=7)
-OF_TARGETS = [
-    AttentionConfig(scope="local_m", score="additive", size=7),
-    AttentionConfig(scope="local_p", score="additive", size=7),
-    AttentionConfig(score="coverage", size=7),
-    AttentionConfig(score="location", size=7),
-]
+OF_DECODERS = [dict(scope="local_m"), dict(scope="local_p"), dict(score="coverage")]
 
 
-def translation(attention, **changes):
-    config = RecurrentConfig(hidden=11, embedding=5, attention=attention)
-    return build_translation(replace(config, **changes), 13, 17)
+def built(attention=None, **values):
+    model = configs.recurrent(size=11, embedding=5, attention=attention or {}, **values)
+    return build_translation(model, 13, 17)
 
 
-def transformer(attention):
-    config = TransformerConfig(size=8, layers=1, heads=2, feed_forward=11, attention=attention)
-    return build_translation(config, 13, 17)
+@pytest.mark.parametrize("values", OF_DECODERS, ids=str)
+def test_only_recurrent_decoders_have_local_scopes_and_scores_with_a_history(values):
+    assert built(values)
+    with pytest.raises((UserError, TypeError)):
+        AttentionConfig(**values)
 
 
-def classifier(attention):
-    return build_classifier(ClassifierConfig(embedding=5, hidden=7, attention=attention), 13, 0, 3)
-
-
-def captioner(attention):
-    return build_captioner(CaptionerConfig(channels=(3, 5), size=7, attention=attention), 16, 13)
-
-
-@pytest.mark.parametrize("build", [transformer, classifier, captioner])
-@pytest.mark.parametrize(
-    "attention", OF_TARGETS, ids=["local_m", "local_p", "coverage", "location"]
-)
-def test_only_the_look_at_a_source_goes_along_with_its_target(build, attention):
-    assert translation(attention)
-    assert build(ADDITIVE)
-    named = attention.scope if attention.scope != "global" else attention.score
-    with pytest.raises(UserError, match=rf"model.attention.\w+ {named} .* of a recurrent decoder"):
-        build(attention)
-
-
-def test_what_is_beside_the_source_has_the_usual_attention():
-    model = translation(OF_TARGETS[0], memory_vectors=3, looks_at_written=True)
-    source, memory, written = model.decoder.look.looks
+def test_memories_besides_the_source_have_plain_attention():
+    model = built(dict(scope="local_m"), memory_vectors=3, intra_attention=True)
+    source, memory, own = model.decoder.look.looks
     assert type(source.attention).__name__ == "LocalAttention"
-    assert type(memory.attention) is type(written.attention)
+    assert type(memory.attention) is type(own.attention)
     assert type(memory.attention).__name__ == "Attention"
 
 
-def test_a_remembering_score_sees_everything():
-    with pytest.raises(UserError, match=r"score coverage goes with .*scope global, but .* local_m"):
-        translation(replace(OF_TARGETS[2], scope="local_m"))
+@pytest.mark.parametrize(
+    ("attention", "words"),
+    [
+        (dict(score="coverage", scope="local_m"), "score is coverage, but .*scope is local_m"),
+        (dict(sampling="hard", scope="local_p"), "sampling is hard, but .*scope is local_p"),
+        (dict(sampling="hard", score="location"), "sampling is hard, but .*score is location"),
+        (dict(sampling="hard", normaliser="sparsemax"), "normaliser is sparsemax"),
+        (dict(score="dot"), "score is dot, which needs queries and keys of one size"),
+    ],
+    ids=str,
+)
+def test_attention_that_does_not_fit_is_refused(attention, words):
+    with pytest.raises(UserError, match=rf"^model\.decoder\.attention\..*{words}"):
+        built(attention, encoder_size=10)
 
 
 @pytest.mark.parametrize(
     "changes",
     [
         dict(query="input"),
-        dict(keys=(0,)),
-        dict(neighbours=1),
+        dict(key_layers=(0,)),
+        dict(context_window=1),
         dict(memory_vectors=3),
-        dict(external=Path("vectors.npy")),
-        dict(looks_at_written=True),
+        dict(extra_vectors=Path("vectors.npy")),
+        dict(intra_attention=True),
+        dict(gate=True),
+        dict(attention=dict(sampling="hard")),
+        dict(attention=dict(doubly_stochastic=1.0)),
     ],
+    ids=str,
 )
-def test_who_looks_at_nothing_is_not_told_how(changes):
+def test_a_decoder_without_attention_has_no_fields_of_it(changes):
     (name,) = changes
-    with pytest.raises(UserError, match=rf"model.{name} is .*, but model.wiring plain looks at no"):
-        translation(ADDITIVE, wiring="plain", **changes)
+    value = changes[name]
+    name = f"attention.{next(iter(value))}" if name == "attention" else name
+    words = re.escape(f"model.decoder.{name} is set, but model.decoder.wiring plain has no")
+    with pytest.raises(UserError, match=words):
+        built(wiring="plain", **changes)
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        (dict(key_layers=(3,)), r"key_layers is \(3,\), but the encoder has 1 layers"),
+        (dict(value_layers=()), r"value_layers is \(\), but the encoder has 1 layers"),
+        (dict(bridge="copy", encoder_size=10), r"bridge is copy.* 1 x 10 .* 1 x 11"),
+        (dict(bridge="copy", decoder_layers=2), r"bridge is copy.* 1 x 11 .* 2 x 11"),
+        (dict(wiring="bahdanau", feeding="context"), r"feeding is context, but .* bahdanau"),
+    ],
+    ids=str,
+)
+def test_a_decoder_that_does_not_fit_its_encoder_is_refused(values, words):
+    with pytest.raises(UserError, match=rf"^model\.decoder\.{words}"):
+        built(**values)
+
+
+def test_tied_embeddings_need_one_size():
+    with pytest.raises(
+        UserError, match=r"model.tied is all, but .* 5 numbers in the encoder and 7 in"
+    ):
+        configs.recurrent(tied="all", encoder_embedding=5, decoder_embedding=7)
+    with pytest.raises(UserError, match=r"model.tied output needs .* have 11 and 5 numbers"):
+        built(tied="output")

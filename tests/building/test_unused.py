@@ -10,56 +10,59 @@ import torch
 from regard import recipes
 from regard.building import build_captioner, build_classifier, build_translation
 from regard.config import (
-    AnswerDataConfig,
-    AttentionConfig,
     CaptionDataConfig,
-    CaptionerConfig,
-    ClassifierConfig,
+    CaptionModelConfig,
+    ClassificationDataConfig,
+    ClassificationModelConfig,
+    DataConfig,
     Experiment,
-    RecurrentConfig,
     SearchConfig,
     TrainingConfig,
-    TransformerConfig,
+    resolve,
 )
 from regard.config.checks import alternatives, hints_of
+from regard.config.models import inheriting
 from regard.config.unused import unused_fields
 from regard.data.batch import Images, pad, with_targets
 from regard.errors import UserError
 from regard.pipeline.train import settings_of
 from regard.tasks.translation.training import objective_of
 from regard.training.objective import ClassObjective
+from tests import configs
 
-ATTENTION = AttentionConfig(size=5, window=2)
-RECURRENT = RecurrentConfig(
-    cell="gru", hidden=6, embedding=6, layers=1, wiring="luong", attention=ATTENTION
+SMALL = dict(size=8, layers=1)
+RECURRENT = configs.recurrent(**SMALL, cell="gru", attention=dict(size=5))
+TRANSFORMER = configs.transformer(**SMALL, heads=2, feed_forward=7, max_positions=30)
+CLASSIFIER = configs.classifier(**SMALL, attention=dict(size=5), bidirectional=True)
+CAPTIONER = configs.captioner(
+    size=8, layers=2, channels=(3, 4), embedding=5, attention=dict(size=5)
 )
-TRANSFORMER = TransformerConfig(size=8, layers=1, heads=2, feed_forward=7, longest=30)
-CLASSIFIER = ClassifierConfig(embedding=8, hidden=4, heads=2, feed_forward=7, attention=ATTENTION)
-CAPTIONER = CaptionerConfig(
-    channels=(3, 4), size=8, embedding=5, heads=2, feed_forward=7, attention=ATTENTION
-)
 
 
-def with_attention(config, **changes):
-    return replace(config, attention=replace(config.attention, **changes))
+def attending(**values):
+    return configs.changed(RECURRENT, attention={"size": None, **values})
 
 
 KINDS = {
     "luong": RECURRENT,
-    "bahdanau": replace(RECURRENT, wiring="bahdanau", cell="lstm", layers=2),
-    "plain": replace(RECURRENT, wiring="plain"),
-    "dot": with_attention(RECURRENT, score="dot"),
-    "local_m": with_attention(RECURRENT, scope="local_m"),
-    "local_p": with_attention(RECURRENT, scope="local_p", score="general"),
+    "bahdanau": configs.changed(RECURRENT, wiring="bahdanau", cell="lstm", layers=2),
+    "plain": configs.recurrent(**SMALL, wiring="plain", cell="gru"),
+    "dot": attending(score="dot"),
+    "local_m": attending(score="additive", scope="local_m", window=2),
+    "local_p": attending(score="general", scope="local_p", window=2),
+    "hard": attending(sampling="hard"),
     "transformer": TRANSFORMER,
-    "learned positions": replace(TRANSFORMER, positions="learned"),
+    "learned positions": configs.changed(TRANSFORMER, positions="learned"),
+    "before a transformer": configs.translation("recurrent", "transformer", **SMALL, heads=2),
+    "after a transformer": configs.translation("transformer", "recurrent", **SMALL, heads=2),
+    "after a bag of words": configs.translation("bag_of_words", "recurrent", **SMALL),
     "classifier": CLASSIFIER,
-    "mean": replace(CLASSIFIER, pool="mean"),
-    "bag": replace(CLASSIFIER, encoder="embedding"),
-    "transformer classifier": replace(CLASSIFIER, encoder="transformer"),
+    "mean": configs.classifier(head="mean", **SMALL),
+    "last": configs.classifier(head="last", **SMALL),
+    "bag": configs.classifier("bag_of_words", size=8),
+    "transformer classifier": configs.classifier("transformer", **SMALL, heads=2),
     "captioner": CAPTIONER,
-    "hard": replace(CAPTIONER, looks="hard"),
-    "transformer captioner": replace(CAPTIONER, decoder="transformer"),
+    "transformer captioner": configs.captioner("transformer", **SMALL, heads=2, channels=(3, 4)),
 }
 NUMBERS = {
     "heads": 8,
@@ -67,17 +70,17 @@ NUMBERS = {
     "activation_dropout": 0.5,
     "temperature": 2.0,
     "window": 1,
-    "keys": (0, 1),
-    "values": (0, 1),
+    "key_layers": (0, 1),
+    "value_layers": (0, 1),
     "channels": (5, 6),
     "embedding": 12,
     "label_smoothing": 0.1,
     "teacher_forcing": 0.5,
     "teacher_forcing_end": 0.5,
-    "longest": 29,
+    "max_positions": 29,
     "size": 16,
 }
-ELSEWHERE = ("vectors", "external", "external_shape", "backbone", "family")
+ELSEWHERE = ("vectors", "extra_vectors", "extra_vectors_shape", "name", "kind")
 """Files, which training reads; the shape of one, which training sets; the kind itself."""
 
 
@@ -97,39 +100,38 @@ def choices(record, name):
         yield 3
 
 
-def variants(config):
-    for field in fields(config):
-        value = getattr(config, field.name)
+def variants(record, prefix=""):
+    """Yield every other value of each field, of the parts and their attention too."""
+    for field in fields(record):
+        value = getattr(record, field.name)
         if is_dataclass(value):
-            for inner in fields(value):
-                for other in choices(value, inner.name):
-                    yield f"attention.{inner.name}", other
+            yield from variants(value, f"{prefix}{field.name}.")
         elif field.name not in ELSEWHERE:
-            for other in choices(config, field.name):
-                yield field.name, other
+            for other in choices(record, field.name):
+                yield f"{prefix}{field.name}", other
 
 
-def changed(config, name, value):
+def changed(record, name, value):
     section, dot, field = name.partition(".")
-    if dot:
-        return with_attention(config, **{field: value})
-    return replace(config, **{section: value})
+    return replace(
+        record, **{section: changed(getattr(record, section), field, value) if dot else value}
+    )
 
 
 def computed(config):
     """Outputs in training and their gradients, by the same draws."""
     torch.manual_seed(1)
-    if isinstance(config, ClassifierConfig):
+    if isinstance(config, ClassificationModelConfig):
         model = build_classifier(config, 13, 0, 3)
-    elif isinstance(config, CaptionerConfig):
+    elif isinstance(config, CaptionModelConfig):
         model = build_captioner(config, 16, 13)
     else:
         model = build_translation(config, 13, 13)
     torch.manual_seed(2)
     source = pad([[5, 6, 7, 8, 9, 10, 11], [9, 8, 5, 1]])
-    if isinstance(config, CaptionerConfig):
+    if isinstance(config, CaptionModelConfig):
         source = Images(torch.randint(255, (2, 3, 16, 16), dtype=torch.uint8))
-    if isinstance(config, ClassifierConfig):
+    if isinstance(config, ClassificationModelConfig):
         terms = [model(source).values]
     else:
         output = model(with_targets(source, [[5, 6, 7, 8, 9, 4], [9, 8, 7, 3]]))
@@ -139,7 +141,10 @@ def computed(config):
 
 
 def differ(ours, theirs):
-    if len(ours) != len(theirs):
+    if len(ours) != len(theirs) or any(
+        a is not None and b is not None and a.shape != b.shape
+        for a, b in zip(ours, theirs, strict=True)
+    ):
         return True
     return not all(
         (a is None) == (b is None) and (a is None or torch.equal(a, b))
@@ -160,41 +165,67 @@ def changes(config):
         except UserError:
             continue
         done.add(name)
-        yield name, is_new, bool({name, name.partition(".")[0]} & set(variant.unused))
+        unused = {field.name.removeprefix("model.") for field in unused_fields(experiment(variant))}
+        inherits = name in ("size", "dropout") and not inheriting(config, name)
+        yield name, is_new, inherits or bool({name, name.rpartition(".")[0]} & unused)
+
+
+def experiment(model):
+    """Return an experiment with this model."""
+    data = {
+        ClassificationModelConfig: ClassificationDataConfig,
+        CaptionModelConfig: CaptionDataConfig,
+    }
+    kind = data.get(type(model), DataConfig)
+    return Experiment(data=kind(max_length=20), model=model)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_field_of_a_model_has_an_effect_or_is_named(kind):
     fields = list(changes(KINDS[kind]))
     assert [name for name, is_new, is_named in fields if is_new == is_named] == []
-    assert len(fields) > 15
+    assert len(fields) > 7
 
 
 DATA = {
     "translate": Experiment(),
-    "classify": Experiment(data=AnswerDataConfig(), model=ClassifierConfig()),
-    "number": Experiment(data=AnswerDataConfig(answer="number"), model=ClassifierConfig()),
-    "caption": Experiment(data=CaptionDataConfig(), model=CaptionerConfig()),
+    "classify": Experiment(data=ClassificationDataConfig(), model=ClassificationModelConfig()),
+    "number": Experiment(
+        data=ClassificationDataConfig(target="number"), model=ClassificationModelConfig()
+    ),
+    "caption": Experiment(data=CaptionDataConfig(), model=CaptionModelConfig()),
 }
-FORCED = ["training.forced_by"]
+FORCED = ["training.teacher_forcing_unit"]
 ALL_SEARCH = tuple(f"search.{field.name}" for field in fields(SearchConfig))
 RULES = [
     # what is set, the fields that have no effect then
-    ("translate", dict(training=dict(forced_by="token")), ["training.forced_by"]),
-    ("translate", dict(training=dict(forced_by="token", teacher_forcing=0.5)), []),
-    ("translate", dict(training=dict(forced_by="token", teacher_forcing_end=0.5)), []),
     (
         "translate",
-        dict(training=dict(forced_by="token", teacher_forcing=0.0)),
-        ["training.forced_by"],
+        dict(training=dict(teacher_forcing_unit="token")),
+        ["training.teacher_forcing_unit"],
+    ),
+    ("translate", dict(training=dict(teacher_forcing_unit="token", teacher_forcing=0.5)), []),
+    ("translate", dict(training=dict(teacher_forcing_unit="token", teacher_forcing_end=0.5)), []),
+    (
+        "translate",
+        dict(training=dict(teacher_forcing_unit="token", teacher_forcing=0.0)),
+        ["training.teacher_forcing_unit"],
     ),
     ("translate", dict(training=dict(epochs=3, updates=5)), ["training.epochs"]),
     ("translate", dict(training=dict(epochs=3)), []),
     ("translate", dict(training=dict(label_smoothing=0.1)), []),
     ("classify", dict(training=dict(label_smoothing=0.1)), []),
     ("number", dict(training=dict(label_smoothing=0.1)), ["training.label_smoothing"]),
-    ("classify", dict(training=dict(forced_by="token")), ["training.forced_by"]),
-    ("caption", dict(training=dict(forced_by="token")), ["training.forced_by"]),
+    (
+        "classify",
+        dict(training=dict(teacher_forcing_unit="token")),
+        ["training.teacher_forcing_unit"],
+    ),
+    (
+        "caption",
+        dict(training=dict(teacher_forcing_unit="token")),
+        ["training.teacher_forcing_unit"],
+    ),
     ("translate", dict(search=dict(coverage_penalty=0.2)), ["search.coverage_penalty"]),
     ("translate", dict(search=dict(early_stopping=False)), ["search.early_stopping"]),
     ("translate", dict(search=dict(early_stopping=False, coverage_penalty=0.2, beam=2)), []),
@@ -202,8 +233,8 @@ RULES = [
     ("translate", dict(search=dict(max_ratio=2.0, max_length=9)), ["search.max_ratio"]),
     ("classify", dict(search=dict(beam=4)), ["search.beam"]),
     ("number", dict(search=dict(beam=4, min_length=3)), ["search.beam", "search.min_length"]),
-    ("translate", dict(data=dict(generated_size=9)), ["data.generated_size"]),
-    ("translate", dict(data=dict(generated_size=9, generated="copy")), []),
+    ("translate", dict(data=dict(synthetic_size=9)), ["data.synthetic_size"]),
+    ("translate", dict(data=dict(synthetic_size=9, synthetic="copy")), []),
     ("translate", dict(data=dict(dev_size=9, dev_path=Path("x"))), ["data.dev_size"]),
     ("classify", dict(data=dict(test_size=9, test_path=Path("x"))), ["data.test_size"]),
     ("caption", dict(data=dict(dev_size=9, dev_list=Path("x"))), ["data.dev_size"]),
@@ -211,7 +242,7 @@ RULES = [
     ("classify", dict(data=dict(source="series", min_count=2)), ["data.min_count"]),
     ("classify", dict(data=dict(source="series", lowercase=True)), ["data.lowercase"]),
     ("classify", dict(data=dict(standardise=False)), ["data.standardise"]),
-    ("number", dict(data=dict(answer="number", standardise=False)), []),
+    ("number", dict(data=dict(target="number", standardise=False)), []),
     ("translate", dict(data=dict(tokenizer="unigram", min_count=2)), ["data.min_count"]),
     ("translate", dict(data=dict(tokenizer="bpe", min_count=2)), []),
     ("translate", dict(data=dict(vocabulary=("a",), vocabulary_size=9)), ["data.vocabulary_size"]),
@@ -225,11 +256,11 @@ RULES = [
 
 @pytest.mark.parametrize(("kind", "sections", "names"), RULES, ids=str)
 def test_fields_without_effect_are_named(kind, sections, names):
-    experiment = DATA[kind]
+    page = DATA[kind]
     for section, values in sections.items():
-        record = replace(getattr(experiment, section), **values)
-        experiment = replace(experiment, **{section: record})
-    assert [unused.name for unused in unused_fields(experiment)] == names
+        record = replace(getattr(page, section), **values)
+        page = replace(page, **{section: record})
+    assert [unused.name for unused in unused_fields(page)] == names
 
 
 def test_every_field_of_the_search_is_unused_by_classifiers():
@@ -246,8 +277,8 @@ def test_every_field_of_the_search_is_unused_by_classifiers():
         lexicon=Path("x"),
         precision="bfloat16",
     )
-    experiment = replace(DATA["classify"], search=search)
-    assert {unused.name for unused in unused_fields(experiment)} == set(ALL_SEARCH)
+    page = replace(DATA["classify"], search=search)
+    assert {unused.name for unused in unused_fields(page)} == set(ALL_SEARCH)
 
 
 @pytest.mark.parametrize("task", ["translate", "classify"])
@@ -268,7 +299,7 @@ OF_TEXTS = ("loss", "teacher_forcing", "teacher_forcing_end")
 
 
 def _settings(experiment, training):
-    if isinstance(experiment.data, AnswerDataConfig):
+    if isinstance(experiment.data, ClassificationDataConfig):
         objective = ClassObjective(training.label_smoothing)
     else:
         objective = objective_of(training)
@@ -278,4 +309,6 @@ def _settings(experiment, training):
 
 @pytest.mark.parametrize("name", recipes.names())
 def test_no_recipe_sets_a_field_in_vain(name):
-    assert unused_fields(recipes.load(recipes.find(name))) == ()
+    recipe = recipes.load(recipes.find(name))
+    assert unused_fields(recipe) == ()
+    assert unused_fields(resolve(recipe)) == ()

@@ -14,8 +14,8 @@ from regard.trace import Trace
 from tests.cli.test_commands import regard
 
 SCENE = "large red circle top left; small blue square centre"
-SMALL = ("--data.generated-size", 24, "--data.dev-size", 10, "--data.test-size", 10)
-SMALL += ("--data.picture-size", 32, "--model.channels", 4, 8, "--model.size", 12)
+SMALL = ("--data.synthetic-size", 24, "--data.dev-size", 10, "--data.test-size", 10)
+SMALL += ("--data.image-size", 32, "--model.encoder.channels", 4, 8, "--model.size", 12)
 SMALL += ("--training.epochs", 1, "--search.max-length", 6)
 
 
@@ -43,8 +43,15 @@ def test_a_link_to_itself_and_a_name_that_is_no_text_cost_no_captions(capsys, ru
 def transformer(tmp_path_factory):
     """One whose decoder has two layers and three heads, and cuts words to pieces."""
     path = tmp_path_factory.mktemp("captions") / "transformer"
-    options = ["train", "shapes-caption", "-o", path, *SMALL, "--model.decoder", "transformer"]
-    options += ["--model.layers", 2, "--model.heads", 3, "--data.tokenizer", "characters"]
+    options = ["train", "shapes-caption", "-o", path, *SMALL, "--model.decoder.kind", "transformer"]
+    options += [
+        "--model.decoder.layers",
+        2,
+        "--model.decoder.heads",
+        3,
+        "--data.tokenizer",
+        "characters",
+    ]
     options += ["--data.max-length", 200]
     assert main.run([str(each) for each in options]) == 0
     return path

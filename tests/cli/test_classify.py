@@ -37,7 +37,7 @@ def run(data, tmp_path_factory):
 
     folder = tmp_path_factory.mktemp("runs") / "questions"
     options = ["--data.task", "classify", "--data.path", str(data), "--data.dev-size", "6"]
-    options += ["--model.embedding", "16", "--model.hidden", "8", "--model.dropout", "0"]
+    options += ["--model.size", "16", "--model.dropout", "0"]
     options += ["--training.epochs", "12", "--training.learning-rate", "0.02"]
     recipe = folder.parent / "questions.yaml"
     recipe.write_text("about: Questions by what they ask for.\ndata: {task: classify}\n")
@@ -146,8 +146,9 @@ def readers(data, tmp_path_factory):
     recipe.write_text("about: Questions by what they ask for.\ndata: {task: classify}\n")
     for encoder in ("recurrent", "transformer"):
         options = ["--data.path", str(data), "--data.dev-size", "6", "--training.epochs", "1"]
-        options += ["--model.embedding", "12", "--model.hidden", "8", "--model.pool", "mean"]
-        options += ["--model.encoder", encoder, "--model.heads", "3", "--model.layers", "2"]
+        options += ["--model.size", "12", "--model.head.kind", "mean"]
+        options += ["--model.encoder.kind", encoder, "--model.encoder.layers", "2"]
+        options += ["--model.encoder.heads", "3"] if encoder == "transformer" else []
         assert main.run(["train", str(recipe), *options, "--output", str(folder / encoder)]) == 0
     return folder
 

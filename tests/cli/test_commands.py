@@ -15,7 +15,6 @@ import torch
 from regard import recipes
 from regard.cli import main
 from regard.cli.progress import TrainingView
-from regard.config import TransformerConfig
 from regard.files import UnwritableError
 from regard.pipeline.train import train
 from regard.runs.folder import RunFolder
@@ -23,7 +22,7 @@ from regard.search import forced, greedy
 from regard.tasks.translation.translator import Translator
 from regard.training.log import DevLine, Example, TrainLine, Validation
 from regard.training.schedule import Progress
-from tests import needs
+from tests import configs, needs
 from tests.small_runs import small
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -128,7 +127,7 @@ def test_letters_are_linked_where_text_is_cut_to_letters(capsys, tmp_path):
     pairs = tmp_path / "words.tsv"
     pairs.write_text("".join(f"{a}{b}c\t{a} {b} k\n" for a in "abc" for b in "abc"))
     asked = ["--data.path", pairs, "--data.dev-size", 2, "--data.test-size", 2]
-    asked += ["--model.hidden", 8, "--model.encoder-hidden", 4, "--model.embedding", 8]
+    asked += ["--model.size", 8, "--model.encoder.embedding", 8, "--model.decoder.embedding", 8]
     run = tmp_path / "run"
     regard(capsys, "train", "g2p", *asked, "--training.epochs", 1, "-o", run)
     text, links, traces = (tmp_path / name for name in ("in", "links", "traces"))
@@ -276,7 +275,7 @@ def test_a_full_disk_is_one_line():
 
 def test_letters_that_the_output_cannot_take_are_one_line():
     ascii_only = {"PYTHONIOENCODING": "ascii"}
-    done = as_person("recipes", stdout=subprocess.DEVNULL, environment=ascii_only)
+    done = as_person("recipes", "toy", stdout=subprocess.DEVNULL, environment=ascii_only)
     assert one_line(done), done.stderr
     assert b"set PYTHONIOENCODING=utf8" in done.stderr
 
@@ -447,7 +446,7 @@ def test_train_takes_a_file_of_pairs_and_flags(capsys, tmp_path):
     data.write_text("".join(f"w{number}\tv{number}\n" for number in range(40)))
     status, out, _ = regard(
         capsys,
-        *("train", data, "-o", tmp_path / "run", "--model.hidden", 8, "--training.epochs", 1),
+        *("train", data, "-o", tmp_path / "run", "--model.size", 8, "--training.epochs", 1),
         *("--data.dev-size", 5, "--data.test-size", 5),
     )
     assert status == 0
@@ -464,7 +463,7 @@ def word_to_word(path):
 def test_targets_of_one_word_do_not_keep_the_first_weights(capsys, tmp_path):
     data, run = word_to_word(tmp_path / "mine.tsv"), tmp_path / "run"
     given = ("train", data, "-o", run, "--data.dev-path", data, "--data.tokenizer", "characters")
-    small = ("--model.hidden", 16, "--model.embedding", 16, "--training.learning-rate", 0.02)
+    small = ("--model.size", 16, "--training.learning-rate", 0.02)
     status, out, err = regard(capsys, *given, *small, "--training.epochs", 4)
     assert (status, err) == (0, "")
     assert out.count("chrF") == 4
@@ -484,14 +483,14 @@ def test_resuming_needs_no_flag_twice(capsys, tmp_path):
     data = tmp_path / "mine.tsv"
     data.write_text("".join(f"w{number}\tv{number}\n" for number in range(40)))
     given = ("train", data, "-o", tmp_path / "run")
-    regard(capsys, *given, "--model.hidden", 8, "--training.epochs", 1)
+    regard(capsys, *given, "--model.size", 8, "--training.epochs", 1)
     status, _, err = regard(capsys, *given)
     assert status == 1
     assert "--resume" in err
     status, out, _ = regard(capsys, *given, "--resume", "--training.epochs", 2)
     assert status == 0
     assert "epoch   2" in out
-    status, _, err = regard(capsys, *given, "--resume", "--model.hidden", 9)
+    status, _, err = regard(capsys, *given, "--resume", "--model.size", 9)
     assert status == 1
     assert err.count("\n") == 1
 
@@ -499,7 +498,7 @@ def test_resuming_needs_no_flag_twice(capsys, tmp_path):
 @pytest.fixture(scope="module")
 def transformer(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs") / "transformer"
-    model = TransformerConfig(size=12, heads=3, layers=2, feed_forward=13)
+    model = configs.transformer(size=12, heads=3, layers=2, feed_forward=13)
     train(replace(small(epochs=1), model=model), folder)
     return folder
 
@@ -546,7 +545,8 @@ def test_plot_of_a_kind_that_a_model_has_not(capsys, run):
 
 def test_looks_at_vectors_of_no_source_are_drawn(capsys, tmp_path):
     np.save(tmp_path / "vectors.npy", np.random.default_rng(1).normal(size=(2, 5)))
-    model = replace(small().model, memory_vectors=3, external=tmp_path / "vectors.npy")
+    vectors = dict(memory_vectors=3, extra_vectors=tmp_path / "vectors.npy")
+    model = configs.changed(small().model, **vectors)
     train(replace(small(epochs=1), model=model), tmp_path / "run")
     arguments = ("plot", tmp_path / "run", "a b c", "--target", "x y", "--kind")
     status, out, err = regard(capsys, *arguments, "memory")

@@ -1,43 +1,49 @@
 """Wrong options: each gets one line that names the option, what came and what was expected."""
 
+from dataclasses import is_dataclass
 from typing import Literal
 
 import pytest
 
+from regard import recipes
 from regard.cli import options
 from regard.cli.score import Options as ScoreOptions
 from regard.cli.train import Options
-from regard.config import FAMILIES, FITTING, TASKS, Experiment
+from regard.config import KINDS
 from regard.config.checks import alternatives, hints_of
 from regard.errors import UserError
 from tests.cli.test_commands import regard
 
 NUMBERS = ["three", "1,5", "", "1e400", "0x10", "9" * 5000, str(2**1100), "-1", "nan", "½", "1 2"]
 CHOICES = ["", "x", "GRU!", "None ", "é", "\udcff"]
-KINDS = [(task, family) for task, names in FITTING.items() for family in names]
-SECTIONS = ("data", "model", "training", "search", "model.attention")
+CHOICES_OF_KINDS = [
+    (task, part, kind)
+    for task, parts in KINDS.items()
+    for part, kinds in parts.items()
+    for kind in kinds
+]
 
 
-def default_of(task, family):
-    experiment = Experiment(data=TASKS[task](), model=FAMILIES[family]())
+def default_of(task, part, kind):
+    experiment = recipes.default({"data.task": task, f"model.{part}.kind": kind})
     return Options(recipe="copy", experiment=experiment)
 
 
-def flags(experiment, *wanted):
+def flags(record, *wanted, prefix="--"):
     """The options whose annotation has one of these types."""
-    for section in SECTIONS:
-        record = experiment
-        for name in section.split("."):
-            record = getattr(record, name)
-        for name, hint in hints_of(record.__class__).items():
-            kinds = [getattr(kind, "__origin__", kind) for kind in alternatives(hint)]
-            if any(kind in wanted for kind in kinds):
-                yield f"--{section}.{name}".replace("_", "-")
+    for name, hint in hints_of(type(record)).items():
+        value = getattr(record, name)
+        if is_dataclass(value):
+            yield from flags(value, *wanted, prefix=f"{prefix}{name}.")
+            continue
+        kinds = [getattr(kind, "__origin__", kind) for kind in alternatives(hint)]
+        if any(kind in wanted for kind in kinds):
+            yield f"{prefix}{name}".replace("_", "-")
 
 
-@pytest.mark.parametrize(("task", "family"), KINDS)
-def test_odd_values_are_refused_in_every_option(task, family):
-    default = default_of(task, family)
+@pytest.mark.parametrize(("task", "part", "kind"), CHOICES_OF_KINDS)
+def test_odd_values_are_refused_in_every_option(task, part, kind):
+    default = default_of(task, part, kind)
     numbers, choices = (
         list(flags(default.experiment, *kinds)) for kinds in ((int, float), (Literal,))
     )
@@ -54,8 +60,8 @@ def test_odd_values_are_refused_in_every_option(task, family):
 
 @pytest.mark.parametrize("value", [2**63, 2**64, 2**70, 2**40])
 def test_whole_numbers_beyond_their_range_are_refused(value):
-    for task, family in KINDS:
-        default = default_of(task, family)
+    for choice in CHOICES_OF_KINDS:
+        default = default_of(*choice)
         for flag in flags(default.experiment, int):
             if flag.endswith("seed") and value == 2**40:
                 continue
@@ -64,9 +70,18 @@ def test_whole_numbers_beyond_their_range_are_refused(value):
 
 
 def test_the_alternatives_to_a_number_are_taken():
-    default = default_of("translate", "recurrent")
-    words = ["--training.clip", "None", "--search.length-penalty", "average", "--data.generated"]
-    words += ["None", "--model.keys", "0", "-1", "--training.adam-betas", "0.8", "0.9", "--help"]
+    default = default_of("translate", "decoder", "recurrent")
+    words = ["--training.clip", "None", "--search.length-penalty", "average", "--data.synthetic"]
+    words += [
+        "None",
+        "--model.decoder.key-layers",
+        "0",
+        "-1",
+        "--training.adam-betas",
+        "0.8",
+        "0.9",
+        "--help",
+    ]
     options.check(Options, ["copy", *words], default)
 
 
@@ -78,22 +93,25 @@ def test_the_alternatives_to_a_number_are_taken():
         ("train copy --training.epochs three", "--training.epochs is 'three': expected a whole"),
         ("train copy --training.epochs=1,5", "--training.epochs is '1,5': expected a whole number"),
         ("train copy --data.tokenizer chars", "did you mean characters?"),
-        ("train copy --model.attention.score addtive", "did you mean additive?"),
-        ("train copy --model.keys 0 b", "--model.keys is ['0', 'b']: expected a list"),
+        ("train copy --model.decoder.attention.score addtive", "did you mean additive?"),
+        (
+            "train copy --model.decoder.key-layers 0 b",
+            "--model.decoder.key-layers is ['0', 'b']: expected a list",
+        ),
         ("train copy --training.adam-betas 0.9", "expected 2 values, each a number"),
         ("train copy --training.seed 18446744073709551616", "from 0 to 9,223,372,036,854,775,807"),
-        ("train copy --model.hidden 1099511627776", "--model.hidden is '1099511627776': expected"),
-        ("train copy --model.external /dev/zero", "it is a device"),
-        ("train copy --model.external /", "is a directory"),
+        ("train copy --model.size 1099511627776", "--model.size is '1099511627776': expected"),
+        ("train copy --model.decoder.extra-vectors /dev/zero", "it is a device"),
+        ("train copy --model.decoder.extra-vectors /", "is a directory"),
         (
-            "train trec --model.wiring luong",
-            "--model.wiring is an option of model.family recurrent",
+            "train trec --model.decoder.wiring luong",
+            "--model.decoder.wiring is an option of data.task translate and caption, but data.task",
         ),
         (
-            "train copy --model.family transformer --model.wiring luong",
-            "option of model.family recurrent, but model.family is transformer",
+            "train copy --model.decoder.kind transformer --model.decoder.wiring luong",
+            "option of model.decoder.kind recurrent, but model.decoder.kind is transformer",
         ),
-        ("train copy --data.pictures x", "option of data.task caption, but data.task is translate"),
+        ("train copy --data.images x", "option of data.task caption, but data.task is translate"),
         ("translate x --beam 4611686018427387904", "--beam is '4611686018427387904': expected"),
         ("translate x --nbest 0", "--nbest is '0': expected a whole number from 1 to"),
         ("translate x --length-penalty avg", "or average"),
@@ -108,12 +126,15 @@ def test_the_alternatives_to_a_number_are_taken():
         ("train copy more", "unexpected arguments: more; `regard train --help` lists the"),
         ("train copy -x", "unexpected arguments: -x;"),
         ("train copy --training.epoch 5", "'--training.epoch'; did you mean --training.epochs?"),
-        ("train copy --hidden 3", "unknown option '--hidden'; did you mean --model.hidden?"),
+        ("train copy --hidden 3", "unknown option '--hidden'; did you mean --model.size?"),
         ("train copy --bogus", "unknown option '--bogus'; --help lists the options"),
         ("train copy --training.epochs", "--training.epochs has no value: expected a whole"),
         ("train copy --data.path --resume", "--data.path has no value: expected a path"),
-        ("train copy --model.bidirectional True", "True (a switch takes no value"),
-        ("train copy --model.bidirectional=1", "is a switch and takes no value, but '1' came"),
+        ("train copy --model.encoder.bidirectional True", "True (a switch takes no value"),
+        (
+            "train copy --model.encoder.bidirectional=1",
+            "is a switch and takes no value, but '1' came",
+        ),
         ("train copy --resume=false", "write --resume or --no-resume"),
         ("train copy --resume --resume=false", "write --resume or --no-resume"),
         ("translate", "missing: PATH (run folder); `regard translate --help`"),
@@ -133,7 +154,7 @@ def test_mistakes_are_one_line(capsys, arguments, words, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     status, out, err = regard(capsys, *arguments.split())
     assert status in (1, 2)
-    assert out == "" or arguments.startswith(("train copy --model.external", "demo"))
+    assert out == "" or arguments.startswith(("train copy --model.decoder.extra-vectors", "demo"))
     assert err.count("\n") == 1
     assert words in err
 
@@ -141,18 +162,18 @@ def test_mistakes_are_one_line(capsys, arguments, words, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "sizes",
     [
-        "--model.hidden 1048576",
-        "--model.hidden 100000 --model.attention.size 1048576",
-        "--model.memory-vectors 1048576 --model.hidden 65536",
-        "--model.neighbours 1000 --model.hidden 1048576 --model.keys 0 1 -1",
-        "--model.family transformer --model.size 1048576 --model.feed-forward 1048576",
+        "--model.size 1048576",
+        "--model.size 100000 --model.decoder.attention.size 1048576",
+        "--model.decoder.memory-vectors 1048576 --model.size 65536",
+        "--model.decoder.context-window 1000 --model.size 1048576 --model.decoder.key-layers 0 -1",
+        "--model.family transformer --model.size 262144",
     ],
 )
 def test_a_model_beyond_the_machines_memory_is_refused_before_it_is_built(
     capsys, sizes, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
-    data = "--data.generated-size 100 --data.dev-size 0 --data.test-size 0"
+    data = "--data.synthetic-size 100 --data.dev-size 0 --data.test-size 0"
     status, _, err = regard(capsys, "train", "copy", *data.split(), *sizes.split())
     assert status == 1
     assert err.startswith("regard train: the model has ")
@@ -167,9 +188,11 @@ def test_a_text_may_be_a_word_of_truth_or_look_like_an_option(capsys):
         assert (status, "no-run" in err) == (1, True)
 
 
-@pytest.mark.parametrize("word", ["--model.no-bidirectional", "--model.bidirectional", "--help"])
+@pytest.mark.parametrize(
+    "word", ["--model.encoder.no-bidirectional", "--model.encoder.bidirectional", "--help"]
+)
 def test_switches_are_options(word):
-    options.check(Options, ["copy", word], default_of("translate", "recurrent"))
+    options.check(Options, ["copy", word], default_of("translate", "decoder", "recurrent"))
 
 
 @pytest.mark.parametrize("name", ["x" * 6000, "a/" * 3000], ids=["name", "path"])
@@ -179,7 +202,7 @@ def test_switches_are_options(word):
         "train LONG",
         "train LONG.tsv",
         "train LONG.yaml",
-        "train copy --output LONG --data.generated-size 20",
+        "train copy --output LONG --data.synthetic-size 20",
         "train copy --data.path LONG",
         "train copy --data.tokenizer LONG",
         "train copy --model.family LONG",

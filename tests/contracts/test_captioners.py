@@ -7,30 +7,35 @@ import torch
 
 from regard import linear
 from regard.building import build_captioner
-from regard.config import AttentionConfig, CaptionerConfig
 from regard.data.batch import PAD, START, GridFeatures, Images, pad
 from regard.linear import freeze
 from regard.models.image import GridEncoder
 from regard.search import BeamSettings, Limits, NoPenalty, beam, forced, greedy
+from tests import configs
 
 SIDE, NUM_WORDS = 16, 17
-SIZES = dict(channels=(3, 6), size=14, embedding=5, heads=7, layers=2, feed_forward=11)
+SIZES = dict(channels=(3, 6), size=14, embedding=5)
+OF_TRANSFORMERS = dict(channels=(3, 6), size=14, heads=7, layers=2, feed_forward=11)
 CAPTIONERS = {
-    "soft": dict(attention=AttentionConfig(size=11)),
-    "soft, no gate": dict(gate=False, output="deep", attention=AttentionConfig(score="general")),
-    "hard": dict(looks="hard", attention=AttentionConfig(size=11)),
+    "soft": dict(attention=dict(size=11, doubly_stochastic=1.0), output="summed"),
+    "soft, no gate": dict(gate=False, attention=dict(score="general")),
+    "hard": dict(attention=dict(size=11, sampling="hard")),
+    "luong": dict(wiring="luong", feeding="context", attention=dict(size=11)),
+    "two layers": dict(layers=2, cell="gru", memory_vectors=3, intra_attention=True),
     "transformer": dict(decoder="transformer"),
-    "cells made beforehand": dict(attention=AttentionConfig(size=11)),
+    "grid features": dict(attention=dict(size=11)),
 }
 
 
 @pytest.fixture(params=CAPTIONERS)
 def model(request):
     torch.manual_seed(3)
-    result = build_captioner(CaptionerConfig(**SIZES, **CAPTIONERS[request.param]), SIDE, NUM_WORDS)
-    if "cells" in request.param:
-        result.encoder = GridEncoder(16, 7, 6)
-    return result.eval()
+    sizes = OF_TRANSFORMERS if request.param == "transformer" else SIZES
+    config = configs.captioner(**sizes, **CAPTIONERS[request.param])
+    captioner = build_captioner(config, SIDE, NUM_WORDS)
+    if request.param == "grid features":
+        captioner.encoder = GridEncoder(16, 7, 6)
+    return captioner.eval()
 
 
 @pytest.fixture
@@ -42,7 +47,7 @@ def heads(request):
 @pytest.fixture
 def source(request):
     generator = torch.Generator().manual_seed(5)
-    if "cells" in request.node.callspec.params["model"]:
+    if request.node.callspec.params["model"] == "grid features":
         return GridFeatures(torch.randn(3, 16, 7, generator=generator))
     return Images(torch.randint(0, 256, (3, 3, SIDE, SIDE), generator=generator).byte())
 

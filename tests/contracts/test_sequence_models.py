@@ -1,7 +1,8 @@
 """Properties of every encoder with every decoder and every attention."""
 
-from dataclasses import replace
+from dataclasses import fields, is_dataclass
 from functools import cache, partial
+from itertools import product
 
 import pytest
 import torch
@@ -9,16 +10,17 @@ import torch
 from regard import kernels, linear
 from regard.attention import Predictive
 from regard.building import build_translation
-from regard.config import AttentionConfig, RecurrentConfig, TransformerConfig
+from regard.config import KINDS, TransformerDecoderConfig, TransformerEncoderConfig
 from regard.data.batch import PAD, START, Tokens, pad
 from regard.errors import UserError
 from regard.linear import freeze
 from regard.search import BeamSettings, Limits, NoPenalty, beam, forced, greedy
+from tests import configs
 from tests.pairwise import pairwise
 
 NUM_SOURCE, NUM_TARGET = 13, 17
-SIZES = RecurrentConfig(hidden=7, embedding=5, attention=AttentionConfig(size=11))
-TRANSFORMER = TransformerConfig(size=14, heads=7, layers=2, feed_forward=11, longest=29)
+SIZES = configs.recurrent(size=7, embedding=5, attention=dict(size=11))
+TRANSFORMER = configs.transformer(size=14, heads=7, layers=2, feed_forward=11, max_positions=29)
 SCORES = ("dot", "scaled_dot", "general", "additive", "concat", "shared_additive", "cosine")
 NORMALISERS = ("softmax", "sparsemax", "entmax15")
 
@@ -37,13 +39,14 @@ RECURRENT = {
     "score": ("additive", *sorted({*SCORES, "coverage", "location"} - {"additive"})),
     "normaliser": NORMALISERS,
     "scope": ("global", "local_m", "local_p"),
-    "query": ("state", "first_layer", "input", "last_two", "same_place", "learned"),
-    "keys, values": (((-1,), (-1,)), ((0,), (-1,)), ((0, 1), (0,))),
-    "neighbours": (0, 1),
+    "query": ("state", "first_layer", "input", "last_two", "same_position", "learned"),
+    "key_layers, value_layers": (((-1,), (-1,)), ((0,), (-1,)), ((0, 1), (0,))),
+    "context_window": (0, 1),
     "key_positions": (False, True),
     "memory_vectors": (0, 3),
-    "external_shape": (None, (4, 6)),
-    "looks_at_written": (False, True),
+    "extra_vectors_shape": (None, (4, 6)),
+    "intra_attention": (False, True),
+    "gate": (False, True),
     "bridge": ("linear", "copy", "zero"),
     "layers": (1, 2),
     "bidirectional": (False, True),
@@ -56,21 +59,25 @@ OF_TRANSFORMERS = {
     "normaliser": NORMALISERS,
     "temperature": (1.0, 0.7),
     "window": (None, 1),
-    "decoder_layers": (None, 1),
+    "decoder_layers": (2, 1),
 }
 
 
 def configured(sizes, row):
-    """Return the model section of a combination of options; names with a comma set several
-    options."""
-    fields = {}
+    """The model section of a combination of options; names with a comma stand for several."""
+    values = {}
     for name, value in row.items():
         names = name.split(", ")
-        fields |= zip(names, value if len(names) > 1 else (value,), strict=True)
-    of_attention = {"score", "normaliser", "scope", "temperature"} & fields.keys()
-    parts = {name: fields.pop(name) for name in of_attention}
-    window = 2 if isinstance(sizes, RecurrentConfig) else sizes.attention.window
-    return replace(sizes, attention=replace(sizes.attention, window=window, **parts), **fields)
+        values |= zip(names, value if len(names) > 1 else (value,), strict=True)
+    attention = {
+        name: values.pop(name)
+        for name in {"score", "normaliser", "scope", "temperature"} & values.keys()
+    }
+    if attention.get("scope", "global") != "global":
+        attention["window"] = 2
+    if values.pop("bidirectional", False):  # each direction has the size that one alone has
+        values |= dict(encoder_size=14, bidirectional=True)
+    return configs.changed(sizes, attention=attention, **values)
 
 
 EQUAL_SIZES = {"dot", "scaled_dot", "cosine", "shared_additive"}
@@ -80,7 +87,7 @@ EQUAL_SIZES = {"dot", "scaled_dot", "cosine", "shared_additive"}
 def is_possible(sizes, row):
     """Whether these options build a model, and each of them has an effect."""
     if row.get("wiring, feeding") == ("plain", "none"):
-        attends = ("score", "normaliser", "scope", "external_shape")
+        attends = ("score", "normaliser", "scope", "extra_vectors_shape")
         if any(row[name] != RECURRENT[name][0] for name in attends):
             return False
     alike = {name: values[0] for name, values in INDEPENDENT.items() if name in row}
@@ -116,6 +123,26 @@ def variants():
             yield configured(sizes, row)
 
 
+def pairs():
+    """Every kind of encoder with every kind of decoder, in each of its wirings."""
+    for encoder, decoder in product(*KINDS["translate"].values()):
+        if decoder == "transformer":
+            if encoder != "transformer":
+                yield configs.translation(encoder, decoder, **fields_of(encoder, decoder))
+            continue
+        for wiring, feeding in WIRINGS if encoder != "recurrent" else ():
+            values = fields_of(encoder, decoder) | dict(wiring=wiring, feeding=feeding)
+            yield configs.translation(encoder, decoder, **values)
+
+
+def fields_of(encoder, decoder):
+    """Those of the small sizes that the parts have."""
+    values = dict(size=14, layers=2)
+    if "transformer" in (encoder, decoder):
+        values |= dict(heads=7, feed_forward=11)
+    return values | (dict(embedding=5) if "recurrent" in (encoder, decoder) else {})
+
+
 def frozen():
     """Return variants with every wiring and cell, whose weights are packed; a score of each kind;
     and a Transformer. They suffice for the kernels too."""
@@ -124,28 +151,36 @@ def frozen():
         ("elman", "gru", "lstm"),
         strict=True,
     ):
-        yield replace(SIZES, wiring=wiring, feeding=feeding, cell=cell, layers=2, output="deep")
+        values = dict(wiring=wiring, feeding=feeding, cell=cell)
+        yield configs.changed(SIZES, layers=2, output="deep", **values)
     for score in ("general", "additive", "cosine"):
-        attention = AttentionConfig(score=score, size=7)
-        yield replace(SIZES, attention=attention, bidirectional=score != "cosine")
-        yield replace(TRANSFORMER, attention=attention, positions="rotary")
-    yield replace(TRANSFORMER, attention=AttentionConfig(score="scaled_dot"), activation="gelu")
-    yield replace(TRANSFORMER, attention=AttentionConfig(score="scaled_dot"), norm="post")
+        attention = dict(score=score, size=7)
+        both = {} if score == "cosine" else dict(bidirectional=True, encoder_size=14)
+        yield configs.changed(SIZES, attention=attention, **both)
+        yield configs.changed(TRANSFORMER, attention=attention, positions="rotary")
+    yield configs.changed(TRANSFORMER, activation="gelu")
+    yield configs.changed(TRANSFORMER, norm="post")
+    yield configs.translation("transformer", **fields_of("transformer", "recurrent"))
+    yield configs.translation(decoder="transformer", **fields_of("recurrent", "transformer"))
 
 
 def name(config):
-    if isinstance(config, TransformerConfig):
-        parts = ("transformer", config.positions, config.norm, config.activation)
-        parts += ("windowed",) * (config.window is not None)
-        return "-".join((*parts, config.attention.score, config.attention.normaliser))
-    parts = (config.wiring, config.cell, config.feeding, config.output, config.bridge)
-    attention = config.attention
-    picked = ("+".join(map(str, each)) for each in (config.keys, config.values))
-    looks = (config.query, *picked, f"around{config.neighbours}")
-    looks += (f"vectors{config.memory_vectors}", "external" if config.external_shape else "")
-    looks += ("placed" * config.key_positions, "written" * config.looks_at_written)
-    looks += (attention.scope,)
-    return "-".join((*parts, attention.score, attention.normaliser, *filter(None, looks)))
+    """Kinds, and every field that differs from the sizes of its kinds."""
+    parts = []
+    for part, record in config.parts.items():
+        usual = type(record)()
+        values = {
+            field.name: getattr(record, field.name)
+            for field in fields(record)
+            if field.name not in ("kind", "size", "embedding", "heads", "feed_forward")
+        }
+        parts.append(f"{part}_{record.kind}")
+        for field, value in values.items():
+            if is_dataclass(value):
+                parts += [value.score, value.normaliser, getattr(value, "scope", "")]
+            elif value != getattr(usual, field):
+                parts.append(f"{field}={value}".replace(" ", ""))
+    return "-".join(filter(None, parts))
 
 
 def by_kernels(configs):
@@ -157,7 +192,7 @@ def by_formulas(configs):
     return [pytest.param((each, torch.float64), id=name(each)) for each in configs]
 
 
-@pytest.fixture(params=by_formulas(variants()) + by_kernels(frozen()))
+@pytest.fixture(params=by_formulas([*variants(), *pairs()]) + by_kernels(frozen()))
 def model(request):
     config, precision = request.param
     torch.manual_seed(3)
@@ -168,16 +203,18 @@ def model(request):
 def expected(request):
     """Return the expected kinds of attention with their numbers of layers and heads."""
     config, _ = request.node.callspec.params["model"]
-    if isinstance(config, TransformerConfig):
-        of_decoder = (config.decoder_layers or 2, 7)
-        return {"encoder 0": (2, 7), "decoder 0": of_decoder, "cross 0": of_decoder}
-    kinds = ["cross"] * config.attends
-    vectors = bool(config.memory_vectors) + (config.external_shape is not None)
-    kinds += [f"memory {number}" for number in range(vectors)]
-    return {
-        kind if " " in kind else f"{kind} 0": (1, 1)
-        for kind in kinds + ["decoder"] * config.looks_at_written
-    }
+    encoder, decoder = config.encoder, config.decoder
+    kinds = {}
+    if isinstance(encoder, TransformerEncoderConfig):
+        kinds["encoder 0"] = (encoder.layers, encoder.heads)
+    if isinstance(decoder, TransformerDecoderConfig):
+        of_decoder = (decoder.layers, decoder.heads)
+        return {**kinds, "decoder 0": of_decoder, "cross 0": of_decoder}
+    names = ["cross 0"] * decoder.attends
+    vectors = bool(decoder.memory_vectors) + (decoder.extra_vectors_shape is not None)
+    names += [f"memory {number}" for number in range(vectors)]
+    names += ["decoder 0"] * decoder.intra_attention
+    return {**kinds, **dict.fromkeys(names, (1, 1))}
 
 
 @pytest.fixture
@@ -312,6 +349,17 @@ def test_two_calls_give_the_same_answer_and_leave_nothing_behind(model, source, 
     assert before.keys() == after.keys()
     assert all(torch.equal(before[key], after[key]) for key in before)
     assert {name for name, _ in model.named_buffers()} <= {"remember.vectors"}
+
+
+@pytest.mark.parametrize("model", by_formulas(pairs()), indirect=True)
+def test_the_gradient_reaches_every_parameter(model, source, inputs):
+    """A plain decoder knows the source by its first state alone."""
+    output = model.decoder(inputs, model.encode(source))
+    model.decoder.project(output.features).square().sum().backward()
+    for parameter, weight in model.named_parameters():
+        assert weight.grad is not None, parameter
+        assert weight.grad.isfinite().all(), parameter
+        assert weight.grad.abs().sum() > 0, parameter
 
 
 LIMITS = Limits(start=START, end=2, maximum=torch.tensor([7, 5, 3]), forbidden=(PAD, START))

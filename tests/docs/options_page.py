@@ -1,6 +1,6 @@
-"""Tables of docs/options.md, generated from the annotations of the fields.
+"""The tables of docs/options.md, made from the annotations and docstrings of the fields.
 
-Run `python -m tests.docs.options_page` to update the page.
+`python -m tests.docs.options_page` updates the page.
 """
 
 from __future__ import annotations
@@ -9,25 +9,54 @@ from collections.abc import Iterator
 from dataclasses import MISSING, Field, fields, is_dataclass
 from typing import Any
 
-from regard.config import FAMILIES, TASKS, AttentionConfig, SearchConfig, TrainingConfig
+from regard.cli.train_help import field_texts
+from regard.config import (
+    KINDS,
+    MODELS,
+    TASKS,
+    AttentionConfig,
+    DecoderAttentionConfig,
+    SearchConfig,
+    TrainingConfig,
+)
 from regard.config.checks import expected, hints_of, shown
 from tests.docs.pages import ROOT
 
 PAGE = ROOT / "docs" / "options.md"
 START = "## Values\n"
+PARTS = {
+    (part, kind): record
+    for parts in KINDS.values()
+    for part, kinds in parts.items()
+    for kind, record in kinds.items()
+}
 TITLES = {
     **{f"data, task {task}": ("data", record) for task, record in TASKS.items()},
-    **{f"model, family {family}": ("model", record) for family, record in FAMILIES.items()},
-    "model.attention": ("model.attention", AttentionConfig),
+    **{f"model, task {task}": ("model", record) for task, record in MODELS.items()},
+    **{
+        f"model.{part}, kind {kind}": (f"model.{part}", record)
+        for (part, kind), record in sorted(PARTS.items(), key=lambda item: item[0][0] != "encoder")
+    },
+    "attention of a recurrent decoder": ("model.decoder.attention", DecoderAttentionConfig),
+    "attention of a Transformer or a head": ("attention", AttentionConfig),
     "training": ("training", TrainingConfig),
     "search": ("search", SearchConfig),
 }
 
 
 def tables() -> str:
-    """Return one table for each section of a recipe."""
+    """One table for each section of a recipe."""
     return "\n".join(
-        "\n".join([f"### {title}", "", "| field | values | default |", "|---|---|---|", *rows, ""])
+        "\n".join(
+            [
+                f"### {title}",
+                "",
+                "| field | values | default | meaning |",
+                "|---|---|---|---|",
+                *rows,
+                "",
+            ]
+        )
         for title, rows in (
             (title, list(_rows(section, record))) for title, (section, record) in TITLES.items()
         )
@@ -35,12 +64,14 @@ def tables() -> str:
 
 
 def _rows(section: str, record: Any) -> Iterator[str]:
+    texts = field_texts(record)
     for field in fields(record):
         hint = hints_of(record)[field.name]
-        if is_dataclass(hint):
+        if is_dataclass(hint) or field.default is MISSING:
             continue
         values = expected(hint, MISSING).removeprefix("expected ").replace(" (pathlib.Path)", "")
-        yield f"| `{section}.{field.name}` | {values} | {_default(field)} |"
+        text = texts[field.name].replace("|", "\\|").replace("<", "\\<")
+        yield f"| `{section}.{field.name}` | {values} | {_default(field)} | {text} |"
 
 
 def _default(field: Field[Any]) -> str:

@@ -37,7 +37,7 @@ def test_the_drinks_are_looked_at_evenly_and_nothing_else(tmp_path):
 
 def test_a_marked_value_is_recalled(tmp_path):
     experiment = recipe("series", epochs=8)
-    train(replace(experiment, data=replace(experiment.data, generated_size=4000)), tmp_path / "run")
+    train(replace(experiment, data=replace(experiment.data, synthetic_size=4000)), tmp_path / "run")
     answer = regard.load(tmp_path / "run").classify("0.10,0 -0.70,0 0.40,1 0.90,0 -0.20,0")
     assert float(answer.text) == pytest.approx(0.4, abs=0.05)
     results = json.loads((tmp_path / "run" / "log.jsonl").read_text().splitlines()[-1])

@@ -32,8 +32,18 @@ def maps(run, traces):
         yield Trace.from_json(line).map("cross").weights.mean(axis=(0, 1))[:-1, :-1]
 
 
-TRANSFORMER = ("--model.family", "transformer", "--model.layers", "1", "--training.warmup", "50")
-TRANSFORMER += ("--model.size", "64", "--model.feed-forward", "128")
+TRANSFORMER = (
+    "--model.family",
+    "transformer",
+    "--model.encoder.layers",
+    "1",
+    "--model.decoder.layers",
+    "1",
+    "--training.warmup",
+    "50",
+)
+TRANSFORMER += ("--model.size", "64", "--model.dropout", "0.1")
+TRANSFORMER += ("--model.encoder.feed-forward", "128", "--model.decoder.feed-forward", "128")
 
 
 @pytest.mark.parametrize(("task", "model"), [("copy", ()), ("reverse", ()), ("copy", TRANSFORMER)])
@@ -41,7 +51,7 @@ def test_the_attention_is_the_diagonal_that_the_task_has(task, model, tmp_path):
     run = tmp_path / task
     seed = str(np.random.default_rng().integers(1, 1000))
     trained(
-        *(task, "--output", run, "--data.generated-size", "3000", "--training.epochs", "6"),
+        *(task, "--output", run, "--data.synthetic-size", "3000", "--training.epochs", "6"),
         *("--data.dev-size", "50", "--data.test-size", "100", "--data.seed", seed, *model),
         *("--training.seed", seed),
     )
@@ -76,9 +86,9 @@ def test_unknown_words_are_copied_from_where_the_model_looks(tmp_path):
     trained(
         *(data, "--output", run, "--training.seed", seed, "--training.epochs", "12"),
         *("--data.tokenizer", "spaces", "--data.min-count", "2", "--data.batch-tokens", "200"),
-        *("--model.hidden", "32", "--model.embedding", "16", "--model.attention.size", "16"),
-        *("--model.bidirectional", "--model.bridge", "zero", "--search.unknown-replacement"),
-        *("--training.learning-rate", "0.005", "--training.metric", "exact_match"),
+        *("--model.size", "32", "--model.encoder.bidirectional", "--model.decoder.bridge", "zero"),
+        *("--search.unknown-replacement", "--training.learning-rate", "0.005"),
+        *("--training.metric", "exact_match"),
     )
     exact = []
     for flag in ("--no-unknown-replacement", "--unknown-replacement"):

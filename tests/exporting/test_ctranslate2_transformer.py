@@ -4,13 +4,12 @@ import pytest
 import torch
 
 from regard.building import build_translation
-from regard.config import AttentionConfig, RecurrentConfig, TransformerConfig
 from regard.data.batch import pair_batch
 from regard.data.special_tokens import SPECIAL
 from regard.errors import UserError
 from regard.models.memory import first_and_last
 from regard.search import forced
-from tests import needs
+from tests import configs, needs
 
 ctranslate2 = needs.export("ctranslate2")
 exporting = needs.export("regard.exporting.ctranslate2_transformer")
@@ -22,14 +21,14 @@ TARGETS = [[4, 5, 6, 9, 2], [7, 2], [5, 5, 5, 16, 12, 2]]
 MODELS = {
     "pre": {},
     "post": dict(norm="post"),
-    "learned": dict(positions="learned", longest=31),
+    "learned": dict(positions="learned", max_positions=31),
     "rotary": dict(positions="rotary"),
     "gelu": dict(activation="gelu"),
     "fewer layers to write": dict(decoder_layers=1),
     "tied": dict(tied="output"),
 }
 MODELS |= {
-    name: dict(attention=AttentionConfig(score=name, temperature=0.7))
+    name: dict(attention=dict(score=name, temperature=0.7))
     for name in ("dot", "scaled_dot", "general")
 }
 
@@ -37,7 +36,7 @@ MODELS |= {
 def build(num_source=13, num_target=17, **changes):
     torch.manual_seed(5)
     given = dict(size=20, heads=2, layers=2, feed_forward=29) | changes
-    model = build_translation(TransformerConfig(**given), num_source, num_target)
+    model = build_translation(configs.transformer(**given), num_source, num_target)
     for parameter in model.parameters():  # biases that start at zero could be lost unseen
         torch.nn.init.normal_(parameter, std=0.4)
     return model.eval()
@@ -87,7 +86,7 @@ def test_one_vocabulary_for_both_sides_is_stored_once(tmp_path):
     ],
 )
 def test_attention_without_a_form_there_is_named(given, named):
-    model = build(attention=AttentionConfig(size=11, **given))
+    model = build(attention=dict(size=11, **given))
     with pytest.raises(UserError, match=named):
         exporting.transformer_spec(model, SOURCE)
 
@@ -108,8 +107,12 @@ def test_what_would_be_another_model_there_is_refused(given, named):
 
 
 def test_other_models_are_refused():
-    with pytest.raises(UserError, match="--to onnx"):
-        exporting.transformer_spec(build_translation(RecurrentConfig(), 13, 17), SOURCE)
+    with pytest.raises(UserError, match="LuongDecoder: write it with --to onnx"):
+        exporting.transformer_spec(build_translation(configs.recurrent(), 13, 17), SOURCE)
+    for kinds in (("transformer", "recurrent"), ("recurrent", "transformer")):
+        mixed = build_translation(configs.translation(*kinds, size=8), 13, 17)
+        with pytest.raises(UserError, match="no format has a place for this pair"):
+            exporting.transformer_spec(mixed, SOURCE)
     model = build()
     model.remember = first_and_last
     with pytest.raises(UserError, match="top layer"):

@@ -5,11 +5,10 @@ import pytest
 import torch
 
 from regard.building import build_translation
-from regard.config import AttentionConfig, RecurrentConfig, TransformerConfig
 from regard.data.batch import pad
 from regard.errors import UserError
 from regard.models.memory import first_and_last
-from tests import needs
+from tests import configs, needs
 
 onnxruntime = needs.export("onnxruntime")
 export_recurrent = needs.export("regard.exporting.onnx_recurrent").export_recurrent
@@ -30,21 +29,21 @@ MODELS |= {"deep, plain": dict(output="deep", wiring="plain")}
 MODELS |= {f"{name} bridge": dict(bridge=name) for name in ("copy", "zero")}
 MODELS |= {
     "layers": dict(layers=3, cell="gru"),
-    "both directions": dict(bidirectional=True, layers=2),
-    "elman both ways": dict(bidirectional=True, cell="elman"),
-    "another size": dict(bidirectional=True, encoder_hidden=5, wiring="bahdanau"),
+    "both directions": dict(bidirectional=True, encoder_size=14, layers=2),
+    "elman both ways": dict(bidirectional=True, encoder_size=14, cell="elman"),
+    "another size": dict(bidirectional=True, encoder_size=10, wiring="bahdanau"),
     "tied": dict(tied="output", embedding=7),
 }
 SCORES = {
-    name: dict(attention=AttentionConfig(score=name, size=11, temperature=0.5))
+    name: dict(attention=dict(score=name, size=11, temperature=0.5))
     for name in ("dot", "scaled_dot", "general", "additive", "concat", "shared_additive", "cosine")
 }
 
 
 def build(**changes):
     torch.manual_seed(3)
-    arguments = dict(hidden=7, embedding=5, attention=AttentionConfig(size=11)) | changes
-    model = build_translation(RecurrentConfig(**arguments), NUM_SOURCE, NUM_TARGET)
+    given = dict(size=7, embedding=5, attention=dict(size=11)) | changes
+    model = build_translation(configs.recurrent(**given), NUM_SOURCE, NUM_TARGET)
     for parameter in model.parameters():  # biases that start at zero could be lost unseen
         torch.nn.init.normal_(parameter, std=0.5)
     return model.eval()
@@ -60,20 +59,20 @@ class Session:
         self.inputs = {each.name for each in self.session.get_inputs()}
         self.outputs = [each.name for each in self.session.get_outputs()]
 
-    def __call__(self, **arguments):
-        result = self.session.run(None, {name: arguments[name] for name in self.inputs})
-        return dict(zip(self.outputs, result, strict=True))
+    def __call__(self, **given):
+        found = self.session.run(None, {name: given[name] for name in self.inputs})
+        return dict(zip(self.outputs, found, strict=True))
 
 
 def encode(session, sources):
     tokens = pad(sources)
     lengths = tokens.mask.sum(dim=1).numpy()
-    result = session(source=tokens.ids.numpy(), lengths=lengths)
-    return {**result, "lengths": lengths}
+    found = session(source=tokens.ids.numpy(), lengths=lengths)
+    return {**found, "lengths": lengths}
 
 
-def go_on(arguments, result):
-    return arguments | {name.removeprefix("next_"): array for name, array in result.items()}
+def go_on(given, found):
+    return given | {name.removeprefix("next_"): array for name, array in found.items()}
 
 
 def close(array, tensor):
@@ -86,28 +85,28 @@ def test_encoder_and_steps_are_those_of_the_model(changes):
     model = build(**changes)
     graphs = export_recurrent(model)
     encoder, decoder = Session(graphs.encoder), Session(graphs.decoder)
-    arguments = encode(encoder, SOURCES)
+    given = encode(encoder, SOURCES)
     memories = model.encode(pad(SOURCES))
     state = model.decoder.start(memories)
-    close(arguments["hidden"], state.hidden[:, 0])
+    close(given["hidden"], state.hidden[:, 0])
     if state.cell is not None:
-        close(arguments["cell"], state.cell[:, 0])
-    if "values" in arguments:
-        close(arguments["values"], memories[0].values)
-        assert arguments.get("fed", np.zeros((3, 0))).shape == state.fed[:, 0].shape
+        close(given["cell"], state.cell[:, 0])
+    if "values" in given:
+        close(given["values"], memories[0].values)
+        assert given.get("fed", np.zeros((3, 0))).shape == state.fed[:, 0].shape
     for tokens in ([1, 1, 1], [4, 5, 6], [16, 3, 9]):
-        result = decoder(token=np.array(tokens), **arguments)
+        found = decoder(token=np.array(tokens), **given)
         output, state = model.decoder.step(torch.tensor(tokens)[:, None], state, need_weights=True)
-        close(result["logits"], model.decoder.project(output.features)[:, 0])
-        close(result["next_hidden"], state.hidden[:, 0])
+        close(found["logits"], model.decoder.project(output.features)[:, 0])
+        close(found["next_hidden"], state.hidden[:, 0])
         if output.attention:
-            close(result["weights"], output.attention[0].weights[:, 0, 0, 0])
-            assert result["weights"][1, 3:].max() == 0
-        arguments = go_on(arguments, result)
+            close(found["weights"], output.attention[0].weights[:, 0, 0, 0])
+            assert found["weights"][1, 3:].max() == 0
+        given = go_on(given, found)
 
 
 def test_any_batch_and_any_length_go_through_one_graph():
-    session = Session(export_recurrent(build(bidirectional=True)).encoder)
+    session = Session(export_recurrent(build(bidirectional=True, encoder_size=14)).encoder)
     alone = [encode(session, [source]) for source in SOURCES]
     together = encode(session, SOURCES)
     for number, source in enumerate(SOURCES):
@@ -125,13 +124,17 @@ def test_a_weight_that_is_used_twice_is_stored_once():
 @pytest.mark.parametrize("normaliser", ["sparsemax", "entmax15"])
 def test_what_has_no_operator_is_named(normaliser):
     with pytest.raises(UserError, match=normaliser):
-        export_recurrent(build(attention=AttentionConfig(normaliser=normaliser)))
+        export_recurrent(build(attention=dict(normaliser=normaliser)))
 
 
 def test_other_models_are_refused():
-    config = TransformerConfig(size=8, heads=2, layers=1, feed_forward=16)
-    with pytest.raises(UserError, match="--to ctranslate2"):
+    config = configs.transformer(size=8, heads=2, layers=1, feed_forward=16)
+    with pytest.raises(UserError, match="TransformerDecoder: write it with --to ctranslate2"):
         export_recurrent(build_translation(config, NUM_SOURCE, NUM_TARGET))
+    for kinds in (("transformer", "recurrent"), ("recurrent", "transformer")):
+        mixed = build_translation(configs.translation(*kinds, size=8), NUM_SOURCE, NUM_TARGET)
+        with pytest.raises(UserError, match="no format has a place for this pair"):
+            export_recurrent(mixed)
     model = build()
     model.remember = first_and_last
     with pytest.raises(UserError, match="top layer"):

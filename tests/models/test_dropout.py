@@ -1,18 +1,16 @@
 """Each dropout of the settings has an effect in training, and none in evaluation."""
 
-from dataclasses import replace
-
 import pytest
 import torch
 from torch import nn
 
 from regard.building import build_translation
-from regard.config import AttentionConfig, RecurrentConfig, TransformerConfig
 from regard.data.batch import START, pad
+from tests import configs
 
-ATTENTION = AttentionConfig(size=11)
-RECURRENT = RecurrentConfig(hidden=37, embedding=31, layers=2, attention=ATTENTION)
-TRANSFORMER = TransformerConfig(
+ATTENTION = dict(size=11)
+RECURRENT = configs.recurrent(size=37, embedding=31, layers=2, attention=ATTENTION)
+TRANSFORMER = configs.transformer(
     size=28, heads=7, layers=1, feed_forward=31, dropout=0.0, attention=ATTENTION
 )
 SHARE = 0.4
@@ -22,7 +20,7 @@ EMBEDDINGS_AND_LAYERS = (
     "decoder.parts.dropout",
     "decoder.parts.stack.dropout",
 )
-WEIGHTS = replace(ATTENTION, dropout=SHARE)
+WEIGHTS = ATTENTION | dict(dropout=SHARE)
 SUBLAYERS = {"encoder": ("self", "feed_forward"), "decoder": ("self", "cross", "feed_forward")}
 
 
@@ -33,7 +31,7 @@ def of_heads(side, kind):
 CASES = {
     **{
         f"{wiring}, {feeding}": (
-            replace(RECURRENT, wiring=wiring, feeding=feeding, dropout=SHARE),
+            configs.changed(RECURRENT, wiring=wiring, feeding=feeding, dropout=SHARE),
             EMBEDDINGS_AND_LAYERS,
         )
         for wiring, feeding in (
@@ -45,14 +43,14 @@ CASES = {
     },
     **{
         f"weights, {wiring}": (
-            replace(RECURRENT, wiring=wiring, attention=WEIGHTS),
+            configs.changed(RECURRENT, wiring=wiring, attention=WEIGHTS),
             ("decoder.look.attention.dropout",),
         )
         for wiring in ("bahdanau", "luong")
     },
     **{
         f"transformer, {norm}": (
-            replace(TRANSFORMER, norm=norm, dropout=SHARE),
+            configs.changed(TRANSFORMER, norm=norm, dropout=SHARE),
             (
                 "encoder.embedder.dropout",
                 "decoder.embedder.dropout",
@@ -66,12 +64,12 @@ CASES = {
         for norm in ("pre", "post")
     },
     "transformer, units": (
-        replace(TRANSFORMER, activation_dropout=SHARE),
+        configs.changed(TRANSFORMER, activation_dropout=SHARE),
         tuple(f"{side}.layers.0.feed_forward.dropout" for side in SUBLAYERS),
     ),
     **{
         f"transformer, weights, {score}": (
-            replace(TRANSFORMER, attention=replace(WEIGHTS, score=score)),
+            configs.changed(TRANSFORMER, attention=WEIGHTS | dict(score=score)),
             (
                 of_heads("encoder", "self"),
                 of_heads("decoder", "self"),
@@ -133,7 +131,7 @@ def test_each_place_drops_in_training_and_none_afterwards(built):
 def test_a_recurrent_decoder_drops_of_its_inputs_and_before_the_logits(wiring):
     """One module serves both places."""
     torch.manual_seed(6)
-    model = build_translation(replace(RECURRENT, wiring=wiring), 13, 17).double()
+    model = build_translation(configs.changed(RECURRENT, wiring=wiring), 13, 17).double()
     whole = features(model, seed=1)
     model.decoder.parts.dropout.p = SHARE
     result = features(model, seed=1)

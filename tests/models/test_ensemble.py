@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from regard.building import build_translation
-from regard.config import AttentionConfig, RecurrentConfig, TransformerConfig
 from regard.data.batch import pad
 from regard.models.contracts import Decoder, State
 from regard.models.ensemble import Ensemble, EnsembleDecoder
@@ -21,6 +20,7 @@ from regard.search import (
     forced,
     greedy,
 )
+from tests import configs
 from tests.search.brute_force import log_probabilities, texts
 from tests.search.fake import END, PAD, SIZE, START, FakeDecoder, TableDecoder, memories, pick
 
@@ -140,13 +140,13 @@ def test_memories_have_to_be_as_many_as_members_take():
 def test_models_of_other_sizes_and_kinds_write_together():
     """All steps in one call equal single steps, and both are the mean of the members."""
     torch.manual_seed(5)
-    attention = AttentionConfig(size=3)
-    configs = [
-        RecurrentConfig(cell="gru", hidden=11, embedding=7, attention=attention, memory_vectors=3),
-        RecurrentConfig(wiring="bahdanau", hidden=13, embedding=5, attention=attention),
-        TransformerConfig(size=6, layers=2, heads=3, feed_forward=7, attention=attention),
+    attention = dict(size=3)
+    members = [
+        configs.recurrent(cell="gru", size=11, embedding=7, attention=attention, memory_vectors=3),
+        configs.recurrent(wiring="bahdanau", size=13, embedding=5, attention=attention),
+        configs.transformer(size=6, layers=2, heads=3, feed_forward=7, attention=attention),
     ]
-    models = [build_translation(config, 17, 19).eval() for config in configs]
+    models = [build_translation(config, 17, 19).eval() for config in members]
     ensemble = Ensemble(models)
     source = pad([[4, 5, 6], [6, 2]])
     inputs = torch.tensor([[1, 4, 5, 6], [1, 6, 6, 4]])

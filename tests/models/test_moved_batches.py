@@ -12,9 +12,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from regard import kernels
 from regard.attention import hidden, masks
 from regard.building import build_translation
-from regard.config import AttentionConfig, RecurrentConfig
 from regard.data.batch import Tokens, pair_batch
 from regard.layers.recurrent import stack
+from tests import configs
 
 
 class Waits(TorchDispatchMode):
@@ -51,8 +51,8 @@ def test_a_batch_that_moved_to_a_gpu_is_not_waited_for(monkeypatch, wiring, leng
     monkeypatch.setattr(kernels, "_LIBRARY", None)
     for module in (hidden, masks, stack):
         monkeypatch.setattr(module, "is_free_to_read", lambda tensor: False)  # as on a GPU
-    general = AttentionConfig(score="general")
-    config = RecurrentConfig(hidden=7, embedding=5, wiring=wiring, attention=general)
+    general = dict(score="general")
+    config = configs.recurrent(size=7, embedding=5, wiring=wiring, attention=general)
     model = build_translation(config, 11, 13)
     batch = pair_batch([[4] * length for length in lengths], [[5] * length for length in lengths])
     expected, there = model(batch), moved(batch)

@@ -5,11 +5,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional as F
 
-from regard.building import build_recurrent
-from regard.config import AttentionConfig, RecurrentConfig
+from regard.building import build_translation
 from regard.data.batch import pair_batch
+from tests import configs
 
-CONFIG = RecurrentConfig(hidden=7, embedding=5, bridge="linear", attention=AttentionConfig(size=11))
+CONFIG = configs.recurrent(size=7, embedding=5, bridge="linear", attention=dict(size=11))
 SOURCES = [[4, 5, 6, 2], [7, 8, 2], [9, 10, 11, 12, 2]]
 TARGETS = [[4, 5, 2], [6, 7, 8, 9, 2], [10, 2]]
 
@@ -33,8 +33,8 @@ def loop_logits(model, batch, forced):
 @given(seed=st.integers(0, 999), wiring=st.sampled_from(["bahdanau", "luong"]))
 def test_mixed_feeding_has_the_gradients_of_the_loop(seed, wiring):
     torch.manual_seed(seed)
-    model = build_recurrent(
-        RecurrentConfig(hidden=7, embedding=5, wiring=wiring, attention=AttentionConfig(size=11)),
+    model = build_translation(
+        configs.recurrent(size=7, embedding=5, wiring=wiring, attention=dict(size=11)),
         13,
         17,
     ).double()
@@ -54,7 +54,7 @@ def test_mixed_feeding_has_the_gradients_of_the_loop(seed, wiring):
 
 
 def test_all_true_feeding_is_teacher_forcing():
-    model = build_recurrent(CONFIG, 13, 17)
+    model = build_translation(CONFIG, 13, 17)
     batch = pair_batch(SOURCES, TARGETS)
     forced = model(batch, torch.ones_like(batch.mask))
     assert torch.equal(forced.logits, model(batch).logits)
@@ -63,7 +63,7 @@ def test_all_true_feeding_is_teacher_forcing():
 
 def test_never_forced_feeds_what_the_model_writes():
     torch.manual_seed(5)
-    model = build_recurrent(CONFIG, 13, 17)
+    model = build_translation(CONFIG, 13, 17)
     batch = pair_batch(SOURCES, TARGETS)
     free = model(batch, torch.zeros_like(batch.mask))
     torch.testing.assert_close(free.logits, loop_logits(model, batch, torch.zeros_like(batch.mask)))

@@ -10,14 +10,14 @@ from torch import nn
 
 from regard.attention import CAUSAL, KVCache
 from regard.building import build_translation
-from regard.config import AttentionConfig, TransformerConfig
 from regard.data.batch import START, pad, pair_batch
 from regard.errors import UserError
 from regard.layers.residual import PostNorm, PreNorm
 from regard.models.transformer import AttentionInputs
+from tests import configs
 
 SIZE, HEADS, INNER = 12, 3, 11
-CONFIG = TransformerConfig(size=SIZE, heads=HEADS, feed_forward=INNER, layers=2, decoder_layers=3)
+CONFIG = configs.transformer(size=SIZE, heads=HEADS, feed_forward=INNER, layers=2, decoder_layers=3)
 SOURCES = {"padded": [[4, 5, 6, 7, 8], [9, 10], [11, 12, 4]], "full": [[4, 5, 6], [7, 8, 9]]}
 VARIANTS = [(norm, activation) for norm in ("pre", "post") for activation in ("relu", "gelu")]
 
@@ -26,7 +26,7 @@ VARIANTS = [(norm, activation) for norm in ("pre", "post") for activation in ("r
 def model(request):
     norm, activation = request.param
     torch.manual_seed(5)
-    model = build_translation(replace(CONFIG, norm=norm, activation=activation), 13, 17)
+    model = build_translation(configs.changed(CONFIG, norm=norm, activation=activation), 13, 17)
     for weight in model.parameters():  # biases and norms that could not be left out unseen
         nn.init.normal_(weight, std=0.5)
     return model.double().eval()
@@ -192,7 +192,7 @@ def test_first_weights():
     """Glorot's bound holds for each stacked matrix, and scaled embeddings have a deviation of
     one."""
     model = build_translation(
-        TransformerConfig(size=64, heads=4, feed_forward=96, tied="all"), 997, 997
+        configs.transformer(size=64, heads=4, feed_forward=96, tied="all"), 997, 997
     )
     for name, weight in model.named_parameters():
         if weight.dim() == 2 and "embedding" not in name:
@@ -216,18 +216,18 @@ def test_a_sublayer_is_dropped_before_it_is_added(around):
 
 
 def test_the_sum_of_embeddings_and_positions_is_dropped():
-    model = build_translation(replace(CONFIG, dropout=1.0), 13, 17).train()
+    model = build_translation(configs.changed(CONFIG, dropout=1.0), 13, 17).train()
     assert not model.encoder.embedder(torch.tensor([[4, 5]]), range(2)).any()
 
 
 def test_tied_weights_are_one():
-    model = build_translation(replace(CONFIG, tied="all"), 13, 13)
+    model = build_translation(configs.changed(CONFIG, tied="all"), 13, 13)
     assert model.decoder.projection.weight is model.encoder.embedder.embedding.weight
-    model = build_translation(replace(CONFIG, tied="output"), 13, 17)
+    model = build_translation(configs.changed(CONFIG, tied="output"), 13, 17)
     assert model.decoder.projection.weight is model.decoder.embedder.embedding.weight
     assert model.decoder.projection.weight is not model.encoder.embedder.embedding.weight
     with pytest.raises(UserError, match="one vocabulary for both sides"):
-        build_translation(replace(CONFIG, tied="all"), 13, 17)
+        build_translation(configs.changed(CONFIG, tied="all"), 13, 17)
 
 
 def test_two_memories_are_refused():
@@ -258,7 +258,7 @@ def test_all_weights_learn(score, positions):
     attention = AttentionConfig(score=score, size=7)
     torch.manual_seed(2)
     model = build_translation(
-        replace(CONFIG, positions=positions, attention=attention), 13, 17
+        configs.changed(CONFIG, positions=positions, attention=attention), 13, 17
     ).train()
     batch = pair_batch([[4, 5, 6, 2], [7, 2]], [[5, 4, 2], [8, 9, 10, 2]])
     before = {name: weight.clone() for name, weight in model.named_parameters()}

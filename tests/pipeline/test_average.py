@@ -72,7 +72,7 @@ def test_what_cannot_be_averaged_is_refused_and_nothing_written(run, other, tmp_
     with pytest.raises(UserError, match=r"copy.*another model"):
         average([run, copy.path], new)
     copy.config.write_text(page.replace("temperature: 1.0", "temperature: 2.0"))
-    with pytest.raises(UserError, match=r"model.attention.temperature is 1.0 and 2.0"):
+    with pytest.raises(UserError, match=r"model.decoder.attention.temperature is 1.0 and 2.0"):
         average([run, copy.path], new)
     copy.config.write_text(page.replace("source_end: true", "source_end: false"))
     with pytest.raises(UserError, match=r"copy cannot be averaged: data.source_end"):

@@ -8,7 +8,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from regard import recipes
 from regard.building import build_translation
-from regard.config import DataConfig, Experiment, RecurrentConfig, TrainingConfig, TransformerConfig
+from regard.config import DataConfig, Experiment, TrainingConfig
 from regard.data.batch import pair_batch
 from regard.pipeline.cost import cost_of
 from regard.tasks.cost import ASSUMED_WORDS, VocabularySizes
@@ -33,7 +33,7 @@ def test_the_published_models_are_as_large_as_published(name, millions, within, 
 def test_flops_are_those_that_torch_counts(tied, positions):
     """In the matrix products of a real forward and backward pass, on as many source tokens as
     target tokens."""
-    config = TransformerConfig(
+    config = configs.transformer(
         size=16, layers=2, decoder_layers=3, feed_forward=24, tied=tied, positions=positions
     )
     model = build_translation(config, 101, 101)
@@ -49,8 +49,8 @@ def test_flops_are_those_that_torch_counts(tied, positions):
 
 
 def test_a_recurrent_model_by_hand():
-    model = RecurrentConfig(
-        cell="gru", hidden=7, embedding=5, bridge="copy", output="linear", wiring="plain"
+    model = configs.recurrent(
+        cell="gru", size=7, embedding=5, bridge="copy", output="linear", wiring="plain"
     )
     cost = cost_of(Experiment(model=model, data=SUBWORDS))
     gates = 3 * 7 * (5 + 7)
@@ -82,4 +82,4 @@ def test_vocabularies_are_known_or_said_to_be_assumed():
     assert sizes(tokenizer="words") == (ASSUMED_WORDS, ASSUMED_WORDS, True)
     assert sizes(tokenizer="bpe", vocabulary_size=500, target_tokenizer="words") == (500, 500, True)
     assert sizes(vocabulary=("a", "b")) == (5, 5, False)  # with padding, start and end
-    assert sizes(generated="copy", generated_size=500, tokenizer="spaces") == (30, 30, False)
+    assert sizes(synthetic="copy", synthetic_size=500, tokenizer="spaces") == (30, 30, False)

@@ -16,9 +16,8 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from regard.config import (
-    AnswerDataConfig,
     CaptionDataConfig,
-    ClassifierConfig,
+    ClassificationDataConfig,
     DataConfig,
     Experiment,
 )
@@ -28,6 +27,7 @@ from regard.pipeline.train import _check_state, train
 from regard.runs import splits
 from regard.runs.folder import RunFolder
 from regard.training.checkpoint import Checkpoints
+from tests import configs
 from tests.small_runs import smaller
 from tests.tasks.captioning.test_training import DRAWN
 from tests.tasks.captioning.test_training import small as small_captioner
@@ -52,7 +52,7 @@ def tiny(**training):
     experiment = smaller(**{"epochs": 1, **training})
     return replace(
         experiment,
-        data=replace(experiment.data, generated_size=40, dev_size=4, test_size=2),
+        data=replace(experiment.data, synthetic_size=40, dev_size=4, test_size=2),
         search=replace(experiment.search, max_length=3),
     )
 
@@ -60,7 +60,7 @@ def tiny(**training):
 def foreign_experiment():
     """An experiment of the same sizes and vocabularies, with other weights and data."""
     experiment = tiny()
-    return replace(experiment, data=replace(experiment.data, generated="reverse"))
+    return replace(experiment, data=replace(experiment.data, synthetic="reverse"))
 
 
 @pytest.fixture(scope="module")
@@ -289,10 +289,10 @@ SIZES = [0, 24, 10**5, 2**40, 2**63, 2**70]
 
 
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("field", ["hidden", "embedding"])
+@pytest.mark.parametrize("field", ["size", "embedding"])
 def test_sizes_in_a_damaged_configuration_are_refused(copy, field, size):
     config = as_version_0_1(copy) / "config.yaml"
-    old = {"hidden": 16, "embedding": 8}[field]
+    old = {"size": 16, "embedding": 8}[field]
     config.write_text(config.read_text().replace(f" {field}: {old}\n", f" {field}: {size}\n"))
     assert outcome(lambda: texts(copy)) is None
 
@@ -369,9 +369,9 @@ def test_labels_and_captions_are_checked_too(tmp_path):
     pairs.write_text(
         "".join(f"so {'hot' if n % 2 else 'cold'} it{n}\t{n % 2}\n" for n in range(20))
     )
-    data = AnswerDataConfig(path=pairs, dev_size=2, test_size=0)
+    data = ClassificationDataConfig(path=pairs, dev_size=2, test_size=0)
     training = replace(tiny().training, metric=None)
-    config = ClassifierConfig(embedding=4, hidden=4)
+    config = configs.classifier(embedding=4, size=4)
     train(Experiment(data=data, model=config, training=training), tmp_path / "labels")
     train(small_captioner(DRAWN), tmp_path / "captions")
     for name, changed in (("labels", "answers.json"), ("captions", "target.tokenizer.json")):

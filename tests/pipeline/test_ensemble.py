@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import regard
-from regard.config import SearchConfig, TransformerConfig
+from regard.config import SearchConfig
 from regard.data.examples import Pair
 from regard.errors import UserError
 from regard.metrics.alignment import trace_links
@@ -17,6 +17,7 @@ from regard.pipeline.train import train
 from regard.runs.folder import RunFolder
 from regard.tasks.evaluation import EvaluationOptions
 from regard.tasks.translation.translator import Translator
+from tests import configs
 from tests.small_runs import small
 
 TEXTS = ["a b c", "", "z q r s", "b " * 9]
@@ -29,7 +30,7 @@ def other(run, tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs") / "other"
     experiment = small(seed=5, epochs=1)
     data = replace(experiment.data, tokenizers_path=run)
-    model = replace(experiment.model, hidden=12, wiring="bahdanau", feeding="none")
+    model = configs.changed(experiment.model, size=12, wiring="bahdanau", feeding="none")
     train(replace(experiment, data=data, model=model), folder)
     return folder
 
@@ -48,7 +49,7 @@ def test_tokenizers_of_no_run_are_refused(tmp_path):
 
 def test_tying_all_needs_a_vocabulary_for_both_sides(run, tmp_path):
     experiment = small(epochs=1)
-    model = replace(experiment.model, tied="all", hidden=8, feeding="none")
+    model = configs.changed(experiment.model, tied="all", size=8, embedding=8, feeding="none")
     data = replace(experiment.data, tokenizers_path=run, shared_vocabulary=True)
     different = RunFolder(shutil.copytree(run, tmp_path / "different"))
     page = json.loads(different.target_tokenizer.read_text())
@@ -118,7 +119,7 @@ def test_links_go_by_the_mean_of_all(run, other):
 
 def test_other_vocabularies_cannot_write_together(run, other, tmp_path):
     experiment = small(epochs=1)
-    data = replace(experiment.data, generated_size=60, limit=5, dev_size=2, test_size=2)
+    data = replace(experiment.data, synthetic_size=60, limit=5, dev_size=2, test_size=2)
     train(replace(experiment, data=data), tmp_path / "few")
     with pytest.raises(UserError, match=r"few cannot be an ensemble: their source .*pieces\)"):
         regard.load(run, tmp_path / "few")
@@ -153,9 +154,12 @@ def test_results_say_who_wrote_together(run, other, tmp_path):
 def test_nothing_is_longer_than_each_of_them_can_read_and_write(run, tmp_path):
     experiment = small(epochs=1)
     data = replace(experiment.data, tokenizers_path=run, max_length=12)
-    model = TransformerConfig(size=8, layers=1, heads=2, feed_forward=8)
-    for name, positions in (("long", model), ("short", replace(model, positions="learned"))):
-        chosen = replace(positions, longest=12)
+    model = configs.transformer(size=8, layers=1, heads=2, feed_forward=8)
+    for name, positions in (
+        ("long", model),
+        ("short", configs.changed(model, positions="learned")),
+    ):
+        chosen = configs.changed(positions, max_positions=12)
         train(replace(experiment, data=data, model=chosen), tmp_path / name)
     together = regard.load(tmp_path / "long", tmp_path / "short")
     found = together.translate("a b c", search=SearchConfig(max_length=40, min_length=39))

@@ -7,13 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from regard.config import AttentionConfig, SearchConfig, TransformerConfig
+from regard.config import SearchConfig
 from regard.data.text.parallel import read_pairs
 from regard.errors import UserError
 from regard.pipeline import export
 from regard.pipeline.load import load
 from regard.pipeline.train import train
-from tests import needs
+from tests import configs, needs
 from tests.small_runs import small
 
 tokenizers = pytest.importorskip("tokenizers")
@@ -24,9 +24,9 @@ def transformer(tmp_path_factory):
     """A Transformer that has learned a little of writing numbers."""
     folder = tmp_path_factory.mktemp("runs") / "transformer"
     experiment = small(epochs=4, learning_rate=0.01)
-    data = dict(generated="numbers", generated_size=800, test_size=200)
+    data = dict(synthetic="numbers", synthetic_size=800, test_size=200)
     pieces = dict(tokenizer="bpe", vocabulary_size=120)
-    model = TransformerConfig(size=32, heads=2, layers=1, feed_forward=48)
+    model = configs.transformer(size=32, heads=2, layers=1, feed_forward=48)
     train(replace(experiment, data=replace(experiment.data, **data, **pieces), model=model), folder)
     return folder
 
@@ -141,7 +141,7 @@ def test_a_missing_library_says_what_to_install(run, tmp_path, monkeypatch):
 def test_a_model_that_never_ends_its_texts_is_refused(tmp_path):
     needs.export("ctranslate2")
     experiment = small(epochs=1)
-    model = TransformerConfig(size=8, heads=1, layers=1, feed_forward=8)
+    model = configs.transformer(size=8, heads=1, layers=1, feed_forward=8)
     data = replace(experiment.data, target_end=False)
     train(replace(experiment, data=data, model=model), tmp_path / "run")
     with pytest.raises(UserError, match=r"data\.target_end false"):
@@ -150,8 +150,8 @@ def test_a_model_that_never_ends_its_texts_is_refused(tmp_path):
 
 def test_attention_that_has_no_form_there_is_named(tmp_path):
     needs.export("ctranslate2")
-    model = TransformerConfig(
-        size=8, heads=1, layers=1, feed_forward=8, attention=AttentionConfig(size=5)
+    model = configs.transformer(
+        size=8, heads=1, layers=1, feed_forward=8, attention=dict(score="additive")
     )
     train(replace(small(epochs=1), model=model), tmp_path / "run")
     with pytest.raises(UserError, match="softmax of Additive"):

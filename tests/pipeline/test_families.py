@@ -16,15 +16,14 @@ from regard import config
 from regard.pipeline.train import train
 from regard.tasks.counting.counting import build_counter, fit, training_letters, two_rates
 from regard.tasks.counting.settings import CountingSettings
+from tests import configs
 from tests.small_runs import small
 
-RECURRENT = config.RecurrentConfig(
-    hidden=24, embedding=12, bidirectional=True, attention=config.AttentionConfig(size=16)
-)
+RECURRENT = configs.recurrent(size=24, embedding=12, bidirectional=True, attention=dict(size=16))
 WRITERS = {
-    "bahdanau": replace(RECURRENT, wiring="bahdanau", cell="gru", output="deep"),
-    "luong": replace(RECURRENT, wiring="luong", feeding="attentional"),
-    "transformer": config.TransformerConfig(size=24, layers=1, heads=2, feed_forward=32),
+    "bahdanau": configs.changed(RECURRENT, wiring="bahdanau", cell="gru", output="deep"),
+    "luong": configs.changed(RECURRENT, wiring="luong", feeding="attentional"),
+    "transformer": configs.transformer(size=24, layers=1, heads=2, feed_forward=32),
 }
 SCENE = "large red circle top left; small blue square centre"
 
@@ -67,10 +66,8 @@ def test_a_classifier_learns_and_attends(tmp_path):
     (tmp_path / "labels.tsv").write_text("\n".join(lines * 3) + "\n")
     experiment = config.Experiment(
         name="labels",
-        data=config.AnswerDataConfig(path=tmp_path / "labels.tsv", dev_size=3, test_size=3),
-        model=config.ClassifierConfig(
-            embedding=12, hidden=8, attention=config.AttentionConfig(size=11)
-        ),
+        data=config.ClassificationDataConfig(path=tmp_path / "labels.tsv", dev_size=3, test_size=3),
+        model=configs.classifier(embedding=12, size=8, attention=dict(size=11)),
         training=config.TrainingConfig(epochs=6, learning_rate=0.02),
     )
     answer = trained(experiment, tmp_path / "run").classify("d a e")
@@ -81,14 +78,14 @@ def test_a_captioner_learns_and_attends(tmp_path):
     experiment = config.Experiment(
         name="shapes",
         data=config.CaptionDataConfig(
-            generated="shapes",
-            generated_size=40,
+            synthetic="shapes",
+            synthetic_size=40,
             dev_size=10,
             test_size=10,
-            picture_size=32,
+            image_size=32,
             batch_sentences=8,
         ),
-        model=config.CaptionerConfig(channels=(4, 8, 8), size=12, embedding=8),
+        model=configs.captioner(channels=(4, 8, 8), size=12, embedding=8),
         training=config.TrainingConfig(epochs=3, learning_rate=0.01),
     )
     caption = trained(experiment, tmp_path / "run").caption(SCENE)

@@ -10,12 +10,13 @@ from dataclasses import replace
 import pytest
 import torch
 
-from regard.config import AnswerDataConfig, ClassifierConfig, Experiment, SearchConfig
+from regard.config import ClassificationDataConfig, Experiment, SearchConfig
 from regard.linear import freeze
 from regard.pipeline.load import load
 from regard.pipeline.train import train
 from regard.tasks.counting import counting
 from regard.tasks.counting.settings import CountingSettings
+from tests import configs
 from tests.pipeline.test_damaged_runs import tiny
 from tests.tasks.captioning.test_training import DRAWN, SCENE
 from tests.tasks.captioning.test_training import small as small_captioner
@@ -34,8 +35,8 @@ def folders(tmp_path_factory):
         "".join(f"so {'hot' if n % 2 else 'cold'} it{n}\t{n % 2}\n" for n in range(20))
     )
     training = replace(tiny().training, metric=None)
-    data = AnswerDataConfig(path=pairs, dev_size=2, test_size=0)
-    config = ClassifierConfig(embedding=4, hidden=4)
+    data = ClassificationDataConfig(path=pairs, dev_size=2, test_size=0)
+    config = configs.classifier(embedding=4, size=4)
     train(Experiment(data=data, model=config, training=training), folder / "classifier")
     return folder
 

@@ -73,20 +73,6 @@ def test_training_seeds_share_their_held_out_pairs(tmp_path):
     assert first.model.read_bytes() != second.model.read_bytes()
 
 
-def test_a_run_from_before_data_seed_resumes_on_its_own_split(tmp_path):
-    experiment, folder = smaller(seed=3, epochs=1), RunFolder(tmp_path)
-    train(replace(experiment, data=replace(experiment.data, seed=3)), folder.path)
-    page, held_out = folder.config.read_text(), folder.test.read_bytes()
-    assert "  seed: 3\n" in page
-    folder.record.unlink()  # version 0.1 wrote none
-    folder.config.write_text(page.replace("  seed: 3\n", "", 1))
-    with pytest.raises(UserError, match=r"data.seed was 3 and is 1 now"):
-        train(smaller(seed=3, epochs=2), folder.path, resume=True)
-    longer = replace(folder.experiment(), training=smaller(seed=3, epochs=2).training)
-    assert train(longer, folder.path, resume=True).epoch == 2
-    assert folder.test.read_bytes() == held_out
-
-
 def test_a_run_is_never_overwritten_and_never_invented(run, tmp_path):
     with pytest.raises(UserError, match="holds a run already"):
         train(small(), run)
@@ -102,8 +88,8 @@ def contents(folder):
 
 def test_what_cannot_be_resumed_is_refused_and_stays_as_it_was(run):
     before, same = contents(run), small(teacher_forcing=0.5)
-    other = replace(same, model=replace(same.model, hidden=24))
-    with pytest.raises(UserError, match=r"model.hidden was 16 and is 24 now"):
+    other = replace(same, model=replace(same.model, size=24))
+    with pytest.raises(UserError, match=r"model.size was 16 and is 24 now"):
         train(other, run, resume=True)
     with pytest.raises(UserError, match=r"training.learning_rate was 0.01 and is 0.5 now"):
         train(small(teacher_forcing=0.5, learning_rate=0.5), run, resume=True)
@@ -117,7 +103,7 @@ def test_a_run_is_not_resumed_on_other_pairs(tmp_path):
     pairs = tmp_path / "pairs.tsv"
     pairs.write_text("".join(f"a b {'c ' * n}\tx y\n" for n in range(200)))
     experiment = small(epochs=1)
-    config = replace(experiment.data, generated=None, path=pairs)
+    config = replace(experiment.data, synthetic=None, path=pairs)
     experiment = replace(experiment, data=config)
     train(experiment, tmp_path / "run")
     before = contents(tmp_path / "run")
@@ -279,7 +265,7 @@ def test_held_out_pairs_after_the_limit_share_no_source(tmp_path):
     data = tmp_path / "pairs.tsv"
     data.write_text("\n".join(lines))
     experiment = small(epochs=1)
-    config = replace(experiment.data, generated=None, path=data, limit=10, dev_size=5, test_size=4)
+    config = replace(experiment.data, synthetic=None, path=data, limit=10, dev_size=5, test_size=4)
     train(replace(experiment, data=config), tmp_path / "run")
     folder = RunFolder(tmp_path / "run")
     held_out = [*folder.dev.read_text().splitlines(), *folder.test.read_text().splitlines()]
@@ -339,7 +325,7 @@ ARRIVES = {
         0.3,
         lambda settings: of_objective(settings, teacher_forcing=TeacherForcing(1.0, 0.3)),
     ),
-    "forced_by": (
+    "teacher_forcing_unit": (
         "token",
         lambda settings: of_objective(settings, teacher_forcing=TeacherForcing(by="token")),
     ),

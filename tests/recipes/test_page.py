@@ -114,7 +114,7 @@ def test_aliases_are_refused(tmp_path, field):
         ("training: {epochs: {a: 1}}", "training.epochs is {'a': 1}: expected a whole number"),
         ("training: {epochs: 2020-01-01}", "training.epochs is '2020-01-01': expected a whole"),
         ("training: {epochs: 1:30}", "training.epochs is '1:30': expected a whole number"),
-        ("model: {keys: [[0]]}", "model.keys is [[0]]: expected a list"),
+        ("model: {decoder: {key_layers: [[0]]}}", "key_layers is [[0]]: expected a list"),
     ],
 )
 def test_odd_pages_are_refused(tmp_path, content, words):

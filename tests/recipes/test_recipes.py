@@ -14,14 +14,15 @@ from regard.building import (
     build_translation,
 )
 from regard.config import (
-    AttentionConfig,
-    CaptionerConfig,
-    ClassifierConfig,
+    CaptionModelConfig,
+    ClassificationModelConfig,
     DataConfig,
+    DecoderAttentionConfig,
     Experiment,
-    RecurrentConfig,
+    RecurrentDecoderConfig,
     TrainingConfig,
-    TransformerConfig,
+    TransformerEncoderConfig,
+    TranslationModelConfig,
 )
 from regard.errors import UserError
 
@@ -33,11 +34,11 @@ def test_every_recipe_is_a_model_and_says_what_it_is(name):
     assert len(experiment.about) > 20
     data, config = experiment.data, experiment.model
     with torch.device("meta"):
-        if isinstance(config, ClassifierConfig):
+        if isinstance(config, ClassificationModelConfig):
             sizes = {"text": (13, 0), "items": (13, 1), "series": (0, 2)}[data.source]
             model = build_classifier(config, *sizes, num_outputs=1)
-        elif isinstance(config, CaptionerConfig):
-            model = build_captioner(config, data.picture_size, 13)
+        elif isinstance(config, CaptionModelConfig):
+            model = build_captioner(config, data.image_size, 13)
         else:
             model = build_translation(config, 13, 13)
     assert sum(weight.numel() for weight in model.parameters()) > 0
@@ -59,16 +60,20 @@ def test_every_recipe_is_a_model_and_says_what_it_is(name):
             path=st.none() | st.just(Path("-gone.tsv")),
         ),
         model=st.builds(
-            RecurrentConfig,
-            wiring=st.sampled_from(["luong", "plain"]),
-            attention=st.builds(AttentionConfig, temperature=st.floats(0.1, 3)),
-        )
-        | st.builds(
-            TransformerConfig,
-            layers=st.integers(1, 9),
-            decoder_layers=st.none() | st.integers(1, 9),
-            positions=st.sampled_from(["sinusoidal", "rotary"]),
-            attention=st.builds(AttentionConfig, size=st.integers(1, 99)),
+            TranslationModelConfig,
+            size=st.sampled_from([8, 256]),
+            encoder=st.builds(
+                TransformerEncoderConfig,
+                size=st.none() | st.just(16),
+                layers=st.integers(1, 9),
+                positions=st.sampled_from(["sinusoidal", "rotary"]),
+            ),
+            decoder=st.builds(
+                RecurrentDecoderConfig,
+                wiring=st.sampled_from(["luong", "plain"]),
+                dropout=st.none() | st.just(0.0),
+                attention=st.builds(DecoderAttentionConfig, temperature=st.floats(0.1, 3)),
+            ),
         ),
         training=st.builds(
             TrainingConfig,
@@ -94,8 +99,18 @@ def test_a_dumped_page_loads_as_the_same_experiment(tmp_path_factory, experiment
             "line 1: training.epochs is 'many': expected a whole number",
         ),
         (
-            "model: {cell: grru}",
-            "model.cell is 'grru': expected elman, gru or lstm; did you mean gru?",
+            "model: {encoder: {cell: grru}}",
+            "model.encoder.cell is 'grru': expected elman, gru or lstm; did you mean gru?",
+        ),
+        ("format: 3", "format is 3, but this version of Regard reads formats up to 2"),
+        ("format: two", "format is 'two': expected a whole number from 1 to 2"),
+        ("format: 0", "format is 0: expected a whole number"),
+        ("model: {encoder: transformer}", "as in `encoder: {kind: recurrent}`"),
+        ("model: {encoder: {kind: convolutional}}", "recurrent, transformer or bag_of_words (data"),
+        ("model: {head: {kind: mean}}", "model.head is not a field of a recipe"),
+        (
+            "model: {hidden: 8, decoder: {kind: transformer}}",
+            "model.hidden is a field of version 0.1, but the page has model.encoder, too: write",
         ),
         ("data: 3", "line 1: data is 3: expected fields"),
         ("- a list", "expected lines of the form `field: value`"),
@@ -106,13 +121,29 @@ def test_a_dumped_page_loads_as_the_same_experiment(tmp_path_factory, experiment
         ("name: [a]", "name: expected text"),
         ("name:", "name: expected text"),
         ("data: {path: 2020.01}", "data.path: expected text"),
-        ("model: {wiring: off}", "model.wiring is False: expected bahdanau, luong or plain"),
+        ("model: {decoder: {wiring: off}}", "decoder.wiring is False: expected bahdanau, luong or"),
         ("model: {family: transfomer}", "model.family is 'transfomer': expected recurrent, trans"),
-        ("model: {family: transformer, cell: gru}", "model.cell is not a field of a recipe"),
-        ("model: {family: transformer, head: 4}", "model.head is not a field of a recipe; did you"),
-        ("model: {family: transformer, norm: both}", "model.norm is 'both': expected pre or post"),
-        ("model: {family: transformer, heads: 7}", "model.heads is 7: expected a number that"),
-        ("model: {layers: 2, heads: 4}", "model.heads is not a field of a recipe"),
+        (
+            "model: {encoder: {kind: transfomer}}",
+            "is 'transfomer': expected recurrent, transformer",
+        ),
+        ("model: {decoder: {kind: transformer, cell: gru}}", "model.decoder.cell is not a field"),
+        (
+            "model: {decoder: {kind: transformer, head: 4}}",
+            "decoder.head is not a field of a recip",
+        ),
+        (
+            "model: {decoder: {kind: transformer, norm: both}}",
+            "norm is 'both': expected pre or post",
+        ),
+        (
+            "model: {size: 8, decoder: {kind: transformer, size: 8, heads: 7}}",
+            "model.decoder.heads is 7: expected a number that",
+        ),
+        (
+            "model: {decoder: {layers: 2, heads: 4}}",
+            "model.decoder.heads is not a field of a recip",
+        ),
         (
             "training: {adam_betas: [0.9]}",
             "training.adam_betas is [0.9]: expected 2 values",
@@ -151,11 +182,7 @@ def test_an_unknown_name_offers_the_nearest():
         recipes.find("tatoeba-lung")
 
 
-@pytest.mark.parametrize(
-    ("page", "seed"), [("", 1), ("training: {seed: 3}", 3), ("data: {seed: 5}", 5)]
-)
-def test_in_an_old_run_the_training_seed_decided_the_split(tmp_path, page, seed):
-    path = tmp_path / "config.yaml"
-    path.write_text(page)
-    assert recipes.read_run(path).data.seed == seed
-    assert recipes.read(path).data.seed == (5 if seed == 5 else 1)
+def test_every_recipe_is_in_one_group():
+    names = [name for members in recipes.GROUPS.values() for name in members]
+    assert sorted(names) == recipes.names()
+    assert all(0 < len(recipes.title(recipes.find(name))) < 150 for name in names)

@@ -7,14 +7,14 @@ import pytest
 
 from regard import recipes
 from regard.cli.train import parse
-from regard.config import AnswerDataConfig, CaptionDataConfig, DataConfig
+from regard.config import CaptionDataConfig, ClassificationDataConfig, DataConfig
 from regard.errors import UserError
 from regard.runs import corpora
 
 GENERATED = [
-    DataConfig(generated="copy"),
-    AnswerDataConfig(generated="drinks"),
-    CaptionDataConfig(generated="shapes"),
+    DataConfig(synthetic="copy"),
+    ClassificationDataConfig(synthetic="drinks"),
+    CaptionDataConfig(synthetic="shapes"),
 ]
 READ_BESIDE = ("dev_path", "test_path", "tokenizers_path")
 """Paths that are read although the training data are generated."""
@@ -34,7 +34,7 @@ def test_every_path_is_read_or_refused_beside_generated_data(data):
 @pytest.mark.parametrize("data", GENERATED[:2], ids=lambda data: data.task)
 def test_dev_files_beside_generated_data_are_read(data):
     with pytest.raises(UserError, match=r"cannot read gone.tsv"):
-        corpora.read_sources(replace(data, generated_size=20, dev_path=Path("gone.tsv")))
+        corpora.read_sources(replace(data, synthetic_size=20, dev_path=Path("gone.tsv")))
 
 
 @pytest.mark.parametrize(
@@ -46,8 +46,8 @@ def test_dev_files_beside_generated_data_are_read(data):
             "data.dev_target_path is x, .* set data.dev_path too",
         ),
         (
-            AnswerDataConfig(generated="drinks", text_column="x"),
-            "data.text_column names a column of a table, but data.generated drinks",
+            ClassificationDataConfig(synthetic="drinks", text_column="x"),
+            "data.text_column names a column of a table, but data.synthetic drinks",
         ),
     ],
 )
@@ -58,9 +58,9 @@ def test_half_of_something_is_refused(data, words):
 
 @pytest.mark.parametrize("name", recipes.names())
 def test_a_file_takes_the_place_of_a_recipes_generated_data(name, capsys):
-    generated = recipes.load(recipes.find(name)).data.generated
+    generated = recipes.load(recipes.find(name)).data.synthetic
     data = parse([name, "--data.path", "gone.tsv"]).experiment.data
-    assert (data.path, data.generated) == (Path("gone.tsv"), None)
+    assert (data.path, data.synthetic) == (Path("gone.tsv"), None)
     assert ("takes the place" in capsys.readouterr().out) == (generated is not None)
     with pytest.raises(UserError, match=r"gone.tsv"):
         corpora.read_sources(data)
@@ -70,6 +70,6 @@ def test_a_file_takes_the_place_of_a_recipes_generated_data(name, capsys):
 def test_generated_data_that_are_asked_for_beside_a_file_are_refused(name):
     task = recipes.load(recipes.find(name)).data.task
     generated = {"translate": "copy", "classify": "series", "caption": "shapes"}[task]
-    words = [name, "--data.path", "gone.tsv", "--data.generated", generated]
-    with pytest.raises(UserError, match=r"data.path is gone.tsv, but data.generated"):
+    words = [name, "--data.path", "gone.tsv", "--data.synthetic", generated]
+    with pytest.raises(UserError, match=r"data.path is gone.tsv, but data.synthetic"):
         corpora.read_sources(parse(words).experiment.data)

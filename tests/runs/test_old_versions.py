@@ -86,7 +86,6 @@ def test_loading_an_old_run_leaves_its_files_unchanged(tmp_path):
     assert contents(folder) == before
 
 
-@pytest.mark.xfail(reason="resuming the state of version 0.1 is still possible")
 def test_resuming_the_state_of_an_old_run_is_refused(tmp_path):
     """A longer training of the same run, on the same data."""
     folder = shutil.copytree(RUNS / "plain", tmp_path / "plain")

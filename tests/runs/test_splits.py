@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from regard.config import AnswerDataConfig, CaptionDataConfig, DataConfig
+from regard.config import CaptionDataConfig, ClassificationDataConfig, DataConfig
 from regard.data.splits import canonical_text, split_held_out
 from regard.data.text.parallel import read_pairs
 from regard.errors import UserError
@@ -90,9 +90,9 @@ def test_the_split_follows_from_data_seed(tmp_path, seed):
 @pytest.mark.parametrize(
     "config",
     [
-        DataConfig(generated="copy", generated_size=41),
-        AnswerDataConfig(generated="drinks", generated_size=41),
-        CaptionDataConfig(generated="shapes", generated_size=41),
+        DataConfig(synthetic="copy", synthetic_size=41),
+        ClassificationDataConfig(synthetic="drinks", synthetic_size=41),
+        CaptionDataConfig(synthetic="shapes", synthetic_size=41),
     ],
 )
 def test_generated_data_follow_from_data_seed(config):
@@ -102,7 +102,7 @@ def test_generated_data_follow_from_data_seed(config):
 
 
 def test_scenes_are_held_out_by_number_of_shapes():
-    config = CaptionDataConfig(generated="shapes", generated_size=400)
+    config = CaptionDataConfig(synthetic="shapes", synthetic_size=400)
     split = splits.read(config)
     assert [len(part) for part in (split.train, split.dev, split.test)] == [1800, 100, 100]
     assert not sources(split.train) & (sources(split.dev) | sources(split.test))
@@ -120,13 +120,13 @@ def test_scenes_are_held_out_by_number_of_shapes():
 )
 def test_captions_that_cannot_be_held_out_are_refused(sizes, message):
     with pytest.raises(UserError, match=message):
-        splits.read(CaptionDataConfig(generated="shapes", generated_size=24, **sizes))
+        splits.read(CaptionDataConfig(synthetic="shapes", synthetic_size=24, **sizes))
 
 
 @pytest.mark.parametrize("part", ["dev", "test"])
 def test_labels_that_are_trained_on_are_warned_of_in_every_part(tmp_path, part):
     lines = [f"s{n}\t{n % 2}" for n in range(41)]
     path = written(tmp_path / "a.tsv", lines)
-    split = splits.read(AnswerDataConfig(path=path, **{f"{part}_path": path}, dev_size=0))
+    split = splits.read(ClassificationDataConfig(path=path, **{f"{part}_path": path}, dev_size=0))
     (warning,) = (line for line in split.left_out if f"{part} pairs" in line)
     assert warning.startswith("41 of 41")

@@ -41,11 +41,13 @@ periods = dict(nan=(float("nan"),), float=(1.5,), unit=(1, "day"), text=("1",), 
 calls |= {f"period {name}": lambda v=v: Period(*v) for name, v in periods.items()}
 calls["precision float16"] = lambda: TrainingSettings(precision="float16")
 records = [
-    (RecurrentConfig, dict(cell="grru")), (RecurrentConfig, dict(cell=None)),
-    (RecurrentConfig, dict(keys=(1, "a"))), (RecurrentConfig, dict(keys=[1])),
-    (RecurrentConfig, dict(attention=None)), (RecurrentConfig, dict(attention={})),
-    (RecurrentConfig, dict(hidden="3")), (RecurrentConfig, dict(hidden=3.0)),
-    (RecurrentConfig, dict(hidden=True)), (RecurrentConfig, dict(bidirectional=1)),
+    (RecurrentEncoderConfig, dict(cell="grru")), (RecurrentEncoderConfig, dict(cell=None)),
+    (RecurrentDecoderConfig, dict(key_layers=(1, "a"))),
+    (RecurrentDecoderConfig, dict(key_layers=[1])),
+    (RecurrentDecoderConfig, dict(attention=None)), (RecurrentDecoderConfig, dict(attention={})),
+    (RecurrentEncoderConfig, dict(size="3")), (RecurrentEncoderConfig, dict(size=3.0)),
+    (RecurrentEncoderConfig, dict(size=True)), (RecurrentEncoderConfig, dict(bidirectional=1)),
+    (TranslationModelConfig, dict(encoder=RecurrentDecoderConfig())),
     (DataConfig, dict(path="x")), (DataConfig, dict(vocabulary=["a"])),
     (DataConfig, dict(source_language=None)), (DataConfig, dict(tokenizer="chars")),
     (TrainingConfig, dict(adam_betas=(0.9,))), (TrainingConfig, dict(precision="float16")),
@@ -100,7 +102,7 @@ def test_wrong_arguments_are_named(outcomes):
         ("period unit", "unit is 'day': expected update or epoch"),
         ("period nan", "number is nan: expected an integer number of updates"),
         ("precision float16", "precision is 'float16': expected float32 or bfloat16"),
-        ("RecurrentConfig {'cell': 'grru'}", "did you mean gru?"),
+        ("RecurrentEncoderConfig {'cell': 'grru'}", "did you mean gru?"),
     ],
 )
 def test_messages_say_what_came(outcomes, name, words):

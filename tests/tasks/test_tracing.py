@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import torch
 
-from regard.building import build_recurrent
+from regard.building import build_translation
 from regard.data.text.tokenizer import Tokenizer, TokenizerSettings
 from regard.models.contracts import AttentionBlock
 from regard.tasks.translation.encoding import Tokenizers
@@ -39,7 +39,7 @@ def test_a_trace_counts_words_as_the_tokenizer_does(run):
     bpe = Tokenizer.train(texts, TokenizerSettings(kind="bpe", size=40))
     words = Tokenizer.train(texts, TokenizerSettings(kind="words"))
     for tokenizer in (bpe, words):
-        model = build_recurrent(experiment.model, len(tokenizer), len(tokenizer))
+        model = build_translation(experiment.model, len(tokenizer), len(tokenizer))
         translator = Translator(experiment, Tokenizers(tokenizer, tokenizer), model)
         (found,) = translator.score([("the cat, sat.", "die Katze sass, (ja).")])
         assert set(found.trace.source.words) == set(range(5 + 1))

@@ -1,88 +1,81 @@
-"""Scores and normalisers by their names."""
+"""Attention layers from their configuration."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from regard import attention
-from regard.attention import Attention, AttentionFunction
-from regard.config import AttentionConfig
+from regard.attention import Attention, AttentionFunction, HardAttention
+from regard.config import AttentionConfig, DecoderAttentionConfig
+from regard.config.checks import known
 from regard.errors import UserError
+from regard.names import NormaliserName, ScoreName
 
 
-def build_attention(config: AttentionConfig, query_size: int, key_size: int) -> Attention:
-    """A score of these sizes with its normaliser, of all there is."""
-    if config.scope != "global":
-        raise UserError(
-            f"model.attention.scope {config.scope} goes along with a target, which only the look "
-            "of a recurrent decoder at a source text can: leave it out (self-attention of a "
-            "Transformer has model.window)"
-        )
-    match config.score:
-        case "dot":
-            score: attention.Score = attention.Dot()
-        case "scaled_dot":
-            score = attention.ScaledDot()
-        case "general":
-            score = attention.General(query_size, key_size)
-        case "additive":
-            score = attention.Additive(query_size, key_size, config.size)
-        case "concat":
-            score = attention.Concat(query_size, key_size, config.size)
-        case "shared_additive":
-            _need_equal(config.score, query_size, key_size)
-            score = attention.SharedAdditive(key_size, config.size)
-        case "cosine":
-            score = attention.Cosine()
-        case "coverage" | "location":
-            raise UserError(
-                f"model.attention.score {config.score} remembers the step before, which only the "
-                "look of a recurrent decoder at a source text can: choose another score"
-            )
-    if config.score in ("dot", "scaled_dot", "cosine"):
-        _need_equal(config.score, query_size, key_size)
-    return Attention(score, _build_normaliser(config), config.dropout)
+def build_attention(
+    config: AttentionConfig, query_size: int, key_size: int, place: str
+) -> Attention:
+    """Build attention for queries and keys of these sizes.
+
+    `place` is the field of the configuration, for messages. UserError if the score does not fit
+    the sizes."""
+    return Attention(
+        _build_score(config.score, config.size, query_size, key_size, place),
+        _build_normaliser(config.normaliser, config.temperature),
+        config.dropout,
+    )
 
 
-def build_source_attention(
-    config: AttentionConfig, query_size: int, key_size: int
+def build_decoder_attention(
+    config: DecoderAttentionConfig, query_size: int, key_size: int, place: str
 ) -> AttentionFunction:
-    """How a recurrent decoder attends to its source: by any score, of all or of a window."""
-    normaliser = _build_normaliser(config)
-    if config.score in ("coverage", "location"):
-        if config.scope != "global":
-            raise UserError(
-                f"model.attention.score {config.score} goes with model.attention.scope global, but "
-                f"the scope is {config.scope}: change either"
-            )
+    """Build the attention of a recurrent decoder to its source."""
+    normaliser = _build_normaliser(config.normaliser, config.temperature)
+    if config.score == "coverage" or config.score == "location":
         kind = attention.Coverage if config.score == "coverage" else attention.Location
-        score = attention.HistoryAdditive(query_size, key_size, kind(config.size))
-        return attention.HistoryAttention(score, normaliser, config.dropout)
-    whole = build_attention(replace(config, scope="global"), query_size, key_size)
+        history = attention.HistoryAdditive(query_size, key_size, kind(known(config.size)))
+        return attention.HistoryAttention(history, normaliser, config.dropout)
+    score = _build_score(config.score, config.size, query_size, key_size, place)
     match config.scope:
         case "global":
-            return whole
+            soft = Attention(score, normaliser, config.dropout)
+            return soft if config.sampling == "soft" else HardAttention(soft)
         case "local_m":
             centre: attention.Centre = attention.Monotonic()
         case "local_p":
-            centre = attention.Predictive(query_size, config.size, config.window)
-    return attention.LocalAttention(whole.score, centre, config.window, normaliser, config.dropout)
+            centre = attention.Predictive(query_size, known(config.size), config.window)
+    return attention.LocalAttention(score, centre, config.window, normaliser, config.dropout)
 
 
-def _build_normaliser(config: AttentionConfig) -> attention.Normaliser:
-    match config.normaliser:
-        case "softmax":
-            return attention.Softmax(config.temperature)
-        case "sparsemax":
-            return attention.Sparsemax(config.temperature)
-        case "entmax15":
-            return attention.Entmax15(config.temperature)
-
-
-def _need_equal(score: str, query_size: int, key_size: int) -> None:
-    if query_size != key_size:
+def _build_score(
+    name: ScoreName, size: int | None, query_size: int, key_size: int, place: str
+) -> attention.Score:
+    if name in ("dot", "scaled_dot", "cosine", "shared_additive") and query_size != key_size:
         raise UserError(
-            f"model.attention.score {score} needs queries and keys of one size, but queries have "
+            f"{place}.score is {name}, which needs queries and keys of one size, but queries have "
             f"{query_size} and keys {key_size} numbers: choose general, additive or concat, or "
-            "make them equal"
+            "make the sizes equal"
         )
+    match name:
+        case "dot":
+            return attention.Dot()
+        case "scaled_dot":
+            return attention.ScaledDot()
+        case "general":
+            return attention.General(query_size, key_size)
+        case "additive":
+            return attention.Additive(query_size, key_size, known(size))
+        case "concat":
+            return attention.Concat(query_size, key_size, known(size))
+        case "shared_additive":
+            return attention.SharedAdditive(key_size, known(size))
+        case "cosine":
+            return attention.Cosine()
+
+
+def _build_normaliser(name: NormaliserName, temperature: float) -> attention.Normaliser:
+    match name:
+        case "softmax":
+            return attention.Softmax(temperature)
+        case "sparsemax":
+            return attention.Sparsemax(temperature)
+        case "entmax15":
+            return attention.Entmax15(temperature)

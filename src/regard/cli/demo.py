@@ -17,7 +17,7 @@ from regard.cli import show
 from regard.cli.options import parse
 from regard.cli.output import say
 from regard.cli.train import watching
-from regard.config import Experiment
+from regard.config import Experiment, resolve
 from regard.errors import UserError
 from regard.interruption import INTERRUPTED, TERMINATED
 from regard.runs.folder import RunFolder
@@ -49,7 +49,7 @@ def run(arguments: list[str]) -> int:
     from regard.tasks.translation.translator import Translator
 
     folder = RunFolder(options.output)
-    experiment = recipes.load(recipes.find("numbers"))
+    experiment = resolve(recipes.load(recipes.find("numbers")))
     resume = _clear(folder, experiment)
     say(experiment.about)
     with watching() as (begin, on_progress):

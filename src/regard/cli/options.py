@@ -17,16 +17,32 @@ from typing import Annotated, Any, TypeVar, get_args, get_origin
 
 import tyro
 
-from regard.config import FAMILIES, TASKS
+from regard.config import KINDS, MODELS, TASKS
 from regard.config.checks import alternatives, expected, hints_of, parsed, shown
 from regard.errors import UsageError, UserError
+from regard.recipes.upgrade import RENAMED as FIELDS
 
 Record = TypeVar("Record")
-SECTIONS: dict[str, dict[str, Any]] = {"model": FAMILIES, "data": TASKS}
+SECTIONS: dict[str, tuple[str, dict[str, Any]]] = {
+    "data": ("data.task", TASKS),
+    "model": ("data.task", MODELS),
+    **{
+        f"model.{part}": (
+            f"model.{part}.kind",
+            {
+                kind: record
+                for parts in KINDS.values()
+                for kind, record in parts.get(part, {}).items()
+            },
+        )
+        for part in ("encoder", "decoder", "head")
+    },
+}
+"""Sections of a recipe, each with the field that decides its record, and the records."""
 ENSEMBLE = "--ensemble"
 TRUTHS = ("true", "false", "yes", "no", "on", "off")
 """Words that a switch does not take."""
-RENAMED = {"run": "output"}
+RENAMED = {"run": "output", **FIELDS}
 """Options of earlier versions with their present names."""
 RULE = re.compile(r"[─-]{5,}")
 """The line between the problem and the help in tyro's messages."""
@@ -172,9 +188,15 @@ def _check_name(flag: str, known: Collection[str]) -> None:
     name = flag.removeprefix("--").replace("-", "_")
     section, _, last = name.rpartition(".")
     switch = last.removeprefix("no_")
-    if name == "help" or (last != switch and f"{section}.{switch}".lstrip(".") in known):
+    if name in ("help", "help_all") or (
+        last != switch and f"{section}.{switch}".lstrip(".") in known
+    ):
         return
-    near = difflib.get_close_matches(RENAMED.get(name, name), known, n=1, cutoff=0.75)
+    renamed = [new for old, new in RENAMED.items() if name in (old, old.rpartition(".")[2])]
+    if renamed:
+        new = re.sub(r"(data|model|training)\.|^output$", r"--\g<0>", renamed[0]).replace("_", "-")
+        raise UsageError(f"unknown option {shown(flag)}; did you mean {new}?")
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.75)
     near = near or [full for full in known if full.rpartition(".")[2] == last][:1]
     hint = f"did you mean --{near[0].replace('_', '-')}?" if near else "--help lists the options"
     raise UsageError(f"unknown option {shown(flag)}; {hint}")
@@ -195,22 +217,24 @@ def _check_count(flag: str, hint: Any, words: list[str], *, has_equals: bool) ->
 
 
 def _check_section(name: str, default: Any) -> None:
-    """UserError if the field belongs to another family or task than that of the experiment."""
-    section, _, field = name.partition(".")
+    """UserError if the field belongs to another task or kind than that of the experiment."""
     experiment = getattr(default, "experiment", None)
-    if section not in SECTIONS or experiment is None:
+    sections = [section for section in SECTIONS if name.startswith(f"{section}.")]
+    if experiment is None or not sections:
         return
-    owners = [
-        owner
-        for owner, record in SECTIONS[section].items()
-        if field.split(".")[0] in hints_of(record)
-    ]
-    kind = "family" if section == "model" else "task"
-    now = getattr(getattr(experiment, section), kind)
+    section = max(sections, key=len)
+    field = name.removeprefix(f"{section}.").split(".")[0]
+    place, records = SECTIONS[section]
+    part = getattr(experiment.model, section.removeprefix("model."), None)
+    if section.startswith("model.") and part is None:
+        place, records = SECTIONS["model"]
+        field = section.removeprefix("model.")
+    owners = [owner for owner, record in records.items() if field in hints_of(record)]
+    now = experiment.data.task if place == "data.task" else getattr(part, "kind", "")
     if owners and now not in owners:
         raise UserError(
-            f"--{name.replace('_', '-')} is an option of {section}.{kind} {' and '.join(owners)}, "
-            f"but {section}.{kind} is {now}: leave it out or change either"
+            f"--{name.replace('_', '-')} is an option of {place} {' and '.join(owners)}, but "
+            f"{place} is {now}: leave it out or change either"
         )
 
 

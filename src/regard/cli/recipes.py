@@ -10,6 +10,7 @@ import tyro
 
 from regard import recipes
 from regard.cli.options import parse
+from regard.config import resolve
 
 if TYPE_CHECKING:
     from regard.tasks.cost import Cost
@@ -44,11 +45,15 @@ def run(arguments: list[str]) -> None:
         print(f"\n{EXPLAINED}")
         return
     if options.recipe is not None:
-        print(recipes.dump(recipes.load(recipes.find(options.recipe))), end="")
+        print(recipes.dump(resolve(recipes.load(recipes.find(options.recipe)))), end="")
         return
-    for name in names:
-        about = recipes.load(recipes.find(name)).about
-        print(f"{name}\n{textwrap.indent(textwrap.fill(about, 78), '    ')}")
+    for group, members in recipes.GROUPS.items():
+        print(f"{group}:")
+        for name in members:
+            title = textwrap.shorten(recipes.title(recipes.find(name)), 74, placeholder=" ...")
+            print(f"  {name:22}  {title}")
+        print()
+    print("`regard recipes NAME` prints a whole recipe, `regard train NAME` trains it.")
 
 
 def _lines(cost: Cost) -> str:

@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import shlex
 from collections.abc import Callable, Container, Iterator
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from itertools import pairwise
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn
 
 import tyro
 
-from regard import recipes
+from regard.cli.experiments import (
+    asked_of,
+    asks_for_help,
+    expanded,
+    is_pairs,
+    named,
+    values_of,
+)
 from regard.cli.options import check, one_line
 from regard.cli.output import say, warn
 from regard.cli.progress import PreparationView, TrainingView
-from regard.config import TASKS, DataConfig, Experiment
+from regard.cli.train_help import full_help, short_help
+from regard.config import Experiment, ModelConfig, resolve
+from regard.config.models import inheriting
 from regard.config.unused import unused_fields
 from regard.errors import UsageError, UserError
-from regard.files import check_input, check_name, shortened
+from regard.files import shortened
 from regard.interruption import INTERRUPTED, TERMINATED
 from regard.runs.folder import RunFolder
 
@@ -87,21 +95,47 @@ def parse(arguments: list[str]) -> Options:
             "name a recipe (`regard recipes` lists them) or a file of pairs, as in `regard train "
             "pairs.tsv`"
         )
-    if {"-h", "--help"} & set(arguments[:1]):
-        return tyro.cli(PARSER, args=arguments, prog=PROG)
+    if asks_for_help(arguments[:1]):
+        _print_help(Experiment(), arguments)
     if arguments[0].startswith("-"):
         # The recipe gives the defaults of all the options, so that it has to be known first.
         raise UsageError(
             f"{shortened(arguments[0])} came before the recipe: name the recipe or file of pairs "
             "first, as in `regard train RECIPE --training.epochs 5`"
         )
-    experiment = _on_file(_of_sections(_experiment(arguments[0]), arguments), arguments)
-    default = Options(recipe=arguments[0], experiment=experiment)
+    arguments = expanded(arguments)
+    asked = asked_of(arguments)
+    default = Options(recipe=arguments[0], experiment=asked.experiment)
+    if asks_for_help(arguments):
+        check(Options, arguments, default)
+        _print_help(resolve(default.experiment), arguments)
     options = _cli(arguments, default)
     if not options.resume:
+        _check_shared(options.experiment.model, arguments)
+        for line in asked.replaced:
+            say(line)
         return options
     default = replace(default, experiment=_resumed(options, default.experiment))
     return _cli(arguments, default)
+
+
+def _print_help(experiment: Experiment, arguments: list[str]) -> NoReturn:
+    """Print the options with the values of this experiment and exit."""
+    print(full_help(experiment) if "--help-all" in arguments else short_help(experiment))
+    raise SystemExit(0)
+
+
+def _check_shared(model: ModelConfig, arguments: list[str]) -> None:
+    """UserError for a size or dropout of the model that no part inherits."""
+    for name in ("size", "dropout"):
+        flag = f"--model.{name}"
+        if flag in values_of(arguments, flag) and not inheriting(model, name):
+            options = " or ".join(
+                f"--model.{part}.{name}"
+                for part, record in model.parts.items()
+                if hasattr(record, name)
+            )
+            raise UserError(f"{flag} has no effect: every part sets its own {name}; use {options}")
 
 
 def _cli(arguments: list[str], default: Options) -> Options:
@@ -111,110 +145,44 @@ def _cli(arguments: list[str], default: Options) -> Options:
         return tyro.cli(PARSER, args=arguments, prog=PROG, default=default)
 
 
-def _of_sections(experiment: Experiment, arguments: list[str]) -> Experiment:
-    """The experiment with the usual values of the task and the family that are named, which have
-    to be known before the other fields can be parsed."""
-    flags = _named(arguments, "--data.task", "--model.family")
-    named = {flag[2:]: value for flag, value in flags.items()}
-    now = {"data.task": experiment.data.task, "model.family": experiment.model.family}
-    changed = {name: value for name, value in named.items() if now[name] != value}
-    if not changed:
-        return experiment
-    usual = recipes.default(changed, "")
-    if usual.data.task == experiment.data.task:
-        return replace(experiment, model=usual.model)
-    data = replace(usual.data, path=experiment.data.path)
-    return replace(experiment, data=data, model=usual.model)
-
-
-def _on_file(experiment: Experiment, arguments: list[str]) -> Experiment:
-    """The experiment without the recipe's generated data if the arguments name a file instead."""
-    named = _named(arguments, "--data.path", "--data.generated")
-    path, generated = named.get("--data.path", "None"), experiment.data.generated
-    if path == "None" or generated is None or "--data.generated" in named:
-        return experiment
-    if not {"-h", "--help"} & set(arguments):
-        say(f"data.path {path} takes the place of the recipe's generated data ({generated})")
-    usual = TASKS[experiment.data.task]().generated_size
-    return replace(experiment, data=replace(experiment.data, generated=None, generated_size=usual))
-
-
-def _named(arguments: list[str], *flags: str) -> dict[str, str]:
-    """The words after these flags."""
-    words = [word for argument in arguments for word in argument.split("=", 1)]
-    named = ((flag, after) for flag, after in pairwise(words) if flag in flags)
-    return {flag: after for flag, after in named if not after.startswith("--")}
-
-
-def _resumed(options: Options, named: Experiment) -> Experiment:
+def _resumed(options: Options, recipe: Experiment) -> Experiment:
     """The experiment of the run to go on with, on the files that were named now: where they lie
     may have changed, and whether they hold the same is for training to say.
 
     UserError where the run is of another recipe."""
     folder = folder_of(options)
     run = RunFolder(folder).experiment()
-    other = named.about != run.about or not named.about
-    if not _is_pairs(options.recipe) and options.experiment.name != run.name and other:
+    other = recipe.about != run.about or not recipe.about
+    if not is_pairs(options.recipe) and options.experiment.name != run.name and other:
         raise UserError(
             f"{folder} is a run of {run.name}, not of {options.recipe}: name that, or another "
             "folder with -o"
         )
-    if named.data.path is not None and run.data.generated is not None:
+    if recipe.data.path is not None and run.data.synthetic is not None:
         raise UserError(
-            f"{folder} was trained on generated data ({run.data.generated}), not on "
-            f"{named.data.path}: name its recipe, or another folder with -o"
+            f"{folder} was trained on synthetic data ({run.data.synthetic}), not on "
+            f"{recipe.data.path}: name its recipe, or another folder with -o"
         )
     return replace(
-        run, data=_with_paths(run.data, named.data), model=_with_paths(run.model, named.model)
+        run, data=_with_paths(run.data, recipe.data), model=_with_paths(run.model, recipe.model)
     )
 
 
 def _with_paths(record: Any, other: Any) -> Any:
     """The record with every path that the other one has."""
-    paths = {field.name: getattr(other, field.name, None) for field in fields(record)}
-    return replace(record, **{n: path for n, path in paths.items() if isinstance(path, Path)})
+    changed = {}
+    for name in (entry.name for entry in fields(record)):
+        value, path = getattr(record, name), getattr(other, name, None)
+        if is_dataclass(value):
+            changed[name] = _with_paths(value, path)
+        elif isinstance(path, Path):
+            changed[name] = path
+    return replace(record, **changed)
 
 
 def folder_of(options: Options) -> Path:
     """The run folder that was named, or else the one of the experiment's name."""
     return options.output or Path("runs") / options.experiment.name
-
-
-def _experiment(name: str) -> Experiment:
-    """The recipe of this name, or the default one on a file of pairs."""
-    path = Path(name)
-    if _is_pairs(name):
-        stem = path.name.lstrip(".").split(".")[0]
-        return Experiment(name=stem or Experiment.name, data=DataConfig(path=path))
-    if name in recipes.names():
-        return recipes.load(recipes.find(name))
-    if _exists(path) and path.is_dir():
-        raise UserError(
-            f"{shortened(path)} is a directory: expected a recipe or a file. A folder of labelled "
-            "texts is data.path of a recipe, as in `regard train trec --data.path FOLDER`"
-        )
-    if path.suffix in (".tsv", ".txt", ".gz"):
-        raise UserError(f"{shortened(path)} does not exist: a file of pairs was expected")
-    return recipes.load(recipes.find(name))
-
-
-def _is_pairs(name: str) -> bool:
-    """Whether pairs are read from this name. UserError for a named pipe or a device."""
-    path = check_name(name)
-    if path.suffix in (".yaml", ".yml") or not _exists(path) or path.is_dir():
-        return False
-    check_input(path)
-    return True
-
-
-def _exists(path: Path) -> bool:
-    """Whether the path exists. A name that is too long for a file does not."""
-    try:
-        return path.exists()
-    except OSError as error:
-        if error.errno == errno.ENAMETOOLONG:
-            return False
-        raise
 
 
 class Watching(NamedTuple):
@@ -227,7 +195,7 @@ class Watching(NamedTuple):
 def _inherited(options: Options) -> frozenset[str]:
     """Unused fields with the value of the recipe, where the recipe alone makes use of them: nobody
     set them on the command line."""
-    recipe, experiment = _experiment(options.recipe), options.experiment
+    recipe, experiment = named(options.recipe), options.experiment
     own = {unused.name for unused in unused_fields(recipe)}
     names = {unused.name for unused in unused_fields(experiment)} - own
     return frozenset(name for name in names if attrgetter(name)(experiment) == _value(recipe, name))

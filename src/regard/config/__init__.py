@@ -1,40 +1,71 @@
 """Everything a recipe can say, as records whose field docstrings are the command line's help.
 
-A recipe is a YAML page of these fields; the command line overrides any of them. Only the command
-line, `build` and `pipeline` know these records: every other module takes plain arguments.
+A recipe is a YAML file of these fields; the command line overrides any of them. Only `cli`,
+`building`, `recipes`, `runs`, `tasks` and `pipeline` know these records: every other module takes
+plain arguments.
 """
 
-from regard.config.data import TASKS, AnswerDataConfig, CaptionDataConfig, Data, DataConfig
-from regard.config.experiment import FITTING, Experiment
+from regard.config.attention import AttentionConfig, DecoderAttentionConfig
+from regard.config.data import TASKS, CaptionDataConfig, ClassificationDataConfig, Data, DataConfig
+from regard.config.decoders import DecoderConfig, RecurrentDecoderConfig, TransformerDecoderConfig
+from regard.config.encoders import (
+    BackboneEncoderConfig,
+    BagOfWordsEncoderConfig,
+    ConvolutionalEncoderConfig,
+    ImageEncoderConfig,
+    RecurrentEncoderConfig,
+    TextEncoderConfig,
+    TransformerEncoderConfig,
+)
+from regard.config.experiment import Experiment, resolve
+from regard.config.heads import AttentionHeadConfig, HeadConfig, LastHeadConfig, MeanHeadConfig
 from regard.config.models import (
-    FAMILIES,
-    AttentionConfig,
-    CaptionerConfig,
-    ClassifierConfig,
+    KINDS,
+    MODELS,
+    CaptionModelConfig,
+    ClassificationModelConfig,
     ModelConfig,
-    RecurrentConfig,
-    TransformerConfig,
-    WriterConfig,
+    PartConfig,
+    SequenceModelConfig,
+    TranslationModelConfig,
+    longest_sequence,
 )
 from regard.config.search import SearchConfig
 from regard.config.training import TrainingConfig
 
 __all__ = [
-    "FAMILIES",
-    "FITTING",
+    "KINDS",
+    "MODELS",
     "TASKS",
-    "AnswerDataConfig",
     "AttentionConfig",
+    "AttentionHeadConfig",
+    "BackboneEncoderConfig",
+    "BagOfWordsEncoderConfig",
     "CaptionDataConfig",
-    "CaptionerConfig",
-    "ClassifierConfig",
+    "CaptionModelConfig",
+    "ClassificationDataConfig",
+    "ClassificationModelConfig",
+    "ConvolutionalEncoderConfig",
     "Data",
     "DataConfig",
+    "DecoderAttentionConfig",
+    "DecoderConfig",
     "Experiment",
+    "HeadConfig",
+    "ImageEncoderConfig",
+    "LastHeadConfig",
+    "MeanHeadConfig",
     "ModelConfig",
-    "RecurrentConfig",
+    "PartConfig",
+    "RecurrentDecoderConfig",
+    "RecurrentEncoderConfig",
     "SearchConfig",
+    "SequenceModelConfig",
+    "TextEncoderConfig",
     "TrainingConfig",
-    "TransformerConfig",
-    "WriterConfig",
+    "TransformerDecoderConfig",
+    "TransformerEncoderConfig",
+    "TranslationModelConfig",
+    "longest_sequence",
+    "resolve",
 ]

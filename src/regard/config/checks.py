@@ -17,7 +17,7 @@ from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import cache
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from regard.errors import UserError
 
@@ -50,7 +50,8 @@ Size = Annotated[int, Range(1, 1 << 20)]
 """A dimension of a model."""
 SizeOrZero = Annotated[int, Range(0, 1 << 20)]
 Layers = Annotated[int, Range(1, 256)]
-Neighbours = Annotated[int, Range(0, 1000)]
+ContextWindow = Annotated[int, Range(0, 1000)]
+"""Neighbouring positions on each side."""
 ImageSize = Annotated[int, Range(8, 4096)]
 Averaged = Annotated[int, Range(2, 1000)]
 """Checkpoints to average."""
@@ -64,6 +65,7 @@ Share = Annotated[float, Range(0, 1)]
 Weight = Annotated[float, Range(0)]
 Positive = Annotated[float, Range(0, is_open=True)]
 
+Value = TypeVar("Value")
 UNWRITABLE = re.compile("[\0\ud800-\udfff]")
 MOST_SHOWN = 60
 """Characters of a value in a message."""
@@ -76,6 +78,35 @@ def check_fields(section: str, record: Any) -> None:
         if problem:
             place = f"{section}.{name}" if section else name
             raise UserError(f"{place} is {shown(getattr(record, name))}: {problem}")
+
+
+def check_heads(section: str, size: int | None, heads: int, positions: str) -> None:
+    """UserError unless attention heads divide the size of a Transformer, into parts of even size
+    if positions rotate pairs of numbers. An inherited size is not known yet."""
+    if size is None:
+        return
+    if size % heads:
+        raise UserError(
+            f"{section}.heads is {heads}: expected a number that divides {section}.size, which is "
+            f"{size}"
+        )
+    if positions == "rotary" and size // heads % 2:
+        raise UserError(
+            f"{section}.positions is rotary, which rotates pairs of numbers, but each of the "
+            f"{heads} heads has {size // heads}: change {section}.heads or {section}.size"
+        )
+
+
+def first_set(value: Value | None, default: Value) -> Value:
+    """Return the value, or the default if the value is None."""
+    return default if value is None else value
+
+
+def known(value: Value | None) -> Value:
+    """Return a value that `config.resolve` has set. ValueError if it is None."""
+    if value is None:
+        raise ValueError("the configuration is not resolved: call config.resolve first")
+    return value
 
 
 def expected(hint: Any, value: object) -> str:

@@ -1,4 +1,4 @@
-"""Where data come from and how they become numbers: a record for each task."""
+"""Data: one record for each task."""
 
 from __future__ import annotations
 
@@ -8,142 +8,157 @@ from typing import Literal, get_args
 
 from regard.config.checks import Count, CountOrZero, Examples, ImageSize, Length, Seed, check_fields
 from regard.errors import UserError
+from regard.names import (
+    GeneratedImages,
+    GeneratedLabels,
+    GeneratedPairs,
+    SourceKind,
+    TargetKind,
+    TokenizerKind,
+)
 
 
 @dataclass(frozen=True)
 class DataConfig:
-    """Where the pairs come from and how text becomes numbers."""
+    """Pairs of source and target text."""
 
     task: Literal["translate"] = "translate"
-    """What the fields below are for."""
+    """Task: translate (text to text), classify (a source to a label or to numbers) or caption
+    (image to text)."""
     path: Path | None = None
-    """Pairs: a file with a tab between source and target, or the source side of two files."""
+    """Training pairs: a file of SOURCE TAB TARGET lines, or of the sources if target_path is
+    set."""
     target_path: Path | None = None
-    """The target side, where the pairs are in two files."""
-    generated: Literal["numbers", "copy", "reverse", "sort"] | None = None
-    """Make the pairs instead of reading them: number words, or sequences of letters."""
-    generated_size: Examples = 10_000
-    """How many pairs to make."""
+    """File of the targets, if sources and targets are in two files."""
+    synthetic: GeneratedPairs | None = None
+    """Generate the pairs: number words, or sequences of letters that are copied, reversed or
+    sorted."""
+    synthetic_size: Examples = 10_000
+    """Number of pairs to generate."""
     seed: Seed = 1
-    """Seed of generated pairs and of the split into train, dev and test. Independent of
-    training.seed, so runs with different training seeds share their held-out pairs."""
+    """Seed of generated pairs and of the split into train, dev and test. It is independent of
+    training.seed, so runs with different training seeds have the same held-out pairs."""
     dev_path: Path | None = None
-    """Pairs for the dev score; without it `dev_size` pairs are held out of the data. Those whose
-    source is trained on too are warned of."""
+    """Dev pairs. Default: dev_size pairs are held out of the data. Dev sources that are also in the
+    training data are reported."""
     dev_target_path: Path | None = None
-    """The target side of the dev pairs, where they are in two files."""
+    """File of the dev targets, if dev sources and targets are in two files."""
     limit: Count | None = None
-    """Train on the first so many pairs; held-out pairs are then taken from those after them."""
+    """Train on the first pairs only, up to this number. Held-out pairs are taken from the pairs
+    after them."""
     dev_size: CountOrZero | None = None
-    """Held-out pairs for the dev score; without it a twentieth of the pairs, at most 500, and fewer
-    where sources are shared by too many pairs. No held-out source is ever trained on."""
+    """Number of dev pairs to hold out. Default: 5 % of the pairs, at most 500, fewer if many pairs
+    share a source. Pairs of a held-out source are not trained on."""
     test_size: CountOrZero | None = None
-    """Held-out pairs kept for `regard evaluate`; without it as many as would be for the dev score,
-    or none where `dev_path` is given."""
-    tokenizer: Literal["words", "spaces", "characters", "bpe", "unigram", "spacy"] = "words"
-    """How text is cut: `words` (Unicode), `spaces` (text that is cut already), `characters`,
-    `bpe` and `unigram` (subwords), `spacy` (needs the extra of that name)."""
-    target_tokenizer: Literal["words", "spaces", "characters", "bpe", "unigram", "spacy"] | None = (
-        None
-    )
-    """The same for the target, where it is another."""
+    """Number of test pairs to hold out for `regard evaluate`. Default: as for dev_size, or 0 if
+    dev_path is set."""
+    tokenizer: TokenizerKind = "words"
+    """Tokenizer: words (Unicode words), spaces (split at spaces), characters, bpe and unigram
+    (subwords), spacy (needs the extra `spacy`)."""
+    target_tokenizer: TokenizerKind | None = None
+    """Tokenizer of the target. Default: that of the source."""
     source_language: str = "en"
-    """The source's language code: for spaCy, and for the views."""
+    """Language code of the source, for spaCy and for figures."""
     target_language: str = "de"
-    """The target's language code."""
+    """Language code of the target, for spaCy and for figures."""
     lowercase: bool = False
-    """Lower-case both sides."""
+    """Convert both sides to lower case."""
     min_count: Count = 1
-    """Words that occur less often in training become <unk>."""
+    """Words that occur less often in the training data become <unk>."""
     vocabulary_size: Count | None = None
-    """The largest vocabulary a side; subwords need one and take 8,000 where none is given."""
+    """Largest vocabulary of each side. Default: no limit for words, 8,000 for subwords."""
     shared_vocabulary: bool = False
-    """One vocabulary for both sides."""
+    """Learn one vocabulary for both sides."""
     vocabulary: tuple[str, ...] | None = None
-    """The words of a shared vocabulary, in order, instead of learning them; without <unk>."""
+    """Words of a shared vocabulary, in order, without <unk>. Default: the vocabulary is learned."""
     tokenizers_path: Path | None = None
-    """Take the tokenizers of this run, whatever else is said of them, instead of learning some:
-    for runs that are to write together, or that go on where this one ended."""
+    """Run folder whose tokenizers and vocabularies are used; other tokenizer options are ignored.
+    Ensembles and runs that start from another run need the same vocabularies."""
     source_end: bool = True
-    """End sources with <eos>."""
+    """Append <eos> to sources."""
     target_end: bool = True
-    """End targets with <eos>, which is how a decoder learns to stop."""
+    """Append <eos> to targets. Without it the decoder does not learn to stop."""
     max_length: Length = 200
-    """Pairs with a longer side (in tokens) are left out of training, and counted."""
+    """Longest side of a training pair, in tokens. Longer pairs are left out and counted."""
     batch_tokens: Count | None = 2048
-    """The most source and target tokens of a batch, padding included."""
+    """Most source and target tokens of a batch, padding included."""
     batch_sentences: Count | None = None
-    """The most sentences of a batch."""
-    one_source_length: bool = False
-    """Batches of sources of the very same length, without padding; in small data, smaller ones."""
+    """Most pairs of a batch."""
+    equal_lengths: bool = False
+    """Batch sources of equal length, so that no padding is computed. Small data gives smaller
+    batches."""
 
     def __post_init__(self) -> None:
         check_fields("data", self)
-        one = self.shared_vocabulary or self.vocabulary is not None
-        if one and self.target_tokenizer not in (None, self.tokenizer):
+        is_shared = self.shared_vocabulary or self.vocabulary is not None
+        if is_shared and self.target_tokenizer not in (None, self.tokenizer):
             raise UserError(
-                f"data.target_tokenizer is {self.target_tokenizer}, but a vocabulary that both "
-                f"sides share is cut by one tokenizer, {self.tokenizer}: leave it out, or give "
-                "each side a vocabulary of its own"
+                f"data.target_tokenizer is {self.target_tokenizer}, but both sides share a "
+                f"vocabulary, so both have data.tokenizer {self.tokenizer}: leave it out, or "
+                "give each side a vocabulary of its own"
             )
 
 
 @dataclass(frozen=True)
-class AnswerDataConfig:
-    """Where the examples come from and how they become numbers: sources with one answer each."""
+class ClassificationDataConfig:
+    """Sources with a label or numbers."""
 
     task: Literal["classify"] = "classify"
-    """What the fields below are for."""
+    """Task: translate (text to text), classify (a source to a label or to numbers) or caption
+    (image to text)."""
     path: Path | None = None
-    """Examples: a file (text, tab, label; .csv; or the label first, as TREC has it), a folder with
-    a folder for each label, or one with files whose names say train, dev and test."""
-    generated: Literal["drinks", "series"] | None = None
-    """Make the examples instead of reading them: baskets whose drinks have a mean price, or series
-    with one value marked."""
-    generated_size: Examples = 10_000
-    """How many examples to make."""
+    """Training examples: a file of TEXT TAB LABEL lines, a .csv file, a file in TREC's format
+    (label first), a folder with one subfolder per label, or a folder of files named train, dev and
+    test."""
+    synthetic: GeneratedLabels | None = None
+    """Generate the examples: baskets of products with the mean price of the drinks, or series with
+    a marked value."""
+    synthetic_size: Examples = 10_000
+    """Number of examples to generate."""
     seed: Seed = 1
-    """Seed of generated examples and of the split into train, dev and test. Independent of
-    training.seed, so runs with different training seeds share their held-out examples."""
+    """Seed of generated examples and of the split into train, dev and test. It is independent of
+    training.seed, so runs with different training seeds have the same held-out examples."""
     dev_path: Path | None = None
-    """Examples for the dev score; without it `dev_size` are held out of the data."""
+    """Dev examples. Default: dev_size examples are held out of the data."""
     test_path: Path | None = None
-    """Examples kept for `regard evaluate`."""
+    """Test examples for `regard evaluate`."""
     text_column: str | None = None
-    """The column of a table that holds the texts, where it has an unusual name."""
+    """Column of the texts in a table. Default: found by common names."""
     label_column: tuple[str, ...] | None = None
-    """The same for the labels or numbers; several columns are several numbers."""
+    """Column of the labels or numbers in a table. Several columns are several numbers. Default:
+    found by common names."""
     limit: Count | None = None
-    """Train on the first so many examples; held-out ones are then taken from those after them."""
+    """Train on the first examples only, up to this number. Held-out examples are taken from the
+    examples after them."""
     dev_size: CountOrZero | None = None
-    """Held-out examples for the dev score; without it a twentieth of all, at most 500."""
+    """Number of dev examples to hold out. Default: 5 % of the examples, at most 500."""
     test_size: CountOrZero | None = None
-    """Held-out examples kept for `regard evaluate`; without it as many as for the dev score, or
-    none where the data have some for it."""
-    source: Literal["text", "items", "series"] = "text"
-    """What a source is: a text, items with numbers ("cola 1.20; bread 0.80"), or a series of
-    numbers ("0.1 0.5 0.2", or with features "0.1,0 0.5,1")."""
-    answer: Literal["label", "number"] = "label"
-    """What is asked for: one of several labels, or a number or several."""
+    """Number of test examples to hold out for `regard evaluate`. Default: as for dev_size, or 0 if
+    the data have a test part."""
+    source: SourceKind = "text"
+    """Form of a source: text, items with numbers ("cola 1.20; bread 0.80"), or a series of numbers
+    ("0.1 0.5 0.2", with several features "0.1,0 0.5,1")."""
+    target: TargetKind = "label"
+    """Form of a target: one of several labels, or one or more numbers."""
     standardise: bool = True
-    """Numbers are learned as distances from their mean, in standard deviations."""
-    tokenizer: Literal["words", "spaces", "characters", "bpe", "unigram", "spacy"] = "words"
-    """How text is cut: `words` (Unicode), `spaces` (text that is cut already), `characters`,
-    `bpe` and `unigram` (subwords), `spacy` (needs the extra of that name)."""
+    """Standardise target numbers to mean 0 and standard deviation 1 in training."""
+    tokenizer: TokenizerKind = "words"
+    """Tokenizer: words (Unicode words), spaces (split at spaces), characters, bpe and unigram
+    (subwords), spacy (needs the extra `spacy`)."""
     source_language: str = "en"
-    """The texts' language code: for spaCy, and for the views."""
+    """Language code of the texts, for spaCy and for figures."""
     lowercase: bool = False
-    """Lower-case the texts."""
+    """Convert texts to lower case."""
     min_count: Count = 1
-    """Words that occur less often in training become <unk>."""
+    """Words that occur less often in the training data become <unk>."""
     vocabulary_size: Count | None = None
-    """The largest vocabulary; subwords need one and take 8,000 where none is given."""
+    """Largest vocabulary. Default: no limit for words, 8,000 for subwords."""
     max_length: Length = 400
-    """Of sources that are longer (in tokens) the rest is not read, which is said."""
+    """Tokens of a source that are read. The rest of a longer source is ignored and reported."""
     batch_tokens: Count | None = 2048
-    """The most positions of a batch, padding included."""
+    """Most positions of a batch, padding included."""
     batch_sentences: Count | None = 64
-    """The most examples of a batch."""
+    """Most examples of a batch."""
 
     def __post_init__(self) -> None:
         check_fields("data", self)
@@ -151,60 +166,63 @@ class AnswerDataConfig:
 
 @dataclass(frozen=True)
 class CaptionDataConfig:
-    """Where pictures and captions come from and how they become numbers."""
+    """Images with captions."""
 
     task: Literal["caption"] = "caption"
-    """What the fields below are for."""
+    """Task: translate (text to text), classify (a source to a label or to numbers) or caption
+    (image to text)."""
     path: Path | None = None
-    """Captions: .csv (file, caption), Flickr8k's captions.txt or token.txt, Karpathy's JSON, or
-    COCO's."""
-    pictures: Path | None = None
-    """The folder that the names of pictures are of; without it that of the captions."""
+    """Captions: a .csv file (file, caption), captions.txt or token.txt of Flickr8k, the JSON file
+    of Karpathy's splits, or that of COCO."""
+    images: Path | None = None
+    """Folder of the images. Default: the folder of the captions."""
     train_list: Path | None = None
-    """A file that names the pictures to train on, a line each; without it all that no other list
-    names. Lists stand in the place of parts that the data have."""
+    """File of the training images, one name a line. Default: all images in no other list. Lists
+    replace a split that the data have."""
     dev_list: Path | None = None
-    """The same for the dev score."""
+    """File of the dev images, one name a line."""
     test_list: Path | None = None
-    """The same for `regard evaluate`."""
-    generated: Literal["shapes"] | None = None
-    """Draw scenes of shapes with captions instead of reading pictures."""
-    generated_size: Examples = 5000
-    """How many scenes to draw."""
+    """File of the test images for `regard evaluate`, one name a line."""
+    synthetic: GeneratedImages | None = None
+    """Draw scenes of shapes with captions."""
+    synthetic_size: Examples = 5000
+    """Number of scenes to draw."""
     seed: Seed = 1
-    """Seed of generated captions and of the split into train, dev and test. Independent of
-    training.seed, so runs with different training seeds share their held-out captions."""
+    """Seed of drawn scenes and of the split into train, dev and test. It is independent of
+    training.seed, so runs with different training seeds have the same held-out captions."""
     limit: Count | None = None
-    """Train on the first so many captions; held-out ones are then taken from those after them."""
+    """Train on the first captions only, up to this number. Held-out captions are taken from the
+    captions after them."""
     dev_size: CountOrZero | None = None
-    """Held-out captions for the dev score; without it a twentieth, at most 500. All captions of a
-    picture stay together."""
+    """Number of dev captions to hold out. Default: 5 % of the captions, at most 500. All captions
+    of an image are in one split."""
     test_size: CountOrZero | None = None
-    """Held-out captions kept for `regard evaluate`; without it as many as for the dev score."""
-    picture_size: ImageSize = 64
-    """Pictures are stretched to squares of so many dots a side."""
+    """Number of test captions to hold out for `regard evaluate`. Default: as for dev_size."""
+    image_size: ImageSize = 64
+    """Pixels on each side of an image. Images are stretched to squares."""
     max_pixels: Count = 50_000_000
-    """Largest number of pixels of an image. Larger ones are left out of training, and counted, and
-    get no caption; baseline JPEGs of up to 4 times as many are read at reduced size."""
-    tokenizer: Literal["words", "spaces", "characters", "bpe", "unigram", "spacy"] = "words"
-    """How captions are cut."""
+    """Most pixels of an image file. Larger images are left out of training and counted, and get no
+    caption; baseline JPEGs of up to 4 times as many pixels are read at a reduced size."""
+    tokenizer: TokenizerKind = "words"
+    """Tokenizer: words (Unicode words), spaces (split at spaces), characters, bpe and unigram
+    (subwords), spacy (needs the extra `spacy`)."""
     language: str = "en"
-    """The captions' language code."""
+    """Language code of the captions, for spaCy and for figures."""
     lowercase: bool = True
-    """Lower-case captions."""
+    """Convert captions to lower case."""
     min_count: Count = 1
-    """Words that occur less often in training become <unk>."""
+    """Words that occur less often in the training data become <unk>."""
     vocabulary_size: Count | None = None
-    """The largest vocabulary; subwords need one and take 8,000 where none is given."""
+    """Largest vocabulary. Default: no limit for words, 8,000 for subwords."""
     max_length: Length = 60
-    """Captions with more tokens are left out of training, and counted."""
+    """Longest caption, in tokens. Longer captions are left out of training and counted."""
     batch_sentences: Count = 64
-    """About so many captions make a batch; all those of a picture stay together."""
+    """Captions of a batch, on average. All captions of an image are in one batch."""
 
     def __post_init__(self) -> None:
         check_fields("data", self)
 
 
-Data = DataConfig | AnswerDataConfig | CaptionDataConfig
-TASKS: dict[str, type[Data]] = {each.task: each for each in get_args(Data)}
-"""The data section that each task has."""
+Data = DataConfig | ClassificationDataConfig | CaptionDataConfig
+TASKS: dict[str, type[Data]] = {record.task: record for record in get_args(Data)}
+"""The data section of each task."""

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from regard.config.checks import check_fields
-from regard.config.data import AnswerDataConfig, CaptionDataConfig, Data, DataConfig
+from regard.config.data import CaptionDataConfig, ClassificationDataConfig, Data, DataConfig
+from regard.config.encoders import BagOfWordsEncoderConfig, ConvolutionalEncoderConfig
 from regard.config.models import (
-    CaptionerConfig,
-    ClassifierConfig,
+    MODELS,
+    CaptionModelConfig,
+    ClassificationModelConfig,
     ModelConfig,
-    RecurrentConfig,
-    TransformerConfig,
+    TranslationModelConfig,
 )
 from regard.config.search import SearchConfig
 from regard.config.training import TrainingConfig
 from regard.errors import UserError
-
-FITTING = {
-    "translate": ("recurrent", "transformer"),
-    "classify": ("classifier",),
-    "caption": ("captioner",),
-}
-"""The families of models for each task, the usual one first."""
 
 
 @dataclass(frozen=True)
@@ -30,11 +24,11 @@ class Experiment:
     """A recipe: data, model, training, search."""
 
     name: str = "experiment"
-    """The run folder is runs/NAME."""
+    """Name of the run. Its folder is runs/NAME."""
     about: str = ""
-    """What it is, after which paper, with published figures and ours."""
+    """Description: the task, the paper, published figures and ours."""
     data: Data = field(default_factory=DataConfig)
-    model: ModelConfig = field(default_factory=RecurrentConfig)
+    model: ModelConfig = field(default_factory=TranslationModelConfig)
     training: TrainingConfig = field(default_factory=TrainingConfig)
     search: SearchConfig = field(default_factory=SearchConfig)
 
@@ -45,38 +39,53 @@ class Experiment:
                 f"name is {self.name!r}: expected the name of one folder, as it becomes runs/NAME"
             )
         _check_task(self.data, self.model)
-        longest = self.model.longest_sequence
-        if longest is not None and self.data.max_length > longest:
-            raise UserError(
-                f"data.max_length is {self.data.max_length}, but model.longest is {longest}: "
-                "expected no longer sequences than there are learned positions"
-            )
+        _check_positions(self.data, self.model)
+
+
+def resolve(experiment: Experiment) -> Experiment:
+    """Set the sizes and dropouts that parts of the model inherit. A resolved experiment stays the
+    same."""
+    return replace(experiment, model=experiment.model.resolve())
 
 
 def _check_task(data: Data, model: ModelConfig) -> None:
-    """UserError where the model is none for these data."""
+    """UserError if the model does not fit the data."""
     match data, model:
-        case DataConfig(), RecurrentConfig() | TransformerConfig():
+        case DataConfig(), TranslationModelConfig():
             if model.tied == "all" and not (data.shared_vocabulary or data.vocabulary is not None):
                 raise UserError(
                     "model.tied all shares the embeddings of both sides, so it needs one "
                     "vocabulary for both: set data.shared_vocabulary"
                 )
-        case AnswerDataConfig(), ClassifierConfig():
-            if data.source == "items" and model.encoder != "embedding":
+        case ClassificationDataConfig(), ClassificationModelConfig():
+            if data.source == "items" and not isinstance(model.encoder, BagOfWordsEncoderConfig):
                 raise UserError(
-                    f"data.source items have no order, so that model.encoder {model.encoder} "
-                    "cannot read them: set model.encoder embedding"
+                    "data.source is items, which have no order, but model.encoder.kind is "
+                    f"{model.encoder.kind}: set model.encoder.kind to bag_of_words"
                 )
-        case CaptionDataConfig(), CaptionerConfig():
-            side, halved = data.picture_size, 2 ** len(model.channels)
-            if model.backbone is None and side % halved:
-                raise UserError(
-                    f"data.picture_size is {side}, but {len(model.channels)} blocks "
-                    f"(model.channels) halve a side as often: expected a multiple of {halved}"
-                )
+        case CaptionDataConfig(), CaptionModelConfig():
+            if isinstance(model.encoder, ConvolutionalEncoderConfig):
+                side, num_blocks = data.image_size, len(model.encoder.channels)
+                if side % 2**num_blocks:
+                    raise UserError(
+                        f"data.image_size is {side}, but the {num_blocks} blocks of "
+                        "model.encoder.channels halve a side each: expected a multiple of "
+                        f"{2**num_blocks}"
+                    )
         case _:
             raise UserError(
-                f"model.family {model.family} is no model for data.task {data.task}: expected "
-                f"{' or '.join(FITTING[data.task])}"
+                f"the model is a {model.__class__.__name__}, but data.task is {data.task}: "
+                f"expected a {MODELS[data.task].__name__}"
+            )
+
+
+def _check_positions(data: Data, model: ModelConfig) -> None:
+    """UserError if training has longer sequences than a part has learned positions."""
+    for name, part in model.parts.items():
+        longest = getattr(part, "max_sequence", None)
+        is_image = isinstance(data, CaptionDataConfig) and name == "encoder"
+        if longest is not None and data.max_length > longest and not is_image:
+            raise UserError(
+                f"data.max_length is {data.max_length}, but model.{name}.max_positions is "
+                f"{longest}: expected no longer sequences than there are learned positions"
             )

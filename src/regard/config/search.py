@@ -1,4 +1,4 @@
-"""How text is decoded."""
+"""Search: how outputs are decoded."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from regard.config.checks import (
     check_fields,
 )
 from regard.errors import UserError
+from regard.names import Precision
 
 MOST_STEPS = 1_000_000
 """Largest product of beam and length of an output."""
@@ -22,34 +23,35 @@ MOST_STEPS = 1_000_000
 
 @dataclass(frozen=True)
 class SearchConfig:
-    """How text is decoded."""
+    """Beam search and its limits."""
 
     beam: Beam = 1
-    """Hypotheses alive together; 1 is greedy."""
+    """Number of live hypotheses. 1 is greedy search."""
     length_penalty: Weight | Literal["average"] = "average"
-    """Scores are divided by the length (average) or by Wu et al.'s ((5 + length) / 6) ** alpha."""
+    """Divisor of a hypothesis's log probability: its length (average), or ((5 + length) / 6) to
+    the power of this number (Wu et al. 2016)."""
     coverage_penalty: Weight = 0.0
-    """Weight of Wu et al.'s coverage penalty."""
+    """Weight of the coverage penalty (Wu et al. 2016)."""
     max_source: Length | None = None
-    """Largest number of tokens of a source. A longer one is not decoded: its output is empty, and
-    it is reported. By default twice data.max_length, as training had no longer sources."""
+    """Longest source, in tokens. A longer source is reported and its output is empty. Default:
+    twice data.max_length, as training had no longer sources."""
     min_length: LengthOrZero = 0
-    """Tokens before an end is allowed."""
+    """Fewest tokens of an output."""
     max_length: Length | None = None
-    """The most tokens; without it the source's times max_ratio, and ten more."""
+    """Most tokens of an output. Default: max_ratio times the length of the source, plus 10."""
     max_ratio: Positive | None = None
-    """The most tokens for each of the source's; without it training sets it to twice what nearly
-    all of its pairs need."""
+    """Most tokens of an output for each source token. Default: twice the ratio that 99.9 % of the
+    training pairs stay below; training sets it."""
     early_stopping: bool = True
-    """End a beam once as many texts as it is wide are complete and no other is ahead of them;
-    without it, once nothing can change any more."""
+    """Stop when as many hypotheses as the beam is wide are finished and no live one scores higher.
+    Without it, stop when no live hypothesis can reach the n-best list."""
     unknown_replacement: bool = False
-    """Put in the place of an <unk> what it looked at most in the source."""
+    """Replace <unk> in the output by the source word with the largest attention weight."""
     lexicon: Path | None = None
-    """What to put there instead of the source's own word: pairs of words with a tab between."""
-    precision: Literal["float32", "bfloat16"] = "float32"
-    """Of what the model computes while it searches; bfloat16 is faster where the CPU or GPU has
-    instructions for it. Probabilities are float32 in both."""
+    """Translations of the source words that replace <unk>: a file of WORD TAB TRANSLATION lines."""
+    precision: Precision = "float32"
+    """Precision of the model while decoding. bfloat16 is faster if the CPU or GPU has instructions
+    for it. Probabilities are float32 in both."""
 
     def __post_init__(self) -> None:
         check_fields("search", self)

@@ -1,4 +1,4 @@
-"""How weights are learned."""
+"""Training: optimiser, schedule, validation."""
 
 from __future__ import annotations
 
@@ -19,70 +19,80 @@ from regard.config.checks import (
     check_fields,
 )
 from regard.errors import UserError
-from regard.names import MetricName
+from regard.names import (
+    DeviceName,
+    ForcingUnit,
+    LossUnit,
+    MetricName,
+    Precision,
+    ScheduleName,
+    TimeUnit,
+)
 
 
 @dataclass(frozen=True)
 class TrainingConfig:
-    """How the weights are learned."""
+    """Optimiser, schedule and validation."""
 
     initial_run: Annotated[Path | None, tyro.conf.arg(aliases=["--init-from"])] = None
-    """Begin with the weights of this run: what has the same name and shape, and of embeddings and
-    logits the words that both know."""
+    """Run folder to take weights from: every weight of the same name and shape, and the rows of
+    embeddings and output layer for words that both vocabularies have."""
     freeze: Annotated[tuple[str, ...], tyro.conf.arg(aliases=["--freeze"])] = ()
-    """Parts of the model, such as encoder, whose weights stay as they are."""
+    """Parts of the model that are not trained, such as encoder."""
     epochs: Count = 10
-    """Times through the data."""
+    """Passes through the training data."""
     updates: Count | None = None
-    """Train for so many updates instead, however many epochs they take."""
+    """Number of updates, in place of epochs."""
     accumulate: Count = 1
-    """Batches that make one update together."""
+    """Batches per update. Their gradients are added."""
     learning_rate: Positive = 1e-3
-    """Adam's peak learning rate."""
-    schedule: Literal["constant", "cosine", "linear", "inverse_square_root", "plateau"] = "constant"
-    """How the learning rate falls."""
+    """Peak learning rate of Adam."""
+    schedule: ScheduleName = "constant"
+    """Course of the learning rate after the warm-up."""
     warmup: CountOrZero = 0
     """Updates over which the learning rate rises from zero."""
     adam_betas: tuple[float, float] = (0.9, 0.999)
-    """How much of its moving means of the gradient and of its square Adam keeps in an update."""
+    """Decay rates of Adam's moving means of the gradient and of its square."""
     adam_epsilon: Positive = 1e-8
-    """What Adam adds to the root of the latter."""
+    """Number that Adam adds to the root of the mean square."""
     weight_decay: Weight = 0.0
-    """Weight decay, apart from the gradient (AdamW)."""
+    """Decoupled weight decay (AdamW)."""
     clip: Positive | None = 1.0
-    """The largest norm of a gradient."""
+    """Largest norm of the gradient. Larger gradients are scaled down."""
     label_smoothing: Share = 0.0
-    """Probability spread evenly over the vocabulary."""
-    loss: Literal["word", "sentence"] = "word"
-    """Mean over words, or sum over each sentence's words (mean over sentences)."""
+    """Probability that is spread evenly over the vocabulary."""
+    loss: LossUnit = "word"
+    """Loss: the mean over words (word), or the sum over the words of a sentence, averaged over
+    sentences (sentence)."""
     teacher_forcing: Share = 1.0
-    """Share of inputs that are the true token at the start of training."""
+    """Share of decoder inputs that are the true token at the start of training. The others are the
+    model's own predictions."""
     teacher_forcing_end: Share | None = None
-    """The same at the end; linear between them. Without it the share stays."""
-    forced_by: Literal["sentence", "token"] = "sentence"
-    """Whether a whole sentence or each token is forced or not."""
-    precision: Literal["float32", "bfloat16", "auto"] = "float32"
-    """`auto` takes bfloat16 where the machine has fast instructions for it."""
+    """Share at the end of training, reached linearly. Default: the share stays the same."""
+    teacher_forcing_unit: ForcingUnit = "sentence"
+    """Unit of that choice: all tokens of a sentence, or each token."""
+    precision: Precision | Literal["auto"] = "float32"
+    """Precision of the model in training. auto is bfloat16 if the machine has fast instructions
+    for it."""
     patience: Count | None = None
-    """Stop after so many validations without a better dev score."""
+    """Stop after this many validations without a better dev score. Default: never."""
     validate_every: Count | None = None
-    """Updates between dev scores; without it once an epoch."""
+    """Updates between validations. Default: once an epoch."""
     average: Averaged | None = None
-    """At the end also try the mean of the weights of the so many best validations; it becomes the
-    model if its dev score is better than the best of them alone."""
+    """Average the weights of this many best validations at the end. The average is kept if its dev
+    score is higher than that of the best checkpoint."""
     log_every: Count = 50
-    """Updates (or, with log_by epoch, epochs) between lines of the log."""
-    log_by: Literal["update", "epoch"] = "update"
-    """What log_every counts."""
+    """Updates between lines of the log, or epochs if log_by is epoch."""
+    log_by: TimeUnit = "update"
+    """Unit of log_every."""
     metric: MetricName | None = None
-    """The dev score, always by decoding freely; of equal ones the lower dev loss is better. Without
-    one chrF for texts, CIDEr-D for captions, accuracy for labels, and for numbers R2 (the share of
-    the variance that is explained, in per cent). BLEU is 0 where targets have fewer than four
-    words."""
-    device: Literal["auto", "cpu", "cuda"] = "auto"
-    """`auto` takes a GPU where there is one."""
+    """Dev score of decoded outputs, which selects the best checkpoint; the lower dev loss decides
+    between equal scores. Default: chrf for text, cider for captions, accuracy for labels, r2
+    (explained variance in per cent) for numbers. BLEU is 0 for targets of fewer than four words."""
+    device: DeviceName = "auto"
+    """Device. auto is a GPU if torch sees one."""
     seed: Seed = 1
-    """Of everything random."""
+    """Seed of first weights, dropout and the order of batches."""
 
     def __post_init__(self) -> None:
         check_fields("training", self)

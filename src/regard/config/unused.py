@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from regard.config.checks import changed
-from regard.config.data import AnswerDataConfig, CaptionDataConfig, DataConfig
+from regard.config.data import CaptionDataConfig, ClassificationDataConfig, DataConfig
 from regard.config.experiment import Experiment
 from regard.config.search import SearchConfig
 
@@ -38,8 +38,9 @@ def unused_fields(experiment: Experiment) -> tuple[Unused, ...]:
         ("search", experiment.search, _search(experiment)),
     )
     model = (
-        Unused(f"model.{name}", "the model's other fields leave no use for it")
-        for name in experiment.model.unused
+        Unused(f"model.{part}.{name}", reason)
+        for part, record in experiment.model.parts.items()
+        for name, reason in record.unused
     )
     rest = (
         Unused(f"{section}.{name}", reason)
@@ -54,14 +55,14 @@ def unused_fields(experiment: Experiment) -> tuple[Unused, ...]:
 Rule = tuple[tuple[str, ...], str]
 
 
-def _data(data: DataConfig | AnswerDataConfig | CaptionDataConfig) -> Iterator[Rule]:
-    if data.generated is None:
-        yield ("generated_size",), "data.generated is not set"
+def _data(data: DataConfig | ClassificationDataConfig | CaptionDataConfig) -> Iterator[Rule]:
+    if data.synthetic is None:
+        yield ("synthetic_size",), "data.synthetic is not set"
     match data:
         case DataConfig():
             yield from _pairs(data)
-        case AnswerDataConfig():
-            yield from _answers(data)
+        case ClassificationDataConfig():
+            yield from _examples(data)
         case CaptionDataConfig():
             if data.dev_list is not None:
                 yield ("dev_size",), "data.dev_list names the dev images"
@@ -81,12 +82,12 @@ def _pairs(data: DataConfig) -> Iterator[Rule]:
         yield (*LEARNED, "shared_vocabulary"), "data.vocabulary lists the pieces of both sides"
 
 
-def _answers(data: AnswerDataConfig) -> Iterator[Rule]:
+def _examples(data: ClassificationDataConfig) -> Iterator[Rule]:
     if data.dev_path is not None:
         yield ("dev_size",), "data.dev_path holds the dev examples"
     if data.test_path is not None:
         yield ("test_size",), "data.test_path holds the test examples"
-    if data.answer == "label":
+    if data.target == "label":
         yield ("standardise",), "labels are not numbers"
     if data.source == "series":
         yield ("tokenizer", "lowercase", *LEARNED), "series of numbers have no words"
@@ -100,16 +101,16 @@ def _training(experiment: Experiment) -> Iterator[Rule]:
         yield ("epochs",), "training.updates sets the length"
     forcing = {training.teacher_forcing, training.teacher_forcing_end} - {None}
     if forcing in ({1}, {0}):
-        yield ("forced_by",), "all inputs are forced alike (training.teacher_forcing)"
-    if isinstance(experiment.data, AnswerDataConfig):
-        yield ("forced_by",), "answers are not decoded token by token"
-        if experiment.data.answer == "number":
+        yield ("teacher_forcing_unit",), "all inputs are forced alike (training.teacher_forcing)"
+    if isinstance(experiment.data, ClassificationDataConfig):
+        yield ("teacher_forcing_unit",), "answers are not decoded token by token"
+        if experiment.data.target == "number":
             yield ("label_smoothing",), "numbers have no probabilities"
 
 
 def _search(experiment: Experiment) -> Iterator[Rule]:
     search = experiment.search
-    if isinstance(experiment.data, AnswerDataConfig):
+    if isinstance(experiment.data, ClassificationDataConfig):
         yield tuple(SearchConfig.__dataclass_fields__), "answers are not decoded by a search"
     if search.beam == 1:
         yield OF_BEAMS, ONE_HYPOTHESIS

@@ -27,6 +27,8 @@ from regard.errors import UserError
 from regard.layers.positions import Learned, Positions, Rotary
 from regard.layers.residual import PreNorm, Residual
 from regard.models.memory import top_layer
+from regard.models.recurrent.decoders import RecurrentDecoder
+from regard.models.recurrent.encoder import RecurrentEncoder
 from regard.models.seq2seq import Seq2Seq
 from regard.models.transformer import TransformerDecoder, TransformerEncoder
 from regard.shapes import Float, Tensor
@@ -59,7 +61,8 @@ def transformer_spec(model: Seq2Seq, vocabularies: Vocabularies) -> TransformerS
     encoder, decoder = model.encoder, model.decoder
     if not isinstance(encoder, TransformerEncoder) or not isinstance(decoder, TransformerDecoder):
         raise UserError(
-            "--to ctranslate2 exports Transformers only: for a recurrent model use --to onnx"
+            "--to ctranslate2 writes a Transformer encoder with a Transformer decoder, but this "
+            f"model has {type(encoder).__name__} and {type(decoder).__name__}: {_remedy(model)}"
         )
     if model.remember is not top_layer:
         raise UserError(
@@ -68,18 +71,20 @@ def transformer_spec(model: Seq2Seq, vocabularies: Vocabularies) -> TransformerS
         )
     if not isinstance(encoder.span, FullSpan) or not isinstance(decoder.span, FullSpan):
         raise UserError(
-            "self-attention has a window (model.window), which --to ctranslate2 cannot express: "
-            "train without it"
+            "self-attention of this model has a window (model.encoder.window or "
+            "model.decoder.window), which --to ctranslate2 cannot express: train a model without "
+            "one"
         )
-    scores = [layer.self_attention.heads.attention.score for layer in encoder.layers]
-    scores += [layer.self_attention.heads.attention.score for layer in decoder.layers]
-    if isinstance(encoder.embedder.positions, Rotary) and any(
-        isinstance(score, General) for score in scores
+    if any(
+        isinstance(part.embedder.positions, Rotary)
+        and isinstance(layer.self_attention.heads.attention.score, General)
+        for part in (encoder, decoder)
+        for layer in part.layers
     ):
         raise UserError(
-            "keys are projected after rotation (model.attention.score general with "
-            "model.positions rotary), but --to ctranslate2 rotates them last: train with another "
-            "score or other positions"
+            "this model multiplies keys after they were turned (attention.score general "
+            "with positions rotary), where --to ctranslate2 turns them last: train it with "
+            "another of either"
         )
     spec = TransformerSpec(_encoder(encoder), _decoder(decoder))
     spec.register_source_vocabulary(list(vocabularies.source))
@@ -92,6 +97,13 @@ def transformer_spec(model: Seq2Seq, vocabularies: Vocabularies) -> TransformerS
     spec.config.add_source_eos = vocabularies.ends_sources
     spec.config.layer_norm_epsilon = encoder.layers[0].around_self.norm.eps
     return spec
+
+
+def _remedy(model: Seq2Seq) -> str:
+    """Name the format that has a place for this model, if there is one."""
+    if isinstance(model.encoder, RecurrentEncoder) and isinstance(model.decoder, RecurrentDecoder):
+        return "write it with --to onnx"
+    return "no format has a place for this pair, so use it with `regard translate`"
 
 
 def _encoder(encoder: TransformerEncoder) -> TransformerEncoderSpec:

@@ -47,6 +47,7 @@ from regard.models.recurrent.output import (
 )
 from regard.models.recurrent.queries import StateQuery
 from regard.models.seq2seq import Seq2Seq
+from regard.models.transformer import TransformerDecoder, TransformerEncoder
 from regard.names import CellKind
 from regard.shapes import Float, Tensor
 
@@ -72,7 +73,8 @@ def export_recurrent(model: Seq2Seq) -> OnnxModels:
     encoder, decoder = model.encoder, model.decoder
     if not isinstance(encoder, RecurrentEncoder) or not isinstance(decoder, RecurrentDecoder):
         raise UserError(
-            "--to onnx exports recurrent models only: for a Transformer use --to ctranslate2"
+            "--to onnx writes a recurrent encoder with a recurrent decoder, but this model has "
+            f"{type(encoder).__name__} and {type(decoder).__name__}: {_remedy(model)}"
         )
     if model.remember is not top_layer:
         raise UserError(
@@ -82,6 +84,15 @@ def export_recurrent(model: Seq2Seq) -> OnnxModels:
     if not isinstance(decoder, PlainDecoder):
         _attention(decoder)
     return OnnxModels(_write_encoder(encoder, decoder), _write_step(encoder, decoder))
+
+
+def _remedy(model: Seq2Seq) -> str:
+    """Name the format that has a place for this model, if there is one."""
+    if isinstance(model.encoder, TransformerEncoder) and isinstance(
+        model.decoder, TransformerDecoder
+    ):
+        return "write it with --to ctranslate2"
+    return "no format has a place for this pair, so use it with `regard translate`"
 
 
 def _attention(decoder: BahdanauDecoder | LuongDecoder) -> Attention:
@@ -95,14 +106,15 @@ def _attention(decoder: BahdanauDecoder | LuongDecoder) -> Attention:
         )
     if not isinstance(look.query, StateQuery) or look.query.layer != -1:
         raise UserError(
-            "--to onnx exports queries from the top decoder state, but this model has another "
-            "model.query"
+            "--to onnx writes queries that are the decoder's state, but model.decoder.query "
+            "of this model is another"
         )
     attends = look.attention
     if not isinstance(attends.normaliser, Softmax):
         raise UserError(
-            "--to onnx exports softmax attention, but model.attention.normaliser of this model is "
-            f"{type(attends.normaliser).__name__.lower()}"
+            "--to onnx writes attention by softmax, but "
+            "model.decoder.attention.normaliser of this model is "
+            f"{type(attends.normaliser).__name__.lower()}, which has no operator there"
         )
     return attends
 

@@ -69,8 +69,8 @@ class Learned(nn.Module):
         if positions.stop > len(self.table):
             raise UserError(
                 f"a sequence of {positions.stop} tokens is longer than the {len(self.table)} "
-                "learned positions of this model: cut it into shorter ones, or train with a larger "
-                "model.longest or other model.positions"
+                "learned positions of this model: cut it into shorter ones, or train with larger "
+                "max_positions or other positions"
             )
         return embedded + self.table[positions.start : positions.stop]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
 import torch
@@ -28,6 +28,34 @@ def top_layer(encoded: Encoded) -> tuple[Memory]:
 def first_and_last(encoded: Encoded) -> tuple[Memory]:
     """Return the first layer as keys and the last layer as values."""
     return (Memory(encoded.layers[0], encoded.layers[-1], encoded.mask, encoded.summary),)
+
+
+class WithSummary:
+    """Memories of an encoder that computes no summary, with one that is computed here."""
+
+    def __init__(self, build: BuildMemory, summarise: Callable[[Encoded], Summary]) -> None:
+        self.build = build
+        self.summarise = summarise
+
+    def __call__(self, encoded: Encoded) -> tuple[Memory, ...]:
+        return self.build(replace(encoded, summary=self.summarise(encoded)))
+
+
+def mean_state(encoded: Encoded) -> Summary:
+    """Return the mean of the last layer's states, as the summary of one layer. Zeros for a source
+    of nothing but padding."""
+    mask = encoded.mask[..., None]
+    states = encoded.layers[-1].masked_fill(~mask, 0)
+    return Summary((states.sum(dim=1) / mask.sum(dim=1).clamp(min=1))[:, None])
+
+
+def last_position(encoded: Encoded) -> Summary:
+    """Return the last layer's state at the last position that is not padding, as the summary of one
+    layer. Zeros for a source of nothing but padding."""
+    last = encoded.mask.sum(dim=1) - 1
+    rows = torch.arange(len(last), device=last.device)
+    states = encoded.layers[-1][rows, last.clamp(min=0)]
+    return Summary(states.masked_fill((last < 0)[:, None], 0)[:, None])
 
 
 @dataclass(frozen=True)

@@ -131,7 +131,8 @@ def _transformers() -> Any:
         import transformers
     except ImportError as error:
         raise UserError(
-            f"model.backbone needs the package transformers: {install_command('transformers')}"
+            "model.encoder.kind backbone needs the package transformers: "
+            f"{install_command('transformers')}"
         ) from error
     transformers.utils.logging.disable_progress_bar()
     return transformers

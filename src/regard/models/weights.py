@@ -28,6 +28,12 @@ UNBUILDABLE = (RuntimeError, MemoryError, OverflowError, ValueError, TypeError)
 """Exceptions that torch raises for sizes that no model can have."""
 
 AnyModule = TypeVar("AnyModule", bound=nn.Module)
+Rename = Callable[[str], str]
+"""From the name of a tensor in a file to its name in today's models."""
+
+
+def _same(name: str) -> str:
+    return name
 
 
 def save_weights(model: nn.Module, path: Path, run: str = "") -> None:
@@ -35,12 +41,13 @@ def save_weights(model: nn.Module, path: Path, run: str = "") -> None:
     write_tensors(path, weights_of(model), {"run": run} if run else {})
 
 
-def load_model(build: Callable[[], AnyModule], path: Path) -> AnyModule:
-    """Build the model of a run folder and load the weights in this file into it.
+def load_model(build: Callable[[], AnyModule], path: Path, rename: Rename = _same) -> AnyModule:
+    """Build the model of a run folder and load the weights in this file into it. `rename` gives
+    today's name of a tensor.
 
     UserError if the weights do not belong to the run, are not finite, or fit another model than
     the configuration describes. Shapes are compared before memory for the model is allocated."""
-    weights = read_weights(path)
+    weights = read_weights(path, rename)
     with suppress(*UNBUILDABLE), meta_device():  # backbones need a real device
         check_fit(weights_of(build()), weights, path)
     try:
@@ -59,9 +66,10 @@ def load_weights(model: nn.Module, path: Path) -> None:
     set_weights(model, read_weights(path), path)
 
 
-def read_weights(path: Path) -> dict[str, Tensor]:
-    """Return the weights in a file of a run folder. UserError if they do not belong to the run in
-    that folder, or are not finite."""
+def read_weights(path: Path, rename: Rename = _same) -> dict[str, Tensor]:
+    """Return the weights in a file of a run folder by today's names.
+
+    UserError if they do not belong to the run in that folder, or are not finite."""
     record = Record.read(path.parent)
     if record is not None:
         record.check_metadata(path, read_metadata(path))
@@ -72,17 +80,19 @@ def read_weights(path: Path) -> dict[str, Tensor]:
                 f"{path}: {name} holds values that are not finite in float32: train again, with a "
                 "lower learning rate, or put the run's own file back"
             )
-    return weights
+    return {rename(name): weight for name, weight in weights.items()}
 
 
-def mean_weights(files: Sequence[Path]) -> dict[str, Tensor]:
-    """Return the arithmetic mean of the weights of several files, summed in float64. UserError if
-    the files hold weights of different models."""
+def mean_weights(
+    files: Sequence[Path], renames: Mapping[Path, Rename] | None = None
+) -> dict[str, Tensor]:
+    """Return the arithmetic mean of the weights of several files by today's names, summed in
+    float64. UserError if the files hold weights of different models."""
     first, *rest = files
-    kind = read_weights(first)
+    kind = read_weights(first, (renames or {}).get(first, _same))
     sums = {name: tensor.double() for name, tensor in kind.items()}
     for path in rest:
-        tensors = read_weights(path)
+        tensors = read_weights(path, (renames or {}).get(path, _same))
         for name in sorted(kind.keys() | tensors.keys()):
             ours, theirs = _shape(kind, name), _shape(tensors, name)
             if ours != theirs:

@@ -33,7 +33,9 @@ def average(runs: Sequence[Path], path: Path) -> RunFolder:
     for other in rest:
         first.check_vocabularies(other, "be averaged")
         _check_models(first, other)
-    weights = mean_weights([each.model for each in folders])
+    weights = mean_weights(
+        [each.model for each in folders], {each.model: each.tensor_names() for each in folders}
+    )
     make_folder(path)
     first.tokenizers.save(folder)
     for name in ("dev", "test"):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from regard.config import Experiment
+from regard.config import Experiment, resolve
 from regard.tasks.all_tasks import task_of
 from regard.tasks.cost import Cost
 
 
 def cost_of(experiment: Experiment) -> Cost:
     """Return the cost of a recipe. UserError if its model cannot be built."""
-    return task_of(experiment.data).cost(experiment)
+    return task_of(experiment.data).cost(resolve(experiment))

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from regard import recipes
-from regard.config import CaptionDataConfig, Data, Experiment, TrainingConfig
+from regard.config import CaptionDataConfig, Data, Experiment, TrainingConfig, resolve
 from regard.config.unused import Unused, unused_fields
 from regard.device import device_named
 from regard.errors import UserError
@@ -85,7 +85,7 @@ def train(
 
     UserError if the folder has a run already; to resume, if it has none, or one of other settings
     or data; and if data and recipe do not fit. Nothing is written before these checks."""
-    folder = RunFolder(path)
+    experiment, folder = resolve(experiment), RunFolder(path)
     goes_on = check_folder(folder, experiment, resume=resume)
     check_unused(folder)
     check_writable(path)

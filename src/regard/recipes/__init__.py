@@ -6,6 +6,7 @@ Pages, flags and Python share one set of checks, that of `config`.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, fields, is_dataclass, replace
 from pathlib import Path
@@ -14,20 +15,46 @@ from typing import Any
 
 import yaml
 
-from regard.config import (
-    FAMILIES,
-    FITTING,
-    TASKS,
-    Experiment,
-    RecurrentConfig,
-)
+from regard.config import KINDS, MODELS, TASKS, Experiment, ModelConfig, resolve
 from regard.config.checks import alternatives, hints_of, parsed, shown
 from regard.errors import UserError
 from regard.files import check_input, shortened
-from regard.recipes.page import Page, read_page
+from regard.recipes.page import LOADER, Page, read_page
+from regard.recipes.upgrade import FORMAT, upgrade
 
 FOLDER = Path(__file__).parent
+GROUPS = {
+    "Start here, with a file of your own": ("letters", "words", "labels", "captions", "values"),
+    "Data sets": (
+        "g2p",
+        "tatoeba-best",
+        "multi30k-luong",
+        "multi30k-transformer",
+        "trec",
+    ),
+    "Papers": (
+        "tatoeba-bahdanau",
+        "tatoeba-luong",
+        "tatoeba-plain",
+        "multi30k-bahdanau",
+        "wmt14-transformer-base",
+        "wmt14-transformer-big",
+    ),
+    "Synthetic tasks": (
+        "numbers",
+        "copy",
+        "reverse",
+        "sort",
+        "drinks",
+        "series",
+        "shapes-caption",
+        "toy",
+        "toy-eos",
+    ),
+}
+"""The recipes that come with the package, in the order of `regard recipes`."""
 WORDS = tuple[str, ...]
+DEFAULT_TASK = "translate"
 
 
 def names() -> list[str]:
@@ -56,29 +83,31 @@ def find(name: str) -> Path:
     )
 
 
+def title(path: Path) -> str:
+    """Return the beginning of a recipe's description, up to a full stop or colon."""
+    about = yaml.load(path.read_text(encoding="utf8"), Loader=LOADER).get("about", "")
+    return re.split(r"(?<! al)[.:](?:\s|$)", str(about).strip(), maxsplit=1)[0]
+
+
 def load(path: Path) -> Experiment:
     """Read a recipe. Paths in it that exist beside it are taken from there."""
     return _beside(read(path), path.parent)
 
 
 def read(path: Path) -> Experiment:
-    """Read a recipe's page; its paths stay as they are."""
-    return _parsed(read_page(path))
+    """Read a recipe's page; its paths stay as they are. Sizes that parts inherit are not set."""
+    return _parsed(read_page(path), is_run=False)
 
 
 def read_run(path: Path) -> Experiment:
-    """Read the page of a run. A page without data.seed is of version 0.1, where training.seed
-    decided the split."""
-    page = read_page(path)
-    experiment = _parsed(page)
-    if "data.seed" in page.lines:
-        return experiment
-    return replace(experiment, data=replace(experiment.data, seed=experiment.training.seed))
+    """Read the page of a run, of any format. Every size is set."""
+    return resolve(_parsed(read_page(path), is_run=True))
 
 
-def _parsed(page: Page) -> Experiment:
-    usual = replace(default(_named(page.values), f"{page.path}: "), name=page.path.stem)
+def _parsed(page: Page, *, is_run: bool) -> Experiment:
     try:
+        page = replace(page, values=upgrade(page.values, is_run=is_run))
+        usual = replace(default(_named(page.values)), name=page.path.stem)
         return _set(usual, page, page.values, "")
     except UserError as error:
         has_place = str(error).startswith(str(page.path))
@@ -86,8 +115,9 @@ def _parsed(page: Page) -> Experiment:
 
 
 def dump(experiment: Experiment) -> str:
-    """The page of an experiment, whole: every field with its value."""
-    return yaml.safe_dump(_plain(asdict(experiment)), sort_keys=False, allow_unicode=True)
+    """The page of an experiment, whole: its format, and every field with its value."""
+    page = {"format": FORMAT, **_plain(asdict(experiment))}
+    return yaml.safe_dump(page, sort_keys=False, allow_unicode=True)
 
 
 def flat(page: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -99,32 +129,55 @@ def flat(page: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
             yield f"{prefix}{name}", value
 
 
-def default(named: Mapping[str, str], place: str) -> Experiment:
-    """An experiment of the task and the family that are named, as data.task and model.family, with
-    its usual values. Where one is named alone the other is what fits it. UserError for an unknown
+def default(named: Mapping[str, str]) -> Experiment:
+    """Return an experiment of the task and the kinds that are named, as data.task and
+    model.encoder.kind, with the default values of all other fields. UserError for an unknown
     name."""
-    for field, known in (("data.task", TASKS), ("model.family", FAMILIES)):
-        if field in named and named[field] not in known:
-            near = difflib.get_close_matches(named[field], list(known), n=1)
-            hint = f"; did you mean {near[0]}?" if near else ""
-            raise UserError(
-                f"{place}{field} is {shown(named[field])}: expected {', '.join(known)}{hint}"
-            )
-    family = named.get("model.family")
-    task = named.get("data.task") or next(
-        task for task, families in FITTING.items() if (family or RecurrentConfig.family) in families
-    )
-    return Experiment(data=TASKS[task](), model=FAMILIES[family or FITTING[task][0]]())
+    task = named.get("data.task", DEFAULT_TASK)
+    if task not in TASKS:
+        raise UserError(f"data.task is {shown(task)}: {_expected(task, list(TASKS))}")
+    model = MODELS[task]()
+    for part in KINDS[task]:
+        kind = named.get(f"model.{part}.kind")
+        if kind is not None:
+            model = with_kind(model, task, part, kind)
+    return Experiment(data=TASKS[task](), model=model)
+
+
+def with_kind(model: ModelConfig, task: str, part: str, kind: str) -> ModelConfig:
+    """Return the model with this part of another kind, with that kind's default values. A part
+    that is of this kind already stays the same. UserError for an unknown kind."""
+    kinds = KINDS[task][part]
+    if model.parts[part].kind == kind:
+        return model
+    if kind not in kinds:
+        raise UserError(f"model.{part}.kind is {shown(kind)}: {_expected(kind, list(kinds), task)}")
+    changed: dict[str, Any] = {part: kinds[kind]()}
+    return replace(model, **changed)
+
+
+def _expected(name: str, known: list[str], task: str = "") -> str:
+    """The end of a message about an unknown name."""
+    *first, last = known
+    near = difflib.get_close_matches(name, known, n=1)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    reason = f" (data.task is {task})" if task and not near else ""
+    return f"expected {', '.join(first)} or {last}{reason}{hint}"
 
 
 def _named(page: dict[str, Any]) -> dict[str, str]:
-    """Which sections a page says that it has."""
-    found = {}
-    for section, field in (("data", "task"), ("model", "family")):
-        held = page.get(section)
-        if isinstance(held, dict) and field in held:
-            found[f"{section}.{field}"] = str(held[field])
-    return found
+    """The task and the kinds that a page names."""
+    names = {"data": ["task"], "model": ["encoder.kind", "decoder.kind", "head.kind"]}
+    named = {}
+    for section, fields_of in names.items():
+        for field in fields_of:
+            values: Any = page.get(section)
+            *above, last = field.split(".")
+            for name in above:
+                values = values.get(name) if isinstance(values, dict) else None
+            if isinstance(values, dict) and last in values:
+                named[f"{section}.{field}"] = str(values[last])
+    return named
 
 
 def _set(record: Any, page: Page, values: dict[str, Any], prefix: str) -> Any:
@@ -142,8 +195,10 @@ def _set(record: Any, page: Page, values: dict[str, Any], prefix: str) -> Any:
         elif isinstance(value, dict):
             changed[name] = _set(section, page, value, f"{full}.")
         else:
+            kind = f", as in `{name}: {{kind: {section.kind}}}`" if hasattr(section, "kind") else ""
             raise UserError(
                 f"{page.place(full)}: {full} is {shown(value)}: expected fields, indented below it"
+                f"{kind}"
             )
     return replace(record, **changed)
 

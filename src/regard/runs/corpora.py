@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from regard.config import AnswerDataConfig, CaptionDataConfig, Data, DataConfig
+from regard.config import CaptionDataConfig, ClassificationDataConfig, Data, DataConfig
 from regard.data.examples import Corpus
 from regard.data.generated import generate
 from regard.data.generated.scenes import NUM_WORDINGS, captioned, split_scenes
@@ -37,7 +37,7 @@ def read_sources(config: Data) -> DataSources:
     match config:
         case DataConfig():
             return _translations(config)
-        case AnswerDataConfig():
+        case ClassificationDataConfig():
             return _labelled(config)
         case CaptionDataConfig():
             return _captions(config)
@@ -45,12 +45,12 @@ def read_sources(config: Data) -> DataSources:
 
 def check_paths(config: Data) -> None:
     """Raise a UserError for a path that would be ignored."""
-    for name in ("path", "target_path", "pictures", "train_list", "dev_list", "test_list"):
+    for name in ("path", "target_path", "images", "train_list", "dev_list", "test_list"):
         path = getattr(config, name, None)
-        if path is not None and config.generated is not None:
+        if path is not None and config.synthetic is not None:
             raise UserError(
-                f"data.{name} is {path}, but data.generated {config.generated} makes the data: set "
-                "data.generated to None, or leave the path out"
+                f"data.{name} is {path}, but data.synthetic {config.synthetic} makes the data: set "
+                "data.synthetic to None, or leave the path out"
             )
     for name, needed in (("target_path", "path"), ("dev_target_path", "dev_path")):
         path = getattr(config, name, None)
@@ -59,12 +59,12 @@ def check_paths(config: Data) -> None:
                 f"data.{name} is {path}, the targets of pairs whose sources are missing: set "
                 f"data.{needed} too, or leave it out"
             )
-    if isinstance(config, AnswerDataConfig) and config.generated is not None:
+    if isinstance(config, ClassificationDataConfig) and config.synthetic is not None:
         for name in ("text_column", "label_column"):
             if getattr(config, name) and config.dev_path is None and config.test_path is None:
                 raise UserError(
-                    f"data.{name} names a column of a table, but data.generated "
-                    f"{config.generated} makes the data: leave it out"
+                    f"data.{name} names a column of a table, but data.synthetic "
+                    f"{config.synthetic} makes the data: leave it out"
                 )
 
 
@@ -72,9 +72,9 @@ def _translations(config: DataConfig) -> DataSources:
     """Return the pairs of texts. Large files are read in every pass; other paths, such as pipes,
     can be read only once and are held in memory."""
     dev = None
-    if config.generated is not None:
+    if config.synthetic is not None:
         train: PairFiles | Corpus = Corpus(
-            generate(config.generated, config.generated_size, config.seed)
+            generate(config.synthetic, config.synthetic_size, config.seed)
         )
     elif config.path is None:
         raise UserError(
@@ -93,7 +93,7 @@ def _translations(config: DataConfig) -> DataSources:
     return DataSources(train, dev)
 
 
-def _labelled(config: AnswerDataConfig) -> DataSources:
+def _labelled(config: ClassificationDataConfig) -> DataSources:
     """Return the labelled sources. A folder may have dev and test files, recognised by their
     names."""
     columns = Columns(config.text_column, config.label_column)
@@ -102,10 +102,10 @@ def _labelled(config: AnswerDataConfig) -> DataSources:
         if path is None:
             return None
         labels = {pair.target for pair in train.pairs}
-        return read_labelled(path, columns, labels if config.answer == "label" else None)
+        return read_labelled(path, columns, labels if config.target == "label" else None)
 
-    if config.generated is not None:
-        train = Corpus(generate(config.generated, config.generated_size, config.seed))
+    if config.synthetic is not None:
+        train = Corpus(generate(config.synthetic, config.synthetic_size, config.seed))
         return DataSources(train, read(config.dev_path, train), read(config.test_path, train))
     if config.path is None:
         raise UserError(
@@ -113,7 +113,7 @@ def _labelled(config: AnswerDataConfig) -> DataSources:
             "or the label first), or a folder with a folder for each label"
         )
     files = split_files(config.path)
-    known: frozenset[str] | None = frozenset() if config.answer == "label" else None
+    known: frozenset[str] | None = frozenset() if config.target == "label" else None
     train = read_labelled(files["train"], columns, known)
     return DataSources(
         train,
@@ -124,7 +124,7 @@ def _labelled(config: AnswerDataConfig) -> DataSources:
 
 def _captions(config: CaptionDataConfig) -> DataSources:
     """Return the captioned images. The data may define their dev and test images."""
-    if config.generated is not None:
+    if config.synthetic is not None:
         return _scenes(config)
     if config.path is None:
         raise UserError(
@@ -132,7 +132,7 @@ def _captions(config: CaptionDataConfig) -> DataSources:
             "Flickr8k's captions.txt or token.txt, Karpathy's JSON or COCO's"
         )
     lists = Lists(config.train_list, config.dev_list, config.test_list)
-    captions = read_captions(config.path, config.pictures, lists)
+    captions = read_captions(config.path, config.images, lists)
     if not captions.train.pairs:
         raise UserError(
             f"{config.path} has no training captions: all are for dev or test. Set the splits with "
@@ -144,15 +144,15 @@ def _captions(config: CaptionDataConfig) -> DataSources:
 
 def _scenes(config: CaptionDataConfig) -> DataSources:
     """Return generated scenes, split evenly by number of shapes."""
-    default = min(config.generated_size // 20, MOST_HELD_OUT // NUM_WORDINGS)
+    default = min(config.synthetic_size // 20, MOST_HELD_OUT // NUM_WORDINGS)
     num_dev = _num_scenes("dev_size", config.dev_size, default)
     num_test = _num_scenes("test_size", config.test_size, default)
-    if num_dev + num_test >= config.generated_size:
+    if num_dev + num_test >= config.synthetic_size:
         raise UserError(
-            f"all {config.generated_size} scenes are held out, which leaves none to train on: "
+            f"all {config.synthetic_size} scenes are held out, which leaves none to train on: "
             "lower --data.dev-size or --data.test-size"
         )
-    split = split_scenes(config.generated_size, (num_dev, num_test), config.seed)
+    split = split_scenes(config.synthetic_size, (num_dev, num_test), config.seed)
     train, dev, test = (
         Corpus(captioned(scenes)) for scenes in (split.train, split.dev, split.test)
     )

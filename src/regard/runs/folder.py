@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from regard import recipes
@@ -14,12 +15,14 @@ from regard.data.examples import Pair
 from regard.errors import UserError
 from regard.files import LOG, MODEL, RECORD, STATE, whole
 from regard.recipes.page import read_page
+from regard.recipes.upgrade import format_of, upgrade_tensor_name
 from regard.record import REMEDY, Record, digest_of_file
 
 MAY_CHANGE = (
     "name",
     "about",
-    "model.external_shape",
+    "model.external_shape",  # of format 1
+    "model.decoder.extra_vectors_shape",
     "search.",
     "training.epochs",
     "training.updates",
@@ -128,6 +131,15 @@ class RunFolder:
             raise UserError(
                 f"{self.config} is nested too deeply: put the run's own file back"
             ) from error
+
+    @property
+    def format(self) -> int:
+        """Format of the configuration. UserError if this version does not know it."""
+        return format_of(read_page(self.config).values)
+
+    def tensor_names(self) -> Callable[[str], str]:
+        """Return the function from tensor names in this run's files to today's names."""
+        return partial(upgrade_tensor_name, number=self.format)
 
     def check_files(self) -> None:
         """Raise a UserError if a tokenizer, the labels, the backbone or the configuration changed

@@ -12,6 +12,7 @@ from regard.config import Experiment
 from regard.data.examples import Pair
 from regard.errors import UserError
 from regard.files import locked_or_refused, make_folder
+from regard.recipes.upgrade import FORMAT
 from regard.record import digest_of_file
 from regard.runs.folder import RunFolder, as_lines, may_change
 
@@ -27,6 +28,12 @@ def check_folder(folder: RunFolder, experiment: Experiment, *, resume: bool) -> 
             raise UserError(
                 f"{folder.path} holds a run already: go on with it by --resume, or name another "
                 "folder with -o"
+            )
+        if folder.format < FORMAT:
+            raise UserError(
+                f"{folder.path} was trained by version 0.1, whose training state this version "
+                "cannot resume: translate and evaluate the run as it is, train a new run from its "
+                f"weights (--init-from {folder.path}, for translation), or resume with version 0.1"
             )
         _compare(folder, experiment)
         folder.check_files()

@@ -7,7 +7,7 @@ import torch
 
 import regard
 from regard.building import build_classifier
-from regard.config import AnswerDataConfig, ClassifierConfig, Experiment, TrainingConfig
+from regard.config import ClassificationDataConfig, Experiment, TrainingConfig
 from regard.data.examples import Pair
 from regard.data.text.vectors import read_external
 from regard.errors import UserError
@@ -15,6 +15,7 @@ from regard.pipeline.train import train
 from regard.tasks.classification.embeddings import VectorCoverage, set_embeddings
 from regard.tasks.classification.inputs import InputsAndTargets
 from regard.tasks.translation.translator import Translator
+from tests import configs
 from tests.small_runs import small
 
 
@@ -92,8 +93,8 @@ def test_what_is_no_table_is_refused(tmp_path, text, said):
 
 def test_words_that_a_file_has_begin_with_its_vectors(tmp_path):
     pairs = [Pair("The cat sat", "x", 1), Pair("a dog", "y", 2)]
-    reading = InputsAndTargets.learn(AnswerDataConfig(), pairs)
-    model = build_classifier(ClassifierConfig(embedding=2), reading.num_source, 0, 2)
+    reading = InputsAndTargets.learn(ClassificationDataConfig(), pairs)
+    model = build_classifier(configs.classifier(embedding=2), reading.num_source, 0, 2)
     before = model.encoder.embedding.weight.detach().clone()
     path = tmp_path / "glove.txt"
     path.write_text("3 2\nthe 1 2\ncat 3 4\nCat 9 9\nunseen 5 6\n")
@@ -118,9 +119,9 @@ def test_words_that_a_file_has_begin_with_its_vectors(tmp_path):
 @pytest.mark.parametrize("above", ["", "5 2\n"])
 def test_words_of_a_file_of_vectors_may_have_blanks_inside(toy, tmp_path, above):
     reading = InputsAndTargets.learn(
-        AnswerDataConfig(), [Pair("at 7 .", "x", 1), Pair("a dog", "y", 2)]
+        ClassificationDataConfig(), [Pair("at 7 .", "x", 1), Pair("a dog", "y", 2)]
     )
-    model = build_classifier(ClassifierConfig(embedding=2), reading.num_source, 0, 2)
+    model = build_classifier(configs.classifier(embedding=2), reading.num_source, 0, 2)
     path = tmp_path / "glove.txt"
     lines = ["7 1 2", ". . . 3 4", "at name@domain.com 5 6", "dog 7 8", "at 9 10"]
     path.write_text(above + "\n".join(lines) + "\n")
@@ -147,8 +148,8 @@ def test_training_says_how_many_words_have_vectors(tmp_path):
     words.write_text("a dog\tx\na cat\ty\n" * 4)
     vectors.write_text("a 1 2\ndog 3 4\nsea 5 6\n")
     experiment = Experiment(
-        data=AnswerDataConfig(path=words, dev_size=0, test_size=0),
-        model=ClassifierConfig(embedding=2, hidden=2, vectors=vectors),
+        data=ClassificationDataConfig(path=words, dev_size=0, test_size=0),
+        model=configs.classifier(embedding=2, size=2, vectors=vectors),
         training=TrainingConfig(epochs=1, device="cpu"),
     )
     calls = []

@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from regard.building import build_translation
-from regard.config import AttentionConfig, RecurrentConfig
 from regard.data.batch import pad
 from regard.models.contracts import Summary
 from regard.models.recurrent.bridge import CopyBridge, LinearBridge, ZeroBridge
+from tests import configs
 
 BATCH, LAYERS, SIZE = 3, 2, 5
 
@@ -70,14 +70,14 @@ def test_zero_bridge_starts_from_nothing():
 @torch.no_grad()
 def test_the_settings_name_how_a_decoder_starts(bridge, cell):
     torch.manual_seed(2)
-    config = RecurrentConfig(
+    config = configs.recurrent(
         cell=cell,
-        hidden=6,
-        encoder_hidden=6 if bridge == "copy" else 5,
+        size=6,
+        encoder_size=6 if bridge == "copy" else 5,
         embedding=7,
         layers=LAYERS,
         bridge=bridge,
-        attention=AttentionConfig(size=11),
+        attention=dict(size=11),
     )
     model = build_translation(config, 13, 17).double().eval()
     memories = model.encode(pad([[4, 5, 6, 7, 8], [9, 10], [11, 12, 4]]))

@@ -3,13 +3,13 @@
 import pytest
 import torch
 
-from regard.building import build_recurrent
-from regard.config import AttentionConfig, RecurrentConfig
+from regard.building import build_translation
 from regard.data.batch import START, pad
 from regard.errors import UserError
 from regard.models.contracts import Summary
 from regard.models.recurrent.bridge import CopyBridge, LinearBridge, ZeroBridge
 from regard.models.recurrent.output import DeepOutput, SummedOutput, TanhOutput
+from tests import configs
 
 
 def elman(layer, inputs, state):
@@ -26,17 +26,17 @@ def additive(attention, query, keys):
 
 
 def models(wiring, **changes):
-    config = RecurrentConfig(
+    config = configs.recurrent(
         wiring=wiring,
         cell="elman",
-        hidden=7,
+        size=7,
         embedding=5,
         bridge="copy",
-        attention=AttentionConfig(size=11),
+        attention=dict(size=11),
         **changes,
     )
     torch.manual_seed(1)
-    return build_recurrent(config, 13, 17).double()
+    return build_translation(config, 13, 17).double()
 
 
 @torch.no_grad()
@@ -127,32 +127,29 @@ def test_bridges():
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        (dict(bidirectional=True, bridge="copy"), "model.bridge copy"),
-        (dict(bidirectional=True, attention=AttentionConfig(score="dot")), "queries have 7"),
-        (dict(wiring="bahdanau", feeding="context"), "model.wiring luong"),
-        (dict(keys=(3,)), r"model.keys is \(3,\), but model.layers is 1"),
-        (dict(values=()), r"model.values is \(\), but"),
+        (dict(encoder_size=14, bridge="copy"), "model.decoder.bridge is copy"),
+        (dict(encoder_size=14, attention=dict(score="dot")), "queries have 7"),
         (dict(tied="all"), "one vocabulary for both sides"),
-        (dict(tied="output", output="linear"), "as large as the embeddings"),
+        (dict(tied="output", output="linear"), "of the size of the embeddings"),
     ],
 )
 def test_parts_that_do_not_fit_name_both_sides(changes, words):
     with pytest.raises(UserError, match=words):
-        build_recurrent(RecurrentConfig(hidden=7, embedding=5, **changes), 13, 17)
+        build_translation(configs.recurrent(size=7, embedding=5, **changes), 13, 17)
 
 
 def test_an_encoder_may_have_a_size_of_its_own():
     """Each direction has half of the decoder's size, so the last state has the size of the first
     one."""
-    sizes = dict(hidden=14, encoder_hidden=7, embedding=5, bidirectional=True)
-    model = build_recurrent(RecurrentConfig(bridge="copy", **sizes), 13, 17)
+    sizes = dict(size=14, embedding=5, bidirectional=True)
+    model = build_translation(configs.recurrent(bridge="copy", **sizes), 13, 17)
     (memory,) = model.encode(pad([[4, 5, 6]]))
     assert memory.keys.shape == (1, 3, 14)
     assert model.decoder.start((memory,)).hidden.shape == (1, 1, 1, 14)
 
 
 def test_tied_weights_are_one():
-    config = RecurrentConfig(hidden=7, embedding=7, tied="all", output="tanh")
-    model = build_recurrent(config, 13, 13)
+    config = configs.recurrent(size=7, embedding=7, tied="all", output="tanh")
+    model = build_translation(config, 13, 13)
     assert model.decoder.parts.projection.weight is model.encoder.embedding.weight
     assert model.encoder.embedding.weight.std() < 0.6

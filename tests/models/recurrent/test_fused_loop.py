@@ -8,24 +8,24 @@ from torch.autograd import gradcheck
 from torch.library import opcheck
 
 from regard.attention import Softmax
-from regard.building import build_recurrent
-from regard.config import AttentionConfig, RecurrentConfig
+from regard.building import build_translation
 from regard.data.batch import START, pad
 from regard.linear import Linear
 from regard.models.recurrent import fused_loop
 from regard.models.recurrent.attention import GatedAttention
 from regard.models.recurrent.fused_loop import Loop, run
 from regard.models.recurrent.unrolling import unroll
+from tests import configs
 
 SOURCE = [[4, 5, 6, 7, 8], [9, 10], [11, 12, 4]]
 INPUTS = torch.tensor([[START, 4, 5, 6], [START, 7, 8, 16], [START, 9, 15, 3]])
 WIRINGS = [("bahdanau", "none"), ("luong", "context")]
-SIZES = RecurrentConfig(hidden=7, embedding=5, attention=AttentionConfig(size=11, temperature=0.7))
+SIZES = configs.recurrent(size=7, embedding=5, attention=dict(size=11, temperature=0.7))
 
 
 def make(**changes):
     torch.manual_seed(3)
-    return build_recurrent(replace(SIZES, **changes), 13, 17)
+    return build_translation(configs.changed(SIZES, **changes), 13, 17)
 
 
 def features_and_gradients(model, read):
@@ -60,7 +60,7 @@ def gated(model):
 @pytest.mark.parametrize(("wiring", "feeding"), WIRINGS)
 @pytest.mark.parametrize("score", ["additive", "concat", "shared_additive"])
 def test_is_the_loop_step_by_step_with_every_gradient(cell, layers, wiring, feeding, score):
-    attention = replace(SIZES.attention, score=score)
+    attention = dict(score=score)
     model = make(cell=cell, layers=layers, wiring=wiring, feeding=feeding, attention=attention)
     model = model.double().eval()
     assert model.decoder.is_fused
@@ -102,8 +102,8 @@ def test_float32_is_equal_to_rounding(cell):
 
 def test_what_it_does_not_cover_goes_step_by_step():
     for changes in (
-        dict(attention=replace(SIZES.attention, normaliser="sparsemax")),
-        dict(attention=replace(SIZES.attention, score="general")),
+        dict(attention=dict(normaliser="sparsemax")),
+        dict(attention=dict(score="general")),
         dict(wiring="luong", feeding="attentional", output="tanh"),
         dict(wiring="luong", feeding="none"),
     ):
@@ -116,7 +116,7 @@ class Scaled(Linear):
 
 
 def scale_queries(model):
-    model.decoder.look.attention.score.query = Scaled(SIZES.hidden, 11, bias=False)
+    model.decoder.look.attention.score.query = Scaled(SIZES.size, 11, bias=False)
 
 
 def sharpen(model):
@@ -233,7 +233,7 @@ def test_a_second_derivative_is_refused_in_words():
 
 
 def test_dropout_differs_every_time_and_not_without_training():
-    model = make(layers=2, dropout=0.5, attention=replace(SIZES.attention, dropout=0.5))
+    model = make(layers=2, dropout=0.5, attention=dict(dropout=0.5))
     memories = model.eval().encode(pad(SOURCE))
     calm = model.decoder(INPUTS, memories).features
     assert torch.equal(model.decoder(INPUTS, memories).features, calm)

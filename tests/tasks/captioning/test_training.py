@@ -16,7 +16,6 @@ from regard import recipes
 from regard.cli import main
 from regard.config import (
     CaptionDataConfig,
-    CaptionerConfig,
     Experiment,
     SearchConfig,
     TrainingConfig,
@@ -38,23 +37,24 @@ from regard.tasks.evaluation import EvaluationOptions
 def small(data, **model):
     return Experiment(
         name="shapes",
-        data=replace(data, picture_size=32, batch_sentences=16),
-        model=CaptionerConfig(channels=(4, 8, 8), size=12, embedding=8, heads=2, **model),
+        data=replace(data, image_size=32, batch_sentences=16),
+        model=configs.captioner(**{"size": 12, "channels": (4, 8, 8), **model}),
         training=TrainingConfig(epochs=1, learning_rate=0.01, device="cpu"),
     )
 
 
-DRAWN = CaptionDataConfig(generated="shapes", generated_size=24, dev_size=10, test_size=10)
+DRAWN = CaptionDataConfig(synthetic="shapes", synthetic_size=24, dev_size=10, test_size=10)
 SCENE = "large red circle top left; small blue square centre"
 
 
 @pytest.mark.parametrize(
     "model",
     [
-        dict(),
-        dict(gate=False, doubly_stochastic=0.0),
-        dict(looks="hard"),
-        dict(decoder="transformer", layers=1),
+        dict(embedding=8, attention=dict(doubly_stochastic=1.0)),
+        dict(gate=False),
+        dict(attention=dict(sampling="hard")),
+        dict(wiring="luong", feeding="attentional"),
+        dict(decoder="transformer", layers=1, heads=2),
     ],
 )
 def test_every_captioner_trains_writes_and_looks(tmp_path, model):
@@ -73,7 +73,7 @@ def test_every_captioner_trains_writes_and_looks(tmp_path, model):
 
 
 def test_resumed_is_the_same_run_with_its_baseline(tmp_path):
-    experiment = small(DRAWN, looks="hard")
+    experiment = small(DRAWN, attention=dict(sampling="hard"))
     twice = replace(experiment, training=replace(experiment.training, epochs=2))
     train(twice, tmp_path / "whole")
     train(experiment, tmp_path / "parts")
@@ -185,10 +185,8 @@ def test_a_image_set_has_every_picture_once(tmp_path):
 
 
 def test_what_does_not_fit_is_said(tmp_path):
-    with pytest.raises(UserError, match=r"picture_size is 33, but 3 blocks .* multiple of 8"):
-        replace(small(DRAWN), data=replace(DRAWN, picture_size=33))
-    with pytest.raises(UserError, match=r"model\.looks hard draws one cell for a recurrent"):
-        CaptionerConfig(looks="hard", decoder="transformer")
+    with pytest.raises(UserError, match=r"image_size is 33, but the 3 blocks .* multiple of 8"):
+        replace(small(DRAWN), data=replace(DRAWN, image_size=33))
     experiment = small(DRAWN)
     wrong = replace(experiment, training=replace(experiment.training, metric="accuracy"))
     with pytest.raises(UserError, match=r"training\.metric is accuracy, which scores no captions"):
@@ -197,10 +195,11 @@ def test_what_does_not_fit_is_said(tmp_path):
 
 def test_the_recipe_is_the_papers():
     experiment = recipes.load(recipes.find("shapes-caption"))
-    assert experiment.model.gate
-    assert experiment.model.looks == "soft"
-    assert experiment.model.attention.score == "additive"
-    assert experiment.model.doubly_stochastic > 0
+    decoder = experiment.model.decoder
+    assert decoder.gate
+    assert decoder.attention.sampling == "soft"
+    assert decoder.attention.score == "additive"
+    assert decoder.attention.doubly_stochastic > 0
 
 
 @pytest.fixture
@@ -217,7 +216,8 @@ def network(tmp_path):
 @pytest.mark.parametrize("learns", [False, True])
 def test_a_pretrained_network_sees_for_the_model(folder, network, learns):
     data = CaptionDataConfig(path=folder / "captions.csv", dev_size=4, test_size=4)
-    experiment = small(data, backbone=network, backbone_learns=learns)
+    model = dict(encoder="backbone", name=network, fine_tune=learns)
+    experiment = replace(small(data), model=configs.captioner(size=12, **model))
     train(experiment, folder / "run")
     before = Backbone.load(network).digest()
     shutil.rmtree(network)  # the run has its own
@@ -238,8 +238,10 @@ def test_a_pretrained_network_sees_for_the_model(folder, network, learns):
 
 def test_a_pretrained_network_is_counted_where_it_learns(network):
     costs = []
-    for changes in ({}, dict(backbone=network), dict(backbone=network, backbone_learns=True)):
-        costs.append(cost_of(small(CaptionDataConfig(path=Path("captions.csv")), **changes)))
+    experiment = small(CaptionDataConfig(path=Path("captions.csv")))
+    backbone = configs.captioner(encoder="backbone", size=12, name=network)
+    for model in (experiment.model, backbone, configs.changed(backbone, fine_tune=True)):
+        costs.append(cost_of(replace(experiment, model=model)))
     assert len({each.num_parameters for each in costs}) == 3
     weights = sum(each.numel() for each in Backbone.load(network).network.parameters())
     assert costs[2].num_parameters - costs[1].num_parameters == weights

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from regard.config import AnswerDataConfig
+from regard.config import ClassificationDataConfig
 from regard.data.examples import Pair
 from regard.tasks.classification.inputs import InputsAndTargets
 
@@ -19,7 +19,7 @@ SOURCES = {
 @pytest.mark.parametrize("source", SOURCES)
 def test_no_more_is_read_than_may_be(source):
     long, short = SOURCES[source]
-    config = AnswerDataConfig(source=source, answer="number", max_length=2)
+    config = ClassificationDataConfig(source=source, target="number", max_length=2)
     reader = InputsAndTargets.learn(config, [Pair(long, "1", 1), Pair(short, "2", 2)]).reader
     cut, whole = reader.encode([long, short])
     assert (cut.is_cut, whole.is_cut) == (True, False)

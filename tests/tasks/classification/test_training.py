@@ -11,11 +11,12 @@ import pytest
 
 import regard
 from regard.cli import main
-from regard.config import AnswerDataConfig, ClassifierConfig, Experiment, TrainingConfig
+from regard.config import ClassificationDataConfig, Experiment, TrainingConfig
 from regard.errors import UserError
 from regard.pipeline.train import train
 from regard.tasks.classification.classifier import Classifier
 from regard.tasks.classification.inputs import SourceError
+from tests import configs
 
 
 @pytest.fixture(scope="module")
@@ -42,10 +43,12 @@ def regard_command(*arguments):
 
 
 def small(path, **model):
+    if model.get("encoder", "recurrent") == "recurrent":
+        model = {"bidirectional": True, **model}
     return Experiment(
         name="questions",
-        data=AnswerDataConfig(path=path, dev_size=8, test_size=8, min_count=2),
-        model=ClassifierConfig(embedding=16, hidden=8, dropout=0.0, **model),
+        data=ClassificationDataConfig(path=path, dev_size=8, test_size=8, min_count=2),
+        model=configs.classifier(size=16, dropout=0.0, **model),
         training=TrainingConfig(epochs=12, learning_rate=0.02, device="cpu"),
     )
 
@@ -55,10 +58,12 @@ def small(path, **model):
     [
         dict(),
         dict(query="last"),
-        dict(pool="last", cell="gru"),
-        dict(pool="mean", cell="elman", bidirectional=False),
+        dict(head="last", cell="gru"),
+        dict(head="mean", cell="elman", bidirectional=False),
         dict(encoder="transformer", heads=2, feed_forward=32),
-        dict(encoder="embedding", pool="mean"),
+        dict(encoder="transformer", heads=2, feed_forward=32, head="last"),
+        dict(encoder="bag_of_words", head="mean"),
+        dict(encoder="bag_of_words", query="last"),
     ],
 )
 def test_labels_are_learned(questions, tmp_path, model):
@@ -71,7 +76,7 @@ def test_labels_are_learned(questions, tmp_path, model):
     assert best == ("place", answers[0].probability)
     assert sum(share for _, share in [best, *others]) == pytest.approx(1)
     kinds = [each.kind for each in answers[0].trace.attention]
-    assert ("cross" in kinds) == (model.get("pool", "attention") == "attention")
+    assert ("cross" in kinds) == (model.get("head", "attention") == "attention")
     assert ("encoder" in kinds) == (model.get("encoder") == "transformer")
     assert answers[1].trace is None
 
@@ -112,13 +117,8 @@ def test_resumed_is_the_same_run(questions, tmp_path):
 
 
 def test_what_does_not_fit_is_said(questions, tmp_path):
-    for changes, said in (
-        (dict(encoder="transformer", pool="last"), "model.pool last needs .* model.encoder is"),
-        (dict(encoder="embedding", query="last"), "model.query last needs"),
-        (dict(output="none"), "model.output none gives what was pooled"),
-    ):
-        with pytest.raises(UserError, match=said):
-            train(small(questions, **changes), tmp_path / "run")
+    with pytest.raises(UserError, match=r"model.head.output is none, .* 16 numbers and the pre"):
+        train(small(questions, output="none"), tmp_path / "run")
     for changes, said in (
         (dict(metric="bleu"), "training.metric is bleu, which scores no labels"),
         (dict(teacher_forcing=0.5), "training.teacher_forcing is 0.5"),
@@ -127,8 +127,8 @@ def test_what_does_not_fit_is_said(questions, tmp_path):
         experiment = replace(experiment, training=replace(experiment.training, **changes))
         with pytest.raises(UserError, match=said):
             train(experiment, tmp_path / "run")
-    with pytest.raises(UserError, match=r"model.family recurrent is no model for data.task class"):
-        Experiment(data=AnswerDataConfig())
+    with pytest.raises(UserError, match=r"is a TranslationModelConfig, but data.task is classify"):
+        Experiment(data=ClassificationDataConfig())
     assert not (tmp_path / "run").exists()
 
 
@@ -138,7 +138,7 @@ def test_numbers_of_several_columns_are_learned_together(tmp_path):
     path = tmp_path / "train.csv"
     path.write_text("\n".join(["text,id,degrees,hours", *rows]))
     experiment = small(path)
-    data = replace(experiment.data, answer="number", label_column=("degrees", "hours"))
+    data = replace(experiment.data, target="number", label_column=("degrees", "hours"))
     told = []
     training = replace(experiment.training, epochs=30)
     train(
@@ -166,8 +166,10 @@ def series(tmp_path_factory):
 
 def of_series(path):
     return Experiment(
-        data=AnswerDataConfig(path=path, source="series", answer="number", dev_size=0, test_size=0),
-        model=ClassifierConfig(embedding=4, hidden=4),
+        data=ClassificationDataConfig(
+            path=path, source="series", target="number", dev_size=0, test_size=0
+        ),
+        model=configs.classifier(embedding=4, size=4),
         training=TrainingConfig(epochs=1, device="cpu"),
     )
 
@@ -189,7 +191,7 @@ def test_a_row_that_cannot_be_read_is_named_with_its_file(series, tmp_path, sour
         experiment = replace(
             experiment,
             data=replace(experiment.data, source="items"),
-            model=replace(experiment.model, encoder="embedding"),
+            model=configs.classifier("bag_of_words", size=4),
         )
     for lines, number in (([row, good, good], 1), ([good, row, good], 2)):
         if number == 1 and "has 1 numbers" in said:

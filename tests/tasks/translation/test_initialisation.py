@@ -10,7 +10,6 @@ from safetensors.numpy import load_file
 
 from regard import recipes
 from regard.building import build_translation
-from regard.config import AttentionConfig, RecurrentConfig, TransformerConfig
 from regard.data.batch import pair_batch
 from regard.data.text.tokenizer import Tokenizer, TokenizerSettings
 from regard.errors import UserError
@@ -22,13 +21,14 @@ from regard.tasks.translation.initialisation import initialise_from, vocabulary_
 from regard.tasks.translation.translator import Translator
 from regard.training.freezing import keep_fixed
 from regard.training.loss import CrossEntropy
+from tests import configs
 from tests.small_runs import small, smaller
 
-ATTENTION = AttentionConfig(size=3)
-RECURRENT = RecurrentConfig(hidden=7, embedding=7, attention=ATTENTION)
-TRANSFORMER = TransformerConfig(size=8, layers=2, heads=2, feed_forward=11, attention=ATTENTION)
-BAHDANAU = replace(RECURRENT, wiring="bahdanau", cell="gru", hidden=5)
-MODELS = [RECURRENT, BAHDANAU, replace(RECURRENT, wiring="plain"), TRANSFORMER]
+ATTENTION = dict(size=3)
+RECURRENT = configs.recurrent(size=7, embedding=7, attention=ATTENTION)
+TRANSFORMER = configs.transformer(size=8, layers=2, heads=2, feed_forward=11, attention=ATTENTION)
+BAHDANAU = configs.changed(RECURRENT, wiring="bahdanau", cell="gru", size=5)
+MODELS = [RECURRENT, BAHDANAU, configs.changed(RECURRENT, wiring="plain"), TRANSFORMER]
 
 
 def words(*pieces):
@@ -53,7 +53,7 @@ OURS = Tokenizers(words("e", "new", "b"), words("z", "w", "v", "u", "x", "t"))
 
 
 @pytest.mark.parametrize("tied", ["none", "output"])
-@pytest.mark.parametrize("config", [RECURRENT, TRANSFORMER], ids=lambda config: config.family)
+@pytest.mark.parametrize("config", [RECURRENT, TRANSFORMER], ids=lambda config: config.encoder.kind)
 def test_words_keep_their_rows_and_all_else_its_weights(tmp_path, config, tied):
     config = replace(config, tied=tied)
     theirs = saved(tmp_path / "run", replace(small(), model=config), THEIRS)
@@ -91,12 +91,12 @@ def test_tied_and_untied_models_begin_with_each_other(tmp_path, before, after):
         tmp_path / "run",
         replace(
             small(),
-            model=replace(RECURRENT, tied=before),
+            model=configs.changed(RECURRENT, tied=before),
             data=replace(small().data, shared_vocabulary=True),
         ),
         given,
     )
-    config = replace(RECURRENT, tied=after)
+    config = configs.changed(RECURRENT, tied=after)
     model = build_translation(config, len(other), len(other))
     begun = initialise_from(tmp_path / "run", config, model, Tokenizers(other, other))
     assert begun.new == ()
@@ -130,7 +130,7 @@ def test_each_side_is_matched_with_its_own_also_where_ours_are_the_same(tmp_path
 
 def test_other_shapes_stay_fresh_and_are_named(tmp_path):
     theirs = saved(tmp_path / "run", replace(small(), model=RECURRENT), THEIRS)
-    config = replace(RECURRENT, hidden=9, output="linear")
+    config = configs.changed(RECURRENT, size=9, output="linear")
     model = build_translation(config, len(OURS.source), len(OURS.target))
     fresh = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     begun = initialise_from(tmp_path / "run", config, model, OURS)
@@ -163,7 +163,9 @@ def test_a_matrix_as_large_as_the_vocabulary_is_no_embedding():
 def test_where_nothing_is_in_common_it_is_said(tmp_path):
     saved(tmp_path / "run", replace(small(), model=RECURRENT), THEIRS)
     strangers = Tokenizers(words("q"), words("r"))
-    other = replace(RECURRENT, cell="gru", hidden=9, attention=replace(ATTENTION, score="general"))
+    other = configs.changed(
+        RECURRENT, cell="gru", size=9, attention=ATTENTION | dict(score="general")
+    )
     model = build_translation(other, len(strangers.source), len(strangers.target))
     with pytest.raises(UserError, match=r"run shares no weights with this model"):
         initialise_from(tmp_path / "run", other, model, strangers)
@@ -196,7 +198,7 @@ def test_frozen_parts_get_no_gradient_and_the_others_the_same(config):
 
 
 def test_a_tied_weight_is_frozen_by_either_name():
-    model = build_translation(replace(RECURRENT, tied="output"), 11, 13)
+    model = build_translation(configs.changed(RECURRENT, tied="output"), 11, 13)
     keep_fixed(model, ["decoder.parts.projection"])
     assert not model.decoder.parts.embedding.weight.requires_grad
 
@@ -212,7 +214,7 @@ def test_parts_that_there_are_not_are_refused_by_name():
 
 def begun(run, **training):
     experiment = smaller(seed=3, **training)
-    data = replace(experiment.data, generated="reverse", tokenizers_path=run)
+    data = replace(experiment.data, synthetic="reverse", tokenizers_path=run)
     return replace(experiment, data=data, training=replace(experiment.training, initial_run=run))
 
 

@@ -135,7 +135,7 @@ def test_what_is_found_again_is_the_same_to_the_bit(every_file_is_large, tmp_pat
 def test_settings_of_training_and_batches_find_what_is_there(every_file_is_large, tmp_path):
     config = DataConfig(path=written(tmp_path / "pairs.tsv", numbered(97)))
     first = prepared(config)[2]
-    other = replace(config, batch_tokens=97, one_source_length=True)
+    other = replace(config, batch_tokens=97, equal_lengths=True)
     second = prepared(other)[2]
     assert second.cache_file is None
     assert second.batches.fingerprint() != first.batches.fingerprint()
@@ -162,7 +162,7 @@ def test_a_changed_file_is_read_anew(every_file_is_large, tmp_path):
 
 def test_small_files_and_made_pairs_leave_nothing_behind(tmp_path):
     prepared(DataConfig(path=written(tmp_path / "pairs.tsv", numbered(97))))
-    prepared(DataConfig(generated="copy", generated_size=97))
+    prepared(DataConfig(synthetic="copy", synthetic_size=97))
     assert not (tmp_path / "cache").exists()
 
 

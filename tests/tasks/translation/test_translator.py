@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 import torch
 
-from regard.config import SearchConfig, TransformerConfig
+from regard.config import SearchConfig
 from regard.data.special_tokens import UNKNOWN
 from regard.errors import UserError
 from regard.pipeline.train import train
 from regard.search import beam
 from regard.tasks.translation.translator import SCORED_AT_A_TIME, Translator
 from regard.trace import Trace
+from tests import configs
 from tests.small_runs import small
 
 
@@ -226,7 +227,7 @@ def test_greedy_scores_are_on_the_scale_of_a_beams(run):
 
 def test_what_needs_attention_is_refused_without(run, tmp_path):
     plain = small(epochs=1)
-    model = replace(plain.model, wiring="plain", feeding="none")
+    model = configs.changed(plain.model, wiring="plain", feeding="none")
     train(replace(plain, model=model), tmp_path / "plain")
     translator = Translator.load(tmp_path / "plain")
     usual = translator.experiment.search
@@ -240,7 +241,7 @@ def test_what_needs_attention_is_refused_without(run, tmp_path):
 def transformer(tmp_path_factory):
     """A run with several layers and heads."""
     folder = tmp_path_factory.mktemp("runs") / "transformer"
-    model = TransformerConfig(size=12, layers=2, heads=3, feed_forward=16)
+    model = configs.transformer(size=12, layers=2, heads=3, feed_forward=16)
     train(replace(small(epochs=1), model=model), folder)
     return folder
 

@@ -68,12 +68,15 @@ def read_external(path: Path) -> Float[Tensor, "vector number"]:
         raise
     except Exception as error:  # NumPy reads headers with Python's tokenizer, which raises many
         reason = " ".join(str(error).split())[:200] or type(error).__name__
-        raise UserError(f"cannot read vectors from {path} (model.external): {reason}") from error
+        raise UserError(
+            f"cannot read vectors from {path} (model.decoder.extra_vectors): {reason}"
+        ) from error
     if is_table:
         table = np.array(table, dtype=np.float32)
     if not is_table or not table.size or not np.isfinite(table).all():
         raise UserError(
-            f"{path} (model.external) has the shape {table.shape} and the type {table.dtype}: "
+            f"{path} (model.decoder.extra_vectors) has the shape {table.shape} and the type "
+            f"{table.dtype}: "
             "expected rows of finite numbers"
         )
     return torch.from_numpy(table)

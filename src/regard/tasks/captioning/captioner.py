@@ -11,7 +11,8 @@ from typing import overload
 import numpy as np
 
 from regard.building import build_captioner
-from regard.config import CaptionDataConfig, Experiment, SearchConfig
+from regard.config import BackboneEncoderConfig, CaptionDataConfig, Experiment, SearchConfig
+from regard.config.models import is_fine_tuned
 from regard.data.batch import END, PAD, START
 from regard.data.text.tokenizer import Tokenizer
 from regard.device import device_named
@@ -70,13 +71,13 @@ class Captioner:
         folder.check_files()
         tokenizer = Tokenizer.load(folder.target_tokenizer)
         backbone = None
-        if config.backbone is not None:
-            load = Backbone.shaped if config.backbone_learns else Backbone.load
+        if isinstance(config.encoder, BackboneEncoderConfig):
+            load = Backbone.shaped if config.encoder.fine_tune else Backbone.load
             backbone = load(folder.backbone).eval()
-        build = partial(build_captioner, config, data.picture_size, len(tokenizer), backbone)
-        model = load_model(build, folder.model)
+        build = partial(build_captioner, config, data.image_size, len(tokenizer), backbone)
+        model = load_model(build, folder.model, folder.tensor_names())
         model = model.to(place).eval()
-        if backbone is None or config.backbone_learns:
+        if backbone is None or is_fine_tuned(config):
             return cls(experiment, tokenizer, model)
         return cls(experiment, tokenizer, model, backbone.to(place))
 

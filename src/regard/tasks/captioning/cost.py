@@ -8,7 +8,9 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from regard.building import build_captioner
-from regard.config import CaptionDataConfig, Experiment
+from regard.config import BackboneEncoderConfig, CaptionDataConfig, Experiment
+from regard.config.checks import known
+from regard.config.models import is_fine_tuned
 from regard.data.batch import GridFeatures, Images
 from regard.models.vision_backbone import Backbone
 from regard.runs import splits
@@ -24,15 +26,17 @@ def cost(experiment: Experiment) -> Cost:
     forward pass, because the backward pass costs two."""
     data, config = sections_of(experiment, CaptionDataConfig, experiment.name)
     num_words, is_assumed = data.vocabulary_size or ASSUMED_WORDS, True
-    if data.generated is not None:
+    if data.synthetic is not None:
         pairs = splits.read(data).train
         num_words, is_assumed = len(tokenizer_of(data, None, list(pairs))), False
-    backbone = None if config.backbone is None else Backbone.load(config.backbone).to("meta")
+    backbone = None
+    if isinstance(config.encoder, BackboneEncoderConfig):
+        backbone = Backbone.load(known(config.encoder.name)).to("meta")
     with torch.device("meta"):
-        model = build_captioner(config, data.picture_size, num_words, backbone)
-        side = data.picture_size
+        model = build_captioner(config, data.image_size, num_words, backbone)
+        side = data.image_size
         source: Images | GridFeatures = Images(torch.zeros(1, 3, side, side, dtype=torch.uint8))
-        if backbone is not None and not config.backbone_learns:
+        if backbone is not None and not is_fine_tuned(config):
             source = GridFeatures(torch.zeros(1, *backbone.shape(side)))
         with FlopCounterMode(display=False) as counter:
             num_cells = model.encoder(source).mask.size(1)

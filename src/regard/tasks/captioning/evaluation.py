@@ -31,7 +31,7 @@ def evaluate(
     generated scenes are also scored by their scenes. UserError if no image can be read."""
     search = options.search
     check_search(search)
-    scenes = SceneScores() if options.held_out and captioner.data.generated else None
+    scenes = SceneScores() if options.held_out and captioner.data.synthetic else None
     references = references_by_source(pairs, captioner.tokenizer)
     image_set, left_out = captioner.sources.image_set(references, on_progress)
     read = {name: references[name] for name in image_set.names}

@@ -62,8 +62,8 @@ class ImageSources:
     @classmethod
     def of(cls, config: CaptionDataConfig, backbone: Backbone | None = None) -> ImageSources:
         """Return the images of a recipe."""
-        scenes = config.generated is not None
-        return cls(config.picture_size, scenes, backbone, config.max_pixels)
+        scenes = config.synthetic is not None
+        return cls(config.image_size, scenes, backbone, config.max_pixels)
 
     def read(self, source: str) -> np.ndarray:
         """Return an image with axes channel, height and width, from 0 to 255. ImageError names an

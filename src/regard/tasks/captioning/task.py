@@ -61,7 +61,7 @@ class CaptioningTask:
 
         if options.held_out:
             return read_pairs(path)
-        return read_captions(path, model.data.pictures).to_score
+        return read_captions(path, model.data.images).to_score
 
     def evaluate(
         self,

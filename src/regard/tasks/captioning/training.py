@@ -14,7 +14,15 @@ from torch import nn
 
 from regard.building import build_captioner
 from regard.building.memory import check_memory
-from regard.config import CaptionDataConfig, CaptionerConfig, Experiment
+from regard.config import (
+    BackboneEncoderConfig,
+    CaptionDataConfig,
+    CaptionModelConfig,
+    Experiment,
+    longest_sequence,
+)
+from regard.config.checks import known
+from regard.config.models import is_fine_tuned
 from regard.data.batch import END
 from regard.data.batching import BatchSettings, PairBatches
 from regard.data.examples import Pair
@@ -34,6 +42,7 @@ from regard.tasks.captioning.captioner import Captioner
 from regard.tasks.captioning.images import ImageSources
 from regard.tasks.generation import GeneratedText
 from regard.tasks.setup import TrainingSetup
+from regard.tasks.translation.embeddings import read_extra_vectors, set_extra_vectors
 from regard.tasks.translation.training import objective_of
 from regard.tasks.validation import DecodingValidation, metric_named
 
@@ -60,7 +69,7 @@ def prepare(
     tokenizer = tokenizer_of(data, resumed, pairs)
     backbone = _backbone(model_config, resumed)
     frozen = None
-    if backbone is not None and not model_config.backbone_learns:
+    if backbone is not None and not is_fine_tuned(model_config):
         frozen = backbone.to(device_named(config.device, "training.device"))
     sources = ImageSources.of(data, frozen)
     image_set, unread = sources.image_set(
@@ -68,10 +77,15 @@ def prepare(
     )
     encoded, too_long = _encoded(data, tokenizer, image_set, pairs)
     experiment = _with_max_length(experiment, encoded)
-    build = partial(build_captioner, model_config, data.picture_size, len(tokenizer), backbone)
+    decoder, extra_vectors = read_extra_vectors(model_config.decoder)
+    model_config = replace(model_config, decoder=decoder)
+    experiment = replace(experiment, model=model_config)
+    build = partial(build_captioner, model_config, data.image_size, len(tokenizer), backbone)
     check_memory(build)
     torch.manual_seed(config.seed)
     model = build()
+    if extra_vectors is not None:
+        set_extra_vectors(model, extra_vectors)
     dev = [pair for pair in split.dev if pair.source in image_set.places]
     return TrainingSetup(
         experiment,
@@ -86,11 +100,12 @@ def prepare(
     )
 
 
-def _backbone(config: CaptionerConfig, resumed: RunFolder | None) -> Backbone | None:
-    """Return the backbone of the resumed run, or of `model.backbone`."""
-    if config.backbone is None:
+def _backbone(config: CaptionModelConfig, resumed: RunFolder | None) -> Backbone | None:
+    """Return the backbone of the resumed run, or the one that the configuration names."""
+    encoder = config.encoder
+    if not isinstance(encoder, BackboneEncoderConfig):
         return None
-    return Backbone.load(config.backbone if resumed is None else resumed.backbone).eval()
+    return Backbone.load(known(encoder.name) if resumed is None else resumed.backbone).eval()
 
 
 def _save(tokenizer: Tokenizer, backbone: Backbone | None, folder: RunFolder) -> None:
@@ -126,7 +141,7 @@ def _encoded(
     if not known:
         raise UserError(
             f"cannot read the image of any of the {len(pairs)} training captions, such as "
-            f"{pairs[0].source}: set --data.pictures to the folder of the images"
+            f"{pairs[0].source}: set --data.images to the folder of the images"
         )
     ids = [[*tokens, END] for tokens in tokenizer.encode_batch([pair.target for pair in known])]
     short = [place for place, tokens in enumerate(ids) if len(tokens) <= data.max_length]
@@ -156,6 +171,9 @@ def _with_max_length(experiment: Experiment, encoded: EncodedCaptions) -> Experi
     if experiment.search.max_length is not None:
         return experiment
     longest = 2 * int(encoded.target_lengths.max())
+    num_positions = longest_sequence([experiment.model])
+    if num_positions is not None:
+        longest = min(longest, num_positions)
     return replace(experiment, search=replace(experiment.search, max_length=longest))
 
 

@@ -14,7 +14,7 @@ import torch
 
 from regard import trace
 from regard.building import build_classifier
-from regard.config import AnswerDataConfig, Experiment
+from regard.config import ClassificationDataConfig, Experiment
 from regard.data.labels.encoded import EncodedSource, pad_sources
 from regard.data.labels.targets import Labels
 from regard.device import device_named
@@ -112,8 +112,8 @@ class Classifier:
 
     def __init__(self, experiment: Experiment, inputs: InputsAndTargets, model: HeadModel) -> None:
         self.experiment = experiment
-        self.data, config = sections_of(experiment, AnswerDataConfig, experiment.name)
-        self.attends: bool = config.attends
+        self.data, config = sections_of(experiment, ClassificationDataConfig, experiment.name)
+        self.attends: bool = config.head.attends
         """Whether the classification head attends to the source."""
         self.inputs = inputs
         self.model = model
@@ -124,11 +124,13 @@ class Classifier:
         place = device_named(device)
         folder = RunFolder(Path(run))
         experiment = folder.experiment()
-        data, config = sections_of(experiment, AnswerDataConfig, str(run))
+        data, config = sections_of(experiment, ClassificationDataConfig, str(run))
         folder.check_files()
         inputs = InputsAndTargets.load(folder, data)
         sizes = inputs.num_source, inputs.reader.features, inputs.targets.size
-        model = load_model(partial(build_classifier, config, *sizes), folder.model)
+        model = load_model(
+            partial(build_classifier, config, *sizes), folder.model, folder.tensor_names()
+        )
         return cls(experiment, inputs, model.to(place).eval())
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from regard.building import build_classifier
-from regard.config import AnswerDataConfig, Experiment
+from regard.config import ClassificationDataConfig, Experiment
 from regard.linear import meta_device
 from regard.runs import splits
 from regard.tasks.arguments import sections_of
@@ -15,7 +15,7 @@ from regard.tasks.cost import ASSUMED_LABELS, ASSUMED_WORDS, Cost, VocabularySiz
 
 def cost(experiment: Experiment) -> Cost:
     """Return the cost of a recipe. UserError if the model cannot be built."""
-    data, config = sections_of(experiment, AnswerDataConfig, experiment.name)
+    data, config = sections_of(experiment, ClassificationDataConfig, experiment.name)
     sizes = vocabulary_sizes(data)
     with meta_device():
         model = build_classifier(config, sizes.num_source, sizes.num_features, sizes.num_target)
@@ -24,14 +24,14 @@ def cost(experiment: Experiment) -> Cost:
     return Cost.of_model(experiment, sizes, model, sides, batch_tokens)
 
 
-def vocabulary_sizes(config: AnswerDataConfig) -> VocabularySizes:
+def vocabulary_sizes(config: ClassificationDataConfig) -> VocabularySizes:
     """Return the sizes of generated data, or those that the recipe sets."""
-    if config.generated is not None:
+    if config.synthetic is not None:
         inputs = InputsAndTargets.learn(config, list(splits.read(config).train))
         features = inputs.reader.features
         return VocabularySizes(inputs.num_source, inputs.targets.size, False, features)
     num_words = config.vocabulary_size or ASSUMED_WORDS
-    num_outputs = ASSUMED_LABELS if config.answer == "label" else 1
+    num_outputs = ASSUMED_LABELS if config.target == "label" else 1
     match config.source:
         case "text":
             return VocabularySizes(num_words, num_outputs, True)

@@ -43,8 +43,9 @@ def set_embeddings(model: nn.Module, inputs: Inputs, path: Path) -> VectorCovera
     for word, values in vectors_of_words(path, set(wanted)):
         if len(values) != embedding.embedding_dim:
             raise UserError(
-                f"{path}: {word!r} has {len(values)} numbers, but model.embedding is "
-                f"{embedding.embedding_dim}: set it to {len(values)}"
+                f"{path}: {word!r} has {len(values)} numbers, but embeddings have "
+                f"{embedding.embedding_dim}: set model.encoder.embedding (or "
+                f"model.encoder.size, if the encoder has no embedding size) to {len(values)}"
             )
         for number in wanted[word]:
             exact = inputs.tokenizer.pieces([number])[0] == word

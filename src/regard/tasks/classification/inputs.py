@@ -10,7 +10,7 @@ from functools import partial
 from typing import TypeVar
 
 from regard import trace
-from regard.config import AnswerDataConfig
+from regard.config import ClassificationDataConfig
 from regard.data.examples import Pair
 from regard.data.labels import targets as target_pages
 from regard.data.labels.encoded import EncodedSource
@@ -126,10 +126,10 @@ class InputsAndTargets:
     targets: Targets
 
     @classmethod
-    def learn(cls, config: AnswerDataConfig, pairs: Sequence[Pair]) -> InputsAndTargets:
+    def learn(cls, config: ClassificationDataConfig, pairs: Sequence[Pair]) -> InputsAndTargets:
         """Learn vocabulary and labels, or the scale of numbers, from the training split. UserError
         if the pairs do not have the form that the recipe says."""
-        if config.answer == "label":
+        if config.target == "label":
             targets: Targets = Labels.of(pairs)
         else:
             targets = Standardiser.of(pairs, standardised=config.standardise)
@@ -137,7 +137,7 @@ class InputsAndTargets:
             return cls(_learn(config, [pair.source for pair in pairs]), targets)
 
     @classmethod
-    def load(cls, folder: RunFolder, config: AnswerDataConfig) -> InputsAndTargets:
+    def load(cls, folder: RunFolder, config: ClassificationDataConfig) -> InputsAndTargets:
         """Read the files that `save` wrote. UserError if they hold anything else."""
         try:
             page = json.loads(folder.answers.read_text(encoding="utf8"))
@@ -172,7 +172,7 @@ def as_tokens(items: NamedSeries) -> str:
     return " ".join("_".join(name.split()) for name in items.names)
 
 
-def _learn(config: AnswerDataConfig, texts: Sequence[str]) -> Inputs:
+def _learn(config: ClassificationDataConfig, texts: Sequence[str]) -> Inputs:
     match config.source:
         case "series":
             (first,) = _parse_all(parse_series, texts[:1])
@@ -187,13 +187,13 @@ def _learn(config: AnswerDataConfig, texts: Sequence[str]) -> Inputs:
             return _inputs(config, Tokenizer.train(texts, _settings(config, config.tokenizer)), 0)
 
 
-def _inputs(config: AnswerDataConfig, tokenizer: Tokenizer, features: int) -> Inputs:
+def _inputs(config: ClassificationDataConfig, tokenizer: Tokenizer, features: int) -> Inputs:
     if config.source == "items":
         return ItemInputs(tokenizer, config.source_language, config.max_length, features)
     return TextInputs(tokenizer, config.source_language, config.max_length)
 
 
-def _settings(config: AnswerDataConfig, kind: TokenizerKind) -> TokenizerSettings:
+def _settings(config: ClassificationDataConfig, kind: TokenizerKind) -> TokenizerSettings:
     return TokenizerSettings(
         kind=kind,
         language=config.source_language,

@@ -11,7 +11,7 @@ from torch import nn
 
 from regard.building import build_classifier
 from regard.building.memory import check_memory
-from regard.config import AnswerDataConfig, Experiment, TrainingConfig
+from regard.config import ClassificationDataConfig, Experiment, TrainingConfig
 from regard.data.batching import BatchSettings, PairBatches
 from regard.data.examples import Pair
 from regard.data.labels.encoded import EncodedLabels
@@ -37,7 +37,7 @@ SENTENCES_AT_A_TIME = BatchSettings(tokens=8192, sentences=256)
 def prepare(experiment: Experiment, split: Split, resumed: RunFolder | None) -> TrainingSetup:
     """Return vocabularies, batches and a model. UserError if they do not fit each other."""
     config = experiment.training
-    data, model_config = sections_of(experiment, AnswerDataConfig, experiment.name)
+    data, model_config = sections_of(experiment, ClassificationDataConfig, experiment.name)
     _check(config)
     pairs = list(split.train)
     inputs = (

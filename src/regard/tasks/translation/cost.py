@@ -35,9 +35,9 @@ def vocabulary_sizes(config: DataConfig) -> VocabularySizes:
     if config.tokenizers_path is not None:
         tokenizers = Tokenizers.load(RunFolder(config.tokenizers_path))
         return VocabularySizes(len(tokenizers.source), len(tokenizers.target), False)
-    if config.generated is not None or config.vocabulary is not None:
+    if config.synthetic is not None or config.vocabulary is not None:
         empty = TrainingPairs(Corpus(()), 0, 0, frozenset(), None)
-        pairs = empty if config.generated is None else splits.read(config).train
+        pairs = empty if config.synthetic is None else splits.read(config).train
         tokenizers = preparation.train_tokenizers(config, pairs)
         return VocabularySizes(len(tokenizers.source), len(tokenizers.target), False)
     kinds = config.tokenizer, config.target_tokenizer or config.tokenizer

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
 import torch
 from torch import nn
 
-from regard.data.text.vectors import read_vectors
+from regard.config import DecoderConfig, RecurrentDecoderConfig
+from regard.data.text.vectors import read_external, read_vectors
 from regard.errors import UserError
 from regard.models.memory import WithExtraVectors
 from regard.models.seq2seq import Seq2Seq
@@ -36,7 +38,19 @@ def set_vectors(model: Seq2Seq, tokenizers: Tokenizers, path: Path) -> None:
         embedding.weight.requires_grad_(False)
 
 
-def set_external(model: Seq2Seq, vectors: Float[Tensor, "vector number"]) -> None:
+def read_extra_vectors(
+    config: DecoderConfig,
+) -> tuple[DecoderConfig, Float[Tensor, "vector number"] | None]:
+    """Read the file of extra vectors that a decoder attends to, if it has one, and set their
+    number and size in its configuration."""
+    if not isinstance(config, RecurrentDecoderConfig) or config.extra_vectors is None:
+        return config, None
+    vectors = read_external(config.extra_vectors)
+    shape = vectors.size(0), vectors.size(1)
+    return replace(config, extra_vectors_shape=shape), vectors
+
+
+def set_extra_vectors(model: Seq2Seq, vectors: Float[Tensor, "vector number"]) -> None:
     """Set the extra vectors that the model's decoder attends to beside the source."""
     if not isinstance(model.remember, WithExtraVectors):
         raise ValueError("the model attends to no extra vectors")

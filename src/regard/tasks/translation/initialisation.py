@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.building import build_translation
-from regard.config import WriterConfig
+from regard.config import TranslationModelConfig
 from regard.data.special_tokens import SPECIAL
 from regard.data.text.tokenizer import Tokenizer
 from regard.errors import UserError
@@ -66,7 +66,7 @@ class Initialisation:
 
 
 def initialise_from(
-    run: Path, config: WriterConfig, model: nn.Module, tokenizers: Tokenizers
+    run: Path, config: TranslationModelConfig, model: nn.Module, tokenizers: Tokenizers
 ) -> Initialisation:
     """Copy the weights that a model shares with another run. UserError if that is no run, or shares
     no weights with the model."""
@@ -105,7 +105,7 @@ def initialise_from(
     return Initialisation(run, tuple(copied), tuple(by_words), tuple(new), counts)
 
 
-def vocabulary_sides(config: WriterConfig, tokenizers: Tokenizers) -> Mapping[str, Side]:
+def vocabulary_sides(config: TranslationModelConfig, tokenizers: Tokenizers) -> Mapping[str, Side]:
     """Return the side of each weight that has a row for each word. These are the weights whose
     shape depends on the size of the vocabulary, in any model. No memory for weights is needed."""
     sizes = [len(getattr(tokenizers, side)) for side in SIDES]
@@ -119,7 +119,7 @@ def vocabulary_sides(config: WriterConfig, tokenizers: Tokenizers) -> Mapping[st
     return side_of
 
 
-def _shapes(config: WriterConfig, sizes: Sequence[int]) -> dict[str, torch.Size]:
+def _shapes(config: TranslationModelConfig, sizes: Sequence[int]) -> dict[str, torch.Size]:
     with meta_device():
         state = build_translation(config, *sizes).state_dict()
     return {name: tensor.shape for name, tensor in state.items()}

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from regard.building import build_translation
-from regard.config import DataConfig, Experiment, WriterConfig
+from regard.config import DataConfig, Experiment, TranslationModelConfig
 from regard.data.text.tokenizer import Tokenizer
 from regard.errors import UserError
 from regard.models.seq2seq import Seq2Seq
@@ -24,7 +24,7 @@ class TranslationRun:
     path: Path
     experiment: Experiment
     data: DataConfig
-    config: WriterConfig
+    config: TranslationModelConfig
     tokenizers: Tokenizers
     model: Seq2Seq
 
@@ -37,7 +37,9 @@ class TranslationRun:
         folder.check_files()
         tokenizers = Tokenizers.load(folder)
         sizes = len(tokenizers.source), len(tokenizers.target)
-        model = load_model(partial(build_translation, config, *sizes), folder.model)
+        model = load_model(
+            partial(build_translation, config, *sizes), folder.model, folder.tensor_names()
+        )
         return cls(path, experiment, data, config, tokenizers, model.eval())
 
     def check_vocabularies(self, other: TranslationRun, purpose: str) -> None:

@@ -99,7 +99,7 @@ def encode(
             f"all {len(pairs)} pairs are longer than {config.max_length} tokens: raise "
             "--data.max-length"
         )
-    settings = BatchSettings(config.batch_tokens, config.batch_sentences, config.one_source_length)
+    settings = BatchSettings(config.batch_tokens, config.batch_sentences, config.equal_lengths)
     too_long = LineNumbers(**json.loads(encoded.about))
     left_out = (
         f"left out {too_long.count} pairs longer than {config.max_length} tokens ({too_long})"

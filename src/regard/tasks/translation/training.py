@@ -12,11 +12,15 @@ from torch import nn
 
 from regard.building import build_translation
 from regard.building.memory import check_memory
-from regard.config import DataConfig, Experiment, RecurrentConfig, TrainingConfig
+from regard.config import (
+    DataConfig,
+    Experiment,
+    TrainingConfig,
+    longest_sequence,
+)
 from regard.data.batching import BatchSettings, PairBatches
 from regard.data.examples import Pair
 from regard.data.text.encoded import EncodedPairs
-from regard.data.text.vectors import read_external
 from regard.errors import UserError
 from regard.metrics.error_rates import ERROR_RATES
 from regard.metrics.text import TEXT_METRICS
@@ -28,7 +32,11 @@ from regard.tasks.arguments import sections_of
 from regard.tasks.generation import GeneratedText
 from regard.tasks.setup import TrainingSetup
 from regard.tasks.translation import encoding, preparation
-from regard.tasks.translation.embeddings import set_external, set_vectors
+from regard.tasks.translation.embeddings import (
+    read_extra_vectors,
+    set_extra_vectors,
+    set_vectors,
+)
 from regard.tasks.translation.encoding import Tokenizers
 from regard.tasks.translation.initialisation import initialise_from
 from regard.tasks.translation.translator import MAX_SCORED, Translator
@@ -54,11 +62,9 @@ def prepare(
     tokenizers = _tokenizers(data, model_config.tied, resumed, split, on_progress)
     encoded = preparation.encode(data, tokenizers, split.train, config.seed, on_progress)
     experiment = _with_max_ratio(experiment, encoded.batches)
-    external = None
-    if isinstance(model_config, RecurrentConfig) and model_config.external is not None:
-        external = read_external(model_config.external)
-        model_config = replace(model_config, external_shape=(external.size(0), external.size(1)))
-        experiment = replace(experiment, model=model_config)
+    decoder, extra_vectors = read_extra_vectors(model_config.decoder)
+    model_config = replace(model_config, decoder=decoder)
+    experiment = replace(experiment, model=model_config)
     build = partial(build_translation, model_config, len(tokenizers.source), len(tokenizers.target))
     check_memory(build)
     torch.manual_seed(config.seed)
@@ -66,8 +72,8 @@ def prepare(
     initialisation = None
     if config.initial_run is not None and resumed is None:
         initialisation = initialise_from(config.initial_run, model_config, model, tokenizers)
-    if external is not None:
-        set_external(model, external)
+    if extra_vectors is not None:
+        set_extra_vectors(model, extra_vectors)
     if model_config.vectors is not None:
         set_vectors(model, tokenizers, model_config.vectors)
     dev, too_long = _readable(experiment, data, tokenizers, split.dev)
@@ -119,7 +125,9 @@ def objective_of(config: TrainingConfig) -> NextToken:
     """Return the training objective of a model that generates texts."""
     return NextToken(
         CrossEntropy(config.label_smoothing, config.loss),
-        TeacherForcing(config.teacher_forcing, config.teacher_forcing_end, config.forced_by),
+        TeacherForcing(
+            config.teacher_forcing, config.teacher_forcing_end, config.teacher_forcing_unit
+        ),
     )
 
 
@@ -129,15 +137,15 @@ def _readable(
     """Return the dev pairs that are short enough to be scored by this model, and a message about
     the others. UserError if all are too long."""
     longest, field = experiment.search.max_source or MAX_SCORED, "search.max_source"
-    positions = experiment.model.longest_sequence
+    positions = longest_sequence([experiment.model])
     if positions is not None and positions <= longest:
-        longest, field = positions, "model.longest"
+        longest, field = positions, "max_positions"
     sources = encoding.encode_sources(data, tokenizers.source, [pair.source for pair in dev])
     targets = encoding.encode_targets(data, tokenizers.target, [pair.target for pair in dev])
     sizes = [max(map(len, sides)) for sides in zip(sources, targets, strict=True)]
     short = [pair for pair, size in zip(dev, sizes, strict=True) if size <= longest]
     if dev and not short:
-        remedy = ", or use other model.positions" if field == "model.longest" else ""
+        remedy = " of the model, or use other positions" if field == "max_positions" else ""
         raise UserError(
             f"all {len(dev)} dev pairs are longer than {longest:,} tokens: raise {field}{remedy}"
         )

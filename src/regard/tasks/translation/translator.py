@@ -11,7 +11,13 @@ from typing import overload
 
 import torch
 
-from regard.config import DataConfig, Experiment, SearchConfig, WriterConfig
+from regard.config import (
+    DataConfig,
+    Experiment,
+    SearchConfig,
+    TranslationModelConfig,
+    longest_sequence,
+)
 from regard.data.batch import END, PAD, START, Tokens, pad
 from regard.data.batching import BatchSettings, PairBatches
 from regard.data.text.encoded import EncodedPairs
@@ -46,7 +52,7 @@ class Translator:
         experiment: Experiment,
         tokenizers: Tokenizers,
         model: Seq2Seq | Ensemble,
-        others: Sequence[WriterConfig] = (),
+        others: Sequence[TranslationModelConfig] = (),
     ) -> None:
         """`others` are the configurations of an ensemble's further models. The weights may not
         change after the first translation."""
@@ -152,7 +158,7 @@ class Translator:
                 f"search.lexicon is {search.lexicon}, but only search.unknown_replacement reads "
                 "it: set search.unknown_replacement too"
             )
-        if any(config.attends for config in self._members):
+        if any(config.decoder.attends for config in self._members):
             return
         if search.coverage_penalty:
             raise UserError(
@@ -251,15 +257,8 @@ class Translator:
         return self.tokenizers.target.decode(output.target)
 
 
-def longest_sequence(configs: Iterable[WriterConfig]) -> int | None:
-    """Return the length of the longest sequence that all of these models accept; None if there is
-    no limit."""
-    lengths = (config.longest_sequence for config in configs)
-    return min((length for length in lengths if length is not None), default=None)
-
-
 def check_lengths(
-    configs: Sequence[WriterConfig], texts: Sequence[str], ids: Sequence[Sequence[int]]
+    configs: Sequence[TranslationModelConfig], texts: Sequence[str], ids: Sequence[Sequence[int]]
 ) -> None:
     """UserError for the first text that is longer than these models accept."""
     longest = longest_sequence(configs)
@@ -267,6 +266,6 @@ def check_lengths(
         if longest is not None and len(tokens) > longest:
             raise UserError(
                 f"{text[:40]!r}… has {len(tokens)} tokens, but the model has learned positions for "
-                f"{longest}: split it into shorter texts, or train with a larger model.longest or "
-                "other model.positions"
+                f"{longest}: split it into shorter texts, or train with larger max_positions or "
+                "other positions"
             )

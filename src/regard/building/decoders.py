@@ -1,0 +1,60 @@
+"""Decoders from their configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from torch import nn
+
+from regard.building.encoders import BuiltEncoder
+from regard.building.memories import build_memories
+from regard.building.recurrent import build_recurrent_decoder
+from regard.building.transformer import (
+    build_decoder_layer,
+    build_embedder,
+    build_last_norm,
+    build_span,
+)
+from regard.config import DecoderConfig, RecurrentDecoderConfig, TransformerDecoderConfig
+from regard.models.contracts import TrainedDecoder
+from regard.models.memory import BuildMemory, top_layer
+from regard.models.penalties import AttentionPenalty, DoublyStochastic, HardReward
+from regard.models.transformer import TransformerDecoder
+
+
+def build_decoder(
+    config: DecoderConfig, encoder: BuiltEncoder, make_embedding: Callable[[], nn.Embedding]
+) -> TrainedDecoder:
+    """Build a decoder for this encoder's states."""
+    match config:
+        case RecurrentDecoderConfig():
+            return build_recurrent_decoder(config, encoder, make_embedding)
+        case TransformerDecoderConfig():
+            embedding = make_embedding()
+            return TransformerDecoder(
+                build_embedder(config, embedding),
+                [build_decoder_layer(config, encoder.size) for _ in range(config.layers)],
+                build_last_norm(config),
+                encoder.kind,
+                build_span(config),
+            )
+
+
+def build_decoder_memories(config: DecoderConfig, encoder: BuiltEncoder) -> BuildMemory:
+    """Build the function from encoded sources to the memories of this decoder."""
+    match config:
+        case RecurrentDecoderConfig():
+            return build_memories(config, encoder)
+        case TransformerDecoderConfig():
+            return top_layer
+
+
+def build_penalties(config: DecoderConfig) -> list[AttentionPenalty]:
+    """Build the terms that attention adds to the loss."""
+    if not isinstance(config, RecurrentDecoderConfig) or not config.attends:
+        return []
+    attention = config.attention
+    if attention.sampling == "hard":
+        return [HardReward(attention.reward, attention.entropy)]
+    weight = attention.doubly_stochastic
+    return [DoublyStochastic(weight)] if weight else []

@@ -1,0 +1,105 @@
+"""Encoders from their configuration, with what decoders and heads need to know of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import nn
+
+from regard.building.transformer import (
+    build_embedder,
+    build_encoder_layer,
+    build_last_norm,
+    build_span,
+)
+from regard.config import (
+    BackboneEncoderConfig,
+    BagOfWordsEncoderConfig,
+    ConvolutionalEncoderConfig,
+    ImageEncoderConfig,
+    RecurrentEncoderConfig,
+    TextEncoderConfig,
+    TransformerEncoderConfig,
+)
+from regard.config.checks import known
+from regard.layers.convolution import ConvolutionStack
+from regard.layers.recurrent.stack import RecurrentStack
+from regard.models.bag_of_words import EmbeddingEncoder
+from regard.models.image import BackboneEncoder, ConvolutionEncoder, GridEncoder
+from regard.models.recurrent.encoder import RecurrentEncoder
+from regard.models.transformer import TransformerEncoder
+from regard.models.vision_backbone import Backbone
+from regard.names import AttentionKind
+
+
+@dataclass(frozen=True)
+class BuiltEncoder:
+    """An encoder and the shapes of its output."""
+
+    module: nn.Module
+    layer_sizes: tuple[int, ...]
+    """Size of the states of each layer, the embeddings first."""
+    num_summary_layers: int | None
+    """Layers of the summary. None if the encoder computes no summary."""
+    kind: AttentionKind = "cross"
+    """Kind of attention to this encoder's states."""
+
+    @property
+    def size(self) -> int:
+        """Size of the last layer's states."""
+        return self.layer_sizes[-1]
+
+
+def build_text_encoder(
+    config: TextEncoderConfig, embedding: nn.Embedding | nn.Linear
+) -> BuiltEncoder:
+    """Build an encoder of tokens or numbers on this embedding."""
+    match config:
+        case RecurrentEncoderConfig():
+            size = known(config.size)
+            stack = RecurrentStack(
+                config.cell,
+                known(config.embedding),
+                size // 2 if config.bidirectional else size,
+                config.layers,
+                dropout=known(config.dropout),
+                bidirectional=config.bidirectional,
+            )
+            encoder: nn.Module = RecurrentEncoder(embedding, stack, dropout=known(config.dropout))
+            sizes = (known(config.embedding), *[size] * config.layers)
+            return BuiltEncoder(encoder, sizes, config.layers)
+        case TransformerEncoderConfig():
+            encoder = TransformerEncoder(
+                build_embedder(config, embedding),
+                [build_encoder_layer(config) for _ in range(config.layers)],
+                build_last_norm(config),
+                build_span(config),
+            )
+            return BuiltEncoder(encoder, (known(config.size),) * (config.layers + 1), None)
+        case BagOfWordsEncoderConfig():
+            encoder = EmbeddingEncoder(embedding, dropout=known(config.dropout))
+            return BuiltEncoder(encoder, (known(config.size),), None)
+
+
+def build_image_encoder(
+    config: ImageEncoderConfig, image_size: int, backbone: Backbone | None
+) -> BuiltEncoder:
+    """Build an encoder of square images with this many pixels a side. A backbone that is not
+    fine-tuned is not part of the encoder: its features come with the data."""
+    dropout = known(config.dropout)
+    match config:
+        case ConvolutionalEncoderConfig():
+            size = config.channels[-1]
+            side = image_size // 2 ** len(config.channels)
+            stack = ConvolutionStack(list(config.channels))
+            encoder: nn.Module = ConvolutionEncoder(stack, side * side, dropout=dropout)
+        case BackboneEncoderConfig():
+            if backbone is None:
+                raise ValueError("model.encoder.kind backbone needs a backbone, but none came")
+            size = known(config.size)
+            shape = backbone.shape(image_size)
+            if config.fine_tune:
+                encoder = BackboneEncoder(backbone, *shape, size, dropout=dropout)
+            else:
+                encoder = GridEncoder(*shape, size, dropout=dropout)
+    return BuiltEncoder(encoder, (size,), 1, "image")

@@ -1,0 +1,83 @@
+"""Memories of recurrent decoders: encoder layers as keys and values, and vectors besides them."""
+
+from __future__ import annotations
+
+import torch
+
+from regard.building.encoders import BuiltEncoder
+from regard.config import RecurrentDecoderConfig
+from regard.config.checks import known
+from regard.errors import UserError
+from regard.models.memory import (
+    BuildMemory,
+    KeysAndValues,
+    SelectedLayers,
+    Selector,
+    WithExtraVectors,
+    WithNeighbours,
+    WithPositions,
+    WithSummary,
+    mean_state,
+    top_layer,
+)
+
+
+def build_memories(config: RecurrentDecoderConfig, encoder: BuiltEncoder) -> BuildMemory:
+    """Build the function from encoded sources to memories: the last layer, unless the configuration
+    names others. UserError for a layer that the encoder does not have."""
+    keys, values = config.key_layers, config.value_layers
+    if keys == values == (-1,) and not (config.context_window or config.key_positions):
+        build: BuildMemory = top_layer
+    else:
+        pick = _build_selector(keys, config.context_window)
+        build = KeysAndValues(
+            WithPositions(pick) if config.key_positions else pick,
+            _build_selector(values, config.context_window),
+        )
+    if encoder.num_summary_layers is None:
+        build = WithSummary(build, mean_state)
+    if config.memory_vectors:
+        size = value_size(config, encoder)
+        vectors = torch.empty(config.memory_vectors, size).normal_(std=size**-0.5)
+        build = WithExtraVectors(build, vectors, learned=True)
+    if config.extra_vectors_shape is not None:
+        build = WithExtraVectors(build, torch.zeros(config.extra_vectors_shape), learned=False)
+    return build
+
+
+def key_size(config: RecurrentDecoderConfig, encoder: BuiltEncoder) -> int:
+    """Size of an attention key."""
+    return _size("key_layers", config.key_layers, config, encoder)
+
+
+def value_size(config: RecurrentDecoderConfig, encoder: BuiltEncoder) -> int:
+    """Size of an attention value."""
+    return _size("value_layers", config.value_layers, config, encoder)
+
+
+def context_size(config: RecurrentDecoderConfig, encoder: BuiltEncoder) -> int:
+    """Size of the concatenated contexts of a step."""
+    if not config.attends:
+        return 0
+    value = value_size(config, encoder)
+    size = value + (value if config.memory_vectors else 0)
+    if config.extra_vectors_shape is not None:
+        size += config.extra_vectors_shape[1]
+    return size + (known(config.size) if config.intra_attention else 0)
+
+
+def _size(
+    field: str, layers: tuple[int, ...], config: RecurrentDecoderConfig, encoder: BuiltEncoder
+) -> int:
+    num_layers = len(encoder.layer_sizes) - 1
+    if not layers or not all(-1 <= layer <= num_layers for layer in layers):
+        raise UserError(
+            f"model.decoder.{field} is {layers}, but the encoder has {num_layers} layers: expected "
+            f"layers from 0 (embeddings) to {num_layers}, or -1 (the last)"
+        )
+    return (2 * config.context_window + 1) * sum(encoder.layer_sizes[layer] for layer in layers)
+
+
+def _build_selector(layers: tuple[int, ...], reach: int) -> Selector:
+    pick = SelectedLayers(*layers)
+    return WithNeighbours(pick, reach) if reach else pick

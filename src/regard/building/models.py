@@ -1,0 +1,146 @@
+"""Whole models from their configuration."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from torch import nn
+
+from regard.building.decoders import build_decoder, build_decoder_memories, build_penalties
+from regard.building.encoders import build_image_encoder, build_text_encoder
+from regard.building.heads import build_head, needs_last_state
+from regard.config import (
+    BagOfWordsEncoderConfig,
+    CaptionModelConfig,
+    ClassificationModelConfig,
+    MeanHeadConfig,
+    TranslationModelConfig,
+)
+from regard.config.checks import known
+from regard.config.models import embedding_size
+from regard.data.batch import PAD
+from regard.errors import UserError
+from regard.linear import Linear
+from regard.models.bag_of_words import ItemEncoder
+from regard.models.classifier import HeadModel
+from regard.models.contracts import TrainedDecoder
+from regard.models.memory import BuildMemory, WithSummary, first_and_last, last_position, top_layer
+from regard.models.recurrent.decoders import BahdanauDecoder, LuongDecoder, PlainDecoder
+from regard.models.seq2seq import Seq2Seq
+from regard.models.vision_backbone import Backbone
+
+
+def build_translation(config: TranslationModelConfig, num_source: int, num_target: int) -> Seq2Seq:
+    """Build a model for vocabularies of these sizes. UserError if its parts do not fit."""
+    config = config.resolve()
+    embeddings = _build_embeddings(config, num_source, num_target)
+    encoder = build_text_encoder(config.encoder, embeddings[0])
+    decoder = build_decoder(config.decoder, encoder, lambda: embeddings[1])
+    if config.tied != "none":
+        _tie(config, decoder, embeddings[1])
+    return Seq2Seq(
+        encoder.module,
+        decoder,
+        build_decoder_memories(config.decoder, encoder),
+        build_penalties(config.decoder),
+    )
+
+
+def build_captioner(
+    config: CaptionModelConfig, image_size: int, num_target: int, backbone: Backbone | None = None
+) -> Seq2Seq:
+    """Build a model from square images with this many pixels a side to words of a vocabulary of
+    this size. UserError if its parts do not fit."""
+    config = config.resolve()
+    encoder = build_image_encoder(config.encoder, image_size, backbone)
+    size = known(embedding_size(config.decoder))
+    make_embedding = partial(nn.Embedding, num_target, size, padding_idx=PAD)
+    return Seq2Seq(
+        encoder.module,
+        build_decoder(config.decoder, encoder, make_embedding),
+        build_decoder_memories(config.decoder, encoder),
+        build_penalties(config.decoder),
+    )
+
+
+def build_classifier(
+    config: ClassificationModelConfig, num_source: int, num_features: int, num_outputs: int
+) -> HeadModel:
+    """Build a model from sources to a label or to numbers. A source has tokens of a vocabulary of
+    size `num_source`, or `num_features` numbers at each position, or both. UserError if the parts
+    do not fit."""
+    config = config.resolve()
+    size = known(embedding_size(config.encoder))
+    if num_source:
+        embedding: nn.Embedding | nn.Linear = nn.Embedding(num_source, size, padding_idx=PAD)
+    else:
+        embedding = Linear(num_features, size)
+    if num_source and num_features:
+        return _build_item_classifier(config, embedding, num_features, num_outputs)
+    encoder = build_text_encoder(config.encoder, embedding)
+    build: BuildMemory = top_layer
+    if encoder.num_summary_layers is None and needs_last_state(config.head):
+        build = WithSummary(build, last_position)
+    head = build_head(config.head, encoder.size, encoder.size, num_outputs)
+    return HeadModel(encoder.module, head, build)
+
+
+def _build_item_classifier(
+    config: ClassificationModelConfig,
+    embedding: nn.Embedding | nn.Linear,
+    num_features: int,
+    num_outputs: int,
+) -> HeadModel:
+    """Build a classifier of items: their names are keys, their numbers are values."""
+    if not isinstance(config.encoder, BagOfWordsEncoderConfig):
+        raise UserError(
+            f"model.encoder.kind is {config.encoder.kind}, but items have no order: set it to "
+            "bag_of_words"
+        )
+    if needs_last_state(config.head):
+        raise UserError(
+            "model.head reads the last position of the source, but items have no order: set "
+            "model.head.kind to attention or mean, with model.head.query learned"
+        )
+    if isinstance(config.head, MeanHeadConfig) and config.head.output == "none":
+        raise UserError(
+            "model.head.kind mean with model.head.output none predicts the mean of the items' "
+            "numbers, so there is nothing to learn: set model.head.kind to attention or "
+            "model.head.output to linear"
+        )
+    size = known(config.encoder.size)
+    head = build_head(config.head, size, num_features, num_outputs)
+    return HeadModel(ItemEncoder(embedding), head, first_and_last)
+
+
+def _build_embeddings(
+    config: TranslationModelConfig, num_source: int, num_target: int
+) -> tuple[nn.Embedding, nn.Embedding]:
+    """Build the embeddings of source and target, or one for both."""
+    sizes = [known(embedding_size(part)) for part in (config.encoder, config.decoder)]
+    source = nn.Embedding(num_source, sizes[0], padding_idx=PAD)
+    if config.tied != "all":
+        return source, nn.Embedding(num_target, sizes[1], padding_idx=PAD)
+    if num_source != num_target:
+        raise UserError(
+            "model.tied all needs one vocabulary for both sides, but the source has "
+            f"{num_source} and the target {num_target} words: set data.shared_vocabulary"
+        )
+    return source, source
+
+
+def _tie(config: TranslationModelConfig, decoder: TrainedDecoder, embedding: nn.Embedding) -> None:
+    """Make the target embeddings the weights of the output layer. UserError if their sizes
+    differ."""
+    size = embedding.embedding_dim
+    if isinstance(decoder, BahdanauDecoder | LuongDecoder | PlainDecoder):
+        feature_size = decoder.parts.output.feature_size
+        if feature_size != size:
+            raise UserError(
+                f"model.tied {config.tied} needs output features of the size of the embeddings, "
+                f"but they have {feature_size} and {size} numbers: set model.decoder.output to "
+                "tanh or deep, and model.decoder.size to model.decoder.embedding"
+            )
+        # as an output, embeddings of size one would make logits of the size of their dimension
+        nn.init.normal_(embedding.weight, std=size**-0.5)
+    decoder.projection.weight = embedding.weight

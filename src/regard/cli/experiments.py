@@ -1,0 +1,158 @@
+"""The experiment that `regard train` is asked for, before the fields of the recipe are parsed.
+
+The task and the kinds of the model's parts decide which options there are, so they are read first:
+from the command line, then from the recipe.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from itertools import pairwise
+from pathlib import Path
+
+from regard import recipes
+from regard.config import KINDS, TASKS, DataConfig, Experiment
+from regard.config.checks import changed, shown
+from regard.errors import UserError
+from regard.files import check_input, check_name, shortened
+
+FAMILY = "--model.family"
+"""Short for the kind of every part that has this kind."""
+
+
+def expanded(arguments: Sequence[str]) -> list[str]:
+    """Return the arguments with a data file after the recipe as --data.path, and with
+    --model.family as the kinds of the parts."""
+    words = list(arguments)
+    if len(words) > 1 and _names_data(words[1]) and not is_pairs(words[0]):
+        words[1:2] = ["--data.path", words[1]]
+    family = values_of(words, FAMILY).get(FAMILY)
+    if family is None:
+        return words
+    task = values_of(words, "--data.task").get("--data.task") or named(words[0]).data.task
+    parts = KINDS.get(task, {})
+    kinds = [part for part, known in parts.items() if family in known]
+    if not kinds:
+        raise UserError(
+            f"model.family is {shown(family)}: expected recurrent or transformer, which is short "
+            f"for {' and '.join(f'model.{part}.kind' for part in parts)}"
+        )
+    words = _without(words, FAMILY)
+    return [*words, *(word for part in kinds for word in (f"--model.{part}.kind", family))]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The experiment of the first argument and the kinds that options name, with a line for every
+    field of the recipe that they replace."""
+
+    experiment: Experiment
+    replaced: tuple[str, ...] = ()
+
+
+def asked_of(arguments: Sequence[str]) -> Asked:
+    """Return the recipe that the first argument names, with the task and the kinds that options
+    name, and without its synthetic data if an option names a file."""
+    return _on_file(_with_kinds(named(arguments[0]), arguments), arguments)
+
+
+def named(name: str) -> Experiment:
+    """Return the recipe of this name, or the default one on a file of pairs."""
+    path = Path(name)
+    if is_pairs(name):
+        stem = path.name.lstrip(".").split(".")[0]
+        return Experiment(name=stem or Experiment.name, data=DataConfig(path=path))
+    if name in recipes.names():
+        return recipes.load(recipes.find(name))
+    if _exists(path) and path.is_dir():
+        raise UserError(
+            f"{shortened(path)} is a directory: expected a recipe or a file. A folder of labelled "
+            "texts is data.path of a recipe, as in `regard train trec --data.path FOLDER`"
+        )
+    if path.suffix in (".tsv", ".txt", ".gz"):
+        raise UserError(f"{shortened(path)} does not exist: a file of pairs was expected")
+    return recipes.load(recipes.find(name))
+
+
+def is_pairs(name: str) -> bool:
+    """Whether the name is a file of pairs. UserError for a named pipe or a device."""
+    path = check_name(name)
+    if path.suffix in (".yaml", ".yml") or not _exists(path) or path.is_dir():
+        return False
+    check_input(path)
+    return True
+
+
+def values_of(arguments: Sequence[str], *flags: str) -> dict[str, str]:
+    """Return the values after these options."""
+    words = [word for argument in arguments for word in argument.split("=", 1)]
+    pairs = ((flag, value) for flag, value in pairwise(words) if flag in flags)
+    return {flag: value for flag, value in pairs if not value.startswith("--")}
+
+
+def asks_for_help(arguments: Sequence[str]) -> bool:
+    """Whether an option asks for help instead of a training."""
+    return bool({"-h", "--help", "--help-all"} & set(arguments))
+
+
+def _without(words: list[str], flag: str) -> list[str]:
+    """Return the words without an option and its value."""
+    kept, skip = list[str](), False
+    for word in words:
+        if skip:
+            skip = False
+        elif word == flag:
+            skip = True
+        elif not word.startswith(f"{flag}="):
+            kept.append(word)
+    return kept
+
+
+def _with_kinds(experiment: Experiment, arguments: Sequence[str]) -> Asked:
+    task = values_of(arguments, "--data.task").get("--data.task", experiment.data.task)
+    if task != experiment.data.task:
+        usual = recipes.default({"data.task": task})
+        data = replace(usual.data, path=experiment.data.path)
+        experiment = replace(experiment, data=data, model=usual.model)
+    model, lines = experiment.model, list[str]()
+    for part, record in model.parts.items():
+        flag = f"--model.{part}.kind"
+        kind = values_of(arguments, flag).get(flag, record.kind)
+        model = recipes.with_kind(model, task, part, kind)
+        names = changed(record, *(field.name for field in fields(record)))
+        if kind != record.kind and names:
+            lines.append(
+                f"model.{part}.kind is {kind} instead of {record.kind}, so the recipe's other "
+                f"fields of model.{part} are not used: {', '.join(names)}"
+            )
+    return Asked(replace(experiment, model=model), tuple(lines))
+
+
+def _on_file(asked: Asked, arguments: Sequence[str]) -> Asked:
+    """Return the experiment without the recipe's synthetic data if the arguments name a file."""
+    data = asked.experiment.data
+    values = values_of(arguments, "--data.path", "--data.synthetic")
+    path = values.get("--data.path", "None")
+    if path == "None" or data.synthetic is None or "--data.synthetic" in values:
+        return asked
+    line = f"data.path {path} takes the place of the recipe's synthetic data ({data.synthetic})"
+    data = replace(data, synthetic=None, synthetic_size=TASKS[data.task]().synthetic_size)
+    return Asked(replace(asked.experiment, data=data), (*asked.replaced, line))
+
+
+def _names_data(word: str) -> bool:
+    """Whether an argument after the recipe is a path."""
+    path = Path(word)
+    return not word.startswith("-") and (path.suffix != "" or _exists(path))
+
+
+def _exists(path: Path) -> bool:
+    """Whether the path exists. A name that is too long for a file does not."""
+    try:
+        return path.exists()
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            return False
+        raise

@@ -1,0 +1,112 @@
+"""Attention: the score of a query against a key, and how scores become weights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from regard.config.checks import Positive, Share, Size, Weight, changed, check_fields
+from regard.names import AttentionScope, HistoryScoreName, NormaliserName, Sampling, ScoreName
+
+SCORES_WITH_SIZE = ("additive", "concat", "shared_additive", "coverage", "location")
+
+
+@dataclass(frozen=True)
+class AttentionConfig:
+    """Score and normaliser of an attention layer."""
+
+    score: ScoreName = "additive"
+    """Score function: dot, scaled_dot, general (q W k), additive (Bahdanau), concat (Luong),
+    shared_additive (one matrix for query plus key), cosine."""
+    size: Size | None = None
+    """Hidden units of the scores additive, concat and shared_additive. Default: the size of the
+    query."""
+    normaliser: NormaliserName = "softmax"
+    """Function that turns scores into weights."""
+    temperature: Positive = 1.0
+    """Divisor of the scores."""
+    dropout: Share = 0.0
+    """Dropout of the attention weights."""
+
+    def __post_init__(self) -> None:
+        check_fields("attention", self)
+
+    def resolve(self, size: int) -> AttentionConfig:
+        """Set the hidden units that are not set, if the score has any."""
+        if self.size is None and self.score in SCORES_WITH_SIZE:
+            return replace(self, size=size)
+        return self
+
+    @property
+    def unused(self) -> Iterator[tuple[str, str]]:
+        """Fields that are set and have no effect, each with the reason."""
+        if self.score not in SCORES_WITH_SIZE and self.size is not None:
+            yield "size", f"the score {self.score} has no hidden units"
+
+
+@dataclass(frozen=True)
+class DecoderAttentionConfig:
+    """Attention of a recurrent decoder."""
+
+    score: ScoreName | HistoryScoreName = "additive"
+    """Score function: dot, scaled_dot, general (q W k), additive (Bahdanau), concat (Luong),
+    shared_additive (one matrix for query plus key), cosine, coverage (additive, with the sum of
+    the earlier weights; Tu et al. 2016), location (additive, with the weights of the step before;
+    Chorowski et al. 2015)."""
+    size: Size | None = None
+    """Hidden units of the scores additive, concat, shared_additive, coverage and location, and of
+    the position network of the scope local_p. Default: model.decoder.size."""
+    scope: AttentionScope = "global"
+    """Source positions that a step attends to: all (global), a window that moves on with every
+    step (local_m), a window whose centre is predicted (local_p; Luong et al. 2015)."""
+    window: Size = 10
+    """Positions on each side of the centre of a local scope."""
+    normaliser: NormaliserName = "softmax"
+    """Function that turns scores into weights."""
+    temperature: Positive = 1.0
+    """Divisor of the scores."""
+    dropout: Share = 0.0
+    """Dropout of the attention weights."""
+    sampling: Sampling = "soft"
+    """Context of a step: the weighted mean of the values (soft), or the value at one position,
+    sampled by the weights in training (hard; Xu et al. 2015)."""
+    reward: Weight = 0.005
+    """Weight of the reward that trains hard attention. A larger weight adds noise to the other
+    gradients."""
+    entropy: Weight = 0.002
+    """Weight of the entropy of the weights in hard attention. It delays one-sided weights."""
+    doubly_stochastic: Weight = 0.0
+    """Weight of the penalty for positions whose weights do not sum to one over the target (Xu et
+    al. 2015)."""
+
+    def __post_init__(self) -> None:
+        check_fields("attention", self)
+
+    @property
+    def has_size(self) -> bool:
+        """Whether the size is read."""
+        return self.score in SCORES_WITH_SIZE or self.scope == "local_p"
+
+    def resolve(self, size: int) -> DecoderAttentionConfig:
+        """Set the hidden units that are not set, if there are any."""
+        return replace(self, size=size) if self.size is None and self.has_size else self
+
+    def plain(self) -> AttentionConfig:
+        """The score and normaliser alone, for memories besides the source."""
+        score: ScoreName = (
+            "additive" if self.score == "coverage" or self.score == "location" else self.score
+        )
+        return AttentionConfig(score, self.size, self.normaliser, self.temperature, self.dropout)
+
+    @property
+    def unused(self) -> Iterator[tuple[str, str]]:
+        """Fields that are set and have no effect, each with the reason."""
+        if self.size is not None and not self.has_size:
+            yield "size", f"the score {self.score} has no hidden units"
+        if self.scope == "global":
+            yield from ((name, "the scope is global") for name in changed(self, "window"))
+        if self.sampling == "soft":
+            names = changed(self, "reward", "entropy")
+            yield from ((name, "sampling is soft") for name in names)
+        elif self.doubly_stochastic:
+            yield "doubly_stochastic", "sampling is hard"

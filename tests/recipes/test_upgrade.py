@@ -1,0 +1,193 @@
+"""Pages of version 0.1 in memory: each family, its defaults, what was renamed, what is refused."""
+
+from dataclasses import replace
+
+import pytest
+
+from regard import recipes
+from regard.config import (
+    BackboneEncoderConfig,
+    BagOfWordsEncoderConfig,
+    ConvolutionalEncoderConfig,
+    Experiment,
+    LastHeadConfig,
+    MeanHeadConfig,
+    RecurrentDecoderConfig,
+    TransformerDecoderConfig,
+    TransformerEncoderConfig,
+    resolve,
+)
+from regard.errors import UserError
+from regard.recipes.upgrade import FORMAT, upgrade, upgrade_tensor_name
+from tests import configs
+
+
+def read(tmp_path, text, is_run=False):
+    path = tmp_path / "page.yaml"
+    path.write_text(text, encoding="utf8")
+    experiment = recipes.read_run(path) if is_run else recipes.read(path)
+    return resolve(experiment)
+
+
+def model(tmp_path, text):
+    return read(tmp_path, text).model
+
+
+def test_a_recurrent_page(tmp_path):
+    text = (
+        "model: {wiring: bahdanau, cell: gru, hidden: 64, encoder_hidden: 24, embedding: 32, "
+        "bidirectional: true, layers: 2, keys: [0, 1], values: [2], neighbours: 1, "
+        "memory_vectors: 3, looks_at_written: true, query: same_place, dropout: 0.2, "
+        "tied: output, output: deep, attention: {score: additive, size: 11}}"
+    )
+    expected = configs.recurrent(
+        size=64,
+        encoder_size=48,
+        embedding=32,
+        cell="gru",
+        layers=2,
+        bidirectional=True,
+        dropout=0.2,
+        tied="output",
+        wiring="bahdanau",
+        output="deep",
+        key_layers=(0, 1),
+        value_layers=(2,),
+        context_window=1,
+        memory_vectors=3,
+        intra_attention=True,
+        query="same_position",
+        attention=dict(score="additive", size=11),
+    )
+    assert model(tmp_path, text) == expected.resolve()
+
+
+def test_defaults_of_version_0_1(tmp_path):
+    assert model(tmp_path, "model: {family: recurrent}") == resolve(Experiment()).model
+    small = model(tmp_path, "model: {hidden: 16}").decoder
+    assert (small.embedding, small.attention.size) == (256, 256)
+    transformer = model(tmp_path, "model: {family: transformer, size: 128}")
+    assert (transformer.encoder.feed_forward, transformer.dropout) == (1024, 0.1)
+    classifier = read(tmp_path, "model: {family: classifier}")
+    assert classifier.data.task == "classify"
+    assert classifier.model.encoder.bidirectional
+    assert (classifier.model.encoder.size, classifier.model.head.attention.size) == (256, 128)
+    captioner = model(tmp_path, "data: {task: caption}\nmodel: {family: captioner}")
+    decoder = captioner.decoder
+    assert (decoder.wiring, decoder.output, decoder.gate) == ("bahdanau", "summed", True)
+    assert (decoder.embedding, decoder.attention.doubly_stochastic) == (128, 1.0)
+
+
+def test_a_decoder_without_attention_loses_its_attention(tmp_path):
+    decoder = model(tmp_path, "model: {wiring: plain, attention: {score: dot}}").decoder
+    assert decoder == RecurrentDecoderConfig(wiring="plain").resolve(256, 0.0)
+
+
+def test_a_transformer_page(tmp_path):
+    text = (
+        "model: {family: transformer, size: 16, layers: 4, decoder_layers: 2, heads: 2, "
+        "feed_forward: 9, positions: learned, longest: 300, norm: post, window: 3, "
+        "attention: {score: general, size: 7, normaliser: sparsemax}}"
+    )
+    parts = model(tmp_path, text)
+    assert isinstance(parts.encoder, TransformerEncoderConfig)
+    assert isinstance(parts.decoder, TransformerDecoderConfig)
+    assert (parts.encoder.layers, parts.decoder.layers) == (4, 2)
+    for part in (parts.encoder, parts.decoder):
+        assert (part.size, part.heads, part.feed_forward) == (16, 2, 9)
+        assert (part.max_positions, part.norm, part.window) == (300, "post", 3)
+        assert (part.attention.normaliser, part.attention.size) == ("sparsemax", None)
+
+
+@pytest.mark.parametrize(
+    ("fields", "encoder", "head"),
+    [
+        (
+            "encoder: transformer, embedding: 8, pool: mean",
+            TransformerEncoderConfig,
+            MeanHeadConfig,
+        ),
+        ("encoder: recurrent, pool: last, hidden: 7", None, LastHeadConfig),
+        ("encoder: embedding, embedding: 8, query: last", BagOfWordsEncoderConfig, None),
+    ],
+)
+def test_classifier_pages(tmp_path, fields, encoder, head):
+    parts = model(tmp_path, f"data: {{task: classify}}\nmodel: {{{fields}}}")
+    assert encoder is None or (type(parts.encoder), parts.encoder.size) == (encoder, 8)
+    assert head is None or type(parts.head) is head
+    if head is None:
+        assert parts.head.query == "last"
+    if encoder is None:
+        assert parts.encoder.size == 14
+
+
+def test_captioner_pages(tmp_path):
+    page = "data: {task: caption, pictures: here, picture_size: 32}\nmodel: "
+    hard = read(tmp_path, page + "{channels: [4, 8], looks: hard, gate: false, reward: 0.1}")
+    assert (str(hard.data.images), hard.data.image_size) == ("here", 32)
+    assert hard.model.encoder == ConvolutionalEncoderConfig(channels=(4, 8), dropout=0.1)
+    attention = hard.model.decoder.attention
+    assert (attention.sampling, attention.reward) == ("hard", 0.1)
+    assert attention.doubly_stochastic == 0
+    text = "{decoder: transformer, size: 16, channels: [4, 8], heads: 2}"
+    parts = model(tmp_path, page + text)
+    assert parts.encoder.channels == (4, 16)
+    assert (parts.decoder.kind, parts.decoder.size, parts.decoder.layers) == ("transformer", 16, 2)
+    backbone = model(tmp_path, page + "{backbone: some/net, backbone_learns: true}").encoder
+    assert backbone == BackboneEncoderConfig(name="some/net", fine_tune=True, size=128, dropout=0.1)
+
+
+def test_renamed_fields(tmp_path):
+    text = "data: {generated: copy, generated_size: 9, one_source_length: true}"
+    data = read(tmp_path, text + "\ntraining: {forced_by: token}").data
+    assert (data.synthetic, data.synthetic_size, data.equal_lengths) == ("copy", 9, True)
+    numbers = read(tmp_path, "data: {task: classify, answer: number}").data
+    assert numbers.target == "number"
+
+
+@pytest.mark.parametrize(
+    ("page", "seed"), [("", 1), ("training: {seed: 3}", 3), ("data: {seed: 5}", 5)]
+)
+def test_in_an_old_run_the_training_seed_decided_the_split(tmp_path, page, seed):
+    assert read(tmp_path, page, is_run=True).data.seed == seed
+    assert read(tmp_path, page).data.seed == (5 if seed == 5 else 1)
+
+
+def test_pages_of_today_stay_as_they_are(tmp_path):
+    experiment = Experiment(model=configs.translation("bag_of_words", "transformer", size=8))
+    text = recipes.dump(resolve(experiment))
+    assert text.startswith(f"format: {FORMAT}\n")
+    assert read(tmp_path, text, is_run=True) == replace(resolve(experiment))
+    values = {"model": {"size": 8}, "data": {"limit": 3}}
+    assert upgrade(values, is_run=False) == values
+
+
+def test_a_page_of_both_formats_is_refused(tmp_path):
+    with pytest.raises(UserError, match=r"data.generated is a field of version 0.1, .* data.synth"):
+        read(tmp_path, "data: {generated: copy}\nmodel: {decoder: {kind: transformer}}")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "model: 3",
+        "data: [1]",
+        "model: {family: [recurrent]}",
+        "model: {hidden: many}",
+        "model: {hidden: 4, bidirectional: 2}",
+        "model: {hidden: 4, attention: additive}",
+        "data: {task: caption}\nmodel: {channels: many}",
+        "data: {task: classify}\nmodel: {encoder: [1], pool: {a: 1}}",
+        "data: {task: [1]}\nmodel: {hidden: 4}",
+        "training: 3",
+    ],
+)
+@pytest.mark.parametrize("is_run", [False, True])
+def test_wrong_values_are_named_and_nothing_breaks(tmp_path, text, is_run):
+    with pytest.raises(UserError) as caught:
+        read(tmp_path, text, is_run)
+    assert "\n" not in str(caught.value)
+
+
+def test_tensors_of_today_keep_their_names():
+    assert upgrade_tensor_name("decoder.look.gate.weight", FORMAT) == "decoder.look.gate.weight"
