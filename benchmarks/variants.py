@@ -31,7 +31,8 @@ TRANSFORMER = (
     "--model.encoder.feed-forward 256 --model.decoder.feed-forward 256 --model.dropout 0.2"
 )
 READ_BY_TRANSFORMER = (
-    "--model.encoder.kind transformer --model.encoder.layers 1 --model.encoder.size 128 --model.encoder.feed-forward 256 "
+    "--model.encoder.kind transformer --model.encoder.layers 1 "
+    "--model.encoder.size 128 --model.encoder.feed-forward 256 "
     "--training.learning-rate 0.001"
 )
 LETTERS = {
@@ -39,26 +40,34 @@ LETTERS = {
     "no attention": "--model.decoder.wiring plain",
     "the new state asks": LUONG,
     "the same, context fed to the next step": f"{LUONG} --model.decoder.feeding context",
-    "the same, attentional vector fed": f"{LUONG} --model.decoder.feeding attentional --model.decoder.output tanh",
+    "the same, attentional vector fed": (
+        f"{LUONG} --model.decoder.feeding attentional --model.decoder.output tanh"
+    ),
     "score dot": "--model.decoder.attention.score dot",
     "score scaled dot": "--model.decoder.attention.score scaled_dot",
     "score general": "--model.decoder.attention.score general",
     "score concat": "--model.decoder.attention.score concat",
     "score shared additive": "--model.decoder.attention.score shared_additive",
-    "score cosine": "--model.decoder.attention.score cosine --model.decoder.attention.temperature 0.1",
+    "score cosine": (
+        "--model.decoder.attention.score cosine --model.decoder.attention.temperature 0.1"
+    ),
     "sparsemax": "--model.decoder.attention.normaliser sparsemax",
     "1.5-entmax": "--model.decoder.attention.normaliser entmax15",
     "local-m, 3 to each side": f"{LUONG} {LOCAL} --model.decoder.attention.scope local_m",
     "local-p, 3 to each side": f"{LUONG} {LOCAL} --model.decoder.attention.scope local_p",
     "score with coverage": "--model.decoder.attention.score coverage",
     "score with location": "--model.decoder.attention.score location",
-    "query: the lower of two layers": "--model.encoder.layers 2 --model.decoder.layers 2 --model.decoder.query first_layer",
+    "query: the lower of two layers": (
+        "--model.encoder.layers 2 --model.decoder.layers 2 --model.decoder.query first_layer"
+    ),
     "query: the input": "--model.decoder.query input",
     "query: the last two states": "--model.decoder.query last_two",
     "query: the same place of the source": "--model.decoder.query same_position",
     "query: learned": "--model.decoder.query learned",
     "keys: embeddings": "--model.decoder.key-layers 0",
-    "keys and values: embeddings and states": "--model.decoder.key-layers 0 1 --model.decoder.value-layers 0 1",
+    "keys and values: embeddings and states": (
+        "--model.decoder.key-layers 0 1 --model.decoder.value-layers 0 1"
+    ),
     "keys and values: one neighbour to each side": "--model.decoder.context-window 1",
     "keys with positions": "--model.decoder.key-positions",
     "beside the source: 8 learned vectors": "--model.decoder.memory-vectors 8",

@@ -96,7 +96,7 @@ def test_attention_without_a_form_there_is_named(given, named):
     [
         (dict(window=2), "self-attention has a window"),
         (
-            dict(positions="rotary", attention=AttentionConfig(score="general")),
+            dict(positions="rotary", attention=dict(score="general")),
             "after rotation",
         ),
     ],

@@ -255,7 +255,7 @@ def test_a_source_that_is_all_padding_gives_no_nan():
 @pytest.mark.parametrize("positions", ["sinusoidal", "learned", "rotary"])
 def test_all_weights_learn(score, positions):
     """A few updates on one batch lower its loss, and every parameter changes."""
-    attention = AttentionConfig(score=score, size=7)
+    attention = dict(score=score, size=7)
     torch.manual_seed(2)
     model = build_translation(
         configs.changed(CONFIG, positions=positions, attention=attention), 13, 17

@@ -12,6 +12,7 @@ from regard.config import DataConfig, Experiment, TrainingConfig
 from regard.data.batch import pair_batch
 from regard.pipeline.cost import cost_of
 from regard.tasks.cost import ASSUMED_WORDS, VocabularySizes
+from tests import configs
 
 SUBWORDS = DataConfig(tokenizer="bpe", vocabulary_size=101, shared_vocabulary=True)
 

@@ -71,9 +71,8 @@ def transformer_spec(model: Seq2Seq, vocabularies: Vocabularies) -> TransformerS
         )
     if not isinstance(encoder.span, FullSpan) or not isinstance(decoder.span, FullSpan):
         raise UserError(
-            "self-attention of this model has a window (model.encoder.window or "
-            "model.decoder.window), which --to ctranslate2 cannot express: train a model without "
-            "one"
+            "self-attention has a window (model.encoder.window or model.decoder.window), which "
+            "--to ctranslate2 cannot express: train without it"
         )
     if any(
         isinstance(part.embedder.positions, Rotary)
@@ -82,9 +81,8 @@ def transformer_spec(model: Seq2Seq, vocabularies: Vocabularies) -> TransformerS
         for layer in part.layers
     ):
         raise UserError(
-            "this model multiplies keys after they were turned (attention.score general "
-            "with positions rotary), where --to ctranslate2 turns them last: train it with "
-            "another of either"
+            "keys are projected after rotation (attention.score general with positions rotary), "
+            "but --to ctranslate2 rotates them last: train with another score or other positions"
         )
     spec = TransformerSpec(_encoder(encoder), _decoder(decoder))
     spec.register_source_vocabulary(list(vocabularies.source))

@@ -32,6 +32,7 @@ from regard.tasks.captioning.captioner import Captioner
 from regard.tasks.captioning.evaluation import evaluate
 from regard.tasks.captioning.images import ImageSources
 from regard.tasks.evaluation import EvaluationOptions
+from tests import configs
 
 
 def small(data, **model):
