@@ -86,9 +86,9 @@ def test_unknown_words_are_copied_from_where_the_model_looks(tmp_path):
     trained(
         *(data, "--output", run, "--training.seed", seed, "--training.epochs", "12"),
         *("--data.tokenizer", "spaces", "--data.min-count", "2", "--data.batch-tokens", "200"),
-        *("--model.size", "32", "--model.encoder.bidirectional", "--model.decoder.bridge", "zero"),
-        *("--search.unknown-replacement", "--training.learning-rate", "0.005"),
-        *("--training.metric", "exact_match"),
+        *("--model.size", "32", "--model.encoder.size", "64", "--model.encoder.bidirectional"),
+        *("--model.decoder.bridge", "zero", "--search.unknown-replacement"),
+        *("--training.learning-rate", "0.005", "--training.metric", "exact_match"),
     )
     exact = []
     for flag in ("--no-unknown-replacement", "--unknown-replacement"):
