@@ -46,7 +46,7 @@ def test_learned_positions_are_rows_of_a_table():
 
 
 def test_a_sequence_longer_than_the_table_is_refused_in_words():
-    with pytest.raises(UserError, match=r"6 tokens is longer than the 5 learned .* model.longest"):
+    with pytest.raises(UserError, match=r"6 tokens is longer than the 5 learned .* max_positions"):
         Learned(5, 7).add(torch.randn(2, 6, 7), range(6))
 
 

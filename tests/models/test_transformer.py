@@ -183,7 +183,7 @@ def test_every_layer_is_encoded_the_last_after_the_norm(model, source):
 
 
 def test_embeddings_are_scaled_and_placed():
-    model = build_translation(replace(CONFIG, positions="rotary", dropout=0.0), 13, 17)
+    model = build_translation(configs.changed(CONFIG, positions="rotary", dropout=0.0), 13, 17)
     result = model.decoder.embedder(torch.tensor([[4, 5]]), range(2))
     same(result[0], SIZE**0.5 * model.decoder.embedder.embedding.weight[4:6])
 

@@ -70,11 +70,13 @@ def test_vectors_of_ones_own_can_be_looked_at(tmp_path):
     for name in ("own.npy", "own.txt"):
         experiment = small(epochs=1)
         path = tmp_path / name
-        experiment = replace(experiment, model=replace(experiment.model, external=path))
+        experiment = replace(
+            experiment, model=configs.changed(experiment.model, extra_vectors=path)
+        )
         train(experiment, tmp_path / f"run {name}")
         path.unlink()  # a run has all that it needs
         model = regard.load(tmp_path / f"run {name}")
-        assert model.experiment.model.external_shape == (3, 4)
+        assert model.experiment.model.decoder.extra_vectors_shape == (3, 4)
         assert torch.equal(model.model.remember.vectors, torch.from_numpy(table))
         kinds = [each.kind for each in model.translate("a b").maps]
         assert kinds == ["cross", "memory"]
@@ -109,7 +111,7 @@ def test_words_that_a_file_has_begin_with_its_vectors(tmp_path):
     number = reading.reader.tokenizer.vocabulary.index("▁dog")
     assert torch.equal(after["▁dog"], before[number])
     path.write_text("the 1 2 3\n")
-    with pytest.raises(UserError, match=r"'the' has 3 numbers, but model\.embedding is 2"):
+    with pytest.raises(UserError, match=r"'the' has 3 numbers, but embeddings have 2: set model"):
         set_embeddings(model, reading.reader, path)
     path.write_text("nothing 1 2\n")
     with pytest.raises(UserError, match="has none of the words"):

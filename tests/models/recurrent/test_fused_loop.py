@@ -51,7 +51,7 @@ def stepwise(model):
 
 def gated(model):
     """Add a gate to the attention of a model."""
-    model.decoder.look = GatedAttention(model.decoder.look, SIZES.hidden)
+    model.decoder.look = GatedAttention(model.decoder.look, SIZES.size)
     return model
 
 
