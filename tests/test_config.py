@@ -11,7 +11,7 @@ import pytest
 from regard.config import (
     KINDS,
     MODELS,
-    TASKS,
+    DATA_SECTIONS,
     AttentionConfig,
     BackboneEncoderConfig,
     CaptionDataConfig,
@@ -41,7 +41,7 @@ PARTS = {
     for record in kinds.values()
 }
 SECTIONS = [
-    *(("data", record) for record in TASKS.values()),
+    *(("data", record) for record in DATA_SECTIONS.values()),
     *(("model", record) for record in MODELS.values()),
     *sorted(((f"model.{part}", record) for part, record in PARTS), key=str),
     ("attention", AttentionConfig),
@@ -134,8 +134,8 @@ def test_every_section_has_its_numbers_checked():
 
 
 def test_every_task_has_data_a_model_and_kinds():
-    assert {name: record.task for name, record in TASKS.items()} == {n: n for n in TASKS}
-    assert MODELS.keys() == KINDS.keys() == TASKS.keys()
+    assert {name: record.task for name, record in DATA_SECTIONS.items()} == {n: n for n in DATA_SECTIONS}
+    assert MODELS.keys() == KINDS.keys() == DATA_SECTIONS.keys()
     for task, model in MODELS.items():
         assert {part: record.kind in KINDS[task][part] for part, record in model().parts.items()}
         assert model().parts.keys() == KINDS[task].keys()
@@ -145,10 +145,10 @@ def test_every_task_has_data_a_model_and_kinds():
                 replace(model(), **{part: record()})
 
 
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("task", DATA_SECTIONS)
 @pytest.mark.parametrize("other", MODELS)
 def test_data_and_models_fit_or_are_named(task, other):
-    sections = dict(data=TASKS[task](), model=MODELS[other]())
+    sections = dict(data=DATA_SECTIONS[task](), model=MODELS[other]())
     if task == other:
         Experiment(**sections)
         return
@@ -205,14 +205,14 @@ def test_only_what_is_read_is_inherited():
     assert configs.recurrent(wiring="plain").resolve().decoder.attention == DecoderAttentionConfig()
 
 
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("task", DATA_SECTIONS)
 def test_a_resolved_experiment_stays_the_same(task):
     for part, kinds in KINDS[task].items():
         for kind, record in kinds.items():
             if record is BackboneEncoderConfig:
                 continue
             model = replace(MODELS[task](), **{part: record()})
-            resolved = resolve(Experiment(data=TASKS[task](), model=model))
+            resolved = resolve(Experiment(data=DATA_SECTIONS[task](), model=model))
             assert resolve(resolved) == resolved, kind
 
 

@@ -7,6 +7,7 @@ from here, so that each set is written once.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 # Tasks and data
@@ -28,8 +29,12 @@ TargetKind = Literal["label", "number"]
 """Targets of the classification task."""
 TokenizerKind = Literal["words", "spaces", "characters", "bpe", "unigram", "spacy"]
 Side = Literal["source", "target"]
+VocabularySide = Literal[Side, "shared"]
+"""Sides of a vocabulary: one side each, or both."""
 LinkUnit = Literal["words", "pieces"]
 """Units that alignment links connect."""
+Fault = Literal["blank", "one column", "not UTF-8", "NUL", "byte-order mark"]
+"""Problems of a line of a data file."""
 
 # Models
 
@@ -67,6 +72,22 @@ ScoreName = Literal[
 ]
 HistoryScoreName = Literal["coverage", "location"]
 """Scores that read the attention weights of earlier steps, for recurrent decoders."""
+SizedScoreName = Literal["additive", "concat", "shared_additive", HistoryScoreName]
+"""Scores with hidden units."""
+EqualSizesScoreName = Literal["dot", "scaled_dot", "shared_additive", "cosine"]
+"""Scores that need queries and keys of one size."""
+SCORES: Mapping[str, str] = {
+    "dot": "",
+    "scaled_dot": "",
+    "general": "q W k",
+    "additive": "Bahdanau",
+    "concat": "Luong",
+    "shared_additive": "one matrix for query plus key",
+    "cosine": "",
+    "coverage": "additive, with the sum of the earlier weights; Tu et al. 2016",
+    "location": "additive, with the weights of the step before; Chorowski et al. 2015",
+}
+"""Explanation of each score for help, if its name needs one."""
 NormaliserName = Literal["softmax", "sparsemax", "entmax15"]
 AttentionScope = Literal["global", "local_m", "local_p"]
 Sampling = Literal["soft", "hard"]
@@ -76,6 +97,8 @@ Sampling = Literal["soft", "hard"]
 
 Precision = Literal["float32", "bfloat16"]
 """Number formats of the computation. Weights are float32 in both."""
+TrainingPrecision = Literal[Precision, "auto"]
+"""Number formats of training, or the machine's choice."""
 DeviceName = Literal["auto", "cpu", "cuda"]
 ScheduleName = Literal["constant", "cosine", "linear", "inverse_square_root", "plateau"]
 TimeUnit = Literal["update", "epoch"]
@@ -98,5 +121,13 @@ MetricName = Literal[
     "cider",
 ]
 """Metrics that can be the dev score. The record `Metric` of each is in `regard.metrics`."""
+LineKind = Literal["train", "dev", "average", "end"]
+"""Kinds of lines in the training log."""
+Ending = Literal["finished", "patience", "interrupted", "terminated"]
+"""Reasons for the end of training: all updates, no better dev score, SIGINT, SIGTERM."""
+LengthPenaltyName = Literal["average"]
+"""Length penalties without a number."""
+Figure = Literal["heatmap", "sentence", "overlay"]
+"""Forms of a figure: a heatmap, a sentence with coloured pieces, or an image under each word."""
 Engine = Literal["onnx", "ctranslate2"]
 """Engines that models are exported to."""

@@ -13,7 +13,7 @@ from regard.cli.train_help import field_texts
 from regard.config import (
     KINDS,
     MODELS,
-    TASKS,
+    DATA_SECTIONS,
     AttentionConfig,
     DecoderAttentionConfig,
     SearchConfig,
@@ -31,7 +31,7 @@ PARTS = {
     for kind, record in kinds.items()
 }
 TITLES = {
-    **{f"data, task {task}": ("data", record) for task, record in TASKS.items()},
+    **{f"data, task {task}": ("data", record) for task, record in DATA_SECTIONS.items()},
     **{f"model, task {task}": ("model", record) for task, record in MODELS.items()},
     **{
         f"model.{part}, kind {kind}": (f"model.{part}", record)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.config import TASKS as DATA_SECTIONS
+from regard.config import DATA_SECTIONS
 from regard.tasks.all_tasks import TASKS
 
 RUNS = Path(__file__).parents[1] / "runs" / "data" / "0.1"

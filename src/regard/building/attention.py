@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 from regard import attention
 from regard.attention import Attention, AttentionFunction, HardAttention
 from regard.config import AttentionConfig, DecoderAttentionConfig
 from regard.config.checks import known
 from regard.errors import UserError
-from regard.names import NormaliserName, ScoreName
+from regard.names import EqualSizesScoreName, NormaliserName, ScoreName
 
 
 def build_attention(
@@ -48,7 +50,7 @@ def build_decoder_attention(
 def _build_score(
     name: ScoreName, size: int | None, query_size: int, key_size: int, place: str
 ) -> attention.Score:
-    if name in ("dot", "scaled_dot", "cosine", "shared_additive") and query_size != key_size:
+    if name in get_args(EqualSizesScoreName) and query_size != key_size:
         raise UserError(
             f"{place}.score is {name}, which needs queries and keys of one size, but queries have "
             f"{query_size} and keys {key_size} numbers: choose general, additive or concat, or "

@@ -13,7 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from regard import recipes
-from regard.config import KINDS, TASKS, DataConfig, Experiment
+from regard.config import DATA_SECTIONS, KINDS, DataConfig, Experiment
 from regard.config.checks import changed, shown
 from regard.errors import UserError
 from regard.files import check_input, check_name, shortened
@@ -138,7 +138,7 @@ def _on_file(asked: Asked, arguments: Sequence[str]) -> Asked:
     if path == "None" or data.synthetic is None or "--data.synthetic" in values:
         return asked
     line = f"data.path {path} takes the place of the recipe's synthetic data ({data.synthetic})"
-    data = replace(data, synthetic=None, synthetic_size=TASKS[data.task]().synthetic_size)
+    data = replace(data, synthetic=None, synthetic_size=DATA_SECTIONS[data.task]().synthetic_size)
     return Asked(replace(asked.experiment, data=data), (*asked.replaced, line))
 
 

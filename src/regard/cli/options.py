@@ -17,14 +17,14 @@ from typing import Annotated, Any, TypeVar, get_args, get_origin
 
 import tyro
 
-from regard.config import KINDS, MODELS, TASKS
+from regard.config import DATA_SECTIONS, KINDS, MODELS
 from regard.config.checks import alternatives, expected, hints_of, parsed, shown
 from regard.errors import UsageError, UserError
 from regard.recipes.upgrade import RENAMED as FIELDS
 
 Record = TypeVar("Record")
 SECTIONS: dict[str, tuple[str, dict[str, Any]]] = {
-    "data": ("data.task", TASKS),
+    "data": ("data.task", DATA_SECTIONS),
     "model": ("data.task", MODELS),
     **{
         f"model.{part}": (

@@ -12,8 +12,8 @@ from itertools import pairwise
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin
 
-from regard.config import KINDS, TASKS, Experiment
-from regard.config.checks import alternatives, hints_of
+from regard.config import DATA_SECTIONS, KINDS, Experiment
+from regard.config.checks import Explanations, alternatives, choices_of, hints_of
 
 USAGE = """\
 usage: regard train RECIPE|FILE [FILE] [OPTIONS]
@@ -124,14 +124,13 @@ def _placeholder(name: str, hint: Any) -> str:
 def _choices(name: str, hint: Any) -> list[str]:
     """Return the names that an option takes. A kind takes those of every record of its part."""
     if name == "data.task":
-        return list(TASKS)
+        return list(DATA_SECTIONS)
     section, _, field = name.rpartition(".")
     if field == "kind":
         part, kind = section.removeprefix("model."), get_args(hint)[0]
         parts = [kinds[part] for kinds in KINDS.values() if kind in kinds.get(part, {})]
         return list(parts[0]) if parts else []
-    kinds = (kind for kind in alternatives(hint) if get_origin(kind) is Literal)
-    return [str(choice) for kind in kinds for choice in get_args(kind)]
+    return list(choices_of(hint))
 
 
 def _shown(value: Any) -> str:
@@ -144,7 +143,7 @@ def _shown(value: Any) -> str:
 
 @cache
 def field_texts(record: type) -> dict[str, str]:
-    """Return the docstring of each field of a record."""
+    """Return the docstring of each field of a record, with the explanations of its names."""
     (definition,) = ast.parse(textwrap.dedent(inspect.getsource(record))).body
     body = definition.body if isinstance(definition, ast.ClassDef) else []
     texts = {}
@@ -152,5 +151,16 @@ def field_texts(record: type) -> dict[str, str]:
         if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr):
             name, value = field.target, text.value
             if isinstance(name, ast.Name) and isinstance(value, ast.Constant):
-                texts[name.id] = " ".join(str(value.value).split())
+                words = " ".join(str(value.value).split())
+                names = _explained(hints_of(record)[name.id])
+                texts[name.id] = f"{words.removesuffix('.')}: {names}." if names else words
     return texts
+
+
+def _explained(hint: Any) -> str:
+    """Return the names that a field accepts with their explanations. Empty without explanations."""
+    for extra in getattr(hint, "__metadata__", ()):
+        if isinstance(extra, Explanations):
+            texts = ((name, extra.texts[name]) for name in choices_of(hint))
+            return ", ".join(f"{name} ({text})" if text else name for name, text in texts)
+    return ""

@@ -6,7 +6,13 @@ plain arguments.
 """
 
 from regard.config.attention import AttentionConfig, DecoderAttentionConfig
-from regard.config.data import TASKS, CaptionDataConfig, ClassificationDataConfig, Data, DataConfig
+from regard.config.data import (
+    DATA_SECTIONS,
+    CaptionDataConfig,
+    ClassificationDataConfig,
+    Data,
+    DataConfig,
+)
 from regard.config.decoders import DecoderConfig, RecurrentDecoderConfig, TransformerDecoderConfig
 from regard.config.encoders import (
     BackboneEncoderConfig,
@@ -34,9 +40,9 @@ from regard.config.search import SearchConfig
 from regard.config.training import TrainingConfig
 
 __all__ = [
+    "DATA_SECTIONS",
     "KINDS",
     "MODELS",
-    "TASKS",
     "AttentionConfig",
     "AttentionHeadConfig",
     "BackboneEncoderConfig",

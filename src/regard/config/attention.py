@@ -4,20 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Annotated, get_args
 
-from regard.config.checks import Positive, Share, Size, Weight, changed, check_fields
-from regard.names import AttentionScope, HistoryScoreName, NormaliserName, Sampling, ScoreName
+from regard.config.checks import Explanations, Positive, Share, Size, Weight, changed, check_fields
+from regard.names import (
+    SCORES,
+    AttentionScope,
+    HistoryScoreName,
+    NormaliserName,
+    Sampling,
+    ScoreName,
+    SizedScoreName,
+)
 
-SCORES_WITH_SIZE = ("additive", "concat", "shared_additive", "coverage", "location")
+EXPLAINED = Explanations(SCORES)
 
 
 @dataclass(frozen=True)
 class AttentionConfig:
     """Score and normaliser of an attention layer."""
 
-    score: ScoreName = "additive"
-    """Score function: dot, scaled_dot, general (q W k), additive (Bahdanau), concat (Luong),
-    shared_additive (one matrix for query plus key), cosine."""
+    score: Annotated[ScoreName, EXPLAINED] = "additive"
+    """Score function."""
     size: Size | None = None
     """Hidden units of the scores additive, concat and shared_additive. Default: the size of the
     query."""
@@ -33,14 +41,14 @@ class AttentionConfig:
 
     def resolve(self, size: int) -> AttentionConfig:
         """Set the hidden units that are not set, if the score has any."""
-        if self.size is None and self.score in SCORES_WITH_SIZE:
+        if self.size is None and self.score in get_args(SizedScoreName):
             return replace(self, size=size)
         return self
 
     @property
     def unused(self) -> Iterator[tuple[str, str]]:
         """Fields that are set and have no effect, each with the reason."""
-        if self.score not in SCORES_WITH_SIZE and self.size is not None:
+        if self.score not in get_args(SizedScoreName) and self.size is not None:
             yield "size", f"the score {self.score} has no hidden units"
 
 
@@ -48,11 +56,8 @@ class AttentionConfig:
 class DecoderAttentionConfig:
     """Attention of a recurrent decoder."""
 
-    score: ScoreName | HistoryScoreName = "additive"
-    """Score function: dot, scaled_dot, general (q W k), additive (Bahdanau), concat (Luong),
-    shared_additive (one matrix for query plus key), cosine, coverage (additive, with the sum of
-    the earlier weights; Tu et al. 2016), location (additive, with the weights of the step before;
-    Chorowski et al. 2015)."""
+    score: Annotated[ScoreName | HistoryScoreName, EXPLAINED] = "additive"
+    """Score function."""
     size: Size | None = None
     """Hidden units of the scores additive, concat, shared_additive, coverage and location, and of
     the position network of the scope local_p. Default: model.decoder.size."""
@@ -85,7 +90,7 @@ class DecoderAttentionConfig:
     @property
     def has_size(self) -> bool:
         """Whether the size is read."""
-        return self.score in SCORES_WITH_SIZE or self.scope == "local_p"
+        return self.score in get_args(SizedScoreName) or self.scope == "local_p"
 
     def resolve(self, size: int) -> DecoderAttentionConfig:
         """Set the hidden units that are not set, if there are any."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import difflib
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import cache
 from pathlib import Path
@@ -39,6 +39,14 @@ class Range:
         if self.most == math.inf:
             return f"{'more than' if self.is_open else 'at least'} {self.least:,}"
         return f"from {self.least:,} to {self.most:,}"
+
+
+@dataclass(frozen=True, eq=False)
+class Explanations:
+    """Explanations of the names that a field accepts. Help adds the names to the field's text, each
+    with its explanation in brackets, unless that is empty."""
+
+    texts: Mapping[str, str]
 
 
 MOST = 1_000_000_000
@@ -117,7 +125,7 @@ def expected(hint: Any, value: object) -> str:
     if isinstance(value, str | Path) and not is_text(str(value)):
         return "expected text without NUL or lone surrogates"
     sentence = f"expected {_named(hint)}"
-    names = _choices(hint)
+    names = choices_of(hint)
     near = difflib.get_close_matches(value, names, n=1) if isinstance(value, str) else []
     return f"{sentence}; did you mean {near[0]}?" if near else sentence
 
@@ -186,7 +194,8 @@ def _split(kind: Any) -> tuple[Any, Range | None]:
     return kind.__origin__, ranges[0] if ranges else None
 
 
-def _choices(hint: Any) -> tuple[str, ...]:
+def choices_of(hint: Any) -> tuple[str, ...]:
+    """Return the names that a field accepts."""
     kinds = (_split(kind)[0] for kind in alternatives(hint))
     return tuple(
         choice for kind in kinds if get_origin(kind) is Literal for choice in get_args(kind)

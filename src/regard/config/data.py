@@ -224,5 +224,5 @@ class CaptionDataConfig:
 
 
 Data = DataConfig | ClassificationDataConfig | CaptionDataConfig
-TASKS: dict[str, type[Data]] = {record.task: record for record in get_args(Data)}
+DATA_SECTIONS: dict[str, type[Data]] = {record.task: record for record in get_args(Data)}
 """The data section of each task."""

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, get_args
 
-from regard.config.attention import SCORES_WITH_SIZE
 from regard.config.checks import Share, Size, check_fields
 from regard.config.decoders import DecoderConfig, RecurrentDecoderConfig
 from regard.config.encoders import (
@@ -19,7 +18,7 @@ from regard.config.encoders import (
 )
 from regard.config.heads import AttentionHeadConfig, HeadConfig
 from regard.errors import UserError
-from regard.names import TiedWeights
+from regard.names import SizedScoreName, TiedWeights
 
 
 @dataclass(frozen=True)
@@ -167,7 +166,7 @@ def inheriting(model: ModelConfig, name: str) -> list[str]:
     head = model.parts.get("head")
     if name == "size" and isinstance(head, AttentionHeadConfig):
         attention = head.attention
-        if attention.size is None and attention.score in SCORES_WITH_SIZE:
+        if attention.size is None and attention.score in get_args(SizedScoreName):
             names.append("head")
     return names
 

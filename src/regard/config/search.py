@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from regard.config.checks import (
     Beam,
@@ -15,7 +14,7 @@ from regard.config.checks import (
     check_fields,
 )
 from regard.errors import UserError
-from regard.names import Precision
+from regard.names import LengthPenaltyName, Precision
 
 MOST_STEPS = 1_000_000
 """Largest product of beam and length of an output."""
@@ -27,7 +26,7 @@ class SearchConfig:
 
     beam: Beam = 1
     """Number of live hypotheses. 1 is greedy search."""
-    length_penalty: Weight | Literal["average"] = "average"
+    length_penalty: Weight | LengthPenaltyName = "average"
     """Divisor of a hypothesis's log probability: its length (average), or ((5 + length) / 6) to
     the power of this number (Wu et al. 2016)."""
     coverage_penalty: Weight = 0.0

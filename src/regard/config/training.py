@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import tyro
 
@@ -24,9 +24,9 @@ from regard.names import (
     ForcingUnit,
     LossUnit,
     MetricName,
-    Precision,
     ScheduleName,
     TimeUnit,
+    TrainingPrecision,
 )
 
 
@@ -71,7 +71,7 @@ class TrainingConfig:
     """Share at the end of training, reached linearly. Default: the share stays the same."""
     teacher_forcing_unit: ForcingUnit = "sentence"
     """Unit of that choice: all tokens of a sentence, or each token."""
-    precision: Precision | Literal["auto"] = "float32"
+    precision: TrainingPrecision = "float32"
     """Precision of the model in training. auto is bfloat16 if the machine has fast instructions
     for it."""
     patience: Count | None = None

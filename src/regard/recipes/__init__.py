@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from regard.config import KINDS, MODELS, TASKS, Experiment, ModelConfig, resolve
+from regard.config import DATA_SECTIONS, KINDS, MODELS, Experiment, ModelConfig, resolve
 from regard.config.checks import alternatives, hints_of, parsed, shown
 from regard.errors import UserError
 from regard.files import check_input, shortened
@@ -134,14 +134,14 @@ def default(named: Mapping[str, str]) -> Experiment:
     model.encoder.kind, with the default values of all other fields. UserError for an unknown
     name."""
     task = named.get("data.task", DEFAULT_TASK)
-    if task not in TASKS:
-        raise UserError(f"data.task is {shown(task)}: {_expected(task, list(TASKS))}")
+    if task not in DATA_SECTIONS:
+        raise UserError(f"data.task is {shown(task)}: {_expected(task, list(DATA_SECTIONS))}")
     model = MODELS[task]()
     for part in KINDS[task]:
         kind = named.get(f"model.{part}.kind")
         if kind is not None:
             model = with_kind(model, task, part, kind)
-    return Experiment(data=TASKS[task](), model=model)
+    return Experiment(data=DATA_SECTIONS[task](), model=model)
 
 
 def with_kind(model: ModelConfig, task: str, part: str, kind: str) -> ModelConfig:

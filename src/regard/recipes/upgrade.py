@@ -8,11 +8,11 @@ values of a page to those of the next format, and one list of renamed tensors.
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, get_args
 
-from regard.config.attention import SCORES_WITH_SIZE
 from regard.config.checks import shown
 from regard.errors import UserError
+from regard.names import SizedScoreName
 
 FORMAT = 2
 """Format of the pages that this version writes."""
@@ -120,7 +120,7 @@ FAMILIES: dict[str, Values] = {
     },
 }
 """Fields of the section `model` in format 1, by family, with their defaults."""
-TASKS = {
+FAMILY_TASKS = {
     "recurrent": "translate",
     "transformer": "translate",
     "classifier": "classify",
@@ -200,13 +200,13 @@ def upgrade_from_1(values: Values) -> Values:
     if isinstance(data, dict):
         data = _renamed(data, DATA_FIELDS)
         if isinstance(family, str) and "task" not in data:
-            data = {"task": TASKS.get(family, "translate"), **data}
+            data = {"task": FAMILY_TASKS.get(family, "translate"), **data}
         upgraded["data"] = data
     if isinstance(values.get("training"), dict):
         upgraded["training"] = _renamed(values["training"], TRAINING_FIELDS)
     if isinstance(data, dict) and isinstance(model, dict):
         task = data.get("task", "translate")
-        usual = next((name for name, known in TASKS.items() if known == task), "recurrent")
+        usual = next((name for name, known in FAMILY_TASKS.items() if known == task), "recurrent")
         upgraded["model"] = _model(usual if family is None else family, model)
     return upgraded
 
@@ -360,7 +360,7 @@ def _decoder_attention(old: Any) -> Any:
     upgraded = dict(old)
     if old["scope"] == "global":
         del upgraded["window"]
-    if old["score"] not in SCORES_WITH_SIZE and old["scope"] != "local_p":
+    if old["score"] not in get_args(SizedScoreName) and old["scope"] != "local_p":
         del upgraded["size"]
     return upgraded
 

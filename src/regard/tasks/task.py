@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
-from regard.names import AttentionKind
+from regard.names import AttentionKind, Figure
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from regard.tasks.tracing import LazyTrace
 
 Model = TypeVar("Model")
-Figure = Literal["heatmap", "sentence", "overlay"]
-"""Form of a figure: a heatmap, a sentence with coloured pieces, or an image under each word."""
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,8 @@ from typing import Literal, Protocol, runtime_checkable
 
 from regard.errors import UserError
 from regard.files import LOG, UnwritableError, whole
+from regard.names import Ending
 from regard.training.schedule import Progress
-
-Ending = Literal["finished", "patience", "interrupted", "terminated"]
-"""Reasons for the end of training: all updates, no better dev score, SIGINT, SIGTERM."""
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,9 @@ import torch
 from torch import nn
 
 from regard.errors import UserError
+from regard.names import Ending
 from regard.training.checkpoint import Checkpoints, fingerprint_of
-from regard.training.log import Ending, EndLine, Reporter, Validation
+from regard.training.log import EndLine, Reporter, Validation
 from regard.training.prefetch import prefetched
 from regard.training.recorder import REMEDY, Losses, Recorder
 from regard.training.schedule import Plateau, Progress

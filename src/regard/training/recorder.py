@@ -10,11 +10,11 @@ from pathlib import Path
 import torch
 
 from regard.errors import UserError
+from regard.names import Ending
 from regard.shapes import Float, Tensor
 from regard.training.log import (
     AverageLine,
     DevLine,
-    Ending,
     EndLine,
     Log,
     Reporter,

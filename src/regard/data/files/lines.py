@@ -11,14 +11,13 @@ from dataclasses import dataclass, field
 from io import BufferedIOBase, IOBase
 from itertools import chain, starmap
 from pathlib import Path
-from typing import BinaryIO, Literal, NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from regard.errors import UserError
 from regard.files import open_bytes
+from regard.names import Fault
 
 log = logging.getLogger(__name__)
-
-Fault = Literal["blank", "one column", "not UTF-8", "NUL", "byte-order mark"]
 
 MEANINGS: dict[Fault, str] = {
     "blank": "with a blank side",

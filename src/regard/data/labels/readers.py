@@ -20,7 +20,6 @@ from pathlib import Path
 from regard.data.examples import Corpus, Pair
 from regard.data.files.lines import (
     LEGACY_ENCODING,
-    Fault,
     Line,
     LineNumbers,
     LineProblem,
@@ -32,7 +31,7 @@ from regard.data.files.lines import (
 from regard.data.files.tables import SEPARATORS, TableRows, find_column, suffix_of
 from regard.errors import UserError
 from regard.files import open_bytes, read_bytes
-from regard.names import SplitName
+from regard.names import Fault, SplitName
 
 SPLIT = re.compile(r"(?<![a-z])(?:(train|training)|(dev|val|valid|validation)|(test))(?![a-z])")
 # fmt: off

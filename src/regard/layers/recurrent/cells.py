@@ -12,13 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 
+from regard.names import CellKind
 from regard.shapes import Bool, Float, Tensor
-
-CellKind = Literal["elman", "gru", "lstm"]
 
 NUM_GATES: dict[CellKind, int] = {"elman": 1, "gru": 3, "lstm": 4}
 """Number of gates of each cell."""

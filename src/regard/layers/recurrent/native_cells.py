@@ -11,7 +11,8 @@ import torch
 
 from regard import kernels
 from regard.layers.recurrent import cells
-from regard.layers.recurrent.cells import CellBackward, CellKind, CellStep
+from regard.layers.recurrent.cells import CellBackward, CellStep
+from regard.names import CellKind
 from regard.shapes import Tensor
 
 KINDS: dict[CellKind, int] = {"elman": 0, "gru": 1, "lstm": 2}

@@ -29,12 +29,12 @@ from regard.layers.recurrent.cells import (
     NUM_GATES,
     NUM_SAVED,
     CellBackward,
-    CellKind,
     CellState,
     CellStep,
 )
 from regard.layers.recurrent.native_cells import choose as choose_cells
 from regard.linear import linear, weight_gradient
+from regard.names import CellKind
 from regard.shapes import Bool, Float, Tensor
 
 

@@ -8,9 +8,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from regard.names import AttentionKind
+from regard.names import AttentionKind, Figure
 from regard.tasks.arguments import check_single
-from regard.tasks.task import EvaluationWording, Figure, OutputToPlot
+from regard.tasks.task import EvaluationWording, OutputToPlot
 
 if TYPE_CHECKING:
     from regard.config import Experiment

@@ -11,7 +11,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -22,7 +21,7 @@ from regard.data.special_tokens import SPECIAL
 from regard.data.text.tokenizer import Tokenizer
 from regard.errors import UserError
 from regard.linear import meta_device
-from regard.names import Side
+from regard.names import Side, VocabularySide
 from regard.tasks.translation.encoding import Tokenizers
 from regard.tasks.translation.loaded import TranslationRun
 
@@ -35,7 +34,7 @@ SHOWN = 4
 class SharedWords:
     """Number of words of a vocabulary (source, target, or one for both) that the other run has."""
 
-    side: Side | Literal["shared"]
+    side: VocabularySide
     known: int
     size: int
 
@@ -88,7 +87,7 @@ def initialise_from(
             known = _common(ours, getattr(other.tokenizers, their_side))
             tensor[list(known)] = weights[list(known.values())].to(tensor)
             by_words.append(name)
-            label: Literal["shared"] | Side = "shared" if config.tied == "all" else side
+            label: VocabularySide = "shared" if config.tied == "all" else side
             words[side] = _count(label, ours, known)
         elif side is None and tensor.shape == weights.shape:
             tensor.copy_(weights)
@@ -143,7 +142,7 @@ def _common(ours: Tokenizer, theirs: Tokenizer) -> dict[int, int]:
     }
 
 
-def _count(side: Side | Literal["shared"], ours: Tokenizer, known: Iterable[int]) -> SharedWords:
+def _count(side: VocabularySide, ours: Tokenizer, known: Iterable[int]) -> SharedWords:
     """Count shared words, without special tokens."""
     num_known = sum(ours.vocabulary[number] not in SPECIAL for number in known)
     return SharedWords(side, num_known, sum(piece not in SPECIAL for piece in ours.vocabulary))

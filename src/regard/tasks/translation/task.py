@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from regard.errors import UserError
-from regard.names import AttentionKind
-from regard.tasks.task import EvaluationWording, Figure, OutputToPlot
+from regard.names import AttentionKind, Figure
+from regard.tasks.task import EvaluationWording, OutputToPlot
 
 if TYPE_CHECKING:
     from regard.config import Experiment
