@@ -9,9 +9,9 @@ from typing import Annotated, Union, get_args, get_origin
 import pytest
 
 from regard.config import (
+    DATA_SECTIONS,
     KINDS,
     MODELS,
-    DATA_SECTIONS,
     AttentionConfig,
     BackboneEncoderConfig,
     CaptionDataConfig,
@@ -134,7 +134,9 @@ def test_every_section_has_its_numbers_checked():
 
 
 def test_every_task_has_data_a_model_and_kinds():
-    assert {name: record.task for name, record in DATA_SECTIONS.items()} == {n: n for n in DATA_SECTIONS}
+    assert {name: record.task for name, record in DATA_SECTIONS.items()} == {
+        n: n for n in DATA_SECTIONS
+    }
     assert MODELS.keys() == KINDS.keys() == DATA_SECTIONS.keys()
     for task, model in MODELS.items():
         assert {part: record.kind in KINDS[task][part] for part, record in model().parts.items()}

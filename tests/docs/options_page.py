@@ -11,9 +11,9 @@ from typing import Any
 
 from regard.cli.train_help import field_texts
 from regard.config import (
+    DATA_SECTIONS,
     KINDS,
     MODELS,
-    DATA_SECTIONS,
     AttentionConfig,
     DecoderAttentionConfig,
     SearchConfig,

@@ -7,6 +7,7 @@
 Pure: it knows no recurrent layer, no text and no training.
 """
 
+from regard.attention import scores
 from regard.attention.attend import Attention, AttentionFunction, AttentionOutput, Mask
 from regard.attention.fused_additive import AdditiveKeys, additive_attention, additive_scores
 from regard.attention.hard import HardAttention
@@ -22,35 +23,20 @@ from regard.attention.multihead import (
     Rotate,
 )
 from regard.attention.normalisers import Entmax15, Normaliser, Softmax, Sparsemax
-from regard.attention.scores import (
-    Additive,
-    Concat,
-    Cosine,
-    Dot,
-    General,
-    PreparedKeys,
-    ScaledDot,
-    Score,
-    SharedAdditive,
-)
+from regard.attention.scores import *  # noqa: F403 (the names in scores.__all__)
 from regard.attention.span import FullSpan, SlidingWindow, Span
 
 __all__ = [
     "CAUSAL",
-    "Additive",
     "AdditiveKeys",
     "Attention",
     "AttentionFunction",
     "AttentionOutput",
     "Causal",
     "Centre",
-    "Concat",
-    "Cosine",
     "Coverage",
-    "Dot",
     "Entmax15",
     "FullSpan",
-    "General",
     "HardAttention",
     "HistoryAdditive",
     "HistoryAttention",
@@ -65,11 +51,7 @@ __all__ = [
     "Normaliser",
     "Predictive",
     "PreparedHeads",
-    "PreparedKeys",
     "Rotate",
-    "ScaledDot",
-    "Score",
-    "SharedAdditive",
     "SlidingWindow",
     "Softmax",
     "Span",
@@ -81,3 +63,4 @@ __all__ = [
     "padding",
     "window",
 ]
+__all__ += scores.__all__

@@ -25,6 +25,18 @@ from regard.fast_path import is_cast, is_exactly
 from regard.linear import Linear, affine
 from regard.shapes import Float, Tensor
 
+__all__ = [
+    "Additive",
+    "Concat",
+    "Cosine",
+    "Dot",
+    "General",
+    "PreparedKeys",
+    "ScaledDot",
+    "Score",
+    "SharedAdditive",
+]
+
 PreparedKeys = Float[Tensor, "..."] | AdditiveKeys
 """Keys prepared by a score."""
 

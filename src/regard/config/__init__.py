@@ -5,6 +5,7 @@ A recipe is a YAML file of these fields; the command line overrides any of them.
 plain arguments.
 """
 
+from regard.config import decoders, encoders, heads
 from regard.config.attention import AttentionConfig, DecoderAttentionConfig
 from regard.config.data import (
     DATA_SECTIONS,
@@ -13,18 +14,10 @@ from regard.config.data import (
     Data,
     DataConfig,
 )
-from regard.config.decoders import DecoderConfig, RecurrentDecoderConfig, TransformerDecoderConfig
-from regard.config.encoders import (
-    BackboneEncoderConfig,
-    BagOfWordsEncoderConfig,
-    ConvolutionalEncoderConfig,
-    ImageEncoderConfig,
-    RecurrentEncoderConfig,
-    TextEncoderConfig,
-    TransformerEncoderConfig,
-)
+from regard.config.decoders import *  # noqa: F403 (the names in decoders.__all__)
+from regard.config.encoders import *  # noqa: F403 (the names in encoders.__all__)
 from regard.config.experiment import Experiment, resolve
-from regard.config.heads import AttentionHeadConfig, HeadConfig, LastHeadConfig, MeanHeadConfig
+from regard.config.heads import *  # noqa: F403 (the names in heads.__all__)
 from regard.config.models import (
     KINDS,
     MODELS,
@@ -44,34 +37,21 @@ __all__ = [
     "KINDS",
     "MODELS",
     "AttentionConfig",
-    "AttentionHeadConfig",
-    "BackboneEncoderConfig",
-    "BagOfWordsEncoderConfig",
     "CaptionDataConfig",
     "CaptionModelConfig",
     "ClassificationDataConfig",
     "ClassificationModelConfig",
-    "ConvolutionalEncoderConfig",
     "Data",
     "DataConfig",
     "DecoderAttentionConfig",
-    "DecoderConfig",
     "Experiment",
-    "HeadConfig",
-    "ImageEncoderConfig",
-    "LastHeadConfig",
-    "MeanHeadConfig",
     "ModelConfig",
     "PartConfig",
-    "RecurrentDecoderConfig",
-    "RecurrentEncoderConfig",
     "SearchConfig",
     "SequenceModelConfig",
-    "TextEncoderConfig",
     "TrainingConfig",
-    "TransformerDecoderConfig",
-    "TransformerEncoderConfig",
     "TranslationModelConfig",
     "longest_sequence",
     "resolve",
 ]
+__all__ += [*decoders.__all__, *encoders.__all__, *heads.__all__]

@@ -34,6 +34,12 @@ from regard.names import (
     Wiring,
 )
 
+__all__ = [
+    "DecoderConfig",
+    "RecurrentDecoderConfig",
+    "TransformerDecoderConfig",
+]
+
 OF_ATTENTION = (
     "query",
     "key_layers",

@@ -20,6 +20,17 @@ from regard.config.checks import (
 from regard.errors import UserError
 from regard.names import Activation, CellKind, NormPlacement, PositionKind
 
+__all__ = [
+    "BackboneEncoderConfig",
+    "BagOfWordsEncoderConfig",
+    "ConvolutionalEncoderConfig",
+    "EncoderConfig",
+    "ImageEncoderConfig",
+    "RecurrentEncoderConfig",
+    "TextEncoderConfig",
+    "TransformerEncoderConfig",
+]
+
 
 @dataclass(frozen=True)
 class RecurrentEncoderConfig:

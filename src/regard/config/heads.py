@@ -10,6 +10,13 @@ from regard.config.attention import AttentionConfig
 from regard.config.checks import Share, check_fields, first_set
 from regard.names import HeadOutputKind, HeadQueryKind
 
+__all__ = [
+    "AttentionHeadConfig",
+    "HeadConfig",
+    "LastHeadConfig",
+    "MeanHeadConfig",
+]
+
 
 @dataclass(frozen=True)
 class LastHeadConfig:
