@@ -1,13 +1,14 @@
-"""What every choice of query, key, value, score, wiring and encoder is worth, each on a small task.
+"""Measure every choice of query, key, value, score function, decoder and encoder on a small task.
 
     python benchmarks/variants.py g2p DATA             (an hour and a half, one core)
     python benchmarks/variants.py trec DATA            (15 minutes)
     python benchmarks/variants.py shapes-caption       (half an hour)
 
-Every row is the recipe of the task with the options that stand beside it, trained by `regard train`
-and scored by `regard evaluate`. `g2p` wants a folder with LANGUAGE_train.tsv, LANGUAGE_dev.tsv and
-LANGUAGE_test.tsv, `trec` one with TREC's two files. One seed each: differences of a point or two
-are chance. Time is the processor's, with the dev scores; memory the most that training held.
+Every row is the recipe of the task with the options of the row, trained by `regard train` and
+scored by `regard evaluate`. `g2p` needs a folder with LANGUAGE_train.tsv, LANGUAGE_dev.tsv and
+LANGUAGE_test.tsv, `trec` one with TREC's two files. Each score is from one seed, so differences
+of one or two points are not significant. Time is CPU time including the dev scores, and memory
+is the peak of the training.
 """
 
 from __future__ import annotations
@@ -36,11 +37,13 @@ READ_BY_TRANSFORMER = (
     "--training.learning-rate 0.001"
 )
 LETTERS = {
-    "the recipe: the state before asks, additive score": "",
+    "the recipe: Bahdanau's decoder, additive score": "",
     "no attention": "--model.decoder.wiring plain",
-    "the new state asks": LUONG,
-    "the same, context fed to the next step": f"{LUONG} --model.decoder.feeding context",
-    "the same, attentional vector fed": (
+    "Luong's decoder": LUONG,
+    "Luong's decoder, context as input of the next step": (
+        f"{LUONG} --model.decoder.feeding context"
+    ),
+    "Luong's decoder, attentional vector as input of the next step": (
         f"{LUONG} --model.decoder.feeding attentional --model.decoder.output tanh"
     ),
     "score dot": "--model.decoder.attention.score dot",
@@ -53,58 +56,70 @@ LETTERS = {
     ),
     "sparsemax": "--model.decoder.attention.normaliser sparsemax",
     "1.5-entmax": "--model.decoder.attention.normaliser entmax15",
-    "local-m, 3 to each side": f"{LUONG} {LOCAL} --model.decoder.attention.scope local_m",
-    "local-p, 3 to each side": f"{LUONG} {LOCAL} --model.decoder.attention.scope local_p",
-    "score with coverage": "--model.decoder.attention.score coverage",
-    "score with location": "--model.decoder.attention.score location",
-    "query: the lower of two layers": (
+    "local-m, 3 positions to each side": (
+        f"{LUONG} {LOCAL} --model.decoder.attention.scope local_m"
+    ),
+    "local-p, 3 positions to each side": (
+        f"{LUONG} {LOCAL} --model.decoder.attention.scope local_p"
+    ),
+    "score coverage": "--model.decoder.attention.score coverage",
+    "score location": "--model.decoder.attention.score location",
+    "query: bottom layer of two": (
         "--model.encoder.layers 2 --model.decoder.layers 2 --model.decoder.query first_layer"
     ),
-    "query: the input": "--model.decoder.query input",
-    "query: the last two states": "--model.decoder.query last_two",
-    "query: the same place of the source": "--model.decoder.query same_position",
-    "query: learned": "--model.decoder.query learned",
+    "query: input embedding": "--model.decoder.query input",
+    "query: last two states": "--model.decoder.query last_two",
+    "query: encoder state at the same position": "--model.decoder.query same_position",
+    "query: learned vector": "--model.decoder.query learned",
     "keys: embeddings": "--model.decoder.key-layers 0",
     "keys and values: embeddings and states": (
         "--model.decoder.key-layers 0 1 --model.decoder.value-layers 0 1"
     ),
-    "keys and values: one neighbour to each side": "--model.decoder.context-window 1",
+    "keys and values: one neighbour on each side": "--model.decoder.context-window 1",
     "keys with positions": "--model.decoder.key-positions",
-    "beside the source: 8 learned vectors": "--model.decoder.memory-vectors 8",
-    "beside the source: 8 vectors of a file": "--model.decoder.extra-vectors EXTERNAL",
-    "beside the source: what was written": "--model.decoder.intra-attention",
+    "additional memory: 8 learned vectors": "--model.decoder.memory-vectors 8",
+    "additional memory: 8 vectors from a file": "--model.decoder.extra-vectors EXTERNAL",
+    "intra-decoder attention": "--model.decoder.intra-attention",
     "Transformer": TRANSFORMER,
-    "Transformer, window of 2": f"{TRANSFORMER} --model.encoder.window 2 --model.decoder.window 2",
+    "Transformer, attention window of 2": (
+        f"{TRANSFORMER} --model.encoder.window 2 --model.decoder.window 2"
+    ),
     "Transformer, additive heads": f"{TRANSFORMER} {ADDITIVE}",
 }
 QUESTIONS = {
-    "the recipe: LSTM, a learned query": "",
-    "LSTM, the last state asks": "--model.head.query last",
-    "LSTM, the last state alone": "--model.head.kind last",
+    "the recipe: LSTM, learned query": "",
+    "LSTM, last state as query": "--model.head.query last",
+    "LSTM, last state without attention": "--model.head.kind last",
     "LSTM, mean": "--model.head.kind mean",
-    "GRU, a learned query": "--model.encoder.cell gru",
-    "GRU, the last state asks": "--model.encoder.cell gru --model.head.query last",
-    "Elman network, a learned query": "--model.encoder.cell elman",
-    "Elman network, the last state alone": "--model.encoder.cell elman --model.head.kind last",
-    "Transformer, a learned query": READ_BY_TRANSFORMER,
+    "GRU, learned query": "--model.encoder.cell gru",
+    "GRU, last state as query": "--model.encoder.cell gru --model.head.query last",
+    "Elman network, learned query": "--model.encoder.cell elman",
+    "Elman network, last state without attention": (
+        "--model.encoder.cell elman --model.head.kind last"
+    ),
+    "Transformer, learned query": READ_BY_TRANSFORMER,
     "Transformer, mean": f"{READ_BY_TRANSFORMER} --model.head.kind mean",
-    "Transformer, window of 2, a learned query": f"{READ_BY_TRANSFORMER} --model.encoder.window 2",
-    "bag of words, a learned query": "--model.encoder.kind bag_of_words",
+    "Transformer, attention window of 2, learned query": (
+        f"{READ_BY_TRANSFORMER} --model.encoder.window 2"
+    ),
+    "bag of words, learned query": "--model.encoder.kind bag_of_words",
     "bag of words, mean": "--model.encoder.kind bag_of_words --model.head.kind mean",
 }
 SCENES = {
-    "the recipe: soft, gate, doubly stochastic": "",
-    "no gate": "--model.decoder.no-gate",
-    "the paper's output layer": "--model.decoder.output summed",
-    "not doubly stochastic": "--model.decoder.attention.doubly-stochastic 0",
-    "hard": "--model.decoder.attention.sampling hard",
-    "Transformer": "--model.decoder transformer --training.learning-rate 0.001",
+    "the recipe: soft attention, gate, doubly stochastic": "",
+    "without gate": "--model.decoder.no-gate",
+    "output layer of the paper": "--model.decoder.output summed",
+    "without doubly stochastic attention": "--model.decoder.attention.doubly-stochastic 0",
+    "hard attention": (
+        "--model.decoder.attention.sampling hard --model.decoder.attention.doubly-stochastic 0"
+    ),
+    "Transformer": "--model.decoder.kind transformer --training.learning-rate 0.001",
 }
 
 
 @dataclass(frozen=True)
 class Task:
-    """The rows of a recipe, and which of the scores to print."""
+    """Variants of a recipe, and the scores to print."""
 
     variants: dict[str, str]
     scores: tuple[str, ...]
@@ -119,15 +134,15 @@ TASKS = {
 
 def measure(options: list[str], arguments: argparse.Namespace, run: Path) -> WholeRun:
     """Train the recipe with these options and score it."""
-    asked, test = [*options, "--training.seed", str(arguments.seed)], None
+    flags, test = [*options, "--training.seed", str(arguments.seed)], None
     if arguments.task == "g2p":
         files, test = sounds(arguments.data, arguments.language)
-        asked += files
+        flags += files
     elif arguments.data is not None:
-        asked += ["--data.path", str(arguments.data)]
+        flags += ["--data.path", str(arguments.data)]
     if arguments.epochs is not None:
-        asked += ["--training.epochs", str(arguments.epochs)]
-    return run_recipe(arguments.task, asked, test, run=run)
+        flags += ["--training.epochs", str(arguments.epochs)]
+    return run_recipe(arguments.task, flags, test, run=run)
 
 
 def main() -> None:
@@ -148,9 +163,9 @@ def main() -> None:
             folder = Path(name)
             np.save(folder / "external.npy", np.random.default_rng(1).normal(size=(8, 64)))
             options = line.replace("EXTERNAL", str(folder / "external.npy")).split()
-            found = measure(options, arguments, folder / "run")
-        scores = [f"{found.scores[name]:.1f}" for name in task.scores]
-        used = f"{found.seconds:.0f} s", f"{found.megabytes:,.0f} MB"
+            result = measure(options, arguments, folder / "run")
+        scores = [f"{result.scores[name]:.1f}" for name in task.scores]
+        used = f"{result.seconds:.0f} s", f"{result.megabytes:,.0f} MB"
         cells = title, f"`{line}`" if line else "", *scores, *used
         print(f"| {' | '.join(cells)} |", flush=True)
 
