@@ -174,6 +174,8 @@ def test_layers_and_heads_of_a_classifiers_encoder_are_drawn(readers, tmp_path, 
     assert (status, out.splitlines()[1]) == (0, "encoder, layer 2, head 3")
     assert "head" not in regard(capsys, "plot", run, "who", "--kind", "encoder", "--mean")[1]
     status, out, err = regard(capsys, "plot", run, "who is it")
+    assert (status, out.splitlines()[1]) == (0, "encoder")
+    status, out, err = regard(capsys, "plot", run, "who is it", "--kind", "cross")
     assert (status, out) == (1, "")
     assert "has no attention of kind cross: set --kind to encoder" in err
     status, out, err = regard(capsys, "plot", readers / "recurrent", "who is it")

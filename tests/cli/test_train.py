@@ -436,6 +436,16 @@ def test_a_file_of_labels_is_classified(capsys, here):
     assert sorted(labels["answers"]["names"]) == ["blue", "red"]
 
 
+@pytest.mark.parametrize(("wiring", "draws"), [("luong", True), ("plain", False)])
+def test_the_last_line_names_commands_that_apply_to_the_model(capsys, here, wiring, draws):
+    data = pairs(here / "mine.tsv")
+    options = (*SMALL, "--training.epochs", 1, "--model.decoder.wiring", wiring)
+    status, out, _ = regard(capsys, data, *options)
+    assert status == 0
+    assert "try it: regard translate runs/mine" in out
+    assert ("regard plot" in out) == draws
+
+
 def test_an_unknown_family_is_one_line(capsys, here):
     pairs(here / "mine.tsv")
     status, out, err = regard(capsys, "mine.tsv", "--model.family", "transfomer")

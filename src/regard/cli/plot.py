@@ -42,7 +42,7 @@ class Options:
     kind: AttentionKind | None = None
     """Attention to draw: of the target on the source (cross) or on an image (image), of the source
     or the target on itself (encoder, decoder), of the target on extra vectors (memory) (default:
-    cross or image)."""
+    cross or image, or the first kind that the run has)."""
     layer: int | None = None
     """Layer to draw, from 1 (default: all)."""
     head: int | None = None
@@ -117,8 +117,8 @@ def _drawing(
     path = options.output
     if path is not None and options.saves_numbers:
         return partial(lazy_trace.full.save, path)
-    kind, trace = options.kind or task.default_kind, lazy_trace.figure
-    _check_kind(kind, trace, options)
+    trace = lazy_trace.figure
+    kind = _kind(task, trace, options)
     match task.figure(kind):
         case "overlay" if path is not None and output.image is not None:
             from regard.viewing.labels import LabelledMap
@@ -137,14 +137,19 @@ def _drawing(
     )
 
 
-def _check_kind(kind: AttentionKind, trace: Trace, options: Options) -> None:
+def _kind(task: Task[Any], trace: Trace, options: Options) -> AttentionKind:
+    """Return the kind of attention to draw. UserError if the trace has none of this kind."""
     kinds = list(dict.fromkeys(block.kind for block in trace.attention))
     if not kinds:
         raise UserError(f"{options.run} is a model without attention: there is nothing to draw")
-    if kind not in kinds:
+    if options.kind is None:
+        return task.default_kind if task.default_kind in kinds else kinds[0]
+    if options.kind not in kinds:
         raise UserError(
-            f"{options.run} has no attention of kind {kind}: set --kind to {' or '.join(kinds)}"
+            f"{options.run} has no attention of kind {options.kind}: set --kind to "
+            f"{' or '.join(kinds)}"
         )
+    return options.kind
 
 
 def _map(kind: AttentionKind, trace: Trace, options: Options) -> LabelledMap:

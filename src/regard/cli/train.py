@@ -26,7 +26,7 @@ from regard.cli.output import say, warn
 from regard.cli.progress import PreparationView, TrainingView
 from regard.cli.train_help import full_help, short_help
 from regard.config import Experiment, ModelConfig, resolve
-from regard.config.models import inheriting
+from regard.config.models import has_attention, inheriting
 from regard.config.unused import unused_fields
 from regard.errors import UsageError, UserError
 from regard.files import shortened
@@ -76,13 +76,18 @@ def run(arguments: list[str]) -> int:
         say(f"saved; go on with: {again}")
         _draw_curve(folder)
         return TERMINATED if end.reason == "terminated" else INTERRUPTED
-    run = shlex.quote(str(folder))
-    verb = options.experiment.data.task
-    examples = {"caption": ("PICTURE", "PICTURE -o looked.png")}
-    one, drawn = examples.get(verb, ("", '"some text"'))
-    say(f"try it: {f'regard {verb} {run} {one}'.rstrip()}    regard plot {run} {drawn}")
+    say(f"try it: {'    '.join(_next_commands(options.experiment, folder))}")
     _draw_curve(folder)
     return 0
+
+
+def _next_commands(experiment: Experiment, folder: Path) -> list[str]:
+    """Return commands that use the trained model and draw its attention, if it has any."""
+    run, task = shlex.quote(str(folder)), experiment.data.task
+    use, plot = {
+        "caption": (f"regard caption {run} IMAGE", f"regard plot {run} IMAGE -o attention.png")
+    }.get(task, (f"regard {task} {run}", f'regard plot {run} "some text"'))
+    return [use, plot] if has_attention(experiment.model) else [use]
 
 
 def parse(arguments: list[str]) -> Options:

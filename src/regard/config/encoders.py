@@ -52,6 +52,7 @@ class RecurrentEncoderConfig:
     dropout: Share | None = None
     """Dropout of the embeddings and between layers. Default: model.dropout."""
 
+    attends = False
     max_sequence = None
     unused = ()
 
@@ -106,6 +107,8 @@ class TransformerEncoderConfig:
     """Positions on each side that self-attention reaches. Default: all."""
     attention: AttentionConfig = field(default_factory=lambda: AttentionConfig(score="scaled_dot"))
 
+    attends = True
+
     def __post_init__(self) -> None:
         check_fields("model.encoder", self)
         check_heads("model.encoder", self.size, self.heads, self.positions)
@@ -145,6 +148,7 @@ class BagOfWordsEncoderConfig:
     dropout: Share | None = None
     """Dropout of the embeddings. Default: model.dropout."""
 
+    attends = False
     max_sequence = None
     unused = ()
 
@@ -170,6 +174,7 @@ class ConvolutionalEncoderConfig:
     dropout: Share | None = None
     """Dropout of the grid features. Default: model.dropout."""
 
+    attends = False
     max_sequence = None
     unused = ()
 
@@ -200,6 +205,7 @@ class BackboneEncoderConfig:
     dropout: Share | None = None
     """Dropout of the grid features. Default: model.dropout."""
 
+    attends = False
     max_sequence = None
     unused = ()
 

@@ -155,6 +155,11 @@ def embedding_size(part: PartConfig) -> int | None:
     return getattr(part, "embedding", None) or getattr(part, "size", None)
 
 
+def has_attention(model: ModelConfig) -> bool:
+    """Whether a part of the model computes attention, which `regard plot` can draw."""
+    return any(part.attends for part in model.parts.values())
+
+
 def is_fine_tuned(model: CaptionModelConfig) -> bool:
     """Whether the model trains a pretrained vision network."""
     return isinstance(model.encoder, BackboneEncoderConfig) and model.encoder.fine_tune
