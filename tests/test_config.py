@@ -139,7 +139,7 @@ def test_every_task_has_data_a_model_and_kinds():
     }
     assert MODELS.keys() == KINDS.keys() == DATA_SECTIONS.keys()
     for task, model in MODELS.items():
-        assert {part: record.kind in KINDS[task][part] for part, record in model().parts.items()}
+        assert all(record.kind in KINDS[task][part] for part, record in model().parts.items())
         assert model().parts.keys() == KINDS[task].keys()
         for part, kinds in KINDS[task].items():
             assert {name: record.kind for name, record in kinds.items()} == {n: n for n in kinds}

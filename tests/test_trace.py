@@ -39,6 +39,7 @@ def full_trace() -> Trace:
             AttentionMap("encoder", weights(1, 2, 7, 7)),
             AttentionMap("decoder", weights(1, 1, 5, 5)),
             AttentionMap("image", weights(1, 1, 5, 13)),
+            AttentionMap("memory", weights(1, 1, 5, 3)),
         ),
         steps=tuple(
             Step(f"piece{i}", -0.1 * i, (("a", -0.1), ("b", -math.inf)), 0.3) for i in range(5)

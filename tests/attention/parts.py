@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import get_args
 
 import numpy as np
 import torch
@@ -13,14 +15,17 @@ from regard.attention import (
     Additive,
     Concat,
     Cosine,
+    Coverage,
     Dot,
     Entmax15,
     General,
+    Location,
     ScaledDot,
     SharedAdditive,
     Softmax,
     Sparsemax,
 )
+from regard.names import EqualSizesScoreName
 from regard.shapes import Bool, Float, Tensor
 from tests.oracles import attention as oracle
 from tests.oracles import attention_gradients as gradients
@@ -86,8 +91,15 @@ SCORE_KINDS: dict[str, Callable[[int, int, int], nn.Module]] = {
 }
 """Every score, made of the sizes of queries, of keys and of its own vectors."""
 
-TWO_SIZES = ("general", "additive", "concat")
-"""Scores whose keys may have another size than the queries."""
+HISTORIES: dict[str, Callable[[int], nn.Module]] = {"coverage": Coverage, "location": Location}
+"""Features of every score with an attention history, made of their size."""
+
+HISTORY_JUDGES: dict[str, Callable[[nn.Module], Callable[..., list[float]]]] = {
+    "coverage": lambda past: partial(oracle.coverage, number(past.taken.weight)[:, 0]),
+    "location": lambda past: partial(
+        oracle.location, number(past.seen.weight), number(past.filters.weight)[:, 0]
+    ),
+}
 
 JUDGES: dict[str, Callable[[nn.Module], oracle.Score]] = {
     "dot": lambda score: oracle.dot,
@@ -102,7 +114,7 @@ JUDGES: dict[str, Callable[[nn.Module], oracle.Score]] = {
 
 def key_size(name: str, query: int, key: int) -> int:
     """Return the size of the keys of a score: `key` if it may differ from that of the queries."""
-    return key if name in TWO_SIZES else query
+    return query if name in get_args(EqualSizesScoreName) else key
 
 
 def _case(name: str) -> ScoreCase:
@@ -118,31 +130,36 @@ NORMALISERS = {
 }
 
 
-def formula_of(score: nn.Module) -> gradients.Score:
-    """Return the score of a module as a formula that PyTorch differentiates."""
+def _additive_formula(
+    score: nn.Module, of_queries: Tensor, of_keys: Tensor, bias: Tensor
+) -> gradients.Score:
+    return lambda queries, keys: gradients.additive(
+        queries @ of_queries.mT, keys @ of_keys.mT + bias, score.vector
+    )
 
-    def scores(queries: Tensor, keys: Tensor) -> Tensor:
-        match score:
-            case Dot():
-                return gradients.dot(queries, keys)
-            case ScaledDot():
-                return gradients.scaled_dot(queries, keys)
-            case Cosine():
-                return gradients.cosine(queries, keys)
-            case General():
-                return gradients.dot(queries, keys @ score.key.weight.mT)
-            case Additive():
-                of_queries, of_keys, bias = score.query.weight, score.key.weight, score.key.bias
-            case Concat():
-                weight, bias = score.joined.weight, score.joined.bias
-                of_queries, of_keys = weight.split([queries.size(-1), keys.size(-1)], dim=1)
-            case _:
-                of_queries = of_keys = score.shared.weight
-                bias = score.shared.bias
-        asking = queries @ of_queries.mT
-        return gradients.additive(asking, keys @ of_keys.mT + bias, score.vector)
 
-    return scores
+def _concat_formula(score: nn.Module) -> gradients.Score:
+    weight, bias = score.joined.weight, score.joined.bias
+    halves = weight.split([score.query_size, weight.size(1) - score.query_size], dim=1)
+    return _additive_formula(score, *halves, bias)
+
+
+FORMULAS: dict[str, Callable[[nn.Module], gradients.Score]] = {
+    "dot": lambda score: gradients.dot,
+    "scaled_dot": lambda score: gradients.scaled_dot,
+    "general": lambda score: (
+        lambda queries, keys: gradients.dot(queries, keys @ score.key.weight.mT)
+    ),
+    "additive": lambda score: _additive_formula(
+        score, score.query.weight, score.key.weight, score.key.bias
+    ),
+    "concat": _concat_formula,
+    "shared_additive": lambda score: _additive_formula(
+        score, score.shared.weight, score.shared.weight, score.shared.bias
+    ),
+    "cosine": lambda score: gradients.cosine,
+}
+"""Every score as a formula that PyTorch differentiates."""
 
 
 def uneven_mask() -> Bool[Tensor, "batch target source"]:

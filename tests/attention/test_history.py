@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from regard.attention import Coverage, HistoryAdditive, HistoryAttention, Location
+from tests.attention.parts import HISTORIES, HISTORY_JUDGES
 
 SOURCE, SIZE, STEPS = 7, 5, 4
 LENGTHS = (7, 4)
@@ -15,24 +16,12 @@ def remembering(past):
     return HistoryAttention(HistoryAdditive(SIZE, SIZE, past))
 
 
-def said(past, before, place):
-    """Return the features of the history for one key, given the weights of the steps before."""
-    if isinstance(past, Coverage):
-        return past.taken.weight[:, 0] * sum(float(weights[place]) for weights in before)
-    result = torch.zeros(past.size, dtype=torch.float64)
-    reach = past.filters.padding[0]
-    for shift in range(-reach, reach + 1):
-        if before and 0 <= place + shift < SOURCE:
-            weight = float(before[-1][place + shift])
-            result += past.seen.weight @ past.filters.weight[:, 0, shift + reach] * weight
-    return result
-
-
-@pytest.mark.parametrize("kind", [Coverage, Location])
-def test_every_step_knows_of_those_before(kind):
+@pytest.mark.parametrize("name", HISTORIES)
+def test_every_step_knows_of_those_before(name):
     torch.manual_seed(2)
-    attention = remembering(kind(6)).double()
+    attention = remembering(HISTORIES[name](6)).double()
     score = attention.score
+    features = HISTORY_JUDGES[name](score.past)
     queries = torch.randn(2, STEPS, SIZE, dtype=torch.float64)
     keys = torch.randn(2, SOURCE, SIZE, dtype=torch.float64)
     mask = torch.arange(SOURCE) < torch.tensor(LENGTHS)[:, None]
@@ -50,7 +39,7 @@ def test_every_step_knows_of_those_before(kind):
                     score.query.weight @ queries[row, step]
                     + score.key.weight @ keys[row, place]
                     + score.key.bias
-                    + said(score.past, before[row], place)
+                    + torch.tensor(features(before[row], place), dtype=torch.float64)
                 )
                 for place in range(length)
             ]
@@ -60,7 +49,7 @@ def test_every_step_knows_of_those_before(kind):
             torch.testing.assert_close(result.context[row, 0].detach(), weights @ keys[row])
             before[row].append(weights)
         state = result.state
-    if kind is Coverage:
+    if name == "coverage":
         torch.testing.assert_close(state.sum(dim=-1), torch.full_like(state[..., 0], STEPS))
 
 
@@ -82,7 +71,7 @@ def test_no_target_is_read_whole():
         remembering(Coverage(6)).positions(torch.ones(1, 2, SIZE))
 
 
-@pytest.mark.parametrize("kind", [Coverage, Location])
+@pytest.mark.parametrize("kind", HISTORIES.values(), ids=HISTORIES)
 def test_gradients_go_through_earlier_steps(kind):
     """Gradients equal numeric derivatives. A later context depends on the first query through the
     history only."""

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from regard import kernels
 from regard.attention import Attention
-from tests.attention.parts import NORMALISERS, SCORE_KINDS, formula_of, key_size
+from tests.attention.parts import FORMULAS, NORMALISERS, SCORE_KINDS, key_size
 from tests.oracles import attention_gradients as oracle
 
 QUERY, KEY, SIZE, VALUE = 5, 13, 17, 11
@@ -107,12 +107,14 @@ def draw(score: str, shape: str) -> Inputs:
 Results = dict[str, Tensor]
 
 
-def expect(normaliser: str, attention: Attention, inputs: Inputs, path: Path) -> Results:
+def expect(
+    score: str, normaliser: str, attention: Attention, inputs: Inputs, path: Path
+) -> Results:
     """Return the result of the formula in float64, from the numbers of this path."""
     dtype = TYPES[path.dtype]
     leaves = [_leaf(x.to(dtype).double()) for x in (inputs.queries, inputs.keys, inputs.values)]
     exact = deepcopy(attention).double()
-    scored = formula_of(exact.score)
+    scored = FORMULAS[score](exact.score)
     context, weights = oracle.attend(
         lambda queries, keys: scored(queries, keys) / TEMPERATURE,
         oracle.NORMALISERS[normaliser],
@@ -190,7 +192,7 @@ def differences(
     for path in paths(hidden):
         known = path.dtype, path.need_weights
         if known not in expected:
-            expected[known] = expect(normaliser, attention, inputs, path)
+            expected[known] = expect(score, normaliser, attention, inputs, path)
         try:
             kernels._LIBRARY = library if path.library else None
             results = run(attention, inputs, path)

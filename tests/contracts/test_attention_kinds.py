@@ -4,6 +4,7 @@ influence, and the context has the type of the values."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 import torch
@@ -13,20 +14,18 @@ from regard.attention import (
     CAUSAL,
     Additive,
     Attention,
-    Coverage,
     General,
     HardAttention,
     HistoryAdditive,
     HistoryAttention,
     LocalAttention,
-    Location,
     Monotonic,
     MultiHeadAttention,
     Predictive,
-    ScaledDot,
     Sparsemax,
     causal,
 )
+from tests.attention.parts import HISTORIES, SCORE_KINDS
 
 BATCH, TARGET, SOURCE, QUERY, KEY, VALUE = 2, 3, 7, 5, 13, 11
 
@@ -57,17 +56,28 @@ class Alone(nn.Module):
         return self.attention(queries, prepared, values, mask, state, **how)
 
 
-KINDS: dict[str, Callable[[], nn.Module]] = {
-    "attention": lambda: Alone(Attention(General(QUERY, KEY))),
+def history(name: str, normaliser: nn.Module | None = None) -> nn.Module:
+    return Alone(HistoryAttention(HistoryAdditive(QUERY, KEY, HISTORIES[name](17)), normaliser))
+
+
+SCOPES: dict[str, Callable[[], nn.Module]] = {
+    "global": lambda: Alone(Attention(General(QUERY, KEY))),
+    "local_m": lambda: Alone(LocalAttention(General(QUERY, KEY), Monotonic(), 2)),
+    "local_p": lambda: Alone(LocalAttention(Additive(QUERY, KEY, 17), Predictive(QUERY, 3, 4), 4)),
+}
+SAMPLING: dict[str, Callable[[], nn.Module]] = {
+    "soft": SCOPES["global"],
     "hard": lambda: Alone(HardAttention(Attention(General(QUERY, KEY)))),
-    "local-m": lambda: Alone(LocalAttention(General(QUERY, KEY), Monotonic(), 2)),
-    "local-p": lambda: Alone(LocalAttention(Additive(QUERY, KEY, 17), Predictive(QUERY, 3, 4), 4)),
-    "coverage": lambda: Alone(HistoryAttention(HistoryAdditive(QUERY, KEY, Coverage(17)))),
-    "location": lambda: Alone(
-        HistoryAttention(HistoryAdditive(QUERY, KEY, Location(17)), Sparsemax())
-    ),
-    "dot heads": lambda: Heads(Attention(ScaledDot())),
-    "additive heads": lambda: Heads(Attention(Additive(3, 3, 17))),
+}
+KINDS: dict[str, Callable[[], nn.Module]] = {
+    **SCOPES,
+    "hard": SAMPLING["hard"],
+    **{name: partial(history, name) for name in HISTORIES},
+    "sparse history": lambda: history("location", Sparsemax()),
+    **{
+        f"{name} heads": lambda make=make: Heads(Attention(make(3, 3, 17)))
+        for name, make in SCORE_KINDS.items()
+    },
 }
 every_kind = pytest.mark.parametrize("make", KINDS.values(), ids=KINDS.keys())
 both_ways = pytest.mark.parametrize("need_weights", [False, True])

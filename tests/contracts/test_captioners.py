@@ -2,40 +2,42 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 import torch
+from torch import nn
 
 from regard import linear
 from regard.building import build_captioner
 from regard.data.batch import PAD, START, GridFeatures, Images, pad
 from regard.linear import freeze
-from regard.models.image import GridEncoder
+from regard.models.vision_backbone import Backbone
 from regard.search import BeamSettings, Limits, NoPenalty, beam, forced, greedy
 from tests import configs
+from tests.contracts.choices import BACKBONE, CAPTIONERS
 
 SIDE, NUM_WORDS = 16, 17
-SIZES = dict(channels=(3, 6), size=14, embedding=5)
-OF_TRANSFORMERS = dict(channels=(3, 6), size=14, heads=7, layers=2, feed_forward=11)
-CAPTIONERS = {
-    "soft": dict(attention=dict(size=11, doubly_stochastic=1.0), output="summed"),
-    "soft, no gate": dict(gate=False, attention=dict(score="general")),
-    "hard": dict(attention=dict(size=11, sampling="hard")),
-    "luong": dict(wiring="luong", feeding="context", attention=dict(size=11)),
-    "two layers": dict(layers=2, cell="gru", memory_vectors=3, intra_attention=True),
-    "transformer": dict(decoder="transformer"),
-    "grid features": dict(attention=dict(size=11)),
-}
+SIZES = dict(size=14, embedding=5)
+TRANSFORMER = dict(size=14, heads=7, layers=2, feed_forward=11)
+
+
+class Network(nn.Module):
+    """Pretrained network whose features come with the data."""
+
+    def forward(self, pixel_values):
+        return SimpleNamespace(last_hidden_state=torch.zeros(len(pixel_values), *BACKBONE))
 
 
 @pytest.fixture(params=CAPTIONERS)
 def model(request):
     torch.manual_seed(3)
-    sizes = OF_TRANSFORMERS if request.param == "transformer" else SIZES
-    config = configs.captioner(**sizes, **CAPTIONERS[request.param])
-    captioner = build_captioner(config, SIDE, NUM_WORDS)
-    if request.param == "grid features":
-        captioner.encoder = GridEncoder(16, 7, 6)
-    return captioner.eval()
+    sizes = TRANSFORMER if request.param == "transformer" else SIZES
+    values = CAPTIONERS[request.param]
+    if values.get("encoder") != "backbone":
+        sizes = dict(channels=(3, 6), **sizes)
+    config = configs.captioner(**sizes, **values)
+    return build_captioner(config, SIDE, NUM_WORDS, Backbone(Network())).eval()
 
 
 @pytest.fixture
@@ -48,7 +50,7 @@ def heads(request):
 def source(request):
     generator = torch.Generator().manual_seed(5)
     if request.node.callspec.params["model"] == "grid features":
-        return GridFeatures(torch.randn(3, 16, 7, generator=generator))
+        return GridFeatures(torch.randn(3, *BACKBONE, generator=generator))
     return Images(torch.randint(0, 256, (3, 3, SIDE, SIDE), generator=generator).byte())
 
 

@@ -3,6 +3,7 @@
 from dataclasses import fields, is_dataclass
 from functools import cache, partial
 from itertools import product
+from typing import get_args
 
 import pytest
 import torch
@@ -14,53 +15,15 @@ from regard.config import KINDS, TransformerDecoderConfig, TransformerEncoderCon
 from regard.data.batch import PAD, START, Tokens, pad
 from regard.errors import UserError
 from regard.linear import freeze
+from regard.names import EqualSizesScoreName
 from regard.search import BeamSettings, Limits, NoPenalty, beam, forced, greedy
 from tests import configs
+from tests.contracts.choices import RECURRENT, TIED, TRANSFORMERS, WIRINGS
 from tests.pairwise import pairwise
 
 NUM_SOURCE, NUM_TARGET = 13, 17
 SIZES = configs.recurrent(size=7, embedding=5, attention=dict(size=11))
 TRANSFORMER = configs.transformer(size=14, heads=7, layers=2, feed_forward=11, max_positions=29)
-SCORES = ("dot", "scaled_dot", "general", "additive", "concat", "shared_additive", "cosine")
-NORMALISERS = ("softmax", "sparsemax", "entmax15")
-
-
-WIRINGS = (
-    ("luong", "none"),
-    ("bahdanau", "none"),
-    ("luong", "context"),
-    ("luong", "attentional"),
-    ("plain", "none"),
-)
-RECURRENT = {
-    "wiring, feeding": WIRINGS,
-    "cell": ("gru", "elman", "lstm"),
-    "output": ("linear", "tanh", "deep", "summed"),
-    "score": ("additive", *sorted({*SCORES, "coverage", "location"} - {"additive"})),
-    "normaliser": NORMALISERS,
-    "scope": ("global", "local_m", "local_p"),
-    "query": ("state", "first_layer", "input", "last_two", "same_position", "learned"),
-    "key_layers, value_layers": (((-1,), (-1,)), ((0,), (-1,)), ((0, 1), (0,))),
-    "context_window": (0, 1),
-    "key_positions": (False, True),
-    "memory_vectors": (0, 3),
-    "extra_vectors_shape": (None, (4, 6)),
-    "intra_attention": (False, True),
-    "gate": (False, True),
-    "bridge": ("linear", "copy", "zero"),
-    "layers": (1, 2),
-    "bidirectional": (False, True),
-}
-OF_TRANSFORMERS = {
-    "positions": ("sinusoidal", "learned", "rotary"),
-    "norm": ("pre", "post"),
-    "activation": ("relu", "gelu"),
-    "score": ("scaled_dot", *sorted({*SCORES} - {"scaled_dot"})),
-    "normaliser": NORMALISERS,
-    "temperature": (1.0, 0.7),
-    "window": (None, 1),
-    "decoder_layers": (2, 1),
-}
 
 
 def configured(sizes, row):
@@ -80,10 +43,6 @@ def configured(sizes, row):
     return configs.changed(sizes, attention=attention, **values)
 
 
-EQUAL_SIZES = {"dot", "scaled_dot", "cosine", "shared_additive"}
-"""Scores that need queries and keys of one size."""
-
-
 def is_possible(sizes, row):
     """Whether these options build a model, and each of them has an effect."""
     if row.get("wiring, feeding") == ("plain", "none"):
@@ -91,7 +50,7 @@ def is_possible(sizes, row):
         if any(row[name] != RECURRENT[name][0] for name in attends):
             return False
     alike = {name: values[0] for name, values in INDEPENDENT.items() if name in row}
-    if row["score"] in EQUAL_SIZES:
+    if row["score"] in get_args(EqualSizesScoreName):
         alike["score"] = "dot"
     try:
         configured(sizes, row)
@@ -102,7 +61,7 @@ def is_possible(sizes, row):
 
 INDEPENDENT = {
     name: RECURRENT[name] for name in ("cell", "output", "normaliser", "key_positions")
-} | {name: OF_TRANSFORMERS[name] for name in ("norm", "activation", "temperature", "window")}
+} | {name: TRANSFORMERS[name] for name in ("norm", "activation", "temperature", "window")}
 """Options that no other option refuses, beside those that a plain decoder does."""
 
 
@@ -116,11 +75,36 @@ def _is_built(sizes, row):
     return True
 
 
+FAMILIES = ((SIZES, RECURRENT), (TRANSFORMER, TRANSFORMERS))
+
+
+@cache
+def rows(sizes, names):
+    """Return combinations with every possible pair of these options."""
+    options = dict(FAMILIES)[sizes]
+    return pairwise({name: options[name] for name in names}, partial(is_possible, sizes))
+
+
+@pytest.mark.parametrize(("sizes", "options"), FAMILIES, ids=["recurrent", "transformer"])
+def test_every_choice_is_in_a_variant(sizes, options):
+    for name, values in options.items():
+        assert {row[name] for row in rows(sizes, tuple(options))} == set(values), name
+
+
 def variants():
-    """Return every possible pair of options of each family."""
-    for sizes, options in ((SIZES, RECURRENT), (TRANSFORMER, OF_TRANSFORMERS)):
-        for row in pairwise(options, partial(is_possible, sizes)):
+    """Return every possible pair of options of each family, and models with shared weights."""
+    for sizes, options in FAMILIES:
+        for row in rows(sizes, tuple(options)):
             yield configured(sizes, row)
+    for tied in TIED:
+        yield configs.changed(SIZES, embedding=7, tied=tied)
+        yield configs.changed(TRANSFORMER, tied=tied)
+
+
+def build(config):
+    """Build a model, with one vocabulary for both sides if their embeddings are shared."""
+    num_source = NUM_TARGET if config.tied == "all" else NUM_SOURCE
+    return build_translation(config, num_source, NUM_TARGET)
 
 
 def pairs():
@@ -166,7 +150,7 @@ def frozen():
 
 def name(config):
     """Kinds, and every field that differs from the sizes of its kinds."""
-    parts = []
+    parts = [] if config.tied == "none" else [f"tied={config.tied}"]
     for part, record in config.parts.items():
         usual = type(record)()
         values = {
@@ -196,7 +180,7 @@ def by_formulas(configs):
 def model(request):
     config, precision = request.param
     torch.manual_seed(3)
-    return build_translation(config, NUM_SOURCE, NUM_TARGET).to(precision).eval()
+    return build(config).to(precision).eval()
 
 
 @pytest.fixture

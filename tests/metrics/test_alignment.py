@@ -52,7 +52,7 @@ def test_a_traces_links_are_between_words_and_leave_the_ends_out() -> None:
             AttentionMap("decoder", np.eye(3)[None, None]),
         ),
     )
-    assert pharaoh(trace_links(trace)) == "0-1 1-0"
+    assert pharaoh(trace_links(trace)) == pharaoh(trace_links(trace, unit="words")) == "0-1 1-0"
     assert pharaoh(trace_links(trace, unit="pieces")) == "0-1 2-0"
     assert pharaoh(trace_links(trace, "decoder")) == "0-1"  # y attends to x
     with pytest.raises(ValueError, match="columns of 'image' maps"):

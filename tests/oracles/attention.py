@@ -63,6 +63,28 @@ def shared_additive(matrix: np.ndarray, bias: Vector, vector: Vector) -> Score:
     return score
 
 
+def coverage(vector: Vector, before: Sequence[Vector], place: int) -> list[float]:
+    """Return u c_j, with the sum c_j of the weights of key j in the steps before."""
+    taken = sum(float(weights[place]) for weights in before)
+    return [float(number) * taken for number in vector]
+
+
+def location(
+    matrix: np.ndarray, filters: np.ndarray, before: Sequence[Vector], place: int
+) -> list[float]:
+    """Return V f_j, with the convolution f of the weights of the step before."""
+    reach = filters.shape[1] // 2
+    features = [0.0] * len(filters)
+    for shift in range(-reach, reach + 1):
+        if before and 0 <= place + shift < len(before[-1]):
+            weight = float(before[-1][place + shift])
+            features = [
+                f + float(row[shift + reach]) * weight
+                for f, row in zip(features, filters, strict=True)
+            ]
+    return linear(matrix, features)
+
+
 def literal_concat(queries: np.ndarray, keys: np.ndarray, vector: Vector) -> Score:
     """Return v . tanh(concat(Wq q, Wk k)), which some tutorials show and which is no score."""
 

@@ -4,6 +4,7 @@ import json
 import threading
 from dataclasses import replace
 from itertools import count
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from torch.nn import functional as F
 
 from regard.errors import UserError
 from regard.models.weights import load_weights
+from regard.names import LossUnit
 from regard.training.log import Validation
 from regard.training.loop import train
 from regard.training.loss import CrossEntropy
@@ -63,7 +65,7 @@ def scripted(*scores):
     return lambda model: Validation(next(rest), "scripted")
 
 
-@pytest.mark.parametrize("per", ["word", "sentence"])
+@pytest.mark.parametrize("per", get_args(LossUnit))
 def test_training_is_the_plain_loop(per):
     """Adam and cross entropy of torch, one batch after the other, in float64."""
     plain, model = tiny_model().double(), tiny_model().double()
@@ -88,7 +90,7 @@ def test_training_is_the_plain_loop(per):
     torch.testing.assert_close(weights(model), weights(plain), rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("per", ["word", "sentence"])
+@pytest.mark.parametrize("per", get_args(LossUnit))
 def test_accumulated_batches_are_one_large_batch(per):
     class Joined:
         """All of an epoch in one batch."""

@@ -16,17 +16,14 @@ from regard.training.schedule import (
     Schedule,
 )
 
-ALL = [
-    Constant(),
-    Constant(7),
-    InverseSquareRoot(7),
-    InverseSquareRoot(0),
-    LinearDecay(),
-    LinearDecay(7),
-    CosineDecay(),
-    CosineDecay(7),
-    Plateau(),
-]
+SCHEDULES = {
+    "constant": Constant,
+    "cosine": CosineDecay,
+    "linear": LinearDecay,
+    "inverse_square_root": InverseSquareRoot,
+    "plateau": Plateau,
+}
+ALL = [make(warmup) for make in SCHEDULES.values() for warmup in (0, 7)]
 
 
 def factors(schedule: Schedule, *updates: int, total: int = 13) -> list[float]:

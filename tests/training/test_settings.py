@@ -12,7 +12,7 @@ from tests.training.fakes import TinyBatches
 
 
 def test_periods_end_where_they_say():
-    updates, epochs = Period(3), Period(2, "epoch")
+    updates, epochs = Period(3, "update"), Period(2, "epoch")
     assert [n for n in range(1, 11) if updates.ends(Progress(n, 11))] == [3, 6, 9]
     assert epochs.ends(Progress(14, 99, epoch=2, ends_epoch=True))
     assert not epochs.ends(Progress(13, 99, epoch=2))

@@ -24,7 +24,7 @@ def test_the_share_goes_in_a_line():
 
 
 def test_by_sentence_a_row_is_of_one_kind():
-    drawn = mask(TeacherForcing(0.3))
+    drawn = mask(TeacherForcing(0.3, by="sentence"))
     assert (drawn == drawn[:, :1]).all()
     assert 0.25 < drawn[:, 0].float().mean() < 0.35
 

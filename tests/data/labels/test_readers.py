@@ -102,10 +102,10 @@ def test_a_folder_for_each_label(tmp_path):
 
 
 def test_parts_of_a_folder_go_by_their_names(tmp_path):
-    for name in ("TREC.train.all", "TREC.test.all", "latest.txt", ".train"):
+    for name in ("TREC.train.all", "TREC.val", "TREC.test.all", "latest.txt", ".train"):
         written(tmp_path / name, "1 a b\n")
     result = {part: path.name for part, path in split_files(tmp_path).items()}
-    assert result == {"train": "TREC.train.all", "test": "TREC.test.all"}
+    assert result == {"train": "TREC.train.all", "dev": "TREC.val", "test": "TREC.test.all"}
     written(tmp_path / "my_train.csv", "a,b\n")
     with pytest.raises(UserError, match=r"two files for train: TREC.train.all and my_train.csv"):
         split_files(tmp_path)

@@ -2,6 +2,7 @@
 settings."""
 
 import math
+from typing import get_args
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ from regard.building import build_translation
 from regard.data.batch import pad
 from regard.models.contracts import Summary
 from regard.models.recurrent.bridge import CopyBridge, LinearBridge, ZeroBridge
+from regard.names import BridgeKind
 from tests import configs
 
 BATCH, LAYERS, SIZE = 3, 2, 5
@@ -66,7 +68,7 @@ def test_zero_bridge_starts_from_nothing():
 
 
 @pytest.mark.parametrize("cell", ["gru", "lstm"])
-@pytest.mark.parametrize("bridge", ["copy", "linear", "zero"])
+@pytest.mark.parametrize("bridge", get_args(BridgeKind))
 @torch.no_grad()
 def test_the_settings_name_how_a_decoder_starts(bridge, cell):
     torch.manual_seed(2)

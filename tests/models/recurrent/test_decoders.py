@@ -1,5 +1,7 @@
 """Equations of the recurrent decoders, compared with plain loops."""
 
+from typing import get_args
+
 import pytest
 import torch
 
@@ -9,6 +11,7 @@ from regard.errors import UserError
 from regard.models.contracts import Summary
 from regard.models.recurrent.bridge import CopyBridge, LinearBridge, ZeroBridge
 from regard.models.recurrent.output import DeepOutput, SummedOutput, TanhOutput
+from regard.names import FeedingKind
 from tests import configs
 
 
@@ -55,7 +58,7 @@ def test_bahdanau_attends_then_updates():
         torch.testing.assert_close(output.attention[0].weights[0, 0, 0, position], weights)
 
 
-@pytest.mark.parametrize("feeding", ["none", "context", "attentional"])
+@pytest.mark.parametrize("feeding", get_args(FeedingKind))
 @torch.no_grad()
 def test_luong_updates_then_attends(feeding):
     model = models("luong", output="tanh", feeding=feeding)

@@ -1,6 +1,7 @@
 """The loop as one operator, compared with the loop step by step."""
 
 from dataclasses import replace
+from typing import get_args
 
 import pytest
 import torch
@@ -15,6 +16,7 @@ from regard.models.recurrent import fused_loop
 from regard.models.recurrent.attention import GatedAttention
 from regard.models.recurrent.fused_loop import Loop, run
 from regard.models.recurrent.unrolling import unroll
+from regard.names import CellKind
 from tests import configs
 
 SOURCE = [[4, 5, 6, 7, 8], [9, 10], [11, 12, 4]]
@@ -55,7 +57,7 @@ def gated(model):
     return model
 
 
-@pytest.mark.parametrize("cell", ["elman", "gru", "lstm"])
+@pytest.mark.parametrize("cell", get_args(CellKind))
 @pytest.mark.parametrize("layers", [1, 3])
 @pytest.mark.parametrize(("wiring", "feeding"), WIRINGS)
 @pytest.mark.parametrize("score", ["additive", "concat", "shared_additive"])
@@ -186,7 +188,7 @@ def make_loop(kind="gru", layers=2, attend_first=True, mask=True, gate=True):
     )
 
 
-@pytest.mark.parametrize("kind", ["elman", "gru", "lstm"])
+@pytest.mark.parametrize("kind", get_args(CellKind))
 @pytest.mark.parametrize("attend_first", [False, True])
 def test_gradients_are_those_of_finite_differences_with_dropout(kind, attend_first):
     loop = make_loop(kind, attend_first=attend_first)
@@ -201,7 +203,7 @@ def test_gradients_are_those_of_finite_differences_with_dropout(kind, attend_fir
     assert gradcheck(everything, numbers, fast_mode=True)
 
 
-@pytest.mark.parametrize("kind", ["elman", "gru", "lstm"])
+@pytest.mark.parametrize("kind", get_args(CellKind))
 def test_the_operator_keeps_the_rules_of_torch(kind):
     for layers in (1, 2):
         several = layers == 2

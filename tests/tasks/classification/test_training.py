@@ -47,7 +47,9 @@ def small(path, **model):
         model = {"bidirectional": True, **model}
     return Experiment(
         name="questions",
-        data=ClassificationDataConfig(path=path, dev_size=8, test_size=8, min_count=2),
+        data=ClassificationDataConfig(
+            path=path, target="label", dev_size=8, test_size=8, min_count=2
+        ),
         model=configs.classifier(size=16, dropout=0.0, **model),
         training=TrainingConfig(epochs=12, learning_rate=0.02, device="cpu"),
     )
