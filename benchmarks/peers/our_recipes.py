@@ -1,5 +1,6 @@
 """Recipes of the models with which the peers are compared."""
 
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -7,40 +8,51 @@ from peers import contestant
 from peers.corpus import GENERATED_VOCABULARY, VOCABULARY
 
 LSTM = {
+    "kind": "recurrent",
     "cell": "lstm",
-    "hidden": contestant.HIDDEN,
-    "encoder_hidden": contestant.HIDDEN // 2,
+    "size": contestant.HIDDEN,
     "embedding": contestant.EMBEDDING,
-    "bidirectional": True,
-    "bridge": "linear",
-    "dropout": contestant.LSTM_DROPOUT,
 }
-LUONG = {**LSTM, "wiring": "luong", "output": "tanh", "attention": {"score": "general"}}
+
+
+def recurrent(**decoder: Any) -> dict[str, Any]:
+    return {
+        "dropout": contestant.LSTM_DROPOUT,
+        "encoder": {**LSTM, "bidirectional": True},
+        "decoder": {**LSTM, "bridge": "linear", **decoder},
+    }
+
+
+def luong(**decoder: Any) -> dict[str, Any]:
+    return recurrent(wiring="luong", output="tanh", attention={"score": "general"}, **decoder)
 
 
 def transformer(sizes: contestant.Sizes) -> dict[str, Any]:
     dropout = contestant.TRANSFORMER_DROPOUT
-    return {
-        "family": "transformer",
-        "size": sizes.size,
+    part = {
+        "kind": "transformer",
         "layers": sizes.layers,
         "heads": sizes.heads,
         "feed_forward": sizes.feed_forward,
+        "attention": {"score": "scaled_dot", "dropout": dropout},
+    }
+    return {
+        "size": sizes.size,
         "dropout": dropout,
         "tied": "all",
-        "attention": {"score": "scaled_dot", "dropout": dropout},
+        "encoder": part,
+        "decoder": deepcopy(part),
     }
 
 
 MODELS = {
-    "luong": LUONG,
-    "luong-fed": {**LUONG, "feeding": "attentional"},
-    "bahdanau": {
-        **LSTM,
-        "wiring": "bahdanau",
-        "output": "deep",
-        "attention": {"score": "additive", "size": contestant.HIDDEN},
-    },
+    "luong": luong(),
+    "luong-fed": luong(feeding="attentional"),
+    "bahdanau": recurrent(
+        wiring="bahdanau",
+        output="deep",
+        attention={"score": "additive", "size": contestant.HIDDEN},
+    ),
     **{name: transformer(sizes) for name, sizes in contestant.SIZES.items()},
 }
 
@@ -49,6 +61,7 @@ def recipe(model: str, batch_tokens: int, corpus: Path) -> dict[str, Any]:
     """Return the recipe for `regard train`. It tokenizes text into the subwords of the peers."""
     generated = model == "transformer-base"
     return {
+        "format": 2,
         "about": f"The model {model} of benchmarks/training_speed.py.",
         "data": {
             "path": str(corpus / "train.en"),

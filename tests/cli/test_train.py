@@ -327,7 +327,11 @@ def test_any_encoder_trains_with_any_decoder(capsys, here, encoder, decoder, opt
     assert regard(capsys, "mine.tsv", *kinds, *updates)[::2] == (0, "")
     translator = regard_package.load(here / "runs" / "mine")
     outputs = translator.translate(["a b", "c"])
-    assert [output.attention.shape[-1] for output in outputs if "plain" not in options] or outputs
+    widths = [
+        {block.weights.shape[-1] for block in output.trace.attention if block.kind == "cross"}
+        for output in outputs
+    ]
+    assert widths == ([set(), set()] if "plain" in options else [{3}, {2}])  # words and the end
 
 
 def test_images_train_with_a_transformer(capsys, here):

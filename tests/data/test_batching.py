@@ -74,7 +74,7 @@ def test_every_pair_is_there_once_and_every_batch_keeps_its_limits(
         size = len(batch.mask)
         assert limits.sentences
         assert size <= limits.sentences
-        assert not limits.one_source_length or batch.source.mask.all()
+        assert not limits.equal_lengths or batch.source.mask.all()
         positions = batch.source.mask.numel() + batch.mask.numel()
         assert size == 1 or limits.tokens is None or positions <= limits.tokens
         for row in range(size):
@@ -163,7 +163,7 @@ def test_batches_do_not_come_by_length() -> None:
 
 def test_sources_of_one_length_still_meet_others_in_another_epoch() -> None:
     sources, targets = pairs_of(1999)
-    batches = batches_of(sources, targets, BatchSettings(503, one_source_length=True))
+    batches = batches_of(sources, targets, BatchSettings(503, equal_lengths=True))
     first, second = ({frozenset(places([b])) for b in batches.epoch(n)} for n in (0, 1))
     assert len(first & second) < len(first) / 3
     assert batches.num_batches(0) < 1.3 * batches_of(

@@ -27,7 +27,7 @@ class BatchSettings:
     """Largest number of positions with padding: sentences * (longest source + longest target)."""
     sentences: int | None = None
     """Largest number of pairs."""
-    one_source_length: bool = False
+    equal_lengths: bool = False
     """Whether all sources of a batch have equal lengths, so that an encoder computes no padding.
     Otherwise lengths may differ by one, which gives larger batches and mixes more pairs."""
 
@@ -121,7 +121,7 @@ class PairBatches:
         return np.random.default_rng((self._seed, number))
 
     def _row(self, random: np.random.Generator) -> _Arrangement:
-        if self._settings.one_source_length:
+        if self._settings.equal_lengths:
             return self._groups.by_length()
         return self._groups.by_length_jittered(random)
 
@@ -131,7 +131,7 @@ class PairBatches:
         sizes: list[int] = []
         size = widest_source = widest_target = 0  # of the batch that is being filled
         for source, target, count in row.runs(self._groups):
-            if self._settings.one_source_length and size and source != widest_source:
+            if self._settings.equal_lengths and size and source != widest_source:
                 sizes.append(size)
                 size = 0
             most = self._most(max(source, widest_source), max(target, widest_target))
