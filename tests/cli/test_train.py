@@ -311,6 +311,18 @@ def test_the_family_is_short_for_the_kinds(capsys, here):
     assert (model.encoder.kind, model.decoder.kind) == ("transformer", "transformer")
 
 
+def test_a_kind_of_its_own_goes_before_the_family(here):
+    options = ["copy", "--model.family", "transformer", "--model.encoder.kind", "recurrent"]
+    model = parse(options).experiment.model
+    assert (model.encoder.kind, model.decoder.kind) == ("recurrent", "transformer")
+
+
+def test_a_kind_without_a_value_names_all_kinds(capsys, here):
+    status, out, err = regard(capsys, "copy", "--model.encoder.kind", "--model.size", 8)
+    assert (status, out) == (2, "")
+    assert "has no value: expected recurrent or transformer or bag_of_words" in err
+
+
 MIXED = [
     ("transformer", "recurrent", ("--model.decoder.wiring", "bahdanau")),
     ("transformer", "recurrent", ("--model.decoder.wiring", "plain")),

@@ -15,7 +15,7 @@ from pathlib import Path
 from regard import recipes
 from regard.config import DATA_SECTIONS, KINDS, DataConfig, Experiment
 from regard.config.checks import changed, shown
-from regard.errors import UserError
+from regard.errors import UsageError, UserError
 from regard.files import check_input, check_name, shortened
 
 FAMILY = "--model.family"
@@ -24,7 +24,7 @@ FAMILY = "--model.family"
 
 def expanded(arguments: Sequence[str]) -> list[str]:
     """Return the arguments with a data file after the recipe as --data.path, and with
-    --model.family as the kinds of the parts."""
+    --model.family as the kinds of the parts whose own kind is not an argument."""
     words = list(arguments)
     if len(words) > 1 and _names_data(words[1]) and not is_pairs(words[0]):
         words[1:2] = ["--data.path", words[1]]
@@ -40,7 +40,9 @@ def expanded(arguments: Sequence[str]) -> list[str]:
             f"for {' and '.join(f'model.{part}.kind' for part in parts)}"
         )
     words = _without(words, FAMILY)
-    return [*words, *(word for part in kinds for word in (f"--model.{part}.kind", family))]
+    flags = [f"--model.{part}.kind" for part in kinds]
+    chosen = values_of(words, *flags)
+    return [*words, *(word for flag in flags if flag not in chosen for word in (flag, family))]
 
 
 @dataclass(frozen=True)
@@ -119,6 +121,8 @@ def _with_kinds(experiment: Experiment, arguments: Sequence[str]) -> Asked:
     model, lines = experiment.model, list[str]()
     for part, record in model.parts.items():
         flag = f"--model.{part}.kind"
+        if flag in arguments and flag not in values_of(arguments, flag):
+            raise UsageError(f"{flag} has no value: expected {' or '.join(KINDS[task][part])}")
         kind = values_of(arguments, flag).get(flag, record.kind)
         model = recipes.with_kind(model, task, part, kind)
         names = changed(record, *(field.name for field in fields(record)))
