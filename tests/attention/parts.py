@@ -71,8 +71,8 @@ def _additive(score: nn.Module) -> oracle.Score:
 
 
 def _concat(score: nn.Module) -> oracle.Score:
-    joined = score.joined
-    return oracle.concat(number(joined.weight), number(joined.bias), number(score.vector))
+    projection = score.projection
+    return oracle.concat(number(projection.weight), number(projection.bias), number(score.vector))
 
 
 def _shared_additive(score: nn.Module) -> oracle.Score:
@@ -95,9 +95,9 @@ HISTORIES: dict[str, Callable[[int], nn.Module]] = {"coverage": Coverage, "locat
 """Features of every score with an attention history, made of their size."""
 
 HISTORY_JUDGES: dict[str, Callable[[nn.Module], Callable[..., list[float]]]] = {
-    "coverage": lambda past: partial(oracle.coverage, number(past.taken.weight)[:, 0]),
-    "location": lambda past: partial(
-        oracle.location, number(past.seen.weight), number(past.filters.weight)[:, 0]
+    "coverage": lambda history: partial(oracle.coverage, number(history.projection.weight)[:, 0]),
+    "location": lambda history: partial(
+        oracle.location, number(history.projection.weight), number(history.filters.weight)[:, 0]
     ),
 }
 
@@ -139,7 +139,7 @@ def _additive_formula(
 
 
 def _concat_formula(score: nn.Module) -> gradients.Score:
-    weight, bias = score.joined.weight, score.joined.bias
+    weight, bias = score.projection.weight, score.projection.bias
     halves = weight.split([score.query_size, weight.size(1) - score.query_size], dim=1)
     return _additive_formula(score, *halves, bias)
 

@@ -12,8 +12,8 @@ SOURCE, SIZE, STEPS = 7, 5, 4
 LENGTHS = (7, 4)
 
 
-def remembering(past):
-    return HistoryAttention(HistoryAdditive(SIZE, SIZE, past))
+def remembering(history):
+    return HistoryAttention(HistoryAdditive(SIZE, SIZE, history))
 
 
 @pytest.mark.parametrize("name", HISTORIES)
@@ -21,7 +21,7 @@ def test_every_step_knows_of_those_before(name):
     torch.manual_seed(2)
     attention = remembering(HISTORIES[name](6)).double()
     score = attention.score
-    features = HISTORY_JUDGES[name](score.past)
+    features = HISTORY_JUDGES[name](score.history)
     queries = torch.randn(2, STEPS, SIZE, dtype=torch.float64)
     keys = torch.randn(2, SOURCE, SIZE, dtype=torch.float64)
     mask = torch.arange(SOURCE) < torch.tensor(LENGTHS)[:, None]

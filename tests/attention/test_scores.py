@@ -86,9 +86,9 @@ def test_scaled_dot_divides_by_the_root_of_the_size():
 def test_concat_is_additive_with_its_matrix_cut_in_two():
     concat, additive = Concat(5, 7, 3), Additive(5, 7, 3)
     with torch.no_grad():
-        additive.query.weight.copy_(concat.joined.weight[:, :5])
-        additive.key.weight.copy_(concat.joined.weight[:, 5:])
-        additive.key.bias.copy_(concat.joined.bias)
+        additive.query.weight.copy_(concat.projection.weight[:, :5])
+        additive.key.weight.copy_(concat.projection.weight[:, 5:])
+        additive.key.bias.copy_(concat.projection.bias)
         additive.vector.copy_(concat.vector)
     queries, keys = torch.randn(2, 5), torch.randn(11, 7)
     torch.testing.assert_close(

@@ -27,7 +27,7 @@ def test_only_recurrent_decoders_have_local_scopes_and_scores_with_a_history(val
 
 def test_memories_besides_the_source_have_plain_attention():
     model = built(dict(scope="local_m"), memory_vectors=3, intra_attention=True)
-    source, memory, own = model.decoder.look.looks
+    source, memory, own = model.decoder.attention.attentions
     assert type(source.attention).__name__ == "LocalAttention"
     assert type(memory.attention) is type(own.attention)
     assert type(memory.attention).__name__ == "Attention"

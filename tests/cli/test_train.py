@@ -521,7 +521,7 @@ def test_a_run_begins_with_another_and_says_what_it_took(capsys, here):
     assert regard(capsys, *given, "--output", "first")[0] == 0
     pairs(here / "mine.tsv", "x")
     start = (*given, "--output", "second", "--init-from", "first")
-    status, out, err = regard(capsys, *start, "--freeze", "encoder", "decoder.look")
+    status, out, err = regard(capsys, *start, "--freeze", "encoder", "decoder.attention")
     assert (status, err) == (0, "")
     assert "initialised from first: " in out
     assert "source words; 0 of " in out
@@ -529,7 +529,7 @@ def test_a_run_begins_with_another_and_says_what_it_took(capsys, here):
     assert " frozen); " in out
     training = RunFolder(here / "second").experiment().training
     assert training.initial_run == Path("first")
-    assert training.freeze == ("encoder", "decoder.look")
+    assert training.freeze == ("encoder", "decoder.attention")
     shutil.rmtree("first")
     longer = ("--resume", "--training.epochs", 2)
     status, out, err = regard(capsys, "mine.tsv", "--output", "second", *longer)

@@ -251,7 +251,7 @@ def test_stepping_equals_reading(model, source, inputs):
 @torch.no_grad()
 def test_asking_for_weights_changes_nothing(model, source, inputs, expected):
     encoded = model.encoder(source, need_weights=True)
-    memories, others = model.remember(encoded), model.encode(source)
+    memories, others = model.build_memory(encoded), model.encode(source)
     for memory, plain in zip(memories, others, strict=True):
         torch.testing.assert_close(memory.values[memory.mask], plain.values[plain.mask])
     with_weights = model.decoder(inputs, memories, need_weights=True)
@@ -332,7 +332,7 @@ def test_two_calls_give_the_same_answer_and_leave_nothing_behind(model, source, 
     after = model.state_dict()
     assert before.keys() == after.keys()
     assert all(torch.equal(before[key], after[key]) for key in before)
-    assert {name for name, _ in model.named_buffers()} <= {"remember.vectors"}
+    assert {name for name, _ in model.named_buffers()} <= {"build_memory.vectors"}
 
 
 @pytest.mark.parametrize("model", by_formulas(pairs()), indirect=True)

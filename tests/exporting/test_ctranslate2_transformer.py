@@ -114,6 +114,6 @@ def test_other_models_are_refused():
         with pytest.raises(UserError, match="no format has a place for this pair"):
             exporting.transformer_spec(mixed, SOURCE)
     model = build()
-    model.remember = first_and_last
+    model.build_memory = first_and_last
     with pytest.raises(UserError, match="top layer"):
         exporting.transformer_spec(model, SOURCE)

@@ -136,6 +136,6 @@ def test_other_models_are_refused():
         with pytest.raises(UserError, match="no format has a place for this pair"):
             export_recurrent(mixed)
     model = build()
-    model.remember = first_and_last
+    model.build_memory = first_and_last
     with pytest.raises(UserError, match="top layer"):
         export_recurrent(model)

@@ -57,7 +57,7 @@ def test_one_question_is_answered_with_a_weighted_mean(asks):
     (block,) = result.attention
     assert (block.kind, block.weights.shape) == ("cross", (3, 1, 1, 1, 4))
     for row, length in enumerate(LENGTHS):
-        queries = query.query if asks == "learned" else arguments.summary.hidden[row, -1]
+        queries = query.vector if asks == "learned" else arguments.summary.hidden[row, -1]
         scores = [
             float((queries @ arguments.keys[row, place]).detach()) / 5**0.5
             for place in range(length)
@@ -84,11 +84,11 @@ def test_at_first_a_learned_query_asks_for_all_nearly_alike():
 
 def test_the_answer_is_a_layer_of_the_vector():
     arguments = memory()
-    readout = PooledHead(
+    head = PooledHead(
         AttentionPool(LearnedQuery(5), Attention(Additive(5, 5, 4))), torch.nn.Linear(3, 2)
     ).double()
-    output = readout((arguments,), need_weights=True)
-    torch.testing.assert_close(output.values, readout.output(readout.pool(arguments).vector))
+    output = head((arguments,), need_weights=True)
+    torch.testing.assert_close(output.values, head.output(head.pool(arguments).vector))
     assert len(output.attention) == 1
     with pytest.raises(ValueError, match="one memory"):
-        readout((arguments, arguments))
+        head((arguments, arguments))

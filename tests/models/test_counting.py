@@ -19,9 +19,9 @@ SYMBOLS, SIZE, QUERIES, CLASSES, BATCH, SOURCE = 5, 7, 3, 11, 2, 13
 def counter(num_linears: int) -> HeadModel:
     torch.manual_seed(num_linears)
     encoder = LetterEncoder(*(nn.Linear(SYMBOLS, SIZE) for _ in range(num_linears)))
-    readout = QueryHead(QUERIES, SIZE, Attention(ScaledDot()), CLASSES)
-    model = HeadModel(encoder, readout, first_and_last).double()
-    for parameter in readout.parameters():
+    head = QueryHead(QUERIES, SIZE, Attention(ScaledDot()), CLASSES)
+    model = HeadModel(encoder, head, first_and_last).double()
+    for parameter in head.parameters():
         nn.init.normal_(parameter)
     return model
 
@@ -44,15 +44,15 @@ def written_out(model: HeadModel, sequence: np.ndarray) -> tuple[np.ndarray, np.
         for linear in (0, num_linears - 1)
     )
     all_logits, all_weights = [], []
-    for query in parameters["readout.queries"]:
+    for query in parameters["head.queries"]:
         exponentials = [np.exp(query @ key / np.sqrt(SIZE)) for key in keys]
         weights = [each / sum(exponentials) for each in exponentials]
         context = sum(weight * value for weight, value in zip(weights, values, strict=True))
         residual = query + context
         centred = residual - residual.mean()
         normed = centred / np.sqrt((centred**2).mean() + 1e-5)
-        normed = normed * parameters["readout.norm.weight"] + parameters["readout.norm.bias"]
-        logits = parameters["readout.output.weight"] @ normed + parameters["readout.output.bias"]
+        normed = normed * parameters["head.norm.weight"] + parameters["head.norm.bias"]
+        logits = parameters["head.output.weight"] @ normed + parameters["head.output.bias"]
         all_logits.append(logits)
         all_weights.append(weights)
     return np.array(all_logits), np.array(all_weights)
@@ -88,30 +88,30 @@ def test_weights_change_nothing_and_come_when_asked_for() -> None:
 
 
 def test_at_first_every_letter_weighs_the_same() -> None:
-    readout = QueryHead(QUERIES, SIZE, Attention(ScaledDot()), CLASSES)
-    model = HeadModel(LetterEncoder(nn.Linear(SYMBOLS, SIZE)), readout, first_and_last)
+    head = QueryHead(QUERIES, SIZE, Attention(ScaledDot()), CLASSES)
+    model = HeadModel(LetterEncoder(nn.Linear(SYMBOLS, SIZE)), head, first_and_last)
     (block,) = model(letters().float(), need_weights=True).attention
     torch.testing.assert_close(block.weights, torch.full_like(block.weights, 1 / SOURCE))
 
 
 def test_padding_is_not_looked_at() -> None:
-    readout, (memory,) = counter(1).readout, first_and_last(counter(1).encoder(letters()))
+    head, (memory,) = counter(1).head, first_and_last(counter(1).encoder(letters()))
     short = 5
     mask = torch.arange(SOURCE).expand(BATCH, SOURCE) < short
-    masked = readout((Memory(memory.keys, memory.values, mask),), need_weights=True)
+    masked = head((Memory(memory.keys, memory.values, mask),), need_weights=True)
     cut = Memory(memory.keys[:, :short], memory.values[:, :short], mask[:, :short])
-    torch.testing.assert_close(masked.values, readout((cut,)).values)
+    torch.testing.assert_close(masked.values, head((cut,)).values)
     assert masked.attention[0].weights[..., short:].count_nonzero() == 0
 
 
 def test_any_score_fits() -> None:
-    readout = QueryHead(QUERIES, SIZE, Attention(Additive(SIZE, SIZE, 17)), CLASSES)
+    head = QueryHead(QUERIES, SIZE, Attention(Additive(SIZE, SIZE, 17)), CLASSES)
     memory = Memory(
         torch.randn(BATCH, SOURCE, SIZE),
         torch.randn(BATCH, SOURCE, SIZE),
         torch.ones(BATCH, SOURCE, dtype=torch.bool),
     )
-    assert readout((memory,)).values.isfinite().all()
+    assert head((memory,)).values.isfinite().all()
 
 
 def test_what_cannot_be_read_is_said() -> None:
@@ -119,4 +119,4 @@ def test_what_cannot_be_read_is_said() -> None:
         LetterEncoder()
     (memory,) = first_and_last(counter(1).encoder(letters()))
     with pytest.raises(ValueError, match="one memory, got 2"):
-        counter(1).readout((memory, memory))
+        counter(1).head((memory, memory))

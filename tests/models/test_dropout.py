@@ -44,7 +44,7 @@ CASES = {
     **{
         f"weights, {wiring}": (
             configs.changed(RECURRENT, wiring=wiring, attention=WEIGHTS),
-            ("decoder.look.attention.dropout",),
+            ("decoder.attention.attention.dropout",),
         )
         for wiring in ("bahdanau", "luong")
     },
@@ -55,7 +55,7 @@ CASES = {
                 "encoder.embedder.dropout",
                 "decoder.embedder.dropout",
                 *(
-                    f"{side}.layers.0.around_{kind}.dropout"
+                    f"{side}.layers.0.{kind}_residual.dropout"
                     for side, kinds in SUBLAYERS.items()
                     for kind in kinds
                 ),

@@ -45,12 +45,12 @@ def copied(theirs, ours):
         into.in_proj_bias.copy_(projection[1])
         into.out_proj.load_state_dict(output.state_dict())
 
-    norms = [ours.around_self, ours.around_feed_forward]
+    norms = [ours.self_residual, ours.feed_forward_residual]
     with torch.no_grad():
         joined = ours.self_attention.projection
         attention(theirs.self_attn, (joined.weight, joined.bias), ours.self_attention.heads.output)
         if hasattr(theirs, "multihead_attn"):
-            norms.insert(1, ours.around_cross)
+            norms.insert(1, ours.cross_residual)
             apart = ours.cross_attention
             parts = (apart.query, apart.key, apart.value)
             weight = torch.cat([part.weight for part in parts])
@@ -71,7 +71,7 @@ def settings(layer):
         dropout=0.0,
         activation=layer.feed_forward.activation,
         batch_first=True,
-        norm_first=isinstance(layer.around_self, PreNorm),
+        norm_first=isinstance(layer.self_residual, PreNorm),
         dtype=torch.double,
     )
 
@@ -111,7 +111,7 @@ def test_an_encoder_layer_is_that_of_torch(model, source, need_weights):
     expected = encoder_layer(layer)(states, src_key_padding_mask=~source.mask)
     same(result[source.mask], expected[source.mask])
     if need_weights:
-        read = layer.around_self.before(states)
+        read = layer.self_residual.before(states)
         _, weights = encoder_layer(layer).self_attn(
             read, read, read, key_padding_mask=~source.mask, average_attn_weights=False
         )
@@ -137,11 +137,11 @@ def test_a_decoder_layer_is_that_of_torch(model, source, need_weights):
         assert result.self_attention.weights is None
         assert result.cross_attention.weights is None
         return
-    theirs, read = decoder_layer(layer), layer.around_self.before(states)
+    theirs, read = decoder_layer(layer), layer.self_residual.before(states)
     down = nn.Transformer.generate_square_subsequent_mask(7, dtype=torch.double)
     after, weights = theirs.self_attn(read, read, read, attn_mask=down, average_attn_weights=False)
     same(result.self_attention.weights, weights)
-    read = layer.around_cross.before(layer.around_self.after(states, after))
+    read = layer.cross_residual.before(layer.self_residual.after(states, after))
     _, weights = theirs.multihead_attn(
         read, memory, memory, key_padding_mask=~source.mask, average_attn_weights=False
     )
@@ -152,7 +152,7 @@ def test_a_decoder_layer_is_that_of_torch(model, source, need_weights):
 def test_the_stacks_are_those_of_torch_with_gradients(model, source):
     inputs = torch.randint(4, 17, (len(source.ids), 6))
     encoded = model.encoder(source)
-    features = model.decoder(inputs, model.remember(encoded)).features
+    features = model.decoder(inputs, model.build_memory(encoded)).features
     theirs = of_torch(model)
     down = nn.Transformer.generate_square_subsequent_mask(6, dtype=torch.double)
     below = model.encoder.embedder(source.ids, range(source.ids.size(1)))
@@ -244,7 +244,7 @@ def test_a_source_that_is_all_padding_gives_no_nan():
     for need_weights in (False, True):
         encoded = model.encoder(hidden, need_weights=need_weights)
         inputs = torch.tensor([[START, 4], [START, 4]])
-        output = model.decoder(inputs, model.remember(encoded), need_weights=need_weights)
+        output = model.decoder(inputs, model.build_memory(encoded), need_weights=need_weights)
         assert output.features.isfinite().all()
     for block in encoded.attention + output.attention:
         if block.kind != "decoder":

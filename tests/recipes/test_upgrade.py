@@ -189,5 +189,40 @@ def test_wrong_values_are_named_and_nothing_breaks(tmp_path, text, is_run):
     assert "\n" not in str(caught.value)
 
 
-def test_tensors_of_today_keep_their_names():
-    assert upgrade_tensor_name("decoder.look.gate.weight", FORMAT) == "decoder.look.gate.weight"
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("decoder.look.attention.score.vector", "decoder.attention.attention.score.vector"),
+        ("decoder.look.look.attention.soft", "decoder.attention.attention.attention.soft"),
+        ("decoder.look.looks.1.attention", "decoder.attention.attentions.1.attention"),
+        ("decoder.look.gate.bias", "decoder.attention.gate.bias"),
+        ("decoder.look.query.query", "decoder.attention.query.vector"),
+        ("attention.score.query.weight", "attention.score.query.weight"),
+        ("attention.score.shared.weight", "attention.score.shared.weight"),
+        ("attention.score.joined.bias", "attention.score.projection.bias"),
+        ("attention.score.past.taken.weight", "attention.score.history.projection.weight"),
+        ("attention.score.past.seen.weight", "attention.score.history.projection.weight"),
+        ("attention.score.past.filters.weight", "attention.score.history.filters.weight"),
+        ("decoder.parts.output.joined.weight", "decoder.parts.output.projection.weight"),
+        ("decoder.layers.0.around_cross.norm", "decoder.layers.0.cross_residual.norm"),
+        ("decoder.layers.0.around_self.norm", "decoder.layers.0.self_residual.norm"),
+        ("layers.1.around_feed_forward.norm", "layers.1.feed_forward_residual.norm"),
+        ("encoder.places.vectors", "encoder.positions.vectors"),
+        ("encoder.into.weight", "encoder.projection.weight"),
+        ("encoder.backbone.network.places.into", "encoder.backbone.network.places.into"),
+        ("encoder.embedder.embedding.weight", "encoder.embedder.embedding.weight"),
+        ("readout.pool.query.query", "head.pool.query.vector"),
+        ("readout.output.bias", "head.output.bias"),
+        ("remember.remember.vectors", "build_memory.build_memory.vectors"),
+    ],
+)
+def test_tensors_of_version_0_1_have_names_of_today(old, new):
+    assert upgrade_tensor_name(old, 1) == new
+    assert upgrade_tensor_name(new, 1) == new
+    assert upgrade_tensor_name(old, FORMAT) == old
+
+
+def test_frozen_modules_have_names_of_today(tmp_path):
+    page = "model: {hidden: 4}\ntraining: {freeze: [encoder.embedding, decoder.look, readout]}"
+    experiment = read(tmp_path, page)
+    assert experiment.training.freeze == ("encoder.embedding", "decoder.attention", "head")

@@ -52,12 +52,12 @@ class Coverage(nn.Module):
     def __init__(self, size: int) -> None:
         super().__init__()
         self.size = size
-        self.taken = Linear(1, size, bias=False)
+        self.projection = Linear(1, size, bias=False)
 
     def forward(
         self, before: Float[Tensor, "batch target source"]
     ) -> Float[Tensor, "batch target source size"]:
-        return self.taken(before[..., None])
+        return self.projection(before[..., None])
 
     def update(
         self,
@@ -76,14 +76,14 @@ class Location(nn.Module):
         super().__init__()
         self.size = size
         self.filters = nn.Conv1d(1, filters, 2 * width + 1, padding=width, bias=False)
-        self.seen = Linear(filters, size, bias=False)
+        self.projection = Linear(filters, size, bias=False)
 
     def forward(
         self, before: Float[Tensor, "batch target source"]
     ) -> Float[Tensor, "batch target source size"]:
         batch, target, source = before.shape
         features = self.filters(before.reshape(batch * target, 1, source))
-        return self.seen(features.mT.unflatten(0, (batch, target)))
+        return self.projection(features.mT.unflatten(0, (batch, target)))
 
     def update(
         self,
@@ -97,13 +97,13 @@ class Location(nn.Module):
 class HistoryAdditive(nn.Module):
     """v . tanh(W q + U k_j + b + f_j), with the features f_j of the history for key j."""
 
-    def __init__(self, query_size: int, key_size: int, past: AttentionHistory) -> None:
+    def __init__(self, query_size: int, key_size: int, history: AttentionHistory) -> None:
         super().__init__()
-        self.query = Linear(query_size, past.size, bias=False)
-        self.key = Linear(key_size, past.size)
-        self.past = past
-        self.vector = nn.Parameter(torch.empty(past.size))
-        nn.init.uniform_(self.vector, -(past.size**-0.5), past.size**-0.5)
+        self.query = Linear(query_size, history.size, bias=False)
+        self.key = Linear(key_size, history.size)
+        self.history = history
+        self.vector = nn.Parameter(torch.empty(history.size))
+        nn.init.uniform_(self.vector, -(history.size**-0.5), history.size**-0.5)
 
     def prepare(
         self, keys: Float[Tensor, "batch source key"]
@@ -117,7 +117,7 @@ class HistoryAdditive(nn.Module):
         prepared: Float[Tensor, "batch source size"],
         before: Float[Tensor, "batch target source"],
     ) -> Float[Tensor, "batch target source"]:
-        sums = self.query(queries)[:, :, None] + prepared[:, None] + self.past(before)
+        sums = self.query(queries)[:, :, None] + prepared[:, None] + self.history(before)
         return (torch.tanh(sums) * self.vector).sum(dim=-1)
 
 
@@ -174,4 +174,4 @@ class HistoryAttention(nn.Module):
         output = weighted_mean(
             weights, scores, values, visible, self.dropout, need_weights=need_weights
         )
-        return replace(output, state=self.score.past.update(state.to(weights.dtype), weights))
+        return replace(output, state=self.score.history.update(state.to(weights.dtype), weights))

@@ -159,22 +159,22 @@ class Concat(nn.Module):
     def __init__(self, query_size: int, key_size: int, size: int) -> None:
         super().__init__()
         self.query_size = query_size
-        self.joined = nn.Linear(query_size + key_size, size)  # only its halves are used
+        self.projection = nn.Linear(query_size + key_size, size)  # only its halves are used
         self.vector = nn.Parameter(torch.empty(size))
         nn.init.uniform_(self.vector, -(size**-0.5), size**-0.5)
 
     def prepare(self, keys: Float[Tensor, "*batch source key"]) -> AdditiveKeys:
-        _check_size("keys", keys, self.joined.in_features - self.query_size, self)
-        weight, bias = self.joined.weight[:, self.query_size :], self.joined.bias
+        _check_size("keys", keys, self.projection.in_features - self.query_size, self)
+        weight, bias = self.projection.weight[:, self.query_size :], self.projection.bias
         return prepare(by_position(lambda vectors: affine(vectors, weight, bias), keys))
 
     @property
     def query_module(self) -> nn.Linear:
-        return self.joined
+        return self.projection
 
     @property
     def query_weight(self) -> Float[Tensor, "size query"]:
-        return self.joined.weight[:, : self.query_size]
+        return self.projection.weight[:, : self.query_size]
 
     def project_queries(
         self, queries: Float[Tensor, "*batch target query"]

@@ -88,18 +88,18 @@ def _build_attention(
     attention: DecoderAttention = CrossAttention(query, attends, encoder.kind)
     if config.gate:
         attention = GatedAttention(attention, size)
-    looks = [attention]
+    attentions = [attention]
     besides = [value_size(config, encoder)] if config.memory_vectors else []
     besides += [config.extra_vectors_shape[1]] if config.extra_vectors_shape is not None else []
     for vector_size in besides:
-        looks.append(
+        attentions.append(
             CrossAttention(
                 StateQuery(size), build_attention(plain, size, vector_size, SECTION), "memory"
             )
         )
     if config.intra_attention:
-        looks.append(IntraDecoderAttention(build_attention(plain, size, size, SECTION), size))
-    return looks[0] if len(looks) == 1 else ParallelAttention(looks)
+        attentions.append(IntraDecoderAttention(build_attention(plain, size, size, SECTION), size))
+    return attentions[0] if len(attentions) == 1 else ParallelAttention(attentions)
 
 
 def _build_query(config: RecurrentDecoderConfig, encoder: BuiltEncoder) -> Query:

@@ -64,7 +64,7 @@ def transformer_spec(model: Seq2Seq, vocabularies: Vocabularies) -> TransformerS
             "--to ctranslate2 writes a Transformer encoder with a Transformer decoder, but this "
             f"model has {type(encoder).__name__} and {type(decoder).__name__}: {_remedy(model)}"
         )
-    if model.remember is not top_layer:
+    if model.build_memory is not top_layer:
         raise UserError(
             "the decoder attention to encoder layers below the top layer, which --to ctranslate2 "
             "cannot express: train with the top layer"
@@ -93,7 +93,7 @@ def transformer_spec(model: Seq2Seq, vocabularies: Vocabularies) -> TransformerS
     spec.config.bos_token = spec.config.decoder_start_token = SPECIAL[START]
     spec.config.eos_token = SPECIAL[END]
     spec.config.add_source_eos = vocabularies.ends_sources
-    spec.config.layer_norm_epsilon = encoder.layers[0].around_self.norm.eps
+    spec.config.layer_norm_epsilon = encoder.layers[0].self_residual.norm.eps
     return spec
 
 
@@ -109,13 +109,13 @@ def _encoder(encoder: TransformerEncoder) -> TransformerEncoderSpec:
     spec = TransformerEncoderSpec(
         len(layers),
         layers[0].self_attention.heads.num_heads,
-        **_common(layers[0].around_self, layers[0].feed_forward, encoder.embedder.positions),
+        **_common(layers[0].self_residual, layers[0].feed_forward, encoder.embedder.positions),
     )
     _positions(spec, encoder.embedder.positions, encoder.embedder.embedding.weight.size(1))
     spec.embeddings[0].weight = _array(encoder.embedder.embedding.weight)
     for target, layer in zip(spec.layer, layers, strict=True):
-        _self_attention(target.self_attention, layer.self_attention, layer.around_self)
-        _feed_forward(target.ffn, layer.feed_forward, layer.around_feed_forward)
+        _self_attention(target.self_attention, layer.self_attention, layer.self_residual)
+        _feed_forward(target.ffn, layer.feed_forward, layer.feed_forward_residual)
     _last_norm(spec, encoder.norm)
     return spec
 
@@ -125,14 +125,14 @@ def _decoder(decoder: TransformerDecoder) -> TransformerDecoderSpec:
     spec = TransformerDecoderSpec(
         len(layers),
         layers[0].self_attention.heads.num_heads,
-        **_common(layers[0].around_self, layers[0].feed_forward, decoder.embedder.positions),
+        **_common(layers[0].self_residual, layers[0].feed_forward, decoder.embedder.positions),
     )
     _positions(spec, decoder.embedder.positions, decoder.embedder.embedding.weight.size(1))
     spec.embeddings.weight = _array(decoder.embedder.embedding.weight)
     for target, layer in zip(spec.layer, layers, strict=True):
-        _self_attention(target.self_attention, layer.self_attention, layer.around_self)
-        _cross_attention(target.attention, layer.cross_attention, layer.around_cross)
-        _feed_forward(target.ffn, layer.feed_forward, layer.around_feed_forward)
+        _self_attention(target.self_attention, layer.self_attention, layer.self_residual)
+        _cross_attention(target.attention, layer.cross_attention, layer.cross_residual)
+        _feed_forward(target.ffn, layer.feed_forward, layer.feed_forward_residual)
     _last_norm(spec, decoder.norm)
     _linear(spec.projection, decoder.projection)
     return spec

@@ -76,7 +76,7 @@ def export_recurrent(model: Seq2Seq) -> OnnxModels:
             "--to onnx writes a recurrent encoder with a recurrent decoder, but this model has "
             f"{type(encoder).__name__} and {type(decoder).__name__}: {_remedy(model)}"
         )
-    if model.remember is not top_layer:
+    if model.build_memory is not top_layer:
         raise UserError(
             "the decoder attends to encoder layers below the top layer, which --to onnx cannot "
             "express: train with the top layer"
@@ -98,18 +98,19 @@ def _remedy(model: Seq2Seq) -> str:
 def _attention(decoder: BahdanauDecoder | LuongDecoder) -> Attention:
     """By softmax, of the highest state at one memory; UserError for anything else, which has no
     operator there."""
-    look = decoder.look
-    if not isinstance(look, CrossAttention) or not isinstance(look.attention, Attention):
+    cross = decoder.attention
+    if not isinstance(cross, CrossAttention) or not isinstance(cross.attention, Attention):
+        other = cross.attention if isinstance(cross, CrossAttention) else cross
         raise UserError(
             "--to onnx exports global attention to one memory, but this model has "
-            f"{type(getattr(look, 'attention', look)).__name__}"
+            f"{type(other).__name__}"
         )
-    if not isinstance(look.query, StateQuery) or look.query.layer != -1:
+    if not isinstance(cross.query, StateQuery) or cross.query.layer != -1:
         raise UserError(
             "--to onnx writes queries that are the decoder's state, but model.decoder.query "
             "of this model is another"
         )
-    attends = look.attention
+    attends = cross.attention
     if not isinstance(attends.normaliser, Softmax):
         raise UserError(
             "--to onnx writes attention by softmax, but "
@@ -233,8 +234,8 @@ def _prepare(graph: Graph, score: object, states: str) -> str:
         case attention.SharedAdditive():
             return graph.linear(states, score.shared)
         case attention.Concat():
-            keys = graph.product(states, score.joined.weight[:, score.query_size :])
-            return graph("Add", keys, graph.weight(score.joined.bias))
+            keys = graph.product(states, score.projection.weight[:, score.query_size :])
+            return graph("Add", keys, graph.weight(score.projection.bias))
         case attention.Cosine():
             return _normalised(graph, states)
         case attention.Dot() | attention.ScaledDot():
@@ -358,15 +359,15 @@ def _features(graph: Graph, output: Output, hidden: str, context: str | None, em
     match output:
         case DeepOutput():
             joined = graph("Concat", hidden, embedded, *contexts, axis=1)
-            pairs = graph.flat_linear(joined, output.joined)
+            pairs = graph.flat_linear(joined, output.projection)
             shape = graph.constant([0, output.feature_size, 2])
             return graph("ReduceMax", graph("Reshape", pairs, shape), axes=[2], keepdims=0)
         case SummedOutput():
             joined = graph("Concat", hidden, *contexts, axis=1)
-            return graph("Add", embedded, graph.flat_linear(joined, output.joined))
+            return graph("Add", embedded, graph.flat_linear(joined, output.projection))
         case TanhOutput():
             joined = graph("Concat", *contexts, hidden, axis=1)
-            return graph("Tanh", graph.flat_linear(joined, output.joined))
+            return graph("Tanh", graph.flat_linear(joined, output.projection))
         case LinearOutput():
             return graph("Concat", *contexts, hidden, axis=1)
 

@@ -65,10 +65,10 @@ class LearnedQuery(nn.Module):
     def __init__(self, size: int) -> None:
         super().__init__()
         self.size = size
-        self.query = nn.Parameter(torch.empty(size).normal_(std=0.01))
+        self.vector = nn.Parameter(torch.empty(size).normal_(std=0.01))
 
     def forward(self, memory: Memory) -> Float[Tensor, "batch 1 query"]:
-        return self.query.expand(memory.keys.size(0), 1, -1)
+        return self.vector.expand(memory.keys.size(0), 1, -1)
 
 
 class LastStateQuery(nn.Module):
@@ -133,12 +133,12 @@ class HeadModel(nn.Module):
     def __init__(self, encoder: nn.Module, head: nn.Module, build_memory: BuildMemory) -> None:
         super().__init__()
         self.encoder = encoder
-        self.readout = head
-        self.remember = build_memory
+        self.head = head
+        self.build_memory = build_memory
 
     def forward(self, source: Any, *, need_weights: bool = False) -> HeadOutput:
         """Return the output of the head. With `need_weights` it has the attention of encoder and
         head."""
         encoded = self.encoder(source, need_weights=need_weights)
-        output = self.readout(self.remember(encoded), need_weights=need_weights)
+        output = self.head(self.build_memory(encoded), need_weights=need_weights)
         return replace(output, attention=encoded.attention + output.attention)

@@ -51,14 +51,14 @@ class ConvolutionEncoder(nn.Module):
     def __init__(self, stack: ConvolutionStack, num_cells: int, *, dropout: float = 0.0) -> None:
         super().__init__()
         self.stack = stack
-        self.places = CellPositions(num_cells, stack.size, dropout)
+        self.positions = CellPositions(num_cells, stack.size, dropout)
 
     def forward(self, source: Images, *, need_weights: bool = False) -> Encoded:
         """Encode a batch. There is no attention, so `need_weights` has no effect."""
         del need_weights
         scaled = source.values.float() / 127.5 - 1
-        grid = self.stack(scaled.to(self.places.vectors.dtype))
-        return self.places(grid.flatten(2).mT, source.rows)
+        grid = self.stack(scaled.to(self.positions.vectors.dtype))
+        return self.positions(grid.flatten(2).mT, source.rows)
 
 
 class BackboneEncoder(nn.Module):
@@ -75,13 +75,13 @@ class BackboneEncoder(nn.Module):
     ) -> None:
         super().__init__()
         self.backbone = backbone
-        self.into = Linear(num_features, size)
-        self.places = CellPositions(num_cells, size, dropout)
+        self.projection = Linear(num_features, size)
+        self.positions = CellPositions(num_cells, size, dropout)
 
     def forward(self, source: Images, *, need_weights: bool = False) -> Encoded:
         """Encode a batch. The backbone's internal attention is not returned."""
         del need_weights
-        return self.places(self.into(self.backbone(source.values)), source.rows)
+        return self.positions(self.projection(self.backbone(source.values)), source.rows)
 
 
 class GridEncoder(nn.Module):
@@ -91,10 +91,12 @@ class GridEncoder(nn.Module):
         self, num_cells: int, num_features: int, size: int, *, dropout: float = 0.0
     ) -> None:
         super().__init__()
-        self.into = Linear(num_features, size)
-        self.places = CellPositions(num_cells, size, dropout)
+        self.projection = Linear(num_features, size)
+        self.positions = CellPositions(num_cells, size, dropout)
 
     def forward(self, source: GridFeatures, *, need_weights: bool = False) -> Encoded:
         """Encode a batch. There is no attention, so `need_weights` has no effect."""
         del need_weights
-        return self.places(self.into(source.values.to(self.into.weight.dtype)), source.rows)
+        return self.positions(
+            self.projection(source.values.to(self.projection.weight.dtype)), source.rows
+        )

@@ -153,7 +153,7 @@ class WithExtraVectors(nn.Module):
     def __init__(self, build_memory: BuildMemory, vectors: Tensor, *, learned: bool) -> None:
         """`vectors` has one row for each vector."""
         super().__init__()
-        self.remember = build_memory
+        self.build_memory = build_memory
         if learned:
             self.vectors = nn.Parameter(vectors)
         else:
@@ -163,4 +163,4 @@ class WithExtraVectors(nn.Module):
         batch = encoded.mask.size(0)
         vectors = self.vectors.expand(batch, *self.vectors.shape)
         mask = encoded.mask.new_ones(batch, len(self.vectors))
-        return (*self.remember(encoded), Memory(vectors, vectors, mask))
+        return (*self.build_memory(encoded), Memory(vectors, vectors, mask))

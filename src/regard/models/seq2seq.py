@@ -53,7 +53,7 @@ class Seq2Seq(nn.Module):
         super().__init__()
         self.encoder = encoder
         self.decoder = decoder
-        self.remember = build_memory
+        self.build_memory = build_memory
         self.penalties = cast(
             Sequence[AttentionPenalty], nn.ModuleList(cast(Sequence[nn.Module], penalties))
         )
@@ -63,7 +63,7 @@ class Seq2Seq(nn.Module):
     ) -> tuple[tuple[Memory, ...], tuple[AttentionBlock, ...]]:
         """Encode sources. Return the memories of the decoder and the attention of the encoder."""
         encoded = self.encoder(source, need_weights=need_weights)
-        return self.remember(encoded), encoded.attention
+        return self.build_memory(encoded), encoded.attention
 
     def encode(self, source: Any) -> tuple[Memory, ...]:
         """Encode sources. Return the memories of the decoder."""

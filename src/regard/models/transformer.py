@@ -67,7 +67,7 @@ class EncoderLayer(nn.Module):
         super().__init__()
         self.self_attention = self_attention
         self.feed_forward = feed_forward
-        self.around_self, self.around_feed_forward = residuals
+        self.self_residual, self.feed_forward_residual = residuals
 
     def forward(
         self,
@@ -77,11 +77,11 @@ class EncoderLayer(nn.Module):
         *,
         need_weights: bool = False,
     ) -> tuple[Float[Tensor, "batch source size"], MultiHeadOutput]:
-        inputs = self.around_self.before(states)
+        inputs = self.self_residual.before(states)
         attention = self.self_attention(inputs, mask, rotate, need_weights=need_weights)
-        states = self.around_self.after(states, attention.context)
-        change = self.feed_forward(self.around_feed_forward.before(states))
-        return self.around_feed_forward.after(states, change), attention
+        states = self.self_residual.after(states, attention.context)
+        change = self.feed_forward(self.feed_forward_residual.before(states))
+        return self.feed_forward_residual.after(states, change), attention
 
 
 class TransformerEncoder(nn.Module):
@@ -153,7 +153,7 @@ class DecoderLayer(nn.Module):
         self.self_attention = self_attention
         self.cross_attention = cross_attention
         self.feed_forward = feed_forward
-        self.around_self, self.around_cross, self.around_feed_forward = residuals
+        self.self_residual, self.cross_residual, self.feed_forward_residual = residuals
 
     def forward(
         self,
@@ -164,21 +164,21 @@ class DecoderLayer(nn.Module):
     ) -> LayerOutput:
         """Compute the states of a target, or of one token of every hypothesis. The cache has the
         keys and values of the tokens before."""
-        projected = self.self_attention.project(self.around_self.before(states), shared.rotate)
+        projected = self.self_attention.project(self.self_residual.before(states), shared.rotate)
         cache = cache.append(projected.prepared)
         self_attention = self.self_attention.heads(
             projected.queries, cache.prepared, shared.self_mask, need_weights=shared.need_weights
         )
-        states = self.around_self.after(states, self_attention.context)
+        states = self.self_residual.after(states, self_attention.context)
         cross_attention = self.cross_attention(
-            self.around_cross.before(states),
+            self.cross_residual.before(states),
             memory,
             shared.memory_mask,
             need_weights=shared.need_weights,
         )
-        states = self.around_cross.after(states, cross_attention.context)
-        change = self.feed_forward(self.around_feed_forward.before(states))
-        states = self.around_feed_forward.after(states, change)
+        states = self.cross_residual.after(states, cross_attention.context)
+        change = self.feed_forward(self.feed_forward_residual.before(states))
+        states = self.feed_forward_residual.after(states, change)
         return LayerOutput(states, cache, self_attention, cross_attention)
 
 

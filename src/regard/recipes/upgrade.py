@@ -154,8 +154,22 @@ RENAMED = {
     "model.looks": "model.decoder.attention.sampling",
 }
 """Fields of format 1 with the fields that have their meaning now, for messages."""
-TENSORS: tuple[tuple[str, str], ...] = ()
+TENSORS: tuple[tuple[str, str], ...] = (
+    (r"\.looks\b", ".attentions"),
+    (r"\.look\b", ".attention"),
+    (r"\bremember\b", "build_memory"),
+    (r"^readout\b", "head"),
+    (r"\bplaces\b", "positions"),
+    (r"\binto\b", "projection"),
+    (r"\bjoined\b", "projection"),
+    (r"\baround_(self|cross|feed_forward)\b", r"\1_residual"),
+    (r"\bpast\.(taken|seen)\b", "history.projection"),
+    (r"\bpast\b", "history"),
+    (r"\bquery\.query$", "query.vector"),
+)
 """Patterns of tensor names in format 1, each with the replacement that gives today's name."""
+BACKBONE = "encoder.backbone."
+"""Prefix of the tensors of a pretrained network, whose names its authors chose."""
 
 
 def format_of(values: Values) -> int:
@@ -202,8 +216,9 @@ def upgrade_from_1(values: Values) -> Values:
         if isinstance(family, str) and "task" not in data:
             data = {"task": FAMILY_TASKS.get(family, "translate"), **data}
         upgraded["data"] = data
-    if isinstance(values.get("training"), dict):
-        upgraded["training"] = _renamed(values["training"], TRAINING_FIELDS)
+    training = values.get("training")
+    if isinstance(training, dict):
+        upgraded["training"] = _training(training)
     if isinstance(data, dict) and isinstance(model, dict):
         task = data.get("task", "translate")
         usual = next((name for name, known in FAMILY_TASKS.items() if known == task), "recurrent")
@@ -212,11 +227,22 @@ def upgrade_from_1(values: Values) -> Values:
 
 
 def upgrade_tensor_name(name: str, number: int) -> str:
-    """Return today's name of a tensor in a run of this format."""
-    if number < 2:
+    """Return today's name of a tensor, or of a module, in a run of this format."""
+    if number < 2 and not name.startswith(BACKBONE):
         for pattern, replacement in TENSORS:
             name = re.sub(pattern, replacement, name)
     return name
+
+
+def _training(training: Values) -> Values:
+    """Return the section `training` in format 2, with today's names of the frozen modules."""
+    upgraded = _renamed(training, TRAINING_FIELDS)
+    names = upgraded.get("freeze")
+    if isinstance(names, list):
+        upgraded["freeze"] = [
+            upgrade_tensor_name(name, 1) if isinstance(name, str) else name for name in names
+        ]
+    return upgraded
 
 
 def _model(family: object, model: Values) -> Values:

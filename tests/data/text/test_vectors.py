@@ -77,7 +77,7 @@ def test_vectors_of_ones_own_can_be_looked_at(tmp_path):
         path.unlink()  # a run has all that it needs
         model = regard.load(tmp_path / f"run {name}")
         assert model.experiment.model.decoder.extra_vectors_shape == (3, 4)
-        assert torch.equal(model.model.remember.vectors, torch.from_numpy(table))
+        assert torch.equal(model.model.build_memory.vectors, torch.from_numpy(table))
         kinds = [each.kind for each in model.translate("a b").maps]
         assert kinds == ["cross", "memory"]
         assert model.translate("a b").maps[1].weights.shape[3] == 3

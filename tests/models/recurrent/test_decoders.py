@@ -50,7 +50,7 @@ def test_bahdanau_attends_then_updates():
     output = decoder(inputs, (memory,), need_weights=True)
     state = memory.summary.hidden[0, 0]
     for position, token in enumerate(inputs[0]):
-        context, weights = additive(decoder.look.attention, state, memory.keys[0])
+        context, weights = additive(decoder.attention.attention, state, memory.keys[0])
         embedded = decoder.parts.embedding.weight[token]
         state = elman(decoder.parts.stack.layers[0], torch.cat([embedded, context]), state)
         features = torch.cat([context, state])
@@ -72,8 +72,10 @@ def test_luong_updates_then_attends(feeding):
     for position, token in enumerate(inputs[0]):
         inputs_now = torch.cat([decoder.parts.embedding.weight[token], fed])
         state = elman(decoder.parts.stack.layers[0], inputs_now, state)
-        context, weights = additive(decoder.look.attention, state, memory.keys[0])
-        attentional = torch.tanh(decoder.parts.output.joined.weight @ torch.cat([context, state]))
+        context, weights = additive(decoder.attention.attention, state, memory.keys[0])
+        attentional = torch.tanh(
+            decoder.parts.output.projection.weight @ torch.cat([context, state])
+        )
         torch.testing.assert_close(output.features[0, position], attentional)
         torch.testing.assert_close(output.attention[0].weights[0, 0, 0, position], weights)
         fed = {"none": fed, "context": context, "attentional": attentional}[feeding]
@@ -105,15 +107,15 @@ def test_two_memories_are_refused():
 def test_outputs_are_the_papers_formulas():
     state, context, embedded = torch.randn(2, 3), torch.randn(2, 5), torch.randn(2, 7)
     tanh = TanhOutput(3, 5, 11)
-    expected = torch.tanh(torch.cat([context, state], dim=1) @ tanh.joined.weight.T)
+    expected = torch.tanh(torch.cat([context, state], dim=1) @ tanh.projection.weight.T)
     torch.testing.assert_close(tanh(state, context, embedded), expected)
     deep = DeepOutput(3, 5, 7, 11)
-    flat = deep.joined(torch.cat([state, embedded, context], dim=1))
+    flat = deep.projection(torch.cat([state, embedded, context], dim=1))
     expected = torch.stack([flat[:, 0::2], flat[:, 1::2]]).max(dim=0).values
     torch.testing.assert_close(deep(state, context, embedded), expected)
     summed = SummedOutput(3, 5, 7)
-    of_state, of_context = summed.joined.weight.split([3, 5], dim=1)
-    expected = embedded + state @ of_state.T + context @ of_context.T + summed.joined.bias
+    of_state, of_context = summed.projection.weight.split([3, 5], dim=1)
+    expected = embedded + state @ of_state.T + context @ of_context.T + summed.projection.bias
     torch.testing.assert_close(summed(state, context, embedded), expected)
 
 

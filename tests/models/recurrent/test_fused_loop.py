@@ -53,7 +53,7 @@ def stepwise(model):
 
 def gated(model):
     """Add a gate to the attention of a model."""
-    model.decoder.look = GatedAttention(model.decoder.look, SIZES.size)
+    model.decoder.attention = GatedAttention(model.decoder.attention, SIZES.size)
     return model
 
 
@@ -118,7 +118,7 @@ class Scaled(Linear):
 
 
 def scale_queries(model):
-    model.decoder.look.attention.score.query = Scaled(SIZES.size, 11, bias=False)
+    model.decoder.attention.attention.score.query = Scaled(SIZES.size, 11, bias=False)
 
 
 def sharpen(model):
@@ -126,7 +126,7 @@ def sharpen(model):
         def __call__(self, scores, mask):
             return super().__call__(20 * scores, mask)
 
-    model.decoder.look.attention.normaliser = Sharp()
+    model.decoder.attention.attention.normaliser = Sharp()
 
 
 def watch(choose):
@@ -138,10 +138,10 @@ def watch(choose):
     [
         scale_queries,
         sharpen,
-        watch(lambda decoder: decoder.look),
-        watch(lambda decoder: decoder.look.attention),
-        watch(lambda decoder: decoder.look.attention.score.query),
-        watch(lambda decoder: decoder.look.query),
+        watch(lambda decoder: decoder.attention),
+        watch(lambda decoder: decoder.attention.attention),
+        watch(lambda decoder: decoder.attention.attention.score.query),
+        watch(lambda decoder: decoder.attention.query),
         watch(lambda decoder: decoder.parts.stack),
         watch(lambda decoder: decoder.parts.stack.layers[0]),
     ],

@@ -39,7 +39,7 @@ def test_a_learned_question_is_the_same_everywhere():
     query = StepQuery(7)
     result, _ = ask(query)
     assert result.shape == (2, 3, 7)
-    assert torch.equal(result[1, 2], query.query)
+    assert torch.equal(result[1, 2], query.vector)
 
 
 def test_the_state_before_stands_beside():

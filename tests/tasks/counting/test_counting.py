@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
 
 from regard.data.generated.counting import MAX_VOCAB_SIZE, to_numbers
 from regard.errors import UserError
@@ -51,10 +53,23 @@ def test_a_saved_model_comes_back_whole(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["model.safetensors"]
 
 
+def test_a_model_of_version_0_1_loads(tmp_path: Path) -> None:
+    counter = trained(SMALL)
+    path = save(counter, tmp_path)
+    with safe_open(path, framework="pt") as file:
+        metadata = file.metadata()
+    old = {name.replace("head.", "readout.", 1): each for name, each in load_file(path).items()}
+    assert "readout.queries" in old
+    save_file(old, path, metadata=metadata)
+    weights = load(tmp_path).model.state_dict()
+    for name, weight in counter.model.state_dict().items():
+        assert weights[name].equal(weight)
+
+
 def test_the_same_seed_trains_the_same_model() -> None:
     one, same, other = (trained(SMALL, seed).model.state_dict() for seed in (3, 3, 4))
     assert all(one[name].equal(same[name]) for name in one)
-    assert not one["readout.queries"].equal(other["readout.queries"])
+    assert not one["head.queries"].equal(other["head.queries"])
 
 
 def test_building_leaves_the_global_seed_alone() -> None:
@@ -75,7 +90,7 @@ def test_every_parameter_learns_at_one_of_two_rates() -> None:
     assert (low, high) == (0.01, 0.1)
     names = {id(parameter): name for name, parameter in model.named_parameters()}
     assert {names[id(parameter)] for parameter in last} == {
-        f"readout.{layer}.{part}" for layer in ("norm", "output") for part in ("weight", "bias")
+        f"head.{layer}.{part}" for layer in ("norm", "output") for part in ("weight", "bias")
     }
     assert len(first) + len(last) == len(names)
 

@@ -254,19 +254,19 @@ class GatedAttention(nn.Module):
 
     def __init__(self, attention: DecoderAttention, state_size: int) -> None:
         super().__init__()
-        self.look = attention
+        self.attention = attention
         self.gate = Linear(state_size, 1)
 
     @property
     def is_stateful(self) -> bool:
-        return self.look.is_stateful
+        return self.attention.is_stateful
 
     @property
     def num_memories(self) -> int:
-        return self.look.num_memories
+        return self.attention.num_memories
 
     def start(self, memories: Sequence[Memory]) -> DecoderAttentionState | None:
-        return self.look.start(memories)
+        return self.attention.start(memories)
 
     def forward(
         self,
@@ -276,7 +276,7 @@ class GatedAttention(nn.Module):
         need_weights: bool = False,
         all_steps: bool = False,
     ) -> DecoderAttentionOutput:
-        output = self.look(inputs, state, need_weights=need_weights, all_steps=all_steps)
+        output = self.attention(inputs, state, need_weights=need_weights, all_steps=all_steps)
         gate = torch.sigmoid(self.gate(inputs.layers[-1]))
         return replace(output, context=gate * output.context)
 
@@ -287,19 +287,19 @@ class ParallelAttention(nn.Module):
     def __init__(self, attentions: Sequence[DecoderAttention]) -> None:
         super().__init__()
         modules = nn.ModuleList(cast(Sequence[nn.Module], attentions))
-        self.looks = cast(Sequence[DecoderAttention], modules)
+        self.attentions = cast(Sequence[DecoderAttention], modules)
 
     @property
     def is_stateful(self) -> bool:
-        return any(attention.is_stateful for attention in self.looks)
+        return any(attention.is_stateful for attention in self.attentions)
 
     @property
     def num_memories(self) -> int:
-        return sum(attention.num_memories for attention in self.looks)
+        return sum(attention.num_memories for attention in self.attentions)
 
     def start(self, memories: Sequence[Memory]) -> ParallelState:
         rest, states = list(memories), []
-        for attention in self.looks:
+        for attention in self.attentions:
             own, rest = rest[: attention.num_memories], rest[attention.num_memories :]
             states.append(attention.start(own))
         return ParallelState(tuple(states))
@@ -314,7 +314,7 @@ class ParallelAttention(nn.Module):
     ) -> DecoderAttentionOutput:
         outputs = [
             attention(inputs, own_state, need_weights=need_weights, all_steps=all_steps)
-            for attention, own_state in zip(self.looks, state.states, strict=True)
+            for attention, own_state in zip(self.attentions, state.states, strict=True)
         ]
         return DecoderAttentionOutput(
             torch.cat([output.context for output in outputs], dim=-1),

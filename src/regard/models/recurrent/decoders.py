@@ -36,7 +36,7 @@ class BahdanauDecoder(nn.Module):
     def __init__(self, parts: DecoderParts, attention: DecoderAttention) -> None:
         super().__init__()
         self.parts = parts
-        self.look = attention
+        self.attention = attention
 
     def forward(
         self,
@@ -48,14 +48,19 @@ class BahdanauDecoder(nn.Module):
         state = self.start(memories)
         if self.is_fused:
             return unroll_fused(
-                self.parts, self.look, inputs, state, attend_first=True, need_weights=need_weights
+                self.parts,
+                self.attention,
+                inputs,
+                state,
+                attend_first=True,
+                need_weights=need_weights,
             )
         return unroll(self, inputs, state, need_weights)
 
     @property
     def is_fused(self) -> bool:
         """Whether one operator computes all steps of a target."""
-        return can_fuse(self.parts, self.look)
+        return can_fuse(self.parts, self.attention)
 
     @property
     def projection(self) -> nn.Linear:
@@ -63,7 +68,7 @@ class BahdanauDecoder(nn.Module):
 
     @property
     def num_memories(self) -> int:
-        return num_memories(self.look)
+        return num_memories(self.attention)
 
     def project(
         self, features: Float[Tensor, "*batch feature"]
@@ -71,7 +76,7 @@ class BahdanauDecoder(nn.Module):
         return self.parts.projection(features)
 
     def start(self, memories: tuple[Memory, ...]) -> RecurrentState:
-        return self.parts.start(memories, start_attention(self.look, memories))
+        return self.parts.start(memories, start_attention(self.attention, memories))
 
     def step(
         self,
@@ -82,7 +87,7 @@ class BahdanauDecoder(nn.Module):
     ) -> tuple[DecoderOutput, RecurrentState]:
         embedded = self.parts.embed(tokens)
         inputs = DecoderInputs(state.hidden.unbind(dim=2), embedded)
-        output = self.look(inputs, state.attention, need_weights=need_weights)
+        output = self.attention(inputs, state.attention, need_weights=need_weights)
         state = self.parts.advance(torch.cat([embedded, output.context], dim=-1), state)
         features = self.parts.features(state.hidden[:, :, -1], output.context, embedded)
         return DecoderOutput(features, output.attention), replace(state, attention=output.state)
@@ -97,7 +102,7 @@ class LuongDecoder(nn.Module):
     def __init__(self, parts: DecoderParts, attention: DecoderAttention, feeding: Feeding) -> None:
         super().__init__()
         self.parts = parts
-        self.look = attention
+        self.attention = attention
         self.feeding = feeding
 
     def forward(
@@ -110,13 +115,18 @@ class LuongDecoder(nn.Module):
         state = self.start(memories)
         if self.is_fused:
             return unroll_fused(
-                self.parts, self.look, inputs, state, attend_first=False, need_weights=need_weights
+                self.parts,
+                self.attention,
+                inputs,
+                state,
+                attend_first=False,
+                need_weights=need_weights,
             )
-        if self.feeding.size or self.look.is_stateful:
+        if self.feeding.size or self.attention.is_stateful:
             return unroll(self, inputs, state, need_weights)
         embedded = self.parts.embed(inputs)
         layers = self.parts.read(embedded, state)
-        output = self.look(
+        output = self.attention(
             DecoderInputs(layers, embedded),
             state.attention,
             need_weights=need_weights,
@@ -128,7 +138,7 @@ class LuongDecoder(nn.Module):
     @property
     def is_fused(self) -> bool:
         """Whether one operator computes all steps of a target."""
-        return isinstance(self.feeding, ContextFeeding) and can_fuse(self.parts, self.look)
+        return isinstance(self.feeding, ContextFeeding) and can_fuse(self.parts, self.attention)
 
     @property
     def projection(self) -> nn.Linear:
@@ -136,7 +146,7 @@ class LuongDecoder(nn.Module):
 
     @property
     def num_memories(self) -> int:
-        return num_memories(self.look)
+        return num_memories(self.attention)
 
     def project(
         self, features: Float[Tensor, "*batch feature"]
@@ -144,7 +154,9 @@ class LuongDecoder(nn.Module):
         return self.parts.projection(features)
 
     def start(self, memories: tuple[Memory, ...]) -> RecurrentState:
-        return self.parts.start(memories, start_attention(self.look, memories), self.feeding.size)
+        return self.parts.start(
+            memories, start_attention(self.attention, memories), self.feeding.size
+        )
 
     def step(
         self,
@@ -156,7 +168,7 @@ class LuongDecoder(nn.Module):
         embedded = self.parts.embed(tokens)
         state = self.parts.advance(torch.cat([embedded, state.fed], dim=-1), state)
         inputs = DecoderInputs(state.hidden.unbind(dim=2), embedded)
-        output = self.look(inputs, state.attention, need_weights=need_weights)
+        output = self.attention(inputs, state.attention, need_weights=need_weights)
         features = self.parts.features(inputs.layers[-1], output.context, embedded)
         state = replace(state, fed=self.feeding(output.context, features), attention=output.state)
         return DecoderOutput(features, output.attention), state

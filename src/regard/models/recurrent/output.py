@@ -37,7 +37,7 @@ class TanhOutput(nn.Module):
     def __init__(self, state_size: int, context_size: int, feature_size: int) -> None:
         super().__init__()
         self.feature_size = feature_size
-        self.joined = Linear(context_size + state_size, feature_size, bias=False)
+        self.projection = Linear(context_size + state_size, feature_size, bias=False)
 
     def forward(
         self,
@@ -46,7 +46,7 @@ class TanhOutput(nn.Module):
         embedded: Float[Tensor, "*batch embedding"],
     ) -> Float[Tensor, "*batch feature"]:
         del embedded
-        return torch.tanh(self.joined(torch.cat([context, state], dim=-1)))
+        return torch.tanh(self.projection(torch.cat([context, state], dim=-1)))
 
 
 class DeepOutput(nn.Module):
@@ -61,7 +61,7 @@ class DeepOutput(nn.Module):
     ) -> None:
         super().__init__()
         self.feature_size = feature_size
-        self.joined = Linear(state_size + embedding_size + context_size, 2 * feature_size)
+        self.projection = Linear(state_size + embedding_size + context_size, 2 * feature_size)
 
     def forward(
         self,
@@ -69,7 +69,7 @@ class DeepOutput(nn.Module):
         context: Float[Tensor, "*batch value"],
         embedded: Float[Tensor, "*batch embedding"],
     ) -> Float[Tensor, "*batch feature"]:
-        pairs = self.joined(torch.cat([state, embedded, context], dim=-1))
+        pairs = self.projection(torch.cat([state, embedded, context], dim=-1))
         return pairs.unflatten(-1, (self.feature_size, 2)).amax(dim=-1)
 
 
@@ -79,7 +79,7 @@ class SummedOutput(nn.Module):
     def __init__(self, state_size: int, context_size: int, embedding_size: int) -> None:
         super().__init__()
         self.feature_size = embedding_size
-        self.joined = Linear(state_size + context_size, embedding_size)
+        self.projection = Linear(state_size + context_size, embedding_size)
 
     def forward(
         self,
@@ -87,7 +87,7 @@ class SummedOutput(nn.Module):
         context: Float[Tensor, "*batch value"],
         embedded: Float[Tensor, "*batch embedding"],
     ) -> Float[Tensor, "*batch feature"]:
-        return embedded + self.joined(torch.cat([state, context], dim=-1))
+        return embedded + self.projection(torch.cat([state, context], dim=-1))
 
 
 Output = LinearOutput | TanhOutput | DeepOutput | SummedOutput

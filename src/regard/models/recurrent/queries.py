@@ -104,7 +104,7 @@ class StepQuery(nn.Module):
     def __init__(self, size: int) -> None:
         super().__init__()
         self.size = size
-        self.query = nn.Parameter(torch.empty(size).normal_(std=size**-0.5))
+        self.vector = nn.Parameter(torch.empty(size).normal_(std=size**-0.5))
 
     def start(self, memory: PreparedMemory) -> None:
         """Return None: the query has no state."""
@@ -113,7 +113,7 @@ class StepQuery(nn.Module):
         self, inputs: DecoderInputs, memory: PreparedMemory, state: None
     ) -> tuple[Float[Tensor, "batch target query"], None]:
         del memory
-        return self.query.expand(*inputs.embedded.shape[:2], -1), state
+        return self.vector.expand(*inputs.embedded.shape[:2], -1), state
 
 
 class LastTwoQuery(nn.Module):

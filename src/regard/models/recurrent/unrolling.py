@@ -159,7 +159,7 @@ def _without_gate(
 ) -> tuple[DecoderAttention, nn.Linear | None]:
     """Return decoder attention without its gate, and the gate, if there is one."""
     if type(attention) is GatedAttention:
-        return attention.look, attention.gate
+        return attention.attention, attention.gate
     return attention, None
 
 

@@ -19,7 +19,7 @@ def cost(experiment: Experiment) -> Cost:
     sizes = vocabulary_sizes(data)
     with meta_device():
         model = build_classifier(config, sizes.num_source, sizes.num_features, sizes.num_target)
-    sides: Any = model.encoder, model.readout
+    sides: Any = model.encoder, model.head
     batch_tokens = data.batch_tokens if data.batch_sentences is None else None
     return Cost.of_model(experiment, sizes, model, sides, batch_tokens)
 

@@ -41,11 +41,12 @@ from regard.files import MODEL, whole
 from regard.models.classifier import HeadModel
 from regard.models.counting import LetterEncoder, QueryHead
 from regard.models.memory import first_and_last
+from regard.recipes.upgrade import upgrade_tensor_name
 from regard.shapes import Float, Int, Tensor
 from regard.tasks.counting.settings import BATCHES_AHEAD, CountingSettings
 from regard.trace import AttentionMap, Trace
 
-READOUT_RATE = 10
+HEAD_RATE = 10
 BETAS = (0.95, 0.95)
 SETTLING = 0.2
 TESTED_AT_ONCE = 1000
@@ -77,10 +78,10 @@ def build_counter(settings: CountingSettings, seed: int) -> HeadModel:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         encoder = LetterEncoder(*(nn.Linear(num_symbols, size) for _ in range(num_linears)))
-        readout = QueryHead(
+        head = QueryHead(
             settings.vocab_size, size, Attention(ScaledDot()), num_classes=settings.max_len + 1
         )
-    return HeadModel(encoder, readout, first_and_last)
+    return HeadModel(encoder, head, first_and_last)
 
 
 def training_letters(settings: CountingSettings) -> LetterSampler:
@@ -140,9 +141,9 @@ def two_rates(model: nn.Module, lr: float) -> Adam:
     first: list[Tensor] = []
     last: list[Tensor] = []
     for name, parameter in model.named_parameters():
-        is_last = name.startswith(("readout.norm.", "readout.output."))
+        is_last = name.startswith(("head.norm.", "head.output."))
         (last if is_last else first).append(parameter)
-    return Adam([(first, lr), (last, lr * READOUT_RATE)], BETAS)
+    return Adam([(first, lr), (last, lr * HEAD_RATE)], BETAS)
 
 
 def settle(progress: float) -> float:
@@ -285,7 +286,8 @@ def load(folder: Path) -> Counter:
             about = file.metadata() or {}
         settings = CountingSettings(**json.loads(about["counting"]))
         model = build_counter(settings, seed=0)
-        model.load_state_dict(load_file(path))
+        weights = load_file(path)  # of any version: the file has no format
+        model.load_state_dict({upgrade_tensor_name(name, 1): weights[name] for name in weights})
         return Counter(model.eval(), settings, int(about["step"]))
     except (SafetensorError, OSError, KeyError, TypeError, ValueError, RuntimeError) as error:
         why = " ".join(str(error).split())

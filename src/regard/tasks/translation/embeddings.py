@@ -52,6 +52,6 @@ def read_extra_vectors(
 
 def set_extra_vectors(model: Seq2Seq, vectors: Float[Tensor, "vector number"]) -> None:
     """Set the extra vectors that the model's decoder attends to beside the source."""
-    if not isinstance(model.remember, WithExtraVectors):
+    if not isinstance(model.build_memory, WithExtraVectors):
         raise ValueError("the model attends to no extra vectors")
-    model.remember.vectors.copy_(vectors)
+    model.build_memory.vectors.copy_(vectors)
