@@ -123,6 +123,16 @@ def test_all_that_translate_can_write(capsys, run, tmp_path):
     assert "Generated: [" in out
 
 
+def test_a_model_without_attention_has_no_links(capsys, tmp_path):
+    links, plain = tmp_path / "links", Path(__file__).parents[1] / "runs/data/0.1/plain"
+    (tmp_path / "in").write_text("a b\n")
+    status, out, err = regard(capsys, "translate", plain, tmp_path / "in", "--alignments", links)
+    assert (status, out) == (1, "")
+    assert err.strip().endswith("no attention to the source: leave --alignments out")
+    assert len(err.strip().splitlines()) == 1
+    assert not links.exists()
+
+
 def test_letters_are_linked_where_text_is_cut_to_letters(capsys, tmp_path):
     pairs = tmp_path / "words.tsv"
     pairs.write_text("".join(f"{a}{b}c\t{a} {b} k\n" for a in "abc" for b in "abc"))

@@ -24,6 +24,7 @@ from regard.cli.output import warn
 from regard.cli.searching import SearchFields, parse
 from regard.config import SearchConfig
 from regard.config.checks import Beam
+from regard.errors import UserError
 from regard.names import LinkUnit
 
 if TYPE_CHECKING:
@@ -70,6 +71,11 @@ def run(arguments: list[str]) -> int:
     from regard.tasks.translation.translator import Translator
 
     translator = Translator.load(options.run, *options.ensemble, device=options.device)
+    if options.alignments and not translator.attends:
+        raise UserError(
+            f"--alignments is {options.alignments}, but links are attention weights, and the model "
+            "has no attention to the source: leave --alignments out"
+        )
     broken: list[LineProblem] = []
     long: list[int] = []
     refused: list[int] = []

@@ -146,6 +146,11 @@ class Translator:
                 results[number] = replace(result, is_long=len(tokens) > self.data.max_length)
         return results
 
+    @property
+    def attends(self) -> bool:
+        """Whether a decoder attends to the source."""
+        return any(config.decoder.attends for config in self._members)
+
     def max_source(self, search: SearchConfig | None = None) -> int:
         """Return the largest number of source tokens that this search decodes."""
         search = search or self.experiment.search
@@ -158,7 +163,7 @@ class Translator:
                 f"search.lexicon is {search.lexicon}, but only search.unknown_replacement reads "
                 "it: set search.unknown_replacement too"
             )
-        if any(config.decoder.attends for config in self._members):
+        if self.attends:
             return
         if search.coverage_penalty:
             raise UserError(
