@@ -65,8 +65,8 @@ def test_the_attention_is_the_diagonal_that_the_task_has(task, model, tmp_path):
 def test_unknown_words_are_copied_from_where_the_model_looks(tmp_path):
     """A name that occurs once is unknown on both sides, so the model can only attend to it.
 
-    Embeddings without context are attended to, and the decoder starts from zeros, so an <unk> is
-    known only where it stands."""
+    The decoder starts from zeros: only attention carries the source. With most seeds every name is
+    copied; with few seeds some steps attend to a neighbour, whose state knows of the name too."""
     seed = int(np.random.default_rng().integers(1, 1000))
     random = np.random.default_rng(seed)
     lines = []
@@ -79,8 +79,9 @@ def test_unknown_words_are_copied_from_where_the_model_looks(tmp_path):
     trained(
         *(data, "--output", run, "--training.seed", seed, "--training.epochs", "12"),
         *("--data.tokenizer", "spaces", "--data.min-count", "2", "--data.batch-tokens", "200"),
-        *("--model.encoder.kind", "bag_of_words", "--model.size", "32"),
-        *("--model.decoder.key-positions", "--model.decoder.bridge", "zero"),
+        *("--model.size", "32", "--model.encoder.size", "64", "--model.encoder.bidirectional"),
+        *("--model.encoder.embedding", "16", "--model.decoder.embedding", "16"),
+        *("--model.decoder.attention.size", "16", "--model.decoder.bridge", "zero"),
         *("--training.learning-rate", "0.005", "--training.metric", "exact_match"),
         "--search.unknown-replacement",
     )
@@ -90,4 +91,4 @@ def test_unknown_words_are_copied_from_where_the_model_looks(tmp_path):
         *_, found = json.loads((run / "results.json").read_text())["test.tsv"]
         exact += [score["value"] for score in found["scores"] if score["name"] == "exact match"]
     assert exact[0] == 0
-    assert exact[1] > 90, f"seed {seed}"
+    assert exact[1] > 75, f"seed {seed}"
