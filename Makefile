@@ -14,13 +14,13 @@ help: ## list these commands
 	@echo "make COMMAND, where COMMAND is"
 	@sed -n 's/^\([a-z0-9]*\):.*## /  \1	/p' Makefile | expand -t 12
 
-demo: $(INSTALLED) ## train a small model and show what it looked at
+demo: $(INSTALLED) ## train a small model and plot its attention
 	.venv/bin/regard demo
 
 test: $(INSTALLED) ## run the tests, all but those of whole trainings and of the docs
 	$(PYTEST) $(PARALLEL) --ignore tests/docs --ignore tests/e2e tests
 
-e2e: $(INSTALLED) ## train small models to their end and look at what they learnt
+e2e: $(INSTALLED) ## train small models completely and check what they learn
 	$(PYTEST) $(PARALLEL) tests/e2e
 
 lint: $(INSTALLED) ## check style, types and which module imports which
@@ -29,7 +29,7 @@ lint: $(INSTALLED) ## check style, types and which module imports which
 	.venv/bin/mypy
 	.venv/bin/lint-imports --no-cache --no-logo
 
-docs: $(INSTALLED) ## run every snippet of the docs and check their links
+docs: $(INSTALLED) ## run every example of the docs and check the links
 	$(PYTEST) tests/docs
 
 # The longest test comes first, and a process that has nothing left takes another one's.
@@ -47,7 +47,7 @@ fuzz: $(INSTALLED) ## read mutated files by every parser, FUZZ_SECONDS (10) each
 sanitize: $(INSTALLED) ## run the kernels under the address, undefined-behaviour and thread sanitizers
 	@scripts/sanitize
 
-format: $(INSTALLED) ## put the code in its house style
+format: $(INSTALLED) ## format the code
 	.venv/bin/ruff check --fix
 	.venv/bin/ruff format
 
