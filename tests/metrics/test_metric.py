@@ -41,5 +41,5 @@ def test_numbers_farther_away_do_not_score_better():
 
 
 def test_metrics_are_found_by_name():
-    assert named(TEXT_METRICS, "ter") is TEXT_METRICS[2]
+    assert [named(TEXT_METRICS, metric.name) for metric in TEXT_METRICS] == list(TEXT_METRICS)
     assert named(TEXT_METRICS, "accuracy") is None
