@@ -37,19 +37,19 @@ if TYPE_CHECKING:
     from regard.tasks.counting.counting import CountedLetters, Counter
 
 DONE, FAILED, MISUSED, INTERRUPTED = 0, 1, 2, 130
-GLANCE, FRESH = 1_000, 10_000
+NUM_QUICK, NUM_FULL = 1_000, 10_000
 """Number of test sequences: during training, and of each length afterwards."""
 NEAR = 1e-6
 """Largest difference of two weights that count as equal."""
 
 
 @dataclass(frozen=True)
-class Asked:
-    """Parsed command line. `given` has the settings that it sets."""
+class Command:
+    """Parsed command line. `settings` has the settings of the model that it sets."""
 
     train: bool
     test: bool
-    given: dict[str, Any]
+    settings: dict[str, Any]
     savepath: Path
     print_every: int
     save_every: int
@@ -84,7 +84,7 @@ def main(arguments: list[str]) -> int:
 def run(arguments: list[str]) -> int:
     """Train or test; UserError if that fails."""
     try:
-        asked = read(arguments)
+        command = read(arguments)
     except UserError as error:
         return complain(error, MISUSED)
     try:
@@ -94,31 +94,33 @@ def run(arguments: list[str]) -> int:
         install = "`sh scripts/install` installs all of it into .venv"
         return complain(f"{missing}: {install}; then run .venv/bin/python main.py", FAILED)
     try:
-        check_mode(asked)
-        settings = CountingSettings(**asked.given)
+        check_mode(command)
+        settings = CountingSettings(**command.settings)
     except UserError as error:
         return complain(error, MISUSED)
-    return train(asked, settings) if asked.train else test(asked)
+    return train(command, settings) if command.train else test(command)
 
 
-def read(arguments: list[str]) -> Asked:
+def read(arguments: list[str]) -> Command:
     """Parse the command line. Options may be spelled with underscores or hyphens."""
     parser = build_parser()
     try:
-        found, unknown = parser.parse_known_args([with_underscores(each) for each in arguments])
+        parsed, unknown = parser.parse_known_args(
+            [with_underscores(argument) for argument in arguments]
+        )
     except argparse.ArgumentError as error:
         raise UserError(f"{error}; see --help") from error
     if unknown:
-        raise UserError(f"{unknown[0]} is not known; --help lists what is")
+        raise UserError(f"unknown option {unknown[0]}; --help lists the options")
     names = [field.name for field in fields(CountingSettings)]
-    given = {name: getattr(found, name) for name in names if getattr(found, name) is not None}
-    CountingSettings(**given)
+    settings = {name: getattr(parsed, name) for name in names if getattr(parsed, name) is not None}
+    CountingSettings(**settings)
     for name, least in (("print_every", 0), ("save_every", 0), ("sample_len", 1), ("seed", 0)):
-        value = getattr(found, name)
+        value = getattr(parsed, name)
         if value is not None and not least <= value <= LARGEST:
             raise UserError(f"{name} is {value}: expected {least} to {LARGEST}")
-    others = {field.name for field in fields(Asked)} - {"given"}
-    return Asked(given=given, **{name: getattr(found, name) for name in others})
+    others = {field.name for field in fields(Command)} - {"settings"}
+    return Command(settings=settings, **{name: getattr(parsed, name) for name in others})
 
 
 def with_underscores(argument: str) -> str:
@@ -134,12 +136,14 @@ def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="main.py",
         description="Count each letter of a random sequence by attention.",
-        epilog="Hyphens will do for underscores. A saved model carries its settings with it.",
+        epilog="Options may have hyphens in place of underscores. A saved model has its settings.",
         allow_abbrev=False,
         exit_on_error=False,
     )
     parser.add_argument("--train", action="store_true", help="train a model and save it")
-    parser.add_argument("--test", action="store_true", help="let it count, and print its attention")
+    parser.add_argument(
+        "--test", action="store_true", help="count one sequence and print the attention"
+    )
     for field in fields(CountingSettings):
         about = field.metadata["help"]
         if isinstance(field.default, bool):
@@ -152,12 +156,24 @@ def build_parser() -> argparse.ArgumentParser:
                 help=f"{about} ({field.default})",
             )
     add = parser.add_argument
-    add("--savepath", type=folder, default=Path("models"), help="the model's folder (models/)")
-    add("--print_every", type=int, default=200, metavar="N", help="steps; 0 is never (200)")
-    add("--save_every", type=int, default=500, metavar="N", help="steps; 0 is at the end (500)")
+    add("--savepath", type=folder, default=Path("models"), help="folder of the model (models/)")
+    add(
+        "--print_every",
+        type=int,
+        default=200,
+        metavar="N",
+        help="steps between lines; 0: none (200)",
+    )
+    add(
+        "--save_every",
+        type=int,
+        default=500,
+        metavar="N",
+        help="steps between saved models; 0: only the last (500)",
+    )
     add("--plot", action="store_true", help="with --test: draw the attention")
     add("--sample_len", type=int, metavar="N", help="with --test: letters to count (max_len)")
-    add("--seed", type=int, metavar="N", help="what is drawn (0; with --test always another)")
+    add("--seed", type=int, metavar="N", help="random seed (0; with --test a new one each time)")
     return parser
 
 
@@ -180,27 +196,27 @@ def check_memory(num_bytes: int, remedy: str) -> None:
         )
 
 
-def check_mode(asked: Asked) -> None:
+def check_mode(command: Command) -> None:
     """UserError unless there is one mode. With --test, options of the training may be repeated."""
-    if asked.train == asked.test:
-        raise UserError("say either --train or --test; --help explains both")
-    if asked.train and (asked.plot or asked.sample_len is not None):
-        raise UserError(f"{'--plot' if asked.plot else '--sample_len'} goes with --test")
+    if command.train == command.test:
+        raise UserError("expected either --train or --test; see --help")
+    if command.train and (command.plot or command.sample_len is not None):
+        raise UserError(f"{'--plot' if command.plot else '--sample_len'} goes with --test")
 
 
-def train(asked: Asked, settings: CountingSettings) -> int:
+def train(command: Command, settings: CountingSettings) -> int:
     """Train a model and save it. An interruption saves the model as it is."""
     import torch
 
     from regard.tasks.counting import counting
 
     check_memory(settings.training_bytes, "lower batchsize, max_len or hidden")
-    seed = asked.seed or 0
+    seed = command.seed or 0
     model = counting.build_counter(settings, seed)
     letters = counting.training_letters(settings)
     optimizer = counting.two_rates(model, settings.lr)
     generator = torch.Generator().manual_seed(seed)
-    counting.check_writable(asked.savepath)
+    counting.check_writable(command.savepath)
     step, status, begun = 0, DONE, time.perf_counter()
     try:
         for loss in counting.fit(model, letters, optimizer, settings, generator):
@@ -209,23 +225,23 @@ def train(asked: Asked, settings: CountingSettings) -> int:
                 raise UserError(
                     f"the loss is {loss:.4g} after {step} steps: lower lr, which is {settings.lr}"
                 )
-            if is_due(step, asked.print_every):
+            if is_due(step, command.print_every):
                 say(progress(counting.Counter(model, settings, step), float(loss)))
-            if is_due(step, asked.save_every):
-                counting.save(counting.Counter(model, settings, step), asked.savepath)
+            if is_due(step, command.save_every):
+                counting.save(counting.Counter(model, settings, step), command.savepath)
     except KeyboardInterrupt:
         status = INTERRUPTED
     except OSError:  # the output cannot be written: save the model first
-        counting.save(counting.Counter(model, settings, step), asked.savepath)
+        counting.save(counting.Counter(model, settings, step), command.savepath)
         raise
-    path = counting.save(counting.Counter(model, settings, step), asked.savepath)
+    path = counting.save(counting.Counter(model, settings, step), command.savepath)
     if status == INTERRUPTED:
         print(f"\nInterrupted: the model as it was after {step} steps is in {path}")
         return status
     print(f"Trained {step} steps in {time.perf_counter() - begun:.1f} s: {path}\n")
-    print(f"Sequences that are wholly right, of {FRESH:,} fresh ones:")
+    print(f"Sequences that are wholly right, of {NUM_FULL:,} fresh ones:")
     for length in tested_lengths(settings):
-        share = counting.accuracy(model, settings, length, FRESH, seed + 1)
+        share = counting.accuracy(model, settings, length, NUM_FULL, seed + 1)
         print(f"  length {length}: {share:.2%}", flush=True)
     return status
 
@@ -240,7 +256,7 @@ def progress(counter: Counter, loss: float) -> str:
     from regard.tasks.counting.counting import accuracy
 
     settings, step = counter.settings, counter.step
-    share = accuracy(counter.model, settings, settings.max_len, GLANCE, seed=step)
+    share = accuracy(counter.model, settings, settings.max_len, NUM_QUICK, seed=step)
     return f"step {step} of {settings.steps}: loss {loss:.4f}, {share:.1%} of fresh sequences right"
 
 
@@ -249,32 +265,32 @@ def tested_lengths(settings: CountingSettings) -> range:
     return range(1 if settings.variable_length else settings.max_len, settings.max_len + 1)
 
 
-def test(asked: Asked) -> int:
+def test(command: Command) -> int:
     """Count one random sequence with the saved model, and print the attention."""
     import torch
 
     from regard.data.generated.counting import EvenLetters
     from regard.tasks.counting import counting
 
-    counter = counting.load(asked.savepath)
-    check_same(asked.given, counter)
+    counter = counting.load(command.savepath)
+    check_same(command.settings, counter)
     settings = counter.settings
-    length = asked.sample_len or settings.max_len
+    length = command.sample_len or settings.max_len
     check_memory(settings.sequence_bytes(length), "lower sample_len")
     for warning in warnings_about(counter, length):
         print(f"main.py: warning: {warning}", file=sys.stderr)
-    seed = random.randrange(2**32) if asked.seed is None else asked.seed
+    seed = random.randrange(2**32) if command.seed is None else command.seed
     draw = EvenLetters(settings.vocab_size, length)
     counted = counting.look(counter, draw(1, torch.Generator().manual_seed(seed))[0])
     print(report(counted))
-    if asked.plot:
-        plot(counted, asked.savepath / "attention.png")
+    if command.plot:
+        plot(counted, command.savepath / "attention.png")
     return DONE
 
 
-def check_same(given: dict[str, Any], counter: Counter) -> None:
+def check_same(settings: dict[str, Any], counter: Counter) -> None:
     """UserError if the command line contradicts the settings of the saved model."""
-    for name, value in given.items():
+    for name, value in settings.items():
         saved = asdict(counter.settings)[name]
         if value != saved:
             option = f"--{name}" if value is True else f"--{name}={value}"
@@ -286,20 +302,20 @@ def check_same(given: dict[str, Any], counter: Counter) -> None:
 
 def warnings_about(counter: Counter, length: int) -> list[str]:
     """Return the reasons why counts of a sequence of this length may be wrong."""
-    settings, found = counter.settings, []
+    settings, warnings = counter.settings, []
     if counter.step < settings.steps:
-        found.append(f"the training stopped after {counter.step} of {settings.steps} steps")
+        warnings.append(f"the training stopped after {counter.step} of {settings.steps} steps")
     if length > settings.max_len:
-        found.append(
+        warnings.append(
             f"{length} letters are more than the {settings.max_len} that were trained on: expect "
             "wrong counts"
         )
     elif length < settings.max_len and not settings.variable_length:
-        found.append(
+        warnings.append(
             f"only sequences of {settings.max_len} letters were trained on: expect wrong counts "
             f"of {length}, or train with --variable_length"
         )
-    return found
+    return warnings
 
 
 def report(counted: CountedLetters) -> str:
@@ -334,9 +350,9 @@ def plot(counted: CountedLetters, path: Path) -> None:
         webbrowser.open(path.resolve().as_uri())
 
 
-def complain(what: object, status: int) -> int:
+def complain(error: object, status: int) -> int:
     """Print an error as one line and return the exit status."""
-    print(f"main.py: {what}", file=sys.stderr)
+    print(f"main.py: {error}", file=sys.stderr)
     return status
 
 

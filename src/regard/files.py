@@ -141,7 +141,7 @@ def read_bytes(name: str | Path, most: int = MAX_WHOLE) -> bytes:
         except (OSError, EOFError, zlib.error) as error:
             raise UserError(f"cannot read {name}: {error}") from error
     if len(content) > most:
-        raise UserError(f"{name} has more than {most:,} bytes, which is the most that is read")
+        raise UserError(f"{name} has more than {most:,} bytes, the limit for this file")
     return content
 
 

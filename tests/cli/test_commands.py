@@ -195,7 +195,7 @@ def test_lines_longer_than_any_in_training_are_named(capsys, run, tmp_path):
     assert err.startswith("2 lines of more than 200 tokens (lines 2, 4;")
 
 
-def test_each_of_what_translate_writes_needs_a_file_of_its_own(capsys, run, tmp_path):
+def test_translate_rejects_one_file_for_two_outputs(capsys, run, tmp_path):
     text, one = tmp_path / "in.txt", tmp_path / "one.txt"
     text.write_text("a b\n")
     status, _, err = regard(capsys, "translate", run, text, "--output", one, "--alignments", one)

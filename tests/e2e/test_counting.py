@@ -199,7 +199,7 @@ def test_flags_may_not_contradict_the_model(say, folder, flag, message) -> None:
         (["--train", "--hidden=9999999999999"], 1, "of memory and the machine has"),
         (["--train", "--steps=many"], 2, "--steps: invalid int value: 'many'"),
         (["--train", "--steps"], 2, "--steps: expected one argument"),
-        (["--train", "--step=5"], 2, "--step=5 is not known"),
+        (["--train", "--step=5"], 2, "unknown option --step=5"),
         (["--train", "--sample_len=5"], 2, "--sample_len goes with --test"),
         (["--train", f"--savepath={MAIN}"], 1, "cannot write a model into"),
         (["--train", "--lr=1e30", "--savepath=FOLDER"], 1, "lower lr, which is 1e+30"),

@@ -110,7 +110,7 @@ def test_a_dumped_page_loads_as_the_same_experiment(tmp_path_factory, experiment
         ("model: {head: {kind: mean}}", "model.head is not a field of a recipe"),
         (
             "model: {hidden: 8, decoder: {kind: transformer}}",
-            "model.hidden is a field of version 0.1, but the page has model.encoder, too: write",
+            "model.hidden is a field of version 0.1, but the recipe also has model.encoder: write",
         ),
         ("data: 3", "line 1: data is 3: expected fields"),
         ("- a list", "expected lines of the form `field: value`"),

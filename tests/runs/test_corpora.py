@@ -61,7 +61,7 @@ def test_a_file_takes_the_place_of_a_recipes_generated_data(name, capsys):
     generated = recipes.load(recipes.find(name)).data.synthetic
     data = parse([name, "--data.path", "gone.tsv"]).experiment.data
     assert (data.path, data.synthetic) == (Path("gone.tsv"), None)
-    assert ("takes the place" in capsys.readouterr().out) == (generated is not None)
+    assert ("replaces the recipe" in capsys.readouterr().out) == (generated is not None)
     with pytest.raises(UserError, match=r"gone.tsv"):
         corpora.read_sources(data)
 

@@ -29,9 +29,9 @@ def build_head(config: HeadConfig, key_size: int, value_size: int, num_outputs: 
         output = nn.Identity()
     else:
         raise UserError(
-            "model.head.output is none, which predicts the vector itself, but that has "
-            f"{value_size} numbers and the prediction {num_outputs}: set model.head.output to "
-            "linear"
+            "model.head.output none predicts the vector of the attention, which has "
+            f"{value_size} numbers, but the prediction has {num_outputs}: set model.head.output "
+            "to linear"
         )
     return PooledHead(pool, output, dropout=known(config.dropout))
 

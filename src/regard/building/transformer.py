@@ -18,7 +18,7 @@ TransformerConfig = TransformerEncoderConfig | TransformerDecoderConfig
 
 
 def build_embedder(config: TransformerConfig, embedding: nn.Embedding | nn.Linear) -> Embedder:
-    """Build embeddings with positions. The weights of the embedding are drawn anew."""
+    """Build embeddings with positions. The weights of the embedding are newly initialised."""
     size = known(config.size)
     nn.init.normal_(embedding.weight, std=size**-0.5)
     return Embedder(embedding, _build_positions(config), known(config.dropout))

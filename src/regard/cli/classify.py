@@ -54,7 +54,7 @@ def run(arguments: list[str]) -> int:
     if options.tint and not classifier.attends:
         raise UserError(
             f"--tint shows attention weights, but {options.run} has no attention: leave it out, or "
-            "train with model.pool attention"
+            "train with --model.head.kind attention"
         )
     if suffix_of(Path(options.file)) in SEPARATORS:
         warn(f"{options.file} is a table, but each line is one source: give a file of texts")

@@ -22,7 +22,7 @@ class Options:
     name: tyro.conf.Positional[Dataset]
     """Data to download or generate."""
     output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
-    """File to write (default: data/NAME.tsv); for shapes a folder (default: data/shapes)."""
+    """File to write, or folder of shapes (default: data/NAME.tsv or data/shapes)."""
     from_: Annotated[Path | None, tyro.conf.arg(name="from")] = None
     """tatoeba: a downloaded .txt or .zip file, instead of a download."""
     size: Examples = 10_000
@@ -66,17 +66,19 @@ def _shapes(folder: Path, options: Options) -> None:
     from regard.data.generated.scenes import captions, draw, scenes
 
     make_folder(folder)
-    drawn = scenes(options.size, options.seed)
-    names = [f"{number:06d}.png" for number in range(1, len(drawn) + 1)]
+    images = scenes(options.size, options.seed)
+    names = [f"{number:06d}.png" for number in range(1, len(images) + 1)]
     with counting("drawing") as progress:
-        for number, (name, scene) in enumerate(zip(names, drawn, strict=True), start=1):
+        for number, (name, scene) in enumerate(zip(names, images, strict=True), start=1):
             with whole(folder / name) as path:
                 draw(scene).save(path, format="PNG")
-            progress(number, len(drawn))
-    both = list(zip(names, drawn, strict=True))
-    rows = [f'{name},"{caption}"' for name, scene in both for caption in captions(scene)]
+            progress(number, len(images))
+    named_scenes = list(zip(names, images, strict=True))
+    rows = [f'{name},"{caption}"' for name, scene in named_scenes for caption in captions(scene)]
     with whole(folder / "scenes.tsv") as path:
-        path.write_text("".join(f"{name}\t{scene}\n" for name, scene in both), encoding="utf8")
+        path.write_text(
+            "".join(f"{name}\t{scene}\n" for name, scene in named_scenes), encoding="utf8"
+        )
     with whole(folder / "captions.csv") as path:
         path.write_text("\n".join(["file,caption", *rows]) + "\n", encoding="utf8")
-    print(f"{folder / 'captions.csv'}: {len(drawn)} images, {len(rows)} captions")
+    print(f"{folder / 'captions.csv'}: {len(images)} images, {len(rows)} captions")

@@ -133,7 +133,7 @@ def _check_options(model: Model, known: Sequence[str], options: Options) -> None
         )
     unused = [name for name in TASK_OPTIONS if name not in known and getattr(options, name)]
     if "search" not in known:
-        names = (each.name for each in fields(SearchConfig))
+        names = (option.name for option in fields(SearchConfig))
         own = model.experiment.search
         unused += [name for name in names if getattr(options.search, name) != getattr(own, name)]
     if unused:

@@ -101,15 +101,15 @@ def asks_for_help(arguments: Sequence[str]) -> bool:
 
 def _without(words: list[str], flag: str) -> list[str]:
     """Return the words without an option and its value."""
-    kept, skip = list[str](), False
+    remaining, skip = list[str](), False
     for word in words:
         if skip:
             skip = False
         elif word == flag:
             skip = True
         elif not word.startswith(f"{flag}="):
-            kept.append(word)
-    return kept
+            remaining.append(word)
+    return remaining
 
 
 def _with_kinds(experiment: Experiment, arguments: Sequence[str]) -> Asked:
@@ -134,16 +134,16 @@ def _with_kinds(experiment: Experiment, arguments: Sequence[str]) -> Asked:
     return Asked(replace(experiment, model=model), tuple(lines))
 
 
-def _on_file(asked: Asked, arguments: Sequence[str]) -> Asked:
+def _on_file(chosen: Asked, arguments: Sequence[str]) -> Asked:
     """Return the experiment without the recipe's synthetic data if the arguments name a file."""
-    data = asked.experiment.data
+    data = chosen.experiment.data
     values = values_of(arguments, "--data.path", "--data.synthetic")
     path = values.get("--data.path", "None")
     if path == "None" or data.synthetic is None or "--data.synthetic" in values:
-        return asked
-    line = f"data.path {path} takes the place of the recipe's synthetic data ({data.synthetic})"
+        return chosen
+    line = f"data.path {path} replaces the recipe's synthetic data ({data.synthetic})"
     data = replace(data, synthetic=None, synthetic_size=DATA_SECTIONS[data.task]().synthetic_size)
-    return Asked(replace(asked.experiment, data=data), (*asked.replaced, line))
+    return Asked(replace(chosen.experiment, data=data), (*chosen.replaced, line))
 
 
 def _names_data(word: str) -> bool:

@@ -17,6 +17,7 @@ from typing import Annotated, Any, TypeVar, get_args, get_origin
 
 import tyro
 
+from regard.cli.help import command_help
 from regard.config import DATA_SECTIONS, KINDS, MODELS
 from regard.config.checks import alternatives, expected, hints_of, parsed, shown
 from regard.errors import UsageError, UserError
@@ -44,6 +45,7 @@ TRUTHS = ("true", "false", "yes", "no", "on", "off")
 """Words that a switch does not take."""
 RENAMED = {"run": "output", **FIELDS}
 """Options of earlier versions with their present names."""
+CONFIG = (tyro.conf.PositionalMetavarFromFieldName,)
 RULE = re.compile(r"[─-]{5,}")
 """The line between the problem and the help in tyro's messages."""
 
@@ -51,13 +53,17 @@ RULE = re.compile(r"[─-]{5,}")
 def parse(
     options: type[Record], arguments: list[str], prog: str, default: Record | None = None
 ) -> Record:
-    """The options of a command. UserError of one line for arguments that do not fit."""
+    """Return the options of a command. `--help` prints them and exits. UserError of one line for
+    arguments that do not fit."""
+    if {"-h", "--help"} & {*takewhile(lambda argument: argument != "--", arguments)}:
+        print(command_help(options, prog))
+        raise SystemExit(0)
     check(options, arguments, default)
     arguments = _repeated(arguments)
     with one_line(prog):
         if default is None:
-            return tyro.cli(options, args=arguments, prog=prog)
-        return tyro.cli(options, args=arguments, prog=prog, default=default)
+            return tyro.cli(options, args=arguments, prog=prog, config=CONFIG)
+        return tyro.cli(options, args=arguments, prog=prog, config=CONFIG, default=default)
 
 
 @contextmanager
@@ -68,7 +74,7 @@ def one_line(prog: str) -> Iterator[None]:
         with redirect_stderr(message):
             yield
     except SystemExit as error:
-        if error.code != UsageError.STATUS:  # --help, or SIGTERM
+        if error.code != UsageError.STATUS:  # SIGTERM
             raise
         problem = _problem(message.getvalue())
         raise UsageError(f"{problem}; `{prog} --help` lists the arguments") from None

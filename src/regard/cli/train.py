@@ -1,4 +1,4 @@
-"""`regard train`: a recipe, or just a file of pairs."""
+"""`regard train`: train a recipe, or the default model on a file of pairs."""
 
 from __future__ import annotations
 
@@ -39,15 +39,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Options:
-    """Train a recipe (`regard recipes` lists them) or a file of pairs; every field of a recipe can
-    be set here. The recipe or file comes first. Ctrl-C stops safely; --resume goes on."""
+    """Train a recipe (`regard recipes` lists them) or the default model on a file of pairs. Every
+    field of a recipe is an option. The recipe or file comes first. Ctrl-C stops safely; --resume
+    continues."""
 
     recipe: tyro.conf.Positional[str]
-    """A recipe's name, a recipe's file, or a file of pairs."""
+    """Name of a recipe, a recipe file, or a file of pairs."""
     output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
     """Folder to write the run to (default: runs/NAME)."""
     resume: bool = False
-    """Go on with the run in the folder, as if it had never stopped."""
+    """Continue the run in the folder. The result is that of an uninterrupted run."""
     experiment: Annotated[Experiment, tyro.conf.arg(name="")] = field(default_factory=Experiment)
 
 
@@ -56,7 +57,7 @@ PARSER: type[Options] = tyro.conf.AvoidSubcommands[Options]
 
 
 def run(arguments: list[str]) -> int:
-    """Train, with progress; 130 after Ctrl-C, 143 after SIGTERM."""
+    """Train with a progress display; return 130 after Ctrl-C, 143 after SIGTERM."""
     options = parse(arguments)
     from regard.pipeline.train import train
 
@@ -67,13 +68,13 @@ def run(arguments: list[str]) -> int:
         )
     if end.score == 0 and options.experiment.training.metric == "bleu":
         warn(
-            "BLEU was 0 at every validation, so that the dev loss alone chose the weights. It is 0 "
-            "without four words in a row that are right: where targets are short, take "
-            "--training.metric chrf or exact_match"
+            "BLEU was 0 at every validation, so the dev loss alone selected the checkpoint. BLEU "
+            "is 0 unless four words in a row are right; for short targets use --training.metric "
+            "chrf or exact_match"
         )
     if end.interrupted:
         again = shlex.join(["regard", "train", options.recipe, "-o", str(folder), "--resume"])
-        say(f"saved; go on with: {again}")
+        say(f"saved; resume with: {again}")
         _draw_curve(folder)
         return TERMINATED if end.reason == "terminated" else INTERRUPTED
     say(f"try it: {'    '.join(_next_commands(options.experiment, folder))}")
@@ -91,8 +92,7 @@ def _next_commands(experiment: Experiment, folder: Path) -> list[str]:
 
 
 def parse(arguments: list[str]) -> Options:
-    """The options, with the fields that the recipe (or the run to go on with) sets as their
-    defaults."""
+    """Return the options. Their defaults are the values of the recipe, or of the resumed run."""
     if "--output=" in arguments or {("--output", ""), ("-o", "")} & {*pairwise(arguments)}:
         raise UsageError("--output is empty: expected a folder (default: runs/NAME)")
     if not arguments:
@@ -103,21 +103,21 @@ def parse(arguments: list[str]) -> Options:
     if asks_for_help(arguments[:1]):
         _print_help(Experiment(), arguments)
     if arguments[0].startswith("-"):
-        # The recipe gives the defaults of all the options, so that it has to be known first.
+        # The recipe sets the defaults of the options, so it must be known before them.
         raise UsageError(
-            f"{shortened(arguments[0])} came before the recipe: name the recipe or file of pairs "
+            f"{shortened(arguments[0])} precedes the recipe: name the recipe or file of pairs "
             "first, as in `regard train RECIPE --training.epochs 5`"
         )
     arguments = expanded(arguments)
-    asked = asked_of(arguments)
-    default = Options(recipe=arguments[0], experiment=asked.experiment)
+    chosen = asked_of(arguments)
+    default = Options(recipe=arguments[0], experiment=chosen.experiment)
     if asks_for_help(arguments):
         check(Options, arguments, default)
         _print_help(resolve(default.experiment), arguments)
     options = _cli(arguments, default)
     if not options.resume:
         _check_shared(options.experiment.model, arguments)
-        for line in asked.replaced:
+        for line in chosen.replaced:
             say(line)
         return options
     default = replace(default, experiment=_resumed(options, default.experiment))
@@ -131,7 +131,7 @@ def _print_help(experiment: Experiment, arguments: list[str]) -> NoReturn:
 
 
 def _check_shared(model: ModelConfig, arguments: list[str]) -> None:
-    """UserError for a size or dropout of the model that no part inherits."""
+    """Raise a UserError for a size or dropout of the model that no part inherits."""
     for name in ("size", "dropout"):
         flag = f"--model.{name}"
         if flag in values_of(arguments, flag) and not inheriting(model, name):
@@ -144,24 +144,24 @@ def _check_shared(model: ModelConfig, arguments: list[str]) -> None:
 
 
 def _cli(arguments: list[str], default: Options) -> Options:
-    """The flags of the model are those of the default's family."""
+    """Parse the options. The model's options are those of the parts of the default's model."""
     check(Options, arguments, default)
     with one_line(PROG):
         return tyro.cli(PARSER, args=arguments, prog=PROG, default=default)
 
 
 def _resumed(options: Options, recipe: Experiment) -> Experiment:
-    """The experiment of the run to go on with, on the files that were named now: where they lie
-    may have changed, and whether they hold the same is for training to say.
+    """Return the experiment of the resumed run with the file names of this call, because files may
+    have moved. Training checks that their contents are equal.
 
-    UserError where the run is of another recipe."""
+    UserError if the run is of another recipe."""
     folder = folder_of(options)
     run = RunFolder(folder).experiment()
-    other = recipe.about != run.about or not recipe.about
-    if not is_pairs(options.recipe) and options.experiment.name != run.name and other:
+    differs = recipe.about != run.about or not recipe.about
+    if not is_pairs(options.recipe) and options.experiment.name != run.name and differs:
         raise UserError(
-            f"{folder} is a run of {run.name}, not of {options.recipe}: name that, or another "
-            "folder with -o"
+            f"{folder} is a run of {run.name}, not of {options.recipe}: name the recipe "
+            f"{run.name}, or another folder with -o"
         )
     if recipe.data.path is not None and run.data.synthetic is not None:
         raise UserError(
@@ -191,15 +191,16 @@ def folder_of(options: Options) -> Path:
 
 
 class Watching(NamedTuple):
-    """What training begins with, and who watches before."""
+    """Views of the progress of preparation and training."""
 
     begin: Callable[[Plan], TrainingView]
+    """Function that is called with the plan when training starts, and returns its view."""
     watch: PreparationView
 
 
 def _inherited(options: Options) -> frozenset[str]:
-    """Unused fields with the value of the recipe, where the recipe alone makes use of them: nobody
-    set them on the command line."""
+    """Return the unused fields that have the recipe's value and are in use in the recipe: the
+    command line did not set them."""
     recipe, experiment = named(options.recipe), options.experiment
     own = {unused.name for unused in unused_fields(recipe)}
     names = {unused.name for unused in unused_fields(experiment)} - own
@@ -215,8 +216,8 @@ def _value(recipe: Experiment, name: str) -> object:
 
 @contextlib.contextmanager
 def watching(inherited: Container[str] = ()) -> Iterator[Watching]:
-    """Gives who watches a training; all of them stop when the block ends, however it does. Unused
-    fields are reported unless `inherited` has them."""
+    """Return the views of a training. They stop when the block ends, also after an exception.
+    Unused fields are reported unless they are in `inherited`."""
     with contextlib.ExitStack() as stack:
         watch = stack.enter_context(PreparationView())
 
@@ -228,24 +229,24 @@ def watching(inherited: Container[str] = ()) -> Iterator[Watching]:
 
 
 def _announce(plan: Plan, inherited: Container[str]) -> TrainingView:
-    """Say what is about to be trained, and give who watches."""
+    """Print a summary of the training that starts, and return its view."""
     for line in plan.left_out:
         say(line)
-    for idle in plan.unused:
-        if idle.name not in inherited:
-            say(str(idle))
+    for unused in plan.unused:
+        if unused.name not in inherited:
+            say(str(unused))
     if plan.cache_file is not None:
         size = plan.cache_file.stat().st_size / 1e6
         say(
-            f"kept the encoded pairs in {plan.cache_file} ({size:,.0f} MB) for the next run; it "
-            "can be removed at any time"
+            f"cached the encoded pairs in {plan.cache_file} ({size:,.0f} MB) for the next run; "
+            "the file can be removed at any time"
         )
     if plan.initialisation is not None:
         say(str(plan.initialisation))
     if plan.num_frozen_new:
         say(
-            f"training.freeze keeps {plan.num_frozen_new:,} parameters at new weights, into which "
-            "nothing was learned: --init-from RUN would take a run's"
+            f"training.freeze freezes {plan.num_frozen_new:,} newly initialised parameters: use "
+            "--init-from RUN to start from the weights of a run"
         )
     frozen = f" ({plan.num_frozen:,} frozen)" if plan.num_frozen else ""
     say(

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import ast
-import inspect
-import textwrap
+import re
 from collections.abc import Iterator
 from dataclasses import is_dataclass
-from functools import cache
-from itertools import pairwise
-from types import NoneType
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, get_args
 
+from regard.cli.help import Row, described, field_texts, placeholder
 from regard.config import DATA_SECTIONS, KINDS, Experiment
-from regard.config.checks import Explanations, alternatives, choices_of, hints_of
+from regard.config.checks import choices_of, hints_of
 
 USAGE = """\
 usage: regard train RECIPE|FILE [FILE] [OPTIONS]
@@ -30,14 +26,16 @@ arguments:
   RECIPE|FILE         Name of a recipe, a recipe file (.yaml), or a file of pairs.
   FILE                Data file of the recipe: short for --data.path FILE.
 """
-RUN = """\
-  -o, --output FOLDER               Run folder. [runs/NAME]
-  --resume                          Continue the run in the folder.
-  --model.family NAME               Short for the kind of encoder and decoder: recurrent or
-                                    transformer.
-  -h, --help                        Show these options.
-  --help-all                        Show all options, by section.
-"""
+RUN = (
+    Row("-o, --output FOLDER", "Run folder. [runs/NAME]"),
+    Row("--resume", "Continue the run in the folder."),
+    Row(
+        "--model.family NAME",
+        "Short for the kinds of encoder and decoder: recurrent or transformer.",
+    ),
+    Row("-h, --help", "Show the common options."),
+    Row("--help-all", "Show all options, by section."),
+)
 COMMON = (
     "data.path",
     "data.dev_path",
@@ -63,16 +61,23 @@ COMMON = (
 )
 """Fields of a recipe that most trainings set."""
 COLUMN = 36
+DEFAULT = re.compile(r"Default: [^.]*(\.\d[^.]*)*\.")
+"""Sentence of a docstring that says what happens without a value."""
 
 
 def short_help(experiment: Experiment) -> str:
     """Return the options that most trainings need, with the values of this experiment."""
     fields = ((name, entry) for name, entry in _fields(experiment, "") if name in COMMON)
     lines = [
-        _line(name, value, hint, f"{text.split('. ')[0].rstrip('.')}.")
-        for name, (value, hint, text) in fields
+        _row(name, value, hint, _short(text)).lines(COLUMN) for name, (value, hint, text) in fields
     ]
-    return "\n".join([USAGE, "options:", RUN + "\n".join(lines)])
+    return "\n".join([USAGE, "options:", *_run(), *lines])
+
+
+def _short(text: str) -> str:
+    """Return the first sentence and the default."""
+    first, default = text.split(". ")[0].rstrip("."), DEFAULT.search(text)
+    return " ".join([f"{first}.", *([default[0]] if default else [])])
 
 
 def full_help(experiment: Experiment) -> str:
@@ -80,9 +85,13 @@ def full_help(experiment: Experiment) -> str:
     sections: dict[str, list[str]] = {}
     for name, entry in _fields(experiment, ""):
         section = name.rpartition(".")[0]
-        sections.setdefault(section, []).append(_line(name, *entry))
+        sections.setdefault(section, []).append(_row(name, *entry).lines(COLUMN))
     pages = ["\n".join([f"{section or 'recipe'}:", *lines]) for section, lines in sections.items()]
-    return "\n\n".join([f"{USAGE}\noptions:\n{RUN.rstrip()}", *pages])
+    return "\n\n".join(["\n".join([USAGE, "options:", *_run()]), *pages])
+
+
+def _run() -> list[str]:
+    return [row.lines(COLUMN) for row in RUN]
 
 
 def _fields(record: Any, prefix: str) -> Iterator[tuple[str, tuple[Any, Any, str]]]:
@@ -96,29 +105,11 @@ def _fields(record: Any, prefix: str) -> Iterator[tuple[str, tuple[Any, Any, str
             yield f"{prefix}{name}", (value, hint, texts.get(name, ""))
 
 
-def _line(name: str, value: Any, hint: Any, text: str) -> str:
-    flag = f"  --{name.replace('_', '-')} {_placeholder(name, hint)}".rstrip()
-    notes = [] if "Default:" in text and value is None else [f"[{_shown(value)}]"]
-    choices = _choices(name, hint)
-    if choices and not all(choice in text for choice in choices):
-        notes.append(f"One of {', '.join(choices)}.")
-    lines = textwrap.wrap(" ".join([text, *notes]), 100 - COLUMN)
-    head = f"{flag:{COLUMN - 1}} " if len(flag) < COLUMN else f"{flag}\n{'':{COLUMN}}"
-    return head + f"\n{'':{COLUMN}}".join(lines)
-
-
-def _placeholder(name: str, hint: Any) -> str:
-    kinds = [kind for kind in alternatives(hint) if kind is not NoneType]
-    if kinds == [bool]:
-        return ""
-    origins = {get_origin(kind) for kind in kinds}
-    if tuple in origins:
-        return "VALUES"
-    if name.endswith("path") or any("Path" in str(kind) for kind in kinds):
-        return "FILE"
-    if any(kind is str for kind in kinds) or Literal in origins:
-        return "NAME"
-    return "N"
+def _row(name: str, value: Any, hint: Any, text: str) -> Row:
+    section, dot, field = name.replace("_", "-").rpartition(".")
+    switch = "[no-]" if value is True else ""
+    flag = f"--{section}{dot}{switch}{field} {placeholder(name, hint, text)}".rstrip()
+    return Row(flag, described(text, value, _choices(name, hint)))
 
 
 def _choices(name: str, hint: Any) -> list[str]:
@@ -131,36 +122,3 @@ def _choices(name: str, hint: Any) -> list[str]:
         parts = [kinds[part] for kinds in KINDS.values() if kind in kinds.get(part, {})]
         return list(parts[0]) if parts else []
     return list(choices_of(hint))
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, tuple):
-        return " ".join(map(str, value)) or "empty"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return "not set" if value is None else str(value)
-
-
-@cache
-def field_texts(record: type) -> dict[str, str]:
-    """Return the docstring of each field of a record, with the explanations of its names."""
-    (definition,) = ast.parse(textwrap.dedent(inspect.getsource(record))).body
-    body = definition.body if isinstance(definition, ast.ClassDef) else []
-    texts = {}
-    for field, text in pairwise(body):
-        if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr):
-            name, value = field.target, text.value
-            if isinstance(name, ast.Name) and isinstance(value, ast.Constant):
-                words = " ".join(str(value.value).split())
-                names = _explained(hints_of(record)[name.id])
-                texts[name.id] = f"{words.removesuffix('.')}: {names}." if names else words
-    return texts
-
-
-def _explained(hint: Any) -> str:
-    """Return the names that a field accepts with their explanations. Empty without explanations."""
-    for extra in getattr(hint, "__metadata__", ()):
-        if isinstance(extra, Explanations):
-            texts = ((name, extra.texts[name]) for name in choices_of(hint))
-            return ", ".join(f"{name} ({text})" if text else name for name, text in texts)
-    return ""

@@ -1,4 +1,4 @@
-"""What a person typed, which may be bytes that are no text."""
+"""Typed text, which may have bytes that are not text."""
 
 from __future__ import annotations
 

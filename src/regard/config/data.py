@@ -81,9 +81,9 @@ class DataConfig:
     max_length: Length = 200
     """Longest side of a training pair, in tokens. Longer pairs are left out and counted."""
     batch_tokens: Count | None = 2048
-    """Most source and target tokens of a batch, padding included."""
+    """Maximum number of source and target tokens of a batch, padding included."""
     batch_sentences: Count | None = None
-    """Most pairs of a batch."""
+    """Maximum number of pairs of a batch."""
     equal_lengths: bool = False
     """Batch sources of equal length, so that no padding is computed. Small data gives smaller
     batches."""
@@ -156,9 +156,9 @@ class ClassificationDataConfig:
     max_length: Length = 400
     """Tokens of a source that are read. The rest of a longer source is ignored and reported."""
     batch_tokens: Count | None = 2048
-    """Most positions of a batch, padding included."""
+    """Maximum number of positions of a batch, padding included."""
     batch_sentences: Count | None = 64
-    """Most examples of a batch."""
+    """Maximum number of examples of a batch."""
 
     def __post_init__(self) -> None:
         check_fields("data", self)
@@ -201,8 +201,9 @@ class CaptionDataConfig:
     image_size: ImageSize = 64
     """Pixels on each side of an image. Images are stretched to squares."""
     max_pixels: Count = 50_000_000
-    """Most pixels of an image file. Larger images are left out of training and counted, and get no
-    caption; baseline JPEGs of up to 4 times as many pixels are read at a reduced size."""
+    """Maximum number of pixels of an image file. Larger images are left out of training and
+    counted, and get no caption; baseline JPEGs of up to 4 times as many pixels are read at a
+    reduced size."""
     tokenizer: TokenizerKind = "words"
     """Tokenizer: words (Unicode words), spaces (split at spaces), characters, bpe and unigram
     (subwords), spacy (needs the extra `spacy`)."""

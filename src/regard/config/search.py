@@ -25,7 +25,7 @@ class SearchConfig:
     """Beam search and its limits."""
 
     beam: Beam = 1
-    """Number of live hypotheses. 1 is greedy search."""
+    """Beam size: the number of live hypotheses. 1 is greedy search."""
     length_penalty: Weight | LengthPenaltyName = "average"
     """Divisor of a hypothesis's log probability: its length (average), or ((5 + length) / 6) to
     the power of this number (Wu et al. 2016)."""
@@ -33,17 +33,18 @@ class SearchConfig:
     """Weight of the coverage penalty (Wu et al. 2016)."""
     max_source: Length | None = None
     """Longest source, in tokens. A longer source is reported and its output is empty. Default:
-    twice data.max_length, as training had no longer sources."""
+    twice data.max_length, the longest source of training."""
     min_length: LengthOrZero = 0
-    """Fewest tokens of an output."""
+    """Minimum number of tokens of an output."""
     max_length: Length | None = None
-    """Most tokens of an output. Default: max_ratio times the length of the source, plus 10."""
+    """Maximum number of tokens of an output. Default: max_ratio times the length of the source,
+    plus 10."""
     max_ratio: Positive | None = None
-    """Most tokens of an output for each source token. Default: twice the ratio that 99.9 % of the
-    training pairs stay below; training sets it."""
+    """Maximum number of output tokens per source token. Default: twice the 99.9th percentile of
+    this ratio in the training pairs; training sets it."""
     early_stopping: bool = True
-    """Stop when as many hypotheses as the beam is wide are finished and no live one scores higher.
-    Without it, stop when no live hypothesis can reach the n-best list."""
+    """Stop when as many hypotheses as the beam size are finished and no live hypothesis scores
+    higher. Without it, stop when no live hypothesis can reach the n-best list."""
     unknown_replacement: bool = False
     """Replace <unk> in the output by the source word with the largest attention weight."""
     lexicon: Path | None = None

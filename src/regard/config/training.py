@@ -58,19 +58,20 @@ class TrainingConfig:
     weight_decay: Weight = 0.0
     """Decoupled weight decay (AdamW)."""
     clip: Positive | None = 1.0
-    """Largest norm of the gradient. Larger gradients are scaled down."""
+    """Maximum norm of the gradient. Larger gradients are scaled down."""
     label_smoothing: Share = 0.0
     """Probability that is spread evenly over the vocabulary."""
     loss: LossUnit = "word"
     """Loss: the mean over words (word), or the sum over the words of a sentence, averaged over
     sentences (sentence)."""
     teacher_forcing: Share = 1.0
-    """Share of decoder inputs that are the true token at the start of training. The others are the
-    model's own predictions."""
+    """Share of decoder inputs that are true target tokens, at the start of training. The other
+    inputs are the model's own predictions."""
     teacher_forcing_end: Share | None = None
-    """Share at the end of training, reached linearly. Default: the share stays the same."""
+    """Share of true tokens at the end of training, reached linearly. Default: teacher_forcing."""
     teacher_forcing_unit: ForcingUnit = "sentence"
-    """Unit of that choice: all tokens of a sentence, or each token."""
+    """Unit of the choice between true and predicted inputs: all tokens of a sentence, or each
+    token."""
     precision: TrainingPrecision = "float32"
     """Precision of the model in training. auto is bfloat16 if the machine has fast instructions
     for it."""
@@ -92,7 +93,7 @@ class TrainingConfig:
     device: DeviceName = "auto"
     """Device. auto is a GPU if torch sees one."""
     seed: Seed = 1
-    """Seed of first weights, dropout and the order of batches."""
+    """Seed of initial weights, dropout and the order of batches."""
 
     def __post_init__(self) -> None:
         check_fields("training", self)

@@ -98,10 +98,10 @@ def transformer_spec(model: Seq2Seq, vocabularies: Vocabularies) -> TransformerS
 
 
 def _remedy(model: Seq2Seq) -> str:
-    """Name the format that has a place for this model, if there is one."""
+    """Name the export format that supports this model, if any."""
     if isinstance(model.encoder, RecurrentEncoder) and isinstance(model.decoder, RecurrentDecoder):
-        return "write it with --to onnx"
-    return "no format has a place for this pair, so use it with `regard translate`"
+        return "use --to onnx"
+    return "no export format supports this combination; use `regard translate`"
 
 
 def _encoder(encoder: TransformerEncoder) -> TransformerEncoderSpec:

@@ -87,17 +87,17 @@ def export_recurrent(model: Seq2Seq) -> OnnxModels:
 
 
 def _remedy(model: Seq2Seq) -> str:
-    """Name the format that has a place for this model, if there is one."""
+    """Name the export format that supports this model, if any."""
     if isinstance(model.encoder, TransformerEncoder) and isinstance(
         model.decoder, TransformerDecoder
     ):
-        return "write it with --to ctranslate2"
-    return "no format has a place for this pair, so use it with `regard translate`"
+        return "use --to ctranslate2"
+    return "no export format supports this combination; use `regard translate`"
 
 
 def _attention(decoder: BahdanauDecoder | LuongDecoder) -> Attention:
-    """By softmax, of the highest state at one memory; UserError for anything else, which has no
-    operator there."""
+    """Return softmax attention with the top state as query and one memory. UserError for other
+    attention, for which ONNX has no operator."""
     cross = decoder.attention
     if not isinstance(cross, CrossAttention) or not isinstance(cross.attention, Attention):
         other = cross.attention if isinstance(cross, CrossAttention) else cross
@@ -107,15 +107,14 @@ def _attention(decoder: BahdanauDecoder | LuongDecoder) -> Attention:
         )
     if not isinstance(cross.query, StateQuery) or cross.query.layer != -1:
         raise UserError(
-            "--to onnx writes queries that are the decoder's state, but model.decoder.query "
-            "of this model is another"
+            "--to onnx exports the decoder's top state as query, but this model has another "
+            "model.decoder.query: train with model.decoder.query state"
         )
     attends = cross.attention
     if not isinstance(attends.normaliser, Softmax):
         raise UserError(
-            "--to onnx writes attention by softmax, but "
-            "model.decoder.attention.normaliser of this model is "
-            f"{type(attends.normaliser).__name__.lower()}, which has no operator there"
+            "--to onnx exports softmax attention, but model.decoder.attention.normaliser of this "
+            f"model is {type(attends.normaliser).__name__.lower()}, for which ONNX has no operator"
         )
     return attends
 
@@ -240,7 +239,7 @@ def _prepare(graph: Graph, score: object, states: str) -> str:
             return _normalised(graph, states)
         case attention.Dot() | attention.ScaledDot():
             return states
-    raise UserError(f"--to onnx has no form of the score {type(score).__name__}")
+    raise UserError(f"--to onnx does not support the score {type(score).__name__}")
 
 
 def _key_size(score: object, memory_size: int) -> int:

@@ -135,15 +135,14 @@ def case(lowercase: bool) -> str:
 def check(hypotheses: Sequence[str], references: References) -> None:
     """Raise a ValueError unless there are hypotheses, each with one or more references."""
     if not hypotheses:
-        raise ValueError("hypotheses must hold at least one text, got none")
+        raise ValueError("hypotheses: expected at least one text, got none")
     if len(hypotheses) != len(references):
         raise ValueError(
-            f"references must be given for every hypothesis: {len(references)} came for "
-            f"{len(hypotheses)} hypotheses"
+            f"references: expected a list for each of the {len(hypotheses)} hypotheses, got "
+            f"{len(references)}"
         )
     for number, alternatives in enumerate(references):
         if isinstance(alternatives, str) or not alternatives:
             raise ValueError(
-                f"references must hold a list of one or more texts for every hypothesis, got "
-                f"{alternatives!r} for number {number}"
+                f"references[{number}]: expected a list of one or more texts, got {alternatives!r}"
             )

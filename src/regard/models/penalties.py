@@ -98,5 +98,5 @@ def _log_probabilities(
 def _source_attention(output: DecoderOutput) -> AttentionBlock:
     blocks = [block for block in output.attention if block.kind in AT_SOURCE]
     if not blocks:
-        raise ValueError("attention: a penalty expected attention to the source, got none")
+        raise ValueError("attention: expected attention to the source for a penalty, got none")
     return blocks[0]

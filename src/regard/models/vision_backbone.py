@@ -105,7 +105,7 @@ class Backbone(nn.Module):
             reason = " ".join(str(error).split())[:200]
             raise UserError(
                 f"the backbone does not support images of {side} pixels: {reason}. Set "
-                f"--data.picture-size to the size of its training images{self._own_side()}"
+                f"--data.image-size to the size of its training images{self._own_side()}"
             ) from error
         finally:
             self.train(was_training)

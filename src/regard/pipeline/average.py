@@ -30,16 +30,17 @@ def average(runs: Sequence[Path], path: Path) -> RunFolder:
     if path.exists() and any(path.iterdir() if path.is_dir() else [path]):
         raise UserError(f"{path} exists already: name a new folder with -o")
     first, *rest = [TranslationRun.load(run) for run in runs]
-    for other in rest:
-        first.check_vocabularies(other, "be averaged")
-        _check_models(first, other)
+    for run_to_add in rest:
+        first.check_vocabularies(run_to_add, "be averaged")
+        _check_models(first, run_to_add)
     weights = mean_weights(
-        [each.model for each in folders], {each.model: each.tensor_names() for each in folders}
+        [loaded.model for loaded in folders],
+        {loaded.model: loaded.tensor_names() for loaded in folders},
     )
     make_folder(path)
     first.tokenizers.save(folder)
     for name in ("dev", "test"):
-        texts = {_text(getattr(each, name)) for each in folders}
+        texts = {_text(getattr(loaded, name)) for loaded in folders}
         if len(texts) == 1 and (text := texts.pop()) is not None:
             folder.write(getattr(folder, name), text)
     folder.write(folder.config, recipes.dump(_named(first.experiment, runs, path)))
@@ -49,12 +50,14 @@ def average(runs: Sequence[Path], path: Path) -> RunFolder:
     return folder
 
 
-def _check_models(first: TranslationRun, other: TranslationRun) -> None:
-    ours, theirs = (dict(recipes.flat(asdict(each.experiment.model))) for each in (first, other))
+def _check_models(first: TranslationRun, run_to_add: TranslationRun) -> None:
+    ours, theirs = (
+        dict(recipes.flat(asdict(loaded.experiment.model))) for loaded in (first, run_to_add)
+    )
     for name in [*ours, *theirs]:
         if ours.get(name) != theirs.get(name) and not name.endswith(MAY_DIFFER):
             raise UserError(
-                f"{first.path} and {other.path} cannot be averaged: model.{name} is "
+                f"{first.path} and {run_to_add.path} cannot be averaged: model.{name} is "
                 f"{ours.get(name)} and {theirs.get(name)}. Average runs of the same model"
             )
 

@@ -71,8 +71,8 @@ def find(name: str) -> Path:
         return FOLDER / f"{name}.yaml"
     if Path(name).is_file():
         raise UserError(
-            f"{name} is no recipe, which is a .yaml file: `regard train {name}` trains on pairs, "
-            "`regard recipes` lists the recipes"
+            f"{name} is not a recipe: expected a name or a .yaml file. `regard recipes` lists the "
+            f"names; `regard train {name}` trains on a file of pairs"
         )
     near = difflib.get_close_matches(name, names(), n=1)
     near = near or [known for known in names() if len(name) > 2 and name in known]

@@ -52,7 +52,7 @@ def read_page(path: Path) -> Page:
     except UnicodeDecodeError as error:
         raise UserError(f"{path} is not UTF-8: save it as UTF-8") from error
     if len(content) > MOST_BYTES:
-        raise UserError(f"{path} has more than {MOST_BYTES:,} bytes: a recipe is a short page")
+        raise UserError(f"{path} has more than {MOST_BYTES:,} bytes, the limit for recipes")
     odd = yaml.reader.Reader.NON_PRINTABLE.search(text)
     if odd is not None:
         line, column = _place(text, odd.start())

@@ -197,8 +197,8 @@ def upgrade(values: Values, *, is_run: bool) -> Values:
     if _is_composed(values):
         name = _old_fields(values)[0]
         raise UserError(
-            f"{name} is a field of version 0.1, but the page has model.encoder, too: write "
-            f"{RENAMED.get(name, 'the fields of today, which `regard recipes NAME` shows')} instead"
+            f"{name} is a field of version 0.1, but the recipe also has model.encoder: write "
+            f"{RENAMED.get(name, 'the new fields, which `regard recipes NAME` shows')} instead"
         )
     if is_run:
         values = _with_data_seed(values)

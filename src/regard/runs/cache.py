@@ -46,7 +46,7 @@ def cache_folder() -> Path:
         return (Path(usual) if usual else Path.home() / ".cache") / "regard"
     except RuntimeError as error:
         raise UserError(
-            "there is no home folder to keep encoded pairs in: set REGARD_CACHE to a folder"
+            "no home folder for the cache of encoded pairs: set REGARD_CACHE to a folder"
         ) from error
 
 

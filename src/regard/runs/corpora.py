@@ -128,7 +128,7 @@ def _captions(config: CaptionDataConfig) -> DataSources:
         return _scenes(config)
     if config.path is None:
         raise UserError(
-            "this recipe needs data: give --data.path FILE, a .csv of pictures and captions, "
+            "this recipe needs data: give --data.path FILE, a .csv of images and captions, "
             "Flickr8k's captions.txt or token.txt, Karpathy's JSON or COCO's"
         )
     lists = Lists(config.train_list, config.dev_list, config.test_list)

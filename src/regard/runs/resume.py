@@ -26,7 +26,7 @@ def check_folder(folder: RunFolder, experiment: Experiment, *, resume: bool) -> 
     if folder.model.exists() or folder.training_state.exists():
         if not resume:
             raise UserError(
-                f"{folder.path} holds a run already: go on with it by --resume, or name another "
+                f"{folder.path} holds a run already: continue it with --resume, or name another "
                 "folder with -o"
             )
         if folder.format < FORMAT:
@@ -41,16 +41,16 @@ def check_folder(folder: RunFolder, experiment: Experiment, *, resume: bool) -> 
     if resume:
         if not folder.config.exists():
             raise UserError(
-                f"{folder.path} holds no run to resume: leave out --resume to begin one"
+                f"{folder.path} holds no run to resume: leave out --resume to start one"
             )
         _compare(folder, experiment)
         return False
     in_the_way = [path.name for path in folder.files if path.exists()]
     if in_the_way:
         raise UserError(
-            f"{folder.path} holds no weights, but {', '.join(in_the_way)}, which training would "
-            "write over: use --resume if this run was stopped before it saved anything, else move "
-            "that away, or name another folder with -o"
+            f"{folder.path} has no weights, but has {', '.join(in_the_way)}, which training would "
+            "overwrite: use --resume if this run stopped before it saved anything; otherwise move "
+            "these files, or name another folder with -o"
         )
     return False
 
@@ -103,5 +103,5 @@ def check_dev(folder: RunFolder, dev: Sequence[Pair]) -> None:
     if known != as_lines(dev).encode():
         raise UserError(
             f"cannot resume {folder.path}: the pairs for the dev score are not those of its "
-            f"{folder.dev.name}. Put them back, or train in a new folder"
+            f"{folder.dev.name}. Restore them, or train in a new folder"
         )

@@ -315,7 +315,7 @@ def _hypotheses(
             if math.isfinite(score)
         ]
         if not possible:
-            raise ImpossibleError(f"sentence {sentence}", "there is no text with a log probability")
+            raise ImpossibleError(f"sentence {sentence}", "no hypothesis has one")
         ends += possible
     hypotheses: list[list[Hypothesis]] = [[] for _ in last]
     for end, hypothesis in zip(ends, pointers.hypotheses(ends, attention), strict=True):

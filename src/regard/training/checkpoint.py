@@ -130,7 +130,7 @@ class Checkpoints:
         weights to average have no folder, or if the settings or the data differ from those of the
         run. Nothing is written."""
         if self.average and self.folder is None:
-            raise UserError("average keeps weights in a folder: give one, or leave average out")
+            raise UserError("average saves weights in a folder: name a folder, or unset average")
         if resume:
             if self.state_path is None or not self.state_path.is_file():
                 raise UserError(f"nothing to resume: there is no {self.state_path or 'folder'}")
@@ -168,7 +168,7 @@ class Checkpoints:
         best = self._validated(state.best)
         if not best.is_file():
             raise UserError(
-                f"cannot resume {self.folder}: {best} is missing, which is to be averaged. Train "
+                f"cannot resume {self.folder}: {best}, a checkpoint to average, is missing. Train "
                 "in a new folder"
             )
         with whole(self.folder / MODEL) as unfinished:
@@ -189,8 +189,8 @@ class Checkpoints:
         log = folder / LOG
         if digest is not None and log.exists() and digest != digest_up_to(log, state.update):
             raise UserError(
-                f"cannot resume {folder}: {log} is not the log that this run wrote. Put it back, "
-                "or remove it to begin another"
+                f"cannot resume {folder}: {log} is not the log of this run. Restore the log, or "
+                "remove it to start a new one"
             )
 
     def _compare(self, saved: Mapping[str, str]) -> None:
@@ -198,8 +198,8 @@ class Checkpoints:
             was, now = saved.get(name, "not set"), self.fingerprint.get(name, "not set")
             if was != now:
                 raise UserError(
-                    f"cannot resume {self.folder}: {name} was {was} and is {now} now. Put it "
-                    f"back, or train in a new folder"
+                    f"cannot resume {self.folder}: {name} was {was} and is {now} now. Restore "
+                    "it, or train in a new folder"
                 )
 
 
@@ -243,14 +243,14 @@ def _read_about(path: Path) -> dict[str, Any]:
     try:
         about = json.loads(read_metadata(path)["training"])
     except (KeyError, ValueError, RecursionError) as error:
-        raise UserError(f"{path} is not the state of a training: {error}") from error
+        raise UserError(f"{path} is not a training state: {error}") from error
     if isinstance(about, dict) and "standing" in about:
         raise UserError(
             f"{path} was saved by an earlier version of Regard and cannot be resumed: train in a "
             "new folder, with --init-from to begin with the weights of this run"
         )
     if not isinstance(about, dict) or not isinstance(about.get("fingerprint"), dict):
-        raise UserError(f"{path} is not the state of a training: it holds no settings")
+        raise UserError(f"{path} is not a training state: it has no settings")
     return about
 
 
@@ -259,4 +259,4 @@ def _state(about: Mapping[str, Any], path: Path) -> TrainingState:
         saved = about["state"]
         return TrainingState(**{**saved, "totals": Totals(**saved["totals"])})
     except (KeyError, TypeError) as error:
-        raise UserError(f"{path} is not the state of a training: {error}") from error
+        raise UserError(f"{path} is not a training state: {error}") from error

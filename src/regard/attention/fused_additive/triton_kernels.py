@@ -68,8 +68,8 @@ def attend(
 ) -> tuple[Float[Tensor, "batch target value"], Float[Tensor, "batch target source"]]:
     """Compute `tiled.attend`: contexts, and weights before dropout."""
     mask = memory.mask
-    asked = Side.of(memory.keys, mask, memory.powers)
-    weights = _weigh(Side.of(queries), asked, memory.vector, mask, memory.scale)
+    column_side = Side.of(memory.keys, mask, memory.powers)
+    weights = _weigh(Side.of(queries), column_side, memory.vector, mask, memory.scale)
     return mix(weights, memory.values, mask, drop), weights
 
 
@@ -83,13 +83,13 @@ def differentiate(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Compute `tiled.differentiate`: the gradients of queries, keys, vector and values."""
     vector, values, mask, scale = memory.vector, memory.values, memory.mask, memory.scale
-    asking, asked = Side.of(queries), Side.of(memory.keys, mask, memory.powers)
+    row_side, column_side = Side.of(queries), Side.of(memory.keys, mask, memory.powers)
     if weights is None:
-        weights = _weigh(asking, asked, vector, mask, scale)
+        weights = _weigh(row_side, column_side, vector, mask, scale)
     result = through_mix(grad_context, grad_weights, weights, _seen(values, mask), drop)
     grad_scores = tiled.through_softmax(result[0], weights, mask, scale)
-    grad_queries = _of_rows(grad_scores, asking, asked, vector).to(queries.dtype)
-    of_keys = _of_keys(grad_scores, asking, asked, memory.keys, vector)
+    grad_queries = _of_rows(grad_scores, row_side, column_side, vector).to(queries.dtype)
+    of_keys = _of_keys(grad_scores, row_side, column_side, memory.keys, vector)
     return grad_queries, *of_keys, result[1].to(values.dtype)
 
 
@@ -109,9 +109,9 @@ def differentiate_score(
     vector: Float[Tensor, "size"],
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return the gradients of queries, keys and vector."""
-    asking, asked = Side.of(queries), Side.of(keys)
-    grad_queries = _of_rows(grad_scores, asking, asked, vector).to(queries.dtype)
-    return grad_queries, *_of_keys(grad_scores, asking, asked, keys, vector)
+    row_side, column_side = Side.of(queries), Side.of(keys)
+    grad_queries = _of_rows(grad_scores, row_side, column_side, vector).to(queries.dtype)
+    return grad_queries, *_of_keys(grad_scores, row_side, column_side, keys, vector)
 
 
 def differentiate_queries(
@@ -120,8 +120,8 @@ def differentiate_queries(
     memory: AdditiveMemory,
 ) -> Float[Tensor, "batch target size"]:
     """Return the gradient of the queries only. Scores of hidden pairs must have gradient zero."""
-    asking, asked = Side.of(queries), Side.of(memory.keys, memory.mask, memory.powers)
-    return _of_rows(grad_scores, asking, asked, memory.vector).to(queries.dtype)
+    row_side, column_side = Side.of(queries), Side.of(memory.keys, memory.mask, memory.powers)
+    return _of_rows(grad_scores, row_side, column_side, memory.vector).to(queries.dtype)
 
 
 def differentiate_keys(
@@ -131,8 +131,8 @@ def differentiate_keys(
 ) -> tuple[Float[Tensor, "batch source size"], Float[Tensor, "size"]]:
     """Return the gradients of keys and vector only. Scores of hidden pairs must have gradient
     zero."""
-    asked = Side.of(memory.keys, memory.mask, memory.powers)
-    return _of_keys(grad_scores, Side.of(queries), asked, memory.keys, memory.vector)
+    column_side = Side.of(memory.keys, memory.mask, memory.powers)
+    return _of_keys(grad_scores, Side.of(queries), column_side, memory.keys, memory.vector)
 
 
 @dataclass(frozen=True)
@@ -161,35 +161,39 @@ def _seen(vectors: Tensor, mask: Tensor | None) -> Tensor:
 
 
 def _weigh(
-    asking: Side, asked: Side, vector: Tensor, mask: Tensor | None, scale: float
+    row_side: Side, column_side: Side, vector: Tensor, mask: Tensor | None, scale: float
 ) -> Float[Tensor, "batch target source"]:
     """Return the softmax of the scores. PyTorch computes it, which reads the scores once more: 4
     bytes for every `size` numbers of the kernel."""
-    weights = torch.softmax(_scores(asking, asked, vector, mask, scale), dim=-1)
+    weights = torch.softmax(_scores(row_side, column_side, vector, mask, scale), dim=-1)
     return (
         weights if mask is None else weights.masked_fill_(~mask, 0)
     )  # NaN in rows without visible keys
 
 
 def _scores(
-    asking: Side, asked: Side, vector: Tensor, mask: Tensor | None = None, scale: float = 1.0
+    row_side: Side,
+    column_side: Side,
+    vector: Tensor,
+    mask: Tensor | None = None,
+    scale: float = 1.0,
 ) -> Float[Tensor, "batch target source"]:
     """Return the scores times the scale, without the sum of the vector; -inf for hidden pairs."""
-    batch, num_rows, size = asking.numbers.shape
-    num_columns = asked.numbers.size(1)
-    scores = asking.numbers.new_empty(batch, num_rows, num_columns)
+    batch, num_rows, size = row_side.numbers.shape
+    num_columns = column_side.numbers.size(1)
+    scores = row_side.numbers.new_empty(batch, num_rows, num_columns)
     row_block = min(ROWS, triton.next_power_of_2(num_rows))
     grid = (batch * triton.cdiv(num_rows, row_block), triton.cdiv(num_columns, COLUMNS))
     if mask is not None:
         mask = mask.expand(scores.shape)
     with torch.cuda.device_of(scores):
         _score[grid](
-            _in_blocks(asking.powers, row_block),
-            _in_blocks(asked.powers, COLUMNS),
-            asking.numbers,
-            asked.numbers,
-            asking.far,
-            asked.far,
+            _in_blocks(row_side.powers, row_block),
+            _in_blocks(column_side.powers, COLUMNS),
+            row_side.numbers,
+            column_side.numbers,
+            row_side.far,
+            column_side.far,
             _even(vector.float().resolve_neg()).contiguous(),
             mask,
             scores,
@@ -225,15 +229,15 @@ def _of_rows(
 
 def _of_keys(
     grad_scores: Float[Tensor, "batch target source"],
-    asking: Side,
-    asked: Side,
+    row_side: Side,
+    column_side: Side,
     keys: Tensor,
     vector: Tensor,
 ) -> tuple[Float[Tensor, "batch source size"], Float[Tensor, "size"]]:
     """Return the gradients of keys, which are the rows, and vector, in their types."""
-    batch, num_keys, size = asked.numbers.shape
-    sigmoids = asked.numbers.new_empty(batch, triton.cdiv(num_keys, ROWS), size)
-    grad_keys = _differentiated(grad_scores, asked, asking, vector, sigmoids)
+    batch, num_keys, size = column_side.numbers.shape
+    sigmoids = column_side.numbers.new_empty(batch, triton.cdiv(num_keys, ROWS), size)
+    grad_keys = _differentiated(grad_scores, column_side, row_side, vector, sigmoids)
     total = grad_scores.sum(dtype=torch.float64)
     grad_vector = total - 2 * sigmoids.sum(dim=(0, 1), dtype=torch.float64)
     return grad_keys.to(keys.dtype), grad_vector.to(vector.dtype)
@@ -309,27 +313,36 @@ def _score(
     if _any(visible):
         even = size + size % 2
         column_tile = batch * tl.cdiv(num_columns, column_block) + tl.program_id(1)
-        asking = row_powers + tl.program_id(0).to(tl.int64) * row_block * even
-        asked = column_powers + column_tile * column_block * even
+        row_place = row_powers + tl.program_id(0).to(tl.int64) * row_block * even
+        column_place = column_powers + column_tile * column_block * even
         for number in range(0, even, 2):
-            one = _denominator(tl.load(asking + in_rows), tl.load(asked + in_columns))
-            asking += row_block
-            asked += column_block
-            two = _denominator(tl.load(asking + in_rows), tl.load(asked + in_columns))
-            asking += row_block
-            asked += column_block
+            first_denominator = _denominator(
+                tl.load(row_place + in_rows), tl.load(column_place + in_columns)
+            )
+            row_place += row_block
+            column_place += column_block
+            second_denominator = _denominator(
+                tl.load(row_place + in_rows), tl.load(column_place + in_columns)
+            )
+            row_place += row_block
+            column_place += column_block
             first, second = tl.load(vector + number), tl.load(vector + number + 1)
-            # first / one + second / two
-            result = tl.fma(tl.fma(first, two, second * one), _reciprocal(one * two), result)
+            # first / first_denominator + second / second_denominator
+            total = tl.fma(first, second_denominator, second * first_denominator)
+            result = tl.fma(total, _reciprocal(first_denominator * second_denominator), result)
         row, column = batch * num_rows + rows, batch * num_columns + columns
         is_far_row = tl.load(row_far + row, mask=is_row, other=0) != 0
         is_far = is_far_row | (tl.load(column_far + column, mask=is_column, other=0) != 0)
         if _any(is_far & visible):
             exact = tl.zeros((row_block, column_block), tl.float32)
             for number in range(size):
-                one = tl.load(row_numbers + row * size + number, mask=is_row, other=0)
-                two = tl.load(column_numbers + column * size + number, mask=is_column, other=0)
-                exact = tl.fma(tl.load(vector + number), _far_share(one + two), exact)
+                row_number = tl.load(row_numbers + row * size + number, mask=is_row, other=0)
+                column_number = tl.load(
+                    column_numbers + column * size + number, mask=is_column, other=0
+                )
+                exact = tl.fma(
+                    tl.load(vector + number), _far_share(row_number + column_number), exact
+                )
             result = tl.where(is_far, exact, result)
     place = scores + (batch * num_rows + rows) * num_columns + columns
     tl.store(place, tl.where(visible, result * factor, -float("inf")), mask=is_row & is_column)
@@ -368,8 +381,8 @@ def _differentiate(
     is_row, is_number, is_other = rows < num_rows, numbers < size, others < size
     row = batch * num_rows + rows
     place, other_place = row * size + numbers, row * size + others
-    asking = tl.load(row_powers + place, mask=is_row & is_number, other=0)
-    other_asking = tl.load(row_powers + other_place, mask=is_row & is_other, other=0)
+    row_power = tl.load(row_powers + place, mask=is_row & is_number, other=0)
+    other_row_power = tl.load(row_powers + other_place, mask=is_row & is_other, other=0)
     is_far_row = tl.load(row_far + row, mask=is_row, other=0) != 0
     slopes = tl.zeros((row_block, number_block), tl.float32)
     other_slopes = tl.zeros((row_block, number_block), tl.float32)
@@ -387,11 +400,15 @@ def _differentiate(
                 is_far = is_far_row | (tl.load(column_far + column) != 0)
                 grads = tl.load(grad_scores + column * num_rows + rows, mask=is_row, other=0)
                 grads = tl.where(is_far, 0.0, grads)
-                asked = column_powers + column * size
-                one = _denominator(asking, tl.load(asked + numbers, mask=is_number, other=0))
-                two = _denominator(other_asking, tl.load(asked + others, mask=is_other, other=0))
-                both = _reciprocal(one * two)
-                share, other_share = both * two, both * one
+                column_place = column_powers + column * size
+                denominator = _denominator(
+                    row_power, tl.load(column_place + numbers, mask=is_number, other=0)
+                )
+                other_denominator = _denominator(
+                    other_row_power, tl.load(column_place + others, mask=is_other, other=0)
+                )
+                reciprocal = _reciprocal(denominator * other_denominator)
+                share, other_share = reciprocal * other_denominator, reciprocal * denominator
                 slopes = tl.fma(grads, _slope(share), slopes)
                 other_slopes = tl.fma(grads, _slope(other_share), other_slopes)
                 if sigmoids is not None:
@@ -399,17 +416,19 @@ def _differentiate(
                     other_gathered = tl.fma(grads, other_share, other_gathered)
             is_far_column = tl.load(column_far + columns, mask=is_column, other=0) != 0
             if _any(is_far_column | is_far_row):
-                asking_numbers = tl.load(row_numbers + place, mask=is_row & is_number, other=0)
+                row_values = tl.load(row_numbers + place, mask=is_row & is_number, other=0)
                 other_numbers = tl.load(row_numbers + other_place, mask=is_row & is_other, other=0)
                 for index in range(start, end):
                     column = batch * num_columns + index
                     is_far = is_far_row | (tl.load(column_far + column) != 0)
                     grads = tl.load(grad_scores + column * num_rows + rows, mask=is_row, other=0)
                     grads = tl.where(is_far, grads, 0.0)
-                    asked = column_numbers + column * size
-                    one = asking_numbers + tl.load(asked + numbers, mask=is_number, other=0)
-                    two = other_numbers + tl.load(asked + others, mask=is_other, other=0)
-                    share, other_share = _far_share(one), _far_share(two)
+                    column_place = column_numbers + column * size
+                    total = row_values + tl.load(column_place + numbers, mask=is_number, other=0)
+                    other_total = other_numbers + tl.load(
+                        column_place + others, mask=is_other, other=0
+                    )
+                    share, other_share = _far_share(total), _far_share(other_total)
                     slopes = tl.fma(grads, _slope(share), slopes)
                     other_slopes = tl.fma(grads, _slope(other_share), other_slopes)
                     if sigmoids is not None:
@@ -433,9 +452,9 @@ def _any(flags):
 
 @triton.jit
 @no_type_check
-def _denominator(asking, asked):
+def _denominator(row_power, column_power):
     """Return 1 + e^{2q} e^{2k}."""
-    return tl.minimum(tl.fma(asking, asked, 1.0), HIGHEST)
+    return tl.minimum(tl.fma(row_power, column_power, 1.0), HIGHEST)
 
 
 @triton.jit

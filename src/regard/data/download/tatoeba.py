@@ -51,7 +51,7 @@ def fetch(
             archive = Path(folder) / Path(address).name
             _download(address, archive, progress, destination)
             if archive.suffix == ".zip" and not zipfile.is_zipfile(archive):
-                raise _unfetched(address, "what came is not a whole zip file", destination)
+                raise _unfetched(address, "the download is not a complete zip file", destination)
             corpus = _read(archive)
     with whole(destination) as path, path.open("wb") as file:
         for pair in corpus.pairs:
@@ -94,13 +94,13 @@ def _download(address: str, archive: Path, progress: Progress | None, destinatio
             archive.open("wb") as file,
         ):
             length = answer.headers.get("Content-Length")
-            total, come = int(length) if length else None, 0
+            total, received = int(length) if length else None, 0
             while chunk := answer.read(CHUNK):
-                come += file.write(chunk)
+                received += file.write(chunk)
                 if progress is not None:
-                    progress(come, total)
-        if total is not None and come < total:
-            raise HTTPException(f"{come} of {total} bytes came")
+                    progress(received, total)
+        if total is not None and received < total:
+            raise HTTPException(f"received {received} of {total} bytes")
     except (urllib.error.URLError, HTTPException, OSError) as error:
         raise _unfetched(address, error, destination) from error
 

@@ -45,13 +45,13 @@ FORMATS: dict[bytes, str] = {
     b"%PDF-": "a PDF document: save its text as UTF-8",
     b"SQLite format 3": "an SQLite database: export the table as CSV",
     b"PAR1": "a Parquet table: export it as CSV",
-    b"BZh91AY&SY": "packed by bzip2: unpack it, or pack it by gzip",
-    b"\xfd7zXZ\x00": "packed by xz: unpack it, or pack it by gzip",
+    b"BZh91AY&SY": "compressed with bzip2: decompress it, or use gzip",
+    b"\xfd7zXZ\x00": "compressed with xz: decompress it, or use gzip",
     b"\x89PNG": f"a PNG image: {TEXT_EXPECTED}",
     b"\xff\xd8\xff": f"a JPEG image: {TEXT_EXPECTED}",
     b"GIF8": f"a GIF image: {TEXT_EXPECTED}",
     b"\x7fELF": f"a program: {TEXT_EXPECTED}",
-    b"\x28\xb5\x2f\xfd": "packed by Zstandard: unpack it, or pack it by gzip",
+    b"\x28\xb5\x2f\xfd": "compressed with Zstandard: decompress it, or use gzip",
 }
 """First bytes of files that are not text, with the remedy."""
 
@@ -208,7 +208,7 @@ def _no_utf8(line: bytes, path: str | Path) -> UserError:
             return UserError(
                 f"{path} is {name}: save it as UTF-8, or run `iconv -f {name} -t UTF-8`"
             )
-    return UserError(f"{path} is no text, as it has NUL bytes: {TEXT_EXPECTED}")
+    return UserError(f"{path} is not text, because it has NUL bytes: {TEXT_EXPECTED}")
 
 
 def _reads_as(line: bytes, encoding: str) -> bool:

@@ -53,8 +53,8 @@ class UnevenLetters:
         self.length = length
 
     def __call__(self, count: int, generator: torch.Generator) -> Int[Tensor, "{count} source"]:
-        shares = torch.randn(count, self.vocab_size + 1, generator=generator).square()
-        return torch.multinomial(shares, self.length, replacement=True, generator=generator)
+        weights = torch.randn(count, self.vocab_size + 1, generator=generator).square()
+        return torch.multinomial(weights, self.length, replacement=True, generator=generator)
 
 
 class VariableLength:
@@ -109,7 +109,7 @@ def to_numbers(text: str) -> list[int]:
     """Return text as letter numbers. ValueError for characters other than A to Z and the blank."""
     numbers = [(" " + string.ascii_uppercase).find(letter) for letter in text]
     if -1 in numbers:
-        raise ValueError(f"letters are A to Z and the blank, but {text[numbers.index(-1)]!r} came")
+        raise ValueError(f"expected A to Z and the blank, got {text[numbers.index(-1)]!r}")
     return numbers
 
 

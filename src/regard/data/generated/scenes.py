@@ -107,7 +107,7 @@ class Scene:
         described, has_copy, copy = text.partition("#")
         if has_copy and not re.fullmatch(r"[0-9]{1,9}", copy):
             raise UserError(
-                f"{shortened(copy)!r} is no number of an image: expected such as '{SAMPLE} #2'"
+                f"{shortened(copy)!r} is not an image number: expected, for example, '{SAMPLE} #2'"
             )
         shapes = []
         for part in described.split(";"):
@@ -116,8 +116,7 @@ class Scene:
             shape = Shape(size, colour, kind, " ".join(place).strip())
             if not _is_known(shape):
                 raise UserError(
-                    f"{shortened(part.strip())!r} is no shape of a scene: expected such as "
-                    f"'{SAMPLE}'"
+                    f"{shortened(part.strip())!r} is not a shape: expected, for example, '{SAMPLE}'"
                 )
             shapes.append(shape)
         return cls(tuple(shapes), int(copy) if has_copy else 1)

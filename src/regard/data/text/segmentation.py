@@ -105,7 +105,7 @@ def by_spacy(language: str) -> Callable[[str], list[str]]:
     try:
         rules = spacy.blank(language).tokenizer
     except ImportError as error:  # spaCy raises it for an unknown language too
-        raise UserError(f"spaCy cannot cut {language!r}: {error}") from error
+        raise UserError(f"spaCy cannot tokenize {language!r}: {error}") from error
 
     def cut(text: str) -> list[str]:
         words, mark = [], MARK

@@ -262,7 +262,9 @@ class Tokenizer:
             if number == unknown:
                 piece = self._normaliser.normalize_str(self.found_in(text)[place]).strip()
                 known = (self._numbers.get(form) for form in (piece, MARK + piece))
-                ids[place] = next((found for found in known if found is not None), unknown)
+                ids[place] = next(
+                    (known_number for known_number in known if known_number is not None), unknown
+                )
         return ids
 
 

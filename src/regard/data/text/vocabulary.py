@@ -56,7 +56,7 @@ def _given(pieces: Sequence[str], settings: TokenizerSettings) -> list[str]:
     seen = set(SPECIAL)
     for piece in pieces:
         if piece in seen:
-            why = "it is put in front by itself" if piece in SPECIAL else "it is there twice"
+            why = "it is added automatically" if piece in SPECIAL else "it occurs twice"
             raise UserError(f"leave {piece!r} out of the vocabulary: {why}")
         seen.add(piece)
     return list(pieces)

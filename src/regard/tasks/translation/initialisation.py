@@ -52,7 +52,9 @@ class Initialisation:
     def __str__(self) -> str:
         num_copied = len(self.copied + self.by_words)
         total = num_copied + len(self.new)
-        counts = [f"{each.known:,} of {each.size:,} {each.side} words" for each in self.words]
+        counts = [
+            f"{shared.known:,} of {shared.size:,} {shared.side} words" for shared in self.words
+        ]
         names = ", ".join(self.new[:SHOWN]) or "none"
         more = len(self.new) - SHOWN
         return "; ".join(
@@ -69,10 +71,10 @@ def initialise_from(
 ) -> Initialisation:
     """Copy the weights that a model shares with another run. UserError if that is no run, or shares
     no weights with the model."""
-    other = TranslationRun.load(run)
-    theirs = other.model.state_dict()
+    initial = TranslationRun.load(run)
+    theirs = initial.model.state_dict()
     sides = vocabulary_sides(config, tokenizers)
-    their_sides = vocabulary_sides(other.config, other.tokenizers)
+    their_sides = vocabulary_sides(initial.config, initial.tokenizers)
     words: dict[Side, SharedWords] = {}
     copied: list[str] = []
     by_words: list[str] = []
@@ -84,7 +86,7 @@ def initialise_from(
             new.append(name)
         elif side is not None and their_side is not None and tensor[0].shape == weights[0].shape:
             ours = getattr(tokenizers, side)
-            known = _common(ours, getattr(other.tokenizers, their_side))
+            known = _common(ours, getattr(initial.tokenizers, their_side))
             tensor[list(known)] = weights[list(known.values())].to(tensor)
             by_words.append(name)
             label: VocabularySide = "shared" if config.tied == "all" else side
