@@ -82,13 +82,13 @@ DEEP = b'{"images": ' + b"[" * 100_000 + b"]" * 100_000 + b', "annotations": []}
         coco(text=""),
     ],
 )
-def test_captions_in_json(content, tmp_path):
+def test_invalid_json_captions_are_one_line(content, tmp_path):
     path = tmp_path / "captions.json"
     path.write_bytes(content)
     assert "captions.json" in refused(read_captions, path)
 
 
-def test_captions_that_cannot_be_used_are_left_out_and_counted(tmp_path):
+def test_unusable_captions_are_dropped_and_counted(tmp_path):
     path = tmp_path / "captions.json"
     page = json.loads(GOOD)
     page["images"] += [{"id": 2, "file_name": "b\ufeff\0.png"}, {"id": 3, "file_name": "\ufeffc"}]
@@ -117,7 +117,7 @@ def test_captions_that_cannot_be_used_are_left_out_and_counted(tmp_path):
 @pytest.mark.parametrize(
     "name", ["a\0b", "\ud800.png", "gone.png", ".", "x" * 256, "/dev/zero", "pipe"]
 )
-def test_names_of_pictures(name, tmp_path, monkeypatch):
+def test_invalid_image_names_are_one_line(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     os.mkfifo("pipe")
     for sources in (ImageSources(8), ImageSources(8, scenes=True)):
@@ -138,7 +138,7 @@ def broken_pictures():
 
 
 @pytest.mark.parametrize(("kind", "picture", "cut"), list(broken_pictures()))
-def test_cut_pictures(kind, picture, cut, tmp_path):
+def test_truncated_images_are_one_line(kind, picture, cut, tmp_path):
     path = tmp_path / "cut"
     picture.save(path, kind)
     path.write_bytes(path.read_bytes()[:cut])
@@ -151,7 +151,7 @@ def test_cut_pictures(kind, picture, cut, tmp_path):
 
 
 @pytest.mark.parametrize("error", [RuntimeError, NotImplementedError, AttributeError, KeyError])
-def test_whatever_a_decoder_raises_is_one_line(error, tmp_path, monkeypatch):
+def test_any_image_decoder_error_is_one_line(error, tmp_path, monkeypatch):
     path = tmp_path / "a.png"
     Image.new("RGB", (8, 8)).save(path)
 
@@ -162,7 +162,7 @@ def test_whatever_a_decoder_raises_is_one_line(error, tmp_path, monkeypatch):
     assert "in the" in refused(lambda path: read_image(path, 8), str(path), ImageError)
 
 
-def test_pictures_of_too_many_pixels_are_refused_before_they_are_decoded(tmp_path):
+def test_images_of_too_many_pixels_are_rejected_before_decoding(tmp_path):
     path = tmp_path / "large.png"
     Image.new("1", (13_300, 13_300)).save(path)
     line = refused(lambda path: read_image(path, 8), str(path), ImageError)
@@ -196,14 +196,14 @@ def test_a_large_jpeg_is_decoded_at_a_fraction_of_its_size(tmp_path):
 @pytest.mark.parametrize(
     "line", ["0-" + "9" * 5000, "9" * 4301 + "p1", "0-1 1", "a-b", "-1-2", "٣-٣", "1--2", "0-1,2-3"]
 )
-def test_links(line):
+def test_invalid_alignment_links_are_one_line(line):
     assert "is not a link" in refused(read_pharaoh, line)
 
 
 @pytest.mark.parametrize(
     "text", ["", " ", "nan", "inf", "1e999", "x", "1,,2", "0x10", "1" * 5000 + "e400"]
 )
-def test_series(text):
+def test_invalid_series_are_one_line(text):
     refused(parse_series, text)
     refused(parse_items, f"a {text}")
 
@@ -236,21 +236,21 @@ def header(shape: str, descr: str = "'<f4'") -> bytes:
         pickle.dumps([1.0]),
     ],
 )
-def test_vectors_in_a_npy_file(content, tmp_path):
+def test_invalid_npy_vectors_are_one_line(content, tmp_path):
     path = tmp_path / "vectors.npy"
     path.write_bytes(content)
     assert "vectors.npy" in refused(read_external, path)
 
 
 @pytest.mark.parametrize("content", [b"", b"1 2\n3\n", b"a b\n", b"nan 1\n", b"\xff\n", b"1 2\0\n"])
-def test_vectors_in_a_text_file(content, tmp_path):
+def test_invalid_text_vectors_are_one_line(content, tmp_path):
     path = tmp_path / "vectors.txt"
     path.write_bytes(content)
     assert "vectors.txt" in refused(read_external, path)
 
 
 @pytest.mark.filterwarnings("ignore:loadtxt")
-def test_vectors_that_never_end():
+def test_endless_vector_files_are_rejected():
     assert "it is a device" in refused(read_external, Path("/dev/zero"))
 
 
@@ -267,7 +267,7 @@ UNIGRAM = Tokenizer.train(
 ).to_json()
 
 
-def test_a_tokenizer_that_was_saved_is_loaded(tmp_path):
+def test_a_saved_tokenizer_is_loaded(tmp_path):
     path = tmp_path / "source.tokenizer.json"
     path.write_text(tokenizer())
     assert Tokenizer.load(path).decode(Tokenizer.load(path).encode("lower").ids) == "lower"
@@ -307,7 +307,7 @@ def test_a_tokenizer_that_was_saved_is_loaded(tmp_path):
         tokenizer().replace('"size": 40', '"size": "many"'),
     ],
 )
-def test_tokenizers(content, tmp_path):
+def test_invalid_tokenizers_are_one_line(content, tmp_path):
     path = tmp_path / "source.tokenizer.json"
     path.write_text(content)
     assert "is not a tokenizer that regard wrote" in refused(Tokenizer.load, path)
@@ -316,7 +316,7 @@ def test_tokenizers(content, tmp_path):
 @pytest.mark.parametrize(
     "content", [b"", b"\x08", b"\xff" * 8, (2**62).to_bytes(8, "little"), b"\2" + bytes(7) + b"{}"]
 )
-def test_weights(content, tmp_path):
+def test_invalid_weights_are_one_line(content, tmp_path):
     path = tmp_path / "model.safetensors"
     path.write_bytes(content)
     if content.endswith(b"{}"):
@@ -326,7 +326,7 @@ def test_weights(content, tmp_path):
 
 
 @pytest.mark.parametrize("read", [Tokenizer.load, read_tensors, Trace.load, read_captions])
-def test_devices_pipes_and_folders(read, tmp_path):
+def test_devices_pipes_and_folders_are_rejected(read, tmp_path):
     os.mkfifo(tmp_path / "pipe.json")
     for name in ("pipe.json", "."):
         refused(read, tmp_path / name)
@@ -335,7 +335,7 @@ def test_devices_pipes_and_folders(read, tmp_path):
 
 @pytest.mark.parametrize("content", [b"", b"[" * 100_000, b"{}", b"\xff", b'{"format": 1}'])
 @pytest.mark.parametrize("suffix", [".json", ".npz"])
-def test_traces(content, suffix, tmp_path):
+def test_invalid_traces_are_one_line(content, suffix, tmp_path):
     path = tmp_path / f"trace{suffix}"
     path.write_bytes(content)
     assert "is not a trace" in refused(Trace.load, path)

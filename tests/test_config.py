@@ -75,7 +75,7 @@ def test_every_number_has_its_range(section, record, name, kind, limits):
         assert str(limits) in str(caught.value)
 
 
-def test_there_are_so_many_numbers():
+def test_the_number_of_checked_fields_is_known():
     assert len(NUMBERS) > 90
 
 
@@ -107,7 +107,7 @@ def test_a_number_too_long_to_print_is_named():
         ("search", dict(length_penalty=-0.5)),
     ],
 )
-def test_the_edges(section, given):
+def test_limits_of_ranges_are_accepted(section, given):
     with pytest.raises(UserError, match=rf"^{section}\.{next(iter(given))} is"):
         next(record for name, record in SECTIONS if name == section)(**given)
 
@@ -128,7 +128,7 @@ def test_one_vocabulary_has_one_tokenizer(one):
     DataConfig(target_tokenizer="characters")
 
 
-def test_every_section_has_its_numbers_checked():
+def test_numbers_of_every_section_are_checked():
     sections = {field.name for field in fields(Experiment) if is_dataclass(field.default_factory)}
     assert sections == {name.split(".")[0] for name, _ in SECTIONS} - {"attention"}
 
@@ -149,7 +149,7 @@ def test_every_task_has_data_a_model_and_kinds():
 
 @pytest.mark.parametrize("task", DATA_SECTIONS)
 @pytest.mark.parametrize("other", MODELS)
-def test_data_and_models_fit_or_are_named(task, other):
+def test_inconsistent_data_and_models_are_named(task, other):
     sections = dict(data=DATA_SECTIONS[task](), model=MODELS[other]())
     if task == other:
         Experiment(**sections)
@@ -166,18 +166,18 @@ def test_data_and_models_fit_or_are_named(task, other):
         (dict(dropout=2.0), "dropout is 2.0: expected a number from 0 to 1"),
     ],
 )
-def test_heads_fit(given, words):
+def test_heads_must_divide_the_size(given, words):
     for record in (TransformerEncoderConfig, TransformerDecoderConfig):
         with pytest.raises(UserError, match=words):
             record(**given)
 
 
-def test_an_inherited_size_has_to_fit_the_heads():
+def test_an_inherited_size_must_be_a_multiple_of_the_heads():
     with pytest.raises(UserError, match=r"model.encoder.heads is 4: .* which is 10"):
         configs.classifier("transformer", size=10, heads=4).resolve()
 
 
-def test_learned_positions_are_as_many_as_the_longest_pair_needs():
+def test_learned_positions_must_cover_the_longest_pair():
     model = configs.transformer(positions="learned", max_positions=100)
     with pytest.raises(
         UserError, match=r"max_length is 200, but model.encoder.max_positions is 100"
@@ -202,13 +202,13 @@ def test_parts_inherit_what_they_do_not_set():
     assert (model.encoder.size, model.head.attention.size, model.head.dropout) == (48, 48, 0.0)
 
 
-def test_only_what_is_read_is_inherited():
+def test_only_fields_in_use_are_inherited():
     assert configs.recurrent(attention=dict(score="dot")).resolve().decoder.attention.size is None
     assert configs.recurrent(wiring="plain").resolve().decoder.attention == DecoderAttentionConfig()
 
 
 @pytest.mark.parametrize("task", DATA_SECTIONS)
-def test_a_resolved_experiment_stays_the_same(task):
+def test_resolving_twice_changes_nothing(task):
     for part, kinds in KINDS[task].items():
         for kind, record in kinds.items():
             if record is BackboneEncoderConfig:
@@ -268,7 +268,7 @@ def test_fields_without_effect_are_known(part, unused):
     assert {name for name, _ in part.unused} == unused
 
 
-def test_beams_and_lengths_have_a_bound_together():
+def test_beam_times_length_is_limited():
     SearchConfig(beam=1000, max_length=1000)
     SearchConfig(max_length=1_000_000)
     with pytest.raises(UserError, match=r"search\.beam is 1,000 and an output may have 1,001 tok"):

@@ -18,7 +18,7 @@ def gpus(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
 
 
-def test_the_usual_device_is_a_gpu_where_there_is_one(gpus):
+def test_auto_is_a_gpu_if_there_is_one(gpus):
     assert device_named("auto") == torch.device("cuda")
     assert device_named("cuda:1") == torch.device("cuda:1")
     assert device_named(torch.device("cpu")) == torch.device("cpu")
@@ -26,7 +26,7 @@ def test_the_usual_device_is_a_gpu_where_there_is_one(gpus):
         device_named("cuda:2")
 
 
-def test_without_a_gpu_it_is_the_cpu(monkeypatch):
+def test_auto_without_a_gpu_is_the_cpu(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert device_named("auto") == torch.device("cpu")
     with pytest.raises(UserError, match="device is cuda, but torch sees no GPU here"):
@@ -36,7 +36,7 @@ def test_without_a_gpu_it_is_the_cpu(monkeypatch):
 @pytest.mark.parametrize(
     "name", ["", "meta", "mps", "CPU", "cpu:0", "cuda:", "cuda:x", "cuda:-1", "cuda:²", "gpu", "\0"]
 )
-def test_other_devices_are_refused(gpus, name):
+def test_unknown_devices_are_rejected(gpus, name):
     with pytest.raises(UserError, match="expected auto, cpu, cuda, or a GPU"):
         device_named(name)
 

@@ -5,7 +5,7 @@ import torch
 from regard.fast_path import is_cast
 
 
-def test_autocast_is_seen_on_its_own_device_alone():
+def test_autocast_is_checked_per_device():
     numbers = torch.ones(2)
     assert not is_cast(numbers)
     with torch.autocast("cpu"):

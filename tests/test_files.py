@@ -12,7 +12,7 @@ from regard.errors import UserError
 from regard.files import locked, remove_unfinished, whole
 
 
-def test_a_file_takes_the_others_place_when_all_is_written(tmp_path):
+def test_a_file_is_replaced_when_it_is_complete(tmp_path):
     path = tmp_path / "a.txt"
     path.write_text("old")
     with whole(path) as unfinished:
@@ -22,7 +22,7 @@ def test_a_file_takes_the_others_place_when_all_is_written(tmp_path):
     assert [each.name for each in tmp_path.iterdir()] == ["a.txt"]
 
 
-def test_the_old_file_stays_where_writing_fails(tmp_path):
+def test_the_old_file_stays_if_writing_fails(tmp_path):
     path = tmp_path / "a.txt"
     path.write_text("old")
     with suppress(KeyboardInterrupt), whole(path) as unfinished:
@@ -41,7 +41,7 @@ def test_a_link_stays_a_link(tmp_path):
     assert (tmp_path / "real.txt").read_text() == "new"
 
 
-def test_what_is_no_file_is_written_to(tmp_path):
+def test_devices_and_pipes_are_written_directly(tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
@@ -53,7 +53,7 @@ def test_what_is_no_file_is_written_to(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["", "missing/a.txt"])
-def test_what_cannot_be_written_is_named(tmp_path, name):
+def test_unwritable_paths_are_named(tmp_path, name):
     with (
         pytest.raises(UserError, match=rf"cannot write {tmp_path / name}"),
         whole(tmp_path / name) as path,
@@ -61,7 +61,7 @@ def test_what_cannot_be_written_is_named(tmp_path, name):
         path.write_text("a")
 
 
-def test_of_several_who_write_at_once_one_is_whole(tmp_path):
+def test_concurrent_writers_leave_one_complete_file(tmp_path):
     path, together = tmp_path / "race.txt", Barrier(5)
 
     def write(letter):
@@ -76,7 +76,7 @@ def test_of_several_who_write_at_once_one_is_whole(tmp_path):
     assert [each.name for each in tmp_path.iterdir()] == ["race.txt"]
 
 
-def test_a_file_of_the_persons_own_is_left_alone(tmp_path):
+def test_files_of_the_user_with_similar_names_are_not_removed(tmp_path):
     own = tmp_path / "a.txt.unfinished"
     own.write_text("mine")
     with whole(tmp_path / "a.txt") as unfinished:
@@ -84,7 +84,7 @@ def test_a_file_of_the_persons_own_is_left_alone(tmp_path):
     assert own.read_text() == "mine"
 
 
-def test_what_a_killed_process_began_can_be_removed(tmp_path):
+def test_unfinished_files_of_killed_processes_are_removed(tmp_path):
     """It is there while the block runs, under the name that is removed."""
     own = tmp_path / "a.txt.unfinished"
     own.write_text("mine")
@@ -96,7 +96,7 @@ def test_what_a_killed_process_began_can_be_removed(tmp_path):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="modes of POSIX")
-def test_a_file_keeps_its_mode_and_a_new_one_has_the_usual(tmp_path):
+def test_files_keep_their_mode_and_new_ones_have_the_default(tmp_path):
     usual, own = tmp_path / "usual.txt", tmp_path / "own.txt"
     usual.write_text("")
     own.write_text("")
@@ -117,7 +117,7 @@ def test_a_long_name_can_be_written(tmp_path):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="locks of POSIX")
-def test_what_is_changed_under_a_lock_is_changed_by_one_at_a_time(tmp_path):
+def test_a_lock_admits_one_process_at_a_time(tmp_path):
     path = tmp_path / "count.txt"
     path.write_text("0")
 

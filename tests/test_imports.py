@@ -75,7 +75,7 @@ def test_libraries_are_imported_by_their_owners_only() -> None:
     assert strangers(PACKAGE) == []
 
 
-def test_a_stranger_is_found_wherever_it_hides(tmp_path: Path) -> None:
+def test_imports_outside_the_owner_are_detected(tmp_path: Path) -> None:
     for folder in ("viewing", "models"):
         (tmp_path / folder).mkdir()
         text = "def draw():\n    from matplotlib import pyplot\n"
@@ -84,7 +84,7 @@ def test_a_stranger_is_found_wherever_it_hides(tmp_path: Path) -> None:
     assert found.startswith("models/a.py:2 imports matplotlib")
 
 
-def test_importing_regard_loads_nothing_heavy() -> None:
+def test_importing_regard_loads_no_large_library() -> None:
     assert loaded_by("import regard") & {"torch", *OWNERS} == set()
 
 
@@ -100,13 +100,13 @@ except SystemExit as end:
 """
 
 
-def test_help_needs_neither_torch_nor_what_draws_and_scores() -> None:
+def test_help_loads_no_large_library() -> None:
     heavy = {"torch", "safetensors", *OWNERS} - {"rich"}
     assert loaded_by(HELP) & heavy == set()
 
 
 @pytest.mark.parametrize("module", sorted(PUBLIC))
-def test_the_public_names_are_these(module: str) -> None:
+def test_the_public_names_are_listed(module: str) -> None:
     __import__(module)
     assert sorted(sys.modules[module].__all__) == PUBLIC[module]
 
@@ -121,13 +121,13 @@ def test_a_renamed_public_name_has_a_hint(old: str, new: str) -> None:
         getattr(regard, old)
 
 
-def test_every_public_name_is_there() -> None:
+def test_every_public_name_can_be_imported() -> None:
     import regard
 
     assert all(hasattr(regard, name) for name in regard.__all__)
 
 
-def test_oracles_judge_without_the_package() -> None:
+def test_test_oracles_do_not_import_the_package() -> None:
     oracles = ROOT / "tests" / "oracles"
     guilty = [
         f"{file.name}:{line}"

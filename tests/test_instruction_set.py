@@ -69,7 +69,7 @@ def test_an_unknown_set_is_one_line(limited, capsys):
 
 
 @pytest.mark.skipif(not FLAGS.exists(), reason="the judge is Linux's list of instructions")
-def test_the_cpu_is_asked():
+def test_instruction_sets_are_read_from_the_cpu():
     if instruction_set.limit() or not linear._types()[1:]:
         assert not has_fast_bfloat16("cpu")
         return
@@ -77,11 +77,11 @@ def test_the_cpu_is_asked():
     assert has_fast_bfloat16("cpu") == bool(flags & {"amx_bf16", "avx512_bf16", "svebf16"})
 
 
-def test_other_devices_are_not_promised():
+def test_other_devices_have_no_bfloat16_check():
     assert not has_fast_bfloat16("meta")
 
 
-def test_slow_bfloat16_is_warned_of_once_for_each_option(limited, caplog):
+def test_slow_bfloat16_warns_once_per_option(limited, caplog):
     limited("avx2")
     warn_of_slow_bfloat16.cache_clear()
     with caplog.at_level(logging.WARNING):
@@ -93,7 +93,7 @@ def test_slow_bfloat16_is_warned_of_once_for_each_option(limited, caplog):
     assert "search.precision" in caplog.messages[1]
 
 
-def test_auto_is_float32_and_bfloat16_is_warned_of_without_its_instructions(limited, caplog):
+def test_without_bfloat16_instructions_auto_is_float32_and_bfloat16_warns(limited, caplog):
     limited("avx2")
     warn_of_slow_bfloat16.cache_clear()
     cpu = torch.device("cpu")
@@ -104,7 +104,7 @@ def test_auto_is_float32_and_bfloat16_is_warned_of_without_its_instructions(limi
     assert line.startswith("training.precision is bfloat16")
 
 
-def test_a_search_in_slow_bfloat16_is_warned_of(limited, caplog):
+def test_decoding_in_slow_bfloat16_warns(limited, caplog):
     limited("avx2")
     warn_of_slow_bfloat16.cache_clear()
     Searcher(build_translation(configs.recurrent(size=7, embedding=5), 11, 11))._model("bfloat16")
@@ -112,7 +112,7 @@ def test_a_search_in_slow_bfloat16_is_warned_of(limited, caplog):
     assert line.startswith("search.precision is bfloat16")
 
 
-def test_fast_bfloat16_is_not_warned_of(monkeypatch, caplog):
+def test_fast_bfloat16_does_not_warn(monkeypatch, caplog):
     monkeypatch.setattr(linear, "has_fast_bfloat16", lambda device: True)
     warn_of_slow_bfloat16.cache_clear()
     warn_of_slow_bfloat16("training.precision", torch.device("cpu"))

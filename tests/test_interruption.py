@@ -152,5 +152,5 @@ def test_sigterm_saves_and_ends_with_143(tmp_path):
         process.terminate()
         output, errors = process.communicate(timeout=60)
     assert (process.returncode, errors) == (143, "")
-    assert "saved; go on with: regard train copy" in output
+    assert "saved; resume with: regard train copy" in output
     assert '"reason": "terminated"' in (run / "log.jsonl").read_text()

@@ -44,7 +44,7 @@ USES = {
 
 
 @pytest.mark.parametrize("use", USES.values(), ids=USES)
-def test_where_they_were_not_built_it_is_said_once_with_a_remedy(not_built, use):
+def test_missing_kernels_are_reported_once_with_a_remedy(not_built, use):
     use()
     (said,) = not_built.messages
     assert "slower" in said
@@ -54,7 +54,7 @@ def test_where_they_were_not_built_it_is_said_once_with_a_remedy(not_built, use)
     assert len(not_built.messages) == 1
 
 
-def test_nothing_is_said_where_no_kernel_would_run(not_built):
+def test_missing_kernels_are_reported_only_when_needed(not_built):
     assert not kernels.available()
     assert not kernels.suit(torch.ones(3, dtype=torch.float64))
     assert not kernels.suit(torch.ones(3), torch.ones(3, dtype=torch.bfloat16))
@@ -63,7 +63,7 @@ def test_nothing_is_said_where_no_kernel_would_run(not_built):
     assert not_built.messages == []
 
 
-def test_the_command_line_shows_it_in_one_line(tmp_path):
+def test_the_command_line_reports_missing_kernels_in_one_line(tmp_path):
     """Logging is not configured there, so Python writes warnings to stderr."""
     code = (
         "import sys; from regard import kernels; from regard.cli import main;"
@@ -118,5 +118,5 @@ def test_a_call_with_arrays_that_are_too_small_is_a_value_error():
         (None, 0),
     ],
 )
-def test_bytes_go_from_the_first_number_to_the_last(tensor, expected):
+def test_pointers_cover_the_whole_array(tensor, expected):
     assert kernels.num_bytes(tensor) == expected

@@ -25,7 +25,7 @@ from regard.linear import (
 
 @pytest.mark.parametrize("sizes", [(3, 200, 150, 160), (2, 5, 7, 3), (1, 150, 200, 1000)])
 @pytest.mark.parametrize("turned", [False, True])
-def test_products_are_right(sizes: tuple[int, int, int, int], turned: bool):
+def test_products_equal_those_of_numpy(sizes: tuple[int, int, int, int], turned: bool):
     batch, rows, inner, columns = sizes
     left, right = torch.randn(batch, rows, inner), torch.randn(batch, inner, columns)
     expected = (left.double() @ right.double()).float()
@@ -37,7 +37,7 @@ def test_products_are_right(sizes: tuple[int, int, int, int], turned: bool):
 @pytest.mark.parametrize("sizes", [(64, 256, 768), (3, 5, 7), (1, 300, 4000), (300, 700, 64)])
 @pytest.mark.parametrize("turned", [False, True])
 @pytest.mark.parametrize("with_bias", [False, True])
-def test_linear_is_right(sizes: tuple[int, int, int], turned: bool, with_bias: bool):
+def test_linear_equals_numpy(sizes: tuple[int, int, int], turned: bool, with_bias: bool):
     rows, inner, columns = sizes
     inputs, weight = torch.randn(rows, inner), torch.randn(columns, inner)
     bias = torch.randn(columns) if with_bias else None
@@ -47,14 +47,14 @@ def test_linear_is_right(sizes: tuple[int, int, int], turned: bool, with_bias: b
     torch.testing.assert_close(linear(inputs, weight, bias), expected.float(), rtol=1e-5, atol=3e-4)
 
 
-def test_double_precision_stays_double():
+def test_float64_stays_float64():
     inputs, weight = torch.randn(64, 256).double(), torch.randn(512, 256).double()
     assert torch.equal(linear(inputs, weight), inputs @ weight.T)
 
 
 @pytest.mark.parametrize("sizes", [(64, 256, 768), (300, 700, 64), (3, 5, 7), (900, 64, 64)])
 @pytest.mark.parametrize("turned", [False, True])
-def test_outer_is_right(sizes: tuple[int, int, int], turned: bool):
+def test_outer_products_equal_numpy(sizes: tuple[int, int, int], turned: bool):
     rows, columns, inner = sizes
     left, right = torch.randn(rows, columns), torch.randn(rows, inner)
     expected = (left.double().T @ right.double()).float()
@@ -87,7 +87,7 @@ def test_the_layer_and_its_gradients_equal_those_of_torch(bias: bool, dtype: tor
 
 
 @pytest.mark.parametrize("autocast", [False, True])
-def test_a_large_vector_needs_no_batch(autocast: bool):
+def test_a_large_vector_works_without_a_batch(autocast: bool):
     layer, vector = Linear(1024, 1030), torch.randn(1024, requires_grad=True)
     with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
         result, expected = layer(vector), F.linear(vector, layer.weight, layer.bias)
@@ -155,7 +155,7 @@ class Halved(Linear):
         return F.linear(inputs, self.weight / 2)
 
 
-def test_weights_that_other_code_reads_are_not_packed():
+def test_weights_read_by_other_code_are_not_packed():
     hooked = Linear(61, 67)
     hooked.register_forward_hook(lambda *arguments: None)
     model, inputs = nn.ModuleList([Halved(61, 67), hooked, nn.GRU(61, 31)]), torch.randn(5, 61)
@@ -169,11 +169,11 @@ def test_weights_that_other_code_reads_are_not_packed():
     ("num_rows", "multiple", "expected"),
     [(0, 8, 0), (1, 8, 8), (8, 8, 8), (9, 8, 16), (65, 64, 128)],
 )
-def test_rows_are_rounded_up_to_a_multiple(num_rows: int, multiple: int, expected: int):
+def test_row_counts_are_rounded_up_to_a_multiple(num_rows: int, multiple: int, expected: int):
     assert round_rows_up(num_rows, multiple) == expected
 
 
-def test_rows_are_rounded_down_to_few_numbers():
+def test_row_counts_are_rounded_down_to_few_values():
     rounded = [round_rows_down(num_rows) for num_rows in (1, 7, 9, 15, 21, 31, 47, 65, 200)]
     assert rounded == [1, 7, 8, 14, 20, 28, 40, 64, 192]
     numbers = {round_rows_down(num_rows) for num_rows in range(1, 1024)}
@@ -181,7 +181,7 @@ def test_rows_are_rounded_down_to_few_numbers():
     assert all(round_rows_down(number) == number for number in numbers)
 
 
-def test_a_packed_weight_is_known():
+def test_packed_weights_are_recognised():
     layer = Linear(61, 257)
     assert not is_packed(layer.weight)
     assert is_packed(freeze(layer).weight) == bool(torch.float32 in linear_module._types())

@@ -20,7 +20,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="a setting of glibc")
-def test_pages_are_asked_for_once():
+def test_memory_pages_are_requested_once():
     kept, given_back = (
         subprocess.run(
             [sys.executable, "-c", PROGRAM.format(keeps=keeps)],

@@ -14,7 +14,7 @@ TYPES = {
 
 
 @pytest.mark.parametrize(("dtype", "expected"), TYPES.items())
-def test_small_types_become_float32(dtype, expected):
+def test_half_precision_becomes_float32(dtype, expected):
     numbers = torch.tensor([0.5, -2.0], dtype=dtype)
     assert precise_type(dtype) == expected
     assert at_least_float32(numbers).dtype == expected

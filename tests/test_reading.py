@@ -31,7 +31,7 @@ posix = pytest.mark.skipif(os.name != "posix", reason="needs POSIX")
         ("nothing", "no such file"),
     ],
 )
-def test_names_that_no_file_has(name, message, tmp_path, monkeypatch):
+def test_invalid_file_names_are_rejected(name, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for read in (check_input, open_bytes, read_bytes, read_text):
         with pytest.raises(UserError, match=message) as caught:
@@ -119,7 +119,7 @@ def test_a_gzip_bomb_is_refused_before_it_is_unpacked(tmp_path, monkeypatch):
         read_bytes(path)
 
 
-def test_what_is_packed_as_text_is_has_no_bound(tmp_path):
+def test_ordinary_gzip_ratios_are_accepted(tmp_path):
     path = tmp_path / "repeated.gz"
     content = b"the same line again\n" * 100_000
     path.write_bytes(gzip.compress(content))
@@ -128,7 +128,7 @@ def test_what_is_packed_as_text_is_has_no_bound(tmp_path):
     assert read_bytes(path) == b"one two"
 
 
-def test_reading_the_whole_has_a_bound(tmp_path):
+def test_whole_files_have_a_size_limit(tmp_path):
     path = tmp_path / "large"
     path.write_bytes(b"x" * 11)
     assert read_bytes(path, 11) == b"x" * 11
@@ -147,7 +147,7 @@ def test_a_cut_gzip_file_is_one_line(content, tmp_path):
     assert "\n" not in str(caught.value)
 
 
-def test_text_is_utf8(tmp_path):
+def test_text_must_be_utf8(tmp_path):
     path = tmp_path / "text"
     path.write_bytes(b"\xef\xbb\xbfok")
     assert read_text(path) == "ok"

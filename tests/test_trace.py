@@ -50,7 +50,7 @@ def full_trace() -> Trace:
 
 
 @pytest.mark.parametrize("name", ["trace.json", "trace.npz"])
-def test_a_saved_trace_is_the_same_trace(name: str, tmp_path: Path) -> None:
+def test_saving_and_loading_preserves_a_trace(name: str, tmp_path: Path) -> None:
     trace = full_trace()
     trace.save(tmp_path / name)
     assert Trace.load(tmp_path / name) == trace
@@ -74,7 +74,7 @@ def test_a_trace_is_not_the_same_when_one_weight_differs() -> None:
     st.integers(0, 7),
     st.floats(allow_nan=False, max_value=1e9),
 )
-def test_json_gives_back_every_float(
+def test_json_preserves_every_float(
     data: st.DataObject, rows: int, columns: int, score: float
 ) -> None:
     shape = (1, 2, rows, columns)
@@ -139,7 +139,7 @@ def test_axes_must_be_as_long_as_the_pieces(
         Trace(sequence(7), sequence(5), (AttentionMap(kind, weights(*shape)),))
 
 
-def test_records_refuse_what_does_not_fit() -> None:
+def test_records_reject_inconsistent_shapes() -> None:
     with pytest.raises(ValueError, match="got 2 numbers for 3 pieces"):
         TokenSequence("a b c", ("a", "b", "c"), (0, 1))
     with pytest.raises(ValueError, match=r"layer, head, target and source.*\(0, 1, 5, 7\)"):
@@ -158,7 +158,7 @@ def test_records_refuse_what_does_not_fit() -> None:
         BeamLattice((("a", "b"), ("c",)), ((0, 0), (2,)), ((-0.1, -0.2), (-0.3,)))
 
 
-def test_other_floats_are_taken_as_float32() -> None:
+def test_other_float_types_are_converted_to_float32() -> None:
     assert AttentionMap("cross", weights(1, 1, 2, 3).astype(np.float64)).weights.dtype == np.float32
 
 
@@ -171,7 +171,7 @@ def test_other_floats_are_taken_as_float32() -> None:
         ('{"format": 2}', "format 2, and this version of regard reads 1"),
     ],
 )
-def test_what_is_no_trace_is_refused(text: str, message: str, tmp_path: Path) -> None:
+def test_files_that_are_not_traces_are_rejected(text: str, message: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=message):
         Trace.from_json(text)
     for name in ("bad.json", "bad.npz"):
@@ -180,18 +180,18 @@ def test_what_is_no_trace_is_refused(text: str, message: str, tmp_path: Path) ->
             Trace.load(tmp_path / name)
 
 
-def test_only_known_endings_are_written(tmp_path: Path) -> None:
+def test_only_known_suffixes_are_written(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"trace\.txt: expected a file name with \.json or \.npz"):
         full_trace().save(tmp_path / "trace.txt")
 
 
-def test_nothing_is_unpickled(tmp_path: Path) -> None:
+def test_pickled_arrays_are_rejected(tmp_path: Path) -> None:
     np.savez(tmp_path / "evil.npz", trace=np.array([{"a": 1}], dtype=object))
     with pytest.raises(UserError, match="pickle"):
         Trace.load(tmp_path / "evil.npz")
 
 
-def test_a_decoder_looks_at_what_was_before() -> None:
+def test_decoder_maps_cover_earlier_tokens_only() -> None:
     trace = full_trace()
     seen = trace.columns("decoder")
     assert seen.pieces == ("<sos>", *trace.target.pieces[:-1])

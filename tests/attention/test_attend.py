@@ -35,7 +35,7 @@ def seed() -> None:
 
 @every_score
 @every_normaliser
-def test_is_its_formula(case: ScoreCase, normaliser: type, normalise: oracle.Normaliser):
+def test_attend_equals_its_formula(case: ScoreCase, normaliser: type, normalise: oracle.Normaliser):
     attention = Attention(case.make().double(), normaliser())
     inputs, mask = case.inputs(), uneven_mask()
     prepared = attention.prepare(inputs.keys)
@@ -75,7 +75,7 @@ def test_gradients_are_those_of_finite_differences(
 @every_score
 @every_normaliser
 @pytest.mark.parametrize("masked", [False, True])
-def test_the_fast_path_is_the_plain_one_with_its_gradients(
+def test_the_fast_path_equals_the_plain_path_with_gradients(
     case: ScoreCase, normaliser: type, normalise: oracle.Normaliser, masked: bool
 ):
     attention = Attention(case.make(), normaliser(0.7))
@@ -97,7 +97,7 @@ def test_the_fast_path_is_the_plain_one_with_its_gradients(
 @every_score
 @every_normaliser
 @pytest.mark.parametrize("need_weights", [False, True])
-def test_a_mask_by_its_name_is_that_mask(
+def test_a_named_mask_equals_the_tensor_mask(
     case: ScoreCase, normaliser: type, normalise: oracle.Normaliser, need_weights: bool
 ):
     attention = Attention(case.make(), normaliser())
@@ -113,7 +113,7 @@ def test_a_mask_by_its_name_is_that_mask(
 @every_score
 @every_normaliser
 @pytest.mark.parametrize("need_weights", [False, True])
-def test_what_is_hidden_has_no_influence_and_gets_no_gradient(
+def test_masked_keys_have_no_influence_and_no_gradient(
     case: ScoreCase, normaliser: type, normalise: oracle.Normaliser, need_weights: bool
 ):
     attention = Attention(case.make(), normaliser())
@@ -145,7 +145,7 @@ def test_what_is_hidden_has_no_influence_and_gets_no_gradient(
 
 
 @every_score
-def test_padding_is_as_if_it_were_not_there(case: ScoreCase):
+def test_padding_changes_no_result(case: ScoreCase):
     attention, inputs = Attention(case.make()), case.inputs(torch.float32)
     real = (torch.arange(SOURCE) < SOURCE - 2).expand(BATCH, SOURCE)
     padded = attention(inputs.queries, attention.prepare(inputs.keys), inputs.values, padding(real))
@@ -155,7 +155,7 @@ def test_padding_is_as_if_it_were_not_there(case: ScoreCase):
 
 
 @every_score
-def test_questions_do_not_know_each_other(case: ScoreCase):
+def test_queries_are_independent(case: ScoreCase):
     """The target axis may count hypotheses: each query has its own result."""
     attention, inputs = Attention(case.make()), case.inputs(torch.float32)
     prepared, mask = attention.prepare(inputs.keys), uneven_mask()
@@ -166,7 +166,7 @@ def test_questions_do_not_know_each_other(case: ScoreCase):
         torch.testing.assert_close(alone.context, together.context[:, position])
 
 
-def test_additive_as_worked_out_by_hand():
+def test_additive_attention_equals_values_worked_out_by_hand():
     score = Additive(query_size=2, key_size=2, size=2)
     torch.nn.init.eye_(score.key.weight)
     torch.nn.init.zeros_(score.key.bias)
@@ -179,7 +179,7 @@ def test_additive_as_worked_out_by_hand():
     assert attended.context[0].tolist() == pytest.approx([0.67, 0.67], abs=5e-3)
 
 
-def test_scaled_dot_as_worked_out_by_hand():
+def test_scaled_dot_attention_equals_values_worked_out_by_hand():
     attention = Attention(ScaledDot())
     keys = torch.tensor([[1.75], [1.5]]).expand(2, 64)
     attended = attention(torch.ones(1, 64), keys, torch.eye(2), need_weights=True)
@@ -190,7 +190,7 @@ def test_scaled_dot_as_worked_out_by_hand():
 
 @pytest.mark.parametrize("need_weights", [False, True])
 @pytest.mark.parametrize("shape", ["none", "one row", "rows", "every sentence"])
-def test_scaled_dot_is_that_of_torch(need_weights: bool, shape: str):
+def test_scaled_dot_attention_equals_torchs(need_weights: bool, shape: str):
     inputs = SCORES["scaled_dot"].inputs()
     mask = {
         "none": None,
@@ -233,7 +233,7 @@ def test_bfloat16_differs_by_its_rounding_only(case: ScoreCase):
         torch.testing.assert_close(context.double(), exact, rtol=0.03, atol=0.03)
 
 
-def test_weights_are_those_before_dropout():
+def test_returned_weights_are_those_before_dropout():
     attention = Attention(Dot(), dropout=0.5)
     queries, keys, values = torch.zeros(4001, 3), torch.zeros(2, 3), torch.eye(2)
     for need_weights in (False, True):
@@ -247,7 +247,7 @@ def test_weights_are_those_before_dropout():
         assert (calm.context == 0.5).all()
 
 
-def test_a_score_without_memory_hands_its_state_back():
+def test_a_stateless_score_returns_its_state_unchanged():
     attention, state = Attention(Dot()), object()
     for need_weights in (False, True):
         queries, keys = torch.ones(1, 2), torch.ones(3, 2)
@@ -255,7 +255,7 @@ def test_a_score_without_memory_hands_its_state_back():
         assert attended.state is state
 
 
-def test_nothing_is_kept_on_the_module():
+def test_attention_keeps_no_tensors_on_the_module():
     attention = Attention(Additive(5, 13, 17), Softmax(), dropout=0.5).eval()
     before = [set(vars(module)) for module in attention.modules()]
     inputs = SCORES["additive"].inputs(torch.float32)

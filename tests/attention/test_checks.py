@@ -102,7 +102,7 @@ def attend(attention, mask, need_weights, queries=None):
 @pytest.mark.parametrize("need_weights", [False, True])
 @pytest.mark.parametrize("name", ENTRANCES)
 @pytest.mark.parametrize("mask", OTHER_MASKS)
-def test_only_bool_masks_are_taken(name, mask, need_weights):
+def test_masks_must_be_bool(name, mask, need_weights):
     remedy = r"mask != 0.*-inf" if "float" in mask else "mask != 0"
     with pytest.raises(ValueError, match=rf"^mask: expected bool .*torch\.{mask}; use {remedy}"):
         attend(ENTRANCES[name](), OTHER_MASKS[mask], need_weights)
@@ -126,7 +126,7 @@ def test_masks_of_other_shapes_are_rejected(name, mask, need_weights):
 
 @pytest.mark.parametrize("need_weights", [False, True])
 @pytest.mark.parametrize("name", ["scaled_dot-softmax", "additive-softmax", "additive-entmax15"])
-def test_heads_name_the_mask_that_came(name, need_weights):
+def test_heads_name_an_invalid_mask(name, need_weights):
     heads = MultiHeadAttention(SIZE, SIZE, SIZE, SIZE, 1, ENTRANCES[name]())
     keys = randn(BATCH, SOURCE, SIZE)
     with pytest.raises(ValueError, match=r"mask: .*\(4, 3, 5\).*got \(4, 5\); .*mask\[:, None\]"):
@@ -143,7 +143,7 @@ def test_heads_name_the_mask_that_came(name, need_weights):
 
 @pytest.mark.parametrize("need_weights", [False, True])
 @pytest.mark.parametrize("name", ENTRANCES)
-def test_causal_needs_as_many_queries_as_keys(name, need_weights):
+def test_causal_masks_need_equal_numbers_of_queries_and_keys(name, need_weights):
     with pytest.raises((ValueError, TypeError), match="mask: "):
         attend(ENTRANCES[name](), CAUSAL, need_weights)
 
@@ -184,7 +184,7 @@ def test_one_source_is_not_repeated_for_its_queries():
 
 @pytest.mark.parametrize("need_weights", [False, True])
 @pytest.mark.parametrize("name", [name for name in ENTRANCES if name != "coverage"])
-def test_vectors_that_do_not_fit_are_rejected(name, need_weights):
+def test_vectors_of_wrong_sizes_are_rejected(name, need_weights):
     attention, keys = ENTRANCES[name](), randn(BATCH, SOURCE, SIZE)
     prepared = attention.prepare(keys)
 
@@ -251,7 +251,7 @@ def test_powers_of_other_keys_are_rejected():
 
 
 @pytest.mark.skipif(not kernels.available(), reason="the kernels are not compiled")
-def test_a_native_call_checks_what_it_hands_over():
+def test_native_calls_check_their_arguments():
     queries, keys, vector = randn(4, 3, 16), randn(4, 5, 16), randn(16)
     for wrong in (
         (queries, keys[:1], vector),
@@ -368,7 +368,7 @@ def test_candidates_reject_shapes_that_do_not_fit():
         ("values", ((4, 3, 16), (4, 5, 16), (4, 5, 8)), "MultiHeadAttention was built for .* 7"),
     ],
 )
-def test_heads_name_what_they_cannot_project(name, shapes, message):
+def test_heads_name_inputs_of_wrong_sizes(name, shapes, message):
     heads = MultiHeadAttention(SIZE, SIZE, 7, SIZE, 2, Attention(Dot()))
     queries, keys, values = (randn(*shape) for shape in shapes)
     with pytest.raises(ValueError, match=f"^{name}: {message}"):
@@ -389,14 +389,14 @@ def test_heads_name_values_of_another_type():
         (torch.zeros(BATCH, TARGET, dtype=torch.long, device="meta"), "expected a tensor on cpu"),
     ],
 )
-def test_local_attention_names_positions_that_do_not_fit(state, message):
+def test_local_attention_rejects_positions_of_wrong_shapes(state, message):
     local = LocalAttention(Dot(), Monotonic(), 2)
     keys = randn(BATCH, SOURCE, SIZE)
     with pytest.raises(ValueError, match=f"^state: {message}"):
         local(randn(BATCH, TARGET, SIZE), local.prepare(keys), keys, None, state)
 
 
-def test_local_attention_names_axes_and_keys_that_do_not_fit():
+def test_local_attention_rejects_wrong_axes_and_keys():
     local, keys = LocalAttention(Dot(), Monotonic(), 2), randn(BATCH, SOURCE, SIZE)
     state = torch.zeros(BATCH, TARGET, dtype=torch.long)
     with pytest.raises(ValueError, match=r"^queries: expected \(batch, target, size\)"):
@@ -405,7 +405,7 @@ def test_local_attention_names_axes_and_keys_that_do_not_fit():
         local(randn(BATCH, TARGET, SIZE), keys, keys[:, :1], None, state)
 
 
-def test_local_attention_lends_one_query_to_every_sentence():
+def test_local_attention_broadcasts_one_query():
     local, keys = LocalAttention(Dot(), Monotonic(), 2), randn(BATCH, SOURCE, SIZE)
     queries, state = randn(1, TARGET, SIZE), torch.arange(TARGET)[None]
     context = local(queries, keys, keys, None, state).context

@@ -62,24 +62,24 @@ def assert_one_result(attention: Attention, formula: Score, scale: float = 1.0) 
         torch.testing.assert_close(output.context, expected, rtol=1e-4, atol=1e-5)
 
 
-def test_subclass_of_a_dot_score():
+def test_a_subclass_of_a_dot_score_is_called():
     score = NearFirst()
     assert_one_result(Attention(score), score)
 
 
-def test_subclass_of_an_additive_score():
+def test_a_subclass_of_an_additive_score_is_called():
     score = Halved(5, 5, 17)
     assert Attention(score).additive is None
     assert_one_result(Attention(score), score)
 
 
 @pytest.mark.parametrize("score", [Dot(), Additive(5, 5, 17)], ids=["dot", "additive"])
-def test_subclass_of_a_normaliser(score: nn.Module):
+def test_a_subclass_of_a_normaliser_is_called(score: nn.Module):
     assert_one_result(Attention(score, Sharp()), score, 20)
 
 
 @pytest.mark.parametrize("score", [Dot(), Additive(5, 5, 17)], ids=["dot", "additive"])
-def test_subclass_of_dropout(score: nn.Module):
+def test_a_subclass_of_dropout_is_called(score: nn.Module):
     attention = Attention(score)
     attention.dropout = Kept(0.9)
     assert_one_result(attention, score)
@@ -87,7 +87,7 @@ def test_subclass_of_dropout(score: nn.Module):
 
 @pytest.mark.parametrize("p", [0.0, 1.0])
 @pytest.mark.parametrize("score", [Dot(), Additive(5, 5, 17)], ids=["dot", "additive"])
-def test_dropout_goes_by_its_own_mode(score: nn.Module, p: float):
+def test_dropout_follows_its_own_training_mode(score: nn.Module, p: float):
     """In a model in evaluation mode, dropout may be in training mode."""
     attention, inputs = Attention(score, dropout=p).eval(), SCORES["dot"].inputs(torch.float32)
     attention.dropout.train()
@@ -130,7 +130,7 @@ def test_a_hook_of_a_projection_is_called():
     assert len(calls) == 2
 
 
-def test_what_is_exact():
+def test_only_the_exact_type_without_hooks_is_exact():
     linear = nn.Linear(3, 5)
     assert is_exactly(linear, nn.Linear)
     assert is_exactly(Softmax(), Softmax)

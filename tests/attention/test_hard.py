@@ -12,7 +12,7 @@ QUERIES = torch.randn(2, 3, 4)
 MASK = torch.tensor([[[True] * 5], [[True] * 3 + [False] * 2]])
 
 
-def test_without_learning_the_likeliest_place_is_looked_at():
+def test_in_evaluation_the_most_probable_position_is_selected():
     attention = HardAttention(Attention(ScaledDot())).eval()
     result = attention(QUERIES, attention.prepare(KEYS), KEYS, MASK, need_weights=True)
     for row in range(2):
@@ -24,7 +24,7 @@ def test_without_learning_the_likeliest_place_is_looked_at():
     assert attention(QUERIES, attention.prepare(KEYS), KEYS, MASK).weights is None
 
 
-def test_places_are_drawn_by_their_weights():
+def test_positions_are_sampled_by_their_weights():
     torch.manual_seed(3)
     attention = HardAttention(Attention(ScaledDot())).train()
     many = QUERIES[:1].expand(4000, -1, -1)
@@ -42,7 +42,7 @@ def test_places_are_drawn_by_their_weights():
     torch.testing.assert_close(result.context[~hard][0], soft)
 
 
-def test_a_source_is_looked_at_in_one_way_from_the_first_word_to_the_last():
+def test_a_source_is_hard_or_soft_for_all_steps():
     torch.manual_seed(3)
     attention = HardAttention(Attention(ScaledDot())).train()
     queries, keys = torch.randn(11, 5, 4), torch.randn(11, 5, 4)
@@ -59,14 +59,14 @@ def test_a_source_is_looked_at_in_one_way_from_the_first_word_to_the_last():
     assert attention.eval().start(torch.ones(11, 5).bool()) is None
 
 
-def test_it_draws_by_the_temperature_it_is_given():
+def test_sampling_uses_the_temperature():
     sharp = HardAttention(Attention(ScaledDot(), Softmax(0.1))).eval()
     result = sharp(QUERIES, sharp.prepare(KEYS), KEYS, need_weights=True)
     expected = (QUERIES @ KEYS.mT / 4**0.5 / 0.1).softmax(dim=-1)
     torch.testing.assert_close(result.weights, expected)
 
 
-def test_nothing_to_see_gives_a_context_of_zeros():
+def test_a_fully_masked_query_has_a_zero_context():
     attention = HardAttention(Attention(ScaledDot()))
     nothing = torch.zeros(2, 1, 5, dtype=torch.bool)
     for mode in (True, False):

@@ -17,7 +17,7 @@ def remembering(history):
 
 
 @pytest.mark.parametrize("name", HISTORIES)
-def test_every_step_knows_of_those_before(name):
+def test_each_step_depends_on_earlier_weights(name):
     torch.manual_seed(2)
     attention = remembering(HISTORIES[name](6)).double()
     score = attention.score
@@ -53,7 +53,7 @@ def test_every_step_knows_of_those_before(name):
         torch.testing.assert_close(state.sum(dim=-1), torch.full_like(state[..., 0], STEPS))
 
 
-def test_what_is_remembered_is_learned_from():
+def test_gradients_reach_the_history():
     attention = remembering(Location(6, filters=3, width=2))
     keys, mask = torch.randn(1, SOURCE, SIZE), torch.ones(1, SOURCE, dtype=torch.bool)
     state = attention.start(mask)
@@ -66,7 +66,7 @@ def test_what_is_remembered_is_learned_from():
     assert all(weight.grad.abs().sum() > 0 for weight in attention.parameters())
 
 
-def test_no_target_is_read_whole():
+def test_several_steps_at_once_are_rejected():
     with pytest.raises(ValueError, match="computes one step at a time"):
         remembering(Coverage(6)).positions(torch.ones(1, 2, SIZE))
 

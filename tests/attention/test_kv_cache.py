@@ -34,7 +34,7 @@ def same(result, *parts):
 
 
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=30))
-def test_what_is_appended_follows_what_was_there(lengths):
+def test_appended_keys_follow_the_earlier_ones(lengths):
     grown, parts = KVCache(), []
     for number, length in enumerate(lengths):
         parts.append(more(length, number))
@@ -43,7 +43,7 @@ def test_what_is_appended_follows_what_was_there(lengths):
 
 
 @given(st.lists(st.tuples(st.integers(0, 99), st.integers(1, 5)), min_size=1, max_size=25))
-def test_however_many_go_on_from_one_all_stay_as_they_were(moves):
+def test_branches_of_one_cache_are_independent(moves):
     """In a tree of states, each state has its own history, whatever other states append."""
     states = [(KVCache().append(more(1, 0)), [more(1, 0)])]
     for seed, (chosen, length) in enumerate(moves, 1):
@@ -54,7 +54,7 @@ def test_however_many_go_on_from_one_all_stay_as_they_were(moves):
         same(grown, *parts)
 
 
-def test_room_is_left_so_that_most_steps_copy_nothing():
+def test_spare_room_avoids_copies_in_most_steps():
     grown = KVCache().append(more(3)).append(more(1))
     place = grown.prepared.keys.data_ptr()
     while grown.length < LEAST_ROOM:
@@ -63,7 +63,7 @@ def test_room_is_left_so_that_most_steps_copy_nothing():
     assert grown.append(more(1)).prepared.keys.data_ptr() != place
 
 
-def test_sentences_are_kept_in_the_order_that_is_asked_for():
+def test_selecting_reorders_sentences():
     first, second, third = more(3), more(1, 10), more(2, 11)
     grown = KVCache().append(first).append(second)
     selected = grown.keep(torch.tensor([1, 1, 0]))
@@ -75,7 +75,7 @@ def test_sentences_are_kept_in_the_order_that_is_asked_for():
     assert KVCache().keep(torch.tensor([0])).length == 0
 
 
-def test_gradients_reach_what_was_appended():
+def test_gradients_reach_appended_keys():
     parts = [more(2, seed) for seed in range(3)]
     for part in parts:
         part.keys.requires_grad_()
@@ -87,7 +87,7 @@ def test_gradients_reach_what_was_appended():
         torch.testing.assert_close(part.keys.grad, 2 * part.keys.detach())
 
 
-def test_what_began_in_inference_mode_goes_on_outside_of_it():
+def test_a_cache_from_inference_mode_grows_outside_of_it():
     first, second, third = more(3), more(1, 10), more(2, 11)
     with torch.inference_mode():
         grown = KVCache().append(first).append(second)
@@ -126,7 +126,7 @@ def test_powers_of_different_sizes_are_dropped():
         assert grown.length == first.values.size(2) + 2 * second.values.size(2)
 
 
-def test_a_part_of_a_storage_is_never_more_than_was_seen():
+def test_a_view_of_the_storage_covers_appended_keys_only():
     grown = CachedVectors.of(torch.ones(1, 1, 2, 3)).append(torch.ones(1, 1, 1, 3))
     assert grown.vectors.shape == (1, 1, 3, 3)
     assert grown.vectors.eq(1).all()

@@ -48,7 +48,7 @@ def expected(attention, queries, keys, row, step):
 
 
 @pytest.mark.parametrize("centre", [Monotonic(), Predictive(SIZE, 3, WIDTH)], ids=["m", "p"])
-def test_weights_are_the_papers(inputs, centre):
+def test_weights_equal_the_papers_equations(inputs, centre):
     queries, keys, mask = inputs
     attention = LocalAttention(General(SIZE, SIZE), centre, WIDTH).double()
     result = attention(
@@ -70,7 +70,7 @@ def test_weights_are_the_papers(inputs, centre):
     torch.testing.assert_close(result.context.detach(), wanted @ keys)
 
 
-def test_steps_go_on_where_the_last_one_was(inputs):
+def test_steps_continue_at_the_next_position(inputs):
     queries, keys, mask = inputs
     attention = LocalAttention(General(SIZE, SIZE), Monotonic(), WIDTH).double()
     prepared = attention.prepare(keys)
@@ -82,7 +82,7 @@ def test_steps_go_on_where_the_last_one_was(inputs):
         state = result.state
 
 
-def test_every_weight_of_what_is_predicted_has_a_gradient(inputs):
+def test_every_weight_of_the_predicted_centre_has_a_gradient(inputs):
     queries, keys, mask = inputs
     attention = LocalAttention(General(SIZE, SIZE), Predictive(SIZE, 3, WIDTH), WIDTH).double()
     attention(queries, attention.prepare(keys), keys, mask).context.sum().backward()

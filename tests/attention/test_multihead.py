@@ -52,7 +52,7 @@ def of_torch(ours: MultiHeadAttention) -> nn.MultiheadAttention:
 
 @pytest.mark.parametrize("need_weights", [False, True])
 @pytest.mark.parametrize("masked", ["nothing", "padding", "rows", "both"])
-def test_is_that_of_torch_with_the_same_weights(need_weights: bool, masked: str):
+def test_equals_torchs_multihead_attention(need_weights: bool, masked: str):
     ours = MultiHeadAttention(SIZE, KEY, VALUE, SIZE, HEADS, Attention(ScaledDot()))
     theirs = of_torch(ours)
     queries, keys, values = inputs()
@@ -81,7 +81,7 @@ def test_is_that_of_torch_with_the_same_weights(need_weights: bool, masked: str)
 
 
 @pytest.mark.parametrize("need_weights", [False, True])
-def test_is_torch_s_function_in_every_head(need_weights: bool):
+def test_each_head_equals_torchs_attention_function(need_weights: bool):
     ours = MultiHeadAttention(5, KEY, VALUE, SIZE, HEADS, Attention(ScaledDot()))
     queries, keys, values = torch.randn(TARGET, 5), *(x[0] for x in inputs()[1:])
     heads = [
@@ -94,7 +94,7 @@ def test_is_torch_s_function_in_every_head(need_weights: bool):
     torch.testing.assert_close(attended.context, ours.heads.output(torch.cat(heads, dim=-1)))
 
 
-def test_any_score_and_normaliser_may_serve_the_heads():
+def test_heads_accept_any_score_and_normaliser():
     score = Additive(HEAD, HEAD, 5)
     ours = MultiHeadAttention(SIZE, KEY, VALUE, SIZE, HEADS, Attention(score, Entmax15())).double()
     queries, keys, values = (x.detach().double() for x in inputs())
@@ -128,7 +128,7 @@ def test_any_score_and_normaliser_may_serve_the_heads():
 
 
 @pytest.mark.parametrize("need_weights", [False, True])
-def test_a_query_that_sees_nothing_gets_the_output_s_bias(need_weights: bool):
+def test_a_fully_masked_query_gets_the_output_bias(need_weights: bool):
     ours = MultiHeadAttention(SIZE, KEY, VALUE, SIZE, HEADS, Attention(ScaledDot(), Softmax()))
     queries, keys, values = inputs()
     mask = torch.ones(BATCH, 1, SOURCE, dtype=torch.bool)
@@ -143,7 +143,7 @@ def test_a_query_that_sees_nothing_gets_the_output_s_bias(need_weights: bool):
 
 @pytest.mark.parametrize("need_weights", [False, True])
 @pytest.mark.parametrize("mask", [None, CAUSAL, "padding"], ids=["nothing", "causal", "padding"])
-def test_one_product_for_all_three_is_that_of_torch(need_weights: bool, mask: object):
+def test_the_joint_projection_equals_torchs(need_weights: bool, mask: object):
     """PyTorch stacks the three weights in the same order."""
     ours = MultiHeadSelfAttention(SIZE, HEADS, Attention(ScaledDot()))
     nn.init.normal_(ours.projection.bias)
@@ -168,7 +168,7 @@ def test_one_product_for_all_three_is_that_of_torch(need_weights: bool, mask: ob
         torch.testing.assert_close(attended.weights, weights)
 
 
-def test_queries_and_keys_are_turned_in_every_head_and_values_are_not():
+def test_queries_and_keys_are_rotated_and_values_are_not():
     ours = MultiHeadSelfAttention(SIZE, HEADS, Attention(ScaledDot()))
     states = torch.randn(BATCH, SOURCE, SIZE)
     still, turned = ours.project(states), ours.project(states, lambda vectors: -2 * vectors)
@@ -179,6 +179,6 @@ def test_queries_and_keys_are_turned_in_every_head_and_values_are_not():
 
 
 @pytest.mark.parametrize("num_heads", [0, 5])
-def test_heads_divide_the_size(num_heads: int):
+def test_the_size_must_be_a_multiple_of_the_heads(num_heads: int):
     with pytest.raises(ValueError, match=f"size 12 and num_heads {num_heads}"):
         MultiHeadAttention(SIZE, KEY, VALUE, SIZE, num_heads, Attention(ScaledDot()))

@@ -30,7 +30,7 @@ def rows(draw: st.DrawFn) -> tuple[list[float], list[bool]]:
 @every_normaliser
 @few
 @given(row=rows())
-def test_is_its_definition(make: type, judge: oracle.Normaliser, row):
+def test_normalisers_equal_their_definition(make: type, judge: oracle.Normaliser, row):
     scores, mask = row
     weights = make()(torch.tensor([scores], dtype=torch.float64), torch.tensor([mask]))
     np.testing.assert_allclose(weights[0], oracle.masked(judge, scores, mask), atol=1e-12)
@@ -39,7 +39,7 @@ def test_is_its_definition(make: type, judge: oracle.Normaliser, row):
 @every_normaliser
 @few
 @given(row=rows())
-def test_sums_to_one_where_anything_is_visible(make: type, judge: oracle.Normaliser, row):
+def test_weights_sum_to_one_unless_fully_masked(make: type, judge: oracle.Normaliser, row):
     scores, mask = row
     weights = make()(torch.tensor([scores]), torch.tensor([mask]))[0]
     assert weights.sum().item() == pytest.approx(float(any(mask)), abs=1e-6)
@@ -50,7 +50,7 @@ def test_sums_to_one_where_anything_is_visible(make: type, judge: oracle.Normali
 @every_normaliser
 @few
 @given(row=rows())
-def test_hidden_keys_neither_matter_nor_learn(make: type, judge: oracle.Normaliser, row):
+def test_masked_keys_have_no_influence_and_no_gradient(make: type, judge: oracle.Normaliser, row):
     scores, mask = torch.tensor([row[0]], requires_grad=True), torch.tensor([row[1]])
     weights = make()(scores, mask)
     (weights * torch.arange(1, weights.numel() + 1)).sum().backward()
@@ -63,7 +63,9 @@ def test_hidden_keys_neither_matter_nor_learn(make: type, judge: oracle.Normalis
 @every_normaliser
 @few
 @given(row=rows(), order=st.permutations(range(7)))
-def test_order_does_not_matter(make: type, judge: oracle.Normaliser, row, order: list[int]):
+def test_normalisers_are_permutation_equivariant(
+    make: type, judge: oracle.Normaliser, row, order: list[int]
+):
     scores, mask = torch.tensor([row[0]], dtype=torch.float64), torch.tensor([row[1]])
     order = [place for place in order if place < scores.size(1)]
     weights, moved = make()(scores, mask), make()(scores[:, order], mask[:, order])
@@ -71,7 +73,7 @@ def test_order_does_not_matter(make: type, judge: oracle.Normaliser, row, order:
 
 
 @every_normaliser
-def test_is_a_normaliser(make: type, judge: oracle.Normaliser):
+def test_every_normaliser_follows_the_protocol(make: type, judge: oracle.Normaliser):
     assert isinstance(make(), Normaliser)
 
 
@@ -101,7 +103,9 @@ def test_values_and_gradients_are_those_of_the_entmax_package(normaliser: Normal
         ("entmax15", [2, 0], [1, 0]),
     ],
 )
-def test_values_worked_out_by_hand(name: str, scores: list[float], expected: list[float]):
+def test_normalisers_equal_values_worked_out_by_hand(
+    name: str, scores: list[float], expected: list[float]
+):
     make, judge = NORMALISERS[name]
     weights = make()(torch.tensor(scores, dtype=torch.float64)[None], None)
     assert weights[0].tolist() == pytest.approx(expected, abs=1e-4)
@@ -121,7 +125,7 @@ def test_temperature_divides_the_scores(make: type, judge: oracle.Normaliser):
 
 @every_normaliser
 @pytest.mark.parametrize("temperature", [0.0, -1.0, float("nan")])
-def test_a_temperature_is_above_zero(make: type, judge: oracle.Normaliser, temperature: float):
+def test_temperatures_must_be_positive(make: type, judge: oracle.Normaliser, temperature: float):
     with pytest.raises(ValueError, match=f"temperature: expected more than 0, got {temperature}"):
         make(temperature)
 
@@ -177,7 +181,7 @@ def test_a_row_with_nan_or_inf_is_nan(make: type, judge: oracle.Normaliser, odd:
 @every_normaliser
 @pytest.mark.parametrize("shape", [(3, 4, 0), (3, 0, 4), (0, 3, 4)])
 @pytest.mark.parametrize("is_masked", [False, True])
-def test_no_keys_no_weights(
+def test_no_keys_give_no_weights(
     make: type, judge: oracle.Normaliser, shape: tuple[int, ...], is_masked: bool
 ):
     scores = torch.zeros(shape, requires_grad=True)

@@ -31,11 +31,11 @@ def run(*ways: str) -> list[str]:
     return [line.split(":")[0] for line in done.stdout.splitlines() if "results" in line]
 
 
-def test_export_trace_and_compile():
+def test_export_trace_and_compile_give_equal_outputs():
     assert run("export", "trace", "compile") == ["export", "trace", "compile"]
 
 
-def test_onnx():
+def test_onnx_gives_equal_outputs():
     needs.export("onnxruntime")
     needs.export("onnxscript")
     assert run("onnx") == ["onnx"]
@@ -54,7 +54,9 @@ def contexts_of(
 @every_score
 @every_normaliser
 @pytest.mark.parametrize("need_weights", [False, True])
-def test_jacobians(case: ScoreCase, normaliser: type, need_weights: bool):
+def test_jacobians_equal_those_of_the_formula(
+    case: ScoreCase, normaliser: type, need_weights: bool
+):
     torch.manual_seed(5)
     inputs = case.inputs(torch.float32)
     contexts = contexts_of(Attention(case.make(), normaliser()), uneven_mask(), need_weights)
@@ -67,7 +69,7 @@ def test_jacobians(case: ScoreCase, normaliser: type, need_weights: bool):
 
 @every_score
 @every_normaliser
-def test_gradients_of_single_examples(case: ScoreCase, normaliser: type):
+def test_per_example_gradients_equal_those_of_the_formula(case: ScoreCase, normaliser: type):
     torch.manual_seed(5)
     attention, inputs = Attention(case.make(), normaliser()), case.inputs(torch.float32)
     mask, parameters = uneven_mask(), dict(attention.named_parameters())

@@ -24,7 +24,7 @@ def judged(case: ScoreCase, score: torch.nn.Module, queries: np.ndarray, keys: n
 
 
 @every_score
-def test_is_its_formula(case: ScoreCase):
+def test_scores_equal_their_formula(case: ScoreCase):
     score, inputs = case.make().double(), case.inputs()
     assert isinstance(score, Score)
     scores = score(inputs.queries, score.prepare(inputs.keys))
@@ -34,7 +34,7 @@ def test_is_its_formula(case: ScoreCase):
 
 
 @every_score
-def test_leading_axes_may_be_none_or_many(case: ScoreCase):
+def test_any_number_of_batch_axes_is_allowed(case: ScoreCase):
     score, inputs = case.make(), case.inputs(torch.float32)
     whole = score(inputs.queries, score.prepare(inputs.keys))
     alone = score(inputs.queries[1], score.prepare(inputs.keys[1]))
@@ -45,7 +45,7 @@ def test_leading_axes_may_be_none_or_many(case: ScoreCase):
 
 @every_score
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_computes_in_the_type_that_comes(case: ScoreCase, dtype: torch.dtype):
+def test_scores_keep_the_type_of_their_inputs(case: ScoreCase, dtype: torch.dtype):
     score, inputs = case.make().to(dtype), case.inputs(dtype)
     scores = score(inputs.queries, score.prepare(inputs.keys))
     assert scores.dtype == dtype
@@ -55,7 +55,7 @@ def test_computes_in_the_type_that_comes(case: ScoreCase, dtype: torch.dtype):
 
 
 @every_score
-def test_runs_in_mixed_precision(case: ScoreCase):
+def test_scores_run_in_mixed_precision(case: ScoreCase):
     score, inputs = case.make(), case.inputs(torch.float32)
     with torch.autocast("cpu", torch.bfloat16):
         mixed = score(inputs.queries, score.prepare(inputs.keys))
@@ -64,7 +64,7 @@ def test_runs_in_mixed_precision(case: ScoreCase):
     torch.testing.assert_close(mixed.float(), plain, rtol=0.05, atol=0.05)
 
 
-def test_additive_as_worked_out_by_hand():
+def test_additive_equals_values_worked_out_by_hand():
     # with the key (1, 0): tanh(1 + 2) + tanh(0 + 2)
     score = Additive(query_size=2, key_size=2, size=2)
     torch.nn.init.eye_(score.key.weight)
@@ -83,7 +83,7 @@ def test_scaled_dot_divides_by_the_root_of_the_size():
     assert ScaledDot()(queries, keys).tolist() == [[14, 12]]
 
 
-def test_concat_is_additive_with_its_matrix_cut_in_two():
+def test_concat_equals_additive_with_a_split_matrix():
     concat, additive = Concat(5, 7, 3), Additive(5, 7, 3)
     with torch.no_grad():
         additive.query.weight.copy_(concat.projection.weight[:, :5])
@@ -96,7 +96,7 @@ def test_concat_is_additive_with_its_matrix_cut_in_two():
     )
 
 
-def test_a_cosine_does_not_see_lengths():
+def test_cosine_ignores_the_length_of_vectors():
     queries, keys = torch.randn(3, 5), torch.randn(7, 5)
     score = Cosine()
     scores = score(queries, score.prepare(keys))
@@ -104,7 +104,7 @@ def test_a_cosine_does_not_see_lengths():
     torch.testing.assert_close(score(2 * queries, score.prepare(keys / 3)), scores)
 
 
-def test_a_cosine_with_nothing_is_zero_and_passes_finite_gradients():
+def test_cosine_of_a_zero_vector_is_zero_with_finite_gradients():
     queries = torch.zeros(1, 3, requires_grad=True)
     keys = torch.zeros(2, 3, requires_grad=True)
     scores = Cosine()(queries, Cosine().prepare(keys))
@@ -121,7 +121,7 @@ def test_unequal_sizes_are_refused_with_both_named(score: torch.nn.Module):
         score(torch.randn(3, 5), prepared)
 
 
-def test_the_literal_concat_is_no_score():
+def test_the_literal_concat_formula_ignores_the_query():
     """The query adds the same number to the scores of all keys, which softmax ignores."""
     generator = np.random.default_rng(3)
     keys, queries = generator.normal(size=(7, 5)), generator.normal(size=(2, 3))

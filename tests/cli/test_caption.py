@@ -27,7 +27,7 @@ def run(tmp_path_factory):
     return path
 
 
-def test_a_link_to_itself_and_a_name_that_is_no_text_cost_no_captions(capsys, run, tmp_path):
+def test_circular_links_and_invalid_names_do_not_stop_other_captions(capsys, run, tmp_path):
     good, loop, odd = tmp_path / "a.png", tmp_path / "self.jpg", tmp_path / "\udcff.png"
     Image.new("RGB", (9, 7)).save(good)
     odd.write_bytes(good.read_bytes())
@@ -57,7 +57,7 @@ def transformer(tmp_path_factory):
     return path
 
 
-def test_pictures_come_with_their_captions_and_traces(run, tmp_path, capsys):
+def test_images_are_printed_with_captions_and_traces(run, tmp_path, capsys):
     assert regard(capsys, "data", "shapes", "--size", 2, "-o", tmp_path / "shapes")[0] == 0
     pictures = sorted((tmp_path / "shapes").glob("*.png"))
     assert len(pictures) == 2
@@ -69,7 +69,7 @@ def test_pictures_come_with_their_captions_and_traces(run, tmp_path, capsys):
         assert Trace.from_json(line).map("image").weights.shape[-1] == 64
 
 
-def test_what_cannot_be_read_is_named_and_the_others_are_captioned(run, tmp_path, capsys):
+def test_unreadable_images_are_named_and_the_others_captioned(run, tmp_path, capsys):
     Image.new("RGB", (9, 9)).save(tmp_path / "good.png")
     (tmp_path / "bad.png").write_text("no picture")
     bad, good = tmp_path / "bad.png", tmp_path / "good.png"
@@ -79,7 +79,7 @@ def test_what_cannot_be_read_is_named_and_the_others_are_captioned(run, tmp_path
     assert f"cannot read the image {bad}" in err
 
 
-def test_pictures_are_captioned_together_in_their_order(run, tmp_path, capsys, monkeypatch):
+def test_images_are_captioned_in_order(run, tmp_path, capsys, monkeypatch):
     from regard.tasks.captioning import captioner
     from regard.tasks.generation import Searcher
 
@@ -102,7 +102,7 @@ def test_pictures_are_captioned_together_in_their_order(run, tmp_path, capsys, m
     assert sizes == [3, 3]
 
 
-def test_attention_is_laid_over_the_picture(run, tmp_path, capsys):
+def test_attention_is_drawn_over_the_image(run, tmp_path, capsys):
     smooth, cells = tmp_path / "smooth.png", tmp_path / "cells.png"
     assert regard(capsys, "plot", run, SCENE, "-o", smooth)[0] == 0
     assert regard(capsys, "plot", run, SCENE, "-o", cells, "--cells")[0] == 0
@@ -151,7 +151,9 @@ def test_layers_and_heads_of_a_captioner_are_drawn_apart(transformer, tmp_path, 
         (("--kind", "decoder", "--cells"), "--cells is for captions that are drawn on their"),
     ],
 )
-def test_what_a_caption_has_not_is_one_line(transformer, tmp_path, capsys, flags, said):
+def test_options_without_meaning_for_captions_are_one_line(
+    transformer, tmp_path, capsys, flags, said
+):
     path = tmp_path / "drawn.png"
     status, out, err = regard(capsys, "plot", transformer, SCENE, "-o", path, *flags)
     assert (status, out, err.count("\n")) == (1, "", 1)
@@ -159,7 +161,7 @@ def test_what_a_caption_has_not_is_one_line(transformer, tmp_path, capsys, flags
     assert not path.exists()
 
 
-def test_scenes_are_scored_by_their_truth(run, capsys):
+def test_captions_of_scenes_are_scored_by_truth(run, capsys):
     status, out, _ = regard(capsys, "evaluate", run)
     assert status == 0
     names = [line.split("  ")[0] for line in out.splitlines()[1:]]
@@ -171,7 +173,7 @@ def test_scenes_are_scored_by_their_truth(run, capsys):
     assert set(entry) == {"num_pairs", "search", "scores", "outputs", "left_out"}
 
 
-def test_pictures_of_scenes_are_scored_as_any_others(run, tmp_path, capsys):
+def test_captions_of_image_files_are_scored_by_references(run, tmp_path, capsys):
     assert regard(capsys, "data", "shapes", "--size", 2, "-o", tmp_path / "shapes")[0] == 0
     (captions,) = (tmp_path / "shapes").glob("*.csv")
     status, out, err = regard(capsys, "evaluate", run, captions)
@@ -179,7 +181,7 @@ def test_pictures_of_scenes_are_scored_as_any_others(run, tmp_path, capsys):
     assert ("CIDEr-D" in out, "true" in out) == (True, False)
 
 
-def test_reading_pictures_is_shown_where_a_person_sees_it(run, tmp_path, capsys, monkeypatch):
+def test_progress_of_reading_images_is_shown_in_a_terminal(run, tmp_path, capsys, monkeypatch):
     from regard.cli import progress
 
     lines = ["file,caption"]
@@ -213,7 +215,7 @@ def test_reading_pictures_is_shown_where_a_person_sees_it(run, tmp_path, capsys,
         (("evaluate", "RUN", "--unknown-replacement"), "an image has none"),
     ],
 )
-def test_what_does_not_fit_is_said(run, capsys, arguments, said):
+def test_inconsistent_arguments_are_one_line(run, capsys, arguments, said):
     given = [{"RUN": run}.get(each, each) for each in arguments]
     status, _, err = regard(capsys, *given)
     assert (status, err.count("\n")) == (1, 1)

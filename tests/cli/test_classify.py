@@ -45,7 +45,7 @@ def run(data, tmp_path_factory):
     return folder
 
 
-def test_training_says_what_there_is_and_what_comes_next(run, data, capsys):
+def test_training_prints_the_data_and_the_next_command(run, data, capsys):
     again = run.parent / "again"
     recipe = run.parent / "questions.yaml"
     status, out, _ = regard(
@@ -63,7 +63,7 @@ def test_every_line_gets_its_label(run, capsys, monkeypatch):
     assert regard(capsys, "classify", run)[:2] == (0, "person\n\nplace\n")
 
 
-def test_what_is_not_read_is_said(run, data, tmp_path, capsys):
+def test_unread_text_is_reported(run, data, tmp_path, capsys):
     lines = tmp_path / "lines"
     lines.write_text("who is it\n" + "where " * 401 + "\n" + "where " * 400 + "\n")
     status, out, err = regard(capsys, "classify", run, lines)
@@ -76,7 +76,7 @@ def test_what_is_not_read_is_said(run, data, tmp_path, capsys):
     assert (status, "their first 2 tokens (data.max_length)" in out) == (0, True)
 
 
-def test_what_is_read_is_not_written_over(run, data, tmp_path, capsys):
+def test_the_input_file_is_not_overwritten(run, data, tmp_path, capsys):
     lines = tmp_path / "lines.csv"
     lines.write_text("who is it\n")
     status, _, err = regard(capsys, "classify", run, lines, "-o", lines)
@@ -87,7 +87,7 @@ def test_what_is_read_is_not_written_over(run, data, tmp_path, capsys):
     assert "is a table, but each line is one source" in err
 
 
-def test_a_table_is_scored_by_the_columns_that_are_named(run, tmp_path, capsys):
+def test_a_table_is_scored_by_the_named_columns(run, tmp_path, capsys):
     table = tmp_path / "table.csv"
     table.write_text("words,kind\n" + "".join(f"{text},{label}\n" for text, label in TEST))
     named = ["--text-column", "words", "--label-column", "kind"]
@@ -95,7 +95,7 @@ def test_a_table_is_scored_by_the_columns_that_are_named(run, tmp_path, capsys):
     assert (status, "4 examples" in out) == (0, True)
 
 
-def test_probabilities_tints_and_traces(run, tmp_path, capsys):
+def test_probabilities_tint_and_traces_are_written(run, tmp_path, capsys):
     lines, traces = tmp_path / "lines", tmp_path / "traces"
     lines.write_text("who is it\n")
     status, out, _ = regard(
@@ -111,7 +111,7 @@ def test_probabilities_tints_and_traces(run, tmp_path, capsys):
     assert page["target"]["pieces"] == ["person"]
 
 
-def test_evaluation_counts_what_is_right(run, data, capsys):
+def test_evaluation_prints_accuracy_and_the_confusion_table(run, data, capsys):
     status, out, _ = regard(capsys, "evaluate", run)
     assert status == 0
     assert "accuracy" in out
@@ -127,7 +127,7 @@ def test_evaluation_counts_what_is_right(run, data, capsys):
     assert set(results["test.tsv"][0]) == {"num_pairs", "scores", "outputs"}
 
 
-def test_a_sentence_is_drawn(run, tmp_path, capsys):
+def test_plot_draws_a_shaded_sentence(run, tmp_path, capsys):
     path = tmp_path / "sentence.svg"
     status, out, _ = regard(capsys, "plot", run, "who is it", "-o", path)
     assert (status, out) == (0, f"person\n{path}\n")
@@ -154,7 +154,7 @@ def readers(data, tmp_path_factory):
 
 
 @pytest.mark.parametrize("encoder", ["recurrent", "transformer"])
-def test_what_looks_at_nothing_has_no_tint(readers, encoder, tmp_path, capsys):
+def test_tint_needs_attention(readers, encoder, tmp_path, capsys):
     lines, output, traces = tmp_path / "lines", tmp_path / "answers", tmp_path / "traces"
     lines.write_text("who is it\n")
     run = readers / encoder
@@ -211,7 +211,7 @@ def test_layers_and_heads_of_a_classifiers_encoder_are_drawn(readers, tmp_path, 
         (("evaluate", "RUN", "PAIRS"), "line 1: the label 'b' is not in the training data"),
     ],
 )
-def test_what_does_not_fit_is_said(run, tmp_path, capsys, arguments, said):
+def test_inconsistent_arguments_are_one_line(run, tmp_path, capsys, arguments, said):
     pairs = tmp_path / "pairs.tsv"
     pairs.write_text("a\tb\n")
     if "export" in arguments:

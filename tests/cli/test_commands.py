@@ -65,7 +65,7 @@ def test_too_little_memory_is_one_line(capsys, monkeypatch, allocate):
     assert err == f"regard recipes: {main.OUT_OF_MEMORY}\n"
 
 
-def test_a_fault_of_the_program_is_no_lack_of_memory(monkeypatch):
+def test_other_runtime_errors_are_not_reported_as_lack_of_memory(monkeypatch):
     def fail(_):
         raise RuntimeError("index 3 is out of bounds")
 
@@ -85,7 +85,7 @@ def test_a_fault_of_the_program_is_no_lack_of_memory(monkeypatch):
         (("recipes", "nothing"), "neither a recipe nor a file"),
     ],
 )
-def test_a_mistake_is_one_line_and_a_status(capsys, arguments, words):
+def test_a_user_error_is_one_line_with_a_status(capsys, arguments, words):
     status, out, err = regard(capsys, *arguments)
     assert status != 0
     assert out == ""
@@ -93,7 +93,7 @@ def test_a_mistake_is_one_line_and_a_status(capsys, arguments, words):
     assert err.count("\n") == 1
 
 
-def test_as_many_lines_out_as_in(capsys, run, tmp_path):
+def test_translate_prints_one_line_per_input_line(capsys, run, tmp_path):
     text, output = tmp_path / "in.txt", tmp_path / "out.txt"
     text.write_bytes(b"\xef\xbb\xbfa b c\r\n\r\n   \nz\n\xff\nlast line without an end")
     status, _, err = regard(capsys, "translate", run, text, "-o", output)
@@ -105,7 +105,7 @@ def test_as_many_lines_out_as_in(capsys, run, tmp_path):
     assert "line 5" in err
 
 
-def test_all_that_translate_can_write(capsys, run, tmp_path):
+def test_translate_writes_links_traces_and_n_best_lists(capsys, run, tmp_path):
     text = tmp_path / "in.txt"
     text.write_text("a b\n\nc\n")
     links, traces = tmp_path / "links.txt", tmp_path / "traces.jsonl"
@@ -133,7 +133,7 @@ def test_a_model_without_attention_has_no_links(capsys, tmp_path):
     assert not links.exists()
 
 
-def test_letters_are_linked_where_text_is_cut_to_letters(capsys, tmp_path):
+def test_links_of_character_models_connect_characters(capsys, tmp_path):
     pairs = tmp_path / "words.tsv"
     pairs.write_text("".join(f"{a}{b}c\t{a} {b} k\n" for a in "abc" for b in "abc"))
     asked = ["--data.path", pairs, "--data.dev-size", 2, "--data.test-size", 2]
@@ -156,7 +156,7 @@ def test_letters_are_linked_where_text_is_cut_to_letters(capsys, tmp_path):
     assert {link[0] for line in links.read_text().splitlines() for link in line.split()} <= {"0"}
 
 
-def test_how_to_search_is_the_runs_own_where_nothing_is_said(capsys, run, tmp_path, monkeypatch):
+def test_search_options_default_to_the_runs_recipe(capsys, run, tmp_path, monkeypatch):
     copy = shutil.copytree(run, tmp_path / "copy")
     page = (copy / "config.yaml").read_text().replace("beam: 1", "beam: 3")
     (copy / "config.yaml").write_text(page.replace("early_stopping: true", "early_stopping: false"))
@@ -177,7 +177,7 @@ def test_how_to_search_is_the_runs_own_where_nothing_is_said(capsys, run, tmp_pa
     assert all(each.max_ratio is not None for each in asked)
 
 
-def test_lines_with_tabs_are_warned_of_once(capsys, run, tmp_path):
+def test_lines_with_tabs_warn_once(capsys, run, tmp_path):
     text = tmp_path / "in.txt"
     text.write_text("a\nb\tx\nc\ty\n")
     status, out, err = regard(capsys, "translate", run, text)
@@ -214,7 +214,7 @@ def test_evaluate_prints_signatures_and_examples(capsys, run):
     assert (run / "results.json").exists()
 
 
-def test_scores_are_printed_where_they_cannot_be_written(capsys, run, monkeypatch):
+def test_scores_are_printed_if_they_cannot_be_saved(capsys, run, monkeypatch):
     def refuse(self, path, text):
         raise UnwritableError(f"cannot write {path}: Read-only file system")
 
@@ -225,7 +225,7 @@ def test_scores_are_printed_where_they_cannot_be_written(capsys, run, monkeypatc
     assert err == f"regard evaluate: cannot write {run / 'results.json'}: Read-only file system\n"
 
 
-def test_outputs_of_a_wide_beam_have_a_bound(capsys, run, tmp_path):
+def test_outputs_of_a_wide_beam_are_limited(capsys, run, tmp_path):
     (tmp_path / "lines").write_text("a b c\n")
     wide = ("--beam", 1000, "--max-ratio", 1000)
     status, out, err = regard(capsys, "translate", run, tmp_path / "lines", *wide)
@@ -235,7 +235,7 @@ def test_outputs_of_a_wide_beam_have_a_bound(capsys, run, tmp_path):
     assert (status, out, err.count("\n")) == (1, "", 1)
 
 
-def test_evaluate_asks_for_pairs_where_none_were_held_out(capsys, run, tmp_path):
+def test_evaluate_without_a_test_split_asks_for_pairs(capsys, run, tmp_path):
     copy = shutil.copytree(run, tmp_path / "copy")
     (copy / "test.tsv").unlink()
     status, _, err = regard(capsys, "evaluate", copy)
@@ -243,7 +243,7 @@ def test_evaluate_asks_for_pairs_where_none_were_held_out(capsys, run, tmp_path)
     assert "has no held-out test split: name the data" in err
 
 
-def test_evaluate_refuses_before_it_translates(capsys, run, tmp_path):
+def test_evaluate_checks_options_before_it_translates(capsys, run, tmp_path):
     copy = shutil.copytree(run, tmp_path / "copy")
     for count in (0, -5):
         status, _, err = regard(capsys, "evaluate", copy, "--first", count)
@@ -283,7 +283,7 @@ def test_a_full_disk_is_one_line():
     assert b"no space left" in done.stderr
 
 
-def test_letters_that_the_output_cannot_take_are_one_line():
+def test_characters_that_cannot_be_encoded_are_one_line():
     ascii_only = {"PYTHONIOENCODING": "ascii"}
     done = as_person("recipes", "toy", stdout=subprocess.DEVNULL, environment=ascii_only)
     assert one_line(done), done.stderr
@@ -297,7 +297,7 @@ def test_an_argument_that_is_not_utf8_is_one_line(run):
     assert b"UTF-8" in done.stderr
 
 
-def test_who_stops_reading_is_told_nothing():
+def test_a_closed_pipe_is_silent():
     read, write = os.pipe()
     os.close(read)
     done = as_person("recipes", stdout=write)
@@ -316,7 +316,7 @@ def test_score_prints_a_log_probability_for_each_pair(capsys, run, tmp_path):
 
 
 @pytest.mark.parametrize("suffix", ["png", "svg", "pdf", "json", "npz"])
-def test_plot_writes_what_it_is_asked_for(capsys, run, tmp_path, suffix):
+def test_plot_writes_the_requested_format(capsys, run, tmp_path, suffix):
     picture = tmp_path / f"picture.{suffix}"
     status, out, _ = regard(capsys, "plot", run, "a b c", "-o", picture)
     assert status == 0
@@ -346,13 +346,13 @@ def counted(function, count):
     return wrapper
 
 
-def test_plot_in_the_terminal_and_of_a_given_target(capsys, run):
+def test_plot_draws_in_the_terminal_and_takes_a_target(capsys, run):
     _, out, _ = regard(capsys, "plot", run, "a b c", "--target", "x y")
     assert out.splitlines()[0] == "x y"
     assert "<eos>" in out
 
 
-def test_plot_knows_the_file_before_it_works(capsys, run, tmp_path):
+def test_plot_checks_the_file_name_first(capsys, run, tmp_path):
     status, out, err = regard(capsys, "plot", run, "a b", "-o", tmp_path / "a.gif")
     assert (status, out) == (1, "")
     assert "has no known suffix: expected a figure (.png" in err
@@ -386,7 +386,7 @@ def test_examples_of_the_dev_score_are_cut_off(capsys):
     assert len(said) < 120
 
 
-def test_lines_that_are_not_utf8_are_summed_up(capsys, run, tmp_path):
+def test_lines_that_are_not_utf8_are_reported_in_one_line(capsys, run, tmp_path):
     text = tmp_path / "in.txt"
     text.write_bytes(b"a\n" + b"\xff\n" * 7)
     _, out, err = regard(capsys, "translate", run, text)
@@ -396,13 +396,13 @@ def test_lines_that_are_not_utf8_are_summed_up(capsys, run, tmp_path):
     assert "lines 2, 3, 4, 5, 6 and 2 more" in err
 
 
-def test_plot_of_nothing_is_one_line(capsys, run):
+def test_plot_of_a_blank_text_is_one_line(capsys, run):
     status, _, err = regard(capsys, "plot", run, " ", "--target", "a")
     assert status == 1
     assert "the text is blank" in err
 
 
-def test_data_makes_pairs_and_check_looks_at_them(capsys, tmp_path):
+def test_data_generates_pairs_that_check_reports_on(capsys, tmp_path):
     path = tmp_path / "numbers.tsv"
     _, out, _ = regard(capsys, "data", "numbers", "--size", 50, "-o", path)
     assert "50 pairs" in out
@@ -412,7 +412,7 @@ def test_data_makes_pairs_and_check_looks_at_them(capsys, tmp_path):
     assert "50 pairs" in out
 
 
-def test_check_looks_as_training_would(capsys, tmp_path):
+def test_check_tokenizes_as_training(capsys, tmp_path):
     source, target = tmp_path / "a.en", tmp_path / "a.de"
     source.write_text("a b\na c\n" * 50)
     target.write_text("xy\nxz\n" * 50)
@@ -441,7 +441,7 @@ def test_recipes_lists_and_shows(capsys):
     assert str(tuple()) not in out
 
 
-def test_recipes_say_what_they_cost(capsys):
+def test_recipes_prints_the_cost_of_training(capsys):
     _, out, _ = regard(capsys, "recipes", "wmt14-transformer-base", "--cost")
     assert "63,119,496 parameters (vocabulary 37,000)" in out
     assert "9.4e+12 FLOPs for an update of 50,000 tokens, 9.4e+17 for 100,000 updates" in out
@@ -470,7 +470,7 @@ def word_to_word(path):
     return path
 
 
-def test_targets_of_one_word_do_not_keep_the_first_weights(capsys, tmp_path):
+def test_targets_of_one_word_do_not_save_the_initial_weights(capsys, tmp_path):
     data, run = word_to_word(tmp_path / "mine.tsv"), tmp_path / "run"
     given = ("train", data, "-o", run, "--data.dev-path", data, "--data.tokenizer", "characters")
     small = ("--model.size", 16, "--training.learning-rate", 0.02)
@@ -489,7 +489,7 @@ def test_targets_of_one_word_do_not_keep_the_first_weights(capsys, tmp_path):
     assert [line["best"] for line in dev] == [True, True, True]
 
 
-def test_resuming_needs_no_flag_twice(capsys, tmp_path):
+def test_resuming_remembers_the_options(capsys, tmp_path):
     data = tmp_path / "mine.tsv"
     data.write_text("".join(f"w{number}\tv{number}\n" for number in range(40)))
     given = ("train", data, "-o", tmp_path / "run")
@@ -513,7 +513,7 @@ def transformer(tmp_path_factory):
     return folder
 
 
-def test_plot_draws_the_layer_and_head_that_are_asked_for(capsys, transformer):
+def test_plot_draws_the_requested_layer_and_head(capsys, transformer):
     def drawn(*flags):
         status, out, err = regard(capsys, "plot", transformer, "a b c", "--target", "x y", *flags)
         assert (status, err) == (0, "")
@@ -541,19 +541,19 @@ def test_plot_draws_the_layer_and_head_that_are_asked_for(capsys, transformer):
         (("--cells",), "--cells is for captions"),
     ],
 )
-def test_what_cannot_be_plotted_is_one_line(capsys, transformer, flags, words):
+def test_plot_options_that_do_not_apply_are_one_line(capsys, transformer, flags, words):
     status, _, err = regard(capsys, "plot", transformer, "a b c", *flags)
     assert (status, err.count("\n")) == (1, 1)
     assert words in err
 
 
-def test_plot_of_a_kind_that_a_model_has_not(capsys, run):
+def test_plot_of_a_missing_attention_kind_names_the_existing_ones(capsys, run):
     status, _, err = regard(capsys, "plot", run, "a b", "--kind", "encoder")
     assert status == 1
     assert "has no attention of kind encoder: set --kind to cross" in err
 
 
-def test_looks_at_vectors_of_no_source_are_drawn(capsys, tmp_path):
+def test_attention_to_extra_vectors_is_drawn(capsys, tmp_path):
     np.save(tmp_path / "vectors.npy", np.random.default_rng(1).normal(size=(2, 5)))
     vectors = dict(memory_vectors=3, extra_vectors=tmp_path / "vectors.npy")
     model = configs.changed(small().model, **vectors)
@@ -570,7 +570,7 @@ def test_looks_at_vectors_of_no_source_are_drawn(capsys, tmp_path):
     )
 
 
-def test_a_run_is_exported_and_what_cannot_be_is_said_in_a_line(capsys, run, tmp_path):
+def test_export_writes_a_run_or_reports_one_line(capsys, run, tmp_path):
     needs.export("onnx")
     status, out, _ = regard(capsys, "export", run, "--to", "onnx", "-o", tmp_path / "there")
     assert status == 0
@@ -602,7 +602,7 @@ def test_every_command_that_runs_a_model_takes_an_ensemble(capsys, run, tmp_path
     assert [len(each["ensemble"]) for each in entries] == [0, 2]
 
 
-def test_the_mean_of_runs_is_a_run(capsys, run, tmp_path):
+def test_average_writes_a_run(capsys, run, tmp_path):
     copy, new = shutil.copytree(run, tmp_path / "copy"), tmp_path / "new"
     status, out, err = regard(capsys, "average", run, copy, "-o", new)
     assert (status, err) == (0, "")
@@ -616,7 +616,7 @@ def test_the_mean_of_runs_is_a_run(capsys, run, tmp_path):
     assert err.count("\n") == 1
 
 
-def test_lines_beyond_the_bound_get_no_output_and_the_others_go_on(capsys, run, tmp_path):
+def test_lines_beyond_max_source_have_no_output(capsys, run, tmp_path):
     text = tmp_path / "in.txt"
     text.write_text("a b\n" + "a " * 2_000 + "\nb a\n")
     status, out, err = regard(capsys, "translate", run, text)

@@ -46,7 +46,7 @@ class Interrupting(TrainingView):
             signal.raise_signal(signal.SIGINT)
 
 
-def test_an_interrupted_demo_says_how_to_go_on_and_does(quick, capsys, tmp_path, monkeypatch):
+def test_an_interrupted_demo_prints_how_to_resume_and_resumes(quick, capsys, tmp_path, monkeypatch):
     folder = tmp_path / "my demo"
     with monkeypatch.context() as context:
         context.setattr("regard.cli.train.TrainingView", Interrupting)
@@ -58,7 +58,7 @@ def test_an_interrupted_demo_says_how_to_go_on_and_does(quick, capsys, tmp_path,
 
 
 @pytest.mark.parametrize("text", ["name: my website\n", "title: my website\n", "- a\n- b\n"])
-def test_a_page_that_is_no_demos_is_not_removed(quick, capsys, tmp_path, text):
+def test_a_folder_of_another_run_is_not_removed(quick, capsys, tmp_path, text):
     (tmp_path / "config.yaml").write_text(text)
     (tmp_path / "thesis.tex").write_text("years of work\n")
     before = contents(tmp_path)
@@ -67,7 +67,7 @@ def test_a_page_that_is_no_demos_is_not_removed(quick, capsys, tmp_path, text):
     assert capsys.readouterr().err.count("\n") == 1
 
 
-def test_a_run_with_other_settings_is_no_demo(quick, capsys, tmp_path):
+def test_a_run_with_other_settings_is_not_replaced(quick, capsys, tmp_path):
     folder = tmp_path / "run"
     train(replace(quick, training=replace(quick.training, learning_rate=0.02)), folder)
     before = contents(folder)
@@ -77,7 +77,7 @@ def test_a_run_with_other_settings_is_no_demo(quick, capsys, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["attention.png", "test.tsv"])
-def test_files_without_a_run_are_not_removed(quick, capsys, tmp_path, name):
+def test_files_outside_a_run_are_not_removed(quick, capsys, tmp_path, name):
     folder = tmp_path / "mine"
     folder.mkdir()
     (folder / name).write_text("mine\n")
@@ -87,9 +87,7 @@ def test_files_without_a_run_are_not_removed(quick, capsys, tmp_path, name):
 
 
 @pytest.mark.parametrize("found", [True, False])
-def test_the_last_line_names_the_command_that_was_started(
-    quick, capsys, tmp_path, monkeypatch, found
-):
+def test_the_last_line_names_the_command_in_use(quick, capsys, tmp_path, monkeypatch, found):
     script = tmp_path / "bin" / "regard"
     script.parent.mkdir()
     script.write_text("#!/bin/sh\n")

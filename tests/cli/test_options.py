@@ -42,7 +42,7 @@ def flags(record, *wanted, prefix="--"):
 
 
 @pytest.mark.parametrize(("task", "part", "kind"), CHOICES_OF_KINDS)
-def test_odd_values_are_refused_in_every_option(task, part, kind):
+def test_invalid_values_are_rejected_in_every_option(task, part, kind):
     default = default_of(task, part, kind)
     numbers, choices = (
         list(flags(default.experiment, *kinds)) for kinds in ((int, float), (Literal,))
@@ -69,7 +69,7 @@ def test_whole_numbers_beyond_their_range_are_refused(value):
                 options.check(Options, ["copy", flag, str(value)], default)
 
 
-def test_the_alternatives_to_a_number_are_taken():
+def test_named_alternatives_to_numbers_are_accepted():
     default = default_of("translate", "decoder", "recurrent")
     words = ["--training.clip", "None", "--search.length-penalty", "average", "--data.synthetic"]
     words += [
@@ -182,7 +182,7 @@ def test_a_model_beyond_the_machines_memory_is_refused_before_it_is_built(
     assert not (tmp_path / "runs").exists()
 
 
-def test_a_text_may_be_a_word_of_truth_or_look_like_an_option(capsys):
+def test_texts_may_be_boolean_words_or_begin_with_a_hyphen(capsys):
     for words in (["--mean", "no"], ["--mean", "--", "--bogus"]):
         status, _, err = regard(capsys, "plot", "no-run", *words)
         assert (status, "no-run" in err) == (1, True)
@@ -191,7 +191,7 @@ def test_a_text_may_be_a_word_of_truth_or_look_like_an_option(capsys):
 @pytest.mark.parametrize(
     "word", ["--model.encoder.no-bidirectional", "--model.encoder.bidirectional", "--help"]
 )
-def test_switches_are_options(word):
+def test_switches_have_a_negated_form(word):
     options.check(Options, ["copy", word], default_of("translate", "decoder", "recurrent"))
 
 
@@ -226,7 +226,7 @@ def test_long_names_are_shortened(capsys, tmp_path, monkeypatch, arguments, name
     assert not list(tmp_path.iterdir())
 
 
-def test_an_ensemble_leaves_the_file_after_it_alone(tmp_path):
+def test_the_file_after_an_ensemble_is_not_a_member(tmp_path):
     for name in "abc":
         (tmp_path / name).mkdir()
     first, second, third, file = (str(tmp_path / name) for name in ("a", "b", "c", "pairs.tsv"))

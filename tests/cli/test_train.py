@@ -84,7 +84,7 @@ def test_a_run_is_resumed_on_the_file_that_is_named(capsys, here, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["test.tsv", "dev.tsv"])
-def test_a_run_on_a_file_that_is_called_as_its_own_are_is_resumed(capsys, here, name):
+def test_a_run_on_a_file_with_a_run_files_name_is_resumed(capsys, here, name):
     """Its data is the file it was trained on, not the pairs held out in the run folder."""
     pairs(here / name)
     assert regard(capsys, name, "--output", "runs/mine", *SMALL, "--training.epochs", 1)[0] == 0
@@ -93,7 +93,7 @@ def test_a_run_on_a_file_that_is_called_as_its_own_are_is_resumed(capsys, here, 
     assert regard(capsys, name, "--output", "runs/mine", *again)[::2] == (0, "")
 
 
-def test_what_is_set_in_vain_is_said(capsys, here):
+def test_options_without_effect_are_reported(capsys, here):
     pairs(here / "mine.tsv")
     plain = ["--model.decoder.wiring", "plain", "--model.decoder.attention.score", "dot"]
     status, out, _ = regard(capsys, "mine.tsv", *SMALL, *plain, "--training.epochs", 1)
@@ -140,7 +140,7 @@ def test_a_run_has_a_folder_of_its_own(capsys, here, name, folder):
         ("--name", "a/b"),
     ],
 )
-def test_a_name_that_is_no_folders_is_refused(capsys, here, flags):
+def test_names_that_cannot_be_folders_are_rejected(capsys, here, flags):
     pairs(here / "mine.tsv")
     before = contents(here.parent)
     status, out, err = regard(capsys, "mine.tsv", *flags)
@@ -153,7 +153,7 @@ def test_a_name_that_is_no_folders_is_refused(capsys, here, flags):
 def test_options_before_the_recipe_are_refused(capsys, here, flags):
     status, out, err = regard(capsys, *flags, "copy")
     assert (status, out, err.count("\n")) == (2, "", 1)
-    assert f"{flags[0]} came before the recipe" in err
+    assert f"{flags[0]} precedes the recipe" in err
     assert not list(here.iterdir())
 
 
@@ -186,7 +186,7 @@ def test_a_folder_that_cannot_be_made_is_named(capsys, here, output, why):
     assert contents(here) == before
 
 
-def test_weights_that_run_away_are_one_line_and_no_model(capsys, here):
+def test_diverging_weights_are_one_line_and_leave_no_model(capsys, here):
     data = pairs(here / "mine.tsv")
     wild = ("--training.learning-rate", "1e38", "--training.clip", "None")
     status, _, err = regard(capsys, data, *SMALL, *wild, "--training.log-every", 1000)
@@ -195,7 +195,7 @@ def test_weights_that_run_away_are_one_line_and_no_model(capsys, here):
     assert not RunFolder(here / "runs" / "mine").model.exists()
 
 
-def test_the_cursor_comes_back_after_an_error(monkeypatch):
+def test_the_cursor_is_restored_after_an_error(monkeypatch):
     screen = io.StringIO()
     monkeypatch.setattr(
         progress, "Console", lambda **_: Console(file=screen, force_terminal=True, width=80)
@@ -218,13 +218,13 @@ def test_the_hint_after_an_interruption_can_be_pasted(capsys, here, monkeypatch)
     given = (data, "--output", "a run", *SMALL, "--training.epochs", 2, "--training.log-every", 1)
     status, out, _ = regard(capsys, *given)
     assert status == 130
-    _, _, command = out.rpartition("go on with: ")
+    _, _, command = out.rpartition("resume with: ")
     monkeypatch.undo()
     monkeypatch.chdir(here)
     assert main.run(shlex.split(command)[1:]) == 0
 
 
-def test_training_goes_on_where_nobody_reads(here):
+def test_training_continues_with_a_closed_output(here):
     data = pairs(here / "mine.tsv")
     command = [sys.executable, "-m", "regard.cli.main", "train", data, *SMALL]
     training = subprocess.Popen(
@@ -240,7 +240,7 @@ def test_training_goes_on_where_nobody_reads(here):
     assert '"finished"' in RunFolder(here / "runs" / "mine").log.read_text()
 
 
-def test_a_curve_that_cannot_be_drawn_is_said(capsys, here):
+def test_a_curve_that_cannot_be_drawn_is_reported(capsys, here):
     data = pairs(here / "mine.tsv")
     assert regard(capsys, data, *SMALL, "--training.epochs", 1)[0] == 0
     curve = here / "runs" / "mine" / "curve.png"
@@ -252,7 +252,7 @@ def test_a_curve_that_cannot_be_drawn_is_said(capsys, here):
     assert "try it" in out
 
 
-def test_a_log_without_a_line_to_draw_is_no_mistake(capsys, here, monkeypatch):
+def test_a_log_without_points_gives_no_curve_and_no_error(capsys, here, monkeypatch):
     monkeypatch.setattr("regard.cli.train.TrainingView", Interrupting)
     data = pairs(here / "mine.tsv")
     held_out = ("--data.dev-size", 0, "--data.test-size", 0, "--data.batch-sentences", 4)
@@ -418,7 +418,7 @@ def test_a_data_file_may_follow_the_recipe(capsys, here):
     assert str(RunFolder(here / "runs" / "g2p").experiment().data.path) == "mine.tsv"
 
 
-def test_only_files_are_pairs(capsys, here):
+def test_only_files_are_taken_as_pairs(capsys, here):
     os.mkfifo(here / "fifo.tsv")
     os.mkfifo(here / "fifo.yaml")
     (here / "folder.tsv").mkdir()
@@ -436,7 +436,7 @@ def test_only_files_are_pairs(capsys, here):
         assert words in err
 
 
-def test_a_folder_beside_a_recipe_of_its_name_is_no_data(capsys, here):
+def test_a_recipe_name_has_priority_over_a_folder(capsys, here):
     (here / "copy").mkdir()
     assert parse(["copy"]).experiment.data.synthetic == "copy"
 
@@ -469,24 +469,22 @@ def test_an_unknown_family_is_one_line(capsys, here):
     assert "model.family is 'transfomer': expected recurrent or transformer" in err
 
 
-def test_a_large_file_is_kept_once_and_said(capsys, here, monkeypatch):
+def test_encoded_pairs_of_a_large_file_are_cached_and_reported_once(capsys, here, monkeypatch):
     monkeypatch.setenv("REGARD_CACHE", str(here / "cache"))
     monkeypatch.setattr(corpora, "LARGE", 0)
     path = pairs(here / "data" / "large.tsv")
     options = (path, *SMALL, "--training.epochs", "1")
     _, first, _ = regard(capsys, *options)
     _, second, _ = regard(capsys, *options, "--output", "again")
-    assert f"kept the encoded pairs in {here}/cache/" in first
-    assert "kept the encoded pairs" not in second
+    assert f"cached the encoded pairs in {here}/cache/" in first
+    assert "cached the encoded pairs" not in second
     _, resumed, errors = regard(capsys, *options[:-1], "2", "--resume")
-    assert "kept the encoded pairs" not in resumed
+    assert "cached the encoded pairs" not in resumed
     assert errors == ""
 
 
 @pytest.mark.parametrize("unwritable", ["file/cache", "file"])
-def test_a_large_file_is_trained_on_where_nothing_can_be_kept(
-    capsys, here, monkeypatch, unwritable
-):
+def test_a_large_file_is_trained_on_without_a_writable_cache(capsys, here, monkeypatch, unwritable):
     (here / "file").write_text("in the way")
     monkeypatch.setenv("REGARD_CACHE", str(here / unwritable))
     monkeypatch.setattr(corpora, "LARGE", 0)
@@ -496,7 +494,7 @@ def test_a_large_file_is_trained_on_where_nothing_can_be_kept(
     assert "kept" not in output
 
 
-def test_a_preparation_shows_what_is_being_done_and_leaves_nothing_on_the_screen(monkeypatch):
+def test_preparation_shows_progress_and_clears_it(monkeypatch):
     screen = io.StringIO()
     monkeypatch.setattr(
         progress, "Console", lambda **_: Console(file=screen, force_terminal=True, width=80)
@@ -515,7 +513,7 @@ def test_a_preparation_shows_what_is_being_done_and_leaves_nothing_on_the_screen
     assert screen.getvalue() == shown
 
 
-def test_a_run_begins_with_another_and_says_what_it_took(capsys, here):
+def test_initialisation_reports_the_copied_weights(capsys, here):
     pairs(here / "mine.tsv")
     given = ("mine.tsv", *SMALL, "--training.epochs", 1)
     assert regard(capsys, *given, "--output", "first")[0] == 0

@@ -209,7 +209,7 @@ def differences(
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("normaliser", NORMALISERS)
 @pytest.mark.parametrize("score", SCORE_KINDS)
-def test_every_path_gives_the_same(score: str, normaliser: str, shape: str):
+def test_every_path_gives_equal_results(score: str, normaliser: str, shape: str):
     hidden = HIDDEN if shape == "queries" else ("NaN",)
     for path, name, largest in differences(score, normaliser, shape, hidden):
         assert largest < path.tolerance, (path, name)

@@ -92,7 +92,7 @@ def inputs() -> tuple[Tensor, Tensor, Tensor]:
 
 @every_kind
 @both_ways
-def test_without_a_mask_every_position_is_real(make, inputs, need_weights: bool):
+def test_without_a_mask_every_position_is_visible(make, inputs, need_weights: bool):
     attention = make().eval()
     everything = torch.ones(BATCH, 1, SOURCE, dtype=torch.bool)
     contexts = [
@@ -103,7 +103,7 @@ def test_without_a_mask_every_position_is_real(make, inputs, need_weights: bool)
 
 @every_kind
 @both_ways
-def test_a_mask_by_its_name_is_that_mask(make, inputs, need_weights: bool):
+def test_a_named_mask_equals_the_tensor_mask(make, inputs, need_weights: bool):
     attention, (queries, keys, values) = make().eval(), inputs
     square = queries, keys[:, :TARGET], values[:, :TARGET]
     contexts = [
@@ -116,7 +116,7 @@ def test_a_mask_by_its_name_is_that_mask(make, inputs, need_weights: bool):
 @every_kind
 @both_ways
 @pytest.mark.parametrize("filling", [torch.nan, torch.inf, -torch.inf, 1e38])
-def test_what_is_hidden_has_no_influence(make, inputs, need_weights: bool, filling: float):
+def test_masked_keys_have_no_influence(make, inputs, need_weights: bool, filling: float):
     """Contexts, weights and gradients are equal. One source is hidden entirely."""
     attention, (queries, keys, values) = make().eval(), inputs
     mask = torch.arange(SOURCE) < torch.tensor([[0], [SOURCE - 2]])

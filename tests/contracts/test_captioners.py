@@ -64,7 +64,7 @@ def source_weights(output):
 
 
 @torch.no_grad()
-def test_stepping_equals_reading(model, source):
+def test_steps_equal_a_forced_pass(model, source):
     memories = model.encode(source)
     whole = model.decoder(INPUTS, memories, need_weights=True)
     state = model.decoder.start(memories)
@@ -78,7 +78,7 @@ def test_stepping_equals_reading(model, source):
 
 
 @torch.no_grad()
-def test_asking_for_weights_changes_nothing(model, source, heads):
+def test_returning_weights_changes_no_output(model, source, heads):
     memories = model.encode(source)
     with_weights = model.decoder(INPUTS, memories, need_weights=True)
     plain = model.decoder(INPUTS, memories)
@@ -100,7 +100,7 @@ def test_a_batch_equals_one_by_one(model, source):
 
 
 @torch.no_grad()
-def test_several_captions_of_a_picture_are_as_several_pictures(model, source):
+def test_several_captions_of_an_image_equal_several_images(model, source):
     rows = torch.tensor([1, 1, 0, 2])
     inputs = INPUTS[[0, 1, 2, 0]]
     once = model.decoder(inputs, model.encode(type(source)(source.values, rows)))
@@ -108,7 +108,7 @@ def test_several_captions_of_a_picture_are_as_several_pictures(model, source):
     torch.testing.assert_close(once.features, often.features)
 
 
-def test_two_calls_give_the_same_answer_and_leave_nothing_behind(model, source):
+def test_two_calls_give_equal_outputs_and_keep_no_state(model, source):
     before = {key: value.clone() for key, value in model.state_dict().items()}
     memories = model.encode(source)
     first = model.decoder(INPUTS, memories).features
@@ -119,7 +119,7 @@ def test_two_calls_give_the_same_answer_and_leave_nothing_behind(model, source):
 
 
 @torch.no_grad()
-def test_state_selects_hypotheses_and_keeps_pictures(model, source):
+def test_state_selects_hypotheses_and_keeps_images(model, source):
     decoder = model.decoder
     _, state = decoder.step(torch.full((3, 1), START), decoder.start(model.encode(source)))
     state = state.select(torch.zeros(3, 2, dtype=torch.long))
@@ -151,7 +151,7 @@ def test_a_model_frozen_in_bfloat16_gives_nearly_the_same_numbers(
 LIMITS = Limits(start=START, end=2, maximum=torch.tensor([7, 5, 3]), forbidden=(PAD, START))
 
 
-def test_every_search_finds_what_was_looked_at(model, source):
+def test_every_search_returns_the_attention_of_its_output(model, source):
     """Attention gathered step by step in greedy and beam search equals that of forced decoding."""
     memories = model.encode(source)
     alone = greedy(model.decoder, memories, LIMITS, need_weights=True)

@@ -231,7 +231,7 @@ def is_less_than_one(model):
 
 
 @torch.no_grad()
-def test_stepping_equals_reading(model, source, inputs):
+def test_steps_equal_a_forced_pass(model, source, inputs):
     memories = model.encode(source)
     whole = model.decoder(inputs, memories, need_weights=True)
     state = model.decoder.start(memories)
@@ -249,7 +249,7 @@ def test_stepping_equals_reading(model, source, inputs):
 
 
 @torch.no_grad()
-def test_asking_for_weights_changes_nothing(model, source, inputs, expected):
+def test_returning_weights_changes_no_output(model, source, inputs, expected):
     encoded = model.encoder(source, need_weights=True)
     memories, others = model.build_memory(encoded), model.encode(source)
     for memory, plain in zip(memories, others, strict=True):
@@ -322,7 +322,7 @@ def test_state_selects_hypotheses_and_keeps_sentences(model, source):
     torch.testing.assert_close(swapped.features[0, 0], single_beam.features[0, 0])
 
 
-def test_two_calls_give_the_same_answer_and_leave_nothing_behind(model, source, inputs):
+def test_two_calls_give_equal_outputs_and_keep_no_state(model, source, inputs):
     before = {key: value.clone() for key, value in model.state_dict().items()}
     memories = model.encode(source)
     first = model.decoder(inputs, memories).features
@@ -349,7 +349,7 @@ def test_the_gradient_reaches_every_parameter(model, source, inputs):
 LIMITS = Limits(start=START, end=2, maximum=torch.tensor([7, 5, 3]), forbidden=(PAD, START))
 
 
-def test_every_search_finds_what_was_looked_at(model, source, expected):
+def test_every_search_returns_the_attention_of_its_output(model, source, expected):
     """Attention gathered step by step in greedy and beam search equals that of forced decoding."""
     memories = model.encode(source)
     alone = greedy(model.decoder, memories, LIMITS, need_weights=True)
@@ -384,7 +384,7 @@ def test_every_search_finds_what_was_looked_at(model, source, expected):
 
 
 @torch.no_grad()
-def test_two_may_go_on_from_one_state(model, source):
+def test_branches_of_one_state_are_independent(model, source):
     """A state is not changed by its continuations."""
     decoder = model.decoder
     _, state = decoder.step(torch.full((3, 1), START), decoder.start(model.encode(source)))
@@ -404,7 +404,7 @@ def test_two_may_go_on_from_one_state(model, source):
 @pytest.mark.parametrize("model", by_kernels(frozen()), indirect=True)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("path", ["kernels", "formulas", "unpacked"])
-def test_a_frozen_model_writes_by_the_same_numbers(monkeypatch, model, source, dtype, path):
+def test_a_frozen_model_gives_equal_numbers(monkeypatch, model, source, dtype, path):
     """With kernels, without them, and on CPUs for which oneDNN does not support the type, as
     without AVX-512: there weights are frozen unpacked."""
     if path == "formulas":

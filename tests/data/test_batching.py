@@ -60,7 +60,7 @@ sequences = st.lists(st.integers(1, 97), min_size=1, max_size=13)
     st.integers(0, 5),
 )
 @settings(max_examples=100, deadline=None)
-def test_every_pair_is_there_once_and_every_batch_keeps_its_limits(
+def test_every_pair_occurs_once_and_batches_respect_their_limits(
     pairs: list[tuple[list[int], list[int]]], limits: BatchSettings, number: int
 ) -> None:
     batches = batches_of(
@@ -84,7 +84,7 @@ def test_every_pair_is_there_once_and_every_batch_keeps_its_limits(
     assert batches.num_batches(number) == sum(1 for _ in batches.epoch(number))
 
 
-def test_a_batch_is_what_pair_batch_makes() -> None:
+def test_batches_equal_those_of_pair_batch() -> None:
     sources, targets = pairs_of(89)
     batches = batches_of(sources, targets, BatchSettings(tokens=211), 7)
     for batch in batches.epoch(0):
@@ -97,7 +97,9 @@ def test_a_batch_is_what_pair_batch_makes() -> None:
     st.builds(BatchSettings, st.integers(1, 47), st.one_of(st.none(), st.integers(1, 7))),
 )
 @settings(max_examples=100, deadline=None)
-def test_the_row_is_cut_as_by_hand(lengths: list[tuple[int, int]], limits: BatchSettings) -> None:
+def test_batches_equal_an_example_worked_out_by_hand(
+    lengths: list[tuple[int, int]], limits: BatchSettings
+) -> None:
     """One pair after the other. A batch that the next would make too large is cut to a round
     number, from whose rest the next one begins."""
     batches = batches_of([[4] * s for s, _ in lengths], [[4] * t for _, t in lengths], limits)
@@ -123,7 +125,7 @@ def round_number(size: int) -> int:
     return size // finest * finest
 
 
-def test_no_round_number_more_would_have_fitted() -> None:
+def test_batches_are_as_large_as_their_limits_allow() -> None:
     sources, targets = pairs_of(497)
     limit = 503
     in_order = list(batches_of(sources, targets, BatchSettings(tokens=limit), 7).in_order())
@@ -134,7 +136,7 @@ def test_no_round_number_more_would_have_fitted() -> None:
         assert width * more > limit
 
 
-def test_an_epoch_follows_from_seed_and_number_alone() -> None:
+def test_an_epoch_depends_on_seed_and_number_only() -> None:
     sources, targets = pairs_of(997)
 
     def order(seed: int, number: int) -> list[int]:
@@ -146,14 +148,14 @@ def test_an_epoch_follows_from_seed_and_number_alone() -> None:
     assert order(1, 2) != order(2, 2)
 
 
-def test_other_pairs_meet_in_another_epoch() -> None:
+def test_epochs_batch_pairs_differently() -> None:
     sources, targets = pairs_of(997)
     batches = batches_of(sources, targets, BatchSettings(tokens=503), 1)
     first, second = ({frozenset(places([b])) for b in batches.epoch(n)} for n in (0, 1))
     assert len(first & second) < len(first) / 10
 
 
-def test_batches_do_not_come_by_length() -> None:
+def test_batches_are_not_ordered_by_length() -> None:
     sources, targets = pairs_of(1999)
     batches = batches_of(sources, targets, BatchSettings(tokens=503), 1)
     widths = [batch.mask.size(1) for batch in batches.epoch(0)]
@@ -161,7 +163,7 @@ def test_batches_do_not_come_by_length() -> None:
     assert abs(neighbours) < 0.3
 
 
-def test_sources_of_one_length_still_meet_others_in_another_epoch() -> None:
+def test_equal_length_batches_differ_between_epochs() -> None:
     sources, targets = pairs_of(1999)
     batches = batches_of(sources, targets, BatchSettings(503, equal_lengths=True))
     first, second = ({frozenset(places([b])) for b in batches.epoch(n)} for n in (0, 1))
@@ -172,7 +174,7 @@ def test_sources_of_one_length_still_meet_others_in_another_epoch() -> None:
 
 
 @pytest.mark.parametrize("start", [0, 1, 11, 10_000])
-def test_a_resumed_epoch_goes_on_where_it_was(start: int) -> None:
+def test_a_resumed_epoch_continues_at_its_batch(start: int) -> None:
     sources, targets = pairs_of(499)
     batches = batches_of(sources, targets, BatchSettings(tokens=503), 1)
     whole, resumed = list(batches.epoch(5)), list(batches.epoch(5, start))
@@ -181,7 +183,7 @@ def test_a_resumed_epoch_goes_on_where_it_was(start: int) -> None:
 
 
 @pytest.mark.parametrize("sizes", [BatchSettings(2048), BatchSettings(None, 64)])
-def test_little_is_padding(sizes: BatchSettings) -> None:
+def test_batches_have_little_padding(sizes: BatchSettings) -> None:
     sources, targets = pairs_of(4999)
     batches = batches_of(sources, targets, sizes, 1)
     real = padded = 0
@@ -191,7 +193,7 @@ def test_little_is_padding(sizes: BatchSettings) -> None:
     assert 1 - real / padded < 0.1  # in the order that came it would be about 0.45
 
 
-def test_for_evaluation_all_come_once_and_can_be_put_back() -> None:
+def test_evaluation_batches_cover_all_and_restore_the_order() -> None:
     sources, targets = pairs_of(251)
     batches = batches_of(sources, targets, BatchSettings(tokens=None, sentences=17), 1)
     back = {
@@ -206,20 +208,20 @@ def test_for_evaluation_all_come_once_and_can_be_put_back() -> None:
     assert longest == sorted(longest, reverse=True)
 
 
-def test_no_pairs_are_no_batches() -> None:
+def test_no_pairs_give_no_batches() -> None:
     batches = batches_of([], [], BatchSettings(), 1)
     assert len(batches) == batches.num_batches(0) == 0
     assert list(batches.epoch(0)) == list(batches.in_order()) == []
 
 
-def test_what_cannot_be_batched_is_refused() -> None:
+def test_impossible_batch_settings_are_rejected() -> None:
     with pytest.raises(UserError, match="give tokens, sentences or both"):
         BatchSettings(None, None)
     with pytest.raises(UserError, match="a batch has 0 sentences"):
         BatchSettings(7, 0)
 
 
-def test_little_of_real_text_is_padding(real_data: Path) -> None:
+def test_batches_of_real_text_have_little_padding(real_data: Path) -> None:
     pairs = read_pairs(real_data / "tatoeba" / "deu.txt", limit=10_000).pairs
     sources = [[4] * len(pair.source.split()) for pair in pairs]
     targets = [[4] * len(pair.target.split()) for pair in pairs]

@@ -40,7 +40,9 @@ def held_out_by_texts(pairs: Sequence[Pair], most: tuple[int, int], seed: int) -
     st.integers(0, 99),
 )
 @settings(max_examples=100, deadline=None)
-def test_marks_hold_out_what_texts_do(sources: list[str], most: tuple[int, int], seed: int) -> None:
+def test_splitting_by_hashes_equals_splitting_texts(
+    sources: list[str], most: tuple[int, int], seed: int
+) -> None:
     pairs = [Pair(source, "t", line) for line, source in enumerate(sources, start=1)]
     assert hold_out(pairs, most, seed) == held_out_by_texts(pairs, most, seed)
 
@@ -56,7 +58,7 @@ def test_marks_hold_out_what_texts_do(sources: list[str], most: tuple[int, int],
         ("Run!", "Run", False),
     ],
 )
-def test_texts_are_the_same_up_to_case_and_form(one: str, other: str, same: bool) -> None:
+def test_texts_are_compared_without_case_and_unicode_form(one: str, other: str, same: bool) -> None:
     assert (canonical_text(one) == canonical_text(other)) is same
 
 
@@ -70,7 +72,7 @@ def splits(draw: st.DrawFn) -> tuple[tuple[Pair, ...], tuple[int, int], int]:
 
 @given(splits())
 @settings(max_examples=60, deadline=None)
-def test_no_source_is_in_two_parts(case: tuple[tuple[Pair, ...], tuple[int, int], int]) -> None:
+def test_no_source_is_in_two_splits(case: tuple[tuple[Pair, ...], tuple[int, int], int]) -> None:
     pairs, sizes, seed = case
     parts = split_held_out(pairs, sizes, seed)
     assert (len(parts.dev), len(parts.test)) == sizes
@@ -82,7 +84,7 @@ def test_no_source_is_in_two_parts(case: tuple[tuple[Pair, ...], tuple[int, int]
     assert split_held_out(pairs, sizes, seed) == parts
 
 
-def test_another_seed_holds_out_others() -> None:
+def test_another_seed_gives_another_split() -> None:
     pairs = tuple(Pair(f"s{line}", "t", line) for line in range(1, 98))
     assert split_held_out(pairs, (11, 13), 1).dev != split_held_out(pairs, (11, 13), 2).dev
 

@@ -32,7 +32,7 @@ def fault_of(link: str, page: Path, root: Path) -> str | None:
 
 
 @pytest.mark.parametrize("page", pages(), ids=name)
-def test_the_links_of_a_page_have_targets(page: Path) -> None:
+def test_links_of_pages_have_targets(page: Path) -> None:
     links = links_of(page.read_text(encoding="utf-8"))
     faults = {link: fault for link in links if (fault := fault_of(link, page, ROOT))}
     assert not faults

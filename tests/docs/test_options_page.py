@@ -3,6 +3,6 @@
 from tests.docs.options_page import PAGE, START, tables
 
 
-def test_the_page_has_the_tables_of_the_code():
+def test_the_options_page_is_up_to_date():
     text = PAGE.read_text(encoding="utf8").partition(START)[2]
     assert text == f"\n{tables()}", "run `python -m tests.docs.options_page`"

@@ -20,7 +20,7 @@ def recipe(name, **training):
     return replace(experiment, training=replace(experiment.training, **training))
 
 
-def test_the_drinks_are_looked_at_evenly_and_nothing_else(tmp_path):
+def test_attention_is_uniform_over_the_drinks(tmp_path):
     """The catalogue that explains attention: keys are names, values are prices."""
     train(recipe("drinks"), tmp_path / "run")
     classifier = regard.load(tmp_path / "run")
@@ -35,7 +35,7 @@ def test_the_drinks_are_looked_at_evenly_and_nothing_else(tmp_path):
         assert float(answer.text) == pytest.approx(float(pair.target), abs=0.05)
 
 
-def test_a_marked_value_is_recalled(tmp_path):
+def test_attention_is_on_the_marked_value(tmp_path):
     experiment = recipe("series", epochs=8)
     train(replace(experiment, data=replace(experiment.data, synthetic_size=4000)), tmp_path / "run")
     answer = regard.load(tmp_path / "run").classify("0.10,0 -0.70,0 0.40,1 0.90,0 -0.20,0")

@@ -104,14 +104,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_the_printed_form_is_that_of_the_command_too(folder: Path) -> None:
+def test_the_command_prints_the_documented_format(folder: Path) -> None:
     done = call("--test", f"--savepath={folder}")
     assert (done.returncode, done.stderr) == (0, "")
     assert len(read(done.stdout).letters) == 5
 
 
 @pytest.mark.parametrize("seed", range(1, 6))
-def test_it_counts_and_looks_evenly_at_the_letter_that_it_counts(say, folder, seed) -> None:
+def test_counts_are_right_and_attention_is_uniform_over_the_counted_letter(
+    say, folder, seed
+) -> None:
     said = say("--test", f"--savepath={folder}", f"--seed={seed}")
     assert (said.status, said.err) == (0, "")
     sample = read(said.out)
@@ -127,7 +129,7 @@ def test_it_counts_and_looks_evenly_at_the_letter_that_it_counts(say, folder, se
             assert steps == [i for i, symbol in enumerate(sample.letters) if symbol == letter]
 
 
-def test_short_samples_are_filled_up_with_visible_blanks(say, folder) -> None:
+def test_short_samples_are_padded_with_visible_blanks(say, folder) -> None:
     said = say("--test", f"--savepath={folder}", "--sample-len", "2", "--seed=3")
     assert (said.status, said.err) == (0, "")
     sample = read(said.out)
@@ -147,9 +149,7 @@ def test_long_samples_work_with_a_warning(say, folder) -> None:
 
 
 @pytest.mark.parametrize("screen", [False, True])
-def test_the_plot_is_a_file_that_is_named_and_shown_on_a_screen(
-    say, folder, monkeypatch, screen
-) -> None:
+def test_plot_writes_a_file_and_opens_it_on_a_screen(say, folder, monkeypatch, screen) -> None:
     shown: list[str] = []
     monkeypatch.setattr("webbrowser.open", shown.append)
     monkeypatch.setattr("sys.platform", "linux")
@@ -164,7 +164,7 @@ def test_the_plot_is_a_file_that_is_named_and_shown_on_a_screen(
     assert shown == ([picture.as_uri()] if screen else [])
 
 
-def test_flags_may_repeat_what_the_model_has(say, folder) -> None:
+def test_options_may_repeat_the_settings_of_the_model(say, folder) -> None:
     said = say("--test", f"--savepath={folder}", *SMALL, "--variable_length")
     assert (said.status, said.err) == (0, "")
 
@@ -177,7 +177,7 @@ def test_flags_may_repeat_what_the_model_has(say, folder) -> None:
         ("--separate_values", "--separate_values contradicts the saved model"),
     ],
 )
-def test_flags_may_not_contradict_the_model(say, folder, flag, message) -> None:
+def test_options_must_not_contradict_the_model(say, folder, flag, message) -> None:
     said = say("--test", f"--savepath={folder}", flag)
     assert (said.status, said.out) == (1, "")
     assert said.err.startswith(f"main.py: {message}")
@@ -233,7 +233,7 @@ FULL = (OSError(errno.ENOSPC, "No space left on device"), "main.py: the output: 
 
 
 @pytest.mark.parametrize(("error", "message"), [CLOSED, FULL])
-def test_an_output_that_cannot_be_written_is_no_traceback(
+def test_an_output_that_cannot_be_written_is_one_line(
     folder, monkeypatch, capsys, error, message
 ) -> None:
     monkeypatch.setattr("sys.stdout", Output(error))
@@ -241,7 +241,7 @@ def test_an_output_that_cannot_be_written_is_no_traceback(
     assert (status, capsys.readouterr().err[: len(message) or None]) == (1, message)
 
 
-def test_a_closed_pipe_ends_the_command_in_silence(folder: Path) -> None:
+def test_a_closed_pipe_is_silent(folder: Path) -> None:
     with subprocess.Popen(
         [sys.executable, str(MAIN), "--test", f"--savepath={folder}"],
         stdout=subprocess.PIPE,
@@ -272,7 +272,7 @@ def test_an_interruption_while_torch_is_loaded_is_one_line(say, monkeypatch) -> 
     assert say("--test") == Said(130, "", "main.py: interrupted\n")
 
 
-def test_help_and_a_line_about_installing_come_without_torch(tmp_path: Path) -> None:
+def test_help_and_an_install_hint_work_without_torch(tmp_path: Path) -> None:
     (tmp_path / "torch.py").write_text("raise ModuleNotFoundError('not here', name='torch')")
     told = call("--help", PYTHONPATH=str(tmp_path))
     assert told.returncode == 0
@@ -286,7 +286,7 @@ def test_help_and_a_line_about_installing_come_without_torch(tmp_path: Path) -> 
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals are those of POSIX")
-def test_an_interrupted_training_saves_what_there_is(say, tmp_path) -> None:
+def test_an_interrupted_training_saves_its_model(say, tmp_path) -> None:
     command = [sys.executable, "-u", str(MAIN), "--train", "--print_every=1", "--steps=100000"]
     with subprocess.Popen(
         [*command, "--hidden=5", f"--savepath={tmp_path}"], stdout=subprocess.PIPE, text=True

@@ -39,7 +39,7 @@ TRANSFORMER += ("--model.encoder.feed-forward", "128", "--model.decoder.feed-for
 
 
 @pytest.mark.parametrize(("task", "model"), [("copy", ()), ("reverse", ()), ("copy", TRANSFORMER)])
-def test_the_attention_is_the_diagonal_that_the_task_has(task, model, tmp_path):
+def test_attention_is_the_diagonal_of_the_task(task, model, tmp_path):
     run = tmp_path / task
     seed = str(np.random.default_rng().integers(1, 1000))
     trained(
@@ -62,7 +62,7 @@ def test_the_attention_is_the_diagonal_that_the_task_has(task, model, tmp_path):
     assert np.mean(shares) > 0.5, f"seed {seed}"
 
 
-def test_unknown_words_are_copied_from_where_the_model_looks(tmp_path):
+def test_unknown_words_are_copied_from_the_attended_position(tmp_path):
     """A name that occurs once is unknown on both sides, so the model can only attend to it.
 
     The decoder starts from zeros: only attention carries the source. With most seeds every name is

@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 
-def test_captions_are_true_and_attention_falls_on_the_shape_that_is_named(tmp_path):
+def test_captions_are_true_and_attend_to_the_named_shape(tmp_path):
     """At least 95 % of the captions of unseen scenes are true, and 90 % for each number of shapes,
     of which the test has 67 scenes. Attention in the box of a described shape is at least three
     times the box's share of the picture.

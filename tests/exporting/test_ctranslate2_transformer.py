@@ -56,7 +56,7 @@ def log_probabilities(model, vocabularies, folder):
 
 
 @pytest.mark.parametrize("changes", MODELS.values(), ids=MODELS)
-def test_probabilities_are_those_of_the_model(changes, tmp_path):
+def test_probabilities_equal_those_of_the_model(changes, tmp_path):
     model = build(**changes)
     batch = pair_batch(SOURCES, TARGETS)
     ours = forced(
@@ -85,7 +85,7 @@ def test_one_vocabulary_for_both_sides_is_stored_once(tmp_path):
         (dict(score="scaled_dot", normaliser="sparsemax"), "sparsemax of ScaledDot"),
     ],
 )
-def test_attention_without_a_form_there_is_named(given, named):
+def test_unsupported_attention_is_named(given, named):
     model = build(attention=dict(size=11, **given))
     with pytest.raises(UserError, match=named):
         exporting.transformer_spec(model, SOURCE)
@@ -101,17 +101,17 @@ def test_attention_without_a_form_there_is_named(given, named):
         ),
     ],
 )
-def test_what_would_be_another_model_there_is_refused(given, named):
+def test_models_that_ctranslate2_computes_differently_are_rejected(given, named):
     with pytest.raises(UserError, match=named):
         exporting.transformer_spec(build(**given), SOURCE)
 
 
 def test_other_models_are_refused():
-    with pytest.raises(UserError, match="LuongDecoder: write it with --to onnx"):
+    with pytest.raises(UserError, match="LuongDecoder: use --to onnx"):
         exporting.transformer_spec(build_translation(configs.recurrent(), 13, 17), SOURCE)
     for kinds in (("transformer", "recurrent"), ("recurrent", "transformer")):
         mixed = build_translation(configs.translation(*kinds, size=8), 13, 17)
-        with pytest.raises(UserError, match="no format has a place for this pair"):
+        with pytest.raises(UserError, match="no export format supports this combination"):
             exporting.transformer_spec(mixed, SOURCE)
     model = build()
     model.build_memory = first_and_last

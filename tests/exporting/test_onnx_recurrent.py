@@ -81,7 +81,7 @@ def close(array, tensor):
 
 @torch.no_grad()
 @pytest.mark.parametrize("changes", [*MODELS.values(), *SCORES.values()], ids=[*MODELS, *SCORES])
-def test_encoder_and_steps_are_those_of_the_model(changes):
+def test_encoder_and_steps_equal_those_of_the_model(changes):
     model = build(**changes)
     graphs = export_recurrent(model)
     encoder, decoder = Session(graphs.encoder), Session(graphs.decoder)
@@ -105,7 +105,7 @@ def test_encoder_and_steps_are_those_of_the_model(changes):
         given = go_on(given, found)
 
 
-def test_any_batch_and_any_length_go_through_one_graph():
+def test_one_graph_accepts_any_batch_and_length():
     session = Session(export_recurrent(build(bidirectional=True, encoder_size=14)).encoder)
     alone = [encode(session, [source]) for source in SOURCES]
     together = encode(session, SOURCES)
@@ -122,18 +122,18 @@ def test_a_weight_that_is_used_twice_is_stored_once():
 
 
 @pytest.mark.parametrize("normaliser", ["sparsemax", "entmax15"])
-def test_what_has_no_operator_is_named(normaliser):
+def test_unsupported_parts_are_named(normaliser):
     with pytest.raises(UserError, match=normaliser):
         export_recurrent(build(attention=dict(normaliser=normaliser)))
 
 
 def test_other_models_are_refused():
     config = configs.transformer(size=8, heads=2, layers=1, feed_forward=16)
-    with pytest.raises(UserError, match="TransformerDecoder: write it with --to ctranslate2"):
+    with pytest.raises(UserError, match="TransformerDecoder: use --to ctranslate2"):
         export_recurrent(build_translation(config, NUM_SOURCE, NUM_TARGET))
     for kinds in (("transformer", "recurrent"), ("recurrent", "transformer")):
         mixed = build_translation(configs.translation(*kinds, size=8), NUM_SOURCE, NUM_TARGET)
-        with pytest.raises(UserError, match="no format has a place for this pair"):
+        with pytest.raises(UserError, match="no export format supports this combination"):
             export_recurrent(mixed)
     model = build()
     model.build_memory = first_and_last

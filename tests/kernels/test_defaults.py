@@ -117,7 +117,7 @@ def calls() -> dict[str, Callable[[], list[Tensor]]]:
 
 
 @pytest.mark.parametrize("name", calls())
-def test_the_default_type_of_torch_changes_nothing(name: str):
+def test_torchs_default_dtype_changes_no_result(name: str):
     call = calls()[name]
     expected = call()
     torch.set_default_dtype(torch.float64)
@@ -127,7 +127,7 @@ def test_the_default_type_of_torch_changes_nothing(name: str):
 
 
 @pytest.mark.parametrize("name", calls())
-def test_the_default_device_of_torch_changes_nothing(name: str):
+def test_torchs_default_device_changes_no_result(name: str):
     call = calls()[name]
     expected = call()
     torch.set_default_device("meta")

@@ -54,7 +54,7 @@ def outputs() -> dict[str, tuple[Callable[..., Tensor], tuple[Tensor, ...]]]:
 
 
 @pytest.mark.parametrize("name", [name for name in outputs() if name != "dropout"])
-def test_numbers_have_their_sign(name: str):
+def test_negated_views_give_correct_results(name: str):
     function, inputs = outputs()[name]
     with torch.no_grad():
         expected = function(*inputs)
@@ -64,7 +64,7 @@ def test_numbers_have_their_sign(name: str):
 
 
 @pytest.mark.parametrize("name", [name for name in outputs() if name != "candidates"])
-def test_gradients_have_their_sign(name: str):
+def test_negated_views_give_correct_gradients(name: str):
     function, inputs = outputs()[name]
     leaves = [x.clone().requires_grad_() for x in inputs]
     above = numbers(*function(*leaves).shape)

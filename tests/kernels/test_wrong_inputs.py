@@ -202,7 +202,7 @@ def must_be(result, formula, *tensors):
 
 @fuzzed
 @given(problems(), st.booleans())
-def test_additive_scores(library, problem, learns):
+def test_additive_scores_reject_wrong_inputs(library, problem, learns):
     queries, keys, vector, _, _ = problem
     tensors = queries, keys, vector
     if learns:
@@ -221,7 +221,7 @@ def test_additive_scores(library, problem, learns):
 
 @fuzzed
 @given(problems(), st.booleans())
-def test_additive_attention(library, problem, learns):
+def test_additive_attention_rejects_wrong_inputs(library, problem, learns):
     queries, keys, vector, values, mask = problem
     tensors = queries, keys, vector, values
     if {x.device.type for x in tensors} == {"meta"}:
@@ -267,7 +267,7 @@ def make_score(name, size=SIZE):
     st.booleans(),
     st.booleans(),
 )
-def test_attention(library, score, problem, normaliser, need_weights, learns):
+def test_attention_rejects_wrong_inputs(library, score, problem, normaliser, need_weights, learns):
     queries, keys, _, values, mask = problem
     if {x.device.type for x in (queries, keys, values)} == {"meta"}:
         return
@@ -318,7 +318,9 @@ def exact_heads(heads, queries, keys, values, mask):
     st.booleans(),
     st.booleans(),
 )
-def test_heads(library, problem, score, normaliser, numbers, need_weights, learns):
+def test_heads_reject_wrong_inputs(
+    library, problem, score, normaliser, numbers, need_weights, learns
+):
     queries, keys, _, values, mask = problem
     num_heads, value_size = numbers[0], values.size(-1) + numbers[1]
     if {x.device.type for x in (queries, keys, values)} == {"meta"} or not value_size:
@@ -375,7 +377,9 @@ one_batch_axis = st.one_of(*[st.tuples(st.sampled_from([1, 2, 3]))] * 9, batches
     st.booleans(),
     st.booleans(),
 )
-def test_local(library, problem, data, score, normaliser, is_monotonic, need_weights):
+def test_local_attention_rejects_wrong_inputs(
+    library, problem, data, score, normaliser, is_monotonic, need_weights
+):
     queries, keys, _, values, mask = problem
     if {x.device.type for x in (queries, keys, values)} == {"meta"}:
         return
@@ -411,7 +415,7 @@ def test_local(library, problem, data, score, normaliser, is_monotonic, need_wei
     st.booleans(),
     st.booleans(),
 )
-def test_recurrent_stack(library, data, kind, learns, single):
+def test_the_recurrent_stack_rejects_wrong_inputs(library, data, kind, learns, single):
     draw = data.draw
     torch.manual_seed(1)
     stack = RecurrentStack(kind, SIZE, HIDDEN, 2)
@@ -456,7 +460,7 @@ def test_recurrent_stack(library, data, kind, learns, single):
 
 @fuzzed
 @given(st.data(), st.booleans())
-def test_linear_cross_entropy(library, data, learns):
+def test_the_loss_rejects_wrong_inputs(library, data, learns):
     draw = data.draw
     rows, words, size = draw(axis), draw(axis), draw(sizes)
     similar = st.one_of(*[st.just(size)] * 9, sizes)
@@ -496,7 +500,7 @@ def test_linear_cross_entropy(library, data, learns):
 
 @fuzzed
 @given(st.data())
-def test_candidates(library, data):
+def test_candidates_reject_wrong_inputs(library, data):
     draw = data.draw
     batch, hypotheses, words = draw(axis), draw(axis), draw(axis)
     similar = st.one_of(*[st.just(batch)] * 9, axis)
@@ -523,7 +527,7 @@ def test_candidates(library, data):
 
 @fuzzed
 @given(st.data(), st.booleans())
-def test_dropout(library, data, learns):
+def test_dropout_rejects_wrong_inputs(library, data, learns):
     draw = data.draw
     numbers = tensor(draw, draw(st.lists(axis, max_size=3)))
     if not numbers.is_floating_point():

@@ -37,7 +37,7 @@ def slid(picture, filter_, padding, stride):
     ]
 
 
-def test_a_filter_of_three_by_three_slides_over_six_by_six():
+def test_convolution_equals_values_worked_out_by_hand():
     by_hand = slid(PICTURE, FILTER, padding=0, stride=1)
     assert by_hand[0][0] == 1 + 0 + 1 - 0 - 2 * 2 - 1
     assert by_hand[1][2] == 2 + 2 * 1 + 1 - 1 - 2 * 2 - 1
@@ -54,7 +54,7 @@ def test_a_filter_of_three_by_three_slides_over_six_by_six():
     assert plain[0, 0].tolist() == by_hand
 
 
-def test_every_block_halves_the_picture():
+def test_every_block_halves_the_image():
     stack = ConvolutionStack([4, 6, 8]).eval()
     assert stack.size == 8
     assert stack(torch.rand(2, 3, 64, 48)).shape == (2, 8, 8, 6)

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.skipif(not kernels.available(), reason="the kernels are
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
-def test_keeps_its_share_and_its_mean(dtype, share):
+def test_dropout_keeps_its_share_and_the_mean(dtype, share):
     torch.manual_seed(1)
     layer, ones = Dropout(share), torch.ones(211, 503, dtype=dtype, requires_grad=True)
     dropped = layer(ones)
@@ -25,7 +25,7 @@ def test_keeps_its_share_and_its_mean(dtype, share):
     torch.testing.assert_close(gradient, above * dropped.detach())
 
 
-def test_neighbours_rows_and_draws_are_independent():
+def test_masks_of_neighbours_rows_and_calls_are_independent():
     torch.manual_seed(2)
     first, second = (Dropout(0.5)(torch.ones(512, 512)).gt(0).double() - 0.5 for _ in range(2))
     for one, other in (
@@ -39,7 +39,7 @@ def test_neighbours_rows_and_draws_are_independent():
 
 
 @pytest.mark.parametrize("size", [1, 15, 16, 17, 40_001])
-def test_noise_follows_from_the_seed_whatever_computes_it(size):
+def test_masks_depend_on_the_seed_only(size):
     best, threads_before, result = kernels.lanes(), torch.get_num_threads(), []
     for lanes in (4, 8, 16):
         if kernels.lanes(lanes) == lanes:
@@ -52,7 +52,7 @@ def test_noise_follows_from_the_seed_whatever_computes_it(size):
     assert all(torch.equal(result[0], each) for each in result)
 
 
-def test_elsewhere_it_is_torchs():
+def test_other_devices_use_torchs_dropout():
     numbers = torch.randn(5, 7)
     assert Dropout(0.3).eval()(numbers) is numbers
     assert Dropout(0.0)(numbers) is numbers

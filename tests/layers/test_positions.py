@@ -23,13 +23,13 @@ def waves(position, size):
 
 
 @pytest.mark.parametrize("positions", [Sinusoidal(), Learned(5, 7), Rotary()])
-def test_all_keep_the_protocol(positions):
+def test_all_positions_follow_the_protocol(positions):
     assert isinstance(positions, Positions)
 
 
 @pytest.mark.parametrize("size", [7, 12])
 @pytest.mark.parametrize("at", [range(0, 5), range(3, 4), range(100, 111), range(4990, 4993)])
-def test_waves_are_the_papers_also_far_along(at, size):
+def test_sinusoids_equal_the_papers_formula_at_large_positions(at, size):
     embedded = torch.randn(2, len(at), size)
     expected = embedded.double() + torch.tensor([waves(p, size) for p in at], dtype=torch.double)
     result = Sinusoidal().add(embedded, at)
@@ -45,7 +45,7 @@ def test_learned_positions_are_rows_of_a_table():
     assert positions.rotate(embedded, range(3)) is embedded
 
 
-def test_a_sequence_longer_than_the_table_is_refused_in_words():
+def test_a_sequence_longer_than_the_table_is_rejected_with_a_message():
     with pytest.raises(UserError, match=r"6 tokens is longer than the 5 learned .* max_positions"):
         Learned(5, 7).add(torch.randn(2, 6, 7), range(6))
 
@@ -61,7 +61,7 @@ def turned(vector, position):
 
 
 @pytest.mark.parametrize("at", [range(0, 5), range(97, 102)])
-def test_rotary_turns_pairs_as_complex_numbers(at):
+def test_rotary_rotates_pairs_as_complex_numbers(at):
     vectors = torch.randn(2, 3, 5, 8, dtype=torch.double)
     result = Rotary().rotate(vectors, at)
     for (batch, head, row), position in [
@@ -74,7 +74,7 @@ def test_rotary_turns_pairs_as_complex_numbers(at):
     torch.testing.assert_close(Rotary().add(vectors[0], at), vectors[0])
 
 
-def test_a_product_of_turned_vectors_knows_the_distance_alone():
+def test_products_of_rotated_vectors_depend_on_the_distance_alone():
     query, key = torch.randn(1, 6, dtype=torch.double), torch.randn(1, 6, dtype=torch.double)
 
     def product(of_query, of_key):
@@ -87,7 +87,7 @@ def test_a_product_of_turned_vectors_knows_the_distance_alone():
     assert product(4, 3) != pytest.approx(product(6, 3), abs=1e-3)
 
 
-def test_one_place_may_be_that_of_many():
+def test_one_position_broadcasts_to_a_batch():
     """All hypotheses of a step have one position."""
     vectors = torch.randn(2, 3, 5, 8)
     together = Rotary().rotate(vectors, range(7, 8))
@@ -96,12 +96,12 @@ def test_one_place_may_be_that_of_many():
         torch.testing.assert_close(together[:, :, row : row + 1], alone)
 
 
-def test_what_cannot_be_paired_is_refused():
+def test_odd_sizes_are_rejected():
     with pytest.raises(ValueError, match="expected an even size, got 7"):
         Rotary().rotate(torch.randn(2, 3, 7), range(3))
 
 
-def test_what_was_first_used_without_gradients_can_be_trained():
+def test_tables_created_without_gradients_can_be_used_in_training():
     vectors = torch.randn(1, 3, 62, requires_grad=True)
     with torch.inference_mode():
         Rotary().rotate(vectors, range(3))

@@ -21,17 +21,17 @@ from regard.trace import AttentionMap, TokenSequence, Trace
 WEIGHTS = np.array([[0.1, 0.7, 0.2], [0.0, 0.0, 0.0], [0.45, 0.0, 0.55], [0.0, 1.0, 0.0]])
 
 
-def test_every_target_is_linked_to_what_it_looked_at_most() -> None:
+def test_each_target_is_linked_to_its_largest_weight() -> None:
     assert links(WEIGHTS) == [(1, 0), (1, 3), (2, 2)]
     assert links(WEIGHTS[:0]) == links(WEIGHTS[:, :0]) == []
 
 
-def test_a_threshold_adds_links_and_takes_none_away() -> None:
+def test_a_threshold_only_adds_links() -> None:
     assert links(WEIGHTS, threshold=0.4) == [(0, 2), (1, 0), (1, 3), (2, 2)]
     assert links(WEIGHTS, threshold=2.0) == links(WEIGHTS)
 
 
-def test_links_of_pieces_become_links_of_words_once() -> None:
+def test_piece_links_become_distinct_word_links() -> None:
     assert word_links([(0, 0), (1, 0), (1, 1), (2, 3)], [0, 0, 1], [0, 1, 1, 2]) == [
         (0, 0),
         (0, 1),
@@ -39,7 +39,7 @@ def test_links_of_pieces_become_links_of_words_once() -> None:
     ]
 
 
-def test_a_traces_links_are_between_words_and_leave_the_ends_out() -> None:
+def test_trace_links_connect_words_without_end_tokens() -> None:
     heads = np.zeros((1, 2, 3, 4))
     heads[0, 0] = np.eye(4)[[2, 0, 3]]
     heads[0, 1] = np.eye(4)[[2, 1, 1]] * 0.9
@@ -59,7 +59,7 @@ def test_a_traces_links_are_between_words_and_leave_the_ends_out() -> None:
         trace_links(trace, "image")
 
 
-def test_links_are_written_and_read() -> None:
+def test_writing_and_reading_preserves_links() -> None:
     assert pharaoh([(0, 0), (1, 2)]) == "0-0 1-2"
     assert pharaoh([]) == ""
     assert read_pharaoh("0-0 1p2 3?4\n") == GoldLinks(
@@ -83,7 +83,7 @@ def test_the_error_rate_is_counted_over_the_corpus() -> None:
     assert score.recall == pytest.approx(2 / 3)
 
 
-def test_the_best_and_the_worst_error_rate() -> None:
+def test_error_rates_range_from_zero_to_one() -> None:
     gold = [read_pharaoh("0-0 1p1")]
     assert score_alignments([{(0, 0), (1, 1)}], gold) == AlignmentScore(1.0, 1.0, 0.0)
     assert score_alignments([{(0, 1)}], gold) == AlignmentScore(0.0, 0.0, 1.0)

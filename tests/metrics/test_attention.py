@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from regard.metrics.attention import coverage, diagonality, entropy, share_on_diagonal
 
 
-def test_entropy_is_that_of_each_row() -> None:
+def test_entropy_of_each_row() -> None:
     weights = np.array([[1, 0, 0, 0], [0.25] * 4, [0.5, 0.25, 0.25, 0], [0] * 4, [2, 2, 0, 0]])
     expected = [0, math.log(4), 1.5 * math.log(2), 0, math.log(2)]
     np.testing.assert_allclose(entropy(weights), expected, atol=1e-12)
     assert entropy(np.ones((2, 3, 5, 7), np.float32)).shape == (2, 3, 5)
 
 
-def test_coverage_is_the_sum_of_what_looked() -> None:
+def test_coverage_is_the_sum_of_the_weights() -> None:
     weights = np.array([[0.5, 0.5, 0], [1, 0, 0]], np.float32)
     np.testing.assert_array_equal(coverage(weights), [1.5, 0.5, 0])
 
@@ -39,12 +39,12 @@ def loop(weights: np.ndarray) -> float:
 
 @settings(max_examples=25, deadline=None)
 @given(st.integers(1, 7), st.integers(2, 7), st.integers(0, 99))
-def test_diagonality_is_that_of_a_plain_loop(rows: int, columns: int, seed: int) -> None:
+def test_diagonality_equals_a_plain_loop(rows: int, columns: int, seed: int) -> None:
     weights = np.random.default_rng(seed).random((rows, columns), dtype=np.float32)
     assert diagonality(weights) == pytest.approx(loop(weights), abs=1e-6)
 
 
-def test_diagonality_tells_the_diagonals_apart() -> None:
+def test_diagonality_distinguishes_the_diagonals() -> None:
     copying, even = np.eye(7), np.full((7, 7), 1 / 7)
     assert diagonality(copying) == 1
     assert diagonality(copying[:, ::-1]) < -0.4

@@ -23,7 +23,7 @@ def test_words_are_lower_cased_and_without_punctuation():
     assert words("a T-shirt that won't_fit") == ["a", "t", "shirt", "that", "won't_fit"]
 
 
-def test_bleu_is_that_of_its_order():
+def test_bleu_of_each_order():
     """Modified precisions and the brevity penalty of Papineni et al. 2002, counted out."""
 
     def grams(text, size):
@@ -116,7 +116,7 @@ def plain_cider_d(hypotheses, references):
     return total
 
 
-def test_cider_d_is_that_of_plain_loops():
+def test_cider_d_equals_plain_loops():
     """Captions that repeat words, share n-grams of up to four and differ in length, one to three
     references each, and one that has nothing right."""
     hypotheses = [
@@ -139,13 +139,13 @@ def test_cider_d_is_that_of_plain_loops():
     assert result.signature == "nrefs:var|words:lc,nopunct"
 
 
-def test_a_perfect_caption_scores_ten_a_piece_and_words_of_every_picture_tell_nothing():
+def test_a_perfect_caption_scores_ten_and_words_of_every_image_score_zero():
     texts = ["one two three four five", "six seven eight nine ten"]
     assert cider_d(texts, [[each] for each in texts]).value == pytest.approx(1000)
     same = ["one two three four five"] * 2
     assert cider_d(same, [[each] for each in same]).value == 0
 
 
-def test_all_of_them_are_given():
+def test_all_caption_scores_are_returned():
     names = [score.name for score in score_captions(HYPOTHESES, REFERENCES)]
     assert names == ["BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4", "ROUGE-L", "CIDEr-D"]

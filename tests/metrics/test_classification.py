@@ -33,7 +33,7 @@ def test_accuracy_and_macro_f1():
         accuracy(FOUND, WANTED[1:])
 
 
-def test_numbers():
+def test_regression_scores_equal_values_worked_out_by_hand():
     result, wanted = ["1 5", "2 5", "6 5"], ["1 5", "3 5", "5 5"]
     assert mean_error(result, wanted).value == pytest.approx(2 / 6)
     assert root_mean_square_error(result, wanted).value == pytest.approx((2 / 6) ** 0.5)

@@ -17,7 +17,7 @@ def every_way(one, other):
     return min(kept, every_way(one[1:], other) + 1, every_way(one, other[1:]) + 1)
 
 
-def test_the_distance_is_the_least_of_all_ways():
+def test_the_edit_distance_is_minimal():
     words = ["", *map("".join, itertools.product("ab", repeat=3)), "abba", "babab"]
     for one, other in itertools.product(words, words):
         assert distance(one, other) == every_way(one, other)
@@ -35,7 +35,7 @@ def test_the_nearest_reference_counts():
     assert word_error_rate(["a b c d"], [["b"]]).value == 300
 
 
-def test_of_several_references_the_lowest_rate_counts_not_the_fewest_edits():
+def test_the_reference_with_the_lowest_rate_counts():
     """1 edit for 1 word is 100, 4 edits for 6 words are 67: the second reference counts."""
     score = word_error_rate(["a b"], [["a", "a b c d e f"]])
     assert score.value == pytest.approx(100 * 4 / 6)

@@ -25,7 +25,7 @@ def test_bleu_counts_over_the_corpus_and_punishes_brevity() -> None:
     )
 
 
-def test_bleu_clips_a_word_to_the_reference_that_has_it_most() -> None:
+def test_bleu_clips_counts_to_the_largest_reference_count() -> None:
     """Example 2 of Papineni et al. 2002: of seven times "the", two count."""
     from sacrebleu.metrics.bleu import BLEU
 
@@ -54,7 +54,7 @@ def test_punctuation_is_split_off_unless_texts_are_tokenized() -> None:
     assert "|tok:none|" in tokenized.signature
 
 
-def test_case_counts_unless_it_is_not_to() -> None:
+def test_case_counts_unless_lowercase_is_set() -> None:
     for score in score_texts(["A B C D e"], [["a b c d E"]]):
         assert "case:mixed" in score.signature
         assert (score.value == 0) == (score.name != "TER")
@@ -63,7 +63,7 @@ def test_case_counts_unless_it_is_not_to() -> None:
         assert score.value == pytest.approx(0 if score.name == "TER" else 100)
 
 
-def test_chrf_is_the_mean_over_the_orders_that_there_are() -> None:
+def test_chrf_is_the_mean_over_existing_orders() -> None:
     """ "ab" and "ac": half of the single characters agree and none of the pairs."""
     assert chrf(["ab"], [["ac"]]).value == pytest.approx((50 + 0) / 2)
 
@@ -74,12 +74,12 @@ def test_ter_counts_edits_and_a_moved_phrase_once() -> None:
     assert ter(["a b c d e f"], [["x"]]).value == pytest.approx(600)
 
 
-def test_exact_match_overlooks_spacing_only() -> None:
+def test_exact_match_ignores_spacing_only() -> None:
     score = exact_match([" a  b", "a b.", "ab"], [["a b"]] * 3)
     assert score == MetricScore("exact match", 100 / 3, "nrefs:1|case:mixed|space:one")
 
 
-def test_all_scores_come_in_one_order() -> None:
+def test_scores_have_a_fixed_order() -> None:
     scores = score_texts(["a"], [["a"]])
     assert scores == tuple(metric.compute(["a"], [["a"]]) for metric in TEXT_METRICS)
     assert scores[0].name == "BLEU"
@@ -93,7 +93,7 @@ def test_all_scores_come_in_one_order() -> None:
         (["a", "b"], [["a"], []], r"references\[1\]: .* got \[\]"),
     ],
 )
-def test_what_cannot_be_compared_is_refused(
+def test_inconsistent_hypotheses_and_references_are_rejected(
     hypotheses: list[str], references: list[list[str]], message: str
 ) -> None:
     with pytest.raises(ValueError, match=message):

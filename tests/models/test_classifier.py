@@ -32,7 +32,7 @@ def memory(key=5, value=3, summary=True):
     return Memory(keys, values, mask, last)
 
 
-def test_the_mean_is_over_what_is_real():
+def test_the_mean_excludes_padding():
     arguments = memory()
     result = MeanOfValues()(arguments)
     for row, length in enumerate(LENGTHS):
@@ -40,7 +40,7 @@ def test_the_mean_is_over_what_is_real():
     assert result.attention == ()
 
 
-def test_the_last_state_is_the_highest_layers():
+def test_the_last_state_is_that_of_the_top_layer():
     arguments = memory()
     assert LastState()(arguments, need_weights=True).vector is not None
     torch.testing.assert_close(LastState()(arguments).vector, arguments.summary.hidden[:, 1])
@@ -49,7 +49,7 @@ def test_the_last_state_is_the_highest_layers():
 
 
 @pytest.mark.parametrize("asks", ["learned", "last"])
-def test_one_question_is_answered_with_a_weighted_mean(asks):
+def test_a_learned_query_gives_a_weighted_mean(asks):
     arguments = memory()
     query = LearnedQuery(5) if asks == "learned" else LastStateQuery(5)
     pool = AttentionPool(query, Attention(ScaledDot())).double()
@@ -72,7 +72,7 @@ def test_one_question_is_answered_with_a_weighted_mean(asks):
     torch.testing.assert_close(pool(arguments).vector, result.vector)
 
 
-def test_at_first_a_learned_query_asks_for_all_nearly_alike():
+def test_initial_attention_of_a_learned_query_is_nearly_uniform():
     torch.manual_seed(1)
     pool = AttentionPool(LearnedQuery(64), Attention(ScaledDot()))
     arguments = Memory(
@@ -82,7 +82,7 @@ def test_at_first_a_learned_query_asks_for_all_nearly_alike():
     torch.testing.assert_close(block.weights, torch.full((2, 1, 1, 1, 7), 1 / 7), atol=0.02, rtol=0)
 
 
-def test_the_answer_is_a_layer_of_the_vector():
+def test_the_prediction_is_a_linear_layer_of_the_vector():
     arguments = memory()
     head = PooledHead(
         AttentionPool(LearnedQuery(5), Attention(Additive(5, 5, 4))), torch.nn.Linear(3, 2)

@@ -59,7 +59,7 @@ def written_out(model: HeadModel, sequence: np.ndarray) -> tuple[np.ndarray, np.
 
 
 @pytest.mark.parametrize("num_linears", [1, 2])
-def test_the_model_is_its_equations(num_linears: int) -> None:
+def test_the_model_equals_its_equations(num_linears: int) -> None:
     model, source = counter(num_linears), letters()
     output = model(source, need_weights=True)
     assert output.values.shape == (BATCH, QUERIES, CLASSES)
@@ -71,7 +71,7 @@ def test_the_model_is_its_equations(num_linears: int) -> None:
         np.testing.assert_allclose(block.weights[row, 0, 0].detach().numpy(), weights, rtol=1e-9)
 
 
-def test_keys_and_values_are_one_where_there_is_one_layer() -> None:
+def test_keys_equal_values_with_a_shared_layer() -> None:
     (one,) = first_and_last(counter(1).encoder(letters()))
     assert one.keys is one.values
     (two,) = first_and_last(counter(2).encoder(letters()))
@@ -79,7 +79,7 @@ def test_keys_and_values_are_one_where_there_is_one_layer() -> None:
     assert two.summary is None
 
 
-def test_weights_change_nothing_and_come_when_asked_for() -> None:
+def test_returning_weights_changes_no_output() -> None:
     model, source = counter(1), letters()
     without, with_weights = model(source), model(source, need_weights=True)
     assert without.attention == ()
@@ -87,14 +87,14 @@ def test_weights_change_nothing_and_come_when_asked_for() -> None:
     assert with_weights.attention[0].scores.shape == (BATCH, 1, 1, QUERIES, SOURCE)
 
 
-def test_at_first_every_letter_weighs_the_same() -> None:
+def test_initial_attention_is_uniform() -> None:
     head = QueryHead(QUERIES, SIZE, Attention(ScaledDot()), CLASSES)
     model = HeadModel(LetterEncoder(nn.Linear(SYMBOLS, SIZE)), head, first_and_last)
     (block,) = model(letters().float(), need_weights=True).attention
     torch.testing.assert_close(block.weights, torch.full_like(block.weights, 1 / SOURCE))
 
 
-def test_padding_is_not_looked_at() -> None:
+def test_padding_has_no_attention() -> None:
     head, (memory,) = counter(1).head, first_and_last(counter(1).encoder(letters()))
     short = 5
     mask = torch.arange(SOURCE).expand(BATCH, SOURCE) < short
@@ -104,7 +104,7 @@ def test_padding_is_not_looked_at() -> None:
     assert masked.attention[0].weights[..., short:].count_nonzero() == 0
 
 
-def test_any_score_fits() -> None:
+def test_any_score_can_be_used() -> None:
     head = QueryHead(QUERIES, SIZE, Attention(Additive(SIZE, SIZE, 17)), CLASSES)
     memory = Memory(
         torch.randn(BATCH, SOURCE, SIZE),
@@ -114,7 +114,7 @@ def test_any_score_fits() -> None:
     assert head((memory,)).values.isfinite().all()
 
 
-def test_what_cannot_be_read_is_said() -> None:
+def test_invalid_letters_are_named() -> None:
     with pytest.raises(ValueError, match="at least one linear layer"):
         LetterEncoder()
     (memory,) = first_and_last(counter(1).encoder(letters()))

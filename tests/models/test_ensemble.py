@@ -45,14 +45,14 @@ def mean(decoders, own, text):
     ]
 
 
-def test_it_keeps_the_contracts():
+def test_an_ensemble_follows_the_decoder_contract():
     decoder = EnsembleDecoder(members()[0], SIZES)
     assert isinstance(decoder, Decoder)
     assert isinstance(decoder.start(sum(members()[1], ())), State)
 
 
 @pytest.mark.parametrize("penalty", [NoPenalty(), Average(), GoogleLength(0.6)])
-def test_a_wide_beam_finds_the_best_of_all_texts(penalty):
+def test_a_wide_beam_equals_brute_force(penalty):
     """All texts of up to four tokens are scored member by member."""
     decoders, own = members()
     limits = Limits(start=START, end=END, maximum=4, forbidden=(PAD, START))
@@ -72,7 +72,7 @@ def test_a_wide_beam_finds_the_best_of_all_texts(penalty):
             assert hypothesis.log_probabilities == pytest.approx(values, abs=1e-6)
 
 
-def test_a_text_that_is_given_has_the_mean_probability():
+def test_forced_texts_have_the_mean_probability():
     decoders, own = members()
     decoder = EnsembleDecoder(decoders, SIZES)
     outputs = torch.tensor([[3, 4, END], [4, 4, 3], [3, END, PAD]])
@@ -90,14 +90,14 @@ def test_the_probabilities_of_a_step_are_a_distribution():
     torch.testing.assert_close(sums, torch.ones_like(sums))
 
 
-def test_what_one_member_thinks_impossible_stays_possible():
+def test_tokens_impossible_for_one_member_stay_possible():
     sure = [TableDecoder(torch.tensor(each).log()) for each in ([1.0, 0.0, 0.0], [0.5, 0.5, 0.0])]
     result = EnsembleDecoder(sure, [1, 1]).project(torch.zeros(1, 2)).exp()
     torch.testing.assert_close(result, torch.tensor([[0.75, 0.25, 0.0]]))
 
 
 @pytest.mark.parametrize("size", [1, 3])
-def test_twice_the_same_model_is_that_model(size):
+def test_an_ensemble_of_one_model_twice_equals_the_model(size):
     decoder, encoded = FakeDecoder(VOCABULARY, seed=1), memories(LENGTHS, seed=3)
     limits = Limits(start=START, end=END, maximum=6, forbidden=(PAD, START))
     settings = BeamSettings(size, size, coverage_penalty=0.2)
@@ -114,7 +114,7 @@ def test_twice_the_same_model_is_that_model(size):
                 torch.testing.assert_close(block.weights, expected.weights)
 
 
-def test_each_members_attention_is_kept_apart():
+def test_attention_is_returned_per_member():
     decoders, own = members()
     limits = Limits(start=START, end=END, maximum=5, forbidden=(PAD, START))
     (first, *_) = greedy(EnsembleDecoder(decoders, SIZES), sum(own, ()), limits, need_weights=True)
@@ -129,7 +129,7 @@ def test_each_members_attention_is_kept_apart():
         torch.testing.assert_close(block.weights, alone.weights[0])
 
 
-def test_memories_have_to_be_as_many_as_members_take():
+def test_the_number_of_memories_must_match_the_members():
     decoders, own = members()
     with pytest.raises(ValueError, match="memories: expected 2 for 2 members, got 3"):
         EnsembleDecoder(decoders, SIZES).start((*own[0], *own[1], *own[0]))
@@ -137,7 +137,7 @@ def test_memories_have_to_be_as_many_as_members_take():
         EnsembleDecoder(decoders, SIZES[:1])
 
 
-def test_models_of_other_sizes_and_kinds_write_together():
+def test_members_may_have_other_sizes_and_kinds():
     """All steps in one call equal single steps, and both are the mean of the members."""
     torch.manual_seed(5)
     attention = dict(size=3)

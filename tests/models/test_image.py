@@ -16,7 +16,7 @@ def encoder():
     return ConvolutionEncoder(ConvolutionStack([4, 6]), 16).eval()
 
 
-def test_rows_about_one_picture_get_its_cells(encoder):
+def test_captions_of_one_image_share_its_cells(encoder):
     rows = torch.tensor([2, 0, 0, 1])
     alone = encoder(Images(PICTURES))
     together = encoder(Images(PICTURES, rows))
@@ -25,13 +25,13 @@ def test_rows_about_one_picture_get_its_cells(encoder):
     assert together.mask.shape == (4, 16)
 
 
-def test_cells_know_their_places(encoder):
+def test_cells_have_position_embeddings(encoder):
     """An image of one colour has equal features everywhere except at its edges."""
     plain = torch.full((1, 3, 16, 16), 90, dtype=torch.uint8)
     first, second = encoder(Images(plain)).layers[-1][0, [5, 6]]
     assert not torch.allclose(first, second)
 
 
-def test_a_picture_of_another_size_is_refused(encoder):
+def test_images_of_another_size_are_rejected(encoder):
     with pytest.raises(ValueError, match="expected 16 cells each, got 4"):
         encoder(Images(PICTURES[..., :8, :8]))

@@ -47,7 +47,7 @@ def moved(batch):
 
 @pytest.mark.parametrize("lengths", [(5, 5, 5), (5, 3, 1)])
 @pytest.mark.parametrize("wiring", ["luong", "plain"])
-def test_a_batch_that_moved_to_a_gpu_is_not_waited_for(monkeypatch, wiring, lengths):
+def test_moving_a_batch_to_a_gpu_does_not_synchronise(monkeypatch, wiring, lengths):
     monkeypatch.setattr(kernels, "_LIBRARY", None)
     for module in (hidden, masks, stack):
         monkeypatch.setattr(module, "is_free_to_read", lambda tensor: False)  # as on a GPU
@@ -66,7 +66,7 @@ def test_a_batch_that_moved_to_a_gpu_is_not_waited_for(monkeypatch, wiring, leng
     assert waits.names
 
 
-def test_a_mask_that_moves_has_its_lengths_unless_it_is_wrong():
+def test_moved_masks_keep_their_lengths_unless_they_are_invalid():
     tokens = pair_batch([[4, 5], [6]], [[7], [8]]).source
     assert tokens.to("cpu").lengths is None
     assert tokens.to("meta").lengths == (2, 1)

@@ -26,7 +26,7 @@ def output(drawn=None, seed=0):
     return DecoderOutput(torch.randn(2, 4, 3), (block,))
 
 
-def test_every_place_is_to_be_looked_at_once():
+def test_doubly_stochastic_penalises_weights_that_do_not_sum_to_one():
     arguments = output()
     weights, total = arguments.attention[0].weights[:, 0, 0], 0.0
     for row, (target, source) in enumerate([(4, 3), (2, 2)]):
@@ -41,7 +41,7 @@ def test_every_place_is_to_be_looked_at_once():
 DRAWN = [[0, 2, 1, 0], [-1, -1, -1, -1]]
 
 
-def test_draws_before_likely_targets_are_rewarded():
+def test_samples_before_probable_targets_are_rewarded():
     arguments, penalty = output(DRAWN), HardReward(0.7, 0.1).train()
     penalty.baseline.fill_(-3.0)
     weights = arguments.attention[0].weights[:, 0, 0].detach()
@@ -61,7 +61,7 @@ def test_draws_before_likely_targets_are_rewarded():
     assert float(penalty.baseline) == pytest.approx(-3 * 0.9 + 0.1 * sum(rewards) / 2)
 
 
-def test_over_all_draws_the_gradient_is_that_of_the_bound():
+def test_the_expected_gradient_is_that_of_the_bound():
     """The expected gradient is that of the sum over positions of p(s) log p(y | s), for any
     baseline (Xu et al. 2015, eq. 11). A draw's weight in the mean of many draws is its
     probability."""
@@ -85,7 +85,7 @@ def test_over_all_draws_the_gradient_is_that_of_the_bound():
     torch.testing.assert_close(gradient, expected, rtol=1e-4, atol=1e-6)
 
 
-def test_where_nobody_learns_the_baseline_stays():
+def test_the_baseline_changes_in_training_only():
     penalty = HardReward(1.0, 0.0).eval()
     penalty(output(DRAWN), BATCH, PROJECTION)
     assert float(penalty.baseline) == 0

@@ -18,14 +18,14 @@ MASK = torch.tensor([[True, True, True], [True, True, False]])
 ENCODED = Encoded(LAYERS, MASK)
 
 
-def test_keys_and_values_may_come_from_different_places():
+def test_keys_and_values_may_come_from_different_layers():
     (memory,) = KeysAndValues(SelectedLayers(0), SelectedLayers(0, -1))(ENCODED)
     assert torch.equal(memory.keys, LAYERS[0])
     assert torch.equal(memory.values, torch.cat(LAYERS, dim=-1))
     assert torch.equal(memory.mask, MASK)
 
 
-def test_time_steps_stand_side_by_side_and_padding_is_none():
+def test_neighbouring_states_are_concatenated_and_padding_is_zero():
     result = WithNeighbours(SelectedLayers(1), 1)(ENCODED)
     nothing = torch.zeros(2)
     for row, length in ((0, 3), (1, 2)):
@@ -37,14 +37,14 @@ def test_time_steps_stand_side_by_side_and_padding_is_none():
             assert torch.equal(result[row, place], torch.cat(states))
 
 
-def test_waves_tell_where_keys_stand():
+def test_key_positions_are_sinusoids():
     result = WithPositions(SelectedLayers(0))(ENCODED) - LAYERS[0]
     torch.testing.assert_close(result[0, 0], torch.tensor([0.0, 1.0, 0.0, 1.0]))
     torch.testing.assert_close(result[0], result[1])
     assert not torch.allclose(result[0, 1], result[0, 2])
 
 
-def test_vectors_are_a_memory_of_their_own():
+def test_extra_vectors_are_a_separate_memory():
     vectors = torch.randn(5, 3)
     learned = WithExtraVectors(
         KeysAndValues(SelectedLayers(0), SelectedLayers(0)), vectors.clone(), learned=True

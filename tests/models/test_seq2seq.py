@@ -31,7 +31,7 @@ def loop_logits(model, batch, forced):
 
 @settings(max_examples=12, deadline=None)
 @given(seed=st.integers(0, 999), wiring=st.sampled_from(["bahdanau", "luong"]))
-def test_mixed_feeding_has_the_gradients_of_the_loop(seed, wiring):
+def test_mixed_teacher_forcing_has_the_gradients_of_a_plain_loop(seed, wiring):
     torch.manual_seed(seed)
     model = build_translation(
         configs.recurrent(size=7, embedding=5, wiring=wiring, attention=dict(size=11)),
@@ -53,7 +53,7 @@ def test_mixed_feeding_has_the_gradients_of_the_loop(seed, wiring):
         torch.testing.assert_close(gradient, parameter.grad)
 
 
-def test_all_true_feeding_is_teacher_forcing():
+def test_share_one_is_teacher_forcing():
     model = build_translation(CONFIG, 13, 17)
     batch = pair_batch(SOURCES, TARGETS)
     forced = model(batch, torch.ones_like(batch.mask))
@@ -61,7 +61,7 @@ def test_all_true_feeding_is_teacher_forcing():
     assert forced.targets.tolist() == [token for target in TARGETS for token in target]
 
 
-def test_never_forced_feeds_what_the_model_writes():
+def test_share_zero_feeds_the_models_own_predictions():
     torch.manual_seed(5)
     model = build_translation(CONFIG, 13, 17)
     batch = pair_batch(SOURCES, TARGETS)

@@ -104,7 +104,7 @@ def same(result, expected):
 
 
 @pytest.mark.parametrize("need_weights", [False, True])
-def test_an_encoder_layer_is_that_of_torch(model, source, need_weights):
+def test_an_encoder_layer_equals_torchs(model, source, need_weights):
     layer = model.encoder.layers[1]
     states = torch.randn(*source.ids.shape, SIZE, dtype=torch.double)
     result, attention = layer(states, source.mask[:, None], lambda x: x, need_weights=need_weights)
@@ -119,7 +119,7 @@ def test_an_encoder_layer_is_that_of_torch(model, source, need_weights):
 
 
 @pytest.mark.parametrize("need_weights", [False, True])
-def test_a_decoder_layer_is_that_of_torch(model, source, need_weights):
+def test_a_decoder_layer_equals_torchs(model, source, need_weights):
     layer = model.decoder.layers[1]
     states = torch.randn(len(source.ids), 7, SIZE, dtype=torch.double)
     memory = torch.randn(*source.ids.shape, SIZE, dtype=torch.double)
@@ -149,7 +149,7 @@ def test_a_decoder_layer_is_that_of_torch(model, source, need_weights):
 
 
 @pytest.mark.filterwarnings("ignore:enable_nested_tensor")
-def test_the_stacks_are_those_of_torch_with_gradients(model, source):
+def test_stacks_equal_torchs_with_gradients(model, source):
     inputs = torch.randint(4, 17, (len(source.ids), 6))
     encoded = model.encoder(source)
     features = model.decoder(inputs, model.build_memory(encoded)).features
@@ -173,7 +173,7 @@ def test_the_stacks_are_those_of_torch_with_gradients(model, source):
     )
 
 
-def test_every_layer_is_encoded_the_last_after_the_norm(model, source):
+def test_memories_have_every_layer_and_the_last_is_normalised(model, source):
     layers = model.encoder(source).layers
     assert len(layers) == 3
     states = layers[0]
@@ -182,13 +182,13 @@ def test_every_layer_is_encoded_the_last_after_the_norm(model, source):
         same(layers[number], model.encoder.norm(states) if number == 2 else states)
 
 
-def test_embeddings_are_scaled_and_placed():
+def test_embeddings_are_scaled_and_have_positions():
     model = build_translation(configs.changed(CONFIG, positions="rotary", dropout=0.0), 13, 17)
     result = model.decoder.embedder(torch.tensor([[4, 5]]), range(2))
     same(result[0], SIZE**0.5 * model.decoder.embedder.embedding.weight[4:6])
 
 
-def test_first_weights():
+def test_initial_weights_have_glorots_bounds():
     """Glorot's bound holds for each stacked matrix, and scaled embeddings have a deviation of
     one."""
     model = build_translation(
@@ -208,19 +208,19 @@ def test_first_weights():
 
 
 @pytest.mark.parametrize("around", [PreNorm, PostNorm])
-def test_a_sublayer_is_dropped_before_it_is_added(around):
+def test_dropout_applies_to_sublayers_before_the_residual(around):
     residual = around(5, dropout=1.0).train()
     states = torch.randn(2, 5)
     expected = states if around is PreNorm else residual.norm(states)
     assert torch.equal(residual.after(states, torch.randn(2, 5)), expected)
 
 
-def test_the_sum_of_embeddings_and_positions_is_dropped():
+def test_dropout_applies_to_embeddings_with_positions():
     model = build_translation(configs.changed(CONFIG, dropout=1.0), 13, 17).train()
     assert not model.encoder.embedder(torch.tensor([[4, 5]]), range(2)).any()
 
 
-def test_tied_weights_are_one():
+def test_tied_weights_are_one_parameter():
     model = build_translation(configs.changed(CONFIG, tied="all"), 13, 13)
     assert model.decoder.projection.weight is model.encoder.embedder.embedding.weight
     model = build_translation(configs.changed(CONFIG, tied="output"), 13, 17)
@@ -253,7 +253,7 @@ def test_a_source_that_is_all_padding_gives_no_nan():
 
 @pytest.mark.parametrize("score", ["scaled_dot", "additive", "general"])
 @pytest.mark.parametrize("positions", ["sinusoidal", "learned", "rotary"])
-def test_all_weights_learn(score, positions):
+def test_every_parameter_has_a_gradient(score, positions):
     """A few updates on one batch lower its loss, and every parameter changes."""
     attention = dict(score=score, size=7)
     torch.manual_seed(2)

@@ -34,7 +34,7 @@ def vit():
     return transformers.ViTModel(config, add_pooling_layer=False)
 
 
-def test_a_grid_is_read_row_after_row():
+def test_grid_cells_are_in_row_order():
     """Compared with the network itself, on images prepared with NumPy."""
     backbone = Backbone(resnet(), (0.5, 0.4, 0.3), (0.2, 0.3, 0.4)).eval()
     mean, deviation = np.float32([0.5, 0.4, 0.3]), np.float32([0.2, 0.3, 0.4])
@@ -49,7 +49,7 @@ def test_a_grid_is_read_row_after_row():
     assert backbone.shape(32) == (16, 6)
 
 
-def test_tokens_that_stand_for_the_whole_picture_are_no_cells():
+def test_class_tokens_are_not_grid_cells():
     backbone = Backbone(vit()).eval()
     with torch.no_grad():
         cells, network = backbone(PICTURES), backbone.network
@@ -59,7 +59,7 @@ def test_tokens_that_stand_for_the_whole_picture_are_no_cells():
     torch.testing.assert_close(cells, tokens[:, 1:])
 
 
-def test_what_is_saved_is_loaded(tmp_path):
+def test_saving_and_loading_preserves_a_backbone(tmp_path):
     backbone = Backbone(resnet(), (0.5, 0.4, 0.3), (0.2, 0.3, 0.4)).eval()
     backbone.save(tmp_path / "kept")
     again = Backbone.load(tmp_path / "kept").eval()
@@ -72,7 +72,7 @@ def test_what_is_saved_is_loaded(tmp_path):
     assert shaped.digest() == backbone.digest()
 
 
-def test_what_cannot_be_a_backbone_is_one_line(tmp_path):
+def test_unsupported_networks_are_one_line(tmp_path):
     with pytest.raises(UserError, match=r"cannot load the backbone .*nothing"):
         Backbone.load(tmp_path / "nothing")
     with pytest.raises(

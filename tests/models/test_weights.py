@@ -49,7 +49,7 @@ def test_weights_beyond_float32_are_refused(tmp_path):
         read_weights(path)
 
 
-def test_the_mean_is_that_of_every_number(tmp_path):
+def test_the_mean_is_computed_for_every_weight(tmp_path):
     models, files = [Tied() for _ in range(3)], []
     for number, model in enumerate(models):
         files.append(tmp_path / f"{number}.safetensors")
@@ -67,7 +67,7 @@ def test_the_mean_is_that_of_every_number(tmp_path):
     assert torch.equal(joined.embedding.weight, mean["embedding.weight"])
 
 
-def test_the_mean_of_one_is_itself_and_of_opposites_zero(tmp_path):
+def test_the_mean_of_one_is_itself_and_of_negated_weights_zero(tmp_path):
     one, other = tmp_path / "one", tmp_path / "other"
     weights = torch.randn(3, 5)
     save_file({"weights": weights, "half": weights.bfloat16()}, one)
@@ -78,7 +78,7 @@ def test_the_mean_of_one_is_itself_and_of_opposites_zero(tmp_path):
     assert mean["half"].dtype == torch.bfloat16
 
 
-def test_weights_of_other_models_have_no_mean(tmp_path):
+def test_weights_of_other_models_are_rejected(tmp_path):
     one, other = tmp_path / "one", tmp_path / "other"
     save_file({"a": torch.zeros(2, 3), "b": torch.zeros(())}, one)
     save_file({"a": torch.zeros(2, 4), "b": torch.zeros(())}, other)

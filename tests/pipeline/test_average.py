@@ -53,13 +53,13 @@ def vars_of(folder):
     return {"name": experiment.name, "about": experiment.about}
 
 
-def test_pairs_that_another_run_was_trained_on_are_not_its_test(run, other, tmp_path):
+def test_test_pairs_are_kept_if_all_runs_share_them(run, other, tmp_path):
     new = average([run, other], tmp_path / "new")
     assert not new.test.exists()
     assert not new.dev.exists()
 
 
-def test_what_cannot_be_averaged_is_refused_and_nothing_written(run, other, tmp_path):
+def test_runs_that_cannot_be_averaged_are_rejected(run, other, tmp_path):
     new = tmp_path / "new"
     with pytest.raises(UserError, match="expected two or more runs to average, got 1"):
         average([run], new)

@@ -21,7 +21,7 @@ SUBWORDS = DataConfig(tokenizer="bpe", vocabulary_size=101, shared_vocabulary=Tr
     ("name", "millions", "within", "flops"),
     [("wmt14-transformer-base", 65, 0.03, 3.3e18), ("wmt14-transformer-big", 213, 0.01, 2.3e19)],
 )
-def test_the_published_models_are_as_large_as_published(name, millions, within, flops):
+def test_parameter_counts_equal_published_ones(name, millions, within, flops):
     cost = cost_of(recipes.load(recipes.find(name)))
     assert cost.num_parameters / 1e6 == pytest.approx(millions, rel=within)
     assert cost.sizes == VocabularySizes(37000, 37000, False)
@@ -31,7 +31,7 @@ def test_the_published_models_are_as_large_as_published(name, millions, within, 
 
 @pytest.mark.parametrize("tied", ["none", "output", "all"])
 @pytest.mark.parametrize("positions", ["sinusoidal", "learned", "rotary"])
-def test_flops_are_those_that_torch_counts(tied, positions):
+def test_flops_equal_torchs_counter(tied, positions):
     """In the matrix products of a real forward and backward pass, on as many source tokens as
     target tokens."""
     config = configs.transformer(
@@ -49,7 +49,7 @@ def test_flops_are_those_that_torch_counts(tied, positions):
     assert cost.num_parameters == sum(weight.numel() for weight in model.parameters())
 
 
-def test_a_recurrent_model_by_hand():
+def test_flops_of_a_recurrent_model_worked_out_by_hand():
     model = configs.recurrent(
         cell="gru", size=7, embedding=5, bridge="copy", output="linear", wiring="plain"
     )
@@ -74,7 +74,7 @@ def test_updates_tokens_and_accumulation_multiply():
     assert (by_sentences.update, by_sentences.training) == (None, None)
 
 
-def test_vocabularies_are_known_or_said_to_be_assumed():
+def test_assumed_vocabularies_are_named():
     def sizes(**data):
         known = cost_of(Experiment(data=DataConfig(**data))).sizes
         return known.num_source, known.num_target, known.is_assumed

@@ -172,7 +172,7 @@ def outcome(work):
 
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("name", FILES)
-def test_a_damaged_file_gives_one_line_or_the_right_texts(runs, copy, expected, name, damage):
+def test_a_damaged_file_gives_one_line_or_correct_outputs(runs, copy, expected, name, damage):
     damage(copy / name, runs / "foreign" / name)
     result = outcome(lambda: texts(copy))
     assert result in (None, expected)
@@ -184,7 +184,7 @@ def test_a_damaged_file_gives_one_line_or_the_right_texts(runs, copy, expected, 
     "damage", [to_nothing, to_half, to_garbage, to_a_deep_nest, to_a_folder, to_a_foreign_file]
 )
 @pytest.mark.parametrize("name", ["config.yaml", "log.jsonl", "dev.tsv", "run.json", MODEL, STATE])
-def test_a_damaged_run_is_resumed_rightly_or_not(runs, copy, name, damage):
+def test_a_damaged_run_is_resumed_bit_equal_or_rejected(runs, copy, name, damage):
     damage(copy / name, runs / "foreign" / name)
     outcome(lambda: train(tiny(epochs=1), copy, resume=True))
     model = copy / MODEL
@@ -217,13 +217,13 @@ def test_a_foreign_file_is_refused(runs, copy, name):
     assert {path: path.read_bytes() for path in copy.rglob("*") if path.is_file()} == before
 
 
-def test_weights_are_replaced_on_purpose_by_removing_the_record(runs, copy):
+def test_without_the_record_weights_can_be_replaced(runs, copy):
     shutil.copy(runs / "foreign" / MODEL, copy / MODEL)
     (copy / "run.json").unlink()
     assert [text for text, _ in texts(copy)] != []
 
 
-def test_another_log_is_begun_where_the_log_was_removed(runs, copy):
+def test_a_removed_log_is_started_again(runs, copy):
     (copy / "log.jsonl").unlink()
     train(tiny(epochs=2), copy, resume=True)
     lines = [json.loads(line) for line in (copy / "log.jsonl").read_text().splitlines()]
@@ -297,7 +297,7 @@ def test_sizes_in_a_damaged_configuration_are_refused(copy, field, size):
     assert outcome(lambda: texts(copy)) is None
 
 
-def test_a_configuration_of_the_same_values_is_the_runs_own(copy, expected):
+def test_an_equal_configuration_is_accepted(copy, expected):
     config = copy / "config.yaml"
     page = yaml.safe_load(config.read_text())
     page["data"] = dict(sorted(page["data"].items()), path="a folder/" * 20 + "moved.tsv")
@@ -306,7 +306,7 @@ def test_a_configuration_of_the_same_values_is_the_runs_own(copy, expected):
 
 
 @pytest.mark.parametrize("name", ["run.json", MODEL])
-def test_a_file_without_permission_is_called_so(copy, name, monkeypatch):
+def test_a_file_without_permission_is_named(copy, name, monkeypatch):
     unreadable, opened = copy / name, Path.open
 
     def refuse(path, *arguments, **options):
@@ -329,7 +329,7 @@ def test_a_run_folder_that_cannot_be_made_is_refused_before_the_data_are_read(
     assert not list(tmp_path.iterdir())
 
 
-def test_an_old_captioning_run_is_not_resumed_and_says_why(tmp_path, monkeypatch):
+def test_resuming_an_old_captioning_run_is_rejected_with_the_reason(tmp_path, monkeypatch):
     def refuse(*_, **__):
         raise UserError("cannot resume run: the fingerprint of the training data was 1 and is 2")
 
@@ -341,7 +341,7 @@ def test_an_old_captioning_run_is_not_resumed_and_says_why(tmp_path, monkeypatch
         _check_state(folder, DataConfig(), checkpoints, goes_on=True)
 
 
-def test_a_changed_configuration_is_refused_and_another_search_is_not(copy, expected):
+def test_changes_of_data_or_model_are_rejected_and_of_search_accepted(copy, expected):
     config = copy / "config.yaml"
     text = config.read_text()
     config.write_text(text.replace("beam: 1\n", "beam: 3\n"))
@@ -364,7 +364,7 @@ def test_a_run_of_version_0_1_is_loaded_and_resumed(runs, copy, expected, tmp_pa
     assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
 
 
-def test_labels_and_captions_are_checked_too(tmp_path):
+def test_labels_and_captions_are_checked(tmp_path):
     pairs = tmp_path / "labels.tsv"
     pairs.write_text(
         "".join(f"so {'hot' if n % 2 else 'cold'} it{n}\t{n % 2}\n" for n in range(20))

@@ -35,19 +35,19 @@ def other(run, tmp_path_factory):
     return folder
 
 
-def test_the_tokenizers_of_another_run_are_taken_as_they_are(run, other):
+def test_tokenizers_of_another_run_are_used_unchanged(run, other):
     for name in ("source.tokenizer.json", "target.tokenizer.json"):
         assert (other / name).read_bytes() == (run / name).read_bytes()
 
 
-def test_tokenizers_of_no_run_are_refused(tmp_path):
+def test_a_missing_tokenizers_path_is_rejected(tmp_path):
     experiment = small(epochs=1)
     data = replace(experiment.data, tokenizers_path=tmp_path / "gone")
     with pytest.raises(UserError, match=r"cannot read .*gone.source.tokenizer.json: no such file"):
         train(replace(experiment, data=data), tmp_path / "run")
 
 
-def test_tying_all_needs_a_vocabulary_for_both_sides(run, tmp_path):
+def test_tied_all_needs_a_shared_vocabulary(run, tmp_path):
     experiment = small(epochs=1)
     model = configs.changed(experiment.model, tied="all", size=8, embedding=8, feeding="none")
     data = replace(experiment.data, tokenizers_path=run, shared_vocabulary=True)
@@ -62,7 +62,7 @@ def test_tying_all_needs_a_vocabulary_for_both_sides(run, tmp_path):
 
 
 @pytest.mark.parametrize(("beam", "num_best"), [(1, 1), (4, 3)])
-def test_a_run_with_itself_writes_what_it_writes(run, beam, num_best):
+def test_an_ensemble_of_one_run_twice_equals_the_run(run, beam, num_best):
     search = SearchConfig(beam=beam, max_length=9)
     alone = Translator.load(run).translate(TEXTS, search=search, num_best=num_best)
     twice = Translator.load(run, run).translate(TEXTS, search=search, num_best=num_best)
@@ -96,7 +96,7 @@ def test_scores_are_the_mean_of_the_probabilities(run, other):
             np.testing.assert_allclose(found, alone.attention, atol=1e-6)
 
 
-def test_what_was_searched_for_is_as_probable_as_it_was_ranked(run, other):
+def test_search_scores_equal_forced_scores(run, other):
     together = Translator.load(run, other)
     search = SearchConfig(beam=3, length_penalty=0.0, coverage_penalty=0.0, max_length=30)
     found = [each for each in together.translate(TEXTS, search=search) if each.trace]
@@ -106,7 +106,7 @@ def test_what_was_searched_for_is_as_probable_as_it_was_ranked(run, other):
             assert scored.score == pytest.approx(each.score, abs=1e-4)
 
 
-def test_links_go_by_the_mean_of_all(run, other):
+def test_links_use_the_mean_over_members(run, other):
     trace = Translator.load(run, other).translate("a b c d").trace
     mean = sum(each.weights[0, 0] for each in trace.maps("cross")) / 2
     expected = {
@@ -117,7 +117,7 @@ def test_links_go_by_the_mean_of_all(run, other):
     assert set(trace_links(trace)) == expected
 
 
-def test_other_vocabularies_cannot_write_together(run, other, tmp_path):
+def test_members_with_other_vocabularies_are_rejected(run, other, tmp_path):
     experiment = small(epochs=1)
     data = replace(experiment.data, synthetic_size=60, limit=5, dev_size=2, test_size=2)
     train(replace(experiment, data=data), tmp_path / "few")
@@ -141,7 +141,7 @@ def test_other_vocabularies_cannot_write_together(run, other, tmp_path):
         regard.load(run, copy.path)
 
 
-def test_results_say_who_wrote_together(run, other, tmp_path):
+def test_results_name_the_members(run, other, tmp_path):
     folder = RunFolder(shutil.copytree(run, tmp_path / "run"))
     together, pairs = Translator.load(folder.path, other), [Pair("a b", "a b", 1)]
     for ensemble in ((), (str(other),), (str(other),)):
@@ -151,7 +151,7 @@ def test_results_say_who_wrote_together(run, other, tmp_path):
     assert [each["ensemble"] for each in entries] == [[], [str(other)]]
 
 
-def test_nothing_is_longer_than_each_of_them_can_read_and_write(run, tmp_path):
+def test_lengths_are_limited_by_every_member(run, tmp_path):
     experiment = small(epochs=1)
     data = replace(experiment.data, tokenizers_path=run, max_length=12)
     model = configs.transformer(size=8, layers=1, heads=2, feed_forward=8)

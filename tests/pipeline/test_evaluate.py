@@ -19,7 +19,7 @@ from regard.tasks.translation.encoding import Tokenizers
 from regard.tasks.translation.translator import Translator
 
 
-def test_any_of_a_sources_targets_is_right(run):
+def test_every_target_of_a_source_is_a_reference(run):
     translator = Translator.load(run)
     written = translator.translate("a b c").text
     pairs = [Pair("a b c", "z z", 1), Pair("a b c", f"  {written} ", 2), Pair("b", "q q q", 3)]
@@ -47,7 +47,7 @@ def test_error_rates_are_scored_on_request(run):
     assert rates[1].value == pytest.approx(200 / len(f"{written} z"))
 
 
-def test_results_keep_raw_output_and_what_was_there_before(run, tmp_path, monkeypatch):
+def test_results_have_raw_outputs_and_earlier_entries(run, tmp_path, monkeypatch):
     translator = Translator.load(run)
     folder = RunFolder(shutil.copytree(run, tmp_path / "run"))
     evaluation = evaluate(translator, [Pair("a", "a", 1)])
@@ -63,7 +63,7 @@ def test_results_keep_raw_output_and_what_was_there_before(run, tmp_path, monkey
     assert {score["name"] for score in entry["scores"]} >= {"BLEU", "chrF", "TER"}
 
 
-def test_results_say_how_they_were_found_and_keep_others(run, tmp_path):
+def test_results_have_the_search_and_keep_other_entries(run, tmp_path):
     translator = Translator.load(run)
     folder = RunFolder(shutil.copytree(run, tmp_path / "run"))
     pairs = [Pair("a", "a", 1), Pair("b", "B", 2)]
@@ -109,7 +109,7 @@ CAPTIONS = ("a man in blue.", "two dogs (brown) run , and 3 more .", "the End")
 
 
 @pytest.mark.parametrize(("cutting", "cut_as"), [("words", "13a"), ("spaces", "none")])
-def test_older_scorings_stand_beside_the_usual_one(cutting, cut_as):
+def test_tokenized_and_lowercased_scores_are_added(cutting, cut_as):
     usual = scored(cutting, *CAPTIONS)
     both = scored(cutting, *CAPTIONS, lowercase=True, tokenized=True)
     lowered = both[len(usual) :]
@@ -121,7 +121,7 @@ def test_older_scorings_stand_beside_the_usual_one(cutting, cut_as):
     assert lowered[0].value > both[0].value
 
 
-def test_a_scoring_that_is_the_usual_one_is_not_said_twice():
+def test_equal_scores_are_not_repeated():
     usual = scored("spaces", *CAPTIONS)
     assert scored("words", *CAPTIONS, tokenized=True) == scored("words", *CAPTIONS)
     (bleu,) = scored("spaces", *CAPTIONS, tokenized=True)[len(usual) :]

@@ -46,7 +46,7 @@ def sources_of(run):
 
 @pytest.mark.parametrize("beam", [1, 5])
 @pytest.mark.parametrize("length_penalty", ["average", 0.0])
-def test_ctranslate2_writes_the_same_texts(transformer, tmp_path, beam, length_penalty):
+def test_ctranslate2_gives_equal_translations(transformer, tmp_path, beam, length_penalty):
     ctranslate2 = needs.export("ctranslate2")
     translator, texts = load(transformer), sources_of(transformer)
     search = SearchConfig(
@@ -75,7 +75,7 @@ def test_ctranslate2_writes_the_same_texts(transformer, tmp_path, beam, length_p
     assert max(others, default=0) < 1e-3
 
 
-def test_onnxruntime_writes_the_same_texts(run, tmp_path):
+def test_onnxruntime_gives_equal_translations(run, tmp_path):
     onnxruntime = needs.export("onnxruntime")
     needs.export("onnx")
     export.export(run, "onnx", tmp_path / "there")
@@ -111,7 +111,7 @@ def test_onnxruntime_writes_the_same_texts(run, tmp_path):
     assert [write(text) for text in texts] == [each.text for each in ours]
 
 
-def test_what_is_in_the_way_stays(run, tmp_path):
+def test_existing_files_are_not_overwritten(run, tmp_path):
     needs.export("onnx")
     (tmp_path / "mine.txt").write_text("mine")
     with pytest.raises(UserError, match="is not empty"):
@@ -119,14 +119,14 @@ def test_what_is_in_the_way_stays(run, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 
 
-def test_nothing_is_left_of_what_failed(transformer, tmp_path):
+def test_a_failed_export_leaves_no_files(transformer, tmp_path):
     needs.export("onnx")
     with pytest.raises(UserError, match="--to ctranslate2"):
         export.export(transformer, "onnx", tmp_path / "there")
     assert not any(tmp_path.iterdir())
 
 
-def test_a_missing_library_says_what_to_install(run, tmp_path, monkeypatch):
+def test_a_missing_library_names_its_package(run, tmp_path, monkeypatch):
     def missing(name):
         raise ModuleNotFoundError("No module named 'onnx'", name="onnx")
 
@@ -138,7 +138,7 @@ def test_a_missing_library_says_what_to_install(run, tmp_path, monkeypatch):
         export.export(run, "onnx", tmp_path / "there")
 
 
-def test_a_model_that_never_ends_its_texts_is_refused(tmp_path):
+def test_a_model_without_end_tokens_is_rejected(tmp_path):
     needs.export("ctranslate2")
     experiment = small(epochs=1)
     model = configs.transformer(size=8, heads=1, layers=1, feed_forward=8)
@@ -148,7 +148,7 @@ def test_a_model_that_never_ends_its_texts_is_refused(tmp_path):
         export.export(tmp_path / "run", "ctranslate2", tmp_path / "there")
 
 
-def test_attention_that_has_no_form_there_is_named(tmp_path):
+def test_attention_without_an_export_is_named(tmp_path):
     needs.export("ctranslate2")
     model = configs.transformer(
         size=8, heads=1, layers=1, feed_forward=8, attention=dict(score="additive")

@@ -45,7 +45,7 @@ def contents(folder):
 
 
 @pytest.mark.parametrize("size", [0, 40, 300, 2000, 5000, 20_000])
-def test_a_training_stops_in_one_line(tmp_path, size):
+def test_training_on_a_full_disk_stops_with_one_line(tmp_path, size):
     """The limits end in the middle of the configuration, of the vocabularies, of the log, of the
     weights and of the state."""
     folder = RunFolder(tmp_path / "run")
@@ -59,7 +59,7 @@ def test_a_training_stops_in_one_line(tmp_path, size):
 
 
 @pytest.mark.parametrize("size", [0, 2000])
-def test_a_resumed_training_leaves_the_run_as_it_was(finished, tmp_path, size):
+def test_resuming_on_a_full_disk_leaves_the_run_unchanged(finished, tmp_path, size):
     folder = shutil.copytree(finished, tmp_path / "run")
     with files_up_to(size), pytest.raises(UserError, match="cannot write"):
         train(tiny(epochs=2), folder, resume=True)
@@ -88,7 +88,7 @@ def test_a_resumed_training_leaves_the_run_as_it_was(finished, tmp_path, size):
     ],
     ids=lambda arguments: " ".join(arguments),
 )
-def test_a_command_that_writes_stops_in_one_line(finished, tmp_path, capsys, arguments):
+def test_commands_on_a_full_disk_stop_with_one_line(finished, tmp_path, capsys, arguments):
     run = shutil.copytree(finished, tmp_path / "run")
     (tmp_path / "in.txt").write_text("a b\nc\n" * 50)
     names = {"RUN": str(run), "IN": str(tmp_path / "in.txt"), "PAIRS": str(run / "test.tsv")}
@@ -104,7 +104,7 @@ def test_a_command_that_writes_stops_in_one_line(finished, tmp_path, capsys, arg
     assert not [path for path in outputs.rglob("*") if path.is_file()]
 
 
-def test_an_array_that_does_not_fit_is_refused_before_it_is_mapped(tmp_path, monkeypatch):
+def test_an_array_larger_than_the_disk_is_rejected_before_it_is_mapped(tmp_path, monkeypatch):
     """A write to a mapped file without room on the disk would kill the process."""
 
     def full(*_):

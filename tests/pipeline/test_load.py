@@ -30,7 +30,7 @@ MODELS = {
 }
 
 
-def test_every_task_is_in_the_list():
+def test_every_task_can_be_loaded():
     assert list(TASKS) == list(DATA_SECTIONS) == list(USES)
     assert [task.name for task in TASKS.values()] == list(TASKS)
 

@@ -25,7 +25,7 @@ from regard.training.teacher_forcing import TeacherForcing
 from tests.small_runs import small, smaller
 
 
-def test_a_run_holds_all_that_a_model_needs(run):
+def test_a_run_folder_is_complete(run):
     names = {path.name for path in run.iterdir()}
     assert names >= {
         "config.yaml",
@@ -52,7 +52,7 @@ def test_a_moved_run_translates_the_same(run, tmp_path):
     assert (after.text, after.score) == (before.text, before.score)
 
 
-def test_resuming_gives_the_weights_of_an_unbroken_run(tmp_path):
+def test_resuming_gives_the_weights_of_an_uninterrupted_run(tmp_path):
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     train(smaller(epochs=2, teacher_forcing=0.5), whole)
     train(smaller(epochs=1, teacher_forcing=0.5), parts)
@@ -73,7 +73,7 @@ def test_training_seeds_share_their_held_out_pairs(tmp_path):
     assert first.model.read_bytes() != second.model.read_bytes()
 
 
-def test_a_run_is_never_overwritten_and_never_invented(run, tmp_path):
+def test_a_run_is_not_overwritten_nor_resumed_without_state(run, tmp_path):
     with pytest.raises(UserError, match="holds a run already"):
         train(small(), run)
     with pytest.raises(UserError, match="holds no run to resume"):
@@ -86,7 +86,7 @@ def contents(folder):
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_what_cannot_be_resumed_is_refused_and_stays_as_it_was(run):
+def test_a_run_that_cannot_be_resumed_is_unchanged(run):
     before, same = contents(run), small(teacher_forcing=0.5)
     other = replace(same, model=replace(same.model, size=24))
     with pytest.raises(UserError, match=r"model.size was 16 and is 24 now"):
@@ -133,7 +133,7 @@ def test_a_run_is_not_resumed_on_other_dev_pairs(tmp_path):
     train(longer, tmp_path / "run", resume=True)
 
 
-def test_what_was_refused_leaves_the_folder_free(tmp_path):
+def test_a_rejected_training_unlocks_its_folder(tmp_path):
     experiment = small(patience=2)
     none = replace(experiment, data=replace(experiment.data, dev_size=0))
     with pytest.raises(UserError, match=r"training\.patience is .*, but no pairs are held out"):
@@ -144,11 +144,11 @@ def test_what_was_refused_leaves_the_folder_free(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["config.yaml", "dev.tsv", "test.tsv", "log.jsonl", "curve.png"])
-def test_files_that_no_run_wrote_are_not_written_over(tmp_path, name):
+def test_foreign_files_are_not_overwritten(tmp_path, name):
     (tmp_path / name).write_text("mine\n")
     (tmp_path / "notes.txt").write_text("mine, too\n")
     before = contents(tmp_path)
-    with pytest.raises(UserError, match=f"{name}, which training would write over"):
+    with pytest.raises(UserError, match=f"{name}, which training would overwrite"):
         train(small(epochs=1), tmp_path)
     assert contents(tmp_path) == before
     (tmp_path / name).unlink()
@@ -156,17 +156,17 @@ def test_files_that_no_run_wrote_are_not_written_over(tmp_path, name):
     assert (tmp_path / "notes.txt").read_text() == "mine, too\n"
 
 
-def test_the_dev_pairs_that_were_read_are_not_written_over(tmp_path):
+def test_the_dev_file_of_the_user_is_not_overwritten(tmp_path):
     dev = tmp_path / "dev.tsv"
     dev.write_text("a b\ta b\n" * 5)
     experiment = small(epochs=1)
     experiment = replace(experiment, data=replace(experiment.data, dev_path=dev))
-    with pytest.raises(UserError, match=r"dev.tsv, which training would write over"):
+    with pytest.raises(UserError, match=r"dev.tsv, which training would overwrite"):
         train(experiment, tmp_path)
     assert dev.read_text() == "a b\ta b\n" * 5
 
 
-def test_damaged_weights_are_said_to_be_damaged(run, tmp_path):
+def test_damaged_weights_are_reported(run, tmp_path):
     copy = tmp_path / "copy"
     shutil.copytree(run, copy)
     (copy / "model.safetensors").write_bytes(b"no tensors")
@@ -177,7 +177,7 @@ def test_damaged_weights_are_said_to_be_damaged(run, tmp_path):
         Translator.load(copy)
 
 
-def test_dev_pairs_that_are_too_long_to_be_scored_are_left_out_and_counted(tmp_path):
+def test_long_dev_pairs_are_left_out_and_counted(tmp_path):
     pairs = tmp_path / "dev.tsv"
     pairs.write_text("a b\tb a\n" + "a " * 100_000 + "\tb\n" + "b\t" + "a " * 5000 + "\n")
     experiment = smaller(epochs=1)
@@ -199,7 +199,7 @@ def killed_before_the_first_save(folder, monkeypatch):
             train(smaller(epochs=1), folder)
 
 
-def test_a_run_killed_before_its_first_save_begins_again(tmp_path, monkeypatch):
+def test_a_run_killed_before_its_first_save_can_be_resumed(tmp_path, monkeypatch):
     folder = RunFolder(tmp_path / "killed")
     killed_before_the_first_save(folder.path, monkeypatch)
     assert not folder.training_state.exists()
@@ -213,7 +213,7 @@ def test_a_run_killed_before_its_first_save_begins_again(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["dev.tsv", "run.json", "target.tokenizer.json", "state"])
-def test_a_run_killed_while_its_first_files_are_written_begins_again(tmp_path, monkeypatch, name):
+def test_a_run_killed_while_writing_its_first_files_can_be_resumed(tmp_path, monkeypatch, name):
     folder = RunFolder(tmp_path / "killed")
     killed_before_the_first_save(folder.path, monkeypatch)
     path = folder.path / name
@@ -232,7 +232,7 @@ sys.stdin.read()
 
 
 @pytest.mark.skipif(os.name != "posix", reason="only POSIX has these locks")
-def test_two_trainings_never_share_a_folder(run, tmp_path):
+def test_two_trainings_cannot_share_a_folder(run, tmp_path):
     folder = tmp_path / "new"
     for state, resume in ((run / "state", True), (folder / "state", False)):
         state.mkdir(parents=True, exist_ok=True)
@@ -253,7 +253,7 @@ def test_two_trainings_never_share_a_folder(run, tmp_path):
     train(smaller(epochs=1), folder)  # a killed process leaves no lock
 
 
-def test_a_recipe_without_data_says_how_to_give_some(tmp_path):
+def test_a_recipe_without_data_names_the_option(tmp_path):
     with pytest.raises(UserError, match=r"--data.path FILE"):
         train(recipes.load(recipes.find("tatoeba-luong")), tmp_path / "run")
 
@@ -275,7 +275,7 @@ def test_held_out_pairs_after_the_limit_share_no_source(tmp_path):
 
 
 @pytest.mark.parametrize(("given", "expected"), [(None, 15), (0, 0), (7, 7)])
-def test_a_twentieth_is_held_out_where_nothing_is_said(tmp_path, given, expected):
+def test_a_twentieth_is_held_out_by_default(tmp_path, given, expected):
     experiment = small(epochs=1)
     config = replace(experiment.data, dev_size=given, test_size=None)
     train(replace(experiment, data=config), tmp_path / "run")
@@ -338,12 +338,12 @@ ARRIVES = {
 }
 
 
-def test_a_recipe_that_says_nothing_trains_as_the_loop_does_by_itself():
+def test_an_empty_recipe_has_the_defaults_of_the_training_loop():
     assert settings(TrainingConfig(), "float32") == TrainingSettings()
 
 
 @pytest.mark.parametrize("name", sorted({each.name for each in fields(TrainingConfig)} - ELSEWHERE))
-def test_each_field_of_training_arrives_where_it_belongs(name):
+def test_each_training_field_reaches_the_settings(name):
     """And nowhere else."""
     value, expected = ARRIVES[name]
     config = TrainingConfig()
@@ -352,7 +352,7 @@ def test_each_field_of_training_arrives_where_it_belongs(name):
     assert found == expected(TrainingSettings())
 
 
-def test_precision_arrives():
+def test_precision_reaches_the_settings():
     found = settings(TrainingConfig(), "bfloat16")
     assert found == TrainingSettings(precision="bfloat16")
 
@@ -367,17 +367,17 @@ def test_precision_arrives():
         ("plateau", Plateau(5)),
     ],
 )
-def test_each_schedule_has_its_name(name, schedule):
+def test_schedules_are_built_by_name(name, schedule):
     found = settings(TrainingConfig(schedule=name, warmup=5), "float32")
     assert found.optimiser.schedule == schedule
 
 
-def test_a_recipe_may_count_updates(tmp_path):
+def test_a_recipe_may_set_updates(tmp_path):
     config = TrainingConfig(updates=7, accumulate=2)
     assert train(replace(small(), training=config), tmp_path / "run").update == 7
 
 
-def test_dev_pairs_are_searched_greedily_whatever_the_recipes_beam(tmp_path, monkeypatch):
+def test_dev_pairs_are_decoded_greedily_with_any_beam(tmp_path, monkeypatch):
     """All else is the recipe's."""
     searches = []
 

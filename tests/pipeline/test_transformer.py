@@ -58,7 +58,7 @@ def check(trace):
 
 
 @pytest.mark.parametrize(("beam", "num_best"), [(1, 1), (4, 1), (4, 3)])
-def test_all_that_was_looked_at_is_in_every_result(translator, beam, num_best):
+def test_results_have_all_attention_maps(translator, beam, num_best):
     search = SearchConfig(beam=beam, max_length=9)
     texts = ["a b c", "d", "e f g h i j"]
     for found in translator.translate(texts, search=search, num_best=num_best):
@@ -68,12 +68,12 @@ def test_all_that_was_looked_at_is_in_every_result(translator, beam, num_best):
             assert each.attention.shape[:2] == (DECODER_LAYERS, HEADS)
 
 
-def test_forced_targets_are_traced_alike(translator):
+def test_forced_targets_have_equal_traces(translator):
     for found in translator.score([("a b c", "c b a"), ("d e", "f")]):
         check(found.trace)
 
 
-def test_texts_and_maps_do_not_depend_on_what_stands_beside(translator):
+def test_texts_and_maps_do_not_depend_on_the_batch(translator):
     texts = ["a b c", "d", "e f g h i j k l m"]
     search = SearchConfig(beam=3, max_length=12)
     for text, found in zip(texts, translator.translate(texts, search=search), strict=True):
@@ -83,7 +83,7 @@ def test_texts_and_maps_do_not_depend_on_what_stands_beside(translator):
             np.testing.assert_allclose(one.weights, other.weights, atol=1e-5)
 
 
-def test_a_resumed_run_is_the_same_run(tmp_path, folder):
+def test_a_resumed_run_is_bit_equal(tmp_path, folder):
     experiment = attending(dropout=0.2)
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     train(experiment, whole)
@@ -109,7 +109,7 @@ def short():
 
 
 @pytest.mark.parametrize("beam", [1, 3])
-def test_learned_positions_end_a_text_and_refuse_a_longer_one(tmp_path, beam):
+def test_learned_positions_limit_outputs_and_sources(tmp_path, beam):
     train(short(), tmp_path / "run")
     translator = Translator.load(tmp_path / "run")
     endless = SearchConfig(beam=beam, min_length=50)
@@ -122,7 +122,7 @@ def test_learned_positions_end_a_text_and_refuse_a_longer_one(tmp_path, beam):
     translator.translate("a " * 11)
 
 
-def test_dev_pairs_that_cannot_be_read_are_left_out_and_counted(tmp_path):
+def test_dev_pairs_beyond_the_positions_are_left_out_and_counted(tmp_path):
     pairs = tmp_path / "dev.tsv"
     long = "a b\t" + "c " * 12 + "\n"
     experiment = short()
@@ -139,7 +139,7 @@ def test_dev_pairs_that_cannot_be_read_are_left_out_and_counted(tmp_path):
     assert told[0].left_out == ("left out 1 dev pairs longer than 12 tokens (max_positions)",)
 
 
-def test_vectors_of_a_file_are_fixed_on_both_sides(tmp_path):
+def test_vectors_from_a_file_are_fixed_on_both_sides(tmp_path):
     pairs = tmp_path / "pairs.tsv"
     pairs.write_text("a b\tb a\nb a\ta b\n" * 5)
     words = ("<pad>", "<unk>", "<sos>", "<eos>", "a", "b")

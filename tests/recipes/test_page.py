@@ -117,7 +117,7 @@ def test_aliases_are_refused(tmp_path, field):
         ("model: {decoder: {key_layers: [[0]]}}", "key_layers is [[0]]: expected a list"),
     ],
 )
-def test_odd_pages_are_refused(tmp_path, content, words):
+def test_invalid_yaml_is_rejected(tmp_path, content, words):
     assert words in refused(tmp_path, content)
 
 
@@ -133,7 +133,7 @@ def test_odd_pages_are_refused(tmp_path, content, words):
     ],
     ids=["text", "list", "map", "quoted", "comment", "blank"],
 )
-def test_huge_pages_are_refused(tmp_path, content, monkeypatch):
+def test_large_recipes_are_rejected(tmp_path, content, monkeypatch):
     monkeypatch.setattr(page, "MOST_VALUES", 1000)  # the checks of types in tests take long
     assert "more than" in refused(tmp_path, content)
 
@@ -147,13 +147,13 @@ def test_dates_are_text(tmp_path):
 
 
 @pytest.mark.parametrize("content", ["", "# only a comment\n", "~", "null", "{}"])
-def test_an_empty_page_is_the_usual_experiment(tmp_path, content):
+def test_an_empty_recipe_is_the_default_experiment(tmp_path, content):
     path = tmp_path / "mine.yaml"
     path.write_text(content)
     assert recipes.load(path) == Experiment(name="mine")
 
 
-def test_a_long_vocabulary_is_a_page(tmp_path):
+def test_a_recipe_may_have_a_long_vocabulary(tmp_path):
     path = tmp_path / "mine.yaml"
     words = "".join(f"  - word{number}\n" for number in range(2_000))
     path.write_text(f"data:\n  vocabulary:\n{words}")

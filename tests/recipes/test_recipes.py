@@ -28,7 +28,7 @@ from regard.errors import UserError
 
 
 @pytest.mark.parametrize("name", recipes.names())
-def test_every_recipe_is_a_model_and_says_what_it_is(name):
+def test_every_recipe_builds_and_has_a_description(name):
     experiment = recipes.load(recipes.find(name))
     assert experiment.name == name
     assert len(experiment.about) > 20
@@ -83,7 +83,7 @@ def test_every_recipe_is_a_model_and_says_what_it_is(name):
         ),
     )
 )
-def test_a_dumped_page_loads_as_the_same_experiment(tmp_path_factory, experiment):
+def test_dumping_and_loading_preserves_an_experiment(tmp_path_factory, experiment):
     page = tmp_path_factory.mktemp("recipes") / "page.yaml"
     page.write_text(recipes.dump(experiment), encoding="utf8")
     assert recipes.load(page) == experiment
@@ -161,14 +161,14 @@ def test_mistakes_are_named_with_their_file(tmp_path, page, words):
     assert "\n" not in str(caught.value)
 
 
-def test_a_page_in_another_encoding_is_named(tmp_path):
+def test_a_recipe_in_another_encoding_is_rejected(tmp_path):
     path = tmp_path / "mine.yaml"
     path.write_bytes(b"about: caf\xe9")
     with pytest.raises(UserError, match=r"mine.yaml is not UTF-8: save it as UTF-8"):
         recipes.load(path)
 
 
-def test_paths_beside_a_page_are_found_from_anywhere(tmp_path, monkeypatch):
+def test_relative_paths_start_at_the_recipes_folder(tmp_path, monkeypatch):
     (tmp_path / "mine.yaml").write_text("data: {path: pairs.tsv, dev_path: gone.tsv}")
     (tmp_path / "pairs.tsv").write_text("a\tb\n")
     monkeypatch.chdir("/")
@@ -177,7 +177,7 @@ def test_paths_beside_a_page_are_found_from_anywhere(tmp_path, monkeypatch):
     assert str(data.dev_path) == "gone.tsv"
 
 
-def test_an_unknown_name_offers_the_nearest():
+def test_an_unknown_name_suggests_the_nearest():
     with pytest.raises(UserError, match="did you mean tatoeba-luong"):
         recipes.find("tatoeba-lung")
 

@@ -33,7 +33,7 @@ def model(tmp_path, text):
     return read(tmp_path, text).model
 
 
-def test_a_recurrent_page(tmp_path):
+def test_a_recurrent_recipe_is_upgraded(tmp_path):
     text = (
         "model: {wiring: bahdanau, cell: gru, hidden: 64, encoder_hidden: 24, embedding: 32, "
         "bidirectional: true, layers: 2, keys: [0, 1], values: [2], neighbours: 1, "
@@ -83,7 +83,7 @@ def test_a_decoder_without_attention_loses_its_attention(tmp_path):
     assert decoder == RecurrentDecoderConfig(wiring="plain").resolve(256, 0.0)
 
 
-def test_a_transformer_page(tmp_path):
+def test_a_transformer_recipe_is_upgraded(tmp_path):
     text = (
         "model: {family: transformer, size: 16, layers: 4, decoder_layers: 2, heads: 2, "
         "feed_forward: 9, positions: learned, longest: 300, norm: post, window: 3, "
@@ -111,7 +111,7 @@ def test_a_transformer_page(tmp_path):
         ("encoder: embedding, embedding: 8, query: last", BagOfWordsEncoderConfig, None),
     ],
 )
-def test_classifier_pages(tmp_path, fields, encoder, head):
+def test_classifier_recipes_are_upgraded(tmp_path, fields, encoder, head):
     parts = model(tmp_path, f"data: {{task: classify}}\nmodel: {{{fields}}}")
     assert encoder is None or (type(parts.encoder), parts.encoder.size) == (encoder, 8)
     assert head is None or type(parts.head) is head
@@ -121,7 +121,7 @@ def test_classifier_pages(tmp_path, fields, encoder, head):
         assert parts.encoder.size == 14
 
 
-def test_captioner_pages(tmp_path):
+def test_captioner_recipes_are_upgraded(tmp_path):
     page = "data: {task: caption, pictures: here, picture_size: 32}\nmodel: "
     hard = read(tmp_path, page + "{channels: [4, 8], looks: hard, gate: false, reward: 0.1}")
     assert (str(hard.data.images), hard.data.image_size) == ("here", 32)
@@ -137,7 +137,7 @@ def test_captioner_pages(tmp_path):
     assert backbone == BackboneEncoderConfig(name="some/net", fine_tune=True, size=128, dropout=0.1)
 
 
-def test_renamed_fields(tmp_path):
+def test_renamed_fields_are_upgraded(tmp_path):
     text = "data: {generated: copy, generated_size: 9, one_source_length: true}"
     data = read(tmp_path, text + "\ntraining: {forced_by: token}").data
     assert (data.synthetic, data.synthetic_size, data.equal_lengths) == ("copy", 9, True)
@@ -148,12 +148,12 @@ def test_renamed_fields(tmp_path):
 @pytest.mark.parametrize(
     ("page", "seed"), [("", 1), ("training: {seed: 3}", 3), ("data: {seed: 5}", 5)]
 )
-def test_in_an_old_run_the_training_seed_decided_the_split(tmp_path, page, seed):
+def test_old_runs_take_the_data_seed_from_the_training_seed(tmp_path, page, seed):
     assert read(tmp_path, page, is_run=True).data.seed == seed
     assert read(tmp_path, page).data.seed == (5 if seed == 5 else 1)
 
 
-def test_pages_of_today_stay_as_they_are(tmp_path):
+def test_recipes_of_the_current_format_are_unchanged(tmp_path):
     experiment = Experiment(model=configs.translation("bag_of_words", "transformer", size=8))
     text = recipes.dump(resolve(experiment))
     assert text.startswith(f"format: {FORMAT}\n")
@@ -162,7 +162,7 @@ def test_pages_of_today_stay_as_they_are(tmp_path):
     assert upgrade(values, is_run=False) == values
 
 
-def test_a_page_of_both_formats_is_refused(tmp_path):
+def test_a_recipe_with_fields_of_both_formats_is_rejected(tmp_path):
     with pytest.raises(UserError, match=r"data.generated is a field of version 0.1, .* data.synth"):
         read(tmp_path, "data: {generated: copy}\nmodel: {decoder: {kind: transformer}}")
 
@@ -183,7 +183,7 @@ def test_a_page_of_both_formats_is_refused(tmp_path):
     ],
 )
 @pytest.mark.parametrize("is_run", [False, True])
-def test_wrong_values_are_named_and_nothing_breaks(tmp_path, text, is_run):
+def test_invalid_values_are_named(tmp_path, text, is_run):
     with pytest.raises(UserError) as caught:
         read(tmp_path, text, is_run)
     assert "\n" not in str(caught.value)

@@ -39,7 +39,7 @@ def data_cache(tmp_path):
     return DataCache(tmp_path / "cache", "these data")
 
 
-def test_where_it_lies(monkeypatch, tmp_path):
+def test_the_cache_folder_follows_the_environment(monkeypatch, tmp_path):
     for name in ("REGARD_CACHE", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -50,7 +50,7 @@ def test_where_it_lies(monkeypatch, tmp_path):
     assert cache_folder() == tmp_path / "own"
 
 
-def test_where_there_is_no_home_it_has_to_be_said(monkeypatch):
+def test_without_a_home_folder_the_cache_must_be_set(monkeypatch):
     for name in ("REGARD_CACHE", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(os.path, "expanduser", lambda path: path)
@@ -68,7 +68,7 @@ def test_pairs_are_encoded_once(data_cache):
     assert second.made is None
 
 
-def test_a_page_is_made_once(data_cache):
+def test_a_json_entry_is_written_once(data_cache):
     made = []
     for _ in range(2):
         page = data_cache.page(
@@ -78,7 +78,7 @@ def test_a_page_is_made_once(data_cache):
     assert made == [1]
 
 
-def test_other_facts_and_other_data_are_not_mixed(data_cache):
+def test_entries_of_other_settings_and_data_are_separate(data_cache):
     data_cache.page("name", "facts", lambda: "these")
     assert data_cache.page("name", "other facts", lambda: "those") == "those"
     assert data_cache.page("other name", "facts", lambda: "those") == "those"
@@ -89,7 +89,7 @@ def test_other_facts_and_other_data_are_not_mixed(data_cache):
 
 
 @pytest.mark.parametrize("damage", [b"", b"{}", b"[]", b"null", b'{"sha256": "x", "content": 1}'])
-def test_what_is_damaged_is_made_anew(data_cache, damage):
+def test_damaged_entries_are_written_again(data_cache, damage):
     data_cache.page("name", "facts", lambda: "page")
     source = Counted()
     made = data_cache.pairs("facts", source).made
@@ -103,13 +103,13 @@ def test_what_is_damaged_is_made_anew(data_cache, damage):
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), ValueError("no")])
-def test_what_is_broken_off_leaves_nothing(data_cache, error):
+def test_an_interrupted_entry_leaves_no_file(data_cache, error):
     with pytest.raises(type(error)):
         data_cache.pairs("facts", Counted(error))
     assert list(data_cache.folder.iterdir()) == []
 
 
-def test_what_cannot_be_kept_is_held_and_said(tmp_path, caplog):
+def test_entries_that_cannot_be_written_are_held_in_memory_with_a_warning(tmp_path, caplog):
     (tmp_path / "file").write_text("in the way")
     data_cache = DataCache(tmp_path / "file", "these data")
     assert data_cache.page("name", "facts", lambda: "page") == "page"
@@ -120,7 +120,7 @@ def test_what_cannot_be_kept_is_held_and_said(tmp_path, caplog):
     assert "REGARD_CACHE" in message
 
 
-def test_a_full_disk_is_met_by_memory(data_cache, monkeypatch, caplog):
+def test_on_a_full_disk_entries_are_held_in_memory(data_cache, monkeypatch, caplog):
     def write(path, source):
         path.write_bytes(b"half")
         raise OSError(28, "No space left on device")
@@ -132,7 +132,7 @@ def test_a_full_disk_is_met_by_memory(data_cache, monkeypatch, caplog):
     assert list(data_cache.folder.iterdir()) == []
 
 
-def test_what_was_not_used_for_long_is_removed_and_nothing_else(data_cache):
+def test_old_entries_and_no_other_files_are_removed(data_cache):
     for facts in ("old", "used"):
         data_cache.page("name", facts, lambda: "page")
     own = data_cache.folder / "own.json"
@@ -157,7 +157,7 @@ def _encode(folder, barrier, queue):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="children are forked")
-def test_two_at_once_do_not_mix(tmp_path):
+def test_concurrent_writers_do_not_mix(tmp_path):
     context = multiprocessing.get_context("fork")
     barrier, queue = context.Barrier(3), context.SimpleQueue()
     processes = [
@@ -171,7 +171,7 @@ def test_two_at_once_do_not_mix(tmp_path):
     assert [path.suffix for path in (tmp_path / "cache").iterdir()] == [".safetensors"]
 
 
-def test_pages_are_json_and_nothing_is_pickled(data_cache):
+def test_entries_are_json_without_pickle(data_cache):
     data_cache.page("name", "facts", lambda: [1, 2])
     (path,) = data_cache.folder.iterdir()
     assert json.loads(path.read_text())["content"] == [1, 2]

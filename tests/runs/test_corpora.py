@@ -21,7 +21,7 @@ READ_BESIDE = ("dev_path", "test_path", "tokenizers_path")
 
 
 @pytest.mark.parametrize("data", GENERATED, ids=lambda data: data.task)
-def test_every_path_is_read_or_refused_beside_generated_data(data):
+def test_every_path_is_read_or_rejected_with_generated_data(data):
     names = [field.name for field in fields(data) if str(field.type) == "Path | None"]
     assert "path" in names
     for name in names:
@@ -32,7 +32,7 @@ def test_every_path_is_read_or_refused_beside_generated_data(data):
 
 
 @pytest.mark.parametrize("data", GENERATED[:2], ids=lambda data: data.task)
-def test_dev_files_beside_generated_data_are_read(data):
+def test_dev_files_are_read_with_generated_data(data):
     with pytest.raises(UserError, match=r"cannot read gone.tsv"):
         corpora.read_sources(replace(data, synthetic_size=20, dev_path=Path("gone.tsv")))
 
@@ -51,13 +51,13 @@ def test_dev_files_beside_generated_data_are_read(data):
         ),
     ],
 )
-def test_half_of_something_is_refused(data, words):
+def test_targets_without_sources_are_rejected(data, words):
     with pytest.raises(UserError, match=words):
         corpora.read_sources(data)
 
 
 @pytest.mark.parametrize("name", recipes.names())
-def test_a_file_takes_the_place_of_a_recipes_generated_data(name, capsys):
+def test_a_file_replaces_a_recipes_generated_data(name, capsys):
     generated = recipes.load(recipes.find(name)).data.synthetic
     data = parse([name, "--data.path", "gone.tsv"]).experiment.data
     assert (data.path, data.synthetic) == (Path("gone.tsv"), None)
@@ -67,7 +67,7 @@ def test_a_file_takes_the_place_of_a_recipes_generated_data(name, capsys):
 
 
 @pytest.mark.parametrize("name", recipes.names())
-def test_generated_data_that_are_asked_for_beside_a_file_are_refused(name):
+def test_generated_data_and_a_file_together_are_rejected(name):
     task = recipes.load(recipes.find(name)).data.task
     generated = {"translate": "copy", "classify": "series", "caption": "shapes"}[task]
     words = [name, "--data.path", "gone.tsv", "--data.synthetic", generated]

@@ -21,13 +21,13 @@ OUTPUT = "--output"
 """Option of `regard train` that names the run folder."""
 
 
-def test_every_run_has_its_expected_output():
+def test_every_old_run_has_an_expected_output():
     assert sorted(path.stem for path in RUNS.glob("*.json")) == NAMES
     assert len(NAMES) == 12
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_an_old_run_gives_its_old_output(name, tmp_path):
+def test_old_runs_give_their_old_outputs(name, tmp_path):
     model = regard.load(RUNS / name)
     for expected in json.loads((RUNS / f"{name}.json").read_text(encoding="utf8")):
         output = compute(model, expected["source"], tmp_path)

@@ -27,14 +27,14 @@ def twofold(tmp_path):
     return written(tmp_path / "two.tsv", [f"s{n // 2}\tt{n}" for n in range(300)])
 
 
-def test_the_usual_sizes_are_only_the_most(twofold):
+def test_default_sizes_are_maxima(twofold):
     split = splits.read(DataConfig(path=twofold))
     assert [len(part) for part in (split.train, split.dev, split.test)] == [272, 14, 14]
     parts = [sources(part) for part in (split.train, split.dev, split.test)]
     assert len(set.union(*parts)) == sum(map(len, parts)) == 150
 
 
-def test_sizes_that_were_asked_for_are_kept_or_refused_by_name(twofold):
+def test_requested_sizes_are_exact_or_rejected_by_name(twofold):
     split = splits.read(DataConfig(path=twofold, dev_size=26, test_size=34))
     assert [len(part) for part in (split.dev, split.test)] == [26, 34]
     with pytest.raises(UserError, match=r"--data.test-size is 3, but only 2 of 300 pairs"):
@@ -43,7 +43,7 @@ def test_sizes_that_were_asked_for_are_kept_or_refused_by_name(twofold):
         splits.read(DataConfig(path=twofold, dev_size=150, test_size=150))
 
 
-def test_pairs_after_a_limit_are_searched_until_the_parts_are_full(tmp_path):
+def test_pairs_after_the_limit_fill_the_held_out_splits(tmp_path):
     lines = [f"s{n}\tt{n}" for n in range(7)] + [f"one\tu{n}" for n in range(50)]
     path = written(tmp_path / "late.tsv", lines + [f"r{n}\tt{n}" for n in range(5)])
     split = splits.read(DataConfig(path=path, limit=7, dev_size=3, test_size=2))
@@ -53,13 +53,13 @@ def test_pairs_after_a_limit_are_searched_until_the_parts_are_full(tmp_path):
         splits.read(DataConfig(path=path, limit=7, dev_size=3, test_size=3))
 
 
-def test_pairs_after_a_limit_are_shared_by_dev_and_test(tmp_path):
+def test_dev_and_test_share_the_pairs_after_the_limit(tmp_path):
     path = written(tmp_path / "short.tsv", [f"s{n}\tt{n}" for n in range(300)])
     split = splits.read(DataConfig(path=path, limit=290))
     assert [len(part) for part in (split.train, split.dev, split.test)] == [290, 5, 5]
 
 
-def test_dev_pairs_of_ones_own_that_are_trained_on_are_warned_of(tmp_path):
+def test_dev_pairs_in_the_training_data_warn(tmp_path):
     path = written(tmp_path / "a.tsv", [f"s{n}\tt{n}" for n in range(41)])
     dev = written(tmp_path / "dev.tsv", ["s3\tt", "S7 \tt", "new\tt"])
     split = splits.read(DataConfig(path=path, dev_path=dev))
@@ -70,7 +70,7 @@ def test_dev_pairs_of_ones_own_that_are_trained_on_are_warned_of(tmp_path):
     assert splits.read(DataConfig(path=path, dev_path=other)).left_out == ()
 
 
-def test_a_test_is_held_out_beside_dev_pairs_of_ones_own_where_it_is_asked_for(tmp_path):
+def test_a_test_split_is_held_out_on_request_with_a_dev_file(tmp_path):
     path = written(tmp_path / "a.tsv", [f"s{n}\tt{n}" for n in range(41)])
     dev = written(tmp_path / "dev.tsv", ["new\tt"])
     config = DataConfig(path=path, dev_path=dev, dev_size=5, test_size=7)
@@ -80,7 +80,7 @@ def test_a_test_is_held_out_beside_dev_pairs_of_ones_own_where_it_is_asked_for(t
 
 
 @pytest.mark.parametrize("seed", [1, 3])
-def test_the_split_follows_from_data_seed(tmp_path, seed):
+def test_the_split_depends_on_data_seed_only(tmp_path, seed):
     path = written(tmp_path / "a.tsv", [f"s{n}\tt{n}" for n in range(41)])
     split = splits.read(DataConfig(path=path, dev_size=5, test_size=7, seed=seed))
     expected = split_held_out(read_pairs(path).pairs, (5, 7), seed)
@@ -95,7 +95,7 @@ def test_the_split_follows_from_data_seed(tmp_path, seed):
         CaptionDataConfig(synthetic="shapes", synthetic_size=41),
     ],
 )
-def test_generated_data_follow_from_data_seed(config):
+def test_generated_data_depend_on_data_seed_only(config):
     first, again, different = (splits.read(replace(config, seed=seed)) for seed in (1, 1, 2))
     assert [*first.train] == [*again.train] != [*different.train]
     assert first.test == again.test != different.test
@@ -124,7 +124,7 @@ def test_captions_that_cannot_be_held_out_are_refused(sizes, message):
 
 
 @pytest.mark.parametrize("part", ["dev", "test"])
-def test_labels_that_are_trained_on_are_warned_of_in_every_part(tmp_path, part):
+def test_held_out_examples_in_the_training_data_warn_in_every_split(tmp_path, part):
     lines = [f"s{n}\t{n % 2}" for n in range(41)]
     path = written(tmp_path / "a.tsv", lines)
     split = splits.read(ClassificationDataConfig(path=path, **{f"{part}_path": path}, dev_size=0))

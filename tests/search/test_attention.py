@@ -18,7 +18,7 @@ class Asked(NamedTuple):
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
-def test_each_path_has_its_own_line_of_every_step(dtype):
+def test_each_hypothesis_has_the_attention_of_its_own_path(dtype):
     """Sentences leave the batch, one hypothesis becomes a beam, and self-attention grows wider."""
     torch.manual_seed(2)
     shapes = [(4, 1), (4, 3), (3, 3), (3, 3), (1, 3)]  # rows and hypotheses that asked
@@ -52,6 +52,6 @@ def test_each_path_has_its_own_line_of_every_step(dtype):
                     assert own.scores[layer, head, place].tolist() == before
 
 
-def test_where_nobody_looked_there_is_nothing():
+def test_without_attention_there_are_no_maps():
     assert gather_attention([(), ()], [[Asked(0, 0)], [Asked(1, 0), Asked(0, 0)]]) == [(), ()]
     assert gather_attention([], []) == []

@@ -69,7 +69,7 @@ def alone(given, row):
     ids=["free", "coverage", "minimum", "endless"],
 )
 @pytest.mark.parametrize("penalty", LENGTH_PENALTIES, ids=str)
-def test_a_wide_beam_ranks_every_text_as_brute_force_does(limits, beta, penalty):
+def test_a_wide_beam_equals_brute_force(limits, beta, penalty):
     decoder, given = FakeDecoder(VOCABULARY, seed=3), memories([5, 3])
     everything = brute_force.texts(
         VOCABULARY, START, limits.end, limits.maximum, limits.minimum, limits.forbidden
@@ -102,7 +102,7 @@ def test_a_wide_beam_ranks_every_text_as_brute_force_does(limits, beta, penalty)
     penalty=strategies.sampled_from(LENGTH_PENALTIES),
     data=strategies.data(),
 )
-def test_a_narrow_beam_is_the_plain_search_and_stops_early_without_loss(
+def test_a_narrow_beam_equals_a_plain_search_with_early_stopping(
     seed, vocabulary, size, maximum, early_stopping, penalty, data
 ):
     num_best = data.draw(strategies.integers(1, size))
@@ -122,7 +122,7 @@ def test_a_narrow_beam_is_the_plain_search_and_stops_early_without_loss(
             assert hypothesis.score == pytest.approx(rank(text, values), rel=1e-5)
 
 
-def test_a_short_text_does_not_end_a_search_that_a_longer_one_would_win():
+def test_a_finished_short_hypothesis_does_not_stop_a_better_live_one():
     """The end token is first with 0.5; the other token, with 0.4, continues with certainty."""
     script = torch.tensor([[0, 0.1, 0.5, 0.4], [0, 0, 0, 1], [0, 0, 1, 0], [0, 0, 1, 0]])
     limits = Limits(start=START, end=END, maximum=4)
@@ -140,7 +140,7 @@ def test_a_short_text_does_not_end_a_search_that_a_longer_one_would_win():
 
 @pytest.mark.parametrize("early_stopping", [True, False])
 @pytest.mark.parametrize("penalty", LENGTH_PENALTIES, ids=str)
-def test_ended_texts_do_not_end_a_search_that_a_likelier_one_leads(penalty, early_stopping):
+def test_finished_hypotheses_do_not_stop_a_more_probable_live_one(penalty, early_stopping):
     """After two steps two texts are finished, with 0.1 and 0.09; a live one with 0.81 needs only
     its end."""
     script = torch.tensor([[0, 0, 0.1, 0.9], [0, 0, 0.1, 0.9], [0, 0, 1, 0], [0, 0, 1, 0]])
@@ -150,7 +150,7 @@ def test_ended_texts_do_not_end_a_search_that_a_likelier_one_leads(penalty, earl
     assert best.tokens == (3, 3, END)
 
 
-def test_early_stopping_does_not_wait_for_certainties_to_come():
+def test_early_stopping_ignores_possible_later_gains():
     """All live hypotheses have a worse mean than both finished ones; only a very long text could
     win."""
     script = torch.tensor([[0, 0, 0.6, 0.4], [0, 0, 0.8, 0.2], *[[0, 0, 0.5, 0.5]] * 7])
@@ -165,7 +165,7 @@ def test_early_stopping_does_not_wait_for_certainties_to_come():
     assert steps[0] == 2 < steps[1] < 9
 
 
-def test_the_best_does_not_depend_on_how_many_are_asked_for():
+def test_the_best_hypothesis_does_not_depend_on_num_best():
     decoder, given = FakeDecoder(VOCABULARY, seed=4), memories([4, 2, 3, 6])
     limits = Limits(maximum=9, **LIMITS)
     for early_stopping in (True, False):
@@ -177,7 +177,7 @@ def test_the_best_does_not_depend_on_how_many_are_asked_for():
             assert fewer == [output[:count] for output in queries[2]]
 
 
-def test_what_cannot_be_is_not_counted_as_ended():
+def test_impossible_hypotheses_do_not_count_as_finished():
     """If a beam has more places than there are texts, its remaining places are pruned."""
     decoder, given = FakeDecoder(4, seed=1), memories([3])
     limits = Limits(maximum=5, **LIMITS)
@@ -200,7 +200,7 @@ def test_a_beam_of_one_is_greedy(penalty, end):
             assert torch.equal(left.weights, right.weights)
 
 
-def test_a_text_depends_on_no_neighbour():
+def test_results_do_not_depend_on_the_batch():
     lengths = [5, 2, 3, 7, 1, 4, 6, 2, 3, 5, 7]
     decoder, given = FakeDecoder(VOCABULARY, seed=5), memories(lengths)
     maxima = torch.tensor([2 * length + 1 for length in lengths])
@@ -220,14 +220,14 @@ def test_a_text_depends_on_no_neighbour():
                 assert left.score == pytest.approx(right.score, rel=1e-5)
 
 
-def test_what_is_done_is_not_decoded_on():
+def test_finished_sentences_leave_the_batch():
     decoder, given = FakeDecoder(VOCABULARY, seed=5), memories([5, 2, 3, 7, 1])
     limits = Limits(maximum=torch.tensor([2, 1, 4, 2, 3]), start=START, end=None)
     beam(decoder, given, limits, BeamSettings(3))
     assert decoder.steps == [(5, 1), (4, 3), (2, 3), (1, 3)]
 
 
-def test_a_hypothesis_brings_the_attention_of_its_own_past():
+def test_hypotheses_have_the_attention_of_their_own_path():
     decoder, given = FakeDecoder(VOCABULARY, seed=8), memories([5, 3, 4])
     limits = Limits(maximum=torch.tensor([7, 3, 5]), **LIMITS)
     result = beam(decoder, given, limits, BeamSettings(4, 3), need_weights=True)
@@ -250,7 +250,7 @@ def test_a_hypothesis_brings_the_attention_of_its_own_past():
 
 
 @pytest.mark.parametrize("beta", [0.0, 0.3])
-def test_attention_is_not_returned_unasked(beta):
+def test_attention_is_returned_on_request_only(beta):
     limits = Limits(maximum=3, **LIMITS)
     result = beam(
         FakeDecoder(VOCABULARY), memories([3]), limits, BeamSettings(2, 2, coverage_penalty=beta)
@@ -279,7 +279,7 @@ def test_equal_candidates_keep_their_order_in_a_vocabulary_smaller_than_the_beam
     assert texts(result) == [expected] * 2
 
 
-def test_the_lattice_holds_every_hypothesis_that_lived():
+def test_the_lattice_has_every_live_hypothesis():
     decoder, given = FakeDecoder(VOCABULARY, seed=8), memories([5, 3, 4])
     limits = Limits(maximum=torch.tensor([6, 2, 5]), **LIMITS)
     result = beam(decoder, given, limits, BeamSettings(4, 4, NoPenalty()))
@@ -301,7 +301,7 @@ def test_the_lattice_holds_every_hypothesis_that_lived():
     assert torch.equal(result.lattice(-1).tokens, result.lattice(2).tokens)
 
 
-def test_fewer_hypotheses_come_where_no_more_exist():
+def test_fewer_hypotheses_are_returned_if_no_more_exist():
     limits = Limits(start=START, end=END, maximum=2, forbidden=(PAD, START, 3))
     result = beam(
         TableDecoder([0.0, 0.0, 1.0, 2.0, 0.0]), memories([3]), limits, BeamSettings(9, 9)
@@ -310,7 +310,7 @@ def test_fewer_hypotheses_come_where_no_more_exist():
 
 
 @pytest.mark.parametrize("logits", [[math.nan] * 5, [0.0] * 3], ids=["nan", "nothing allowed"])
-def test_numbers_that_are_none_are_reported(logits):
+def test_nan_logits_are_reported(logits):
     limits = Limits(start=START, end=END, maximum=3, forbidden=(0, 1, 2))
     with pytest.raises(ValueError, match=r"sentence 0.*expected a finite log probability"):
         beam(TableDecoder(logits), memories([3]), limits, BeamSettings())
@@ -329,7 +329,7 @@ def test_no_sentences_give_no_hypotheses():
         (dict(coverage_penalty=-0.1), "coverage_penalty"),
     ],
 )
-def test_settings_that_cannot_be_are_refused(arguments, message):
+def test_invalid_settings_are_rejected(arguments, message):
     with pytest.raises(ValueError, match=message):
         BeamSettings(**arguments)
 

@@ -21,7 +21,7 @@ def batch():
     return inputs, outputs, outputs != PAD
 
 
-def test_it_is_what_brute_force_gives_each_text_alone(batch):
+def test_scores_equal_brute_force_on_each_text(batch):
     decoder, encoded = FakeDecoder(7, seed=4), memories([5, 2, 3])
     result = forced(decoder, encoded, *batch, num_top=3, need_weights=True)
     for row, text in enumerate(TEXTS):
@@ -51,13 +51,13 @@ def test_alternatives_and_entropy_are_those_of_the_distribution(batch):
     assert result.attention == ()
 
 
-def test_without_alternatives_there_are_none_and_never_more_than_tokens(batch):
+def test_the_number_of_alternatives_is_limited_by_the_vocabulary(batch):
     decoder, encoded = FakeDecoder(7), memories([5, 2, 3])
     assert forced(decoder, encoded, *batch).top_tokens.shape == (3, 5, 0)
     assert forced(decoder, encoded, *batch, num_top=11).top_tokens.shape == (3, 5, 7)
 
 
-def test_an_impossible_token_costs_no_entropy():
+def test_impossible_tokens_add_no_entropy():
     tokens = torch.zeros(1, 1, dtype=torch.long)
     decoder = TableDecoder([0.0, 0.0, -math.inf])
     result = forced(decoder, memories([2]), tokens, tokens, tokens == 0)
@@ -65,7 +65,7 @@ def test_an_impossible_token_costs_no_entropy():
     assert float(result.scores) == pytest.approx(-math.log(2))
 
 
-def test_many_words_are_taken_in_parts():
+def test_large_batches_are_scored_in_parts():
     decoder, encoded = FakeDecoder(7), memories([2, 3] * 211)
     outputs = torch.arange(422 * 3).view(422, 3) % 7
     result = forced(decoder, encoded, outputs, outputs, outputs != PAD, num_top=1)

@@ -32,7 +32,7 @@ def slowly(decoder, encoded, limits, maximum):
 @pytest.mark.parametrize("minimum", [0, 4])
 @pytest.mark.parametrize("end", [END, None])
 @pytest.mark.parametrize("seed", range(5))
-def test_it_writes_what_a_slow_loop_writes(seed, end, minimum):
+def test_outputs_equal_a_plain_loop(seed, end, minimum):
     decoder, encoded = FakeDecoder(11, seed), memories(LENGTHS, seed)
     maxima = torch.tensor([9, 3, 1, 13, 5])
     limits = Limits(start=START, end=end, maximum=maxima, minimum=minimum, forbidden=(PAD, START))
@@ -45,7 +45,7 @@ def test_it_writes_what_a_slow_loop_writes(seed, end, minimum):
         assert result.attention == ()
 
 
-def test_its_probabilities_and_attention_are_those_of_reading_the_text():
+def test_probabilities_and_attention_equal_a_forced_pass():
     decoder, encoded = FakeDecoder(11, seed=1), memories(LENGTHS)
     limits = Limits(start=START, end=END, maximum=13)
     for row, result in enumerate(greedy(decoder, encoded, limits, need_weights=True)):
@@ -59,14 +59,14 @@ def test_its_probabilities_and_attention_are_those_of_reading_the_text():
             torch.testing.assert_close(map_.weights, block.weights[0])
 
 
-def test_a_sentence_that_ended_leaves_the_batch():
+def test_finished_sentences_leave_the_batch():
     decoder = FakeDecoder(11)
     limits = Limits(start=START, end=None, maximum=torch.tensor([2, 4, 1, 2, 3]))
     greedy(decoder, memories(LENGTHS), limits)
     assert decoder.steps == [(5, 1), (4, 1), (2, 1), (1, 1)]
 
 
-def test_of_equal_tokens_the_lowest_is_written():
+def test_ties_select_the_lowest_token():
     result = greedy(
         TableDecoder([5.0, 1.0, 0.0, 1.0]),
         memories([3]),
@@ -85,13 +85,13 @@ def test_no_sentences_give_no_hypotheses():
 @pytest.mark.parametrize(
     ("logits", "forbidden"), [([math.nan] * 5, ()), ([0.0] * 3, (0, 1, 2))], ids=["nan", "all"]
 )
-def test_numbers_that_are_none_are_reported(logits, forbidden):
+def test_nan_logits_are_reported(logits, forbidden):
     limits = Limits(start=1, end=2, maximum=3, forbidden=forbidden)
     with pytest.raises(ValueError, match="sentence 0, token 0"):
         greedy(TableDecoder(logits), memories([3]), limits)
 
 
-def test_scores_are_divided_as_in_a_beam():
+def test_scores_are_normalised_as_in_beam_search():
     decoder, encoded = FakeDecoder(11), memories(LENGTHS)
     limits = Limits(start=START, end=None, maximum=torch.tensor([2, 4, 1, 2, 3]))
     divided = greedy(decoder, encoded, limits, Average())

@@ -30,7 +30,7 @@ def test_maxima_for_another_number_of_sentences_are_refused():
         Rules.of(Limits(start=1, end=2, maximum=torch.tensor([3, 5])), memories([2, 3, 1]))
 
 
-def test_the_end_is_closed_until_the_minimum_and_the_forbidden_always():
+def test_the_end_is_forbidden_below_the_minimum_length():
     rules = Rules.of(Limits(start=1, end=2, maximum=7, minimum=3, forbidden=(0, 1)), memories([2]))
     for position in range(5):
         values = log_probabilities(torch.zeros(1, 5), rules.forbidden(position))
@@ -39,7 +39,7 @@ def test_the_end_is_closed_until_the_minimum_and_the_forbidden_always():
         assert values[0, 3] == pytest.approx(-torch.log(torch.tensor(5.0)))
 
 
-def test_small_floats_are_not_added_up_in_small():
+def test_half_precision_is_summed_in_float32():
     rules = Rules.of(Limits(start=1, end=2, maximum=7), memories([2]))
     logits = torch.randn(1, 997).bfloat16()
     values = log_probabilities(logits, rules.forbidden(0))
@@ -48,7 +48,7 @@ def test_small_floats_are_not_added_up_in_small():
 
 
 @pytest.mark.parametrize("penalty", [Average(), NoPenalty()])
-def test_a_search_that_seldom_asks_who_goes_on_finds_the_same(penalty, monkeypatch):
+def test_checking_for_finished_sentences_less_often_changes_no_result(penalty, monkeypatch):
     """On a GPU, active sentences are counted at every eighth step."""
     decoder, encoded = FakeDecoder(11, seed=5), memories([4, 2, 3, 5, 1, 2, 3, 4, 2, 1, 3, 2])
     maxima = torch.arange(1, 13) % 7 + 1

@@ -13,7 +13,7 @@ from tests.search.fake import memories
 LENGTHS = torch.tensor([1, 7, 13])
 
 
-def test_lengths_divide_as_the_paper_says():
+def test_the_length_penalty_equals_the_papers_formula():
     assert NoPenalty()(LENGTHS).tolist() == [1, 1, 1]
     assert Average()(LENGTHS).tolist() == [1, 7, 13]
     assert GoogleLength(0.5)(LENGTHS).tolist() == pytest.approx([1, math.sqrt(2), math.sqrt(3)])
@@ -25,7 +25,7 @@ def test_a_negative_alpha_is_refused():
         GoogleLength(-1.0)
 
 
-def test_coverage_is_the_sum_of_what_was_looked_at_up_to_one():
+def test_coverage_is_the_sum_of_weights_up_to_one():
     coverage = SourceCoverage.none(memories([3, 2])[0])
     step = torch.tensor([[[0.5, 0.5, 0.0]], [[0.25, 0.75, 0.0]]])[:, None, None]
     block = AttentionBlock("cross", step)

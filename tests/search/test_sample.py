@@ -22,7 +22,7 @@ def shares(**arguments):
 
 
 @pytest.mark.parametrize(("temperature", "top_k"), [(1.0, None), (0.5, 9), (3.0, 2)])
-def test_tokens_come_as_often_as_they_should(temperature, top_k):
+def test_sampled_frequencies_equal_the_probabilities(temperature, top_k):
     allowed = {2: (1, 3)}.get(top_k, (1, 2, 3, 4))
     masses = [math.exp(x / temperature) if i in allowed else 0 for i, x in enumerate(LOGITS)]
     expected = [mass / sum(masses) for mass in masses]
@@ -31,7 +31,7 @@ def test_tokens_come_as_often_as_they_should(temperature, top_k):
     assert [share > 0 for share in result] == [mass > 0 for mass in masses]
 
 
-def test_the_best_one_of_one_is_greedy():
+def test_top_1_sampling_is_greedy():
     decoder, encoded = FakeDecoder(11, seed=2), memories([5, 3, 2])
     limits = Limits(start=START, end=END, maximum=7)
     assert sample(decoder, encoded, limits, top_k=1, temperature=0.3) == greedy(
@@ -39,7 +39,7 @@ def test_the_best_one_of_one_is_greedy():
     )
 
 
-def test_probabilities_are_the_models_and_a_seed_repeats_them():
+def test_probabilities_are_the_models_and_a_seed_repeats_samples():
     decoder, encoded = FakeDecoder(11, seed=2), memories([5])
     limits = Limits(start=START, end=END, maximum=7)
 
@@ -60,7 +60,7 @@ def test_probabilities_are_the_models_and_a_seed_repeats_them():
 @pytest.mark.parametrize(
     ("arguments", "message"), [(dict(temperature=0.0), "use greedy"), (dict(top_k=0), "top_k is 0")]
 )
-def test_settings_that_cannot_be_are_refused(arguments, message):
+def test_invalid_settings_are_rejected(arguments, message):
     with pytest.raises(ValueError, match=message):
         sample(FakeDecoder(5), memories([2]), Limits(start=1, end=2, maximum=3), **arguments)
 
@@ -69,7 +69,7 @@ def test_settings_that_cannot_be_are_refused(arguments, message):
 @pytest.mark.parametrize(
     ("logits", "forbidden"), [([math.nan] * 5, ()), ([0.0] * 3, (0, 1, 2))], ids=["nan", "all"]
 )
-def test_numbers_that_are_none_are_reported(logits, forbidden, top_k):
+def test_nan_logits_are_reported(logits, forbidden, top_k):
     limits = Limits(start=1, end=2, maximum=3, forbidden=forbidden)
     with pytest.raises(ImpossibleError, match="sentence 0, token 0"):
         sample(TableDecoder(logits), memories([3]), limits, top_k=top_k)

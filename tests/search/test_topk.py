@@ -16,7 +16,7 @@ from regard.search.topk import BLOCK, stable_topk, stable_topk_of_sums
     dead=strategies.floats(0, 1),
     dtype=strategies.sampled_from([torch.float32, torch.float64]),
 )
-def test_it_is_the_head_of_a_stable_sort(seed, width, count, levels, dead, dtype):
+def test_top_k_equals_a_stable_sort(seed, width, count, levels, dead, dtype):
     generator = torch.Generator().manual_seed(seed)
     scores = torch.randint(-levels, 3, (5, width), generator=generator).to(dtype)
     scores[torch.rand(5, width, generator=generator) < dead] = -torch.inf
@@ -38,7 +38,7 @@ def test_it_is_the_head_of_a_stable_sort(seed, width, count, levels, dead, dtype
     count=strategies.integers(1, 7),
     levels=strategies.integers(1, 50),
 )
-def test_sums_are_ranked_as_if_they_were_formed(seed, width, groups, count, levels):
+def test_sums_are_ranked_without_being_computed(seed, width, groups, count, levels):
     generator = torch.Generator().manual_seed(seed)
     scores = torch.randint(-levels, 3, (5, groups, width), generator=generator) / 10
     totals = torch.randint(-levels, 3, (5, groups), generator=generator) / 7
@@ -53,6 +53,6 @@ def test_sums_are_ranked_as_if_they_were_formed(seed, width, groups, count, leve
 
 
 @pytest.mark.parametrize("width", [5, 7 * BLOCK])
-def test_a_row_of_nothing_still_gives_different_places(width):
+def test_a_row_of_minus_infinity_gives_distinct_indices(width):
     _, places = stable_topk(torch.full((2, width), -torch.inf), 3)
     assert places.tolist() == [[0, 1, 2]] * 2

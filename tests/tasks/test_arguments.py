@@ -105,5 +105,5 @@ def test_wrong_arguments_are_named(outcomes):
         ("RecurrentEncoderConfig {'cell': 'grru'}", "did you mean gru?"),
     ],
 )
-def test_messages_say_what_came(outcomes, name, words):
+def test_messages_have_the_invalid_value(outcomes, name, words):
     assert words in outcomes[name][1]

@@ -11,7 +11,7 @@ from regard.tasks.translation.encoding import Tokenizers
 from regard.tasks.translation.translator import Translator
 
 
-def test_what_the_encoder_looked_at_is_in_the_trace(run):
+def test_traces_have_the_encoders_self_attention(run):
     translator = Translator.load(run)
     encoder = translator.model.encoder
 
@@ -33,7 +33,7 @@ def test_what_the_encoder_looked_at_is_in_the_trace(run):
         assert found.trace.map("cross").weights.shape[3] == pieces
 
 
-def test_a_trace_counts_words_as_the_tokenizer_does(run):
+def test_traces_have_the_tokenizers_word_numbers(run):
     experiment = Translator.load(run).experiment
     texts = ["the cat, sat.", "die Katze sass, (ja)."]
     bpe = Tokenizer.train(texts, TokenizerSettings(kind="bpe", size=40))

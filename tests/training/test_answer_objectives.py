@@ -38,7 +38,7 @@ def cost(objective, targets):
     return loss.sum.item()
 
 
-def test_classes_cost_their_cross_entropy():
+def test_the_loss_of_classes_is_cross_entropy():
     shares = VALUES.double().softmax(dim=1)
     right = -(shares[0, 0].log() + shares[1, 0].log() + shares[2, 1].log())
     assert cost(ClassObjective(), [0, 0, 1]) == pytest.approx(float(right))
@@ -46,11 +46,11 @@ def test_classes_cost_their_cross_entropy():
     assert cost(ClassObjective(0.1), [0, 0, 1]) == pytest.approx(float(smooth))
 
 
-def test_numbers_cost_their_squared_distance():
+def test_the_loss_of_numbers_is_squared_error():
     assert cost(NumberObjective(), [[1.0, 1.0], [0.5, 2.0]]) == pytest.approx(4 / 2)
 
 
-def test_the_mean_is_over_answers():
+def test_the_mean_is_over_examples():
     batches = [batch([[1.0, 1.0], [0.5, 2.0]]), batch([[1.0, -1.0]])]
     assert NumberObjective().count(batches[0]) == NumberObjective().size(batches[0]) == 2
     assert mean_loss(NumberObjective(), Given(), batches) == pytest.approx(2 / 3)

@@ -30,7 +30,7 @@ def stepped(model: nn.Module) -> torch.optim.AdamW:
     return adam
 
 
-def test_all_that_was_saved_comes_back(tmp_path):
+def test_saving_and_loading_preserves_the_training_state(tmp_path):
     checkpoints = Checkpoints(tmp_path, {"seed": "1"})
     model, other = Tied(), Tied()
     adam, fresh = stepped(model), Optimiser().build(other)
@@ -59,7 +59,7 @@ def test_all_that_was_saved_comes_back(tmp_path):
 @pytest.mark.parametrize(
     "broken", ["safetensors.torch.save_file", "os.fsync", "pathlib.Path.replace"]
 )
-def test_a_crash_while_writing_leaves_what_was_there(tmp_path, monkeypatch, broken):
+def test_a_crash_while_writing_preserves_the_old_files(tmp_path, monkeypatch, broken):
     checkpoints = Checkpoints(tmp_path, {})
     model = tiny_model()
     adam = stepped(model)
@@ -79,7 +79,7 @@ def test_a_crash_while_writing_leaves_what_was_there(tmp_path, monkeypatch, brok
         assert torch.equal(model.state_dict()[name], value)
 
 
-def test_what_a_killed_run_began_to_write_is_gone_when_it_goes_on(tmp_path):
+def test_resuming_removes_unfinished_files_of_a_killed_run(tmp_path):
     checkpoints = Checkpoints(tmp_path, {})
     model = tiny_model()
     adam = stepped(model)
@@ -94,7 +94,7 @@ def test_what_a_killed_run_began_to_write_is_gone_when_it_goes_on(tmp_path):
     assert not any(path.exists() for path in left)
 
 
-def test_every_setting_must_agree_or_may_change():
+def test_resuming_rejects_changes_of_fixed_settings_only():
     settings = TrainingSettings()
     facts = fingerprint_of(settings, TinyBatches(7))
     named = {name.split(".")[0] for name in facts} - {"the fingerprint of the training data"}
@@ -120,7 +120,7 @@ def test_changed_settings_are_named(tmp_path):
         checkpoints(LinearDecay(5), 11).begin(model, adam, resume=True)
 
 
-def test_a_run_is_neither_overwritten_nor_resumed_from_nothing(tmp_path):
+def test_a_run_is_not_overwritten_nor_resumed_without_state(tmp_path):
     model = tiny_model()
     adam = stepped(model)
     with pytest.raises(UserError, match="nothing to resume"):

@@ -30,7 +30,7 @@ def start(folder, resume):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="children are forked")
-def test_killed_again_and_again(tmp_path):
+def test_a_training_killed_repeatedly_equals_an_uninterrupted_one(tmp_path):
     one_go, again = tiny_model(dropout=0.5), tiny_model(dropout=0.5)
     train(one_go, BATCHES, SETTINGS, validate=dev_score, folder=tmp_path / "one")
 

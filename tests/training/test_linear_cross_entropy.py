@@ -31,7 +31,7 @@ def rows(request, monkeypatch):
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize("scale", [0.01, 3, 100])
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-def test_is_the_loop_with_torchs_gradients(rows, smoothing, scale, dtype):
+def test_loss_and_gradients_equal_a_plain_loop(rows, smoothing, scale, dtype):
     arguments = problem(scale=scale)
     logits = F.linear(*arguments)
     loop = smoothed_cross_entropy(logits.detach().numpy(), TARGETS.numpy(), smoothing)
@@ -48,7 +48,7 @@ def test_is_the_loop_with_torchs_gradients(rows, smoothing, scale, dtype):
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
-def test_bfloat16_has_a_precise_loss_of_its_rounded_products(rows, smoothing):
+def test_bfloat16_loss_is_float32_of_rounded_products(rows, smoothing):
     arguments = problem(torch.float32)
     with torch.autocast("cpu", torch.bfloat16):
         result = linear_cross_entropy(*arguments, TARGETS, smoothing)
@@ -76,7 +76,7 @@ def test_frozen_parts_and_no_bias():
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
-def test_impossible_words_and_what_is_no_number(dtype):
+def test_impossible_words_and_nan_reach_the_loss(dtype):
     features, weight, bias = problem(dtype)
     bias.data[3] = -torch.inf
     result = linear_cross_entropy(features, weight, bias, TARGETS)
@@ -88,14 +88,14 @@ def test_impossible_words_and_what_is_no_number(dtype):
 
 
 @pytest.mark.parametrize("bad", [-1, SIZE])
-def test_a_target_that_is_no_word_is_refused(bad):
+def test_targets_outside_the_vocabulary_are_rejected(bad):
     targets = TARGETS.clone()
     targets[3] = bad
     with pytest.raises(ValueError, match=f"targets must be from 0 to {SIZE - 1}"):
         linear_cross_entropy(*problem(), targets)
 
 
-def test_no_words_at_all():
+def test_empty_batches_have_zero_loss():
     features, weight, bias = problem()
     result = linear_cross_entropy(features[:0], weight, bias, TARGETS[:0])
     assert result == 0
@@ -103,7 +103,7 @@ def test_no_words_at_all():
 
 
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
-def test_who_does_not_learn_forms_the_logits_alone(monkeypatch, mode):
+def test_without_gradients_only_logits_are_computed(monkeypatch, mode):
     arguments, products = problem(torch.float32), []
     for name in ("linear", "weight_gradient"):
         product = getattr(module, name)

@@ -11,7 +11,7 @@ def train_line(update: int) -> TrainLine:
     )
 
 
-def test_lines_say_what_they_are(tmp_path):
+def test_each_line_names_its_kind(tmp_path):
     log = Log(tmp_path)
     log.write(train_line(5))
     log.write(
@@ -33,7 +33,7 @@ def test_lines_say_what_they_are(tmp_path):
     assert (end["kind"], end["reason"]) == ("end", "finished")
 
 
-def test_going_on_drops_what_will_be_said_again(tmp_path):
+def test_resuming_drops_lines_that_will_be_written_again(tmp_path):
     log = Log(tmp_path)
     for update in (5, 10, 15):
         log.write(train_line(update))

@@ -124,7 +124,7 @@ def test_accumulated_batches_are_one_large_batch(per):
 
 @pytest.mark.parametrize("average", [None, 2])
 @pytest.mark.parametrize("breaks", [(3,), (4,), (5,), (1, 2, 7, 11)])
-def test_an_interrupted_run_goes_on_as_the_same_run(tmp_path, breaks, average):
+def test_an_interrupted_run_resumes_bit_equal(tmp_path, breaks, average):
     """With dropout, teacher forcing, accumulation, a schedule and noisy validation: equal bits."""
     one_go, settings = tiny_model(dropout=0.5), replace(EVERYTHING, average=average)
     train(one_go, BATCHES, settings, validate=dev_score, folder=tmp_path / "one")
@@ -163,7 +163,7 @@ def test_a_finished_run_can_be_made_longer(tmp_path):
     assert_same(weights(longer), weights(one_go))
 
 
-def test_the_seed_matters_and_the_noise_around_does_not():
+def test_results_depend_on_the_seed_and_not_on_global_state():
     def trained(seed: int, noise: int):
         model = tiny_model(dropout=0.5)
         torch.manual_seed(noise)
@@ -174,7 +174,7 @@ def test_the_seed_matters_and_the_noise_around_does_not():
     assert not torch.equal(trained(1, noise=2), trained(2, noise=2))
 
 
-def test_dropout_and_feeding_differ_from_update_to_update():
+def test_dropout_and_teacher_forcing_differ_between_updates():
     masks = []
 
     class Noting(torch.nn.Module):
@@ -190,7 +190,7 @@ def test_dropout_and_feeding_differ_from_update_to_update():
     assert len({mask for mask, _ in masks}) == len({noise for _, noise in masks}) == 14
 
 
-def test_the_best_model_is_kept_and_patience_ends_training(tmp_path):
+def test_the_best_model_is_saved_and_patience_ends_training(tmp_path):
     model, kept, seen = tiny_model(), tiny_model(seed=4), []
 
     def validate(model):
@@ -209,7 +209,7 @@ def test_the_best_model_is_kept_and_patience_ends_training(tmp_path):
     assert (again.reason, again.update) == ("patience", 8)
 
 
-def test_the_lowest_error_rate_is_kept_and_patience_ends_training(tmp_path):
+def test_the_lowest_error_rate_is_saved_and_patience_ends_training(tmp_path):
     model, kept, seen = tiny_model(), tiny_model(seed=4), []
 
     def validate(model):
@@ -228,7 +228,7 @@ def test_the_lowest_error_rate_is_kept_and_patience_ends_training(tmp_path):
     assert (again.reason, again.score) == ("patience", 3.0)
 
 
-def test_of_equal_scores_the_lower_loss_is_better(tmp_path):
+def test_equal_scores_are_ranked_by_loss(tmp_path):
     model, kept, seen = tiny_model(), tiny_model(seed=4), []
     scored = [(0.0, 2.0), (0.0, 1.5), (0.0, 1.7), (0.0, 1.5), (-1.0, 0.1), (0.0, None)]
 
@@ -271,7 +271,7 @@ class Judge:
 
 
 @pytest.mark.parametrize(("score", "is_kept"), [(9.0, True), (4.0, False), (3.0, False)])
-def test_the_mean_of_the_best_is_kept_where_it_is_better(tmp_path, score, is_kept):
+def test_the_weight_average_is_saved_if_it_scores_higher(tmp_path, score, is_kept):
     model, result, watcher = tiny_model(), tiny_model(seed=4), Watcher()
     judge = Judge(1.0, 4.0, 2.0, 3.0, 0.0, score)
     settings = TrainingSettings(length=Period(5), validate_every=Period(1), average=3)
@@ -288,13 +288,13 @@ def test_the_mean_of_the_best_is_kept_where_it_is_better(tmp_path, score, is_kep
     assert set(kept(tmp_path)) == {"model.safetensors", *names}
 
 
-def test_of_one_validation_there_is_no_mean(tmp_path):
+def test_one_validation_gives_no_weight_average(tmp_path):
     settings = TrainingSettings(length=Period(5), validate_every=Period(5), average=3)
     train(tiny_model(), BATCHES, settings, validate=Judge(1.0), folder=tmp_path)
     assert [line["kind"] for line in log(tmp_path)] == ["train", "dev", "end"]
 
 
-def test_a_run_that_ended_with_a_mean_goes_on_as_if_it_had_not(tmp_path):
+def test_resuming_after_averaging_continues_from_the_last_weights(tmp_path):
     """The mean wins after six updates, but training on finds nothing better than the second."""
     scores, settings = (1.0, 5.0, 2.0, 4.0), TrainingSettings(validate_every=Period(2), average=2)
     one_go, parts = tiny_model(), tiny_model()
@@ -315,7 +315,7 @@ def test_a_run_that_ended_with_a_mean_goes_on_as_if_it_had_not(tmp_path):
     assert kept(tmp_path / "one") == kept(tmp_path / "two")
 
 
-def test_few_weights_lie_on_the_disk_however_many_are_validated(tmp_path):
+def test_the_number_of_saved_checkpoints_is_bounded(tmp_path):
     """Each validation is better than all before it, and nothing else asks for a save."""
     counts = []
 
@@ -332,7 +332,7 @@ def test_few_weights_lie_on_the_disk_however_many_are_validated(tmp_path):
     assert set(kept(tmp_path)) == {"model.safetensors", *names}
 
 
-def test_what_was_to_be_averaged_and_is_missing_is_named(tmp_path):
+def test_a_missing_checkpoint_to_average_is_named(tmp_path):
     settings = TrainingSettings(length=Period(3), validate_every=Period(1), average=2)
     train(tiny_model(), BATCHES, settings, validate=Judge(1.0, 2.0, 3.0, 0.0), folder=tmp_path)
     (tmp_path / "state" / "validation-3.safetensors").unlink()
@@ -341,14 +341,14 @@ def test_what_was_to_be_averaged_and_is_missing_is_named(tmp_path):
         train(tiny_model(), BATCHES, longer, folder=tmp_path, validate=Judge(), resume=True)
 
 
-def test_without_dev_scores_the_last_model_is_kept(tmp_path):
+def test_without_dev_scores_the_last_model_is_saved(tmp_path):
     model, kept = tiny_model(), tiny_model(seed=4)
     train(model, BATCHES, TrainingSettings(length=Period(3)), folder=tmp_path)
     load_weights(kept, tmp_path / "model.safetensors")
     assert_same(weights(kept), weights(model))
 
 
-def test_the_end_is_always_logged_and_validated():
+def test_the_last_update_is_logged_and_validated():
     watcher = Watcher()
     settings = TrainingSettings(length=Period(5), log_every=Period(3), validate_every=Period(2))
     train(tiny_model(), BATCHES, settings, validate=scripted(1.0, 2.0, 3.0), report=watcher)
@@ -390,7 +390,7 @@ def test_logged_losses_are_means_over_words(unit):
     assert 0 < sum(words) / first.tokens_per_second <= 1.01 * first.seconds
 
 
-def test_speed_counts_words_and_the_wait_for_their_losses(monkeypatch):
+def test_speed_is_words_over_time_until_their_losses(monkeypatch):
     """By a clock that shows a second more at each look: a second for each update, and one for
     reading the losses, where a GPU is waited for."""
     clock, watcher = count(), Watcher()
@@ -407,7 +407,7 @@ def test_speed_counts_words_and_the_wait_for_their_losses(monkeypatch):
     assert line.tokens_per_second == pytest.approx(words / (7 + 1), abs=0.06)
 
 
-def test_seconds_go_on_after_a_break_and_leave_it_out(tmp_path, monkeypatch):
+def test_seconds_exclude_the_time_between_runs(tmp_path, monkeypatch):
     """By a clock that shows a second more at every look, and an hour more after the break."""
     clock = count()
     monkeypatch.setattr("time.perf_counter", lambda: float(next(clock)))
@@ -425,7 +425,7 @@ def test_seconds_go_on_after_a_break_and_leave_it_out(tmp_path, monkeypatch):
     assert 0 < seconds[0] < seconds[-1] < 3600
 
 
-def test_a_line_about_epochs_is_about_the_last():
+def test_epoch_lines_report_the_last_epoch():
     def losses(every: int) -> dict[int, float]:
         watcher = Watcher()
         settings = TrainingSettings(length=Period(4, "epoch"), log_every=Period(every, "epoch"))
@@ -458,7 +458,7 @@ def test_the_plateau_acts_on_dev_scores():
     assert rates == [0.5, 0.5, 0.25, 0.25]
 
 
-def test_weights_that_want_no_gradient_stay(tmp_path):
+def test_weights_without_gradients_do_not_change(tmp_path):
     model = tiny_model()
     model.embedding.weight.requires_grad_(False)
     before = weights(model)
@@ -469,7 +469,7 @@ def test_weights_that_want_no_gradient_stay(tmp_path):
     train(model, BATCHES, TrainingSettings(length=Period(4)), folder=tmp_path, resume=True)
 
 
-def test_bfloat16_computes_small_and_keeps_large():
+def test_bfloat16_training_keeps_float32_weights():
     model, kinds = tiny_model(), []
     model.middle.register_forward_hook(lambda module, arguments, made: kinds.append(made.dtype))
     train(model, BATCHES, TrainingSettings(length=Period(2), precision="bfloat16"))
@@ -477,7 +477,7 @@ def test_bfloat16_computes_small_and_keeps_large():
     assert {weight.dtype for weight in model.parameters()} == {torch.float32}
 
 
-def test_modes_while_training_and_validating():
+def test_the_model_is_in_eval_mode_only_while_validating():
     model, modes = tiny_model().eval(), []
     model.middle.register_forward_hook(
         lambda module, arguments, made: modes.append((module.training, torch.is_grad_enabled()))
@@ -509,7 +509,7 @@ class Breaking(torch.nn.Module):
     ("what", "said"), [("loss", "the loss is nan"), ("gradient", "the gradient's norm is nan")]
 )
 @pytest.mark.parametrize("moment", ["log", "validate", "save", "end"])
-def test_what_is_not_a_number_is_named_and_not_kept(tmp_path, what, said, moment):
+def test_a_loss_that_is_not_finite_is_named_and_not_saved(tmp_path, what, said, moment):
     settings = TrainingSettings(
         length=Period(6 if moment == "end" else 9),
         log_every=Period(6 if moment == "log" else 99),
@@ -529,7 +529,7 @@ def test_what_is_not_a_number_is_named_and_not_kept(tmp_path, what, said, moment
 
 
 @pytest.mark.parametrize("moment", ["validate", "save", "end"])
-def test_weights_that_are_no_numbers_are_not_kept(tmp_path, moment):
+def test_weights_that_are_not_finite_are_not_saved(tmp_path, moment):
     """The loss of the update that led to them was a number still."""
     model = tiny_model()
 
@@ -552,7 +552,7 @@ def test_weights_that_are_no_numbers_are_not_kept(tmp_path, moment):
     assert all(tensor.isfinite().all() for tensor in kept.values())
 
 
-def test_training_also_runs_beside_the_main_thread():
+def test_training_runs_outside_the_main_thread():
     ends = []
     settings = TrainingSettings(length=Period(2))
     thread = threading.Thread(target=lambda: ends.append(train(tiny_model(), BATCHES, settings)))
@@ -561,7 +561,7 @@ def test_training_also_runs_beside_the_main_thread():
     assert ends[0].reason == "finished"
 
 
-def test_a_second_interrupt_breaks_off(tmp_path):
+def test_a_second_interrupt_stops_at_once(tmp_path):
     class Impatient(Watcher):
         def on_update(self, progress):
             super().on_update(progress)
@@ -586,17 +586,17 @@ def test_a_second_interrupt_breaks_off(tmp_path):
         (TrainingSettings(average=2), r"training\.average is 2, but no pairs are held out"),
     ],
 )
-def test_what_needs_dev_scores_says_so(settings, said):
+def test_options_that_need_dev_scores_are_rejected_without_them(settings, said):
     with pytest.raises(UserError, match=said):
         train(tiny_model(), BATCHES, settings)
 
 
 def test_an_average_needs_a_folder():
-    with pytest.raises(UserError, match="average keeps weights in a folder"):
+    with pytest.raises(UserError, match="average saves weights in a folder"):
         train(tiny_model(), BATCHES, TrainingSettings(average=2), validate=dev_score)
 
 
-def test_no_batches_and_senseless_scores_are_refused():
+def test_empty_data_and_nan_scores_are_rejected():
     with pytest.raises(UserError, match="no batches"):
         train(tiny_model(), TinyBatches(0), TrainingSettings())
     with pytest.raises(ValueError, match="score nan"):

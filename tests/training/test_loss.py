@@ -27,7 +27,7 @@ def output(logits: torch.Tensor, targets: torch.Tensor) -> Seq2SeqOutput:
     return Seq2SeqOutput(logits, targets, layer)
 
 
-def test_the_oracle_by_hand():
+def test_the_oracle_equals_values_worked_out_by_hand():
     # log softmax is log 3/4 and log 1/4; smoothing by 1/2 gives the target 3/4 of the probability.
     logits = np.array([[math.log(3), 0.0]])
     right = -(0.75 * math.log(3 / 4) + 0.25 * math.log(1 / 4))
@@ -57,7 +57,7 @@ def test_a_loss_of_bfloat16_logits_is_float32():
     assert loss == CrossEntropy()(output(logits.float(), torch.arange(5)))
 
 
-def test_what_the_sum_is_divided_by():
+def test_the_loss_is_divided_by_words_or_sentences():
     batch = pair_batch([[4], [5, 6], [7]], [[4, 5, 6], [7], [8, 9]])
     assert CrossEntropy(per="word").count(batch) == 6
     assert CrossEntropy(per="sentence").count(batch) == 3
@@ -82,7 +82,7 @@ def loop_divergence(p, q):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_divergences_are_the_loops(seed):
+def test_divergences_equal_a_plain_loop(seed):
     p, q = distributions(seed)
     kl = [loop_divergence(*row) for row in zip(p, q, strict=True)]
     torch.testing.assert_close(kl_divergence(p.log(), q.log()), torch.tensor(kl).double())
@@ -98,7 +98,7 @@ def test_divergences_are_the_loops(seed):
     assert (result <= math.log(2)).all()
 
 
-def test_divergences_at_their_ends():
+def test_divergences_of_equal_and_disjoint_distributions():
     p, q = torch.tensor([[0.5, 0.5, 0.0, 0.0], [0.0, 0.0, 0.25, 0.75]]).double().log()
     assert kl_divergence(p, p) == 0
     assert jensen_shannon_divergence(p, p) == 0
@@ -106,7 +106,7 @@ def test_divergences_at_their_ends():
     assert float(jensen_shannon_divergence(p, q)) == pytest.approx(math.log(2))
 
 
-def test_divergences_have_gradients_where_words_are_impossible():
+def test_divergences_have_gradients_with_impossible_words():
     logits = torch.randn(2, 5, dtype=torch.float64, requires_grad=True)
     mask = torch.tensor([False, True, False, False, False])
     p, q = logits.masked_fill(mask, -torch.inf).log_softmax(dim=-1)

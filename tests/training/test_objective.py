@@ -14,7 +14,7 @@ from tests.training.fakes import TinyBatches, tiny_model
 FIRST = Progress(1, 10)
 
 
-def test_the_next_token_costs_what_its_cross_entropy_says():
+def test_the_loss_is_the_cross_entropy_of_the_next_token():
     model, (batch, *_) = tiny_model(penalty=0.5), TinyBatches(3).epoch(1)
     objective = NextToken(CrossEntropy(0.1, "sentence"))
     loss = objective(model, batch, FIRST, torch.Generator())
@@ -25,14 +25,14 @@ def test_the_next_token_costs_what_its_cross_entropy_says():
     assert objective.size(batch) == int(batch.mask.sum())
 
 
-def test_the_generator_says_which_inputs_are_true():
+def test_the_generator_determines_the_forced_inputs():
     model, (batch, *_) = tiny_model(), TinyBatches(3).epoch(1)
     free = NextToken(teacher_forcing=TeacherForcing(0.5, by="token"))
     losses = [free(model, batch, FIRST, torch.Generator().manual_seed(s)).sum for s in (1, 1, 2)]
     assert losses[0] == losses[1] != losses[2]
 
 
-def test_the_mean_is_over_all_batches_without_the_models_own_terms():
+def test_the_dev_loss_is_the_mean_over_batches_without_penalties():
     model, batches = tiny_model(penalty=0.5), list(TinyBatches(3).epoch(1))
     total = sum(CrossEntropy()(model(batch)).item() for batch in batches)
     words = sum(int(batch.mask.sum()) for batch in batches)

@@ -18,7 +18,7 @@ def test_items_keep_their_order():
     assert threads() == []
 
 
-def test_an_endless_iterator_is_left_with_the_block():
+def test_leaving_the_block_stops_an_endless_iterator():
     made = []
     with prefetched((made.append(n) or n for n in itertools.count()), 3) as items:
         assert list(itertools.islice(items, 5)) == [0, 1, 2, 3, 4]
@@ -26,7 +26,7 @@ def test_an_endless_iterator_is_left_with_the_block():
     assert threads() == []
 
 
-def test_an_error_comes_in_its_place():
+def test_an_error_is_raised_at_its_position():
     def failing():
         yield 1
         raise ValueError("the file ended")

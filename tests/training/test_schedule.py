@@ -33,11 +33,11 @@ def factors(schedule: Schedule, *updates: int, total: int = 13) -> list[float]:
 @pytest.mark.parametrize(
     "schedule", [Constant(4), LinearDecay(4), CosineDecay(4), InverseSquareRoot(4)]
 )
-def test_all_rise_in_a_line_to_their_peak(schedule):
+def test_warmup_is_linear_in_every_schedule(schedule):
     assert factors(schedule, 1, 2, 3, 4) == pytest.approx([0.25, 0.5, 0.75, 1.0])
 
 
-def test_after_the_peak():
+def test_schedules_after_the_peak_equal_their_formulas():
     # With a warmup of 4 and 13 updates, the ten updates from 4 to 14 lead from one to zero.
     assert factors(Constant(4), 5, 13) == [1, 1]
     assert factors(LinearDecay(4), 5, 9, 13) == pytest.approx([0.9, 0.5, 0.1])
@@ -67,7 +67,7 @@ def test_plateau_halves_when_scores_stop_rising():
 
 @given(st.sampled_from(ALL), st.integers(1, 100), st.integers(1, 100))
 @example(LinearDecay(7), 8, 6)  # a warmup that is longer than the run
-def test_no_factor_leaves_zero_to_one(schedule, update, total):
+def test_factors_stay_between_zero_and_one(schedule, update, total):
     assert 0 <= schedule.factor(Progress(update, total)) <= 1
     if update <= total:
         assert schedule.factor(Progress(update, total)) > 0

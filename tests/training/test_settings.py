@@ -11,7 +11,7 @@ from regard.training.settings import Period, TrainingSettings
 from tests.training.fakes import TinyBatches
 
 
-def test_periods_end_where_they_say():
+def test_periods_end_at_their_number():
     updates, epochs = Period(3, "update"), Period(2, "epoch")
     assert [n for n in range(1, 11) if updates.ends(Progress(n, 11))] == [3, 6, 9]
     assert epochs.ends(Progress(14, 99, epoch=2, ends_epoch=True))
@@ -19,13 +19,13 @@ def test_periods_end_where_they_say():
     assert not epochs.ends(Progress(21, 99, epoch=3, ends_epoch=True))
 
 
-def test_epochs_in_updates_round_up_in_each():
+def test_epochs_round_up_to_whole_updates():
     assert Period(5).updates(TinyBatches(7), accumulate=3) == 5
     assert Period(5, "epoch").updates(TinyBatches(7), accumulate=1) == 35
     assert Period(5, "epoch").updates(TinyBatches(7), accumulate=3) == 15
 
 
-def test_an_optimiser_is_what_it_says():
+def test_optimisers_have_their_settings():
     """Adam's own numbers; and without a gradient a weight loses what decay takes of it."""
     model = nn.Linear(5, 3).double()
     model.bias.requires_grad_(False)
@@ -54,6 +54,6 @@ def test_an_optimiser_is_what_it_says():
         (lambda: TrainingSettings(seed=-1), "seed"),
     ],
 )
-def test_senseless_numbers_are_refused_by_name(make, named):
+def test_invalid_numbers_are_rejected_by_name(make, named):
     with pytest.raises(UserError, match=named):
         make()

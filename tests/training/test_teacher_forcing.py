@@ -15,7 +15,7 @@ def mask(forcing: TeacherForcing, update: int = 1, seed: int = 7) -> torch.Tenso
     return forcing.mask(INPUTS, Progress(update, 11), generator)
 
 
-def test_the_share_goes_in_a_line():
+def test_the_share_changes_linearly():
     forcing = TeacherForcing(1.0, 0.0)
     shares = [forcing.share(Progress(update, 11)) for update in (1, 2, 6, 11, 12)]
     assert shares == pytest.approx([1, 0.9, 0.5, 0, 0])
@@ -23,30 +23,30 @@ def test_the_share_goes_in_a_line():
     assert TeacherForcing(1.0, 0.5).share(Progress(1, 1)) == 1
 
 
-def test_by_sentence_a_row_is_of_one_kind():
+def test_by_sentence_all_tokens_are_true_or_none():
     drawn = mask(TeacherForcing(0.3, by="sentence"))
     assert (drawn == drawn[:, :1]).all()
     assert 0.25 < drawn[:, 0].float().mean() < 0.35
 
 
-def test_by_token_every_place_is_drawn_for_itself():
+def test_by_token_positions_are_independent():
     drawn = mask(TeacherForcing(0.3, by="token"))
     assert 0.28 < drawn.float().mean() < 0.32
     assert ((drawn.float().mean(0) - 0.3).abs() < 0.06).all()
     assert (drawn == drawn[:, :1]).all(dim=1).float().mean() < 0.05
 
 
-def test_all_true_is_none_and_none_true_is_all_false():
+def test_share_one_needs_no_mask_and_share_zero_is_all_false():
     assert mask(TeacherForcing()) is None
     assert not mask(TeacherForcing(1.0, 0.0), update=11).any()
 
 
-def test_the_generator_decides():
+def test_the_generator_determines_the_mask():
     forcing = TeacherForcing(0.5, by="token")
     assert torch.equal(mask(forcing), mask(forcing))
     assert not torch.equal(mask(forcing), mask(forcing, seed=8))
 
 
-def test_shares_are_checked():
+def test_shares_outside_zero_to_one_are_rejected():
     with pytest.raises(UserError, match="end is"):
         TeacherForcing(1.0, 1.5)

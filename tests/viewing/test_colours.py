@@ -15,7 +15,7 @@ def relative_luminance(colour: str) -> float:
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
-def test_lightness_falls_evenly() -> None:
+def test_lightness_decreases_linearly() -> None:
     """CIE lightness is no part of how the scale is made."""
     luminance = np.array([relative_luminance(hexadecimal(w)) for w in np.linspace(0, 1, 21)])
     lightness = np.where(luminance > 0.008856, 116 * np.cbrt(luminance) - 16, 903.3 * luminance)
@@ -26,7 +26,7 @@ def test_lightness_falls_evenly() -> None:
     assert steps.max() < 1.4 * steps.mean()
 
 
-def test_the_ends_hold_for_weights_beyond_them() -> None:
+def test_weights_outside_zero_to_one_have_the_end_colours() -> None:
     assert hexadecimal(0.0) == hexadecimal(-0.1) == "#ffffff"
     assert hexadecimal(1.0) == hexadecimal(1.7) != hexadecimal(0.9)
     assert SCALE.min() >= 0

@@ -25,7 +25,7 @@ def points(line: Any) -> list[tuple[float, float]]:
     return [(float(x), float(y)) for x, y in zip(*line.get_data(), strict=True)]
 
 
-def test_losses_are_above_and_the_score_below_with_its_best_marked() -> None:
+def test_the_curve_has_losses_above_and_the_score_below() -> None:
     losses, scores = draw([*TRAIN, *DEV, {"kind": "end", "update": 90}]).axes
     train, dev = losses.lines
     assert points(train) == [(30, 0.3), (60, 0.15), (90, 0.1)]
@@ -37,7 +37,7 @@ def test_losses_are_above_and_the_score_below_with_its_best_marked() -> None:
     assert scores.get_xlabel() == "updates (2.5 minutes)"
 
 
-def test_what_a_log_lacks_has_no_panel() -> None:
+def test_missing_values_have_no_panel() -> None:
     (losses,) = draw(TRAIN).axes
     assert losses.get_ylabel() == "loss"
     (scores,) = draw(DEV[1:]).axes
@@ -59,7 +59,7 @@ def test_a_log_is_read_though_its_last_line_is_cut_off(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("scores", [[0.0], [0.0, 0.0], [91.34], [3.0, 91.34, 88.0], [-2.0, -1.0]])
-def test_nothing_is_drawn_over_the_line(scores: list[float]) -> None:
+def test_lines_are_drawn_on_top(scores: list[float]) -> None:
     """The legend is above its panel, and the best score's number above its point, inside."""
     dev = [
         {"kind": "dev", "update": 10 * n, "loss": 3.0 - n, "score": score, "metric": "BLEU"}

@@ -11,7 +11,7 @@ from regard.errors import UserError
 from regard.viewing.figure import MOST_DOTS, check_suffix, empty_figure, write
 
 
-def test_a_very_wide_figure_is_drawn_more_coarsely(tmp_path: Path) -> None:
+def test_very_wide_figures_have_a_lower_resolution(tmp_path: Path) -> None:
     figure = empty_figure(300.0, 0.5)
     figure.add_axes((0, 0, 1, 1))
     write(figure, tmp_path / "wide.png")
@@ -19,7 +19,7 @@ def test_a_very_wide_figure_is_drawn_more_coarsely(tmp_path: Path) -> None:
         assert 0.9 * MOST_DOTS < image.width < 1.1 * MOST_DOTS
 
 
-def test_nothing_is_left_behind_when_writing_fails(tmp_path: Path) -> None:
+def test_a_failed_write_leaves_no_file(tmp_path: Path) -> None:
     (tmp_path / "taken.png").mkdir()
     with pytest.raises(UserError, match=r"cannot write .*taken"):
         write(empty_figure(1.0, 1.0), tmp_path / "taken.png")
@@ -27,10 +27,10 @@ def test_nothing_is_left_behind_when_writing_fails(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["a.gif", "a", "png", ".png", "a.png.txt"])
-def test_unknown_endings_are_refused(name: str) -> None:
+def test_unknown_suffixes_are_rejected(name: str) -> None:
     with pytest.raises(UserError, match=r"expected a file name with \.png, \.svg, \.pdf"):
         check_suffix(name)
 
 
-def test_endings_may_be_capital() -> None:
+def test_suffixes_may_be_upper_case() -> None:
     assert check_suffix("a.b.PNG") == "png"

@@ -38,11 +38,11 @@ def families(labels: Sequence[str], language: str | None = None) -> list[tuple[s
     return [choice.families for choice in choose(labels, FULL, language)]
 
 
-def test_the_base_font_is_taken_where_it_can() -> None:
+def test_the_base_font_is_preferred() -> None:
     assert families(["she", "שלום", "a b", ""]) == [(BASE,)] * 4
 
 
-def test_a_whole_label_is_drawn_in_one_font_where_one_has_it() -> None:
+def test_labels_use_one_font_if_one_has_all_characters() -> None:
     assert families(["नमस्ते", "a猫"]) == [
         ("Noto Sans Devanagari", BASE),
         ("Noto Sans CJK SC", BASE),
@@ -50,7 +50,7 @@ def test_a_whole_label_is_drawn_in_one_font_where_one_has_it() -> None:
     assert families(["aन猫"]) == [(BASE, "Noto Sans CJK SC", "Noto Sans Devanagari")]
 
 
-def test_ideographs_look_as_their_language_wants_them() -> None:
+def test_ideographs_use_the_font_of_their_language() -> None:
     for labels, language, region in [
         (["猫"], None, "SC"),
         (["猫"], "ja", "JP"),
@@ -64,7 +64,7 @@ def test_ideographs_look_as_their_language_wants_them() -> None:
         assert families(labels, language)[0] == (f"Noto Sans CJK {region}", BASE)
 
 
-def test_any_font_is_better_than_none() -> None:
+def test_other_fonts_are_used_as_a_last_resort() -> None:
     assert families(["ܐ"]) == [("Strange", BASE)]
 
 
@@ -84,12 +84,12 @@ def test_advice_names_the_script_the_labels_and_the_remedy() -> None:
     assert advice(choose(["she"], bare)) == []
 
 
-def test_a_mixed_label_loses_only_what_no_font_has() -> None:
+def test_mixed_labels_lose_only_characters_without_a_font() -> None:
     fonts = FakeFonts({BASE: LATIN})
     assert choose(["a猫b犬"], fonts) == [Choice("a猫b犬", (BASE,), ("犬", "猫"))]
 
 
-def test_this_machine_has_the_base_font_and_no_box_font_is_offered() -> None:
+def test_the_base_font_is_installed_and_placeholder_fonts_are_excluded() -> None:
     fonts = MachineFonts()
     assert {ord(character) for character in "äßłĞЖшωשלוםالسلام␣◌"} <= fonts.characters(BASE)
     assert BASE in fonts.families()

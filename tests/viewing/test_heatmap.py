@@ -75,7 +75,7 @@ def test_a_trace_is_drawn_as_its_cross_attention(tmp_path: Path) -> None:
     assert (tmp_path / "trace.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_every_cell_has_the_colour_of_its_weight() -> None:
+def test_cells_have_the_colour_of_their_weight() -> None:
     weights = np.array([[0.0, 0.3, 1.0], [0.85, 0.15, 0.5]])
     figure = draw(LabelledMap.of(weights, column_labels="abc", row_labels="xy"))
     figure.canvas.draw()
@@ -87,7 +87,7 @@ def test_every_cell_has_the_colour_of_its_weight() -> None:
         assert np.abs(colour.astype(int) - expected).max() <= 2
 
 
-def test_one_scale_for_all_heads_whatever_their_weights() -> None:
+def test_all_heads_share_one_colour_scale() -> None:
     small = picture(3, 5, layers=2, heads=3)
     *panels, _ = draw(small).axes
     assert len(panels) == 6
@@ -96,7 +96,7 @@ def test_one_scale_for_all_heads_whatever_their_weights() -> None:
         np.testing.assert_array_equal(panel.collections[0].get_array(), weights)
 
 
-def test_heads_stand_in_columns_and_layers_in_rows_with_labels_outside_only() -> None:
+def test_heads_are_columns_and_layers_are_rows_with_outer_labels() -> None:
     *panels, _ = draw(picture(3, 5, layers=2, heads=3)).axes
     lefts = [round(panel.get_position().x0, 3) for panel in panels]
     tops = [round(panel.get_position().y1, 3) for panel in panels]
@@ -110,7 +110,7 @@ def test_heads_stand_in_columns_and_layers_in_rows_with_labels_outside_only() ->
     ]  # fmt: skip
 
 
-def test_numbers_are_in_small_maps_only() -> None:
+def test_small_maps_show_numbers() -> None:
     def numbers(row_labels: int, column_labels: int) -> list[str]:
         even = np.full((row_labels, column_labels), 1 / column_labels)
         axes = draw(
@@ -125,7 +125,7 @@ def test_numbers_are_in_small_maps_only() -> None:
 @pytest.mark.parametrize(
     ("row_labels", "column_labels"), [(5, 7), (23, 29), (60, 60), (59, 3), (3, 59)]
 )
-def test_labels_keep_apart_and_stay_outside_of_the_map(row_labels: int, column_labels: int) -> None:
+def test_labels_do_not_overlap_each_other_or_the_map(row_labels: int, column_labels: int) -> None:
     figure = draw(picture(row_labels, column_labels))
     axes = figure.axes[0]
     figure.canvas.draw()
@@ -141,7 +141,7 @@ def test_labels_keep_apart_and_stay_outside_of_the_map(row_labels: int, column_l
     assert labels[0].get_fontsize() >= 6
 
 
-def test_single_letters_stand_upright_beside_slanted_words() -> None:
+def test_single_letters_are_upright_among_slanted_words() -> None:
     axes = draw(
         LabelledMap.of(
             np.ones((2, 3)) / 3, column_labels=["▁", "nevertheless", "a"], row_labels="xy"
@@ -151,12 +151,12 @@ def test_single_letters_stand_upright_beside_slanted_words() -> None:
     assert shown == {"␣": 0, "nevertheless": SLANT, "a": 0}
 
 
-def test_short_labels_stand_upright() -> None:
+def test_short_labels_are_upright() -> None:
     axes = draw(LabelledMap.of(np.ones((2, 3)) / 3, column_labels="abc", row_labels="xy")).axes[0]
     assert {label.get_rotation() for label in axes.get_xticklabels()} == {0}
 
 
-def test_a_dollar_sign_is_no_formula(tmp_path: Path) -> None:
+def test_a_dollar_sign_is_not_a_formula(tmp_path: Path) -> None:
     money = LabelledMap.of(
         np.ones((1, 2)), column_labels=["$x^", "5$"], row_labels=["$\\frac$"], title="$^$"
     )
@@ -164,7 +164,7 @@ def test_a_dollar_sign_is_no_formula(tmp_path: Path) -> None:
     assert "$\\frac$" in (tmp_path / "money.svg").read_text()
 
 
-def test_what_no_font_has_is_warned_about_once_and_drawn_all_the_same(tmp_path: Path) -> None:
+def test_missing_glyphs_warn_once_and_are_drawn(tmp_path: Path) -> None:
     cats = LabelledMap.of(np.ones((2, 1)), column_labels=["猫"], row_labels=["cat", "猫猫"])
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -175,7 +175,7 @@ def test_what_no_font_has_is_warned_about_once_and_drawn_all_the_same(tmp_path: 
     assert (tmp_path / "cats.png").stat().st_size > 1000
 
 
-def test_weights_above_one_are_pointed_at() -> None:
+def test_weights_above_one_are_marked_in_the_colour_bar() -> None:
     bar = draw(LabelledMap.of(np.array([[0.5, 1.5]]), column_labels="ab", row_labels="x")).axes[-1]
     plain = draw(LabelledMap.of(np.array([[0.5, 1.0]]), column_labels="ab", row_labels="x")).axes[
         -1
@@ -184,7 +184,7 @@ def test_weights_above_one_are_pointed_at() -> None:
 
 
 @pytest.mark.parametrize("name", ["a.png", "a.svg", "a.pdf"])
-def test_the_same_map_gives_the_same_file(name: str, tmp_path: Path) -> None:
+def test_saving_is_reproducible(name: str, tmp_path: Path) -> None:
     files = []
     for _ in range(2):
         save(picture(2, 3), tmp_path / name)
@@ -193,19 +193,19 @@ def test_the_same_map_gives_the_same_file(name: str, tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
-def test_text_stays_text_in_svg(tmp_path: Path) -> None:
+def test_svg_files_have_text_elements(tmp_path: Path) -> None:
     save(picture(2, 3), tmp_path / "a.svg")
     content = (tmp_path / "a.svg").read_text()
     assert all(f">{label}<" in content for label in ("source0", "source2", "target1", "weight"))
 
 
-def test_other_endings_are_refused_before_anything_is_drawn(tmp_path: Path) -> None:
+def test_other_suffixes_are_rejected_before_drawing(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"a\.gif: expected a file name with \.png, \.svg, \.pdf"):
         save(picture(2, 3), tmp_path / "a.gif")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_titles_blanks_are_blank_and_its_signs_are_seen():
+def test_titles_show_blanks_and_special_characters():
     def title(text):
         what = LabelledMap.of(np.ones((1, 1)), column_labels=["a"], row_labels=["b"], title=text)
         return [each.get_text() for each in draw(what).texts]

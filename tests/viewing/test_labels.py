@@ -40,7 +40,7 @@ def test_a_part_is_named_in_the_title():
         every.part(head=4)
 
 
-def test_labels_are_those_of_who_looks_and_what_is_looked_at() -> None:
+def test_rows_are_targets_and_columns_are_sources() -> None:
     cross = LabelledMap.of_trace(TRACE)
     assert (cross.column_labels, cross.row_labels) == (("a", "b", "c"), ("x", "y"))
     assert cross.languages == ("ja", "de")
@@ -51,7 +51,7 @@ def test_labels_are_those_of_who_looks_and_what_is_looked_at() -> None:
     assert LabelledMap.of_trace(TRACE, "image").column_labels == ("1", "2", "3", "4", "5")
 
 
-def test_memories_of_one_model_stand_beside_each_other() -> None:
+def test_memories_of_one_model_are_columns_of_one_map() -> None:
     def looks(number, size):
         return AttentionMap("memory", np.full((1, 1, 2, size), number))
 
@@ -65,7 +65,7 @@ def test_memories_of_one_model_stand_beside_each_other() -> None:
         LabelledMap.of_trace(replace(TRACE, attention=other[:1]), "memory")
 
 
-def test_pieces_of_a_word_have_one_row_which_is_their_mean() -> None:
+def test_pieces_of_a_word_are_averaged_to_one_row() -> None:
     target = TokenSequence(
         "a dog a", ("▁a", "▁do", "g", "▁", "a", "<eos>"), (0, 1, 1, 2, 2, 3), "en"
     )
@@ -88,7 +88,7 @@ def test_pieces_of_a_word_have_one_row_which_is_their_mean() -> None:
     np.testing.assert_array_equal(whole.weights, LabelledMap.of_trace(TRACE).weights)
 
 
-def test_panels_are_named_by_what_there_is_more_than_one_of() -> None:
+def test_panel_titles_name_layers_or_heads_if_there_are_several() -> None:
     cross = LabelledMap.of_trace(TRACE)
     names = [name for name, _ in cross.panels()]
     assert names[0] == "layer 1, head 1"
@@ -99,7 +99,7 @@ def test_panels_are_named_by_what_there_is_more_than_one_of() -> None:
     np.testing.assert_allclose(only[1], np.arange(15.0, 21.0).reshape(2, 3))
 
 
-def test_labels_must_be_as_many_as_positions() -> None:
+def test_the_number_of_labels_must_match_the_positions() -> None:
     weights = np.ones((2, 3))
     with pytest.raises(
         ValueError, match="2 target and 3 source positions, but there are 3 row labels"
@@ -126,10 +126,10 @@ def test_labels_must_be_as_many_as_positions() -> None:
         ("\u00a0", "␣"),
     ],
 )
-def test_every_piece_can_be_seen(piece: str, seen: str) -> None:
+def test_invisible_pieces_have_visible_labels(piece: str, seen: str) -> None:
     assert visible(piece) == seen
 
 
-def test_long_pieces_are_cut_off() -> None:
+def test_long_pieces_are_shortened() -> None:
     assert short("x" * LONGEST) == "x" * LONGEST
     assert short("x" * (LONGEST + 1)) == "x" * (LONGEST - 1) + "…"

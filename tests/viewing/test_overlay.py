@@ -40,7 +40,7 @@ def test_cells_are_a_square_and_heads_are_averaged():
 
 
 @pytest.mark.parametrize("smooth", [True, False])
-def test_what_is_looked_at_is_light_on_one_scale_for_all_words(smooth):
+def test_attended_areas_are_light_on_one_scale_for_all_words(smooth):
     result = panels(draw(trace(weights()), PICTURE, smooth=smooth))
     assert list(result) == ["image", "a", "dog", "<eos>"]
     np.testing.assert_array_equal(result["image"], 200)
@@ -50,14 +50,14 @@ def test_what_is_looked_at_is_light_on_one_scale_for_all_words(smooth):
     assert result["a"].max() < 50  # it looks everywhere alike
 
 
-def test_cells_may_be_shown_as_they_are():
+def test_cells_may_be_drawn_without_smoothing():
     plain = panels(draw(trace(weights()), PICTURE, smooth=False))["dog"][..., 0]
     assert len(np.unique(plain)) == 2
     assert (plain[8:16, 8:16] == plain.max()).all()
 
 
 @pytest.mark.parametrize(("height", "width"), [(48, 96), (90, 30), (7, 700)])
-def test_cells_are_stretched_to_the_pictures_own_proportions(height, width):
+def test_cells_are_stretched_to_the_images_proportions(height, width):
     picture = np.full((3, height, width), 200, np.uint8)
     figure = draw(trace(weights()), picture, smooth=False)
     brightness = panels(figure)["dog"][..., 0]
@@ -77,7 +77,7 @@ def test_cells_are_stretched_to_the_pictures_own_proportions(height, width):
         assert 0 <= bounds.y0 < bounds.y1 <= 1.0001
 
 
-def test_panels_are_words_and_long_ones_have_room():
+def test_panels_have_room_for_long_words():
     pieces = ("▁Donau", "dampf", "schiff", "▁a", "<eos>")
     target = TokenSequence("Donaudampfschiff a", pieces, (0, 0, 0, 1, 2))
     cells = np.zeros((2, 1, 5, 4))
@@ -95,7 +95,7 @@ def test_panels_are_words_and_long_ones_have_room():
 
 
 @pytest.mark.parametrize("suffix", ["png", "svg"])
-def test_files_are_written(tmp_path, suffix):
+def test_overlays_are_saved(tmp_path, suffix):
     path = tmp_path / f"seen.{suffix}"
     save(trace(weights()), PICTURE, path)
     assert path.stat().st_size > 1000

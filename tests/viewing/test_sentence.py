@@ -24,7 +24,7 @@ def trace(*maps):
     return Trace(source, target, tuple(AttentionMap("cross", each) for each in maps))
 
 
-def test_of_several_heads_and_models_the_mean_is_shown():
+def test_weights_are_the_mean_over_heads_and_models():
     first = np.stack([WEIGHTS, WEIGHTS[::-1]])[None, :, None]
     tinted = ShadedSentence.of(trace(first, WEIGHTS[None, None, None]))
     np.testing.assert_allclose(tinted.weights, ((WEIGHTS + WEIGHTS[::-1]) / 2 + WEIGHTS) / 2)
@@ -33,11 +33,11 @@ def test_of_several_heads_and_models_the_mean_is_shown():
         ShadedSentence.of(trace(first), position=1)
 
 
-def test_without_colours_the_heaviest_have_per_cents():
+def test_without_colours_the_largest_weights_have_per_cents():
     assert text(TINTED, coloured=False).plain == "who[62%] is she[30%] $[8%]"
 
 
-def test_colours_are_those_of_every_picture():
+def test_colours_are_those_of_other_figures():
     result = text(TINTED, coloured=True)
     assert result.plain == "who is she $"
     styles = [str(span.style) for span in result.spans]
@@ -49,7 +49,7 @@ def boxes(figure):
     return [(patch.get_x(), patch.get_y(), patch.get_width()) for patch in figure.axes[0].patches]
 
 
-def test_boxes_stand_in_lines_and_never_on_each_other():
+def test_boxes_are_in_lines_without_overlap():
     many = ShadedSentence(PIECES * 12, np.tile(WEIGHTS, 12), "person")
     figure = draw(many)
     result = boxes(figure)
@@ -67,7 +67,7 @@ def test_boxes_stand_in_lines_and_never_on_each_other():
 
 
 @pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
-def test_files_are_written(tmp_path, suffix):
+def test_sentences_are_saved(tmp_path, suffix):
     path = tmp_path / f"sentence.{suffix}"
     save(TINTED, path)
     first = path.read_bytes()

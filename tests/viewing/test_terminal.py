@@ -23,7 +23,7 @@ def plain(what: LabelledMap, width: int = 80) -> list[str]:
     return terminal.draw(what, width=width).plain.split("\n")
 
 
-def test_a_small_map_is_blocks_with_per_cents() -> None:
+def test_small_maps_have_blocks_with_per_cents() -> None:
     assert plain(SMALL) == [
         "        she   kissed",
         "   sie  ██100 ·",
@@ -31,7 +31,7 @@ def test_a_small_map_is_blocks_with_per_cents() -> None:
     ]
 
 
-def test_without_room_words_run_downwards() -> None:
+def test_narrow_columns_have_vertical_words() -> None:
     assert plain(SMALL, width=13) == [
         "         k",
         "         i",
@@ -44,7 +44,7 @@ def test_without_room_words_run_downwards() -> None:
     ]
 
 
-def test_columns_that_do_not_fit_follow_below() -> None:
+def test_columns_beyond_the_width_are_drawn_below() -> None:
     many = LabelledMap.of(np.eye(2, 17), column_labels="abcdefghijklmnopq", row_labels=["x", "y"])
     lines = plain(many, width=20)
     letters = "".join(line for line in lines if "·" not in line)
@@ -52,7 +52,7 @@ def test_columns_that_do_not_fit_follow_below() -> None:
     assert sum(line.count("█") for line in lines) == 2
 
 
-def test_painted_cells_have_the_colours_of_the_pictures() -> None:
+def test_painted_cells_have_the_colours_of_figures() -> None:
     text = terminal.draw(SMALL, cell=terminal.painted)
     styles = {text.plain[span.start : span.end].strip(): str(span.style) for span in text.spans}
     assert styles["100"].endswith(f"on {hexadecimal(1.0)}")
@@ -60,14 +60,14 @@ def test_painted_cells_have_the_colours_of_the_pictures() -> None:
     assert styles[""].endswith("on #ffffff")
 
 
-def test_heads_come_one_after_the_other_under_their_names() -> None:
+def test_heads_are_drawn_in_order_with_titles() -> None:
     heads = LabelledMap(np.ones((1, 2, 1, 1)), ("a",), ("x",), title="after 3 epochs")
     assert plain(heads) == [
         "after 3 epochs", "", "head 1", "   a", "x  ██100", "", "head 2", "   a", "x  ██100",
     ]  # fmt: skip
 
 
-def test_right_to_left_words_do_not_turn_the_line() -> None:
+def test_right_to_left_words_keep_the_line_order() -> None:
     line = plain(LabelledMap.of(np.ones((1, 1)), column_labels=["a"], row_labels=["שלום"]))[1]
     assert line.startswith("\u200eשלום\u200e ")
     assert cell_len(line) == 4 + 1 + 6
@@ -79,7 +79,7 @@ LABELS = st.lists(st.text("ab 猫가ن\u0301\u200d\tש", max_size=17), min_size=
 @settings(max_examples=25, deadline=None)
 @given(LABELS, LABELS, st.integers(17, 97), st.sampled_from([terminal.shaded, terminal.painted]))
 @example([""] * 5, ["\u200d\u200d猫猫猫"], 17, terminal.shaded)
-def test_no_line_is_wider_than_asked_and_none_is_lost(
+def test_lines_fit_the_width_and_none_is_lost(
     column_labels: list[str], row_labels: list[str], width: int, cell: terminal.Cell
 ) -> None:
     weights = np.random.default_rng(0).random((len(row_labels), len(column_labels)))

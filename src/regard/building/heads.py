@@ -29,7 +29,7 @@ def build_head(config: HeadConfig, key_size: int, value_size: int, num_outputs: 
         output = nn.Identity()
     else:
         raise UserError(
-            "model.head.output none predicts the vector of the attention, which has "
+            "model.head.output none predicts the pooled vector, which has "
             f"{value_size} numbers, but the prediction has {num_outputs}: set model.head.output "
             "to linear"
         )

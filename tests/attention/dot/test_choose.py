@@ -21,20 +21,20 @@ from regard.attention.dot import native as native_dots
 from regard.attention.dot.choose import dot_scale
 
 
-def test_it_runs_for_dot_products_under_softmax():
+def test_the_kernel_runs_for_dot_products_with_softmax():
     assert dot_scale(Dot(), Softmax(), 16) == 1
     assert dot_scale(General(16, 3), Softmax(2.0), 16) == 0.5
     assert dot_scale(ScaledDot(), Softmax(), 16) == 0.25
     assert dot_scale(ScaledDot(), Softmax(0.5), 16) == 0.5
 
 
-def test_it_does_not_run_for_others():
+def test_the_kernel_does_not_run_for_other_attention():
     assert dot_scale(Dot(), Sparsemax(), 16) is None
     assert dot_scale(Additive(16, 3, 5), Softmax(), 16) is None
     assert dot_scale(Cosine(), Softmax(), 16) is None
 
 
-def test_without_weights_no_scores_are_formed(monkeypatch: pytest.MonkeyPatch):
+def test_without_requested_weights_no_scores_are_computed(monkeypatch: pytest.MonkeyPatch):
     attention = Attention(Dot())
 
     def refuse(*arguments: object) -> None:
@@ -54,7 +54,7 @@ def by_torch(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("mask", [None, CAUSAL], ids=["nothing", "causal"])
-def test_no_mask_is_formed_for_the_kernel_that_knows_it_by_name(monkeypatch, by_torch, mask):
+def test_a_named_mask_is_not_materialised_for_the_kernel(monkeypatch, by_torch, mask):
     inputs = []
     kernel = F.scaled_dot_product_attention
 
@@ -71,7 +71,7 @@ def test_no_mask_is_formed_for_the_kernel_that_knows_it_by_name(monkeypatch, by_
     torch.testing.assert_close(fast, plain)
 
 
-def test_only_where_a_query_sees_nothing_is_it_shown_everything(monkeypatch, by_torch):
+def test_only_fully_masked_queries_are_unmasked_for_the_kernel(monkeypatch, by_torch):
     masks = []
     kernel = F.scaled_dot_product_attention
 
@@ -94,7 +94,7 @@ def test_only_where_a_query_sees_nothing_is_it_shown_everything(monkeypatch, by_
 @pytest.mark.parametrize("num_keys", [257, 1100])
 @pytest.mark.parametrize("places", [slice(3, 5), slice(-1, None), slice(-40, None)])
 @pytest.mark.parametrize("array", ["keys", "values"])
-def test_hidden_numbers_that_are_not_finite_change_nothing(number, num_keys, places, array):
+def test_masked_values_that_are_not_finite_change_no_result(number, num_keys, places, array):
     """PyTorch's kernel must return NaN for a hidden NaN with an influence, never a wrong number:
     only then are hidden positions replaced by zeros."""
     queries, keys = torch.randn(2, 3, 8), torch.randn(2, num_keys, 8)

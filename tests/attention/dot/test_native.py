@@ -58,7 +58,7 @@ sizes = st.tuples(
     masked=st.sampled_from(["not", "causal", "keys", "pairs", "shared"]),
     dtype=st.sampled_from([torch.float32, torch.bfloat16]),
 )
-def test_is_the_plain_formula_with_its_gradients(
+def test_output_and_gradients_equal_the_formula(
     instruction_set, seed, sizes, joined, masked, dtype
 ):
     tensors = problem(seed, sizes, joined)
@@ -84,7 +84,7 @@ def test_is_the_plain_formula_with_its_gradients(
         torch.testing.assert_close(mine.double(), right, **exact)
 
 
-def test_one_head_needs_no_axis_of_its_own():
+def test_the_head_axis_is_optional():
     queries, keys, values = (x[:, 0].float() for x in problem(1, (3, 1, 5, 7, 11, 13), False))
     mask = torch.rand(3, 1, 7) > 0.4
     result = native_dots.attend(queries, keys, values, mask, 0.5, 0.0)
@@ -93,7 +93,7 @@ def test_one_head_needs_no_axis_of_its_own():
 
 
 @pytest.mark.parametrize("masked", [False, True])
-def test_dropout_keeps_its_share_and_the_way_back_drops_the_same(instruction_set, masked):
+def test_dropout_is_unbiased_and_equal_in_the_backward_pass(instruction_set, masked):
     batch, heads, target, source = 5, 3, 17, 23
     queries, keys = torch.zeros(batch, heads, target, 4), torch.zeros(batch, heads, source, 4)
     mask = torch.arange(source) < torch.randint(5, source, (batch, 1, 1, 1)) if masked else None
@@ -114,7 +114,7 @@ def test_dropout_keeps_its_share_and_the_way_back_drops_the_same(instruction_set
 
 
 @pytest.mark.parametrize("source", [1, 5, 16, 17, 23])
-def test_one_seed_gives_one_noise_whatever_computes_it(source):
+def test_dropout_depends_on_the_seed_only(source):
     queries, keys = torch.zeros(2, 3, 7, 4), torch.zeros(2, 3, source, 4)
     values = torch.eye(source).expand(2, 3, -1, -1)  # the results are the weights
     best, result = kernels.lanes(), []
@@ -126,7 +126,7 @@ def test_one_seed_gives_one_noise_whatever_computes_it(source):
     assert all(torch.equal(result[0], each) for each in result)
 
 
-def test_the_gradient_through_dropout_is_that_of_its_mask():
+def test_the_gradient_through_dropout_equals_that_of_a_fixed_mask():
     torch.manual_seed(2)
     tensors = [torch.randn(2, 3, 7, 5, requires_grad=True) for _ in range(3)]
     torch.manual_seed(4)
@@ -144,7 +144,7 @@ def test_the_gradient_through_dropout_is_that_of_its_mask():
         torch.testing.assert_close(ours.double(), theirs, rtol=1e-4, atol=1e-5)
 
 
-def test_who_sees_nothing_gets_nothing_and_no_gradient(instruction_set):
+def test_fully_masked_queries_have_zero_context_and_gradients(instruction_set):
     tensors = [torch.randn(2, 1, 3, 5, requires_grad=True) for _ in range(3)]
     mask = torch.tensor([True, False, True])[:, None].expand(3, 3)
     context = native_dots.attend(*tensors, mask, 1.0, 0.0)
@@ -153,7 +153,7 @@ def test_who_sees_nothing_gets_nothing_and_no_gradient(instruction_set):
     assert of_queries[:, :, 1].eq(0).all()
 
 
-def test_nothing_at_all():
+def test_empty_inputs_give_empty_outputs():
     empty, keys = torch.randn(2, 1, 0, 5), torch.randn(2, 1, 3, 5)
     assert native_dots.attend(empty, keys, keys, None, 1.0, 0.0).shape == (2, 1, 0, 5)
     assert native_dots.attend(keys, empty, empty, None, 1.0, 0.0).eq(0).all()
@@ -164,7 +164,7 @@ def test_nothing_at_all():
             assert each.grad.eq(0).all()
 
 
-def test_what_is_no_number_is_not_hidden(instruction_set):
+def test_visible_nan_reaches_the_output(instruction_set):
     queries, keys, values = (torch.zeros(1, 1, 3, 5) for _ in range(3))
     queries[0, 0, 1] = torch.nan
     result = native_dots.attend(queries, keys, values, None, 1.0, 0.0)
@@ -183,7 +183,7 @@ def test_what_is_no_number_is_not_hidden(instruction_set):
     masked=st.booleans(),
     dtype=st.sampled_from([torch.float32, torch.bfloat16]),
 )
-def test_few_queries_that_need_no_gradient_find_the_same(
+def test_the_path_for_few_queries_gives_equal_results(
     instruction_set, seed, target, source, parts, masked, dtype
 ):
     tensors = problem(seed, (2, 3, target, source, *parts), False)
@@ -204,7 +204,7 @@ def test_few_queries_that_need_no_gradient_find_the_same(
 
 @pytest.mark.parametrize("target", [3, 17])
 @pytest.mark.parametrize("temperature", [1.0, 0.7])
-def test_attention_shows_what_the_kernel_saw(monkeypatch, target, temperature):
+def test_returned_weights_are_those_of_the_kernel(monkeypatch, target, temperature):
     """Scores are those before temperature and mask, as in the formula."""
     torch.manual_seed(5)
     queries, keys, values = (torch.randn(2, 3, n, 5) for n in (target, 7, 7))
@@ -266,7 +266,7 @@ def must_agree(mask=None, **shapes):
 
 @pytest.mark.parametrize("shapes", MISFITS, ids=str)
 @pytest.mark.parametrize("axes", [3, 4])
-def test_shapes_that_differ_mean_what_they_mean_in_the_formula(unchecked, shapes, axes):
+def test_broadcast_shapes_equal_the_formula(unchecked, shapes, axes):
     if axes == 3:  # without heads
         shapes = {**vars(FITTING), **shapes}
         shapes = {name: (*shape[:-3], *shape[-2:]) for name, shape in shapes.items()}
@@ -276,7 +276,7 @@ def test_shapes_that_differ_mean_what_they_mean_in_the_formula(unchecked, shapes
 @pytest.mark.parametrize("shape", MASKS, ids=str)
 @pytest.mark.parametrize("axes", [3, 4])
 @pytest.mark.parametrize("batch", [3, 5])
-def test_masks_of_every_shape_mean_what_they_mean_in_the_formula(unchecked, shape, axes, batch):
+def test_masks_of_every_shape_equal_the_formula(unchecked, shape, axes, batch):
     """There may be as many heads as sentences: the first axis of a mask of three axes then counts
     heads."""
     torch.manual_seed(7)
@@ -289,11 +289,11 @@ def test_masks_of_every_shape_mean_what_they_mean_in_the_formula(unchecked, shap
 
 
 @pytest.mark.parametrize("target", [1, 7, 13])
-def test_a_causal_mask_of_other_lengths_is_that_of_the_formula(unchecked, target):
+def test_a_causal_mask_of_unequal_lengths_equals_the_formula(unchecked, target):
     must_agree(CAUSAL, queries=(3, 5, target, 11))
 
 
-def test_a_mask_of_numbers_is_not_taken_for_one_of_truths():
+def test_the_kernel_does_not_take_float_masks():
     tensors = [torch.randn(2, 3, 5) for _ in range(3)]
     assert native_dots.suits(*tensors, torch.ones(3, 3, dtype=torch.bool))
     assert not native_dots.suits(*tensors, torch.zeros(3, 3))
@@ -301,7 +301,7 @@ def test_a_mask_of_numbers_is_not_taken_for_one_of_truths():
 
 @pytest.mark.parametrize("learns", [True, False])
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode, torch.enable_grad])
-def test_weights_are_kept_for_those_who_learn_alone(monkeypatch, mode, learns):
+def test_weights_are_saved_for_gradients_only(monkeypatch, mode, learns):
     is_kept, call = [], kernels.call
     monkeypatch.setattr(
         kernels,

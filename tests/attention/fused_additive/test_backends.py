@@ -44,19 +44,21 @@ def backend(request: pytest.FixtureRequest) -> Iterator[ModuleType]:
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(problem=problems(size=300))
-def test_float32_is_as_right_as_the_formula_in_float32(backend: ModuleType, problem: Problem):
+def test_float32_errors_are_those_of_the_formula_in_float32(backend: ModuleType, problem: Problem):
     assert_as_right_as_float32(by_backend(backend, problem), problem)
 
 
 @pytest.mark.parametrize("mask", MASKS)
 @pytest.mark.parametrize("largeness", [1.0, 6.0, 500.0])
-def test_long_rows_are_as_right(backend: ModuleType, mask: str, largeness: float):
+def test_errors_of_long_rows_are_those_of_the_formula(
+    backend: ModuleType, mask: str, largeness: float
+):
     problem = make((2, 23, 301, 260, 9), mask=mask, dropout=True, largeness=largeness)
     assert_as_right_as_float32(by_backend(backend, problem, saved=False), problem)
 
 
 @pytest.mark.parametrize("largeness", [0.1, 1.0, 60.0])
-def test_scores_have_their_constant(backend: ModuleType, largeness: float):
+def test_scores_include_the_sum_of_the_vector(backend: ModuleType, largeness: float):
     problem = make((2, 5, 19, 150, 3), largeness=largeness)
     queries, keys, vector, _ = problem.tensors
     leaves = tuple(x.double().requires_grad_() for x in (queries, keys, vector))
@@ -76,7 +78,7 @@ def test_scores_have_their_constant(backend: ModuleType, largeness: float):
 @pytest.mark.parametrize("mask", ["none", "padding", "uneven"])
 @pytest.mark.parametrize("target", [1, 3, 6])
 @pytest.mark.parametrize("largeness", [1.0, 15.0, 100.0, 1e4])
-def test_powers_taken_before_change_nothing(
+def test_precomputed_powers_change_no_result(
     backend: ModuleType, mask: str, target: int, largeness: float
 ):
     problem = make((3, target, 37, 45, 5), mask=mask, largeness=largeness)
@@ -120,7 +122,7 @@ def cancelling(largeness: float, target: int) -> Problem:
 @pytest.mark.parametrize("largeness", LARGE)
 @pytest.mark.parametrize("target", [1, 7])
 @pytest.mark.parametrize("ready", [False, True], ids=["alone", "with powers"])
-def test_large_numbers_that_cancel_are_as_right(
+def test_errors_with_cancelling_large_numbers_are_those_of_the_formula(
     backend: ModuleType, largeness: float, target: int, ready: bool
 ):
     problem = cancelling(largeness, target)
@@ -141,7 +143,7 @@ def test_large_numbers_that_cancel_are_as_right(
 
 @pytest.mark.parametrize("garbage", [torch.nan, torch.inf, 1e30, 20.0])
 @pytest.mark.parametrize("mask", ["padding", "causal", "window", "holes", "nothing"])
-def test_what_no_query_sees_may_be_anything(backend: ModuleType, mask: str, garbage: float):
+def test_masked_keys_may_have_any_value(backend: ModuleType, mask: str, garbage: float):
     problem = make((3, 5, 17, 140, 5), mask="none" if mask == "holes" else mask)
     if mask == "holes":
         holes = torch.arange(17) % 3 == 1
@@ -157,7 +159,7 @@ def test_what_no_query_sees_may_be_anything(backend: ModuleType, mask: str, garb
         assert torch.equal(before, after)
 
 
-def test_who_sees_nothing_gets_zeros_and_gives_none(backend: ModuleType):
+def test_fully_masked_queries_have_zero_context_and_gradients(backend: ModuleType):
     problem = make((3, 5, 7, 11, 13), mask="uneven")
     problem.mask[0], problem.mask[1, 2] = False, False
     context, weights, *gradients = by_backend(backend, problem)
@@ -182,7 +184,7 @@ def test_a_large_key_changes_no_other_pair(backend: ModuleType, far: float):
 
 
 @pytest.mark.parametrize("uneven", ["zeros", "tiny", "all zero", "signs"])
-def test_any_vector_will_do(backend: ModuleType, uneven: str):
+def test_score_vectors_may_have_any_value(backend: ModuleType, uneven: str):
     problem = make((2, 9, 33, 160, 5))
     match uneven:
         case "zeros":
@@ -196,7 +198,7 @@ def test_any_vector_will_do(backend: ModuleType, uneven: str):
     assert_as_right_as_float32(by_backend(backend, problem), problem)
 
 
-def test_nan_that_is_seen_is_told(backend: ModuleType):
+def test_visible_nan_reaches_the_output(backend: ModuleType):
     problem = make((2, 3, 7, 33, 5))
     problem.keys[0, 4, 20] = torch.nan
     context, weights, *_ = by_backend(backend, problem)
@@ -206,7 +208,9 @@ def test_nan_that_is_seen_is_told(backend: ModuleType):
 
 
 @pytest.mark.parametrize("sizes", [(0, 3, 5, 7, 2), (2, 0, 5, 7, 2), (2, 3, 0, 7, 2)])
-def test_nothing_to_do_is_done(backend: ModuleType, sizes: tuple[int, int, int, int, int]):
+def test_empty_inputs_give_empty_outputs(
+    backend: ModuleType, sizes: tuple[int, int, int, int, int]
+):
     problem = make(sizes)
     context, weights = backend.attend(problem.queries, problem.memory)
     assert context.shape == (sizes[0], sizes[1], sizes[4])
@@ -224,14 +228,14 @@ def fresh_memory_is_no_number() -> Iterator[None]:
 
 @pytest.mark.usefixtures("fresh_memory_is_no_number")
 @pytest.mark.parametrize("sizes", [(0, 3, 5, 7, 2), (2, 0, 5, 7, 2), (2, 3, 0, 7, 2)])
-def test_nothing_to_do_gives_no_gradient(backend: ModuleType, sizes: tuple[int, ...]):
+def test_empty_inputs_give_zero_gradients(backend: ModuleType, sizes: tuple[int, ...]):
     problem = make(sizes)
     _, _, *gradients = by_backend(backend, problem)
     for gradient, numbers in zip(gradients, problem.tensors, strict=True):
         assert torch.equal(gradient, torch.zeros_like(numbers))
 
 
-def test_bfloat16_is_float32_with_its_ends_rounded(backend: ModuleType):
+def test_bfloat16_rounds_only_inputs_and_outputs(backend: ModuleType):
     problem = make((2, 5, 19, 23, 7), mask="uneven").to(torch.bfloat16)
     result = by_backend(backend, problem)
     exact = by_backend(backend, problem.to(torch.float32))
@@ -240,7 +244,7 @@ def test_bfloat16_is_float32_with_its_ends_rounded(backend: ModuleType):
         torch.testing.assert_close(ours.float(), theirs, rtol=0.01, atol=0.01)
 
 
-def test_the_same_bits_every_time(backend: ModuleType):
+def test_results_are_bit_equal_between_calls(backend: ModuleType):
     problem = make((5, 37, 61, 64, 31), mask="padding", dropout=True)
     first = by_backend(backend, problem)
     for _ in range(3):
@@ -248,7 +252,7 @@ def test_the_same_bits_every_time(backend: ModuleType):
 
 
 @pytest.mark.parametrize("batch", [1, 5])
-def test_threads_share_the_work_and_change_no_weight(backend: ModuleType, batch: int):
+def test_results_do_not_depend_on_the_number_of_threads(backend: ModuleType, batch: int):
     problem = make((batch, 130, 290, 96, 32), mask="causal", dropout=True)
     alone = by_backend(backend, problem)
     threads = torch.get_num_threads()

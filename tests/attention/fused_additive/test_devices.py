@@ -25,7 +25,7 @@ def as_on_meta(problem):
 
 
 @pytest.mark.parametrize("mask", ["none", "padding"])
-def test_python_reads_no_number(mask: str):
+def test_forward_and_backward_do_not_synchronise(mask: str):
     problem = as_on_meta(make((2, 3, 5, 7, 11), mask=mask, dropout=True))
     arguments = problem.queries, problem.memory, problem.drop
     context, weights = tiled.attend(*arguments)
@@ -39,7 +39,7 @@ def test_python_reads_no_number(mask: str):
     tiled.differentiate_keys(scores, queries, problem.memory)
 
 
-def test_a_step_of_a_module_reads_no_number():
+def test_a_module_step_does_not_synchronise():
     attention, inputs = Attention(Additive(5, 13, 17)).to("meta"), SCORES["additive"].inputs()
     queries, keys, values = (x.float().to("meta") for x in vars(inputs).values())
     for learns in (False, True):
@@ -50,7 +50,7 @@ def test_a_step_of_a_module_reads_no_number():
 
 @pytest.mark.parametrize("largeness", [1.0, 60.0])
 @pytest.mark.parametrize("hidden", [None, torch.nan])
-def test_the_results_are_the_same(monkeypatch, largeness: float, hidden: float | None):
+def test_results_equal_those_of_the_cpu(monkeypatch, largeness: float, hidden: float | None):
     problem = make((2, 3, 5, 7, 11), mask="padding", largeness=largeness)
     queries, memory = problem.queries, problem.memory
     expected = tiled.attend(queries, memory)
@@ -67,7 +67,7 @@ def test_the_results_are_the_same(monkeypatch, largeness: float, hidden: float |
     torch.testing.assert_close(results[:3], gradients[:3], rtol=1e-4, atol=1e-4)
 
 
-def test_the_spans_of_a_mask_are_formed_once_for_a_loop(monkeypatch):
+def test_mask_spans_are_computed_once_per_loop(monkeypatch):
     masks = []
 
     def counted(mask):
@@ -83,7 +83,7 @@ def test_the_spans_of_a_mask_are_formed_once_for_a_loop(monkeypatch):
     assert len(masks) == 1
 
 
-def test_a_mask_that_was_changed_has_other_spans():
+def test_a_changed_mask_has_new_spans():
     """A change of `mask.data`, or of memory that NumPy shares, does not raise a tensor's
     version."""
     problem = make((2, 3, 5, 7, 11)).to(torch.float64)
@@ -98,7 +98,7 @@ def test_a_mask_that_was_changed_has_other_spans():
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16])
-def test_no_keys_have_no_influence(dtype):
+def test_sources_without_keys_give_zero_contexts(dtype):
     queries, keys, values = (torch.randn(2, n, 4, dtype=dtype) for n in (3, 0, 0))
     mask = torch.ones(2, 3, 0, dtype=torch.bool)
     context, weights = additive_attention(queries, keys, torch.randn(4, dtype=dtype), values, mask)
@@ -144,7 +144,7 @@ def test_under_autocast_float32_stays_precise(monkeypatch, library: bool, learns
 
 
 @pytest.mark.parametrize("error", [ModuleNotFoundError, ImportError, AttributeError])
-def test_a_triton_that_is_absent_or_too_old_is_not_used(monkeypatch, error: type[Exception]):
+def test_missing_or_old_triton_is_not_used(monkeypatch, error: type[Exception]):
     def fail(name: str) -> None:
         raise error(f"module 'triton' has no attribute 'knobs' ({name})")
 

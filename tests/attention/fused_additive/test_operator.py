@@ -49,7 +49,7 @@ def test_either_output_alone_passes_its_gradient(wanted: int):
     torch.testing.assert_close(gradients, expected)
 
 
-def test_the_operators_keep_the_rules_of_torch():
+def test_the_operators_pass_torchs_opcheck():
     problem = make(mask="uneven", dropout=True).to(torch.float64)
     tensors, rest = leaves(problem), (problem.mask, problem.drop, 0.7)
     plain = tuple(tensor.detach() for tensor in tensors)
@@ -62,7 +62,7 @@ def test_the_operators_keep_the_rules_of_torch():
     opcheck(operator._score_backward, (problem.grad_weights, *plain[:3]))
 
 
-def test_a_second_derivative_is_refused_in_words():
+def test_a_second_derivative_is_rejected_with_a_message():
     tensors = leaves(make())
     for result in (additive_attention(*tensors)[0], additive_scores(*tensors[:3])):
         (gradient,) = torch.autograd.grad(result.square().sum(), tensors[:1], create_graph=True)
@@ -72,7 +72,7 @@ def test_a_second_derivative_is_refused_in_words():
 
 @pytest.mark.parametrize("leading", [(), (2,), (2, 3), (2, 1, 3)])
 @pytest.mark.parametrize("mask_shape", [None, "row", "rows", "sentences", "all"])
-def test_leading_axes_may_be_none_or_many(leading: tuple[int, ...], mask_shape: str | None):
+def test_any_number_of_batch_axes_is_allowed(leading: tuple[int, ...], mask_shape: str | None):
     queries, keys = torch.randn(*leading, 5, 7).double(), torch.randn(*leading, 11, 7).double()
     vector, values = torch.randn(7).double(), torch.randn(*leading, 11, 13).double()
     shape = {
@@ -115,7 +115,7 @@ for dynamic in (False, True):
 """
 
 
-def test_a_compiler_sees_operators_and_no_breaks():
+def test_torch_compile_has_no_graph_breaks():
     """Runs in its own process: the shape checks of tests do not work with a compiler."""
     done = subprocess.run(
         [sys.executable, "-c", COMPILED], capture_output=True, text=True, check=False
@@ -123,7 +123,7 @@ def test_a_compiler_sees_operators_and_no_breaks():
     assert done.returncode == 0, done.stderr
 
 
-def test_it_can_be_exported_for_any_length(unchecked):
+def test_exports_accept_any_length(unchecked):
     class Model(torch.nn.Module):
         def forward(self, queries: Tensor, keys: Tensor, vector: Tensor, values: Tensor) -> Tensor:
             return additive_attention(queries, keys, vector, values)[0]
@@ -137,7 +137,7 @@ def test_it_can_be_exported_for_any_length(unchecked):
     torch.testing.assert_close(exported.module()(*other), additive_attention(*other)[0])
 
 
-def test_mixed_precision_takes_what_comes():
+def test_mixed_precision_accepts_any_float_type():
     problem = make((2, 5, 19, 23, 7))
     queries, keys, vector, values = leaves(problem, torch.float32)
     with torch.autocast("cpu", torch.bfloat16):
@@ -149,7 +149,7 @@ def test_mixed_precision_takes_what_comes():
     assert vector.grad.dtype == values.grad.dtype == torch.float32
 
 
-def test_dropout_is_of_weights_and_returned_weights_are_whole():
+def test_dropout_applies_to_the_context_and_not_to_returned_weights():
     torch.manual_seed(0)
     queries, keys = torch.zeros(1, 4001, 3), torch.zeros(1, 2, 3)
     context, weights = additive_attention(
@@ -160,7 +160,7 @@ def test_dropout_is_of_weights_and_returned_weights_are_whole():
     assert (weights == 0.5).all()
 
 
-def test_powers_are_prepared_where_no_gradient_is_wanted():
+def test_powers_are_prepared_without_gradients_only():
     problem = make((3, 1, 7, 11, 13), mask="padding")
     assert prepare(problem.keys).powers is None
     with torch.no_grad():
@@ -174,13 +174,13 @@ def test_powers_are_prepared_where_no_gradient_is_wanted():
     torch.testing.assert_close(ready, plain)
 
 
-def test_float64_and_other_devices_are_the_tiles():
+def test_float64_and_other_devices_use_the_tiled_backend():
     assert backends.choose(torch.ones(1, dtype=torch.float64)) is tiled
     assert backends.choose(torch.ones(1, device="meta")) is tiled
 
 
 @pytest.mark.parametrize("function", [additive_attention, additive_scores])
-def test_a_path_without_autograd_gives_the_same_bits(function: Callable[..., object]):
+def test_results_without_autograd_are_bit_equal(function: Callable[..., object]):
     tensors = leaves(make(), torch.float32)
     arguments = tensors if function is additive_attention else tensors[:3]
     with torch.no_grad():

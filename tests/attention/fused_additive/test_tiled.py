@@ -33,7 +33,7 @@ def small(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.parametrize("mask", MASKS)
 @pytest.mark.parametrize("dropout", [False, True])
 @pytest.mark.parametrize("largeness", [1.0, 500.0])
-def test_is_the_formula_with_its_gradients(mask: str, dropout: bool, largeness: float):
+def test_output_and_gradients_equal_the_formula(mask: str, dropout: bool, largeness: float):
     problem = make((3, 5, 7, 11, 13), largeness=largeness, mask=mask, dropout=dropout)
     problem = problem.to(torch.float64)
     expected = by_formula(problem)
@@ -44,7 +44,7 @@ def test_is_the_formula_with_its_gradients(mask: str, dropout: bool, largeness: 
 
 @settings(max_examples=20, deadline=None)
 @given(problems())
-def test_any_tiles_give_the_same_scores(problem: Problem):
+def test_scores_do_not_depend_on_tile_sizes(problem: Problem):
     scores = tiled.score(problem.queries, problem.keys, problem.vector)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tiles, "TILE_SIZE", 64)
@@ -54,7 +54,7 @@ def test_any_tiles_give_the_same_scores(problem: Problem):
 
 
 @pytest.mark.parametrize("largeness", [1.0, 60.0])
-def test_scores_are_the_formula_with_their_constant(largeness: float):
+def test_scores_equal_the_formula(largeness: float):
     problem = make(largeness=largeness).to(torch.float64)
     queries, keys, vector, _ = problem.tensors
     leaves = tuple(x.clone().requires_grad_() for x in (queries, keys, vector))
@@ -68,7 +68,7 @@ def test_scores_are_the_formula_with_their_constant(largeness: float):
     torch.testing.assert_close(tiled.differentiate_keys(*above), gradients[1:])
 
 
-def test_powers_taken_before_change_nothing():
+def test_precomputed_powers_change_no_result():
     problem = make((3, 1, 17, 13, 5), mask="padding")
     plain = tiled.attend(problem.queries, problem.memory)
     with_powers = replace(problem.memory, powers=tiled.powers(problem.keys))
@@ -86,7 +86,7 @@ def test_powers_of_another_type_are_not_used():
     assert all(map(torch.equal, plain, ready))
 
 
-def test_hidden_tiles_are_not_formed(monkeypatch: pytest.MonkeyPatch):
+def test_masked_tiles_are_not_computed(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(tiles, "TILE_SIZE", 64 * 16)
     sizes = (1, 64, 64, 16, 3)
 

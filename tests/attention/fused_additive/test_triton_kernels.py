@@ -85,7 +85,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("small_blocks")
 @pytest.mark.parametrize("mask", MASKS)
-def test_is_the_tiles(mask: str):
+def test_triton_equals_the_tiled_backend(mask: str):
     """A fifth of queries and keys are far."""
     problem = make((2, 3, 5, 7, 11), largeness=20, mask=mask, dropout=True)
     result = in_kernels(problem, saved=False)
@@ -95,19 +95,19 @@ def test_is_the_tiles(mask: str):
 
 @settings(max_examples=5, deadline=None)
 @given(problems())
-def test_float32_is_as_right_as_the_formula_in_float32(problem: Problem):
+def test_float32_errors_are_those_of_the_formula_in_float32(problem: Problem):
     assert_as_right_as_float32(in_kernels(problem), problem)
 
 
 @pytest.mark.parametrize("scale", [0.1, 100.0])
-def test_any_scale(scale: float):
+def test_scores_of_any_scale_are_precise(scale: float):
     problem = replace(make((2, 3, 7, 11, 5), mask="uneven"), scale=scale)
     assert_as_right_as_float32(in_kernels(problem), problem)
 
 
 @pytest.mark.parametrize("size", [1, 2, 17])
 @pytest.mark.parametrize("rows", [1, 3])
-def test_scores_are_those_of_the_tiles(size: int, rows: int):
+def test_scores_equal_the_tiled_backend(size: int, rows: int):
     problem = make((2, rows, 5, size, 3), largeness=20)
     *tensors, vector = problem.tensors[:3]
     tensors.append(torch.cat([vector, torch.full((9,), torch.nan)])[:size])  # not to be read
@@ -128,7 +128,7 @@ def test_scores_are_those_of_the_tiles(size: int, rows: int):
         torch.testing.assert_close(result, expected, rtol=1e-5, atol=1e-5, check_device=False)
 
 
-def test_powers_taken_before_change_nothing():
+def test_precomputed_powers_change_no_result():
     problem = make((3, 2, 17, 13, 5), mask="padding")
     queries, memory = there(problem.queries), memory_there(problem)
     with_powers = replace(memory, powers=triton_kernels.powers(memory.keys))
@@ -142,7 +142,7 @@ def test_powers_taken_before_change_nothing():
 
 @pytest.mark.parametrize("garbage", [torch.nan, torch.inf, 60.0])
 @pytest.mark.parametrize("mask", ["padding", "nothing"])
-def test_what_no_query_sees_may_be_anything(mask: str, garbage: float):
+def test_masked_keys_may_have_any_value(mask: str, garbage: float):
     problem = make((3, 2, 11, 7, 5), mask=mask, seed=1)
     unseen = ~problem.mask.any(dim=1)[..., None]
     dirty = replace(
@@ -153,7 +153,7 @@ def test_what_no_query_sees_may_be_anything(mask: str, garbage: float):
     assert all(map(torch.equal, in_kernels(problem), in_kernels(dirty)))
 
 
-def test_a_far_key_changes_no_other_pair():
+def test_a_large_key_changes_no_other_pair():
     problem = make((2, 3, 13, 7, 5))
     above = problem.grad_weights.clone()
     above[..., 8] = 0
@@ -174,7 +174,7 @@ def test_a_far_key_changes_no_other_pair():
     assert torch.equal(before[2][:, others], after[2][:, others])
 
 
-def test_who_sees_nothing_gets_zeros_and_gives_none():
+def test_fully_masked_queries_have_zero_context_and_gradients():
     problem = make((3, 5, 7, 11, 13), mask="uneven")
     problem.mask[0], problem.mask[1, 2] = False, False
     context, weights, *gradients = in_kernels(problem)
@@ -186,7 +186,7 @@ def test_who_sees_nothing_gets_zeros_and_gives_none():
     assert all(gradient.isfinite().all() for gradient in gradients)
 
 
-def test_bfloat16_is_float32_with_its_ends_rounded():
+def test_bfloat16_rounds_only_inputs_and_outputs():
     problem = make((2, 5, 19, 23, 7), mask="uneven").to(torch.bfloat16)
     result, exact = in_kernels(problem), in_kernels(problem.to(torch.float32))
     assert [x.dtype for x in result] == [torch.bfloat16, torch.float32] + [torch.bfloat16] * 4
@@ -206,12 +206,12 @@ def test_types_may_be_mixed():
     assert all(map(torch.equal, result, rounded))
 
 
-def test_the_same_bits_every_time():
+def test_results_are_bit_equal_between_calls():
     problem = make((1, 37, 67, 2, 5), mask="padding", dropout=True)
     assert all(map(torch.equal, in_kernels(problem), in_kernels(problem)))
 
 
-def test_it_has_to_be_asked_for(monkeypatch: pytest.MonkeyPatch):
+def test_triton_is_used_on_request_only(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("REGARD_TRITON", raising=False)
     assert not triton_kernels.available()
     monkeypatch.setenv("REGARD_TRITON", "1")

@@ -70,7 +70,7 @@ def server(archive: Path) -> Iterator[str]:
         thread.join()
 
 
-def test_a_zip_that_is_here_is_read(archive: Path, tmp_path: Path) -> None:
+def test_a_local_zip_is_read(archive: Path, tmp_path: Path) -> None:
     destination = tmp_path / "new" / "folder" / "deu.tsv"
     corpus = tatoeba.fetch(destination, from_path=archive)
     assert destination.read_text(encoding="utf8") == WRITTEN
@@ -79,13 +79,13 @@ def test_a_zip_that_is_here_is_read(archive: Path, tmp_path: Path) -> None:
     assert [each.name for each in destination.parent.iterdir()] == ["deu.tsv"]
 
 
-def test_a_text_that_is_here_is_read(tmp_path: Path) -> None:
+def test_a_local_text_is_read(tmp_path: Path) -> None:
     (tmp_path / "deu.txt").write_bytes(TEXT)
     tatoeba.fetch(tmp_path / "out.tsv", from_path=tmp_path / "deu.txt")
     assert (tmp_path / "out.tsv").read_text(encoding="utf8") == WRITTEN
 
 
-def test_the_download_is_told_as_it_comes(server: str, archive: Path, tmp_path: Path) -> None:
+def test_the_download_reports_progress(server: str, archive: Path, tmp_path: Path) -> None:
     calls: list[tuple[int, int | None]] = []
     tatoeba.fetch(
         tmp_path / "out.tsv",
@@ -101,11 +101,11 @@ def test_the_download_is_told_as_it_comes(server: str, archive: Path, tmp_path: 
     ("page", "message"),
     [
         ("gone.zip", "404"),
-        ("short.zip", "bytes came|IncompleteRead"),
-        ("page.zip", "what came is not a whole zip file"),
+        ("short.zip", "received .* bytes|IncompleteRead"),
+        ("page.zip", "the download is not a complete zip file"),
     ],
 )
-def test_what_did_not_come_leaves_nothing(
+def test_a_failed_download_leaves_no_file(
     page: str, message: str, server: str, tmp_path: Path
 ) -> None:
     destination = tmp_path / "out.tsv"
@@ -116,12 +116,12 @@ def test_what_did_not_come_leaves_nothing(
     assert sorted(each.name for each in tmp_path.iterdir()) == ["deu-eng.zip", "out.tsv"]
 
 
-def test_without_a_net_the_way_by_hand_is_told(tmp_path: Path) -> None:
+def test_without_a_network_the_manual_way_is_printed(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"regard data tatoeba --from FILE -o .*out\.tsv"):
         tatoeba.fetch(tmp_path / "out.tsv", address="http://127.0.0.1:1/deu-eng.zip")
 
 
-def test_a_zip_of_something_else_says_what_is_in_it(tmp_path: Path) -> None:
+def test_a_zip_of_other_files_is_rejected_with_its_contents(tmp_path: Path) -> None:
     for texts in ({"_about": b"x"}, {"a": b"x", "b": b"y"}):
         archive = make_zip(tmp_path / "other.zip", **texts)
         inside = re.escape(f"holds {'.txt, '.join(texts)}.txt: expected one .txt")
@@ -141,11 +141,11 @@ def test_a_broken_zip_is_named(archive: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5, 0.9])
-def test_a_cut_download_of_unknown_length_leaves_nothing(archive, tmp_path, share):
+def test_a_truncated_download_leaves_no_file(archive, tmp_path, share):
     cut = tmp_path / "cut.zip"
     content = archive.read_bytes()
     cut.write_bytes(content[: int(share * len(content))])
     destination = tmp_path / "out" / "pairs.tsv"
-    with pytest.raises(UserError, match=r"cannot fetch .*what came is not a whole zip file"):
+    with pytest.raises(UserError, match=r"cannot fetch .*the download is not a complete zip file"):
         tatoeba.fetch(destination, address=cut.as_uri())
     assert not destination.exists()

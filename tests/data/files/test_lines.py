@@ -58,7 +58,7 @@ def test_a_cr_inside_a_line_stays_white_space(tmp_path):
         (b"\xd0\xcf\x11\xe0\xa1", "an old Excel workbook"),
         (b"%PDF-1.7\n", "a PDF document"),
         (b"SQLite format 3\0", "an SQLite database"),
-        (b"\xfd7zXZ\x00", "packed by xz"),
+        (b"\xfd7zXZ\x00", "compressed with xz"),
     ],
 )
 def test_files_of_another_format_are_named(beginning, message, tmp_path):
@@ -72,9 +72,9 @@ def test_files_of_another_format_are_named(beginning, message, tmp_path):
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (bytes(100_000), "is no text, as it has NUL bytes: expected a file of UTF-8 text"),
-        (b"\0\1\0\2\0\0\0\3\n", "is no text"),
-        (np.random.default_rng(1).bytes(20_000).replace(b"\n", b"\0"), "is no text"),
+        (bytes(100_000), "is not text, because it has NUL bytes: expected a file of UTF-8 text"),
+        (b"\0\1\0\2\0\0\0\3\n", "is not text"),
+        (np.random.default_rng(1).bytes(20_000).replace(b"\n", b"\0"), "is not text"),
         ("one\teins\n".encode("utf-32"), "is UTF-32: save it as UTF-8, or run `iconv -f UTF-32"),
         ("ein\tλόγος\n".encode("utf-16-be"), "is UTF-16"),
         ("漢字\t语言 a\n".encode("utf-16-le"), "is UTF-16"),
@@ -148,7 +148,7 @@ def test_marks_inside_a_file_are_removed_and_counted_by_every_reader(tmp_path):
     assert [(each.line, each.kind) for each in problems] == [(2, "byte-order mark")]
 
 
-def test_lines_with_nul_are_left_out_of_training_and_counted(tmp_path):
+def test_lines_with_nul_are_left_out_and_counted(tmp_path):
     path = tmp_path / "pairs.tsv"
     path.write_bytes(b"one\teins\ntw\0o\tzwei\nthree\tdrei\n")
     corpus = read_pairs(path)
@@ -160,7 +160,7 @@ def test_lines_with_nul_are_left_out_of_training_and_counted(tmp_path):
     assert [(each.line, each.kind) for each in problems] == [(2, "NUL")]
 
 
-def test_a_bomb_of_lines_is_refused(tmp_path):
+def test_a_gzip_bomb_of_lines_is_rejected(tmp_path):
     path = tmp_path / "pairs.tsv.gz"
     path.write_bytes(gzip.compress(b"a" * 5000 + b"\n" + bytes(20 << 20), 1))
     with pytest.raises(UserError, match=r"line 2 has more than|unpacks to"):

@@ -10,7 +10,7 @@ from regard.data.labels.numeric import parse_items, parse_series
 from regard.errors import UserError
 
 
-def test_the_answer_to_a_basket_is_the_mean_price_of_its_drinks():
+def test_the_target_of_a_basket_is_the_mean_price_of_its_drinks():
     for pair in generate("drinks", 300, seed=1):
         result = parse_items(pair.source, features=1)
         assert set(result.names) <= {*DRINKS, *OTHERS}
@@ -20,7 +20,7 @@ def test_the_answer_to_a_basket_is_the_mean_price_of_its_drinks():
         assert float(pair.target) == pytest.approx(sum(drinks) / len(drinks), abs=1e-4)
 
 
-def test_the_answer_to_a_series_is_the_marked_value():
+def test_the_target_of_a_series_is_the_marked_value():
     places = set()
     for pair in generate("series", 300, seed=1):
         values = parse_series(pair.source).values
@@ -31,7 +31,7 @@ def test_the_answer_to_a_series_is_the_marked_value():
 
 
 @pytest.mark.parametrize("name", ["drinks", "series"])
-def test_the_same_seed_gives_the_same_and_all_differ(name):
+def test_a_seed_repeats_examples_and_examples_are_distinct(name):
     one, again, other = (generate(name, 50, seed) for seed in (1, 1, 2))
     assert one == again != other
     assert len({pair.source for pair in one}) == 50

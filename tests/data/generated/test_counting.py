@@ -34,7 +34,7 @@ def test_the_example_of_two_letters() -> None:
 
 @given(st.text("ABCDEFGHIJKLMNOPQRSTUVWXYZ ", min_size=1, max_size=31))
 @settings(max_examples=25, deadline=None)
-def test_counts_are_those_of_the_text(text: str) -> None:
+def test_counts_equal_those_of_the_text(text: str) -> None:
     numbers = to_numbers(text)
     assert to_text(numbers) == text
     there = Counter(text)
@@ -42,8 +42,8 @@ def test_counts_are_those_of_the_text(text: str) -> None:
     assert count(torch.tensor([numbers]), 26)[0].tolist() == expected
 
 
-def test_what_is_not_a_letter_is_named() -> None:
-    with pytest.raises(ValueError, match="'b' came"):
+def test_other_characters_are_named() -> None:
+    with pytest.raises(ValueError, match="got 'b'"):
         to_numbers("Ab")
 
 
@@ -53,7 +53,7 @@ def test_a_count_without_a_class_is_an_error() -> None:
 
 
 @pytest.mark.parametrize("drawing", [EvenLetters(5, 7), UnevenLetters(5, 7)])
-def test_drawings_repeat_with_their_seed_and_use_every_symbol(drawing) -> None:
+def test_samples_repeat_with_the_seed_and_have_every_symbol(drawing) -> None:
     letters = drawing(211, generator())
     assert letters.shape == (211, 7)
     assert set(letters.flatten().tolist()) == set(range(6))
@@ -78,7 +78,7 @@ def test_uneven_letters_have_the_moments_of_a_dirichlet_of_one_half() -> None:
     assert same == pytest.approx((a + 1) / (num_symbols * a + 1), abs=0.015)
 
 
-def test_any_length_cuts_everywhere_and_fills_up_with_blanks() -> None:
+def test_variable_lengths_occur_and_are_padded_with_blanks() -> None:
     class OnlyA:
         def __call__(self, count: int, generator: torch.Generator) -> torch.Tensor:
             return torch.ones(count, 7, dtype=torch.long)
@@ -91,7 +91,7 @@ def test_any_length_cuts_everywhere_and_fills_up_with_blanks() -> None:
     assert (shares[1:] - 1 / 7).abs().max() < 0.02
 
 
-def test_filling_up_never_cuts() -> None:
+def test_padding_never_cuts() -> None:
     letters = torch.tensor([[1, 2, 3]])
     assert fill_up(letters, 5).tolist() == [[1, 2, 3, 0, 0]]
     assert fill_up(letters, 2).tolist() == [[1, 2, 3]]

@@ -80,12 +80,14 @@ CASES = [re.split(r"  +", line) for line in BY_HAND.strip().splitlines()]
 
 
 @pytest.mark.parametrize(("number", "in_english", "in_german"), CASES)
-def test_numbers_are_written_as_by_hand(number: str, in_english: str, in_german: str) -> None:
+def test_number_words_equal_examples_written_by_hand(
+    number: str, in_english: str, in_german: str
+) -> None:
     assert english(int(number)) == in_english
     assert german(int(number)) == in_german
 
 
-def test_the_largest_number_is_written_as_by_hand() -> None:
+def test_the_largest_number_equals_an_example_written_by_hand() -> None:
     assert english(999_999) == "nine hundred ninety-nine thousand nine hundred ninety-nine"
     assert german(999_999) == "neunhundertneunundneunzigtausendneunhundertneunundneunzig"
 
@@ -137,17 +139,17 @@ def read_english(text: str) -> int:
 
 @given(st.integers(0, LARGEST))
 @settings(max_examples=200, deadline=None)
-def test_what_is_written_can_be_read(number: int) -> None:
+def test_number_words_can_be_parsed_back(number: int) -> None:
     assert read_english(english(number)) == number
     assert read_german(german(number)) == number
 
 
-def test_every_small_number_is_written_in_its_own_way() -> None:
+def test_number_words_are_distinct() -> None:
     assert len({german(number) for number in range(2000)}) == 2000
     assert [read_german(german(number)) for number in range(2000)] == list(range(2000))
 
 
-def test_drawn_numbers_are_different_and_follow_from_the_seed() -> None:
+def test_drawn_numbers_are_distinct_and_depend_on_the_seed_only() -> None:
     pairs = numbers(97, 500, seed=3)
     values = [read_english(pair.source) for pair in pairs]
     assert [read_german(pair.target) for pair in pairs] == values
@@ -159,7 +161,7 @@ def test_drawn_numbers_are_different_and_follow_from_the_seed() -> None:
     assert generate("numbers", 7, 5) == numbers(7, seed=5)
 
 
-def test_what_there_is_not_is_refused() -> None:
+def test_impossible_numbers_are_rejected() -> None:
     with pytest.raises(UserError, match="12 different numbers up to 10: expected 1 to 11"):
         numbers(12, 10)
     with pytest.raises(UserError, match="the largest number is 1000000"):

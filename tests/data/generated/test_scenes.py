@@ -27,7 +27,7 @@ from regard.errors import UserError
 SCENE = Scene.of("large red circle top left; small blue square centre")
 
 
-def test_a_scene_is_a_text_and_comes_back():
+def test_parsing_the_text_of_a_scene_preserves_it():
     for scene in scenes(200, seed=3):
         assert Scene.of(str(scene)) == scene
         assert 1 <= len(scene.shapes) <= 3
@@ -37,14 +37,14 @@ def test_a_scene_is_a_text_and_comes_back():
     assert Scene.of(str(again)) == again
     assert not np.array_equal(pixels(again), pixels(SCENE))
     for text in (f"{SCENE} #", f"{SCENE} #two", f"{SCENE} #²", f"{SCENE} #{'9' * 5000}"):
-        with pytest.raises(UserError, match="is no number of an image: expected such as"):
+        with pytest.raises(UserError, match="is not an image number: expected, for example,"):
             Scene.of(text)
     for text in ("", "red circle", "large red circle nowhere", "huge red circle top"):
-        with pytest.raises(UserError, match="is no shape of a scene"):
+        with pytest.raises(UserError, match="is not a shape"):
             Scene.of(text)
 
 
-def test_every_wording_is_true_of_its_scene_and_of_no_other():
+def test_every_caption_is_true_of_its_scene_only():
     drawn = scenes(300, seed=3)
     for scene, other in pairwise(drawn):
         wordings = captions(scene)
@@ -66,11 +66,11 @@ def test_every_wording_is_true_of_its_scene_and_of_no_other():
         "",
     ],
 )
-def test_what_is_not_so_is_no_truth(caption):
+def test_false_captions_are_not_true(caption):
     assert not is_true(caption, SCENE)
 
 
-def test_shapes_stand_in_their_boxes_and_have_their_colours():
+def test_shapes_are_drawn_in_their_boxes_and_colours():
     size = 96
     for place in PLACES:
         for kind in ("circle", "square", "triangle"):
@@ -90,7 +90,7 @@ def by_number(drawn):
     return Counter(len(scene.shapes) for scene in drawn)
 
 
-def test_scenes_are_distinct_and_even_by_number_of_shapes():
+def test_scenes_are_distinct_and_balanced_by_number_of_shapes():
     drawn = scenes(300, seed=3)
     assert by_number(drawn) == {1: 100, 2: 100, 3: 100}
     assert len(set(drawn)) == 300
@@ -101,7 +101,7 @@ def test_scenes_are_distinct_and_even_by_number_of_shapes():
         scenes(0)
 
 
-def test_held_out_scenes_are_distinct_even_and_never_trained_on():
+def test_held_out_scenes_are_distinct_balanced_and_not_trained_on():
     split = split_scenes(1300, (31, 60))
     assert by_number(split.train) == {1: 403, 2: 403, 3: 403}
     assert by_number(split.dev) == {1: 11, 2: 10, 3: 10}
@@ -123,7 +123,7 @@ def test_half_of_the_scenes_of_one_shape_are_for_training():
         split_scenes(5_000_000, (1_000_000, 1_000_000))
 
 
-def test_the_same_seed_gives_the_same():
+def test_a_seed_repeats_scenes():
     first, again, different = (split_scenes(20, (2, 3), seed) for seed in (1, 1, 2))
     assert first == again != different
     assert len(captioned(first.train)) == 75
@@ -131,7 +131,7 @@ def test_the_same_seed_gives_the_same():
     assert pixels(SCENE).shape == (3, 64, 64)
 
 
-def test_claims_say_where_a_shape_is_described():
+def test_claims_have_the_positions_of_their_words():
     first, second = claims(
         "one red circle , large , at the top left and one blue square , small , in the centre"
     )

@@ -15,7 +15,7 @@ ABC = SequenceSettings(symbols="cab", shortest=2, longest=5)
 
 
 @pytest.mark.parametrize("count", [1, 97, 181])
-def test_answers_are_right_and_sequences_different(count: int) -> None:
+def test_targets_are_right_and_sequences_distinct(count: int) -> None:
     """181 is half of 9 + 27 + 81 + 243 = 360, and one more."""
     if count == 181:
         with pytest.raises(UserError, match="expected 1 to 180, which is half"):
@@ -34,14 +34,14 @@ def test_answers_are_right_and_sequences_different(count: int) -> None:
     assert {letter for source in sources for letter in source} <= set("abc")
 
 
-def test_all_lengths_and_letters_come() -> None:
+def test_all_lengths_and_letters_occur() -> None:
     sources = [pair.source.split() for pair in copy(997)]
     assert {len(source) for source in sources} == set(range(3, 11))
     assert len({letter for source in sources for letter in source}) == 26
 
 
 @pytest.mark.parametrize(("name", "make"), [("copy", copy), ("reverse", reverse), ("sort", sort)])
-def test_sequences_follow_from_the_seed(name: GeneratedPairs, make: object) -> None:
+def test_sequences_depend_on_the_seed_only(name: GeneratedPairs, make: object) -> None:
     assert make(13, seed=3) == make(13, seed=3) != make(13, seed=4)
     assert make(13, seed=3) == generate(name, 13, 3)
     assert [pair.line for pair in make(13)] == list(range(1, 14))
@@ -50,7 +50,7 @@ def test_sequences_follow_from_the_seed(name: GeneratedPairs, make: object) -> N
 @pytest.mark.parametrize(
     "settings", [dict(symbols=""), dict(symbols="aa"), dict(shortest=0), dict(shortest=11)]
 )
-def test_what_cannot_be_is_refused(settings: dict[str, object]) -> None:
+def test_impossible_settings_are_rejected(settings: dict[str, object]) -> None:
     with pytest.raises(UserError, match="expected"):
         SequenceSettings(**settings)
     with pytest.raises(UserError, match="0 different sequences"):

@@ -55,7 +55,7 @@ def test_tables_have_a_file_and_a_caption(tmp_path):
     assert told(read_captions(plain).train.pairs) == [(str(tmp_path / "b.jpg"), "a cat")]
 
 
-def test_flickr8k_has_numbers_behind_names_and_lists_of_parts(tmp_path):
+def test_flickr8k_has_numbered_names_and_split_lists(tmp_path):
     path = tmp_path / "Flickr8k.token.txt"
     path.write_text("".join(f"{n}.jpg#{k}\tcaption {n}{k} .\n" for n in "abc" for k in (0, 1)))
     train, dev = listed(tmp_path / "train.txt", "ab"), listed(tmp_path / "dev.txt", "c")
@@ -66,7 +66,7 @@ def test_flickr8k_has_numbers_behind_names_and_lists_of_parts(tmp_path):
     assert sizes(read_captions(path)) == (6, 0, 0)
 
 
-def test_lists_that_do_not_fit_the_captions_are_named(tmp_path):
+def test_lists_with_unknown_images_are_rejected(tmp_path):
     path = tmp_path / "captions.csv"
     path.write_text("".join(f"{name}.jpg,a {name}\n" for name in "abc"))
     train, some = listed(tmp_path / "train.txt", "ab"), listed(tmp_path / "some.txt", "cxy")
@@ -87,14 +87,14 @@ def test_lists_that_do_not_fit_the_captions_are_named(tmp_path):
         read_captions(path, lists=Lists(train, test=both))
 
 
-def test_karpathys_pages_say_the_part_of_each_picture(tmp_path):
+def test_karpathys_files_have_the_split_of_each_image(tmp_path):
     path = karpathys(tmp_path / "dataset.json", ["train", "restval", "val", "test"])
     result = read_captions(path)
     assert sizes(result) == (2, 1, 1)
     assert told(result.dev.pairs) == [(str(tmp_path / "val" / "2.jpg"), "2 .")]
 
 
-def test_lists_deal_out_all_parts_of_a_page_and_say_so(tmp_path):
+def test_lists_replace_the_splits_of_a_file_with_a_message(tmp_path):
     path = karpathys(tmp_path / "dataset.json", ["train", "restval", "val", "test"])
     result = read_captions(path, lists=Lists(dev=listed(tmp_path / "dev.txt", "03")))
     assert sizes(result) == (2, 2, 0)
@@ -113,13 +113,13 @@ def test_lists_deal_out_all_parts_of_a_page_and_say_so(tmp_path):
         (["test"], "0 .", ("scored on the test captions",)),
     ],
 )
-def test_what_is_scored_is_for_a_test_if_there_is_some(tmp_path, splits, text, said):
+def test_evaluation_prefers_test_captions(tmp_path, splits, text, said):
     result = read_captions(karpathys(tmp_path / "dataset.json", splits)).to_score
     assert [pair.target for pair in result.pairs] == [text]
     assert result.summary() == said
 
 
-def test_kaggles_flickr8k_is_a_table_called_txt(tmp_path):
+def test_kaggles_flickr8k_is_a_table_with_suffix_txt(tmp_path):
     path = tmp_path / "captions.txt"
     path.write_text('image,caption\na.jpg,"a dog , running"\nb.jpg,a cat\n')
     wanted = [(str(tmp_path / "a.jpg"), "a dog , running"), (str(tmp_path / "b.jpg"), "a cat")]
@@ -129,7 +129,7 @@ def test_kaggles_flickr8k_is_a_table_called_txt(tmp_path):
     assert told(read_captions(zipped).train.pairs) == wanted
 
 
-def test_blank_captions_are_left_out_and_said(tmp_path):
+def test_blank_captions_are_left_out_and_reported(tmp_path):
     pages = {
         "a.csv": "a.jpg, \nb.jpg,a cat\n\n",
         "a.txt": "a.jpg#0\t \nb.jpg#0\ta cat\n\n",
@@ -150,7 +150,7 @@ def test_blank_captions_are_left_out_and_said(tmp_path):
     assert train.summary() == (f"dropped 2 captions of {path}, which are blank",)
 
 
-def test_pictures_are_found_from_any_folder(tmp_path, monkeypatch):
+def test_images_are_found_from_any_folder(tmp_path, monkeypatch):
     (tmp_path / "captions.csv").write_text("a.jpg,a dog\n")
     monkeypatch.chdir(tmp_path)
     wanted = [(str(tmp_path / "a.jpg"), "a dog")]
@@ -158,7 +158,7 @@ def test_pictures_are_found_from_any_folder(tmp_path, monkeypatch):
     assert told(read_captions(Path("captions.csv"), Path()).train.pairs) == wanted
 
 
-def test_coco_has_pictures_and_annotations_apart(tmp_path):
+def test_coco_has_images_and_annotations_in_separate_lists(tmp_path):
     path = tmp_path / "captions_train.json"
     images = [{"id": 7, "file_name": "x.jpg"}, {"id": 9, "file_name": "y.jpg"}]
     captions = [
@@ -183,7 +183,7 @@ def test_coco_has_pictures_and_annotations_apart(tmp_path):
         ("a.json", "{", "expected Karpathy's JSON or COCO's"),
     ],
 )
-def test_what_cannot_be_read_is_said(tmp_path, name, text, said):
+def test_unreadable_annotations_are_one_line(tmp_path, name, text, said):
     path = tmp_path / name
     path.write_text(text)
     with pytest.raises(UserError, match=said):
@@ -192,7 +192,7 @@ def test_what_cannot_be_read_is_said(tmp_path, name, text, said):
         read_captions(tmp_path / "gone.csv")
 
 
-def test_quotes_of_a_table_have_to_close_but_are_letters_in_a_tsv(tmp_path):
+def test_quotes_must_close_in_csv_and_are_characters_in_tsv(tmp_path):
     table = tmp_path / "captions.csv"
     table.write_text('file, caption\na.png, "a dog,\nand its ball"\nb.png, "open\n')
     with pytest.raises(UserError, match=r"captions.csv at line 4: unexpected end of data"):

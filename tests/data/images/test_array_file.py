@@ -23,7 +23,7 @@ def row(number):
 
 
 @pytest.mark.parametrize("named", [False, True])
-def test_rows_come_back_and_broken_ones_are_named(tmp_path, named):
+def test_rows_are_read_back_and_failed_ones_are_named(tmp_path, named):
     made = ArrayFile(4, (3,), KIND, tmp_path / "rows" if named else None)
     for number in range(4):
         made.put("no picture" if number == 2 else row(number))
@@ -32,7 +32,7 @@ def test_rows_come_back_and_broken_ones_are_named(tmp_path, named):
     assert isinstance(made.values, np.memmap) == named
 
 
-def test_what_was_broken_off_goes_on(tmp_path):
+def test_an_interrupted_file_is_continued(tmp_path):
     first = ArrayFile(5, (3,), KIND, tmp_path / "rows")
     first.put(row(1))
     first.put("broken")
@@ -47,7 +47,7 @@ def test_what_was_broken_off_goes_on(tmp_path):
 
 
 @pytest.mark.parametrize("harm", ["page", "array", "size"])
-def test_what_is_damaged_or_of_another_shape_is_made_anew(tmp_path, harm):
+def test_damaged_files_and_other_shapes_are_written_again(tmp_path, harm):
     kept = ArrayFile(2, (3,), KIND, tmp_path / "rows")
     kept.put(row(1))
     kept.put(row(2))

@@ -13,7 +13,7 @@ IMAGE_SET = ImageSet(
 SAID = [(2, [5, 2]), (0, [6, 7, 2]), (2, [8, 9, 5, 2])]
 
 
-def test_a_batch_has_each_picture_once_and_all_its_captions():
+def test_a_batch_has_each_image_once_with_all_captions():
     captions = EncodedCaptions.of(IMAGE_SET, SAID)
     assert (len(captions), captions.num_captions) == (2, 3)
     assert captions.target_lengths.tolist() == [4, 3]
@@ -27,7 +27,7 @@ def test_a_batch_has_each_picture_once_and_all_its_captions():
     ]
 
 
-def test_the_digest_tells_other_captions_and_other_pictures():
+def test_the_digest_depends_on_captions_and_images():
     others = ImageSet(IMAGE_SET.values, IMAGE_SET.places, "others")
     different = [
         EncodedCaptions.of(IMAGE_SET, SAID),

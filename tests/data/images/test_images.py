@@ -27,7 +27,7 @@ def corners(values):
     return values[:, 1, 1].tolist(), values[:, -2, -2].tolist()
 
 
-def test_a_picture_is_stretched_to_a_square(tmp_path):
+def test_images_are_stretched_to_squares(tmp_path):
     values = read_image(saved(tmp_path / "a.png", halves()), 16)
     assert values.shape == (3, 16, 16)
     assert values.dtype == np.uint8
@@ -35,7 +35,7 @@ def test_a_picture_is_stretched_to_a_square(tmp_path):
 
 
 @pytest.mark.parametrize("mode", ["L", "1", "P", "CMYK", "I;16", "LA"])
-def test_every_mode_gets_three_colours(tmp_path, mode):
+def test_every_mode_is_converted_to_rgb(tmp_path, mode):
     source = Image.new("L", (30, 30), 255)
     picture = Image.fromarray(np.full((30, 30), 65535, np.uint16)) if mode == "I;16" else None
     picture = picture or source.convert(mode)
@@ -58,19 +58,19 @@ def test_every_mode_gets_three_colours(tmp_path, mode):
         (np.full((30, 30), np.nan, np.float32), 0),
     ],
 )
-def test_greys_of_more_than_eight_bits_stay_as_light_as_they_are(tmp_path, values, wanted):
+def test_sixteen_bit_greys_keep_their_lightness(tmp_path, values, wanted):
     result = read_image(saved(tmp_path / "a.tiff", Image.fromarray(values)), 8)
     assert np.unique(result).tolist() == [wanted]
 
 
-def test_what_is_transparent_stands_on_white(tmp_path):
+def test_transparent_pixels_become_white(tmp_path):
     picture = Image.new("RGBA", (20, 20), (255, 0, 0, 0))
     picture.paste((0, 0, 255, 255), (10, 0, 20, 20))
     values = read_image(saved(tmp_path / "a.png", picture), 16)
     assert corners(values) == ([255, 255, 255], [0, 0, 255])
 
 
-def test_a_picture_is_turned_as_its_camera_says(tmp_path):
+def test_exif_orientation_is_applied(tmp_path):
     exif = Image.Exif()
     exif[0x0112] = 3  # upside down
     values = read_image(saved(tmp_path / "a.png", halves(), exif=exif), 16)
@@ -81,12 +81,12 @@ def test_a_picture_is_turned_as_its_camera_says(tmp_path):
     ("size", "shape"),
     [((40, 20), (20, 40)), ((20, 50), (50, 20)), ((90, 45), (25, 50)), ((200, 1), (1, 50))],
 )
-def test_a_picture_may_keep_its_proportions(tmp_path, size, shape):
+def test_images_may_keep_their_proportions(tmp_path, size, shape):
     values = read_proportional(saved(tmp_path / "a.png", halves(size)), 50)
     assert values.shape == (3, *shape)
 
 
-def test_a_picture_that_keeps_its_proportions_is_read_like_others(tmp_path):
+def test_images_with_their_proportions_are_checked_alike(tmp_path):
     exif = Image.Exif()
     exif[0x0112] = 6  # its right side is below
     values = read_proportional(saved(tmp_path / "a.png", halves(), exif=exif), 50)
@@ -98,7 +98,7 @@ def test_a_picture_that_keeps_its_proportions_is_read_like_others(tmp_path):
         read_proportional("gone.png", 50)
 
 
-def test_what_is_no_picture_is_named(tmp_path):
+def test_files_that_are_not_images_are_named(tmp_path):
     whole = (tmp_path / "whole.jpg", tmp_path / "cut.jpg")
     noise = np.random.default_rng(0).integers(0, 255, (64, 64, 3), dtype=np.uint8)
     Image.fromarray(noise).save(whole[0])
@@ -112,5 +112,5 @@ def test_what_is_no_picture_is_named(tmp_path):
 def test_a_scene_is_drawn():
     scene = Scene.of("large red circle top left")
     np.testing.assert_array_equal(draw_scene(str(scene), 32), pixels(scene, 32))
-    with pytest.raises(ImageError, match="is no shape of a scene"):
+    with pytest.raises(ImageError, match="is not a shape"):
         draw_scene("a dog", 32)

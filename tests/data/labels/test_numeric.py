@@ -8,7 +8,7 @@ from regard.data.labels.numeric import parse_items, parse_series
 from regard.errors import UserError
 
 
-def test_series_have_as_many_features_at_every_position():
+def test_series_have_equal_features_at_every_position():
     result = parse_series(" 0.5,1  -2e-1,0 ")
     assert result.pieces == ("0.5,1", "-2e-1,0")
     assert result.values.ravel().tolist() == pytest.approx([0.5, 1, -0.2, 0])
@@ -36,6 +36,6 @@ def test_items_have_names_of_several_words_and_numbers():
         (parse_items, "a 1 2; b 3", "'b 3' has 1 numbers: expected 2"),
     ],
 )
-def test_what_is_neither_is_named(parse, text, said):
+def test_invalid_items_and_series_are_named(parse, text, said):
     with pytest.raises(UserError, match=said):
         parse(text)

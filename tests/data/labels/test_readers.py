@@ -35,7 +35,7 @@ def test_lines_that_are_not_utf8_are_latin_1(tmp_path):
     assert left_out == ()
 
 
-def test_tables_with_and_without_names_above(tmp_path):
+def test_tables_with_and_without_a_header(tmp_path):
     plain = written(tmp_path / "a.tsv", 'good "one\tyes\nbad one\tno\n')
     assert read(plain)[0] == [('good "one', "yes", 1), ("bad one", "no", 2)]
     named = written(tmp_path / "b.csv", '\ufeffLabel,id,Text\nyes,1,"good,\none"\nno,2,bad\n')
@@ -56,11 +56,11 @@ def test_tables_with_and_without_names_above(tmp_path):
         ("stars,title,body\n5,fine,so good\n", ("so good", "5", 2)),
     ],
 )
-def test_columns_go_by_the_names_that_people_give_them(tmp_path, text, pair):
+def test_columns_are_found_by_common_names(tmp_path, text, pair):
     assert read(written(tmp_path / "a.csv", text))[0] == [pair]
 
 
-def test_a_head_of_which_one_name_is_known_is_no_example(tmp_path):
+def test_a_header_with_one_known_name_is_rejected(tmp_path):
     path = written(tmp_path / "a.csv", "review,feeling\ngood,yes\n")
     with pytest.raises(UserError, match=r"'review' names the text column: .* --data\.label-column"):
         read(path)
@@ -73,7 +73,7 @@ def test_a_head_of_which_one_name_is_known_is_no_example(tmp_path):
     assert read(plain)[0][0] == ("who ?", "question", 1)
 
 
-def test_several_columns_are_several_numbers_and_others_are_said(tmp_path):
+def test_several_columns_are_several_numbers_and_unread_ones_are_reported(tmp_path):
     path = written(tmp_path / "a.csv", "text,y1,Y2,id\ngood,1,2.5,7\nbad,3,,8\n")
     pairs, (left_out, unused) = read(path, Columns(labels=("y1", "y2")))
     assert pairs == [("good", "1 2.5", 2)]
@@ -91,7 +91,7 @@ def test_zipped_files_are_read(tmp_path):
     assert read(path)[0] == [("good", "yes", 2)]
 
 
-def test_a_folder_for_each_label(tmp_path):
+def test_folders_are_labels(tmp_path):
     for label, texts in {"pos": ["very\ngood", " "], "neg": ["bad"]}.items():
         (tmp_path / label).mkdir()
         for number, text in enumerate(texts):
@@ -101,7 +101,7 @@ def test_a_folder_for_each_label(tmp_path):
     assert len(left_out) == 1
 
 
-def test_parts_of_a_folder_go_by_their_names(tmp_path):
+def test_files_of_a_folder_are_splits_by_name(tmp_path):
     for name in ("TREC.train.all", "TREC.val", "TREC.test.all", "latest.txt", ".train"):
         written(tmp_path / name, "1 a b\n")
     result = {part: path.name for part, path in split_files(tmp_path).items()}
@@ -111,7 +111,7 @@ def test_parts_of_a_folder_go_by_their_names(tmp_path):
         split_files(tmp_path)
 
 
-def test_what_cannot_be_read_is_said_in_one_line(tmp_path):
+def test_unreadable_files_are_one_line(tmp_path):
     with pytest.raises(UserError, match=r"no examples in .*: it is empty"):
         read(written(tmp_path / "empty.csv", ""))
     with pytest.raises(UserError, match=r"no column 'mood' .*first row is a, b"):
@@ -125,7 +125,7 @@ def test_what_cannot_be_read_is_said_in_one_line(tmp_path):
         read(tmp_path / "nothing")
 
 
-def test_a_first_row_of_unknown_names_is_no_example(tmp_path: Path) -> None:
+def test_a_first_row_that_may_be_a_header_is_rejected(tmp_path: Path) -> None:
     rows = "wer kam,PERSON\nwo war das,ORT\nwer ging,PERSON\n"
     path = tmp_path / "fragen.csv"
     path.write_text(f"Frage,Klasse\n{rows}")

@@ -33,7 +33,7 @@ def test_a_label_that_was_not_trained_on_is_named():
         Labels.of(pairs("a", "a"))
 
 
-def test_numbers_are_learned_standardised_and_come_back():
+def test_numbers_are_standardised_and_restored():
     scale = Standardiser.of(pairs("1 7", "3 7"), standardised=True)
     np.testing.assert_allclose(scale.encode(pairs("1 7", "3 8")), [[-1, 0], [1, 1]])
     assert scale.decode(torch.tensor([[0.5, 0.25]])) == ["2.5 7.25"]
@@ -50,12 +50,12 @@ def test_numbers_are_learned_standardised_and_come_back():
         ("1 inf", "expected 2 finite"),
     ],
 )
-def test_what_is_no_number_is_named_with_its_line(target, said):
+def test_invalid_numbers_are_named_with_their_line(target, said):
     with pytest.raises(UserError, match=f"line 2: .*{said}"):
         Standardiser.of(pairs("1 2", target), standardised=True)
 
 
 @pytest.mark.parametrize("encode", [Labels(("a", "b")).encode, Standardiser((0.0,), (1.0,)).encode])
-def test_what_is_no_answer_is_named_with_its_file(encode):
+def test_invalid_targets_are_named_with_their_file(encode):
     with pytest.raises(UserError, match=r"^some\.csv, line 7: "):
         encode([Pair("text", "c", 7, "some.csv")])

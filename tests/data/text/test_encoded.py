@@ -91,12 +91,12 @@ def test_parts_can_be_joined(pairs: Pairs, at_a_time: int) -> None:
     assert joined.digest != encoded([*pairs, ([1], [1])]).digest
 
 
-def test_no_pairs_are_pairs_too(tmp_path: Path) -> None:
+def test_a_file_may_have_no_pairs(tmp_path: Path) -> None:
     write(tmp_path / "none", Listed([]))
     assert len(read(tmp_path / "none")[0]) == len(EncodedPairs.joined([])) == 0
 
 
-def test_other_pairs_have_another_digest() -> None:
+def test_different_pairs_have_different_digests() -> None:
     """A number may not slip from a source to its target, or to the next pair, unnoticed."""
     several: list[Pairs] = [
         [([1, 2], [3, 4])],
@@ -113,7 +113,9 @@ SMALL: Pairs = [([5, 6, 7], [8]), ([9], [10, 11])]
 
 @given(st.data())
 @settings(max_examples=100, deadline=None)
-def test_damage_is_noticed(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+def test_damaged_files_are_rejected(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
     path = tmp_path_factory.mktemp("damaged") / "pairs"
     write(path, Listed(SMALL))
     content = path.read_bytes()
@@ -126,7 +128,7 @@ def test_damage_is_noticed(tmp_path_factory: pytest.TempPathFactory, data: st.Da
             read(path)
 
 
-def test_what_is_no_such_file_is_refused(tmp_path: Path) -> None:
+def test_other_files_are_rejected(tmp_path: Path) -> None:
     path = tmp_path / "pairs"
     for content in (b"", b"{}", b"\0" * 8 + b"[1]", b"\0" * 8 + b'{"__metadata__": 3}'):
         path.write_bytes(content)
@@ -136,7 +138,7 @@ def test_what_is_no_such_file_is_refused(tmp_path: Path) -> None:
         read(tmp_path / "nothing")
 
 
-def test_what_is_not_pairs_is_refused() -> None:
+def test_inconsistent_pairs_are_rejected() -> None:
     with pytest.raises(ValueError, match="2 sources and 1 targets"):
         EncodedPairs.of([[1], [2]], [[3]])
     with pytest.raises(ValueError, match="target 1 is empty"):

@@ -36,7 +36,7 @@ def write(path: Path, content: bytes) -> Path:
     return path
 
 
-def test_every_line_is_read_or_named(tmp_path: Path) -> None:
+def test_every_line_is_read_or_reported(tmp_path: Path) -> None:
     path = write(tmp_path / "pairs.tsv", ALL_FAULTS)
     corpus = read_pairs(path)
     assert corpus.pairs == (
@@ -68,7 +68,7 @@ def test_every_line_is_read_or_named(tmp_path: Path) -> None:
     )
 )
 @settings(max_examples=40, deadline=None)
-def test_no_line_is_lost_whatever_the_bytes(lines: list[bytes]) -> None:
+def test_every_line_is_counted_with_any_bytes(lines: list[bytes]) -> None:
     content = b"good\tgut\n" + b"\n".join(lines)
     corpus = parse_pairs(io.BytesIO(content), "bytes")
     expected = content.count(b"\n") + (not content.endswith(b"\n"))
@@ -83,7 +83,7 @@ def test_gzip_is_known_by_its_bytes_not_by_its_name(tmp_path: Path) -> None:
     assert read_pairs(path).pairs == read_pairs(plain).pairs
 
 
-def test_two_files_are_read_side_by_side(tmp_path: Path) -> None:
+def test_two_files_are_read_in_parallel(tmp_path: Path) -> None:
     source = write(tmp_path / "a.en", b"one\ntwo\ttabs\n\nfo\xffur\nfive\nsix\n")
     target = write(
         tmp_path / "a.de.gz", gzip.compress(b"eins\r\nzwei\r\ndrei\r\nvier\r\n \r\nsechs")
@@ -128,7 +128,7 @@ def test_reading_stops_at_the_limit(tmp_path: Path) -> None:
         (b"\x1f\x8b not really gzip", "cannot read .*x after line 0"),
     ],
 )
-def test_a_file_without_pairs_says_why(content: bytes, message: str, tmp_path: Path) -> None:
+def test_a_file_without_pairs_has_a_reason(content: bytes, message: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=message):
         read_pairs(write(tmp_path / "x", content))
 
@@ -143,7 +143,7 @@ def test_a_file_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
         read_pairs(there, target_path=tmp_path / "nothing")
 
 
-def test_as_many_lines_come_out_as_went_in(tmp_path: Path) -> None:
+def test_reading_preserves_the_number_of_lines(tmp_path: Path) -> None:
     content = b"\xef\xbb\xbfone\r\n\n \nf\xfcnf\nsix\xe2\x80\xa8still six\n\n"
     expected = ["one", "", " ", "f\ufffdnf", "six\u2028still six", ""]
     problems: list[LineProblem] = []
@@ -155,7 +155,7 @@ def test_as_many_lines_come_out_as_went_in(tmp_path: Path) -> None:
     assert list(read_lines(io.BytesIO(b"\n\n"))) == ["", ""]
 
 
-def test_what_was_replaced_goes_to_the_log_where_nobody_asked(
+def test_replacements_are_logged_by_default(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with caplog.at_level(logging.WARNING):
@@ -170,7 +170,7 @@ def test_the_standard_input_is_read_line_by_line(monkeypatch: pytest.MonkeyPatch
     assert list(lines) == ["b"]
 
 
-def test_many_lines_are_not_all_listed() -> None:
+def test_long_lists_of_lines_are_shortened() -> None:
     assert numbers_of([3]) == "line 3"
     assert numbers_of([3, 5, 7, 11, 13]) == "lines 3, 5, 7, 11, 13"
     assert numbers_of([3, 5, 7, 11, 13, 17, 19]) == "lines 3, 5, 7, 11, 13 and 2 more"
@@ -186,7 +186,7 @@ def test_reading_needs_neither_torch_nor_tokenizers() -> None:
     assert done.stdout.strip() == "set()"
 
 
-def test_the_real_files_are_read_whole(real_data: Path) -> None:
+def test_real_files_are_read_completely(real_data: Path) -> None:
     tatoeba = read_pairs(real_data / "tatoeba" / "deu.txt")
     assert (len(tatoeba.pairs), tatoeba.problems) == (50_000, ())
     assert tatoeba.pairs[:2] == (Pair("Hi.", "Hallo!", 1), Pair("Hi.", "Grüß Gott!", 2))

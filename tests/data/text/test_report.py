@@ -59,7 +59,7 @@ def test_cut_offs_are_counted() -> None:
     assert cutoffs[1].unknown_in_dev is None
 
 
-def test_dev_texts_are_held_against_the_training_vocabulary() -> None:
+def test_dev_texts_are_compared_with_the_training_vocabulary() -> None:
     dev = corpus_of(("a c e", "x"), ("B", "q"))
     cutoffs = check(SMALL, dev=dev).source.cutoffs
     assert [cutoffs[i].unknown_in_dev for i in (0, 1)] == pytest.approx([2 / 4, 3 / 4])
@@ -80,7 +80,7 @@ def test_the_estimate_for_new_texts_holds_on_new_texts() -> None:
         assert cutoff.unknown_in_dev == pytest.approx(cutoff.unknown_in_new, abs=0.02)
 
 
-def test_sources_that_are_trained_on_are_found_in_dev_and_test() -> None:
+def test_training_sources_in_dev_and_test_are_reported() -> None:
     report = check(SMALL, dev=corpus_of(("C", "x"), ("e", "x")), test=corpus_of(("e", "x")))
     assert report.overlaps == (Overlap("dev", 2, 1), Overlap("test", 1, 0))
     assert warned(report, "1 of 2 dev pairs have a source of the training data")
@@ -121,17 +121,17 @@ def test_good_pairs_give_no_warning() -> None:
         ),
     ],
 )
-def test_a_bad_pair_is_found_among_good_ones(source: str, target: str, warning: str) -> None:
+def test_bad_pairs_among_good_ones_are_reported(source: str, target: str, warning: str) -> None:
     report = check(corpus_of(*good_pairs(1009), (source.strip(), target.strip())))
     assert warned(report, warning)
 
 
 @pytest.mark.parametrize("text", ["über", "São", "Ça va", "Âge", "naïve Ãrt", "ÄÖÜ", "猫"])
-def test_good_letters_are_not_taken_for_a_wrong_encoding(text: str) -> None:
+def test_correct_characters_give_no_encoding_warning(text: str) -> None:
     assert not warned(check(corpus_of((text, "x"))), "wrong encoding")
 
 
-def test_a_side_that_slipped_by_a_line_is_found() -> None:
+def test_a_side_shifted_by_a_line_is_reported() -> None:
     pairs = good_pairs(1009)
     slipped = [
         (pair[0], other[1]) for pair, other in zip(pairs, pairs[1:] + pairs[:1], strict=True)
@@ -139,7 +139,7 @@ def test_a_side_that_slipped_by_a_line_is_found() -> None:
     assert warned(check(corpus_of(*slipped)), "is one side shifted by a line?")
 
 
-def test_words_that_would_be_unknown_are_warned_of_and_subwords_are_not() -> None:
+def test_unknown_words_warn_and_subwords_do_not() -> None:
     pairs = [(f"n{line}", f"m{line}") for line in range(1009)]
     assert len(warned(check(corpus_of(*pairs)), "100% of the")) == 2
     assert not warned(check(corpus_of(*pairs), settings=as_words("bpe")), "unknown")
@@ -148,13 +148,13 @@ def test_words_that_would_be_unknown_are_warned_of_and_subwords_are_not() -> Non
     assert len(warned(check(twice, settings=as_words("words", min_count=2)), "100% of the")) == 2
 
 
-def test_text_without_spaces_is_warned_of() -> None:
+def test_text_without_spaces_warns() -> None:
     pairs = [("我" * 29 + str(line), "we two") for line in range(13)]
     assert warned(check(corpus_of(*pairs)), "source words have 30 letters on average")
     assert not warned(check(corpus_of(*pairs), settings=as_words("characters")), "letters in")
 
 
-def test_lines_left_out_and_few_pairs_are_warned_of() -> None:
+def test_lines_left_out_and_few_pairs_warn() -> None:
     report = check(corpus_of(("a", "b"), problems=(LineProblem("x.tsv", 2, "blank", ""),)))
     assert report.warnings[:2] == (
         "left out 1 line of x.tsv: 1 with a blank side (line 2)",
@@ -163,7 +163,7 @@ def test_lines_left_out_and_few_pairs_are_warned_of() -> None:
     assert report.left_out == report.warnings[:1]
 
 
-def test_the_report_can_be_read_as_text() -> None:
+def test_the_report_prints_as_text() -> None:
     lines = check(SMALL, dev=corpus_of(("c", "x"))).lines()
     assert lines[0] == "5 pairs; 1 repeat an earlier one; 1 sources have several targets"
     assert lines[1].startswith("source: 12 tokens; tokens a text (percentile): 1 (1%), 2 (25%)")
@@ -179,7 +179,7 @@ def test_no_pairs_cannot_be_checked() -> None:
         check(Corpus(()))
 
 
-def test_real_pairs_are_counted_as_plain_python_counts_them(real_data: Path) -> None:
+def test_counts_of_real_pairs_equal_plain_python(real_data: Path) -> None:
     corpus = read_pairs(real_data / "tatoeba" / "deu.txt", limit=3001)
     settings = as_words("spaces")
     report = check(replace(corpus), settings=settings)

@@ -15,18 +15,18 @@ from regard.data.text.segmentation import (
 
 
 @pytest.mark.parametrize("text", ["▁", "a▁b", "<eos>", "x<pad>y<unk>", "<<sos>>", "<s>", "< eos>"])
-def test_what_means_something_is_kept_apart_and_comes_back(text: str) -> None:
+def test_protected_characters_are_separate_and_restored(text: str) -> None:
     apart = normaliser(lowercase=False).normalize_str(text)
     assert "▁" not in apart
     assert not any(name in apart for name in ("<pad>", "<sos>", "<eos>", "<unk>"))
     assert plain(apart) == text
 
 
-def test_upper_case_names_are_kept_apart_once_they_are_lower() -> None:
+def test_lower_cased_special_tokens_are_separate() -> None:
     assert "<eos>" not in normaliser(lowercase=True).normalize_str("<EOS>")
 
 
-def test_the_ways_to_cut() -> None:
+def test_segmentations_equal_examples() -> None:
     def cut(cutter: object, text: str) -> list[str]:
         return [piece for piece, _ in cutter.pre_tokenize_str(text)]
 

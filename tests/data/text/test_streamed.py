@@ -17,7 +17,7 @@ def write(path: Path, text: str) -> Path:
     return path
 
 
-def test_every_reading_begins_anew(tmp_path: Path) -> None:
+def test_every_iteration_starts_from_the_beginning(tmp_path: Path) -> None:
     path = write(tmp_path / "a.tsv", "a\tb\nbad\nc\td\n")
     expected = [
         Pair("a", "b", 1),
@@ -31,7 +31,7 @@ def test_every_reading_begins_anew(tmp_path: Path) -> None:
     assert list(two.each_line()) == [Pair("a", "c", 1), Pair("b", "d", 2)]
 
 
-def test_a_digest_is_of_the_bytes_and_not_of_the_place(tmp_path: Path) -> None:
+def test_a_digest_depends_on_bytes_and_not_on_the_path(tmp_path: Path) -> None:
     one, two = write(tmp_path / "one", "a\tb\n"), write(tmp_path / "two", "a\tb\n")
     other = write(tmp_path / "other", "a\tc\n")
     assert PairFiles.of(one).digest() == PairFiles.of(two).digest() != PairFiles.of(other).digest()
@@ -39,7 +39,7 @@ def test_a_digest_is_of_the_bytes_and_not_of_the_place(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("when", ["before", "meanwhile"])
-def test_a_file_that_changes_is_noticed(tmp_path: Path, when: str) -> None:
+def test_a_file_that_changes_while_it_is_read_is_rejected(tmp_path: Path, when: str) -> None:
     path = write(tmp_path / "a.tsv", "a\tb\nc\td\n")
     files = PairFiles.of(path)
     lines = files.each_line()
@@ -52,6 +52,6 @@ def test_a_file_that_changes_is_noticed(tmp_path: Path, when: str) -> None:
         files.digest()
 
 
-def test_files_that_are_not_there_are_named(tmp_path: Path) -> None:
+def test_missing_files_are_named(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"cannot read .*nothing: no such file"):
         PairFiles.of(tmp_path / "nothing")

@@ -42,7 +42,7 @@ def train(kind: TokenizerKind, texts: tuple[str, ...] = TEXTS, **options: object
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("text", TEXTS)
-def test_text_comes_back(kind: TokenizerKind, text: str) -> None:
+def test_decoding_restores_the_text(kind: TokenizerKind, text: str) -> None:
     tokenizer = train(kind, size=150 if kind in ("bpe", "unigram") else None)
     ids = tokenizer.encode(text).ids
     assert UNKNOWN not in ids
@@ -59,7 +59,7 @@ texts = st.lists(ALPHABET | st.sampled_from([*SPECIAL, "▁▁"]), max_size=23).
 @pytest.mark.parametrize("lowercase", [False, True])
 @given(texts=st.lists(texts, min_size=1, max_size=5))
 @settings(max_examples=25, deadline=None)
-def test_any_text_comes_back_up_to_white_space_and_case(
+def test_decoding_restores_any_text_up_to_white_space_and_case(
     kind: TokenizerKind, lowercase: bool, texts: list[str]
 ) -> None:
     tokenizer = train(kind, tuple(texts), lowercase=lowercase)
@@ -95,13 +95,13 @@ def test_words_are_runs_of_letters_and_single_symbols(text: str, pieces: str) ->
     assert encoding.words == tuple(range(len(encoding.pieces)))
 
 
-def test_a_word_knows_whether_it_follows_a_space() -> None:
+def test_words_after_a_space_have_their_own_pieces() -> None:
     tokenizer = train("words", ("a b", "a-b"))
     assert tokenizer.vocabulary == (*SPECIAL, "▁a", "-", "b", "▁b")
     assert tokenizer.decode([4, 7, 6, 5]) == "a bb-"
 
 
-def test_spaces_keep_what_was_cut_before() -> None:
+def test_space_tokens_keep_tokenized_text() -> None:
     tokenizer = train("spaces", ("do n't ▁stop , <eos>",))
     encoding = tokenizer.encode("do  n't ▁stop , <eos>")
     assert encoding.pieces == ("do", "n't", "▁stop", ",", "<eos>")
@@ -109,14 +109,14 @@ def test_spaces_keep_what_was_cut_before() -> None:
     assert tokenizer.decode(encoding.ids) == "do n't ▁stop , <eos>"
 
 
-def test_characters_are_counted_to_their_words() -> None:
+def test_characters_have_the_number_of_their_word() -> None:
     encoding = train("characters").encode("the low.")
     assert encoding.pieces == tuple("the▁low.")
     assert encoding.words == (0, 0, 0, 1, 1, 1, 1, 2)
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
-def test_subwords_are_counted_to_their_words(kind: TokenizerKind) -> None:
+def test_subwords_have_the_number_of_their_word(kind: TokenizerKind) -> None:
     tokenizer = train(kind, ("low lower lowest",) * 7, size=15)
     encoding = tokenizer.encode("lower low")
     joined = [
@@ -130,7 +130,7 @@ def test_subwords_are_counted_to_their_words(kind: TokenizerKind) -> None:
 @pytest.mark.parametrize("kind", ["words", "characters", "bpe", "unigram"])
 @given(text=texts)
 @settings(max_examples=60, deadline=None)
-def test_words_are_the_same_whatever_they_are_cut_into(kind: TokenizerKind, text: str) -> None:
+def test_word_numbers_do_not_depend_on_the_tokenizer(kind: TokenizerKind, text: str) -> None:
     """The library says of each piece which word of the text it was cut from."""
     tokenizer = train(kind, (*TEXTS, text), size=200 if kind in ("bpe", "unigram") else None)
     ids = tokenizer.encode(text).ids
@@ -139,7 +139,7 @@ def test_words_are_the_same_whatever_they_are_cut_into(kind: TokenizerKind, text
     assert tokenizer.words([*ids, END]) == tokenizer.words(ids) + end
 
 
-def test_unknown_letters_belong_to_their_word_and_ends_to_none() -> None:
+def test_unknown_characters_belong_to_their_word_and_end_tokens_to_none() -> None:
     tokenizer = train("characters", ("the cat, sat.",))
     the, unknown, cat = tokenizer.encode("the caz").ids, UNKNOWN, tokenizer.encode("cat,").ids
     assert the[-1] == unknown
@@ -148,14 +148,14 @@ def test_unknown_letters_belong_to_their_word_and_ends_to_none() -> None:
     )
 
 
-def test_the_most_frequent_pair_is_joined_first() -> None:
+def test_bpe_merges_the_most_frequent_pair_first() -> None:
     """▁ a b: "ab" occurs 5 times, "▁a" 4 times, so ab, then ▁ab (4 times)."""
     tokenizer = train("bpe", ("ab ab ab", "ab", "cab"), size=4 + 4 + 2)
     assert tokenizer.vocabulary == (*SPECIAL, "a", "b", "c", "▁", "ab", "▁ab")
     assert tokenizer.encode("cab ab").pieces == ("▁", "c", "ab", "▁ab")
 
 
-def test_spacy_cuts_by_the_rules_of_the_language() -> None:
+def test_spacy_tokenizes_by_the_rules_of_the_language() -> None:
     english = train("spacy", ("I can't (or won't) stop.",))
     encoding = english.encode("I can't (or won't) stop.")
     assert encoding.pieces == ("I", "ca", "n't", "(", "or", "wo", "n't", ")", "stop", ".")
@@ -164,8 +164,8 @@ def test_spacy_cuts_by_the_rules_of_the_language() -> None:
     assert german.encode("z.B. heute").pieces == ("z.B.", "heute")
 
 
-def test_spacy_that_is_missing_or_does_not_know_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(UserError, match="spaCy cannot cut 'qqq'"):
+def test_missing_spacy_and_unknown_languages_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UserError, match="spaCy cannot tokenize 'qqq'"):
         train("spacy", language="qqq")
     monkeypatch.setitem(sys.modules, "spacy", None)
     with pytest.raises(UserError, match=r"-m pip install spacy"):
@@ -174,14 +174,14 @@ def test_spacy_that_is_missing_or_does_not_know_says_so(monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("text", ["", "   ", "\u3000\n"])
-def test_no_text_is_no_numbers(kind: TokenizerKind, text: str) -> None:
+def test_an_empty_text_has_no_tokens(kind: TokenizerKind, text: str) -> None:
     tokenizer = train(kind)
     assert tokenizer.encode(text).ids == [] == tokenizer.encode_batch([text])[0]
     assert tokenizer.decode([]) == ""
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_batch_is_what_its_texts_are(kind: TokenizerKind) -> None:
+def test_encoding_a_batch_equals_encoding_each_text(kind: TokenizerKind) -> None:
     tokenizer = train(kind)
     texts = [*TEXTS, "", "unseen ☂ words", "<pad><sos>x<eos>"]
     assert tokenizer.encode_batch(texts) == [tokenizer.encode(text).ids for text in texts]
@@ -191,7 +191,7 @@ def test_a_batch_is_what_its_texts_are(kind: TokenizerKind) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_is_saved_is_all_that_is_needed(kind: TokenizerKind, tmp_path: Path) -> None:
+def test_a_saved_tokenizer_is_complete(kind: TokenizerKind, tmp_path: Path) -> None:
     tokenizer = train(kind, lowercase=True, language="de")
     path = tmp_path / "tokenizer.json"
     tokenizer.save(path)
@@ -209,7 +209,7 @@ def test_what_is_saved_is_all_that_is_needed(kind: TokenizerKind, tmp_path: Path
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "spacy"])
-def test_the_library_alone_does_the_same_with_what_it_is_given(kind: TokenizerKind) -> None:
+def test_the_tokenizers_library_alone_gives_equal_tokens(kind: TokenizerKind) -> None:
     tokenizer = train(kind, size=150 if kind in ("bpe", "unigram") else None)
     library = tokenizers.Tokenizer.from_str(tokenizer.to_library())
     for text in (*TEXTS, "  the   tower is\tlow "):
@@ -223,7 +223,7 @@ def test_the_library_alone_does_the_same_with_what_it_is_given(kind: TokenizerKi
 
 
 @pytest.mark.parametrize("content", ["", "{}", "[1]", '{"settings": {}, "tokenizer": {}}'])
-def test_another_file_is_not_taken_for_a_tokenizer(content: str, tmp_path: Path) -> None:
+def test_other_files_are_rejected(content: str, tmp_path: Path) -> None:
     path = tmp_path / "other.json"
     path.write_text(content)
     with pytest.raises(UserError, match=r"other\.json is not a tokenizer"):
@@ -232,7 +232,7 @@ def test_another_file_is_not_taken_for_a_tokenizer(content: str, tmp_path: Path)
         Tokenizer.load(tmp_path / "nothing")
 
 
-def test_the_same_texts_give_the_same_file_in_another_process(tmp_path: Path) -> None:
+def test_the_saved_file_is_reproducible_in_another_process(tmp_path: Path) -> None:
     """In a process where strings hash differently. It also shows that torch is not needed."""
     texts = ("the cat sat on the mat and the dog sat on the log", "cats, dogs; logs & mats") * 7
     code = (
@@ -250,13 +250,13 @@ def test_the_same_texts_give_the_same_file_in_another_process(tmp_path: Path) ->
         assert (tmp_path / f"{kind}.here").read_bytes() == there
 
 
-def test_the_vocabulary_is_by_count_then_by_letters() -> None:
+def test_the_vocabulary_is_sorted_by_count_then_alphabetically() -> None:
     tokenizer = train("spaces", ("b b a a c", "d c b"))
     assert tokenizer.vocabulary == (*SPECIAL, "b", "a", "c", "d")
     assert len(tokenizer) == 8
 
 
-def test_rare_words_and_those_past_the_size_are_unknown() -> None:
+def test_rare_words_and_words_beyond_the_size_are_unknown() -> None:
     texts = ("b b a a c", "d c b")
     assert train("spaces", texts, min_count=2).vocabulary[4:] == ("b", "a", "c")
     assert train("spaces", texts, size=5).vocabulary == (*SPECIAL, "b")
@@ -267,7 +267,7 @@ def test_rare_words_and_those_past_the_size_are_unknown() -> None:
     assert tokenizer.decode(encoding.ids) == "<unk> b <unk>"
 
 
-def test_an_unknown_word_stands_alone_and_an_unknown_character_in_its_word() -> None:
+def test_unknown_words_are_one_token_and_unknown_characters_stay_in_their_word() -> None:
     words = train("words", ("the cat .",))
     assert words.decode(words.encode("the dog, the cat").ids) == "the <unk> <unk> the cat"
     characters = train("characters", ("the cat",))
@@ -312,10 +312,12 @@ def test_an_unknown_piece_is_named_where_there_is_no_unk(
             tokenizer.encode_batch(["the cat", "the  dog"])
 
 
-def test_a_given_vocabulary_is_of_different_words() -> None:
-    with pytest.raises(UserError, match="leave 'a' out of the vocabulary: it is there twice"):
+def test_a_given_vocabulary_has_distinct_words() -> None:
+    with pytest.raises(UserError, match="leave 'a' out of the vocabulary: it occurs twice"):
         train("spaces", (), vocabulary=("a", "b", "a"))
-    with pytest.raises(UserError, match="leave '<eos>' out of the vocabulary: it is put in front"):
+    with pytest.raises(
+        UserError, match="leave '<eos>' out of the vocabulary: it is added automatically"
+    ):
         train("spaces", (), vocabulary=("a", "<eos>"))
 
 
@@ -328,7 +330,7 @@ def test_a_given_vocabulary_is_of_different_words() -> None:
         (dict(kind="unigram", unknown=False), "unigram learns its own vocabulary"),
     ],
 )
-def test_settings_that_cannot_be_are_refused(options: dict[str, object], message: str) -> None:
+def test_invalid_settings_are_rejected(options: dict[str, object], message: str) -> None:
     with pytest.raises(UserError, match=message):
         TokenizerSettings(**options)
 
@@ -342,7 +344,7 @@ def test_subwords_need_room_for_every_character(kind: TokenizerKind) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_no_text_teaches_nothing(kind: TokenizerKind) -> None:
+def test_learning_from_no_texts_gives_special_tokens_only(kind: TokenizerKind) -> None:
     tokenizer = train(kind, ())
     assert tokenizer.vocabulary == SPECIAL
     assert set(tokenizer.encode("any thing").ids) == {UNKNOWN}
@@ -361,7 +363,7 @@ def test_the_saved_file_is_readable_and_names_its_format(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("kind", ["words", "bpe", "spacy"])
-def test_real_text_comes_back(kind: TokenizerKind, real_data: Path) -> None:
+def test_decoding_restores_real_text(kind: TokenizerKind, real_data: Path) -> None:
     content = (real_data / "tatoeba" / "deu.txt").read_text(encoding="utf8")
     texts = [line.split("\t")[1] for line in content.splitlines()[:3000]]
     tokenizer = train(kind, tuple(texts), language="de")
@@ -398,7 +400,7 @@ def test_learning_can_be_interrupted(kind: TokenizerKind) -> None:
 
 
 @pytest.mark.parametrize("kind", ["words", "bpe"])
-def test_an_error_among_the_texts_comes_through(kind: TokenizerKind) -> None:
+def test_an_error_of_the_texts_is_raised(kind: TokenizerKind) -> None:
     def failing() -> Iterator[str]:
         yield "text"
         raise UserError("a file was changed")

@@ -19,7 +19,7 @@ from tests import configs
 from tests.small_runs import small
 
 
-def test_the_toys_vectors_are_fixed(toy, tmp_path):
+def test_vectors_of_small_models_are_fixed(toy, tmp_path):
     train(toy, tmp_path / "toy")
     model = Translator.load(tmp_path / "toy").model
     expected = [[0, 0, 0], [0.5, 0.5, 0.5], [0, 0, 0], [1, 0, 1], [0, 1, 0]]
@@ -50,7 +50,7 @@ def test_vectors_that_do_not_fit_are_named(toy, tmp_path):
         train(replace(toy, model=replace(toy.model, vectors=vectors)), tmp_path / "b")
 
 
-def test_vectors_are_read_line_by_line_as_texts_are(toy, tmp_path):
+def test_vectors_are_read_line_by_line(toy, tmp_path):
     usual = toy.model.vectors.read_text(encoding="utf8").splitlines()
     vectors = tmp_path / "odd.vec"
     vectors.write_bytes("\r\n".join(["", "a\u2028b\u00a0c 1 2 3", *usual, "", ""]).encode())
@@ -63,7 +63,7 @@ def test_vectors_are_read_line_by_line_as_texts_are(toy, tmp_path):
         train(replace(toy, model=replace(toy.model, vectors=tmp_path / "gone.vec")), tmp_path / "b")
 
 
-def test_vectors_of_ones_own_can_be_looked_at(tmp_path):
+def test_models_attend_to_extra_vectors(tmp_path):
     table = np.arange(12, dtype=np.float32).reshape(3, 4)
     np.save(tmp_path / "own.npy", table)
     np.savetxt(tmp_path / "own.txt", table)
@@ -86,14 +86,14 @@ def test_vectors_of_ones_own_can_be_looked_at(tmp_path):
 @pytest.mark.parametrize(
     ("text", "said"), [("1 2\n3\n", "cannot read vectors"), ("1 nan\n", "rows of finite numbers")]
 )
-def test_what_is_no_table_is_refused(tmp_path, text, said):
+def test_arrays_that_are_not_tables_are_rejected(tmp_path, text, said):
     path = tmp_path / "own.txt"
     path.write_text(text)
     with pytest.raises(UserError, match=said):
         read_external(path)
 
 
-def test_words_that_a_file_has_begin_with_its_vectors(tmp_path):
+def test_words_in_the_file_start_from_its_vectors(tmp_path):
     pairs = [Pair("The cat sat", "x", 1), Pair("a dog", "y", 2)]
     reading = InputsAndTargets.learn(ClassificationDataConfig(), pairs)
     model = build_classifier(configs.classifier(embedding=2), reading.num_source, 0, 2)
@@ -119,7 +119,7 @@ def test_words_that_a_file_has_begin_with_its_vectors(tmp_path):
 
 
 @pytest.mark.parametrize("above", ["", "5 2\n"])
-def test_words_of_a_file_of_vectors_may_have_blanks_inside(toy, tmp_path, above):
+def test_words_in_a_file_of_vectors_may_have_spaces(toy, tmp_path, above):
     reading = InputsAndTargets.learn(
         ClassificationDataConfig(), [Pair("at 7 .", "x", 1), Pair("a dog", "y", 2)]
     )
@@ -145,7 +145,7 @@ def test_words_of_a_file_of_vectors_may_have_blanks_inside(toy, tmp_path, above)
     train(replace(toy, model=replace(toy.model, vectors=path)), tmp_path / "toy")
 
 
-def test_training_says_how_many_words_have_vectors(tmp_path):
+def test_training_reports_the_number_of_words_with_vectors(tmp_path):
     words, vectors = tmp_path / "train.tsv", tmp_path / "glove.txt"
     words.write_text("a dog\tx\na cat\ty\n" * 4)
     vectors.write_text("a 1 2\ndog 3 4\nsea 5 6\n")

@@ -58,7 +58,7 @@ def returned(kind, at, grad_output, grad_recurrent, grad_carried, cell, module=c
 
 
 @pytest.mark.parametrize("kind", NUM_GATES)
-def test_is_the_step_of_torch_and_its_gradient(kind):
+def test_steps_and_gradients_equal_torchs(kind):
     torch.manual_seed(4)
     gates = NUM_GATES[kind] * HIDDEN
     weights = [numbers(gates, INPUT), numbers(gates, HIDDEN), numbers(gates), numbers(gates)]
@@ -90,7 +90,7 @@ def test_is_the_step_of_torch_and_its_gradient(kind):
 
 
 @pytest.mark.parametrize("kind", NUM_GATES)
-def test_a_row_that_is_no_position_keeps_its_state_and_hands_its_gradient_on(kind):
+def test_padded_rows_keep_their_state_and_pass_gradients(kind):
     torch.manual_seed(5)
     gates = NUM_GATES[kind] * HIDDEN
     last, mask = state(kind, numbers), torch.tensor([True, False, True])
@@ -114,7 +114,7 @@ def test_a_row_that_is_no_position_keeps_its_state_and_hands_its_gradient_on(kin
 @pytest.mark.parametrize(("kind", "masked"), WEIGHTED)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("scale", [1e-3, 1, 30])
-def test_the_kernels_follow_the_formulas(instruction_set, kind, masked, dtype, scale):
+def test_kernels_equal_the_formulas(instruction_set, kind, masked, dtype, scale):
     torch.manual_seed(6)
     gates = NUM_GATES[kind] * HIDDEN
 
@@ -167,7 +167,7 @@ def _double(value):
 
 
 @pytest.mark.parametrize("kind", NUM_GATES)
-def test_a_kernel_does_not_hide_what_is_no_number(instruction_set, kind):
+def test_kernels_propagate_nan(instruction_set, kind):
     gates = NUM_GATES[kind] * HIDDEN
     last = state(kind, lambda *shape: torch.zeros(*shape))
     input_gates = torch.zeros(BATCH, gates)

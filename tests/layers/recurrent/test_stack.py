@@ -30,7 +30,7 @@ def twins(kind, bidirectional):
 @pytest.mark.parametrize("bidirectional", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
 @torch.no_grad()
-def test_reading_equals_torch_and_ignores_padding(kind, bidirectional):
+def test_states_equal_torchs_and_ignore_padding(kind, bidirectional):
     ours, theirs = twins(kind, bidirectional)
     inputs = torch.randn(3, 11, 5, dtype=torch.double)
     mask = torch.arange(11) < torch.tensor([11, 2, 7])[:, None]
@@ -49,7 +49,7 @@ def test_reading_equals_torch_and_ignores_padding(kind, bidirectional):
 
 @pytest.mark.parametrize("kind", KINDS)
 @torch.no_grad()
-def test_going_on_from_a_state_equals_reading_at_once(kind):
+def test_continuing_from_a_state_equals_one_pass(kind):
     ours, theirs = twins(kind, bidirectional=False)
     inputs = torch.randn(3, 5, 5, dtype=torch.double)
     hidden = torch.zeros(3, 2, 7, dtype=torch.double)
@@ -108,7 +108,7 @@ def test_the_scan_and_torch_give_the_same_numbers_and_gradients(kind, bidirectio
 
 @pytest.mark.skipif(not kernels.available(), reason="the kernels are not compiled")
 @pytest.mark.parametrize("kind", KINDS)
-def test_under_autocast_states_are_small_and_cells_are_not(kind):
+def test_under_autocast_states_are_half_precision_and_cells_float32(kind):
     precise, _ = twins(kind, bidirectional=True)
     inputs, mask = torch.randn(3, 11, 5, dtype=torch.double), torch.ones(3, 11) > 0
     expected = precise.read(inputs, mask)
@@ -142,7 +142,7 @@ def test_dropout_is_between_layers_only():
 
 
 @pytest.mark.parametrize("row", [[True, False, True], [False, True, True], [False] * 3])
-def test_a_mask_with_holes_or_without_anything_is_refused(row):
+def test_masks_with_gaps_or_without_positions_are_rejected(row):
     ours, _ = twins("gru", bidirectional=False)
     with pytest.raises(ValueError, match="pad at the end"):
         ours.read(torch.randn(2, 3, 5).double(), torch.tensor([[True] * 3, row]))
@@ -212,7 +212,7 @@ def hooked(layer, calls):
 
 
 @pytest.mark.parametrize("make", [Doubled, lambda *sizes, **how: hooked(nn.GRU(*sizes, **how), [])])
-def test_a_replaced_layer_is_called_as_it_is(make):
+def test_a_replaced_layer_is_called(make):
     """In sequences and in steps, with and without gradients, and after `freeze`."""
     torch.manual_seed(3)
     stack = RecurrentStack("gru", 5, 7)

@@ -35,7 +35,7 @@ def attended(query, keys):
     return sum(weight * key for weight, key in zip(weights, keys, strict=True)), weights
 
 
-def test_what_was_written_is_looked_at_up_to_the_state_that_asks():
+def test_intra_attention_covers_states_before_the_query():
     look = IntraDecoderAttention(Attention(ScaledDot()), 4)
     whole = look(asking(STATES), None, need_weights=True, all_steps=True)
     state = start_attention(look, [memory(3, 1)])
@@ -50,7 +50,7 @@ def test_what_was_written_is_looked_at_up_to_the_state_that_asks():
     assert result.attention[0].kind == "decoder"
 
 
-def test_hypotheses_take_what_they_wrote_with_them():
+def test_selected_hypotheses_keep_their_decoded_states():
     look = IntraDecoderAttention(Attention(ScaledDot()), 4)
     first = look(asking(STATES[:, :2]), None).state  # two hypotheses
     index = torch.tensor([[1, 0, 1], [0, 0, 1]])
@@ -62,7 +62,7 @@ def test_hypotheses_take_what_they_wrote_with_them():
             torch.testing.assert_close(result.context[row, place], attended(wrote[1], wrote)[0])
 
 
-def test_a_gate_multiplies_the_context_by_a_number_of_the_state():
+def test_a_gate_scales_the_context_by_a_function_of_the_state():
     """z = beta sum_i alpha_i a_i with beta = sigmoid(f(h)) (Xu et al. 2015, section 4.2.1)."""
     look = GatedAttention(CrossAttention(StateQuery(4), Attention(ScaledDot())), 4).double()
     cells = memory(6, 1)
@@ -76,7 +76,7 @@ def test_a_gate_multiplies_the_context_by_a_number_of_the_state():
         torch.testing.assert_close(result.attention[0].weights[row, 0, 0, 0], weights)
 
 
-def test_several_contexts_stand_side_by_side():
+def test_several_contexts_are_concatenated():
     looks = [CrossAttention(StateQuery(4), Attention(ScaledDot())) for _ in range(2)]
     looks[1].kind = "memory"
     both = ParallelAttention([*looks, IntraDecoderAttention(Attention(ScaledDot()), 4)])

@@ -46,12 +46,12 @@ def test_linear_bridge_is_a_linear_layer_and_tanh_over_all_layers(of_cells):
     torch.testing.assert_close(first.cell, linear_and_tanh(bridge.cell, entered, 3, 7))
 
 
-def test_linear_bridge_to_a_decoder_without_cells_makes_none():
+def test_linear_bridge_to_a_decoder_without_cells_has_no_cell_layer():
     bridge = LinearBridge(LAYERS * SIZE, 3, 7, with_cell=False)
     assert bridge(Summary(torch.randn(BATCH, LAYERS, SIZE))).cell is None
 
 
-def test_copy_bridge_starts_where_the_encoder_ended():
+def test_copy_bridge_copies_the_encoders_last_state():
     hidden, cells = numbers(BATCH, LAYERS, SIZE), numbers(BATCH, LAYERS, SIZE)
     first = CopyBridge()(Summary(hidden, cells))
     assert torch.equal(first.hidden, hidden)
@@ -61,7 +61,7 @@ def test_copy_bridge_starts_where_the_encoder_ended():
     assert torch.equal(alone.cell, torch.zeros_like(hidden))
 
 
-def test_zero_bridge_starts_from_nothing():
+def test_zero_bridge_gives_zeros():
     first = ZeroBridge(3, 7)(Summary(numbers(BATCH, LAYERS, SIZE)))
     assert torch.equal(first.hidden, torch.zeros(BATCH, 3, 7, dtype=torch.double))
     assert torch.equal(first.cell, torch.zeros(BATCH, 3, 7, dtype=torch.double))
@@ -70,7 +70,7 @@ def test_zero_bridge_starts_from_nothing():
 @pytest.mark.parametrize("cell", ["gru", "lstm"])
 @pytest.mark.parametrize("bridge", get_args(BridgeKind))
 @torch.no_grad()
-def test_the_settings_name_how_a_decoder_starts(bridge, cell):
+def test_bridges_are_built_by_name(bridge, cell):
     torch.manual_seed(2)
     config = configs.recurrent(
         cell=cell,

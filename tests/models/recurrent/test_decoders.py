@@ -104,7 +104,7 @@ def test_two_memories_are_refused():
         model.decoder.start(memories * 2)
 
 
-def test_outputs_are_the_papers_formulas():
+def test_outputs_equal_the_papers_formulas():
     state, context, embedded = torch.randn(2, 3), torch.randn(2, 5), torch.randn(2, 7)
     tanh = TanhOutput(3, 5, 11)
     expected = torch.tanh(torch.cat([context, state], dim=1) @ tanh.projection.weight.T)
@@ -119,7 +119,7 @@ def test_outputs_are_the_papers_formulas():
     torch.testing.assert_close(summed(state, context, embedded), expected)
 
 
-def test_bridges():
+def test_decoders_start_from_every_bridge():
     summary = Summary(torch.randn(2, 3, 5))
     assert torch.equal(CopyBridge()(summary).hidden, summary.hidden)
     assert CopyBridge()(summary).cell.eq(0).all()
@@ -138,7 +138,7 @@ def test_bridges():
         (dict(tied="output", output="linear"), "of the size of the embeddings"),
     ],
 )
-def test_parts_that_do_not_fit_name_both_sides(changes, words):
+def test_inconsistent_sizes_name_both_parts(changes, words):
     with pytest.raises(UserError, match=words):
         build_translation(configs.recurrent(size=7, embedding=5, **changes), 13, 17)
 

@@ -61,7 +61,7 @@ def gated(model):
 @pytest.mark.parametrize("layers", [1, 3])
 @pytest.mark.parametrize(("wiring", "feeding"), WIRINGS)
 @pytest.mark.parametrize("score", ["additive", "concat", "shared_additive"])
-def test_is_the_loop_step_by_step_with_every_gradient(cell, layers, wiring, feeding, score):
+def test_outputs_and_gradients_equal_unrolled_steps(cell, layers, wiring, feeding, score):
     attention = dict(score=score)
     model = make(cell=cell, layers=layers, wiring=wiring, feeding=feeding, attention=attention)
     model = model.double().eval()
@@ -70,7 +70,7 @@ def test_is_the_loop_step_by_step_with_every_gradient(cell, layers, wiring, feed
 
 
 @pytest.mark.parametrize(("wiring", "feeding"), WIRINGS)
-def test_a_gate_and_what_was_looked_at_are_those_of_the_steps(wiring, feeding):
+def test_gate_and_attention_equal_those_of_unrolled_steps(wiring, feeding):
     """Weights have gradients too, for penalties."""
     model = gated(make(wiring=wiring, feeding=feeding, dropout=0.0)).double().eval()
     assert model.decoder.is_fused
@@ -96,13 +96,13 @@ def slowly(decoder):
 
 
 @pytest.mark.parametrize("cell", ["gru", "lstm"])
-def test_float32_is_equal_to_rounding(cell):
+def test_float32_differs_by_rounding_only(cell):
     model = make(cell=cell, layers=2)
     model.eval()
     torch.testing.assert_close(at_once(model), stepwise(model), rtol=1e-4, atol=1e-5)
 
 
-def test_what_it_does_not_cover_goes_step_by_step():
+def test_unsupported_decoders_are_unrolled():
     for changes in (
         dict(attention=dict(normaliser="sparsemax")),
         dict(attention=dict(score="general")),
@@ -146,7 +146,7 @@ def watch(choose):
         watch(lambda decoder: decoder.parts.stack.layers[0]),
     ],
 )
-def test_a_changed_part_goes_step_by_step(change):
+def test_decoders_with_replaced_parts_are_unrolled(change):
     model = make(wiring="bahdanau").double().eval()
     assert model.decoder.is_fused
     change(model.double())
@@ -204,14 +204,14 @@ def test_gradients_are_those_of_finite_differences_with_dropout(kind, attend_fir
 
 
 @pytest.mark.parametrize("kind", get_args(CellKind))
-def test_the_operator_keeps_the_rules_of_torch(kind):
+def test_the_operator_passes_torchs_opcheck(kind):
     for layers in (1, 2):
         several = layers == 2
         arguments = tuple(vars(make_loop(kind, layers, mask=several, gate=several)).values())
         opcheck(fused_loop._run, arguments)
 
 
-def test_one_output_alone_passes_its_gradient():
+def test_each_output_alone_passes_its_gradient():
     loop = make_loop()
     for wanted in ("top", "contexts", "weights"):
         computed = run(loop)
@@ -225,7 +225,7 @@ def test_a_mask_on_another_device_is_rejected():
         run(replace(loop, mask=loop.mask.to("meta")))
 
 
-def test_a_second_derivative_is_refused_in_words():
+def test_a_second_derivative_is_rejected_with_a_message():
     loop = make_loop()
     (gradient,) = torch.autograd.grad(
         run(loop).top.square().sum(), [loop.hidden], create_graph=True
@@ -234,7 +234,7 @@ def test_a_second_derivative_is_refused_in_words():
         gradient.sum().backward()
 
 
-def test_dropout_differs_every_time_and_not_without_training():
+def test_dropout_differs_between_calls_in_training_only():
     model = make(layers=2, dropout=0.5, attention=dict(dropout=0.5))
     memories = model.eval().encode(pad(SOURCE))
     calm = model.decoder(INPUTS, memories).features
@@ -245,7 +245,7 @@ def test_dropout_differs_every_time_and_not_without_training():
     )
 
 
-def test_padding_may_hold_anything():
+def test_padding_may_have_any_value():
     loop = make_loop()
     hidden = ~loop.mask[:, 0, :, None]
     dirty = replace(
@@ -283,7 +283,7 @@ def test_mixed_precision_runs_in_float32():
 
 
 @pytest.mark.parametrize("attend_first", [False, True])
-def test_python_reads_no_number_of_a_device(attend_first):
+def test_forward_and_backward_do_not_synchronise(attend_first):
     """Tensors of the device "meta" have no numbers, so a step that waits for a GPU raises."""
     loop = make_loop("gru", 2, attend_first)
 

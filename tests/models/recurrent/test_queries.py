@@ -28,21 +28,21 @@ def ask(query, remembered=None):
     return result, after
 
 
-def test_states_and_inputs_are_taken_as_they_are():
+def test_state_and_input_queries_are_unchanged():
     assert ask(StateQuery(4)) == (LAYERS[1], None)
     assert ask(StateQuery(4, layer=0)) == (LAYERS[0], None)
     assert ask(InputQuery(5)) == (ASKING.embedded, None)
     assert not any(each.is_stateful for each in (StateQuery(4), InputQuery(5), StepQuery(7)))
 
 
-def test_a_learned_question_is_the_same_everywhere():
+def test_a_learned_query_is_equal_at_all_positions():
     query = StepQuery(7)
     result, _ = ask(query)
     assert result.shape == (2, 3, 7)
     assert torch.equal(result[1, 2], query.vector)
 
 
-def test_the_state_before_stands_beside():
+def test_the_last_two_states_are_concatenated():
     query = LastTwoQuery(4)
     assert query.is_stateful
     first = query.start(MEMORY)
@@ -54,7 +54,7 @@ def test_the_state_before_stands_beside():
     assert torch.equal(after, LAYERS[1])
 
 
-def test_the_same_place_of_the_source_asks_and_past_its_end_the_last():
+def test_the_query_is_the_source_state_at_the_same_position_or_the_last():
     query = SamePlaceQuery(6)
     places = torch.tensor([[0, 1, 5], [0, 1, 2]])
     result, after = ask(query, places)

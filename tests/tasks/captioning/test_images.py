@@ -51,7 +51,7 @@ def reads(monkeypatch):
     return names
 
 
-def test_a_rewritten_picture_of_the_same_size_and_time_is_read_again(folder):
+def test_a_rewritten_image_of_equal_size_and_time_is_read_again(folder):
     assert shades(folder) == [10, 200]
     path = folder / "a.ppm"
     before = path.stat()
@@ -84,7 +84,7 @@ def test_files_are_digested_once(folder, monkeypatch):
     assert digested == ["a.ppm", "b.ppm"] * 2
 
 
-def test_a_picture_that_could_not_be_read_is_tried_again(folder, monkeypatch):
+def test_an_unreadable_image_is_tried_again(folder, monkeypatch):
     read = images.read_image
 
     def refusing(name, *arguments):
@@ -102,14 +102,14 @@ def test_a_picture_that_could_not_be_read_is_tried_again(folder, monkeypatch):
     assert found.values[:, 0, 0, 0].tolist() == [10, 200]
 
 
-def test_a_new_version_of_the_decoder_reads_again(folder, reads, monkeypatch):
+def test_a_new_version_of_pillow_reads_images_again(folder, reads, monkeypatch):
     shades(folder)
     monkeypatch.setattr(images, "version", lambda _: "0.0")
     shades(folder)
     assert reads == ["a.ppm", "b.ppm"] * 2
 
 
-def test_pictures_that_are_used_stay_in_the_cache(folder, reads):
+def test_used_images_stay_in_the_cache(folder, reads):
     for _ in range(4):
         shades(folder)
         for path in (folder / "cache").iterdir():  # twenty days pass
@@ -118,7 +118,7 @@ def test_pictures_that_are_used_stay_in_the_cache(folder, reads):
     assert reads == ["a.ppm", "b.ppm"]
 
 
-def test_a_pipe_is_not_waited_for(folder):
+def test_a_pipe_is_rejected_without_waiting(folder):
     os.mkfifo(folder / "pipe.ppm")
     names = [str(folder / "a.ppm"), str(folder / "pipe.ppm")]
     found, left_out = SOURCES.image_set(names)

@@ -19,13 +19,13 @@ def even(text):
     return np.full((rows, SIDE**2), 1 / SIDE**2), tuple(range(rows))
 
 
-def test_even_attention_is_once_the_share():
+def test_uniform_attention_scores_one():
     text = "a large red circle at the top left and a small blue square in the centre"
     for claim in claims(text):
         assert attention_inside(claim, *even(text)) == pytest.approx(1)
 
 
-def test_only_words_of_size_colour_and_kind_count():
+def test_only_words_of_size_colour_and_kind_are_scored():
     weights = np.zeros((10, SIDE**2))
     weights[:, 0] = 1  # the top left corner
     weights[3:6] = 0
@@ -36,7 +36,7 @@ def test_only_words_of_size_colour_and_kind_count():
     assert attention_inside(claim, weights, range(10)) == pytest.approx(filled / area)
 
 
-def test_several_pieces_of_a_word_count_alike():
+def test_pieces_of_a_word_have_equal_weight():
     weights, words = even(TEXT)
     weights[4] = 0  # of "blue", which is cut in two
     (claim,) = claims(TEXT)
@@ -45,7 +45,7 @@ def test_several_pieces_of_a_word_count_alike():
     assert attention_inside(claim, weights, words) == pytest.approx(2 / 3)
 
 
-def test_what_is_not_there_is_not_true_and_not_looked_for():
+def test_false_claims_are_not_scored_for_attention():
     scores = SceneScores()
     wrong = "a small red circle at the top left and a small blue square in the centre"
     for text in (wrong, "nonsense"):

@@ -58,7 +58,7 @@ SCENE = "large red circle top left; small blue square centre"
         dict(decoder="transformer", layers=1, heads=2),
     ],
 )
-def test_every_captioner_trains_writes_and_looks(tmp_path, model):
+def test_every_captioner_trains_captions_and_attends(tmp_path, model):
     train(small(DRAWN, **model), tmp_path / "run")
     captioner = regard.load(tmp_path / "run")
     assert isinstance(captioner, Captioner)
@@ -73,7 +73,7 @@ def test_every_captioner_trains_writes_and_looks(tmp_path, model):
     assert alone.trace is again.trace is None
 
 
-def test_resumed_is_the_same_run_with_its_baseline(tmp_path):
+def test_a_resumed_run_is_bit_equal_with_its_baseline(tmp_path):
     experiment = small(DRAWN, attention=dict(sampling="hard"))
     twice = replace(experiment, training=replace(experiment.training, epochs=2))
     train(twice, tmp_path / "whole")
@@ -100,7 +100,7 @@ def folder(tmp_path):
     return tmp_path
 
 
-def test_pictures_of_files_are_read_and_broken_ones_named(folder, capsys):
+def test_image_files_are_read_and_broken_ones_named(folder, capsys):
     data = CaptionDataConfig(path=folder / "captions.csv", dev_size=4, test_size=4)
     told = []
     train(small(data), folder / "run", begin=lambda plan: told.extend(plan.left_out))
@@ -115,7 +115,7 @@ def test_pictures_of_files_are_read_and_broken_ones_named(folder, capsys):
         captioner.caption(SCENE)  # this run was not trained on scenes
 
 
-def test_a_run_is_evaluated_from_any_folder_on_the_captions_for_a_test(
+def test_a_run_is_evaluated_on_its_test_captions_from_any_folder(
     folder, tmp_path_factory, monkeypatch, capsys
 ):
     monkeypatch.chdir(folder)
@@ -140,7 +140,7 @@ def test_a_run_is_evaluated_from_any_folder_on_the_captions_for_a_test(
         train(small(data), folder / "again")
 
 
-def test_training_pictures_of_which_none_can_be_read_are_said(folder):
+def test_training_without_a_readable_image_is_rejected(folder):
     listed = folder / "train.txt"
     listed.write_text("broken.png\ngone.png\n")
     data = CaptionDataConfig(path=folder / "captions.csv", train_list=listed)
@@ -150,7 +150,7 @@ def test_training_pictures_of_which_none_can_be_read_are_said(folder):
         train(small(replace(data, dev_list=dev, test_size=0)), folder / "run")
 
 
-def test_evaluation_takes_every_caption_of_a_picture_as_a_reference(tmp_path):
+def test_evaluation_uses_every_caption_of_an_image_as_a_reference(tmp_path):
     train(small(DRAWN), tmp_path / "run")
     captioner = regard.load(tmp_path / "run")
     from regard.data.text.parallel import read_pairs
@@ -174,7 +174,7 @@ def test_evaluation_takes_every_caption_of_a_picture_as_a_reference(tmp_path):
     assert plain.outputs == scored.outputs
 
 
-def test_a_image_set_has_every_picture_once(tmp_path):
+def test_an_image_set_has_every_image_once(tmp_path):
     Image.new("RGB", (9, 9)).save(tmp_path / "a.png")
     name = str(tmp_path / "a.png")
     image_set, left_out = ImageSources(8).image_set([name, name, "gone"])
@@ -185,7 +185,7 @@ def test_a_image_set_has_every_picture_once(tmp_path):
         ImageSources(8).image_set(["gone"])
 
 
-def test_what_does_not_fit_is_said(tmp_path):
+def test_inconsistent_options_are_one_line(tmp_path):
     with pytest.raises(UserError, match=r"image_size is 33, but the 3 blocks .* multiple of 8"):
         replace(small(DRAWN), data=replace(DRAWN, image_size=33))
     experiment = small(DRAWN)
@@ -194,7 +194,7 @@ def test_what_does_not_fit_is_said(tmp_path):
         train(wrong, tmp_path / "run")
 
 
-def test_the_recipe_is_the_papers():
+def test_the_recipe_has_the_papers_settings():
     experiment = recipes.load(recipes.find("shapes-caption"))
     decoder = experiment.model.decoder
     assert decoder.gate
@@ -215,7 +215,7 @@ def network(tmp_path):
 
 
 @pytest.mark.parametrize("learns", [False, True])
-def test_a_pretrained_network_sees_for_the_model(folder, network, learns):
+def test_a_pretrained_backbone_encodes_the_images(folder, network, learns):
     data = CaptionDataConfig(path=folder / "captions.csv", dev_size=4, test_size=4)
     model = dict(encoder="backbone", name=network, fine_tune=learns)
     experiment = replace(small(data), model=configs.captioner(size=12, **model))
@@ -237,7 +237,7 @@ def test_a_pretrained_network_sees_for_the_model(folder, network, learns):
         regard.load(folder / "run")
 
 
-def test_a_pretrained_network_is_counted_where_it_learns(network):
+def test_a_trained_backbone_is_counted_in_the_parameters(network):
     costs = []
     experiment = small(CaptionDataConfig(path=Path("captions.csv")))
     backbone = configs.captioner(encoder="backbone", size=12, name=network)
@@ -249,7 +249,7 @@ def test_a_pretrained_network_is_counted_where_it_learns(network):
     assert costs[2].source_token > costs[1].source_token
 
 
-def test_a_search_that_pictures_do_not_allow_is_one_line(tmp_path):
+def test_search_options_for_texts_are_rejected_for_images(tmp_path):
     train(small(DRAWN), tmp_path / "run")
     captioner = regard.load(tmp_path / "run")
     with pytest.raises(UserError, match="an image has none"):
@@ -262,7 +262,7 @@ def test_a_search_that_pictures_do_not_allow_is_one_line(tmp_path):
     assert captioner.caption(SCENE, search=covering).score < 0
 
 
-def test_cells_are_made_once_and_go_on_where_they_were_broken_off(folder, network, monkeypatch):
+def test_grid_features_are_cached_and_continue_after_an_interruption(folder, network, monkeypatch):
     monkeypatch.setattr(images, "AT_A_TIME", 2)
     monkeypatch.setattr(array_file, "NOTED_AFTER", 2)
     sources = ImageSources(32, backbone=Backbone.load(network).eval())

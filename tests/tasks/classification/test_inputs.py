@@ -17,7 +17,7 @@ SOURCES = {
 
 
 @pytest.mark.parametrize("source", SOURCES)
-def test_no_more_is_read_than_may_be(source):
+def test_sources_are_cut_to_the_maximum_length(source):
     long, short = SOURCES[source]
     config = ClassificationDataConfig(source=source, target="number", max_length=2)
     reader = InputsAndTargets.learn(config, [Pair(long, "1", 1), Pair(short, "2", 2)]).reader

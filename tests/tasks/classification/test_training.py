@@ -83,7 +83,7 @@ def test_labels_are_learned(questions, tmp_path, model):
     assert answers[1].trace is None
 
 
-def test_an_answer_looks_at_the_word_that_decides(questions, tmp_path):
+def test_predictions_attend_to_the_decisive_word(questions, tmp_path):
     train(small(questions), tmp_path / "run")
     answer = regard.load(tmp_path / "run").classify("and who dna it9 ?")
     assert answer.trace.source.pieces == ("and", "who", "dna", "<unk>", "?")
@@ -94,7 +94,7 @@ def test_an_answer_looks_at_the_word_that_decides(questions, tmp_path):
     np.testing.assert_array_equal(answer.trace.map().weights, weights)
 
 
-def test_alone_is_as_in_a_batch(questions, tmp_path):
+def test_predictions_do_not_depend_on_the_batch(questions, tmp_path):
     train(small(questions), tmp_path / "run")
     classifier = regard.load(tmp_path / "run")
     texts = ["who", "so where os it1 ? and then some more of it", "well many llew"]
@@ -106,7 +106,7 @@ def test_alone_is_as_in_a_batch(questions, tmp_path):
         assert alone.probability == pytest.approx(answer.probability, rel=1e-5)
 
 
-def test_resumed_is_the_same_run(questions, tmp_path):
+def test_a_resumed_run_is_bit_equal(questions, tmp_path):
     def weights(run):
         return (run / "model.safetensors").read_bytes()
 
@@ -118,8 +118,8 @@ def test_resumed_is_the_same_run(questions, tmp_path):
     assert weights(whole) == weights(parts)
 
 
-def test_what_does_not_fit_is_said(questions, tmp_path):
-    with pytest.raises(UserError, match=r"model.head.output is none, .* 16 numbers and the pre"):
+def test_inconsistent_options_are_one_line(questions, tmp_path):
+    with pytest.raises(UserError, match=r"model.head.output none .* 16 numbers, but the pre"):
         train(small(questions, output="none"), tmp_path / "run")
     for changes, said in (
         (dict(metric="bleu"), "training.metric is bleu, which scores no labels"),
@@ -206,7 +206,7 @@ def test_a_row_that_cannot_be_read_is_named_with_its_file(series, tmp_path, sour
         assert (status, f": {path}, line 2: " in err) == (1, True)
 
 
-def test_lines_that_cannot_be_read_are_named_and_the_others_answered(series, tmp_path):
+def test_unreadable_lines_are_named_and_the_others_predicted(series, tmp_path):
     lines, output = tmp_path / "lines", tmp_path / "answers"
     rows = ["1,0 2,1", "", "no series", "3,1 2,0", "1 2"]
     lines.write_text("\n".join(rows) + "\n")

@@ -42,7 +42,7 @@ def trained(settings: CountingSettings, seed: int = 0) -> Counter:
     return Counter(model, settings, len(losses))
 
 
-def test_a_saved_model_comes_back_whole(tmp_path: Path) -> None:
+def test_saving_and_loading_preserves_a_model(tmp_path: Path) -> None:
     settings = replace(SMALL, separate_values=True, variable_length=True, lr=0.03)
     counter = trained(settings)
     assert save(counter, tmp_path / "new") == model_file(tmp_path / "new")
@@ -72,13 +72,13 @@ def test_the_same_seed_trains_the_same_model() -> None:
     assert not one["head.queries"].equal(other["head.queries"])
 
 
-def test_building_leaves_the_global_seed_alone() -> None:
+def test_building_does_not_change_the_global_seed() -> None:
     state = torch.get_rng_state()
     build_counter(SMALL, seed=9)
     assert torch.get_rng_state().equal(state)
 
 
-def test_rates_stay_and_then_settle_to_zero() -> None:
+def test_learning_rates_are_constant_then_fall_to_zero() -> None:
     assert [settle(progress) for progress in (0.0, 0.5, 0.8)] == pytest.approx([1, 1, 1])
     assert settle(0.9) == pytest.approx(0.5)
     assert settle(1.0) == 0
@@ -95,7 +95,7 @@ def test_every_parameter_learns_at_one_of_two_rates() -> None:
     assert len(first) + len(last) == len(names)
 
 
-def test_adam_is_torchs_adam() -> None:
+def test_adam_equals_torchs_adam() -> None:
     generator = torch.Generator().manual_seed(1)
     mine, theirs = (
         [torch.nn.Parameter(torch.linspace(-1, 1, size)) for size in (3, 5)] for _ in range(2)
@@ -115,7 +115,7 @@ def test_adam_is_torchs_adam() -> None:
             torch.testing.assert_close(one, other)
 
 
-def test_accuracy_wants_every_count_right() -> None:
+def test_accuracy_requires_every_count_to_be_right() -> None:
     class Always(torch.nn.Module):
         """Says that there is one A, and no B."""
 
@@ -128,7 +128,7 @@ def test_accuracy_wants_every_count_right() -> None:
     assert accuracy(Always(), SMALL, 3, 20_011, seed=1) == pytest.approx(3 / 27, abs=0.01)
 
 
-def test_looking_keeps_letters_counts_and_weights() -> None:
+def test_a_counted_sequence_has_letters_counts_and_weights() -> None:
     counter = trained(SMALL)
     looked = look(counter, torch.tensor(to_numbers("A B")))
     assert looked.text == "A B"
@@ -139,13 +139,13 @@ def test_looking_keeps_letters_counts_and_weights() -> None:
     assert looked.trace.map().weights.sum(axis=-1) == pytest.approx(1)
 
 
-def test_short_sequences_are_filled_up_where_they_were_in_training() -> None:
+def test_short_sequences_are_padded_as_in_training() -> None:
     letters = torch.tensor([[1, 2]])
     assert as_trained(letters, SMALL).tolist() == [[1, 2]]
     assert as_trained(letters, replace(SMALL, variable_length=True)).tolist() == [[1, 2, 0]]
 
 
-def test_what_is_no_model_is_an_error(tmp_path: Path) -> None:
+def test_files_that_are_not_models_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"no model at .*model\.safetensors: train one"):
         load(tmp_path)
     model_file(tmp_path).write_bytes(b"not weights")
@@ -153,7 +153,7 @@ def test_what_is_no_model_is_an_error(tmp_path: Path) -> None:
         load(tmp_path)
 
 
-def test_a_folder_that_cannot_be_is_an_error(tmp_path: Path) -> None:
+def test_an_impossible_folder_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(UserError, match="cannot write a model into"):
         check_writable(tmp_path / "file")
@@ -164,16 +164,16 @@ def test_a_folder_that_cannot_be_is_an_error(tmp_path: Path) -> None:
     [("steps", 0), ("batchsize", -1), ("hidden", 1), ("max_len", 0), ("vocab_size", 27),
      ("vocab_size", 0), ("lr", 0.0), ("lr", float("nan"))],
 )  # fmt: skip
-def test_settings_without_meaning_are_named(name: str, value: float) -> None:
+def test_invalid_settings_are_named(name: str, value: float) -> None:
     with pytest.raises(UserError, match=f"^{name} is {value}: expected"):
         replace(SMALL, **{name: value})
 
 
-def test_there_are_as_many_letters_as_there_are_names_for() -> None:
+def test_vocabularies_are_limited_to_the_alphabet() -> None:
     assert MOST_LETTERS == MAX_VOCAB_SIZE
 
 
-def test_training_leaves_the_processor_as_it_was() -> None:
+def test_training_restores_the_floating_point_mode() -> None:
     model = build_counter(SMALL, 0)
     generator = torch.Generator().manual_seed(0)
     steps = fit(model, training_letters(SMALL), two_rates(model, 0.01), SMALL, generator)

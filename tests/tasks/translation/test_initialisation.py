@@ -54,7 +54,7 @@ OURS = Tokenizers(words("e", "new", "b"), words("z", "w", "v", "u", "x", "t"))
 
 @pytest.mark.parametrize("tied", ["none", "output"])
 @pytest.mark.parametrize("config", [RECURRENT, TRANSFORMER], ids=lambda config: config.encoder.kind)
-def test_words_keep_their_rows_and_all_else_its_weights(tmp_path, config, tied):
+def test_shared_words_and_equal_shapes_are_copied(tmp_path, config, tied):
     config = replace(config, tied=tied)
     theirs = saved(tmp_path / "run", replace(small(), model=config), THEIRS)
     model = build_translation(config, len(OURS.source), len(OURS.target))
@@ -84,7 +84,7 @@ def test_words_keep_their_rows_and_all_else_its_weights(tmp_path, config, tied):
 
 @pytest.mark.parametrize("before", ["none", "output", "all"])
 @pytest.mark.parametrize("after", ["none", "output", "all"])
-def test_tied_and_untied_models_begin_with_each_other(tmp_path, before, after):
+def test_tied_models_initialise_untied_models_and_the_reverse(tmp_path, before, after):
     shared, other = words("a", "b", "c"), words("c", "d", "a", "e")
     given = Tokenizers(shared, shared)
     theirs = saved(
@@ -113,7 +113,7 @@ def test_tied_and_untied_models_begin_with_each_other(tmp_path, before, after):
     assert torch.equal(first, expected)
 
 
-def test_each_side_is_matched_with_its_own_also_where_ours_are_the_same(tmp_path):
+def test_separate_vocabularies_initialise_a_shared_one_by_side(tmp_path):
     """A piece has one number on both sides here, and two there."""
     theirs = saved(tmp_path / "run", replace(small(), model=RECURRENT), THEIRS_MIXED)
     same = words("a", "b", "c")
@@ -128,7 +128,7 @@ def test_each_side_is_matched_with_its_own_also_where_ours_are_the_same(tmp_path
     assert [(each.side, each.known) for each in begun.words] == [("source", 3), ("target", 3)]
 
 
-def test_other_shapes_stay_fresh_and_are_named(tmp_path):
+def test_weights_of_other_shapes_are_newly_initialised_and_named(tmp_path):
     theirs = saved(tmp_path / "run", replace(small(), model=RECURRENT), THEIRS)
     config = configs.changed(RECURRENT, size=9, output="linear")
     model = build_translation(config, len(OURS.source), len(OURS.target))
@@ -148,7 +148,7 @@ def test_other_shapes_stay_fresh_and_are_named(tmp_path):
     assert f" and {len(begun.new) - 4} more" in str(begun)
 
 
-def test_a_matrix_as_large_as_the_vocabulary_is_no_embedding():
+def test_a_matrix_of_the_vocabularys_size_is_not_an_embedding():
     """Seven words, and seven units: only what grows with the vocabulary belongs to it."""
     seven = words("a", "b", "c")
     sides = vocabulary_sides(RECURRENT, Tokenizers(seven, words("x", "y", "z")))
@@ -160,7 +160,7 @@ def test_a_matrix_as_large_as_the_vocabulary_is_no_embedding():
     }
 
 
-def test_where_nothing_is_in_common_it_is_said(tmp_path):
+def test_a_run_without_shared_weights_is_rejected(tmp_path):
     saved(tmp_path / "run", replace(small(), model=RECURRENT), THEIRS)
     strangers = Tokenizers(words("q"), words("r"))
     other = configs.changed(
@@ -184,7 +184,7 @@ def gradients(config, parts):
 
 
 @pytest.mark.parametrize("config", MODELS, ids=lambda config: getattr(config, "wiring", "-"))
-def test_frozen_parts_get_no_gradient_and_the_others_the_same(config):
+def test_frozen_parts_have_no_gradient_and_the_rest_equal_gradients(config):
     """With every part that a model has, one after the other."""
     free = gradients(config, ())
     parts = {".".join(name.split(".")[:depth]) for name in free for depth in (1, 2, 3)}
@@ -197,13 +197,13 @@ def test_frozen_parts_get_no_gradient_and_the_others_the_same(config):
                 torch.testing.assert_close(gradient, free[name], msg=f"{name}, {part} frozen")
 
 
-def test_a_tied_weight_is_frozen_by_either_name():
+def test_a_tied_weight_is_frozen_by_any_of_its_names():
     model = build_translation(configs.changed(RECURRENT, tied="output"), 11, 13)
     keep_fixed(model, ["decoder.parts.projection"])
     assert not model.decoder.parts.embedding.weight.requires_grad
 
 
-def test_parts_that_there_are_not_are_refused_by_name():
+def test_unknown_parts_to_freeze_are_rejected_by_name():
     model = build_translation(RECURRENT, 11, 13)
     named = (
         r"training.freeze is enc, .* its parts are: decoder, decoder.attention, decoder.parts, enco"
@@ -220,7 +220,7 @@ def begun(run, **training):
     return replace(experiment, data=data, training=replace(experiment.training, initial_run=run))
 
 
-def test_a_run_begins_where_another_ended(run, tmp_path):
+def test_a_run_starts_from_the_weights_of_another(run, tmp_path):
     """At a rate of nearly zero it is still there at its end."""
     plans = []
     train(begun(run, epochs=1, learning_rate=1e-30), tmp_path / "new", begin=plans.append)
@@ -230,7 +230,7 @@ def test_a_run_begins_where_another_ended(run, tmp_path):
     assert plans[0].num_frozen == 0
 
 
-def test_what_is_frozen_without_having_learnt_is_counted(run, tmp_path):
+def test_frozen_untrained_parameters_are_counted(run, tmp_path):
     plans = []
     how = dict(epochs=1, freeze=("encoder",))
     train(begun(run, **how), tmp_path / "begun", begin=plans.append)
@@ -239,7 +239,7 @@ def test_what_is_frozen_without_having_learnt_is_counted(run, tmp_path):
     assert plans[1].num_frozen == plans[1].num_frozen_new > 0
 
 
-def test_it_goes_on_as_the_same_run_without_the_one_that_it_began_with(run, tmp_path):
+def test_an_initialised_run_resumes_bit_equal_without_the_initial_run(run, tmp_path):
     first = tmp_path / "first"
     shutil.copytree(run, first)
     how = dict(freeze=("encoder.embedding", "decoder.parts"), teacher_forcing=0.5)

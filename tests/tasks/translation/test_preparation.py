@@ -79,7 +79,9 @@ configs = st.builds(
 @settings(
     max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-def test_a_large_file_is_prepared_as_a_small_one(monkeypatch, tmp_path, lines, config, seed, own):
+def test_preparing_a_large_file_equals_preparing_in_memory(
+    monkeypatch, tmp_path, lines, config, seed, own
+):
     config = replace(config, path=written(tmp_path / "pairs.tsv", lines))
     if own:
         config = replace(config, dev_path=written(tmp_path / "dev.tsv", [b"a\tb", b"no tab"]))
@@ -90,7 +92,7 @@ def test_a_large_file_is_prepared_as_a_small_one(monkeypatch, tmp_path, lines, c
     assert told(config, seed) == expected
 
 
-def test_two_large_files_are_prepared_as_two_small_ones(monkeypatch, tmp_path):
+def test_preparing_two_large_files_equals_preparing_in_memory(monkeypatch, tmp_path):
     config = DataConfig(
         path=written(tmp_path / "a", [b"one", b"two", b"", b"four"] * 11),
         target_path=written(tmp_path / "b", [b"eins", b"zwei", b"drei", b"v\xfcer"] * 11),
@@ -115,7 +117,7 @@ def numbered(count, letters="abcdefgh"):
 
 
 @pytest.mark.parametrize("kind", ["words", "characters", "bpe", "unigram"])
-def test_what_is_found_again_is_the_same_to_the_bit(every_file_is_large, tmp_path, kind):
+def test_cached_pairs_are_bit_equal(every_file_is_large, tmp_path, kind):
     config = DataConfig(
         path=written(tmp_path / "pairs.tsv", numbered(499)), tokenizer=kind, vocabulary_size=97
     )
@@ -132,7 +134,7 @@ def test_what_is_found_again_is_the_same_to_the_bit(every_file_is_large, tmp_pat
     assert preparation.encode(config, tokenizers, split.train, 1).cache_file is None
 
 
-def test_settings_of_training_and_batches_find_what_is_there(every_file_is_large, tmp_path):
+def test_training_and_batch_settings_reuse_the_cache(every_file_is_large, tmp_path):
     config = DataConfig(path=written(tmp_path / "pairs.tsv", numbered(97)))
     first = prepared(config)[2]
     other = replace(config, batch_tokens=97, equal_lengths=True)
@@ -144,13 +146,13 @@ def test_settings_of_training_and_batches_find_what_is_there(every_file_is_large
 @pytest.mark.parametrize(
     "changes", [{"max_length": 7}, {"target_end": False}, {"dev_size": 3}, {"lowercase": True}]
 )
-def test_other_settings_of_the_data_do_not(every_file_is_large, tmp_path, changes):
+def test_data_settings_do_not_reuse_the_cache(every_file_is_large, tmp_path, changes):
     config = DataConfig(path=written(tmp_path / "pairs.tsv", numbered(97)))
     prepared(config)
     assert prepared(replace(config, **changes))[2].cache_file
 
 
-def test_a_changed_file_is_read_anew(every_file_is_large, tmp_path):
+def test_a_changed_file_is_prepared_again(every_file_is_large, tmp_path):
     lines = numbered(97)
     config = DataConfig(path=written(tmp_path / "pairs.tsv", lines))
     first = prepared(config)[2]
@@ -160,13 +162,13 @@ def test_a_changed_file_is_read_anew(every_file_is_large, tmp_path):
     assert second.batches.fingerprint() != first.batches.fingerprint()
 
 
-def test_small_files_and_made_pairs_leave_nothing_behind(tmp_path):
+def test_small_files_and_generated_pairs_are_not_cached(tmp_path):
     prepared(DataConfig(path=written(tmp_path / "pairs.tsv", numbered(97))))
     prepared(DataConfig(synthetic="copy", synthetic_size=97))
     assert not (tmp_path / "cache").exists()
 
 
-def test_who_watches_is_told_how_far_it_is(every_file_is_large, tmp_path, monkeypatch):
+def test_progress_is_reported(every_file_is_large, tmp_path, monkeypatch):
     monkeypatch.setattr("regard.runs.progress.EVERY", 40)
     said = []
     config = DataConfig(path=written(tmp_path / "pairs.tsv", numbered(97)), dev_size=3, test_size=0)
@@ -184,7 +186,7 @@ def test_who_watches_is_told_how_far_it_is(every_file_is_large, tmp_path, monkey
 
 
 @pytest.mark.parametrize("stage", ["reading", "learning the source vocabulary", "encoding"])
-def test_an_interruption_leaves_nothing_half_written(
+def test_an_interruption_leaves_no_unfinished_file(
     every_file_is_large, tmp_path, monkeypatch, stage
 ):
     monkeypatch.setattr("regard.runs.progress.EVERY", 40)

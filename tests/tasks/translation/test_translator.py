@@ -29,7 +29,7 @@ TEXTS = ["a b c", "", "z", "q r s t u v w", "   ", "a", "c b a", "unknown words"
 
 
 @pytest.mark.parametrize("beam", [1, 3])
-def test_the_same_text_whatever_stands_beside_it(translator, beam):
+def test_translations_do_not_depend_on_the_batch(translator, beam):
     search = SearchConfig(beam=beam, max_length=12)
     together = translator.translate(TEXTS, search=search, attention=False)
     assert [each.source for each in together] == TEXTS
@@ -39,25 +39,25 @@ def test_the_same_text_whatever_stands_beside_it(translator, beam):
         assert alone.score == pytest.approx(found.score, abs=1e-4)
 
 
-def test_blank_lines_stay_blank(translator):
+def test_blank_lines_have_blank_translations(translator):
     for found in translator.translate(["", " \t "]):
         assert found.text == ""
         assert found.trace is None
 
 
-def test_texts_may_come_one_after_the_other(translator):
+def test_texts_may_be_an_iterator(translator):
     found = translator.translate(iter(TEXTS), attention=False)
     assert found == translator.translate(TEXTS, attention=False)
     assert translator.translate(dict.fromkeys(TEXTS), attention=False) == found
 
 
 @pytest.mark.parametrize("num_best", [0, -2])
-def test_less_than_one_result_is_refused(translator, num_best):
+def test_num_best_below_one_is_rejected(translator, num_best):
     with pytest.raises(UserError, match=f"num_best .* is {num_best}: expected 1 or more"):
         translator.translate("a b", num_best=num_best)
 
 
-def test_a_trace_is_what_was_written(translator):
+def test_a_trace_has_the_output_and_its_attention(translator):
     found = translator.translate("a b c", search=SearchConfig(beam=3, max_length=9), num_best=3)
     for each in (found, *found.alternatives):
         trace = each.trace
@@ -75,7 +75,7 @@ def test_a_trace_is_what_was_written(translator):
     assert len({each.text for each in (found, *found.alternatives)}) == 3
 
 
-def test_scores_of_what_was_found_are_those_of_the_search(translator):
+def test_forced_scores_equal_those_of_the_search(translator):
     search = SearchConfig(max_length=30, length_penalty=0.0)  # a sum, as `score` gives
     found = translator.translate(["a b c", "z"], search=search)
     ended = [each for each in found if each.trace.target.pieces[-1] == "<eos>"]
@@ -89,7 +89,7 @@ def test_scores_of_what_was_found_are_those_of_the_search(translator):
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 @pytest.mark.parametrize(("width", "num_best"), [(1, 1), (3, 2)])
 @pytest.mark.parametrize("family", ["run", "transformer"])
-def test_asking_for_attention_changes_no_text(family, width, num_best, precision, request):
+def test_returning_attention_changes_no_text(family, width, num_best, precision, request):
     """And the weights of a search in bfloat16 are as exact as others."""
     translator = Translator.load(request.getfixturevalue(family))
     search = SearchConfig(beam=width, max_length=9, precision=precision)
@@ -105,7 +105,7 @@ def test_asking_for_attention_changes_no_text(family, width, num_best, precision
             np.testing.assert_allclose(each.weights.sum(axis=3), 1, atol=1e-5)
 
 
-def test_a_model_reads_again_for_what_is_asked_beyond_the_attention(run, monkeypatch):
+def test_traces_beyond_attention_need_a_forced_pass(run, monkeypatch):
     reads = []
     translator = Translator.load(run)
     read = translator._tracer._read
@@ -125,7 +125,7 @@ def test_a_model_reads_again_for_what_is_asked_beyond_the_attention(run, monkeyp
     assert len(second.lattice.tokens) >= len(second.steps)
 
 
-def test_a_translation_is_copied_without_its_model(translator):
+def test_copies_of_a_translation_hold_no_model(translator):
     found = translator.translate("a b c", search=SearchConfig(beam=3, max_length=9), num_best=2)
     written = pickle.dumps(found)
     assert b"torch" not in written
@@ -159,7 +159,7 @@ def few_at_a_time(monkeypatch):
 
 
 @pytest.mark.parametrize("attention", [True, False])
-def test_the_same_score_whatever_is_scored_beside_it(translator, few_at_a_time, attention):
+def test_scores_do_not_depend_on_the_batch(translator, few_at_a_time, attention):
     every_alone = [translator.score([pair])[0] for pair in PAIRS]
     together = translator.score(PAIRS * 17, attention=attention)
     for pair, alone, found in zip(PAIRS * 17, every_alone * 17, together, strict=True):
@@ -169,7 +169,7 @@ def test_the_same_score_whatever_is_scored_beside_it(translator, few_at_a_time, 
         assert bool(found.trace.attention) is attention
 
 
-def test_long_pairs_are_not_scored_beside_many_others(translator, few_at_a_time, monkeypatch):
+def test_long_pairs_are_scored_in_small_batches(translator, few_at_a_time, monkeypatch):
     read, sizes = translator._tracer.forced, []
 
     def watched(written, **how):
@@ -183,7 +183,7 @@ def test_long_pairs_are_not_scored_beside_many_others(translator, few_at_a_time,
     assert max(positions for _, positions in sizes[1:]) <= few_at_a_time
 
 
-def test_where_there_is_nothing_to_score_there_is_no_score(translator):
+def test_blank_pairs_have_no_score(translator):
     blank, empty, found = translator.score([("", "a"), ("a", ""), ("a", "b")])
     assert math.isnan(blank.score)
     assert blank.trace is None
@@ -199,12 +199,12 @@ def test_where_there_is_nothing_to_score_there_is_no_score(translator):
     assert endless.score([]) == []
 
 
-def test_limits_bind(translator):
+def test_length_limits_are_respected(translator):
     long = translator.translate(TEXTS, search=SearchConfig(min_length=6, max_length=6))
     assert all(len(each.trace.target.pieces) == 6 for each in long if each.trace)
 
 
-def test_attention_that_was_not_asked_for_is_an_error(translator):
+def test_attention_that_was_not_requested_is_an_error(translator):
     with pytest.raises(ValueError, match="attention=False"):
         _ = translator.translate("a", attention=False).attention
 
@@ -217,7 +217,7 @@ def test_the_longest_output_follows_the_training_data(translator):
     assert len(found.trace.target.pieces) == np.ceil(ratio * 4) + 10
 
 
-def test_greedy_scores_are_on_the_scale_of_a_beams(run):
+def test_greedy_scores_equal_those_of_a_beam_of_one(run):
     translator = Translator.load(run)
     usual = translator.experiment.search
     one = translator.translate("a b c", search=replace(usual, beam=1), attention=False)
@@ -225,7 +225,7 @@ def test_greedy_scores_are_on_the_scale_of_a_beams(run):
     assert one.score == pytest.approx(read.score / len(read.trace.steps), abs=1e-5)
 
 
-def test_what_needs_attention_is_refused_without(run, tmp_path):
+def test_options_that_need_attention_are_rejected_without_it(run, tmp_path):
     plain = small(epochs=1)
     model = configs.changed(plain.model, wiring="plain", feeding="none")
     train(replace(plain, model=model), tmp_path / "plain")
@@ -256,7 +256,7 @@ def lacking(request):
 
 
 @pytest.mark.parametrize(("beam", "num_best"), [(1, 1), (3, 1), (5, 4)])
-def test_an_unknown_word_becomes_what_it_looked_at(lacking, beam, num_best):
+def test_an_unknown_word_is_replaced_by_the_attended_word(lacking, beam, num_best):
     usual = SearchConfig(beam=beam, max_length=7)
     search = replace(usual, unknown_replacement=True)
     texts = ["a Ω c", "", "x Ψ", "b"]
@@ -281,13 +281,13 @@ def test_an_unknown_word_becomes_what_it_looked_at(lacking, beam, num_best):
     assert count >= 3 * num_best
 
 
-def test_a_lexicon_that_nothing_looks_into_is_refused(run, tmp_path):
+def test_a_lexicon_without_unknown_replacement_is_rejected(run, tmp_path):
     translator = Translator.load(run)
     with pytest.raises(UserError, match=r"search.lexicon is .* set search.unknown_replacement too"):
         translator.translate("a", search=SearchConfig(lexicon=tmp_path / "lexicon.tsv"))
 
 
-def test_beams_that_do_not_stop_early_are_asked_for_by_name(run, monkeypatch):
+def test_early_stopping_of_the_configuration_reaches_the_search(run, monkeypatch):
     seen = []
 
     def watched(decoder, memories, limits, settings, **how):
@@ -301,7 +301,7 @@ def test_beams_that_do_not_stop_early_are_asked_for_by_name(run, monkeypatch):
     assert seen == [True, False]
 
 
-def test_sources_beyond_the_bound_are_refused_and_the_others_go_on(translator):
+def test_long_sources_are_refused_and_the_others_translated(translator):
     longest = translator.max_source()
     assert longest == 2 * translator.data.max_length
     texts = ["a b", "a " * 125_000, "", "b", "a " * 2_000]
@@ -317,7 +317,7 @@ def test_sources_beyond_the_bound_are_refused_and_the_others_go_on(translator):
     assert [each.is_refused for each in bounded] == [True, False]
 
 
-def test_pairs_too_long_to_be_scored_have_no_score(translator):
+def test_pairs_beyond_the_length_limit_have_no_score(translator):
     long, short = translator.score([("a " * 6_000, "b"), ("a", "b")])
     assert (long.is_refused, math.isnan(long.score), long.trace) == (True, True, None)
     assert not short.is_refused

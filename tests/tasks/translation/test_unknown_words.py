@@ -46,41 +46,41 @@ ENGLISH = tokenizer("words", "the cat sat on the mat .")
 GERMAN = tokenizer("words", "die katze saß .")
 
 
-def test_an_unknown_word_is_the_source_word_that_it_looked_at():
+def test_an_unknown_word_is_replaced_by_the_attended_source_word():
     tokens = [*GERMAN.encode("die").ids, UNKNOWN, *GERMAN.encode("saß").ids, UNKNOWN, END]
     text = replaced(ENGLISH, "the Zyx sat on Mars", GERMAN, tokens, [0, 1, 2, 4, 5])
     assert text == "die Zyx saß Mars"
 
 
-def test_the_end_of_the_source_is_no_word():
+def test_the_end_of_the_source_is_not_a_replacement():
     assert replaced(ENGLISH, "Zyx sat", GERMAN, [UNKNOWN, END], [2, 2]) == "Zyx"
     assert replaced(ENGLISH, "Zyx", GERMAN, [UNKNOWN], [0], end=False) == "Zyx"
 
 
-def test_the_lexicon_goes_first_and_a_capital_does_not_matter_to_it():
+def test_the_lexicon_has_priority_and_ignores_case():
     lexicon = {"mars": "Mond", "Zyx": "Ypsilon", "zyx": "falsch"}
     tokens = [UNKNOWN, UNKNOWN, UNKNOWN]
     text = replaced(ENGLISH, "Mars Zyx 17", GERMAN, tokens, [0, 1, 2], lexicon)
     assert text == "Mond Ypsilon 17"
 
 
-def test_what_is_put_in_is_spelled_as_the_targets_are():
+def test_replacements_are_normalised_as_the_targets():
     small = tokenizer("words", "die katze", lowercase=True)
     assert replaced(ENGLISH, "Zyx  ZWÖ", small, [UNKNOWN, UNKNOWN], [0, 1]) == "zyx zwö"
 
 
-def test_a_whole_word_where_the_source_is_cut_smaller():
+def test_a_source_word_of_several_pieces_is_copied_whole():
     letters = tokenizer("characters", "the cat sat on mars")
     assert replaced(letters, "the Cattle sat", GERMAN, [UNKNOWN, END], [6, 0]) == "Cattle"
 
 
-def test_a_piece_where_the_target_is_cut_smaller():
+def test_a_target_of_characters_copies_one_character():
     letters = tokenizer("characters", "abcde")
     tokens = [*letters.encode("ab").ids, UNKNOWN, *letters.encode("e").ids, END]
     assert replaced(letters, "abξe", letters, tokens, [0, 1, 2, 3, 4]) == "abξe"
 
 
-def test_pieces_cut_at_spaces_and_by_nothing_else():
+def test_space_tokens_are_replaced_whole():
     spaces = tokenizer("spaces", "a b")
     assert replaced(spaces, "<unk> a.b", spaces, [UNKNOWN, UNKNOWN], [1, 0]) == "a.b <unk>"
 
@@ -91,7 +91,7 @@ def test_a_vocabulary_without_unk_has_nothing_to_replace():
     assert not UnknownReplacement(Tokenizers(whole, whole), {}).is_needed([UNKNOWN, 4])
 
 
-def test_attended_is_the_mean_of_the_last_layers_heads_over_all_models():
+def test_the_attended_word_is_from_the_last_layers_mean_over_heads_and_models():
     """Two models: two layers of two heads, and one of one. By hand, for one token:
     ((0.2 + 0.4) / 2 + 0.9) / 2 and ((0.8 + 0.6) / 2 + 0.1) / 2."""
     first = np.array([[[[1.0, 0.0]], [[1.0, 0.0]]], [[[0.2, 0.8]], [[0.4, 0.6]]]])
@@ -101,7 +101,7 @@ def test_attended_is_the_mean_of_the_last_layers_heads_over_all_models():
     np.testing.assert_allclose(cross_weights(maps), [[0.6, 0.4]], rtol=1e-6)
 
 
-def test_a_lexicon_is_read_and_read_anew_where_it_changed(tmp_path):
+def test_a_changed_lexicon_is_read_again(tmp_path):
     path = tmp_path / "lexicon.tsv"
     path.write_text("cat\tKatze\ncat\tKater\nmat\tMatte\n")
     assert read_lexicon(path) == {"cat": "Katze", "mat": "Matte"}
