@@ -1,8 +1,8 @@
-"""What attention is worth, by sentence length: two or more runs on the pairs of one file.
+"""Compare translation quality by sentence length for two or more runs on the pairs of one file.
 
 Train the runs first, for instance `regard train tatoeba-luong --data.path FILE` and the same with
-tatoeba-plain. Each run translates the different sources of the file; the table gives the chrF of
-those with so many words, and how many there are.
+tatoeba-plain. Each run translates the distinct sources of the file; the table gives the chrF and
+the number of sources for each range of source lengths in words.
 
     python benchmarks/attention_by_length.py runs/tatoeba-luong/test.tsv \
         runs/tatoeba-luong runs/tatoeba-plain

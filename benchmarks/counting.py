@@ -82,7 +82,7 @@ def train_plain(settings: CountingSettings, seed: int) -> Run:
 
 @dataclass(frozen=True)
 class Parts:
-    """What makes ours differ from plain."""
+    """Parts in which our training differs from the plain one."""
 
     letters: Callable[[CountingSettings], counting.LetterSampler] = counting.training_letters
     optimizer: Callable[[nn.Module, float], counting.Adam] = counting.two_rates
@@ -133,11 +133,11 @@ def compare(settings: CountingSettings, lengths: list[int], seeds: range, num: i
     plain, ours = take_turns(settings, seeds)
     print(f"\n{'length':>8} {'plain: mean (worst)':>22} {'ours: mean (worst)':>22}")
     for length in lengths:
-        shares = [
+        accuracies = [
             [share_right(run.predict, settings, length, num) for run in runs]
             for runs in (plain, ours)
         ]
-        cells = [f"{mean(each):.2f} % ({min(each):.2f} %)" for each in shares]
+        cells = [f"{mean(each):.2f} % ({min(each):.2f} %)" for each in accuracies]
         print(f"{length:>8} {cells[0]:>22} {cells[1]:>22}", flush=True)
     for name, middle in (("mean", mean), ("median", median)):
         cells = [f"{middle(run.seconds for run in runs):.2f} s" for runs in (plain, ours)]

@@ -1,4 +1,4 @@
-"""What a recipe reaches with several seeds.
+"""Measure the scores of a recipe with several seeds.
 
     python benchmarks/seeds.py g2p DATA              (40 minutes on one core)
     python benchmarks/seeds.py trec DATA --seeds 5   (12 minutes)
@@ -64,15 +64,15 @@ def main() -> None:
     for row, measure in measures.items():
         if arguments.only and row not in arguments.only:
             continue
-        found = []
+        scores = []
         for seed in seeds:
             with tempfile.TemporaryDirectory() as folder:
                 options = ["--training.seed", str(seed)]
                 if arguments.task == "trec":  # the dev questions are held out of the training file
                     options += ["--data.seed", str(seed)]
-                found.append(measure(options, Path(folder) / "run"))
-        means.append(statistics.mean(found))
-        cells = [row, *(f"{value:.1f}" for value in found), f"{means[-1]:.1f}"]
+                scores.append(measure(options, Path(folder) / "run"))
+        means.append(statistics.mean(scores))
+        cells = [row, *(f"{value:.1f}" for value in scores), f"{means[-1]:.1f}"]
         print(f"| {' | '.join(cells)} |", flush=True)
     if arguments.task == "g2p":
         print(f"mean of the languages: {statistics.mean(means):.2f}")

@@ -1,5 +1,5 @@
-"""What some tests need beside the package and the tools of development, and what is said where that
-is missing."""
+"""Requirements of some tests besides the package and the development tools, with the reason for
+skipping without them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What no experiment can mean is refused with the name of its field."""
+"""Inconsistent experiments are rejected with the name of the field."""
 
 import math
 from dataclasses import fields, is_dataclass, replace

@@ -1,4 +1,4 @@
-"""What import-linter cannot hold: who owns a library, what starting up loads, the public names."""
+"""Rules beyond import-linter: owners of libraries, imports at startup, public names."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ OWNERS = {
     "ctranslate2": ("exporting",),
     "triton": ("attention/fused_additive/triton_kernels.py",),
 }
-"""The folders and files of the package that may import a library. Whoever else needs what it does
-calls its owner."""
+"""The folders and files of the package that may import a library. Other modules call these
+owners."""
 
 PUBLIC: dict[str, list[str]] = {
     "regard": [
@@ -51,14 +51,14 @@ def imports_of(tree: ast.AST) -> Iterator[tuple[int, str]]:
 
 def strangers(package: Path) -> list[str]:
     """Imports of a library outside of its owners."""
-    found = []
+    problems = []
     for file in sorted(package.rglob("*.py")):
         place = file.relative_to(package).as_posix()
         for line, module in imports_of(ast.parse(file.read_text(encoding="utf-8"))):
             owners = OWNERS.get(module.split(".")[0])
             if owners and not any(place == o or place.startswith(f"{o}/") for o in owners):
-                found.append(f"{place}:{line} imports {module}, which belongs to {owners}")
-    return found
+                problems.append(f"{place}:{line} imports {module}, which belongs to {owners}")
+    return problems
 
 
 def loaded_by(code: str) -> set[str]:

@@ -67,8 +67,11 @@ def test_selecting_reorders_sentences():
     first, second, third = more(3), more(1, 10), more(2, 11)
     grown = KVCache().append(first).append(second)
     selected = grown.keep(torch.tensor([1, 1, 0]))
-    other = PreparedHeads(third.keys[[1, 1, 0]], third.values[[1, 1, 0]])
-    for state, whole in ((grown.append(third), (0, 1)), (selected.append(other), (1, 1, 0))):
+    selected_third = PreparedHeads(third.keys[[1, 1, 0]], third.values[[1, 1, 0]])
+    for state, whole in (
+        (grown.append(third), (0, 1)),
+        (selected.append(selected_third), (1, 1, 0)),
+    ):
         keys, values = joined(first, second, third)
         assert torch.equal(state.prepared.keys, keys[list(whole)])
         assert torch.equal(state.prepared.values, values[list(whole)])

@@ -56,8 +56,8 @@ def test_masked_keys_have_no_influence_and_no_gradient(make: type, judge: oracle
     (weights * torch.arange(1, weights.numel() + 1)).sum().backward()
     assert scores.grad.isfinite().all()
     assert not scores.grad[~mask].any()
-    other = torch.where(mask, scores.detach(), 1e30)
-    assert torch.equal(make()(other, mask), weights)
+    replaced = torch.where(mask, scores.detach(), 1e30)
+    assert torch.equal(make()(replaced, mask), weights)
 
 
 @every_normaliser
@@ -83,14 +83,14 @@ def test_every_normaliser_follows_the_protocol(make: type, judge: oracle.Normali
 def test_values_and_gradients_are_those_of_the_entmax_package(normaliser: Normaliser, theirs):
     torch.manual_seed(3)
     ours = (2 * torch.randn(11, 13, dtype=torch.float64)).requires_grad_()
-    other = ours.detach().clone().requires_grad_()
-    weights, expected = normaliser(ours, None), theirs(other, dim=-1)
+    copied = ours.detach().clone().requires_grad_()
+    weights, expected = normaliser(ours, None), theirs(copied, dim=-1)
     upstream = torch.randn_like(weights)
     weights.backward(upstream)
     expected.backward(upstream)
     assert 0 < (weights == 0).float().mean() < 1  # else nothing sparse was tried
     torch.testing.assert_close(weights, expected)
-    torch.testing.assert_close(ours.grad, other.grad)
+    torch.testing.assert_close(ours.grad, copied.grad)
 
 
 @pytest.mark.parametrize(

@@ -86,8 +86,8 @@ def test_images_are_captioned_in_order(run, tmp_path, capsys, monkeypatch):
     names = [str(tmp_path / f"{number}.png") for number in range(5)]
     for number, name in enumerate(names):
         Image.new("RGB", (9, 9), (50 * number, 200 - 50 * number, 90)).save(name)
-    given = [*names[:3], str(tmp_path / "gone.png"), names[0], *names[3:]]
-    alone = [regard(capsys, "caption", run, name)[1] for name in given if "gone" not in name]
+    images = [*names[:3], str(tmp_path / "gone.png"), names[0], *names[3:]]
+    alone = [regard(capsys, "caption", run, name)[1] for name in images if "gone" not in name]
     sizes, search = [], Searcher.search
 
     def watched(self, source, *arguments, **how):
@@ -96,7 +96,7 @@ def test_images_are_captioned_in_order(run, tmp_path, capsys, monkeypatch):
 
     monkeypatch.setattr(Searcher, "search", watched)
     monkeypatch.setattr(captioner, "IMAGES_AT_A_TIME", 4)
-    status, out, err = regard(capsys, "caption", run, *given)
+    status, out, err = regard(capsys, "caption", run, *images)
     assert (status, out) == (1, "".join(alone))
     assert ("gone.png" in err, err.count("\n")) == (True, 1)
     assert sizes == [3, 3]
@@ -215,8 +215,8 @@ def test_progress_of_reading_images_is_shown_in_a_terminal(run, tmp_path, capsys
         (("evaluate", "RUN", "--unknown-replacement"), "an image has none"),
     ],
 )
-def test_inconsistent_arguments_are_one_line(run, capsys, arguments, said):
-    given = [{"RUN": run}.get(each, each) for each in arguments]
-    status, _, err = regard(capsys, *given)
+def test_inconsistent_arguments_are_one_line(run, capsys, arguments, message):
+    command = [{"RUN": run}.get(each, each) for each in arguments]
+    status, _, err = regard(capsys, *command)
     assert (status, err.count("\n")) == (1, 1)
-    assert said.replace("RUN", str(run)) in err
+    assert message.replace("RUN", str(run)) in err

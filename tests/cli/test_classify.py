@@ -58,8 +58,8 @@ def test_training_prints_the_data_and_the_next_command(run, data, capsys):
 
 
 def test_every_line_gets_its_label(run, capsys, monkeypatch):
-    given = io.TextIOWrapper(io.BytesIO(b"who is it\n\nso where\n"))
-    monkeypatch.setattr(sys, "stdin", given)
+    stream = io.TextIOWrapper(io.BytesIO(b"who is it\n\nso where\n"))
+    monkeypatch.setattr(sys, "stdin", stream)
     assert regard(capsys, "classify", run)[:2] == (0, "person\n\nplace\n")
 
 
@@ -137,8 +137,8 @@ def test_plot_draws_a_shaded_sentence(run, tmp_path, capsys):
 
 @pytest.fixture(scope="module")
 def readers(data, tmp_path_factory):
-    """Runs that take the mean of all words: of states, which looked at nothing, and of those of a
-    Transformer, which looked at each other."""
+    """Runs whose head is the mean of the states: one of a recurrent encoder, without attention, and
+    one of a Transformer, which has self-attention."""
     from regard.cli import main
 
     folder = tmp_path_factory.mktemp("readers")
@@ -211,12 +211,12 @@ def test_layers_and_heads_of_a_classifiers_encoder_are_drawn(readers, tmp_path, 
         (("evaluate", "RUN", "PAIRS"), "line 1: the label 'b' is not in the training data"),
     ],
 )
-def test_inconsistent_arguments_are_one_line(run, tmp_path, capsys, arguments, said):
+def test_inconsistent_arguments_are_one_line(run, tmp_path, capsys, arguments, message):
     pairs = tmp_path / "pairs.tsv"
     pairs.write_text("a\tb\n")
     if "export" in arguments:
         pytest.importorskip("onnx")
-    given = [{"RUN": run, "PAIRS": pairs}.get(each, each) for each in arguments]
-    status, _, err = regard(capsys, *given)
+    command = [{"RUN": run, "PAIRS": pairs}.get(each, each) for each in arguments]
+    status, _, err = regard(capsys, *command)
     assert status == 1
-    assert said in err
+    assert message in err

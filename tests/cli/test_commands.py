@@ -112,8 +112,8 @@ def test_translate_writes_links_traces_and_n_best_lists(capsys, run, tmp_path):
     regard(capsys, "translate", run, text, "--alignments", links, "--trace", traces)
     assert len(links.read_text().split("\n")) == 4
     assert links.read_text().split("\n")[1] == ""
-    kept = [json.loads(line) for line in traces.read_text().splitlines()]
-    assert [bool(each) for each in kept] == [True, False, True]
+    saved = [json.loads(line) for line in traces.read_text().splitlines()]
+    assert [bool(each) for each in saved] == [True, False, True]
     _, out, _ = regard(capsys, "translate", run, text, "--nbest", 2)
     rows = [line.split("\t") for line in out.splitlines()]
     assert [row[0] for row in rows] == ["0", "0", "1", "2", "2"]
@@ -146,9 +146,9 @@ def test_links_of_character_models_connect_characters(capsys, tmp_path):
     status, _, _ = regard(capsys, "translate", run, text, *looks)
     assert status == 0
     for line, page in zip(links.read_text().splitlines(), traces.open(), strict=True):
-        found = json.loads(page)
-        (cross,) = found["attention"]
-        sounds = range(len(found["target"]["pieces"]) - 1)
+        saved = json.loads(page)
+        (cross,) = saved["attention"]
+        sounds = range(len(saved["target"]["pieces"]) - 1)
         most = np.array(cross["weights"])[0, 0].argmax(axis=1)
         expected = sorted((int(most[sound]), sound) for sound in sounds)
         assert line == " ".join(f"{letter}-{sound}" for letter, sound in expected if letter < 3)
@@ -381,9 +381,9 @@ def test_examples_of_the_dev_score_are_cut_off(capsys):
     line = DevLine(update=1, epoch=1, score=0.0, metric="BLEU", loss=1.0, best=True, seconds=1.0)
     example = Example("a", "b", "babble" * 100)
     view.on_validation(line, Validation(0.0, "BLEU", 1.0, (example,)))
-    said = capsys.readouterr().out.splitlines()[1]
-    assert said.endswith("…    (b)")
-    assert len(said) < 120
+    printed = capsys.readouterr().out.splitlines()[1]
+    assert printed.endswith("…    (b)")
+    assert len(printed) < 120
 
 
 def test_lines_that_are_not_utf8_are_reported_in_one_line(capsys, run, tmp_path):
@@ -472,14 +472,14 @@ def word_to_word(path):
 
 def test_targets_of_one_word_do_not_save_the_initial_weights(capsys, tmp_path):
     data, run = word_to_word(tmp_path / "mine.tsv"), tmp_path / "run"
-    given = ("train", data, "-o", run, "--data.dev-path", data, "--data.tokenizer", "characters")
+    command = ("train", data, "-o", run, "--data.dev-path", data, "--data.tokenizer", "characters")
     small = ("--model.size", 16, "--training.learning-rate", 0.02)
-    status, out, err = regard(capsys, *given, *small, "--training.epochs", 4)
+    status, out, err = regard(capsys, *command, *small, "--training.epochs", 4)
     assert (status, err) == (0, "")
     assert out.count("chrF") == 4
     shutil.rmtree(run)
     bleu = ("--training.metric", "bleu", "--training.epochs", 3)
-    _, _, err = regard(capsys, *given, *small, *bleu)
+    _, _, err = regard(capsys, *command, *small, *bleu)
     assert "BLEU was 0 at every validation" in err
     assert err.count("\n") == 1
     lines = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
@@ -492,15 +492,15 @@ def test_targets_of_one_word_do_not_save_the_initial_weights(capsys, tmp_path):
 def test_resuming_remembers_the_options(capsys, tmp_path):
     data = tmp_path / "mine.tsv"
     data.write_text("".join(f"w{number}\tv{number}\n" for number in range(40)))
-    given = ("train", data, "-o", tmp_path / "run")
-    regard(capsys, *given, "--model.size", 8, "--training.epochs", 1)
-    status, _, err = regard(capsys, *given)
+    command = ("train", data, "-o", tmp_path / "run")
+    regard(capsys, *command, "--model.size", 8, "--training.epochs", 1)
+    status, _, err = regard(capsys, *command)
     assert status == 1
     assert "--resume" in err
-    status, out, _ = regard(capsys, *given, "--resume", "--training.epochs", 2)
+    status, out, _ = regard(capsys, *command, "--resume", "--training.epochs", 2)
     assert status == 0
     assert "epoch   2" in out
-    status, _, err = regard(capsys, *given, "--resume", "--model.size", 9)
+    status, _, err = regard(capsys, *command, "--resume", "--model.size", 9)
     assert status == 1
     assert err.count("\n") == 1
 
@@ -522,10 +522,10 @@ def test_plot_draws_the_requested_layer_and_head(capsys, transformer):
     every = drawn()
     panels = ["layer 1, head 1", "layer 1, head 3", "layer 2, head 3"]
     assert all(name in every for name in panels)
-    one = drawn("--kind", "decoder", "--layer", 2, "--head", 3)
-    assert one.splitlines()[1] == "decoder, layer 2, head 3"
-    assert one.count("layer") == 1
-    assert "100" in one.splitlines()[4]  # the first word sees itself alone
+    head = drawn("--kind", "decoder", "--layer", 2, "--head", 3)
+    assert head.splitlines()[1] == "decoder, layer 2, head 3"
+    assert head.count("layer") == 1
+    assert "100" in head.splitlines()[4]  # the first word sees itself alone
     heads = drawn("--kind", "encoder", "--layer", 1)
     assert ("head 1" in heads, "layer 2" in heads) == (True, False)
     assert "head" not in drawn("--mean")

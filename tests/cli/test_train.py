@@ -215,8 +215,8 @@ def test_the_cursor_is_restored_after_an_error(monkeypatch):
 def test_the_hint_after_an_interruption_can_be_pasted(capsys, here, monkeypatch):
     data = pairs(here / "my pairs.tsv")
     monkeypatch.setattr("regard.cli.train.TrainingView", Interrupting)
-    given = (data, "--output", "a run", *SMALL, "--training.epochs", 2, "--training.log-every", 1)
-    status, out, _ = regard(capsys, *given)
+    options = (data, "--output", "a run", *SMALL, "--training.epochs", 2, "--training.log-every", 1)
+    status, out, _ = regard(capsys, *options)
     assert status == 130
     _, _, command = out.rpartition("resume with: ")
     monkeypatch.undo()
@@ -515,10 +515,10 @@ def test_preparation_shows_progress_and_clears_it(monkeypatch):
 
 def test_initialisation_reports_the_copied_weights(capsys, here):
     pairs(here / "mine.tsv")
-    given = ("mine.tsv", *SMALL, "--training.epochs", 1)
-    assert regard(capsys, *given, "--output", "first")[0] == 0
+    options = ("mine.tsv", *SMALL, "--training.epochs", 1)
+    assert regard(capsys, *options, "--output", "first")[0] == 0
     pairs(here / "mine.tsv", "x")
-    start = (*given, "--output", "second", "--init-from", "first")
+    start = (*options, "--output", "second", "--init-from", "first")
     status, out, err = regard(capsys, *start, "--freeze", "encoder", "decoder.attention")
     assert (status, err) == (0, "")
     assert "initialised from first: " in out
@@ -537,7 +537,7 @@ def test_initialisation_reports_the_copied_weights(capsys, here):
         (("--init-from", "first"), "first is not a run"),
         (("--freeze", "reader"), "training.freeze is reader, but the model has no such part"),
     ):
-        status, _, err = regard(capsys, *given, "--output", "third", *flags)
+        status, _, err = regard(capsys, *options, "--output", "third", *flags)
         assert status == 1
         assert words in err
         assert err.count("\n") == 1

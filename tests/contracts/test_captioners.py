@@ -1,4 +1,4 @@
-"""Properties of every captioner: those of models of texts, for images."""
+"""Properties of every captioner, as of sequence models."""
 
 from __future__ import annotations
 

@@ -27,7 +27,8 @@ TRANSFORMER = configs.transformer(size=14, heads=7, layers=2, feed_forward=11, m
 
 
 def configured(sizes, row):
-    """The model section of a combination of options; names with a comma stand for several."""
+    """Return the model section of a combination of options; names with a comma set several
+    options."""
     values = {}
     for name, value in row.items():
         names = name.split(", ")
@@ -38,7 +39,7 @@ def configured(sizes, row):
     }
     if attention.get("scope", "global") != "global":
         attention["window"] = 2
-    if values.pop("bidirectional", False):  # each direction has the size that one alone has
+    if values.pop("bidirectional", False):  # the size covers both directions
         values |= dict(encoder_size=14, bidirectional=True)
     return configs.changed(sizes, attention=attention, **values)
 
@@ -62,7 +63,7 @@ def is_possible(sizes, row):
 INDEPENDENT = {
     name: RECURRENT[name] for name in ("cell", "output", "normaliser", "key_positions")
 } | {name: TRANSFORMERS[name] for name in ("norm", "activation", "temperature", "window")}
-"""Options that no other option refuses, beside those that a plain decoder does."""
+"""Options that are valid with all others, except with a decoder without attention."""
 
 
 @cache
@@ -108,7 +109,7 @@ def build(config):
 
 
 def pairs():
-    """Every kind of encoder with every kind of decoder, in each of its wirings."""
+    """Return every kind of encoder with every kind of decoder, in each of its wirings."""
     for encoder, decoder in product(*KINDS["translate"].values()):
         if decoder == "transformer":
             if encoder != "transformer":
@@ -120,7 +121,7 @@ def pairs():
 
 
 def fields_of(encoder, decoder):
-    """Those of the small sizes that the parts have."""
+    """Return small sizes for the fields that the two kinds have."""
     values = dict(size=14, layers=2)
     if "transformer" in (encoder, decoder):
         values |= dict(heads=7, feed_forward=11)
@@ -128,8 +129,8 @@ def fields_of(encoder, decoder):
 
 
 def frozen():
-    """Return variants with every wiring and cell, whose weights are packed; a score of each kind;
-    and a Transformer. They suffice for the kernels too."""
+    """Return variants for tests with packed weights and kernels: every wiring and cell, a score of
+    each kind, and Transformers."""
     for (wiring, feeding), cell in zip(
         [("bahdanau", "none"), ("luong", "attentional"), ("plain", "none")],
         ("elman", "gru", "lstm"),
@@ -149,7 +150,7 @@ def frozen():
 
 
 def name(config):
-    """Kinds, and every field that differs from the sizes of its kinds."""
+    """Return the kinds of the parts and every field that differs from its default."""
     parts = [] if config.tied == "none" else [f"tied={config.tied}"]
     for part, record in config.parts.items():
         usual = type(record)()
@@ -337,7 +338,7 @@ def test_two_calls_give_equal_outputs_and_keep_no_state(model, source, inputs):
 
 @pytest.mark.parametrize("model", by_formulas(pairs()), indirect=True)
 def test_the_gradient_reaches_every_parameter(model, source, inputs):
-    """A plain decoder knows the source by its first state alone."""
+    """A decoder without attention depends on the source through its initial state only."""
     output = model.decoder(inputs, model.encode(source))
     model.decoder.project(output.features).square().sum().backward()
     for parameter, weight in model.named_parameters():

@@ -1,4 +1,4 @@
-"""Recipes for labels and numbers, trained to their end: what they learnt and what they look at."""
+"""Recipes for labels and numbers, trained completely: their accuracy and their attention."""
 
 from __future__ import annotations
 

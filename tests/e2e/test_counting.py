@@ -1,5 +1,4 @@
-"""The counting task from its command line: what it prints, what it learns to look at, and what it
-says to those who ask for what cannot be."""
+"""The counting task from its command line: output, learned attention and messages."""
 
 from __future__ import annotations
 
@@ -37,7 +36,7 @@ OUTPUT = re.compile(r"Output step (\d+) attended mainly to Input steps: \[([\d ]
 
 
 def call(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run the command as a person does."""
+    """Run the command in a process of its own."""
     return subprocess.run(
         [sys.executable, str(MAIN), *arguments],
         capture_output=True,
@@ -78,14 +77,14 @@ class Sample:
 
 
 def read(printed: str) -> Sample:
-    """What --test printed; fails unless the whole has the one form."""
-    found = PRINTED.fullmatch(printed)
-    assert found, printed
-    outputs = OUTPUT.findall(found["outputs"])
+    """Parse the output of --test. Fails if a part of it has another format."""
+    match = PRINTED.fullmatch(printed)
+    assert match, printed
+    outputs = OUTPUT.findall(match["outputs"])
     assert [int(number) for number, _, _ in outputs] == list(range(len(outputs)))
     return Sample(
-        found["first"] + "".join(re.findall(r"'(.)'", found["others"])),
-        [int(number) for number in found["counts"].split()],
+        match["first"] + "".join(re.findall(r"'(.)'", match["others"])),
+        [int(number) for number in match["counts"].split()],
         [[int(step) for step in steps.split()] for _, steps, _ in outputs],
         [ast.literal_eval(weights) for _, _, weights in outputs],
     )
@@ -98,9 +97,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert [line.split(":")[0] for line in lines[:2]] == ["step 300 of 600", "step 600 of 600"]
-    shares = re.findall(r"length (\d): ([\d.]+)%", done.stdout)
-    assert [length for length, _ in shares] == list("12345")
-    assert all(float(share) > 99 for _, share in shares), done.stdout
+    accuracies = re.findall(r"length (\d): ([\d.]+)%", done.stdout)
+    assert [length for length, _ in accuracies] == list("12345")
+    assert all(float(share) > 99 for _, share in accuracies), done.stdout
     return folder
 
 
@@ -114,9 +113,9 @@ def test_the_command_prints_the_documented_format(folder: Path) -> None:
 def test_counts_are_right_and_attention_is_uniform_over_the_counted_letter(
     say, folder, seed
 ) -> None:
-    said = say("--test", f"--savepath={folder}", f"--seed={seed}")
-    assert (said.status, said.err) == (0, "")
-    sample = read(said.out)
+    result = say("--test", f"--savepath={folder}", f"--seed={seed}")
+    assert (result.status, result.err) == (0, "")
+    sample = read(result.out)
     assert sample.counts == [sample.letters.count(letter) for letter in "AB"]
     for letter, steps, weights in zip("AB", sample.steps, sample.weights, strict=True):
         by_symbol: dict[str, set[float]] = {}
@@ -130,22 +129,22 @@ def test_counts_are_right_and_attention_is_uniform_over_the_counted_letter(
 
 
 def test_short_samples_are_padded_with_visible_blanks(say, folder) -> None:
-    said = say("--test", f"--savepath={folder}", "--sample-len", "2", "--seed=3")
-    assert (said.status, said.err) == (0, "")
-    sample = read(said.out)
+    result = say("--test", f"--savepath={folder}", "--sample-len", "2", "--seed=3")
+    assert (result.status, result.err) == (0, "")
+    sample = read(result.out)
     assert len(sample.letters) == 5
     assert sample.letters[2:] == "   "
     assert sample.counts == [sample.letters.count(letter) for letter in "AB"]
 
 
 def test_long_samples_work_with_a_warning(say, folder) -> None:
-    said = say("--test", f"--savepath={folder}", "--sample_len=7")
-    assert said.status == 0
-    assert said.err == (
+    result = say("--test", f"--savepath={folder}", "--sample_len=7")
+    assert result.status == 0
+    assert result.err == (
         "main.py: warning: 7 letters are more than the 5 that were trained on: "
         "expect wrong counts\n"
     )
-    assert len(read(said.out).letters) == 7
+    assert len(read(result.out).letters) == 7
 
 
 @pytest.mark.parametrize("screen", [False, True])
@@ -155,9 +154,9 @@ def test_plot_writes_a_file_and_opens_it_on_a_screen(say, folder, monkeypatch, s
     monkeypatch.setattr("sys.platform", "linux")
     if screen:
         monkeypatch.setenv("DISPLAY", ":0")
-    said = say("--test", f"--savepath={folder}", "--plot")
-    assert said.status == 0, said.err
-    printed, _, named = said.out.rpartition("\nHeatmap: ")
+    result = say("--test", f"--savepath={folder}", "--plot")
+    assert result.status == 0, result.err
+    printed, _, named = result.out.rpartition("\nHeatmap: ")
     read(printed)
     picture = Path(named.strip())
     assert picture.read_bytes().startswith(b"\x89PNG")
@@ -165,8 +164,8 @@ def test_plot_writes_a_file_and_opens_it_on_a_screen(say, folder, monkeypatch, s
 
 
 def test_options_may_repeat_the_settings_of_the_model(say, folder) -> None:
-    said = say("--test", f"--savepath={folder}", *SMALL, "--variable_length")
-    assert (said.status, said.err) == (0, "")
+    result = say("--test", f"--savepath={folder}", *SMALL, "--variable_length")
+    assert (result.status, result.err) == (0, "")
 
 
 @pytest.mark.parametrize(
@@ -178,10 +177,10 @@ def test_options_may_repeat_the_settings_of_the_model(say, folder) -> None:
     ],
 )
 def test_options_must_not_contradict_the_model(say, folder, flag, message) -> None:
-    said = say("--test", f"--savepath={folder}", flag)
-    assert (said.status, said.out) == (1, "")
-    assert said.err.startswith(f"main.py: {message}")
-    assert said.err.count("\n") == 1
+    result = say("--test", f"--savepath={folder}", flag)
+    assert (result.status, result.out) == (1, "")
+    assert result.err.startswith(f"main.py: {message}")
+    assert result.err.count("\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -209,11 +208,11 @@ def test_options_must_not_contradict_the_model(say, folder, flag, message) -> No
     ],
 )
 def test_mistakes_are_one_line(say, tmp_path, arguments, status, message) -> None:
-    said = say(*(argument.replace("FOLDER", str(tmp_path)) for argument in arguments))
-    assert (said.status, said.out) == (status, "")
-    assert message in said.err
-    assert said.err.startswith("main.py: ")
-    assert said.err.count("\n") == 1
+    result = say(*(argument.replace("FOLDER", str(tmp_path)) for argument in arguments))
+    assert (result.status, result.out) == (status, "")
+    assert message in result.err
+    assert result.err.startswith("main.py: ")
+    assert result.err.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
 
 
@@ -274,15 +273,15 @@ def test_an_interruption_while_torch_is_loaded_is_one_line(say, monkeypatch) -> 
 
 def test_help_and_an_install_hint_work_without_torch(tmp_path: Path) -> None:
     (tmp_path / "torch.py").write_text("raise ModuleNotFoundError('not here', name='torch')")
-    told = call("--help", PYTHONPATH=str(tmp_path))
-    assert told.returncode == 0
+    help_result = call("--help", PYTHONPATH=str(tmp_path))
+    assert help_result.returncode == 0
     for option in ("--vocab_size", "--variable_length", "--sample_len", "--save_every"):
-        assert option in told.stdout
-    asked = call(PYTHONPATH=str(tmp_path))
-    assert asked.returncode == 1
-    assert asked.stderr.startswith("main.py: torch is not installed")
-    assert "`sh scripts/install` installs" in asked.stderr
-    assert asked.stderr.count("\n") == 1
+        assert option in help_result.stdout
+    bare_result = call(PYTHONPATH=str(tmp_path))
+    assert bare_result.returncode == 1
+    assert bare_result.stderr.startswith("main.py: torch is not installed")
+    assert "`sh scripts/install` installs" in bare_result.stderr
+    assert bare_result.stderr.count("\n") == 1
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals are those of POSIX")
@@ -299,6 +298,6 @@ def test_an_interrupted_training_saves_its_model(say, tmp_path) -> None:
     steps = re.search(r"Interrupted: the model as it was after (\d+) steps is in (.*)", printed)
     assert steps
     assert Path(steps[2]).is_file()
-    said = say("--test", f"--savepath={tmp_path}")
-    assert said.status == 0
-    assert f"the training stopped after {steps[1]} of 100000 steps" in said.err
+    result = say("--test", f"--savepath={tmp_path}")
+    assert result.status == 0
+    assert f"the training stopped after {steps[1]} of 100000 steps" in result.err

@@ -1,4 +1,4 @@
-"""The recipe of drawn scenes: does it say what is there, and look at what it speaks of?"""
+"""The recipe of drawn scenes: truth of its captions, and attention to the named shapes."""
 
 from __future__ import annotations
 

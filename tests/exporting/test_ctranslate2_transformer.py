@@ -35,8 +35,8 @@ MODELS |= {
 
 def build(num_source=13, num_target=17, **changes):
     torch.manual_seed(5)
-    given = dict(size=20, heads=2, layers=2, feed_forward=29) | changes
-    model = build_translation(configs.transformer(**given), num_source, num_target)
+    fields = dict(size=20, heads=2, layers=2, feed_forward=29) | changes
+    model = build_translation(configs.transformer(**fields), num_source, num_target)
     for parameter in model.parameters():  # biases that start at zero could be lost unseen
         torch.nn.init.normal_(parameter, std=0.4)
     return model.eval()

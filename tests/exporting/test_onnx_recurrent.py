@@ -1,4 +1,4 @@
-"""The graphs of recurrent models give the numbers of the models, in onnxruntime."""
+"""ONNX graphs of recurrent models give equal numbers in onnxruntime."""
 
 import numpy as np
 import pytest
@@ -42,8 +42,8 @@ SCORES = {
 
 def build(**changes):
     torch.manual_seed(3)
-    given = dict(size=7, embedding=5, attention=dict(size=11)) | changes
-    model = build_translation(configs.recurrent(**given), NUM_SOURCE, NUM_TARGET)
+    fields = dict(size=7, embedding=5, attention=dict(size=11)) | changes
+    model = build_translation(configs.recurrent(**fields), NUM_SOURCE, NUM_TARGET)
     for parameter in model.parameters():  # biases that start at zero could be lost unseen
         torch.nn.init.normal_(parameter, std=0.5)
     return model.eval()
@@ -59,20 +59,20 @@ class Session:
         self.inputs = {each.name for each in self.session.get_inputs()}
         self.outputs = [each.name for each in self.session.get_outputs()]
 
-    def __call__(self, **given):
-        found = self.session.run(None, {name: given[name] for name in self.inputs})
-        return dict(zip(self.outputs, found, strict=True))
+    def __call__(self, **inputs):
+        outputs = self.session.run(None, {name: inputs[name] for name in self.inputs})
+        return dict(zip(self.outputs, outputs, strict=True))
 
 
 def encode(session, sources):
     tokens = pad(sources)
     lengths = tokens.mask.sum(dim=1).numpy()
-    found = session(source=tokens.ids.numpy(), lengths=lengths)
-    return {**found, "lengths": lengths}
+    outputs = session(source=tokens.ids.numpy(), lengths=lengths)
+    return {**outputs, "lengths": lengths}
 
 
-def go_on(given, found):
-    return given | {name.removeprefix("next_"): array for name, array in found.items()}
+def go_on(inputs, outputs):
+    return inputs | {name.removeprefix("next_"): array for name, array in outputs.items()}
 
 
 def close(array, tensor):
@@ -85,24 +85,24 @@ def test_encoder_and_steps_equal_those_of_the_model(changes):
     model = build(**changes)
     graphs = export_recurrent(model)
     encoder, decoder = Session(graphs.encoder), Session(graphs.decoder)
-    given = encode(encoder, SOURCES)
+    inputs = encode(encoder, SOURCES)
     memories = model.encode(pad(SOURCES))
     state = model.decoder.start(memories)
-    close(given["hidden"], state.hidden[:, 0])
+    close(inputs["hidden"], state.hidden[:, 0])
     if state.cell is not None:
-        close(given["cell"], state.cell[:, 0])
-    if "values" in given:
-        close(given["values"], memories[0].values)
-        assert given.get("fed", np.zeros((3, 0))).shape == state.fed[:, 0].shape
+        close(inputs["cell"], state.cell[:, 0])
+    if "values" in inputs:
+        close(inputs["values"], memories[0].values)
+        assert inputs.get("fed", np.zeros((3, 0))).shape == state.fed[:, 0].shape
     for tokens in ([1, 1, 1], [4, 5, 6], [16, 3, 9]):
-        found = decoder(token=np.array(tokens), **given)
+        outputs = decoder(token=np.array(tokens), **inputs)
         output, state = model.decoder.step(torch.tensor(tokens)[:, None], state, need_weights=True)
-        close(found["logits"], model.decoder.project(output.features)[:, 0])
-        close(found["next_hidden"], state.hidden[:, 0])
+        close(outputs["logits"], model.decoder.project(output.features)[:, 0])
+        close(outputs["next_hidden"], state.hidden[:, 0])
         if output.attention:
-            close(found["weights"], output.attention[0].weights[:, 0, 0, 0])
-            assert found["weights"][1, 3:].max() == 0
-        given = go_on(given, found)
+            close(outputs["weights"], output.attention[0].weights[:, 0, 0, 0])
+            assert outputs["weights"][1, 3:].max() == 0
+        inputs = go_on(inputs, outputs)
 
 
 def test_one_graph_accepts_any_batch_and_length():

@@ -9,12 +9,12 @@ import pytest
 from regard.metrics.error_rates import character_error_rate, distance, word_error_rate
 
 
-def every_way(one, other):
+def every_way(first, second):
     """Levenshtein's distance as its recursion says it, without a table."""
-    if not one or not other:
-        return len(one) + len(other)
-    kept = every_way(one[1:], other[1:]) + (one[0] != other[0])
-    return min(kept, every_way(one[1:], other) + 1, every_way(one, other[1:]) + 1)
+    if not first or not second:
+        return len(first) + len(second)
+    substituted = every_way(first[1:], second[1:]) + (first[0] != second[0])
+    return min(substituted, every_way(first[1:], second) + 1, every_way(first, second[1:]) + 1)
 
 
 def test_the_edit_distance_is_minimal():

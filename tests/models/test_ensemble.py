@@ -36,12 +36,13 @@ def members():
 
 def mean(decoders, own, text):
     """Return the mean log probability of each token of a text over the members, by loops."""
-    each = [
+    by_member = [
         log_probabilities(decoder, encoded, START, text)
         for decoder, encoded in zip(decoders, own, strict=True)
     ]
     return [
-        math.log(sum(map(math.exp, values)) / len(values)) for values in zip(*each, strict=True)
+        math.log(sum(map(math.exp, values)) / len(values))
+        for values in zip(*by_member, strict=True)
     ]
 
 

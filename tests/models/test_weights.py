@@ -57,8 +57,8 @@ def test_the_mean_is_computed_for_every_weight(tmp_path):
     mean = mean_weights(files)
     assert sorted(mean) == ["embedding.weight", "mean", "output.bias"]
     for name, tensor in mean.items():
-        each = [model.state_dict()[name].numpy().astype(np.float64) for model in models]
-        expected = (sum(each) / 3).astype(np.float32)
+        tensors = [model.state_dict()[name].numpy().astype(np.float64) for model in models]
+        expected = (sum(tensors) / 3).astype(np.float32)
         assert tensor.dtype == torch.float32
         np.testing.assert_array_equal(tensor.numpy(), expected)
     joined = Tied()

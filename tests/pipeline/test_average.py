@@ -17,7 +17,7 @@ from tests.small_runs import small
 
 @pytest.fixture(scope="module")
 def other(run, tmp_path_factory):
-    """The same model and vocabulary, trained otherwise, and on other held-out pairs."""
+    """A run of the same model and vocabulary, with another seed, length and held-out pairs."""
     folder = tmp_path_factory.mktemp("runs") / "other"
     experiment = small(seed=5, epochs=1)
     data = replace(experiment.data, tokenizers_path=run, seed=5)
@@ -29,9 +29,9 @@ def other(run, tmp_path_factory):
 def test_every_weight_is_the_mean(run, other, tmp_path):
     folder = average([run, other, other], tmp_path / "new")
     ours, theirs = load_file(run / "model.safetensors"), load_file(other / "model.safetensors")
-    found = load_file(folder.model)
-    assert found.keys() == ours.keys()
-    for name, weights in found.items():
+    mean_weights = load_file(folder.model)
+    assert mean_weights.keys() == ours.keys()
+    for name, weights in mean_weights.items():
         mean = (ours[name].astype(np.float64) + 2 * theirs[name].astype(np.float64)) / 3
         np.testing.assert_array_equal(weights, mean.astype(np.float32))
 
@@ -39,8 +39,8 @@ def test_every_weight_is_the_mean(run, other, tmp_path):
 def test_a_mean_is_a_run_that_translates(run, tmp_path):
     new = average([run, run], tmp_path / "new")
     texts = ["a b c", "", "z q"]
-    found = Translator.load(new.path).translate(texts)
-    assert found == Translator.load(run).translate(texts)
+    outputs = Translator.load(new.path).translate(texts)
+    assert outputs == Translator.load(run).translate(texts)
     assert new.experiment().name == "new"
     assert str(run) in new.experiment().about
     assert new.test.read_bytes() == RunFolder(run).test.read_bytes()

@@ -1,4 +1,4 @@
-"""Runs that write together, judged by what each says alone."""
+"""Ensembles of runs, compared with their members."""
 
 import json
 import shutil
@@ -99,11 +99,11 @@ def test_scores_are_the_mean_of_the_probabilities(run, other):
 def test_search_scores_equal_forced_scores(run, other):
     together = Translator.load(run, other)
     search = SearchConfig(beam=3, length_penalty=0.0, coverage_penalty=0.0, max_length=30)
-    found = [each for each in together.translate(TEXTS, search=search) if each.trace]
-    again = together.score([(each.source, each.text) for each in found])
-    for each, scored in zip(found, again, strict=True):
-        if each.trace.target.pieces[-1] == "<eos>":
-            assert scored.score == pytest.approx(each.score, abs=1e-4)
+    outputs = [output for output in together.translate(TEXTS, search=search) if output.trace]
+    again = together.score([(output.source, output.text) for output in outputs])
+    for output, scored in zip(outputs, again, strict=True):
+        if output.trace.target.pieces[-1] == "<eos>":
+            assert scored.score == pytest.approx(output.score, abs=1e-4)
 
 
 def test_links_use_the_mean_over_members(run, other):
@@ -162,7 +162,7 @@ def test_lengths_are_limited_by_every_member(run, tmp_path):
         chosen = configs.changed(positions, max_positions=12)
         train(replace(experiment, data=data, model=chosen), tmp_path / name)
     together = regard.load(tmp_path / "long", tmp_path / "short")
-    found = together.translate("a b c", search=SearchConfig(max_length=40, min_length=39))
-    assert len(found.trace.steps) == 12
+    translation = together.translate("a b c", search=SearchConfig(max_length=40, min_length=39))
+    assert len(translation.trace.steps) == 12
     with pytest.raises(UserError, match=r"learned positions for 12"):
         together.translate("a " * 20)

@@ -75,10 +75,10 @@ def test_results_have_the_search_and_keep_other_entries(run, tmp_path):
     save(folder, evaluate(translator, pairs[:1], usual), folder.test)
     save(folder, evaluate(translator, pairs, wider), folder.test)
     save(folder, evaluate(translator, pairs, replace(usual, lowercase=True)), folder.test)
-    found = saved(folder)["test.tsv"]
-    assert [each["num_pairs"] for each in found] == [2, 1, 2, 2]
-    assert [each["search"]["beam"] for each in found] == [1, 1, 3, 1]
-    assert [each["lowercase"] for each in found] == [False, False, False, True]
+    entries = saved(folder)["test.tsv"]
+    assert [entry["num_pairs"] for entry in entries] == [2, 1, 2, 2]
+    assert [entry["search"]["beam"] for entry in entries] == [1, 1, 3, 1]
+    assert [entry["lowercase"] for entry in entries] == [False, False, False, True]
 
 
 def scored(cutting, *texts, **options):

@@ -32,7 +32,7 @@ def transformer(tmp_path_factory):
 
 
 def read(folder):
-    """What stands beside the model."""
+    """Return about.json and the tokenizers of an export."""
     sides = [
         tokenizers.Tokenizer.from_file(str(folder / f"{side}.tokenizer.json"))
         for side in ("source", "target")
@@ -60,14 +60,14 @@ def test_ctranslate2_gives_equal_translations(transformer, tmp_path, beam, lengt
     about["search"] |= {"beam_size": beam, "length_penalty": penalty, "patience": 40}
     theirs = ctranslate2.Translator(str(tmp_path / "there"), compute_type="float32")
     pieces = [each.tokens for each in source.encode_batch(texts)]
-    found = theirs.translate_batch(
+    results = theirs.translate_batch(
         pieces, max_decoding_length=40, return_scores=True, **about["search"]
     )
-    written = [[target.token_to_id(piece) for piece in each.hypotheses[0]] for each in found]
+    written = [[target.token_to_id(piece) for piece in each.hypotheses[0]] for each in results]
     assert len({each.text for each in ours}) > 50
     others = [
         abs(here.score - there.scores[0])
-        for here, ids, there in zip(ours, written, found, strict=True)
+        for here, ids, there in zip(ours, written, results, strict=True)
         if target.decode(ids) != here.text
     ]
     # What is never written has no share of the probability there, which can part equals.
@@ -85,25 +85,25 @@ def test_onnxruntime_gives_equal_translations(run, tmp_path):
         for name in ("encoder", "decoder")
     )
 
-    def call(session, given):
+    def call(session, inputs):
         names = [each.name for each in session.get_inputs()]
         outputs = [each.name for each in session.get_outputs()]
-        found = session.run(outputs, {name: given[name] for name in names})
-        return dict(zip(outputs, found, strict=True))
+        values = session.run(outputs, {name: inputs[name] for name in names})
+        return dict(zip(outputs, values, strict=True))
 
     def write(text):
         ids = source.encode(text).ids + about["source_end"]
-        given = {"source": np.array([ids]), "lengths": np.array([len(ids)])}
-        given |= call(encoder, given)
+        inputs = {"source": np.array([ids]), "lengths": np.array([len(ids)])}
+        inputs |= call(encoder, inputs)
         token, written = about["start"], []
         for _ in range(math.ceil(about["max_ratio"] * len(ids)) + about["beyond_ratio"]):
-            found = call(decoder, {**given, "token": np.array([token])})
-            found["logits"][:, about["never_written"]] = -np.inf
-            token = int(found["logits"].argmax())
+            values = call(decoder, {**inputs, "token": np.array([token])})
+            values["logits"][:, about["never_written"]] = -np.inf
+            token = int(values["logits"].argmax())
             if token == about["end"]:
                 break
             written.append(token)
-            given |= {name.removeprefix("next_"): array for name, array in found.items()}
+            inputs |= {name.removeprefix("next_"): array for name, array in values.items()}
         return target.decode(written)
 
     texts = sources_of(run)

@@ -58,9 +58,9 @@ def test_resuming_gives_the_weights_of_an_uninterrupted_run(tmp_path):
     train(smaller(epochs=1, teacher_forcing=0.5), parts)
     train(smaller(epochs=2, teacher_forcing=0.5), parts, resume=True)
     expected = load_file(RunFolder(whole).model)
-    found = load_file(RunFolder(parts).model)
-    assert expected.keys() == found.keys()
-    assert all((expected[name] == found[name]).all() for name in expected)
+    resumed = load_file(RunFolder(parts).model)
+    assert expected.keys() == resumed.keys()
+    assert all((expected[name] == resumed[name]).all() for name in expected)
 
 
 def test_training_seeds_share_their_held_out_pairs(tmp_path):
@@ -88,14 +88,14 @@ def contents(folder):
 
 def test_a_run_that_cannot_be_resumed_is_unchanged(run):
     before, same = contents(run), small(teacher_forcing=0.5)
-    other = replace(same, model=replace(same.model, size=24))
+    changed = replace(same, model=replace(same.model, size=24))
     with pytest.raises(UserError, match=r"model.size was 16 and is 24 now"):
-        train(other, run, resume=True)
+        train(changed, run, resume=True)
     with pytest.raises(UserError, match=r"training.learning_rate was 0.01 and is 0.5 now"):
         train(small(teacher_forcing=0.5, learning_rate=0.5), run, resume=True)
-    other = replace(same, data=replace(same.data, tokenizer="characters"))
+    changed = replace(same, data=replace(same.data, tokenizer="characters"))
     with pytest.raises(UserError, match=r"data.tokenizer was spaces and is characters"):
-        train(other, run, resume=True)
+        train(changed, run, resume=True)
     assert contents(run) == before
 
 
@@ -348,13 +348,13 @@ def test_each_training_field_reaches_the_settings(name):
     value, expected = ARRIVES[name]
     config = TrainingConfig()
     assert value != getattr(config, name)
-    found = settings(replace(config, **{name: value}), "float32")
-    assert found == expected(TrainingSettings())
+    result = settings(replace(config, **{name: value}), "float32")
+    assert result == expected(TrainingSettings())
 
 
 def test_precision_reaches_the_settings():
-    found = settings(TrainingConfig(), "bfloat16")
-    assert found == TrainingSettings(precision="bfloat16")
+    result = settings(TrainingConfig(), "bfloat16")
+    assert result == TrainingSettings(precision="bfloat16")
 
 
 @pytest.mark.parametrize(
@@ -368,8 +368,8 @@ def test_precision_reaches_the_settings():
     ],
 )
 def test_schedules_are_built_by_name(name, schedule):
-    found = settings(TrainingConfig(schedule=name, warmup=5), "float32")
-    assert found.optimiser.schedule == schedule
+    result = settings(TrainingConfig(schedule=name, warmup=5), "float32")
+    assert result.optimiser.schedule == schedule
 
 
 def test_a_recipe_may_set_updates(tmp_path):

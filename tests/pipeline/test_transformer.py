@@ -19,7 +19,7 @@ LAYERS, DECODER_LAYERS, HEADS = 2, 3, 4
 def attending(**model):
     """An experiment that takes two seconds."""
     experiment = small(epochs=2)
-    given = {
+    fields = {
         "size": 16,
         "layers": LAYERS,
         "decoder_layers": DECODER_LAYERS,
@@ -27,7 +27,7 @@ def attending(**model):
         "feed_forward": 24,
         **model,
     }
-    return replace(experiment, name="attending", model=configs.transformer(**given))
+    return replace(experiment, name="attending", model=configs.transformer(**fields))
 
 
 @pytest.fixture(scope="module")
@@ -87,8 +87,8 @@ def test_a_resumed_run_is_bit_equal(tmp_path, folder):
     experiment = attending(dropout=0.2)
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     train(experiment, whole)
-    one = replace(experiment, training=replace(experiment.training, epochs=1))
-    train(one, parts)
+    first_half = replace(experiment, training=replace(experiment.training, epochs=1))
+    train(first_half, parts)
     train(experiment, parts, resume=True)
     state = "state/training.safetensors"
     assert (whole / state).stat().st_size == (parts / state).stat().st_size
@@ -113,8 +113,8 @@ def test_learned_positions_limit_outputs_and_sources(tmp_path, beam):
     train(short(), tmp_path / "run")
     translator = Translator.load(tmp_path / "run")
     endless = SearchConfig(beam=beam, min_length=50)
-    found = translator.translate(["a b c"], search=endless)[0]
-    assert len(found.trace.target.pieces) == 12
+    translation = translator.translate(["a b c"], search=endless)[0]
+    assert len(translation.trace.target.pieces) == 12
     long = "a " * 12  # and the end
     for ask in (lambda: translator.translate(["b", long]), lambda: translator.score([("b", long)])):
         with pytest.raises(UserError, match=r"'a a .*'… has 13 tokens, but .* positions for 12"):
@@ -134,9 +134,9 @@ def test_dev_pairs_beyond_the_positions_are_left_out_and_counted(tmp_path):
         train(replace(experiment, data=data), tmp_path / "run")
     assert not (tmp_path / "run").exists()
     pairs.write_text(f"{long}a b\tb a\n")
-    told = []
-    train(replace(experiment, data=data), tmp_path / "run", begin=lambda plan: told.append(plan))
-    assert told[0].left_out == ("left out 1 dev pairs longer than 12 tokens (max_positions)",)
+    plans = []
+    train(replace(experiment, data=data), tmp_path / "run", begin=lambda plan: plans.append(plan))
+    assert plans[0].left_out == ("left out 1 dev pairs longer than 12 tokens (max_positions)",)
 
 
 def test_vectors_from_a_file_are_fixed_on_both_sides(tmp_path):

@@ -39,8 +39,8 @@ def test_old_runs_give_their_old_outputs(name, tmp_path):
                 expected["probabilities"], abs=TOLERANCE
             )
         if "log_probability" in expected:
-            given = model.score([(expected["source"], expected["text"])])[0]
-            assert given.score == pytest.approx(expected["log_probability"], abs=TOLERANCE)
+            scored = model.score([(expected["source"], expected["text"])])[0]
+            assert scored.score == pytest.approx(expected["log_probability"], abs=TOLERANCE)
         check_attention(output.trace, expected["attention"])
 
 

@@ -66,8 +66,8 @@ def test_dev_pairs_in_the_training_data_warn(tmp_path):
     assert [len(part) for part in (split.train, split.dev, split.test)] == [41, 3, 0]
     (warning,) = split.left_out
     assert warning.startswith("2 of 3 dev pairs have a source of the training data")
-    other = written(tmp_path / "other.tsv", ["new\tt"])
-    assert splits.read(DataConfig(path=path, dev_path=other)).left_out == ()
+    new_path = written(tmp_path / "other.tsv", ["new\tt"])
+    assert splits.read(DataConfig(path=path, dev_path=new_path)).left_out == ()
 
 
 def test_a_test_split_is_held_out_on_request_with_a_dev_file(tmp_path):

@@ -1,4 +1,4 @@
-"""Traces have all that a model looked at, each map as large as its sequences."""
+"""Traces have all attention maps of a model, each of the size of its sequences."""
 
 from dataclasses import replace
 
@@ -16,7 +16,7 @@ def test_traces_have_the_encoders_self_attention(run):
     encoder = translator.model.encoder
 
     class Attending(torch.nn.Module):
-        """An encoder that says it looked at its own positions, each at itself."""
+        """Encoder that returns self-attention of each position to itself."""
 
         def forward(self, source, *, need_weights=False):
             encoded = encoder(source, need_weights=need_weights)

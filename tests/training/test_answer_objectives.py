@@ -39,10 +39,10 @@ def cost(objective, targets):
 
 
 def test_the_loss_of_classes_is_cross_entropy():
-    shares = VALUES.double().softmax(dim=1)
-    right = -(shares[0, 0].log() + shares[1, 0].log() + shares[2, 1].log())
+    probabilities = VALUES.double().softmax(dim=1)
+    right = -(probabilities[0, 0].log() + probabilities[1, 0].log() + probabilities[2, 1].log())
     assert cost(ClassObjective(), [0, 0, 1]) == pytest.approx(float(right))
-    smooth = 0.9 * right - 0.05 * shares.log().sum()
+    smooth = 0.9 * right - 0.05 * probabilities.log().sum()
     assert cost(ClassObjective(0.1), [0, 0, 1]) == pytest.approx(float(smooth))
 
 

@@ -261,12 +261,12 @@ class Judge:
 
     def mean(self, *numbers):
         """In numpy, in float64, of validations counted from one."""
-        each = [self.seen[number - 1] for number in numbers]
+        weights = [self.seen[number - 1] for number in numbers]
         return {
             name: torch.from_numpy(
-                np.mean([one[name].numpy().astype(np.float64) for one in each], axis=0)
+                np.mean([one[name].numpy().astype(np.float64) for one in weights], axis=0)
             ).float()
-            for name in each[0]
+            for name in weights[0]
         }
 
 
@@ -432,9 +432,9 @@ def test_epoch_lines_report_the_last_epoch():
         train(tiny_model(), BATCHES, settings, report=watcher)
         return {line.epoch: line.loss for line in watcher.lines if line.kind == "train"}
 
-    each = losses(1)
-    assert losses(3) == {3: each[3], 4: each[4]}
-    assert each[1] > each[2] > each[3] > each[4]
+    every_loss = losses(1)
+    assert losses(3) == {3: every_loss[3], 4: every_loss[4]}
+    assert every_loss[1] > every_loss[2] > every_loss[3] > every_loss[4]
 
 
 def test_penalties_are_minimised():
@@ -548,8 +548,8 @@ def test_weights_that_are_not_finite_are_not_saved(tmp_path, moment):
     arguments = dict(validate=validate, report=Spoiling(), folder=tmp_path)
     with pytest.raises(UserError, match=r"not a finite number after update 3.*learning rate"):
         train(model, BATCHES, settings, **arguments)
-    kept = load_file(tmp_path / "state" / "training.safetensors")
-    assert all(tensor.isfinite().all() for tensor in kept.values())
+    saved = load_file(tmp_path / "state" / "training.safetensors")
+    assert all(tensor.isfinite().all() for tensor in saved.values())
 
 
 def test_training_runs_outside_the_main_thread():

@@ -72,9 +72,9 @@ def test_smoothing_out_of_range_is_refused(smoothing):
 def distributions(seed):
     """Two, with a word that the first alone rules out and one that both do."""
     generator = torch.Generator().manual_seed(seed)
-    shares = torch.rand(2, 5, 7, dtype=torch.float64, generator=generator)
-    shares[0, :, 2] = shares[:, :, 4] = 0
-    return shares / shares.sum(dim=-1, keepdim=True)
+    probabilities = torch.rand(2, 5, 7, dtype=torch.float64, generator=generator)
+    probabilities[0, :, 2] = probabilities[:, :, 4] = 0
+    return probabilities / probabilities.sum(dim=-1, keepdim=True)
 
 
 def loop_divergence(p, q):

@@ -17,8 +17,8 @@ def mask(forcing: TeacherForcing, update: int = 1, seed: int = 7) -> torch.Tenso
 
 def test_the_share_changes_linearly():
     forcing = TeacherForcing(1.0, 0.0)
-    shares = [forcing.share(Progress(update, 11)) for update in (1, 2, 6, 11, 12)]
-    assert shares == pytest.approx([1, 0.9, 0.5, 0, 0])
+    values = [forcing.share(Progress(update, 11)) for update in (1, 2, 6, 11, 12)]
+    assert values == pytest.approx([1, 0.9, 0.5, 0, 0])
     assert TeacherForcing(0.3).share(Progress(11, 11)) == 0.3
     assert TeacherForcing(1.0, 0.5).share(Progress(1, 1)) == 1
 

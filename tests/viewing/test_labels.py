@@ -26,9 +26,9 @@ TRACE = Trace(
 def test_a_part_is_named_in_the_title():
     weights = np.arange(2 * 3 * 4 * 5.0).reshape(2, 3, 4, 5) / 120
     every = LabelledMap(weights, tuple("abcde"), tuple("wxyz"), "decoder")
-    one = every.part(2, 3)
-    assert one.title == "decoder, layer 2, head 3"
-    np.testing.assert_array_equal(one.weights, weights[1:, 2:])
+    panel = every.part(2, 3)
+    assert panel.title == "decoder, layer 2, head 3"
+    np.testing.assert_array_equal(panel.weights, weights[1:, 2:])
     heads = replace(every, title="").part(layer=1)
     assert heads.title == "layer 1"
     np.testing.assert_array_equal(heads.weights, weights[:1])
@@ -56,13 +56,13 @@ def test_memories_of_one_model_are_columns_of_one_map() -> None:
         return AttentionMap("memory", np.full((1, 1, 2, size), number))
 
     beside = TRACE.attention[0], looks(0.1, 3), looks(0.2, 2)
-    other = TRACE.attention[0], looks(0.3, 7)
-    result = LabelledMap.of_trace(replace(TRACE, attention=beside + other), "memory")
+    own = TRACE.attention[0], looks(0.3, 7)
+    result = LabelledMap.of_trace(replace(TRACE, attention=beside + own), "memory")
     assert result.column_labels == ("1", "2", "3", "1", "2")
     assert result.row_labels == ("x", "y")
     np.testing.assert_allclose(result.weights[0, 0], [[0.1, 0.1, 0.1, 0.2, 0.2]] * 2)
     with pytest.raises(ValueError, match="no attention of kind 'memory'; the trace has: cross"):
-        LabelledMap.of_trace(replace(TRACE, attention=other[:1]), "memory")
+        LabelledMap.of_trace(replace(TRACE, attention=own[:1]), "memory")
 
 
 def test_pieces_of_a_word_are_averaged_to_one_row() -> None:

@@ -1,4 +1,4 @@
-"""The experiment that `regard train` is asked for, before the fields of the recipe are parsed.
+"""Experiment of `regard train`, determined before the fields of the recipe are parsed.
 
 The task and the kinds of the model's parts decide which options there are, so they are read first:
 from the command line, then from the recipe.

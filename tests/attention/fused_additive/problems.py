@@ -165,12 +165,12 @@ def _summed(problem: Problem) -> list[float]:
     above += problem.grad_weights.abs().max().item()
     batch, rows, _ = problem.queries.shape
     largest = problem.vector.abs().max().item() * problem.scale
-    each = above * strength * largest
+    pairwise = above * strength * largest
     return [
         strength * values,
         strength,
-        each,
-        each * rows**0.5,
+        pairwise,
+        pairwise * rows**0.5,
         above * strength * problem.scale * (batch * rows) ** 0.5,
         strength * drop * problem.grad_context.abs().max().item() * rows**0.5,
     ]

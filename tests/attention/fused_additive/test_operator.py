@@ -108,10 +108,10 @@ for dynamic in (False, True):
         shapes = (2, target, 7), (2, 11, 7), (7,), (2, 11, 13)
         tensors = [torch.randn(shape, requires_grad=True) for shape in shapes]
         mask = torch.rand(2, 1, 11) < 0.7
-        found = [
+        gradients = [
             torch.autograd.grad(function(*tensors, mask), tensors) for function in (loss, compiled)
         ]
-        torch.testing.assert_close(*found)
+        torch.testing.assert_close(*gradients)
 """
 
 
@@ -133,8 +133,8 @@ def test_exports_accept_any_length(unchecked):
     exported = torch.export.export(Model(), make().tensors, dynamic_shapes=shapes)
     called = {str(node.target) for node in exported.graph.nodes if node.op == "call_function"}
     assert not any(name.startswith("regard.") for name in called)  # other programs do not have it
-    other = make((5, 2, 13, 7, 11)).tensors
-    torch.testing.assert_close(exported.module()(*other), additive_attention(*other)[0])
+    second = make((5, 2, 13, 7, 11)).tensors
+    torch.testing.assert_close(exported.module()(*second), additive_attention(*second)[0])
 
 
 def test_mixed_precision_accepts_any_float_type():

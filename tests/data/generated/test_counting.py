@@ -63,8 +63,8 @@ def test_samples_repeat_with_the_seed_and_have_every_symbol(drawing) -> None:
 
 def test_even_letters_are_as_frequent_as_each_other() -> None:
     letters = EvenLetters(4, 5)(10_007, generator())
-    shares = torch.bincount(letters.flatten()) / letters.numel()
-    assert (shares - 1 / 5).abs().max() < 0.01
+    frequencies = torch.bincount(letters.flatten()) / letters.numel()
+    assert (frequencies - 1 / 5).abs().max() < 0.01
 
 
 def test_uneven_letters_have_the_moments_of_a_dirichlet_of_one_half() -> None:
@@ -72,8 +72,8 @@ def test_uneven_letters_have_the_moments_of_a_dirichlet_of_one_half() -> None:
     sequence are the same with probability (a + 1) / (n a + 1)."""
     num_symbols, a = 4, 0.5
     letters = UnevenLetters(num_symbols - 1, 2)(20_011, generator())
-    shares = torch.bincount(letters.flatten()) / letters.numel()
-    assert (shares - 1 / num_symbols).abs().max() < 0.015
+    frequencies = torch.bincount(letters.flatten()) / letters.numel()
+    assert (frequencies - 1 / num_symbols).abs().max() < 0.015
     same = (letters[:, 0] == letters[:, 1]).double().mean().item()
     assert same == pytest.approx((a + 1) / (num_symbols * a + 1), abs=0.015)
 
@@ -86,9 +86,9 @@ def test_variable_lengths_occur_and_are_padded_with_blanks() -> None:
     letters = VariableLength(OnlyA())(7_001, generator())
     lengths = letters.sum(dim=1)
     assert letters.equal((torch.arange(7) < lengths[:, None]).long())
-    shares = torch.bincount(lengths, minlength=8) / 7_001
-    assert shares[0] == 0
-    assert (shares[1:] - 1 / 7).abs().max() < 0.02
+    frequencies = torch.bincount(lengths, minlength=8) / 7_001
+    assert frequencies[0] == 0
+    assert (frequencies[1:] - 1 / 7).abs().max() < 0.02
 
 
 def test_padding_never_cuts() -> None:

@@ -75,11 +75,11 @@ def test_lists_with_unknown_images_are_rejected(tmp_path):
     assert result.train.remarks == (
         f"2 of 3 names in {some} are not images of {path}, such as 'x.jpg'",
     )
-    other = listed(tmp_path / "other.txt", "x")
+    unrelated = listed(tmp_path / "other.txt", "x")
     with pytest.raises(
         UserError, match=r"other\.txt names no image of .* such as 'a\.jpg', .*got 'x\.jpg'"
     ):
-        read_captions(path, lists=Lists(dev=other))
+        read_captions(path, lists=Lists(dev=unrelated))
     with pytest.raises(UserError, match=r"none\.txt names no image of .*; it is empty"):
         read_captions(path, lists=Lists(test=listed(tmp_path / "none.txt", "")))
     both = listed(tmp_path / "both.txt", "cb")

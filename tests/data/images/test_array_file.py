@@ -48,9 +48,9 @@ def test_an_interrupted_file_is_continued(tmp_path):
 
 @pytest.mark.parametrize("harm", ["page", "array", "size"])
 def test_damaged_files_and_other_shapes_are_written_again(tmp_path, harm):
-    kept = ArrayFile(2, (3,), KIND, tmp_path / "rows")
-    kept.put(row(1))
-    kept.put(row(2))
+    rows = ArrayFile(2, (3,), KIND, tmp_path / "rows")
+    rows.put(row(1))
+    rows.put(row(2))
     if harm == "page":
         (tmp_path / "rows.json").write_text("{")
     if harm == "array":

@@ -18,7 +18,7 @@ Pairs = list[tuple[list[int], list[int]]]
 
 
 class Listed:
-    """A source of pairs at hand, so many at a time."""
+    """Source of pairs from a list, `at_a_time` pairs in each block."""
 
     def __init__(self, pairs: Pairs, vocabulary: int = 101, at_a_time: int = 3) -> None:
         self.pairs, self.vocabulary, self.at_a_time = pairs, vocabulary, at_a_time

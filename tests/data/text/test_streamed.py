@@ -33,9 +33,9 @@ def test_every_iteration_starts_from_the_beginning(tmp_path: Path) -> None:
 
 def test_a_digest_depends_on_bytes_and_not_on_the_path(tmp_path: Path) -> None:
     one, two = write(tmp_path / "one", "a\tb\n"), write(tmp_path / "two", "a\tb\n")
-    other = write(tmp_path / "other", "a\tc\n")
-    assert PairFiles.of(one).digest() == PairFiles.of(two).digest() != PairFiles.of(other).digest()
-    assert PairFiles.of(one, other).digest() != PairFiles.of(other, one).digest()
+    third = write(tmp_path / "other", "a\tc\n")
+    assert PairFiles.of(one).digest() == PairFiles.of(two).digest() != PairFiles.of(third).digest()
+    assert PairFiles.of(one, third).digest() != PairFiles.of(third, one).digest()
 
 
 @pytest.mark.parametrize("when", ["before", "meanwhile"])

@@ -215,7 +215,7 @@ def test_the_tokenizers_library_alone_gives_equal_tokens(kind: TokenizerKind) ->
     for text in (*TEXTS, "  the   tower is\tlow "):
         ids = tokenizer.encode(text).ids
         assert library.encode(text).ids == ids
-        if UNKNOWN not in ids:  # where it stands, with or without a space, is said by neither
+        if UNKNOWN not in ids:  # its id does not tell whether a space precedes it
             assert library.decode(ids) == tokenizer.decode(ids)
     marks = [number for number, piece in enumerate(tokenizer.vocabulary) if piece == "▁"]
     for nothing in ([], marks, 2 * marks):

@@ -137,8 +137,8 @@ def test_dropout_is_between_layers_only():
     hidden = torch.zeros(3, 2, 7)
     first, second = (ours(torch.ones(3, 1, 5), hidden) for _ in range(2))
     assert torch.equal(first.layers[0], second.layers[0])
-    one = RecurrentStack("gru", 5, 7, 1, dropout=0.999)
-    assert one(torch.ones(3, 1, 5), hidden[:, :1]).layers[0].ne(0).all()
+    single = RecurrentStack("gru", 5, 7, 1, dropout=0.999)
+    assert single(torch.ones(3, 1, 5), hidden[:, :1]).layers[0].ne(0).all()
 
 
 @pytest.mark.parametrize("row", [[True, False, True], [False, True, True], [False] * 3])

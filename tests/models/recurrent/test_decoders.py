@@ -90,8 +90,8 @@ def test_plain_decoder_sees_only_the_summary():
     assert torch.equal(
         model.decoder(inputs, (memory,)).features, model.decoder(inputs, (changed,)).features
     )
-    other = Summary(memory.summary.hidden + 0.1)
-    moved = type(memory)(memory.keys, memory.values, memory.mask, other)
+    summary = Summary(memory.summary.hidden + 0.1)
+    moved = type(memory)(memory.keys, memory.values, memory.mask, summary)
     assert not torch.allclose(
         model.decoder(inputs, (memory,)).features, model.decoder(inputs, (moved,)).features
     )

@@ -1,4 +1,4 @@
-"""Captions of scenes, and looks at them, that are made by hand."""
+"""Scores of hand-written captions of scenes with hand-made attention."""
 
 from __future__ import annotations
 

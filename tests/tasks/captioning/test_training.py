@@ -63,13 +63,13 @@ def test_every_captioner_trains_captions_and_attends(tmp_path, model):
     captioner = regard.load(tmp_path / "run")
     assert isinstance(captioner, Captioner)
     assert len(captioner.caption(SCENE, num_best=2).alternatives) == 1
-    found = captioner.caption(SCENE)
-    (block,) = [each for each in found.maps if each.kind == "image"]
-    assert block.weights.shape[2:] == (len(found.trace.target.pieces), 16)
+    output = captioner.caption(SCENE)
+    (block,) = [each for each in output.maps if each.kind == "image"]
+    assert block.weights.shape[2:] == (len(output.trace.target.pieces), 16)
     np.testing.assert_allclose(block.weights.sum(axis=-1), 1, atol=1e-4)
-    assert found.trace.source.text == SCENE
+    assert output.trace.source.text == SCENE
     alone, again = captioner.caption([SCENE, "small white triangle bottom"], attention=False)
-    assert alone.text == found.text
+    assert alone.text == output.text
     assert alone.trace is again.trace is None
 
 
@@ -102,9 +102,9 @@ def folder(tmp_path):
 
 def test_image_files_are_read_and_broken_ones_named(folder, capsys):
     data = CaptionDataConfig(path=folder / "captions.csv", dev_size=4, test_size=4)
-    told = []
-    train(small(data), folder / "run", begin=lambda plan: told.extend(plan.left_out))
-    (line,) = told
+    lines = []
+    train(small(data), folder / "run", begin=lambda plan: lines.extend(plan.left_out))
+    (line,) = lines
     assert line.startswith("left out ")
     assert "cannot read the image" in line
     captioner = regard.load(folder / "run")

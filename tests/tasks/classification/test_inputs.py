@@ -1,4 +1,4 @@
-"""How sources of one answer become numbers."""
+"""Encoding of texts, items and series as inputs of classifiers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Labels and numbers for whole sources, trained small, and what they looked at."""
+"""Small trainings on labels and numbers, and their attention."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests import configs
 
 @pytest.fixture(scope="module")
 def questions(tmp_path_factory):
-    """Who, where and how many, told apart by one word."""
+    """Questions of three labels, each decided by one word."""
     path = tmp_path_factory.mktemp("questions") / "train.tsv"
     words = ("who", "person"), ("where", "place"), ("many", "number")
     beside = ["so", "well", "now", "and", "but", "then"]
@@ -35,7 +35,7 @@ def questions(tmp_path_factory):
 
 
 def regard_command(*arguments):
-    """What a command ends with and what it prints."""
+    """Return status, output and errors of a command."""
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         status = main.run([str(each) for each in arguments])
@@ -141,15 +141,15 @@ def test_numbers_of_several_columns_are_learned_together(tmp_path):
     path.write_text("\n".join(["text,id,degrees,hours", *rows]))
     experiment = small(path)
     data = replace(experiment.data, target="number", label_column=("degrees", "hours"))
-    told = []
+    lines = []
     training = replace(experiment.training, epochs=30)
     train(
         replace(experiment, data=data, training=training),
         tmp_path / "run",
-        begin=lambda plan: told.extend([*plan.left_out, plan.vocabularies]),
+        begin=lambda plan: lines.extend([*plan.left_out, plan.vocabularies]),
     )
-    assert told[0] == f"columns of {path} that are not read: id"
-    assert told[1].endswith("2 numbers to predict")
+    assert lines[0] == f"columns of {path} that are not read: id"
+    assert lines[1].endswith("2 numbers to predict")
     for word, wanted in words.items():
         (answer,) = regard.load(tmp_path / "run").classify([f"so {word} it3"])
         np.testing.assert_allclose([float(each) for each in answer.text.split()], wanted, atol=0.5)

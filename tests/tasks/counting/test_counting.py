@@ -130,13 +130,13 @@ def test_accuracy_requires_every_count_to_be_right() -> None:
 
 def test_a_counted_sequence_has_letters_counts_and_weights() -> None:
     counter = trained(SMALL)
-    looked = look(counter, torch.tensor(to_numbers("A B")))
-    assert looked.text == "A B"
-    assert looked.trace.source.pieces == ("A", " ", "B")
-    assert looked.trace.target.pieces == tuple(
-        f"{letter}={count}" for letter, count in zip("AB", looked.counts, strict=True)
+    counted = look(counter, torch.tensor(to_numbers("A B")))
+    assert counted.text == "A B"
+    assert counted.trace.source.pieces == ("A", " ", "B")
+    assert counted.trace.target.pieces == tuple(
+        f"{letter}={count}" for letter, count in zip("AB", counted.counts, strict=True)
     )
-    assert looked.trace.map().weights.sum(axis=-1) == pytest.approx(1)
+    assert counted.trace.map().weights.sum(axis=-1) == pytest.approx(1)
 
 
 def test_short_sequences_are_padded_as_in_training() -> None:

@@ -1,4 +1,4 @@
-"""What a run begins with, and what stays as it is, judged weight by weight and word by word."""
+"""Initialisation from another run and frozen parts, checked for each weight and each word."""
 
 import shutil
 from dataclasses import replace
@@ -60,9 +60,9 @@ def test_shared_words_and_equal_shapes_are_copied(tmp_path, config, tied):
     model = build_translation(config, len(OURS.source), len(OURS.target))
     fresh = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     begun = initialise_from(tmp_path / "run", config, model, OURS)
-    found = model.state_dict()
+    weights = model.state_dict()
     seen = set()
-    for name, tensor in found.items():
+    for name, tensor in weights.items():
         for ours, other in ((OURS.source, THEIRS.source), (OURS.target, THEIRS.target)):
             if len(tensor) == len(ours) and len(theirs[name]) == len(other):
                 seen.add(name)
@@ -86,7 +86,7 @@ def test_shared_words_and_equal_shapes_are_copied(tmp_path, config, tied):
 @pytest.mark.parametrize("after", ["none", "output", "all"])
 def test_tied_models_initialise_untied_models_and_the_reverse(tmp_path, before, after):
     shared, other = words("a", "b", "c"), words("c", "d", "a", "e")
-    given = Tokenizers(shared, shared)
+    tokenizers = Tokenizers(shared, shared)
     theirs = saved(
         tmp_path / "run",
         replace(
@@ -94,7 +94,7 @@ def test_tied_models_initialise_untied_models_and_the_reverse(tmp_path, before, 
             model=configs.changed(RECURRENT, tied=before),
             data=replace(small().data, shared_vocabulary=True),
         ),
-        given,
+        tokenizers,
     )
     config = configs.changed(RECURRENT, tied=after)
     model = build_translation(config, len(other), len(other))
@@ -163,18 +163,18 @@ def test_a_matrix_of_the_vocabularys_size_is_not_an_embedding():
 def test_a_run_without_shared_weights_is_rejected(tmp_path):
     saved(tmp_path / "run", replace(small(), model=RECURRENT), THEIRS)
     strangers = Tokenizers(words("q"), words("r"))
-    other = configs.changed(
+    unrelated = configs.changed(
         RECURRENT, cell="gru", size=9, attention=ATTENTION | dict(score="general")
     )
-    model = build_translation(other, len(strangers.source), len(strangers.target))
+    model = build_translation(unrelated, len(strangers.source), len(strangers.target))
     with pytest.raises(UserError, match=r"run shares no weights with this model"):
-        initialise_from(tmp_path / "run", other, model, strangers)
+        initialise_from(tmp_path / "run", unrelated, model, strangers)
     with pytest.raises(UserError, match="is not a run"):
-        initialise_from(tmp_path / "gone", other, model, strangers)
+        initialise_from(tmp_path / "gone", unrelated, model, strangers)
 
 
 def gradients(config, parts):
-    """Of a model's loss, with these parts frozen."""
+    """Return the gradients of a model's loss, with these parts frozen."""
     torch.manual_seed(3)
     model = build_translation(config, 11, 13).train()
     keep_fixed(model, parts)
@@ -189,8 +189,8 @@ def test_frozen_parts_have_no_gradient_and_the_rest_equal_gradients(config):
     free = gradients(config, ())
     parts = {".".join(name.split(".")[:depth]) for name in free for depth in (1, 2, 3)}
     for part in sorted(parts):
-        found = gradients(config, (part,))
-        for name, gradient in found.items():
+        gradients_of_rest = gradients(config, (part,))
+        for name, gradient in gradients_of_rest.items():
             if f"{name}.".startswith(f"{part}."):
                 assert gradient is None
             else:
@@ -261,6 +261,6 @@ def test_an_initialised_run_resumes_bit_equal_without_the_initial_run(run, tmp_p
     frozen = sum(weights.size for name, weights in old.items() if name.startswith(how["freeze"]))
     assert plans[0].num_frozen == frozen
     assert Translator.load(tmp_path / "parts").translate("a b").text is not None
-    other = begun(first, epochs=2, **{**how, "freeze": ("encoder",)})
+    changed = begun(first, epochs=2, **{**how, "freeze": ("encoder",)})
     with pytest.raises(UserError, match=r"training.freeze was"):
-        train(other, tmp_path / "parts", resume=True)
+        train(changed, tmp_path / "parts", resume=True)

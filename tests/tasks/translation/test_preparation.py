@@ -38,8 +38,8 @@ def prepared(config, seed=1, on_progress=None):
     return split, tokenizers, preparation.encode(config, tokenizers, split.train, seed, on_progress)
 
 
-def told(config, seed):
-    """All that comes of some data, or the error."""
+def result_of(config, seed):
+    """Return everything that preparation computes from some data, or its error message."""
     try:
         split, tokenizers, made = prepared(config, seed)
     except UserError as error:
@@ -86,10 +86,10 @@ def test_preparing_a_large_file_equals_preparing_in_memory(
     if own:
         config = replace(config, dev_path=written(tmp_path / "dev.tsv", [b"a\tb", b"no tab"]))
     monkeypatch.setattr(corpora, "LARGE", 1 << 25)
-    expected = told(config, seed)
+    expected = result_of(config, seed)
     monkeypatch.setattr(corpora, "LARGE", 0)
-    assert told(config, seed) == expected
-    assert told(config, seed) == expected
+    assert result_of(config, seed) == expected
+    assert result_of(config, seed) == expected
 
 
 def test_preparing_two_large_files_equals_preparing_in_memory(monkeypatch, tmp_path):
@@ -97,17 +97,17 @@ def test_preparing_two_large_files_equals_preparing_in_memory(monkeypatch, tmp_p
         path=written(tmp_path / "a", [b"one", b"two", b"", b"four"] * 11),
         target_path=written(tmp_path / "b", [b"eins", b"zwei", b"drei", b"v\xfcer"] * 11),
     )
-    expected = told(config, 1)
+    expected = result_of(config, 1)
     assert "left out 11 lines" in expected[3][0]
     monkeypatch.setattr(corpora, "LARGE", 0)
-    assert told(config, 1) == expected
+    assert result_of(config, 1) == expected
     for name in ("path", "target_path"):
         moved = getattr(config, name).rename(tmp_path / f"moved-{name}")
         config = replace(config, **{name: moved})
-    found = told(config, 1)
-    assert str(tmp_path / "moved-path") in found[3][0]
-    assert str(tmp_path / "moved-target_path") in found[3][1]
-    assert found[-1] == expected[-1]
+    result = result_of(config, 1)
+    assert str(tmp_path / "moved-path") in result[3][0]
+    assert str(tmp_path / "moved-target_path") in result[3][1]
+    assert result[-1] == expected[-1]
 
 
 def numbered(count, letters="abcdefgh"):
@@ -137,8 +137,8 @@ def test_cached_pairs_are_bit_equal(every_file_is_large, tmp_path, kind):
 def test_training_and_batch_settings_reuse_the_cache(every_file_is_large, tmp_path):
     config = DataConfig(path=written(tmp_path / "pairs.tsv", numbered(97)))
     first = prepared(config)[2]
-    other = replace(config, batch_tokens=97, equal_lengths=True)
-    second = prepared(other)[2]
+    changed = replace(config, batch_tokens=97, equal_lengths=True)
+    second = prepared(changed)[2]
     assert second.cache_file is None
     assert second.batches.fingerprint() != first.batches.fingerprint()
 
@@ -170,10 +170,10 @@ def test_small_files_and_generated_pairs_are_not_cached(tmp_path):
 
 def test_progress_is_reported(every_file_is_large, tmp_path, monkeypatch):
     monkeypatch.setattr("regard.runs.progress.EVERY", 40)
-    said = []
+    reports = []
     config = DataConfig(path=written(tmp_path / "pairs.tsv", numbered(97)), dev_size=3, test_size=0)
-    prepared(config, on_progress=lambda *what: said.append(what))
-    assert [what for what in said if what[0] != "holding out"] == [
+    prepared(config, on_progress=lambda *report: reports.append(report))
+    assert [report for report in reports if report[0] != "holding out"] == [
         ("reading", 40, None),
         ("reading", 80, None),
         ("learning the source vocabulary", 40, 94),
@@ -204,7 +204,7 @@ def test_an_interruption_leaves_no_unfinished_file(
 
 
 def test_memory_does_not_grow_with_the_file(every_file_is_large, tmp_path, monkeypatch):
-    """What is held of a pair are marks, lengths and places; as text it would be 500 bytes."""
+    """Memory holds hashes, lengths and offsets of a pair; its text would have 500 bytes."""
     monkeypatch.setattr(preparation, "PAIRS_AT_A_TIME", 64)
     monkeypatch.setattr(encoded, "CHUNK", 1024)
 

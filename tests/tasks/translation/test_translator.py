@@ -1,4 +1,4 @@
-"""Texts in, texts out: as many, in their order, the same whatever stands beside them."""
+"""Translations: their number and order, independence of the batch, scores and traces."""
 
 import math
 import pickle
@@ -46,9 +46,9 @@ def test_blank_lines_have_blank_translations(translator):
 
 
 def test_texts_may_be_an_iterator(translator):
-    found = translator.translate(iter(TEXTS), attention=False)
-    assert found == translator.translate(TEXTS, attention=False)
-    assert translator.translate(dict.fromkeys(TEXTS), attention=False) == found
+    outputs = translator.translate(iter(TEXTS), attention=False)
+    assert outputs == translator.translate(TEXTS, attention=False)
+    assert translator.translate(dict.fromkeys(TEXTS), attention=False) == outputs
 
 
 @pytest.mark.parametrize("num_best", [0, -2])
@@ -58,32 +58,32 @@ def test_num_best_below_one_is_rejected(translator, num_best):
 
 
 def test_a_trace_has_the_output_and_its_attention(translator):
-    found = translator.translate("a b c", search=SearchConfig(beam=3, max_length=9), num_best=3)
-    for each in (found, *found.alternatives):
-        trace = each.trace
+    best = translator.translate("a b c", search=SearchConfig(beam=3, max_length=9), num_best=3)
+    for output in (best, *best.alternatives):
+        trace = output.trace
         assert trace.source.pieces == ("a", "b", "c", "<eos>")
-        assert trace.target.text == each.text
-        assert each.attention.shape == (1, 1, len(trace.target.pieces), 4)
-        np.testing.assert_allclose(each.attention.sum(axis=-1), 1, rtol=1e-5)
+        assert trace.target.text == output.text
+        assert output.attention.shape == (1, 1, len(trace.target.pieces), 4)
+        np.testing.assert_allclose(output.attention.sum(axis=-1), 1, rtol=1e-5)
         assert len(trace.steps) == len(trace.target.pieces)
         for step in trace.steps:
             assert step.top[0][1] >= step.log_probability - 1e-6
             assert step.entropy >= 0
         assert Trace.from_json(trace.to_json()) == trace
-    assert len(found.alternatives) == 2
-    assert found.score >= found.alternatives[0].score >= found.alternatives[1].score
-    assert len({each.text for each in (found, *found.alternatives)}) == 3
+    assert len(best.alternatives) == 2
+    assert best.score >= best.alternatives[0].score >= best.alternatives[1].score
+    assert len({output.text for output in (best, *best.alternatives)}) == 3
 
 
 def test_forced_scores_equal_those_of_the_search(translator):
     search = SearchConfig(max_length=30, length_penalty=0.0)  # a sum, as `score` gives
-    found = translator.translate(["a b c", "z"], search=search)
-    ended = [each for each in found if each.trace.target.pieces[-1] == "<eos>"]
+    outputs = translator.translate(["a b c", "z"], search=search)
+    ended = [output for output in outputs if output.trace.target.pieces[-1] == "<eos>"]
     assert ended
-    for each in ended:
-        (scored,) = translator.score([(each.source, each.text)])
-        assert scored.score == pytest.approx(each.score, abs=1e-4)
-        np.testing.assert_allclose(scored.attention, each.attention, atol=1e-5)
+    for output in ended:
+        (scored,) = translator.score([(output.source, output.text)])
+        assert scored.score == pytest.approx(output.score, abs=1e-4)
+        np.testing.assert_allclose(scored.attention, output.attention, atol=1e-5)
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
@@ -94,8 +94,8 @@ def test_returning_attention_changes_no_text(family, width, num_best, precision,
     translator = Translator.load(request.getfixturevalue(family))
     search = SearchConfig(beam=width, max_length=9, precision=precision)
     plain = translator.translate(TEXTS, search=search, num_best=num_best, attention=False)
-    looked = translator.translate(TEXTS, search=search, num_best=num_best)
-    for one, other in zip(plain, looked, strict=True):
+    traced = translator.translate(TEXTS, search=search, num_best=num_best)
+    for one, other in zip(plain, traced, strict=True):
         texts = ([each.text, *(rest.text for rest in each.alternatives)] for each in (one, other))
         assert len({tuple(each) for each in texts}) == 1
         assert other.score == pytest.approx(one.score, abs=1e-4)
@@ -115,22 +115,24 @@ def test_traces_beyond_attention_need_a_forced_pass(run, monkeypatch):
         return read(written, **how)
 
     monkeypatch.setattr(translator._tracer, "_read", watched)
-    found = translator.translate(["a b c", "z"], search=SearchConfig(beam=2, max_length=9))
-    for each in found:
+    outputs = translator.translate(["a b c", "z"], search=SearchConfig(beam=2, max_length=9))
+    for each in outputs:
         np.testing.assert_array_equal(each.attention, each.maps[0].weights)
     assert not reads
-    first, second = (each.trace for each in found)
+    first, second = (each.trace for each in outputs)
     assert reads == [["z", "a b c"]]  # sorted by length, in one batch
-    assert first.attention == found[0].maps
+    assert first.attention == outputs[0].maps
     assert len(second.lattice.tokens) >= len(second.steps)
 
 
 def test_copies_of_a_translation_hold_no_model(translator):
-    found = translator.translate("a b c", search=SearchConfig(beam=3, max_length=9), num_best=2)
-    written = pickle.dumps(found)
+    translation = translator.translate(
+        "a b c", search=SearchConfig(beam=3, max_length=9), num_best=2
+    )
+    written = pickle.dumps(translation)
     assert b"torch" not in written
     for one, other in zip(
-        (found, *found.alternatives),
+        (translation, *translation.alternatives),
         (again := pickle.loads(written), *again.alternatives),
         strict=True,
     ):
@@ -139,8 +141,8 @@ def test_copies_of_a_translation_hold_no_model(translator):
 
 
 def test_a_more_probable_target_scores_higher(translator):
-    found = translator.translate("a b c")
-    right, wrong = translator.score([("a b c", found.text), ("a b c", "z z z z z z")])
+    translation = translator.translate("a b c")
+    right, wrong = translator.score([("a b c", translation.text), ("a b c", "z z z z z z")])
     assert right.score > wrong.score
     assert right.score == pytest.approx(sum(step.log_probability for step in right.trace.steps))
 
@@ -213,16 +215,16 @@ def test_the_longest_output_follows_the_training_data(translator):
     ratio = translator.experiment.search.max_ratio
     assert ratio == pytest.approx(2, abs=0.05)
     unlimited = replace(translator.experiment.search, min_length=10**6)
-    found = translator.translate("a b c", search=unlimited)
-    assert len(found.trace.target.pieces) == np.ceil(ratio * 4) + 10
+    translation = translator.translate("a b c", search=unlimited)
+    assert len(translation.trace.target.pieces) == np.ceil(ratio * 4) + 10
 
 
 def test_greedy_scores_equal_those_of_a_beam_of_one(run):
     translator = Translator.load(run)
     usual = translator.experiment.search
-    one = translator.translate("a b c", search=replace(usual, beam=1), attention=False)
-    (read,) = translator.score([("a b c", one.text)])
-    assert one.score == pytest.approx(read.score / len(read.trace.steps), abs=1e-5)
+    greedy_output = translator.translate("a b c", search=replace(usual, beam=1), attention=False)
+    (read,) = translator.score([("a b c", greedy_output.text)])
+    assert greedy_output.score == pytest.approx(read.score / len(read.trace.steps), abs=1e-5)
 
 
 def test_options_that_need_attention_are_rejected_without_it(run, tmp_path):

@@ -1,4 +1,4 @@
-"""What stands in the place of an <unk>: worked out by hand from weights that can be read."""
+"""Replacements of <unk>, worked out by hand from small attention weights."""
 
 import numpy as np
 import pytest
@@ -95,9 +95,9 @@ def test_the_attended_word_is_from_the_last_layers_mean_over_heads_and_models():
     """Two models: two layers of two heads, and one of one. By hand, for one token:
     ((0.2 + 0.4) / 2 + 0.9) / 2 and ((0.8 + 0.6) / 2 + 0.1) / 2."""
     first = np.array([[[[1.0, 0.0]], [[1.0, 0.0]]], [[[0.2, 0.8]], [[0.4, 0.6]]]])
-    other = np.array([[[[0.9, 0.1]]]])
+    second = np.array([[[[0.9, 0.1]]]])
     own = AttentionMap("decoder", np.ones((1, 1, 1, 1)))
-    maps = (AttentionMap("cross", first), own, AttentionMap("cross", other))
+    maps = (AttentionMap("cross", first), own, AttentionMap("cross", second))
     np.testing.assert_allclose(cross_weights(maps), [[0.6, 0.4]], rtol=1e-6)
 
 
