@@ -203,7 +203,7 @@ def test_a_run_killed_before_its_first_save_can_be_resumed(tmp_path, monkeypatch
     folder = RunFolder(tmp_path / "killed")
     killed_before_the_first_save(folder.path, monkeypatch)
     assert not folder.training_state.exists()
-    with pytest.raises(UserError, match=r"use --resume if this run was stopped before it saved"):
+    with pytest.raises(UserError, match=r"use --resume if this run stopped before it saved"):
         train(smaller(epochs=1), folder.path)
     with pytest.raises(UserError, match=r"training.learning_rate was 0.01 and is 0.5 now"):
         train(smaller(epochs=1, learning_rate=0.5), folder.path, resume=True)

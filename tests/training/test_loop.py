@@ -337,7 +337,9 @@ def test_a_missing_checkpoint_to_average_is_named(tmp_path):
     train(tiny_model(), BATCHES, settings, validate=Judge(1.0, 2.0, 3.0, 0.0), folder=tmp_path)
     (tmp_path / "state" / "validation-3.safetensors").unlink()
     longer = replace(settings, length=Period(4))
-    with pytest.raises(UserError, match=r"validation-3.safetensors is missing"):
+    with pytest.raises(
+        UserError, match=r"validation-3.safetensors, a checkpoint to average, is missing"
+    ):
         train(tiny_model(), BATCHES, longer, folder=tmp_path, validate=Judge(), resume=True)
 
 
