@@ -216,13 +216,13 @@ def test_invalid_values_are_named(tmp_path, text, is_run):
         ("remember.remember.vectors", "build_memory.build_memory.vectors"),
     ],
 )
-def test_tensors_of_version_0_1_have_names_of_today(old, new):
+def test_tensors_of_version_0_1_have_new_names(old, new):
     assert upgrade_tensor_name(old, 1) == new
     assert upgrade_tensor_name(new, 1) == new
     assert upgrade_tensor_name(old, FORMAT) == old
 
 
-def test_frozen_modules_have_names_of_today(tmp_path):
+def test_frozen_modules_have_new_names(tmp_path):
     page = "model: {hidden: 4}\ntraining: {freeze: [encoder.embedding, decoder.look, readout]}"
     experiment = read(tmp_path, page)
     assert experiment.training.freeze == ("encoder.embedding", "decoder.attention", "head")
