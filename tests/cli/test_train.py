@@ -422,10 +422,13 @@ def test_only_files_are_taken_as_pairs(capsys, here):
     os.mkfifo(here / "fifo.tsv")
     os.mkfifo(here / "fifo.yaml")
     (here / "folder.tsv").mkdir()
+    (here / "old").mkdir()
+    (here / "old" / "config.yaml").touch()
     for name, words in (
         ("fifo.tsv", "cannot read fifo.tsv: it is a named pipe (FIFO)"),
         ("fifo.yaml", "cannot read fifo.yaml: it is a named pipe (FIFO)"),
         ("folder.tsv", "folder.tsv is a directory: expected a recipe or a file"),
+        ("old", "old is a run folder: expected a recipe or a file. To continue"),
         ("gone.tsv", "gone.tsv does not exist: a file of pairs was expected"),
         ("gone.yaml", "cannot read gone.yaml: no such file"),
         ("/dev/zero", "cannot read /dev/zero: it is a device"),

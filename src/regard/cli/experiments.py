@@ -69,9 +69,14 @@ def named(name: str) -> Experiment:
     if name in recipes.names():
         return recipes.load(recipes.find(name))
     if _exists(path) and path.is_dir():
+        if (path / "config.yaml").exists():
+            raise UserError(
+                f"{shortened(path)} is a run folder: expected a recipe or a file. To continue the "
+                "run, use `regard train RECIPE -o FOLDER --resume`"
+            )
         raise UserError(
-            f"{shortened(path)} is a directory: expected a recipe or a file. A folder of labelled "
-            "texts is data.path of a recipe, as in `regard train trec --data.path FOLDER`"
+            f"{shortened(path)} is a directory: expected a recipe or a file. For a folder of "
+            "labelled texts, use `regard train labels FOLDER`"
         )
     if path.suffix in (".tsv", ".txt", ".gz"):
         raise UserError(f"{shortened(path)} does not exist: a file of pairs was expected")
