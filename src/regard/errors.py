@@ -17,7 +17,7 @@ def install_command(*packages: str) -> str:
 
 
 class UsageError(UserError):
-    """Arguments of a command that do not fit its options."""
+    """Invalid command-line arguments."""
 
     STATUS = 2
     """Exit status, as of other programs and of tyro."""

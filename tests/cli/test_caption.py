@@ -200,7 +200,7 @@ def test_progress_of_reading_images_is_shown_in_a_terminal(run, tmp_path, capsys
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("caption", "RUN", SCENE, "--unknown-replacement"), "an image has none"),
         (("plot", "RUN", SCENE, "-o", "x.png", "--target", "y"), "--target is for runs that"),

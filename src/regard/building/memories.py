@@ -1,4 +1,4 @@
-"""Memories of recurrent decoders: encoder layers as keys and values, and vectors besides them."""
+"""Memories of recurrent decoders: encoder layers as keys and values, and extra vectors."""
 
 from __future__ import annotations
 

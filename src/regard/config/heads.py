@@ -1,4 +1,4 @@
-"""Heads: one vector of the whole source, and a layer from it to labels or numbers."""
+"""Heads: a pooled vector of the source, and the layer from it to labels or numbers."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class Corpus:
 
     @classmethod
     def of(cls, items: Iterable[Pair | LineProblem], remarks: tuple[str, ...] = ()) -> Corpus:
-        """Sort the pairs and the problems of lines."""
+        """Return a corpus of the pairs and the line problems among the items."""
         pairs: list[Pair] = []
         problems: list[LineProblem] = []
         for item in items:

@@ -49,7 +49,8 @@ class Summary:
 
 @dataclass(frozen=True)
 class Encoded:
-    """Results of an encoder: its embeddings, then the states of every layer, lowest first."""
+    """Output of an encoder. `layers` has the embeddings, then the states of each layer from the
+    first to the last. The mask is True for real positions."""
 
     layers: tuple[Float[Tensor, "batch source _"], ...]
     mask: Bool[Tensor, "batch source"]

@@ -52,8 +52,8 @@ class Constant:
 
 @dataclass(frozen=True)
 class InverseSquareRoot:
-    """Schedule of Vaswani et al. 2017, equation 3, scaled to a factor of 1 at its peak, the end of
-    the warmup: min(update / warmup, sqrt(warmup / update)). Their peak is
+    """Schedule of Vaswani et al. 2017, equation 3: min(update / warmup, sqrt(warmup / update)). Its
+    peak, at the end of the warmup, is scaled to 1; the paper's peak is
     1 / sqrt(model size * warmup)."""
 
     warmup: int = 4000

@@ -57,7 +57,7 @@ def near(vectors: Tensor) -> bool:
 
 
 def far(vectors: Float[Tensor, "batch position size"]) -> Bool[Tensor, "batch position"]:
-    """Return which vectors are far. A vector with NaN is."""
+    """Return which vectors are far (see LIMITS) or have NaN."""
     return ~(vectors.abs().amax(dim=-1) <= LIMITS[vectors.dtype])
 
 

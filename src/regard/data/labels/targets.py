@@ -82,7 +82,7 @@ class Standardiser:
         return len(self.means)
 
     def encode(self, pairs: Sequence[Pair]) -> np.ndarray:
-        """Return standardised targets. UserError for a target that is not `size` numbers."""
+        """Return standardised targets. UserError unless each target has `size` numbers."""
         numbers = _numbers(pairs, self.size)
         return ((numbers - self.means) / self.deviations).astype(np.float32)
 

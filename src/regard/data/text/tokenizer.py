@@ -137,8 +137,8 @@ class Tokenizer:
         return len(self.vocabulary)
 
     def normalise(self, text: str) -> str:
-        """Return the text that decoding gives: in NFC, with single spaces, and in lower case if
-        set."""
+        """Return the normalised text, as decoding returns it: in NFC, with single spaces, and in
+        lower case if set."""
         return plain(self._normaliser.normalize_str(text))
 
     def encode(self, text: str) -> Encoding:

@@ -1,4 +1,4 @@
-"""Cost of a captioning recipe."""
+"""Parameters and FLOPs of a captioning recipe."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ SENTENCES_AT_A_TIME = BatchSettings(tokens=8192, sentences=256)
 
 
 def prepare(experiment: Experiment, split: Split, resumed: RunFolder | None) -> TrainingSetup:
-    """Return vocabularies, batches and a model. UserError if they do not fit each other."""
+    """Return vocabularies, batches and a model. UserError if they are inconsistent."""
     config = experiment.training
     data, model_config = sections_of(experiment, ClassificationDataConfig, experiment.name)
     _check(config)

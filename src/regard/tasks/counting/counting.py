@@ -135,9 +135,9 @@ class Adam:
 def two_rates(model: nn.Module, lr: float) -> Adam:
     """Return an optimiser whose rate for layer norm and output is ten times that for attention.
 
-    Contexts of neighbouring counts differ by a tenth, and their logits have to differ clearly. So
-    the output's weights have to become large. At the rate that suits attention this takes more
-    steps than there are."""
+    The output needs large weights, because the contexts of neighbouring counts differ by a tenth
+    only, and their logits must differ clearly. The rate that suits attention is too small to reach
+    such weights within the training."""
     first: list[Tensor] = []
     last: list[Tensor] = []
     for name, parameter in model.named_parameters():
