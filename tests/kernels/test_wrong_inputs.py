@@ -35,7 +35,7 @@ from regard.layers.dropout import Dropout
 from regard.layers.recurrent.stack import RecurrentStack
 from regard.search.candidates import top_candidates
 from regard.training.linear_cross_entropy import linear_cross_entropy
-from tests.attention.parts import SCORE_KINDS, formula_of
+from tests.attention.parts import FORMULAS, SCORE_KINDS
 
 INPUTS = int(os.environ.get("REGARD_FUZZ", "20"))
 SIZE, KEY_SIZE, HIDDEN = 6, 6, 5
@@ -243,13 +243,18 @@ def test_additive_attention_rejects_wrong_inputs(library, problem, learns):
     )
 
 
+NAMES = {type(make(7, 7, 7)): name for name, make in SCORE_KINDS.items()}
+"""Name of each class of scores."""
+
+
 def exact(attention, queries, keys, values, mask, scale=None):
     """Compute the context of a module by formulas in float64; `scale` multiplies the weights."""
     q, k = queries.double(), keys.double()
     if isinstance(attention.score, Cosine):  # of zeros: zero
         scores = normalize(q, dim=-1) @ normalize(k, dim=-1).mT
     else:
-        scores = formula_of(deepcopy(attention.score).double())(q, k)
+        name = NAMES[type(attention.score)]
+        scores = FORMULAS[name](deepcopy(attention.score).double())(q, k)
     normalise = None if isinstance(attention.normaliser, Softmax) else attention.normaliser
     context, weights = plain_attention(scores, values, mask, normalise)
     return (context if scale is None else (weights * scale) @ values.double()).detach()
