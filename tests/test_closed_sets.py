@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args, get_origin
 import pytest
 
 from regard import names
-from regard.cli import data, export, plot, translate
+from regard.cli import data, export, main, plot, translate
 from regard.config import DATA_SECTIONS, KINDS, MODELS, SearchConfig, TrainingConfig
 from regard.config.attention import AttentionConfig, DecoderAttentionConfig
 from regard.config.checks import choices_of, hints_of
@@ -30,7 +30,7 @@ from regard.training.log import Line
 from tests.attention import parts
 from tests.contracts import choices, test_attention, test_attention_kinds, test_classifiers
 from tests.data.text import test_tokenizer
-from tests.docs.pages import ROOT
+from tests.docs.pages import ROOT, pages
 from tests.oracles import attention_gradients
 from tests.pipeline.test_load import USES
 from tests.test_trace import full_trace
@@ -415,8 +415,8 @@ def test_options_accept_every_name(name: str):
 @every_set
 def test_a_table_explains_every_name(name: str):
     assert SETS[name].pages or SETS[name].reason
-    pages = {page: explained_by(*page.split(" ", 1)) for page in SETS[name].pages}
-    missing = {page: missing_of(name, listed) for page, listed in pages.items()}
+    tables = {page: explained_by(*page.split(" ", 1)) for page in SETS[name].pages}
+    missing = {page: missing_of(name, listed) for page, listed in tables.items()}
     assert not any(missing.values()), f"tables in docs/ miss names of {name}: {missing}"
 
 
@@ -456,6 +456,22 @@ def test_every_option_with_names_has_a_set():
                 members = frozenset(choices_of(hint))
                 if len(members) > 1:
                     assert members in unions, (section, field_name)
+
+
+def test_kinds_of_parts_are_in_their_sets():
+    sets = closed_sets()
+    for task, parts_of_task in KINDS.items():
+        encoders = "ImageEncoderKind" if task == "caption" else "TextEncoderKind"
+        set_names = {"encoder": encoders, "decoder": "DecoderKind", "head": "HeadKind"}
+        for part, kinds in parts_of_task.items():
+            assert set(kinds) == set(sets[set_names[part]]), (task, part)
+
+
+@pytest.mark.parametrize("command", main.COMMANDS)
+def test_a_page_has_every_command(command: str):
+    read = (page for page in pages() if page.parent.name == "docs" or page == ROOT / "README.md")
+    texts = (page.read_text("utf-8") for page in read)
+    assert any(f"regard {command}" in text for text in texts)
 
 
 def test_sets_are_defined_in_names_alone():

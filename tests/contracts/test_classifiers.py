@@ -30,10 +30,11 @@ SOURCES = {"text": (NUM_WORDS, 0), "series": (0, NUM_FEATURES), "items": (NUM_WO
 
 
 def cases():
-    """Every encoder with every head, for text and series. Items have no order, so they have one
-    encoder; of the heads without order, only attention reads their names."""
-    kinds = KINDS["classify"]["encoder"], HEADS, ("text", "series")
-    yield from product(*kinds)
+    """Every encoder of text with every head, and of series with attention. Items have no order, so
+    they have one encoder; of the heads without order, only attention reads their names."""
+    encoders = KINDS["classify"]["encoder"]
+    yield from product(encoders, HEADS, ("text",))
+    yield from product(encoders, ("attention",), ("series",))
     yield "bag_of_words", "attention", "items"
 
 
