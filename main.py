@@ -185,7 +185,7 @@ def folder(text: str) -> Path:
 
 
 def check_memory(num_bytes: int, remedy: str) -> None:
-    """UserError if the process may use less memory."""
+    """Raise a UserError if the process may not use this much memory."""
     from regard.building.memory import memory_limit
 
     limit = memory_limit()
@@ -197,7 +197,8 @@ def check_memory(num_bytes: int, remedy: str) -> None:
 
 
 def check_mode(command: Command) -> None:
-    """UserError unless there is one mode. With --test, options of the training may be repeated."""
+    """Raise a UserError unless there is one mode. With --test, options of the training may be
+    repeated."""
     if command.train == command.test:
         raise UserError("expected either --train or --test; see --help")
     if command.train and (command.plot or command.sample_len is not None):
@@ -289,7 +290,7 @@ def test(command: Command) -> int:
 
 
 def check_same(settings: dict[str, Any], counter: Counter) -> None:
-    """UserError if the command line contradicts the settings of the saved model."""
+    """Raise a UserError if the command line contradicts the settings of the saved model."""
     for name, value in settings.items():
         saved = asdict(counter.settings)[name]
         if value != saved:

@@ -20,7 +20,8 @@ UNLIMITED = 1 << 62
 
 
 def check_memory(build: Callable[[], nn.Module]) -> None:
-    """UserError if training the parameters of a model takes more memory than the machine has.
+    """Raise a UserError if training the parameters of a model takes more memory than the machine
+    has.
 
     The model is built on the meta device, which allocates nothing. Activations and batches are not
     counted."""
@@ -70,7 +71,7 @@ def _cgroup_limits(root: Path) -> Iterator[int]:
 
 
 def _groups() -> list[Path]:
-    """The control groups of this process, relative to the root of each hierarchy."""
+    """Return the control groups of this process, relative to the root of each hierarchy."""
     try:
         lines = Path("/proc/self/cgroup").read_text().splitlines()
     except OSError:

@@ -126,7 +126,7 @@ def _report(
 
 
 def _check_options(model: Model, known: Sequence[str], options: Options) -> None:
-    """UserError for an option that does not apply to the run's task."""
+    """Raise a UserError for an option that does not apply to the run's task."""
     if "target_path" in known and options.target_path is not None and options.data is None:
         raise UserError(
             "--target-path is the file of the targets: name the file of the sources too"

@@ -25,7 +25,7 @@ def opened(files: ExitStack, path: Path | None) -> TextIO | None:
 
 
 def check_different(read: Iterable[str], *written: Path | None) -> None:
-    """UserError if two files to write are the same, or if one of them is read."""
+    """Raise a UserError if two files to write are the same, or if one of them is read."""
     named = [path for path in written if path]
     files = [resolved(path) for path in named if path.is_file() or not path.exists()]
     if len(set(files)) < len(files):

@@ -81,7 +81,7 @@ def one_line(prog: str) -> Iterator[None]:
 
 
 def _problem(message: str) -> str:
-    """The problem in tyro's message, which has a title, the problem, a rule and a hint."""
+    """Return the problem in tyro's message, which has a title, the problem, a rule and a hint."""
     text = [line.strip("│").rstrip() for line in message.splitlines()][1:]
     is_rule = [RULE.fullmatch(line.strip()) is not None for line in text]
     first = is_rule.index(False)
@@ -97,8 +97,8 @@ def _problem(message: str) -> str:
 
 
 def _missing(lines: list[str]) -> str:
-    """The arguments that tyro misses, each on a line, with its help on the lines below, which are
-    indented further."""
+    """Return the arguments that tyro misses, each on a line, with its help on the lines below,
+    which are indented further."""
     arguments = list[tuple[str, list[str]]]()
     least = min(len(line) - len(line.lstrip()) for line in lines)
     for line in lines:
@@ -113,8 +113,8 @@ def _missing(lines: list[str]) -> str:
 
 
 def check(options: Any, arguments: Sequence[str], default: Any = None) -> None:
-    """UserError for the first option with a value that it cannot have, or that belongs to models or
-    tasks of another kind."""
+    """Raise a UserError for the first option with a value that it cannot have, or that belongs to
+    models or tasks of another kind."""
     known = dict(_fields(options, default, ""))
     for flag, has_equals, words in _flags(arguments):
         name = flag.removeprefix("--").replace("-", "_")
@@ -133,7 +133,7 @@ def check(options: Any, arguments: Sequence[str], default: Any = None) -> None:
 
 
 def _fields(record: Any, default: Any, prefix: str) -> Iterator[tuple[str, Any]]:
-    """The full name and the annotation of each field."""
+    """Yield the full name and the annotation of each field."""
     for name, hint in hints_of(record).items():
         section = getattr(default, name, None)
         kinds = [kind for kind in alternatives(hint) if is_dataclass(_bare(kind))]
@@ -158,7 +158,7 @@ def _bare(kind: Any) -> Any:
 
 
 def _flags(arguments: Sequence[str]) -> Iterator[tuple[str, bool, list[str]]]:
-    """Each option before `--`, whether it has `=`, and the words up to the next one."""
+    """Yield each option before `--`, whether it has `=`, and the words up to the next one."""
     flag, equals, words = "", "", list[str]()
     for argument in takewhile(lambda argument: argument != "--", arguments):
         if argument.startswith("--") and len(argument) > 2:
@@ -177,8 +177,8 @@ def _flags(arguments: Sequence[str]) -> Iterator[tuple[str, bool, list[str]]]:
 
 
 def _words_of(hint: Any, words: list[str]) -> list[str]:
-    """The words that an option takes. Empty for a switch, a text or a list of texts, which tyro
-    takes as they are."""
+    """Return the words that an option takes. Empty for a switch, a text or a list of texts, which
+    tyro takes as they are."""
     kinds = [_bare(kind) for kind in alternatives(hint)]
     tuples = [get_args(kind) for kind in kinds if get_origin(kind) is tuple]
     if {bool, str, Path} & {*kinds, *(_bare(kind[0]) for kind in tuples)}:
@@ -190,7 +190,7 @@ def _words_of(hint: Any, words: list[str]) -> list[str]:
 
 
 def _check_name(flag: str, known: Collection[str]) -> None:
-    """UserError if no option has this name, nor the opposite of a switch."""
+    """Raise a UserError if no option has this name, nor the opposite of a switch."""
     name = flag.removeprefix("--").replace("-", "_")
     section, _, last = name.rpartition(".")
     switch = last.removeprefix("no_")
@@ -223,7 +223,8 @@ def _check_count(flag: str, hint: Any, words: list[str], *, has_equals: bool) ->
 
 
 def _check_section(name: str, default: Any) -> None:
-    """UserError if the field belongs to another task or kind than that of the experiment."""
+    """Raise a UserError if the field belongs to another task or kind than that of the
+    experiment."""
     experiment = getattr(default, "experiment", None)
     sections = [section for section in SECTIONS if name.startswith(f"{section}.")]
     if experiment is None or not sections:
@@ -245,8 +246,8 @@ def _check_section(name: str, default: Any) -> None:
 
 
 def _repeated(arguments: list[str]) -> list[str]:
-    """The arguments with `--ensemble RUN RUN` as `--ensemble RUN --ensemble RUN`. Only folders are
-    runs, so a file or text after them stays the command's own."""
+    """Return the arguments with `--ensemble RUN RUN` as `--ensemble RUN --ensemble RUN`. Only
+    folders are runs, so a file or text after them stays the command's own."""
     words, is_run = list[str](), False
     for number, argument in enumerate(arguments):
         is_first = number > 0 and arguments[number - 1] == ENSEMBLE

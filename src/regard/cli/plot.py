@@ -84,7 +84,7 @@ def run(arguments: list[str]) -> None:
 
 
 def _check_options(task: Task[Any], options: Options) -> None:
-    """UserError for an option that does not apply to the run's task, or to its figure."""
+    """Raise a UserError for an option that does not apply to the run's task, or to its figure."""
     bare = replace(options, kind=None, layer=None, head=None, mean=False, cells=False)
     if options.saves_numbers and options != bare:
         raise UserError(

@@ -62,7 +62,7 @@ def confusion(matrix: Confusion) -> None:
 
 
 def check_figure(path: Path) -> None:
-    """UserError unless the name of the file says a format of figures or of numbers."""
+    """Raise a UserError unless the suffix of the file is that of figures or of numbers."""
     if path.suffix not in NUMBERS and path.suffix.lower() not in figure.SUFFIXES:
         raise UserError(
             f"{shortened(path)} has no known suffix: expected a figure "

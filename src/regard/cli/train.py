@@ -174,7 +174,7 @@ def _resumed(options: Options, recipe: Experiment) -> Experiment:
 
 
 def _with_paths(record: Any, other: Any) -> Any:
-    """The record with every path that the other one has."""
+    """Return the record with the paths of another record."""
     changed = {}
     for name in (entry.name for entry in fields(record)):
         value, path = getattr(record, name), getattr(other, name, None)
@@ -186,7 +186,7 @@ def _with_paths(record: Any, other: Any) -> Any:
 
 
 def folder_of(options: Options) -> Path:
-    """The run folder that was named, or else the one of the experiment's name."""
+    """Return the run folder: the named one, or that of the experiment's name."""
     return options.output or Path("runs") / options.experiment.name
 
 

@@ -97,7 +97,7 @@ class DecoderAttentionConfig:
         return replace(self, size=size) if self.size is None and self.has_size else self
 
     def plain(self) -> AttentionConfig:
-        """The score and normaliser alone, for memories besides the source."""
+        """Return the score and normaliser alone, for memories besides the source."""
         score: ScoreName = (
             "additive" if self.score == "coverage" or self.score == "location" else self.score
         )

@@ -80,7 +80,7 @@ MOST_SHOWN = 60
 
 
 def check_fields(section: str, record: Any) -> None:
-    """UserError for the first field whose value is not of its type, choices or range."""
+    """Raise a UserError for the first field whose value is not of its type, choices or range."""
     for name, hint in hints_of(record.__class__).items():
         problem = expected(hint, getattr(record, name))
         if problem:
@@ -89,8 +89,8 @@ def check_fields(section: str, record: Any) -> None:
 
 
 def check_heads(section: str, size: int | None, heads: int, positions: str) -> None:
-    """UserError unless attention heads divide the size of a Transformer, into parts of even size
-    if positions rotate pairs of numbers. An inherited size is not known yet."""
+    """Raise a UserError unless attention heads divide the size of a Transformer, into parts of even
+    size if positions rotate pairs of numbers. An inherited size is not known yet."""
     if size is None:
         return
     if size % heads:
@@ -131,7 +131,7 @@ def expected(hint: Any, value: object) -> str:
 
 
 def parsed(hint: Any, words: Sequence[str]) -> Any:
-    """The value that text stands for in a field of this annotation.
+    """Parse the words of an option as a value of this annotation.
 
     ValueError, as the end of a message, if the text stands for no such value."""
     for kind in sorted(alternatives(hint), key=lambda kind: kind is not NoneType):
@@ -149,12 +149,12 @@ def is_text(value: str) -> bool:
 
 @cache
 def hints_of(record: Any) -> dict[str, Any]:
-    """The annotation of each field, with its range."""
+    """Return the annotation of each field, with its range."""
     return get_type_hints(record, include_extras=True)
 
 
 def alternatives(hint: Any) -> tuple[Any, ...]:
-    """The members of a union, or the annotation itself."""
+    """Return the members of a union, or the annotation itself."""
     if get_origin(hint) is Annotated and not _split(hint)[1]:
         hint = _split(hint)[0]
     if get_origin(hint) in (Union, UnionType):
@@ -163,7 +163,7 @@ def alternatives(hint: Any) -> tuple[Any, ...]:
 
 
 def shown(value: object) -> str:
-    """A value in a message, cut where it is long."""
+    """Return a value as messages show it, shortened if it is long."""
     try:
         text = str(value) if isinstance(value, int | float | tuple) else repr(value)
     except ValueError:  # Python writes no more than some thousand digits
@@ -187,7 +187,7 @@ def _default(field: Any) -> object:
 
 
 def _split(kind: Any) -> tuple[Any, Range | None]:
-    """The type of an annotation and its range."""
+    """Return the type of an annotation and its range."""
     if get_origin(kind) is not Annotated:
         return kind, None
     ranges = [extra for extra in kind.__metadata__ if isinstance(extra, Range)]
@@ -240,7 +240,7 @@ def _in_range(value: Any, limits: Range | None) -> bool:
 
 
 def _named(hint: Any) -> str:
-    """The values of an annotation in words."""
+    """Return the values of an annotation in words."""
     names = [_name(kind) for kind in alternatives(hint) if kind is not NoneType]
     if NoneType in alternatives(hint):
         names.append("None")

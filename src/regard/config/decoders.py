@@ -123,7 +123,7 @@ class RecurrentDecoderConfig:
             self._check_attention()
 
     def _check_plain(self) -> None:
-        """UserError if a decoder without attention has a field of attention."""
+        """Raise a UserError if a decoder without attention has a field of attention."""
         names = changed(self, *OF_ATTENTION)
         attention = self.attention
         names += tuple(
@@ -136,7 +136,7 @@ class RecurrentDecoderConfig:
             )
 
     def _check_attention(self) -> None:
-        """UserError for attention that needs another scope, score or normaliser."""
+        """Raise a UserError for attention that needs another scope, score or normaliser."""
         place, attention = "model.decoder.attention", self.attention
         needs_all = attention.score if attention.score in ("coverage", "location") else ""
         if needs_all and attention.scope != "global":

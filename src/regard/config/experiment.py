@@ -49,7 +49,7 @@ def resolve(experiment: Experiment) -> Experiment:
 
 
 def _check_task(data: Data, model: ModelConfig) -> None:
-    """UserError if the model does not fit the data."""
+    """Raise a UserError if the model does not fit the data."""
     match data, model:
         case DataConfig(), TranslationModelConfig():
             if model.tied == "all" and not (data.shared_vocabulary or data.vocabulary is not None):
@@ -80,7 +80,7 @@ def _check_task(data: Data, model: ModelConfig) -> None:
 
 
 def _check_positions(data: Data, model: ModelConfig) -> None:
-    """UserError if training has longer sequences than a part has learned positions."""
+    """Raise a UserError if training has longer sequences than a part has learned positions."""
     for name, part in model.parts.items():
         longest = getattr(part, "max_sequence", None)
         is_image = isinstance(data, CaptionDataConfig) and name == "encoder"

@@ -177,8 +177,8 @@ def inheriting(model: ModelConfig, name: str) -> list[str]:
 
 
 def longest_sequence(models: Iterable[ModelConfig]) -> int | None:
-    """The longest source or target, in tokens, that all of these models have positions for. None
-    if there is no limit."""
+    """Return the longest source or target, in tokens, that all of these models have positions for.
+    None if there is no limit."""
     limits = (part.max_sequence for model in models for part in sequence_parts(model))
     return min((limit for limit in limits if limit is not None), default=None)
 
@@ -186,7 +186,7 @@ def longest_sequence(models: Iterable[ModelConfig]) -> int | None:
 def sequence_parts(
     model: ModelConfig,
 ) -> list[TextEncoderConfig | ImageEncoderConfig | DecoderConfig]:
-    """The parts that read sequences."""
+    """Return the parts that read sequences."""
     if isinstance(model, ClassificationModelConfig):
         return [model.encoder]
     return [model.encoder, model.decoder]

@@ -65,7 +65,7 @@ class SearchConfig:
 
 
 def check_steps(beam: int, longest: int) -> None:
-    """UserError if a search may take more than `MOST_STEPS` steps for one output."""
+    """Raise a UserError if a search may take more than `MOST_STEPS` steps for one output."""
     if beam * longest > MOST_STEPS:
         raise UserError(
             f"search.beam is {beam:,} and an output may have {longest:,} tokens, which makes up to "

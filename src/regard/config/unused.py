@@ -31,7 +31,7 @@ class Unused(NamedTuple):
 
 
 def unused_fields(experiment: Experiment) -> tuple[Unused, ...]:
-    """The fields of an experiment that are set and have no effect."""
+    """Return the fields of an experiment that are set and have no effect."""
     sections: tuple[tuple[str, Any, Iterator[Rule]], ...] = (
         ("data", experiment.data, _data(experiment.data)),
         ("training", experiment.training, _training(experiment)),

@@ -117,8 +117,8 @@ def set_weights(model: nn.Module, weights: Mapping[str, Tensor], path: Path) -> 
 
 
 def check_fit(expected: Mapping[str, Tensor], weights: Mapping[str, Tensor], path: Path) -> None:
-    """UserError if the weights of a file differ in name, shape or kind of number from those that a
-    model expects."""
+    """Raise a UserError if the weights of a file differ in name, shape or kind of number from those
+    that a model expects."""
     problems = []
     for name in [*expected, *sorted(weights.keys() - expected.keys())]:
         ours, theirs = _shape(expected, name), _shape(weights, name)

@@ -134,7 +134,7 @@ def train(
 
 
 def _check_state(folder: RunFolder, data: Data, checkpoints: Checkpoints, *, goes_on: bool) -> None:
-    """UserError unless the folder has the training state of this run."""
+    """Raise a UserError unless the folder has the training state of this run."""
     try:
         checkpoints.check(resume=goes_on)
     except UserError as error:

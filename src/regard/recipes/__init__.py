@@ -58,12 +58,12 @@ DEFAULT_TASK = "translate"
 
 
 def names() -> list[str]:
-    """The recipes that come with the package."""
+    """Return the recipes that come with the package."""
     return sorted(path.stem for path in FOLDER.glob("*.yaml"))
 
 
 def find(name: str) -> Path:
-    """The page of a recipe, by its name or as a file; UserError lists what there is."""
+    """Return the file of a recipe, from its name or its path. UserError for any other word."""
     path = Path(name)
     if path.suffix in (".yaml", ".yml"):
         return check_input(path)
@@ -115,13 +115,13 @@ def _parsed(page: Page, *, is_run: bool) -> Experiment:
 
 
 def dump(experiment: Experiment) -> str:
-    """The page of an experiment, whole: its format, and every field with its value."""
+    """Return the page of an experiment, whole: its format, and every field with its value."""
     page = {"format": FORMAT, **_plain(asdict(experiment))}
     return yaml.safe_dump(page, sort_keys=False, allow_unicode=True)
 
 
 def flat(page: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Every field by its full name, such as data.limit, with its value."""
+    """Return every field by its full name, such as data.limit, with its value."""
     for name, value in page.items():
         if isinstance(value, dict):
             yield from flat(value, f"{prefix}{name}.")
@@ -157,7 +157,7 @@ def with_kind(model: ModelConfig, task: str, part: str, kind: str) -> ModelConfi
 
 
 def _expected(name: str, known: list[str], task: str = "") -> str:
-    """The end of a message about an unknown name."""
+    """Return the end of a message about an unknown name."""
     *first, last = known
     near = difflib.get_close_matches(name, known, n=1)
     hint = f"; did you mean {near[0]}?" if near else ""
@@ -166,7 +166,7 @@ def _expected(name: str, known: list[str], task: str = "") -> str:
 
 
 def _named(page: dict[str, Any]) -> dict[str, str]:
-    """The task and the kinds that a page names."""
+    """Return the task and the kinds that a page names."""
     names = {"data": ["task"], "model": ["encoder.kind", "decoder.kind", "head.kind"]}
     named = {}
     for section, fields_of in names.items():
@@ -181,7 +181,8 @@ def _named(page: dict[str, Any]) -> dict[str, str]:
 
 
 def _set(record: Any, page: Page, values: dict[str, Any], prefix: str) -> Any:
-    """The record with the values of a page; UserError naming the line of a wrong one."""
+    """Return the record with the values of a recipe. UserError for an invalid value, with its
+    line."""
     hints, changed = hints_of(record.__class__), {}
     for name, value in values.items():
         full = f"{prefix}{name}"
@@ -204,7 +205,7 @@ def _set(record: Any, page: Page, values: dict[str, Any], prefix: str) -> Any:
 
 
 def _value(hint: Any, value: Any, name: str, page: Page) -> Any:
-    """The value of a field, of its type and in its range."""
+    """Return the value of a field, of its type and in its range."""
     if _holds_text(hint):
         return _text(hint, value, name, page)
     words = list(map(str, value if isinstance(value, list) else [value]))
@@ -236,7 +237,7 @@ def _text(hint: Any, value: Any, name: str, page: Page) -> str | Path | WORDS | 
 
 
 def _beside(record: Any, folder: Path) -> Any:
-    """The record with every relative path that exists in the folder taken from there."""
+    """Return the record with relative paths joined to the folder, if they exist there."""
     changed = {}
     for field in fields(record):
         value = getattr(record, field.name)

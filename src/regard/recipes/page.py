@@ -98,7 +98,7 @@ class _Reader:
     num_documents: int = 0
 
     def take(self, event: yaml.Event) -> None:
-        """UserError for an event that no recipe has."""
+        """Raise a UserError for an event that no recipe has."""
         match event:
             case yaml.AliasEvent():
                 self._refuse(event, f"aliases (*{event.anchor}): write the value out")
@@ -162,7 +162,7 @@ class _Reader:
             above.key = None
 
     def _value(self, event: Any) -> Any:
-        """The text itself if it is in quotes; else null, true, false, a number or text."""
+        """Return the text itself if it is in quotes; else null, true, false, a number or text."""
         text = event.value
         if not event.implicit[0]:
             return text

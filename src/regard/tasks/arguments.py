@@ -26,7 +26,7 @@ def sections_of(experiment: Experiment, kind: type[AnyData], name: str) -> tuple
 
 
 def check_single(run: str | Path, others: Sequence[str | Path]) -> None:
-    """UserError if there are other runs: the task has no ensembles."""
+    """Raise a UserError if there are other runs: the task has no ensembles."""
     if others:
         raise UserError(
             f"{run} and {others[0]} cannot be an ensemble: expected runs that translate. Name one "

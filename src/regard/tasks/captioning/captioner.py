@@ -33,7 +33,7 @@ MAX_LENGTH = 60
 
 
 def check_search(search: SearchConfig) -> None:
-    """UserError for a search option that needs words of a source."""
+    """Raise a UserError for a search option that needs words of a source."""
     for name in ("unknown_replacement", "lexicon", "max_ratio", "max_source"):
         if getattr(search, name):
             raise UserError(

@@ -87,7 +87,7 @@ def _cut(encoded: EncodedLabels, longest: int) -> tuple[str, ...]:
 
 
 def _check(config: TrainingConfig) -> None:
-    """UserError for an option of models that generate texts."""
+    """Raise a UserError for an option of models that generate texts."""
     for name, usual in (("teacher_forcing", 1.0), ("teacher_forcing_end", None), ("loss", "word")):
         if getattr(config, name) != usual:
             raise UserError(

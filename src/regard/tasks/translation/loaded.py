@@ -43,8 +43,8 @@ class TranslationRun:
         return cls(path, experiment, data, config, tokenizers, model.eval())
 
     def check_vocabularies(self, other: TranslationRun, purpose: str) -> None:
-        """UserError unless both runs encode every text as the same token numbers. `purpose` says
-        what they cannot do otherwise."""
+        """Raise a UserError unless both runs encode every text as the same token numbers. `purpose`
+        says what they cannot do otherwise."""
         for side in ("source", "target"):
             ours, theirs = getattr(self.tokenizers, side), getattr(other.tokenizers, side)
             if ours.vocabulary != theirs.vocabulary:

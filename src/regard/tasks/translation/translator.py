@@ -157,7 +157,8 @@ class Translator:
         return search.max_source or 2 * self.data.max_length
 
     def _check(self, search: SearchConfig) -> None:
-        """UserError if the search needs attention that the model lacks, or a second option."""
+        """Raise a UserError if the search needs attention that the model lacks, or a second
+        option."""
         if search.lexicon is not None and not search.unknown_replacement:
             raise UserError(
                 f"search.lexicon is {search.lexicon}, but only search.unknown_replacement reads "
@@ -265,7 +266,7 @@ class Translator:
 def check_lengths(
     configs: Sequence[TranslationModelConfig], texts: Sequence[str], ids: Sequence[Sequence[int]]
 ) -> None:
-    """UserError for the first text that is longer than these models accept."""
+    """Raise a UserError for the first text that is longer than these models accept."""
     longest = longest_sequence(configs)
     for text, tokens in zip(texts, ids, strict=True):
         if longest is not None and len(tokens) > longest:
