@@ -1,5 +1,6 @@
 """Pages of version 0.1 in memory: each family, its defaults, what was renamed, what is refused."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -160,6 +161,33 @@ def test_recipes_of_the_current_format_are_unchanged(tmp_path):
     assert read(tmp_path, text, is_run=True) == replace(resolve(experiment))
     values = {"model": {"size": 8}, "data": {"limit": 3}}
     assert upgrade(values, is_run=False) == values
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("format: 1\nmodel: {encoder: {kind: transformer}}", "write the line `format: 2`"),
+        ("format: 1\ndata: {task: classify}\nmodel: {head: mean}", "model.head has fields of"),
+        ("model: {hidden: 8, decoder: {size: 8}}", "also has model.decoder: write model.size"),
+        ("model: {family: classifier, encoder: {size: 8}}", "also has model.encoder: leave it out"),
+        ("data: {generated: copy, synthetic: reverse}", "the page has both: leave data.generated"),
+        (
+            "data: {task: translate}\nmodel: {family: classifier}",
+            "model.family is classifier, which is of data.task classify, but",
+        ),
+    ],
+)
+@pytest.mark.parametrize("is_run", [False, True])
+def test_contradictions_between_formats_are_named(tmp_path, text, words, is_run):
+    with pytest.raises(UserError, match=re.escape(words)) as caught:
+        read(tmp_path, text, is_run=is_run)
+    assert str(caught.value).startswith(str(tmp_path))
+
+
+def test_a_run_without_its_format_is_rejected(tmp_path):
+    text = recipes.dump(resolve(Experiment()))
+    with pytest.raises(UserError, match="write the line `format: 2`"):
+        read(tmp_path, text.replace("format: 2\n", ""), is_run=True)
 
 
 def test_a_recipe_with_fields_of_both_formats_is_rejected(tmp_path):

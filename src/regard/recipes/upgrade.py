@@ -194,12 +194,9 @@ def upgrade(values: Values, *, is_run: bool) -> Values:
     values = {name: value for name, value in values.items() if name != "format"}
     if number == FORMAT or not (is_known or _old_fields(values)):
         return values
-    if _is_composed(values):
-        name = _old_fields(values)[0]
-        raise UserError(
-            f"{name} is a field of version 0.1, but the recipe also has model.encoder: write "
-            f"{RENAMED.get(name, 'the new fields, which `regard recipes NAME` shows')} instead"
-        )
+    part = _part_of_format_2(values)
+    if part:
+        raise UserError(_mixed(part, _old_fields(values)))
     if is_run:
         values = _with_data_seed(values)
     return upgrade_from_1(values)
@@ -212,7 +209,7 @@ def upgrade_from_1(values: Values) -> Values:
     upgraded = dict(values)
     family = model.get("family") if isinstance(model, dict) else None
     if isinstance(data, dict):
-        data = _renamed(data, DATA_FIELDS)
+        data = _renamed("data", data, DATA_FIELDS)
         if isinstance(family, str) and "task" not in data:
             data = {"task": FAMILY_TASKS.get(family, "translate"), **data}
         upgraded["data"] = data
@@ -221,6 +218,12 @@ def upgrade_from_1(values: Values) -> Values:
         upgraded["training"] = _training(training)
     if isinstance(data, dict) and isinstance(model, dict):
         task = data.get("task", "translate")
+        known_task = FAMILY_TASKS.get(family) if isinstance(family, str) else None
+        if known_task is not None and task in FAMILY_TASKS.values() and task != known_task:
+            raise UserError(
+                f"model.family is {family}, which is of data.task {known_task}, but data.task is "
+                f"{task}: change either"
+            )
         usual = next((name for name, known in FAMILY_TASKS.items() if known == task), "recurrent")
         upgraded["model"] = _model(usual if family is None else family, model)
     return upgraded
@@ -236,7 +239,7 @@ def upgrade_tensor_name(name: str, number: int) -> str:
 
 def _training(training: Values) -> Values:
     """Return the section `training` in format 2, with today's names of the frozen modules."""
-    upgraded = _renamed(training, TRAINING_FIELDS)
+    upgraded = _renamed("training", training, TRAINING_FIELDS)
     names = upgraded.get("freeze")
     if isinstance(names, list):
         upgraded["freeze"] = [
@@ -403,7 +406,14 @@ def _fields(old: Values, *names: str) -> Values:
     return {name: old[name] for name in names}
 
 
-def _renamed(section: Values, names: dict[str, str]) -> Values:
+def _renamed(place: str, section: Values, names: dict[str, str]) -> Values:
+    """Return a section with today's names. UserError for a field with both names."""
+    for name in section:
+        if names.get(name) in section:
+            raise UserError(
+                f"{place}.{name} is {place}.{names[name]} of version 0.1, and the page has both: "
+                f"leave {place}.{name} out"
+            )
     return {names.get(name, name): value for name, value in section.items()}
 
 
@@ -432,11 +442,23 @@ def _old_fields(values: Values) -> list[str]:
     return names
 
 
-def _is_composed(values: Values) -> bool:
-    """Whether the model of a page has parts of format 2."""
+def _part_of_format_2(values: Values) -> str:
+    """Name of the first part of format 2 in the model of a page. Empty if there is none."""
     model = values.get("model")
     if not isinstance(model, dict):
-        return False
-    return "head" in model or any(
-        isinstance(model.get(name), dict) for name in ("encoder", "decoder")
-    )
+        return ""
+    parts = [name for name in ("encoder", "decoder") if isinstance(model.get(name), dict)]
+    parts += [name for name in ("head",) if name in model]
+    return f"model.{parts[0]}" if parts else ""
+
+
+def _mixed(part: str, old: list[str]) -> str:
+    """Message about a page of format 1 with a part of format 2."""
+    if not old:
+        return (
+            f"{part} has fields of format {FORMAT}, but the page is of format 1: write the line "
+            f"`format: {FORMAT}`"
+        )
+    today = RENAMED.get(old[0])
+    remedy = f"write {today} instead" if today else "leave it out"
+    return f"{old[0]} is a field of version 0.1, but the page also has {part}: {remedy}"
