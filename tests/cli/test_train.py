@@ -112,6 +112,15 @@ def test_a_run_is_not_resumed_as_another_recipe(capsys, here):
     assert "synthetic data (copy), not on mine.tsv" in err
 
 
+@pytest.mark.parametrize("flag", ["--model.family", "--model.encoder.kind"])
+def test_a_run_is_not_resumed_with_another_kind(capsys, here, flag):
+    pairs(here / "mine.tsv")
+    regard(capsys, "mine.tsv", *SMALL, "--training.epochs", 1)
+    status, _, err = regard(capsys, "mine.tsv", "--resume", flag, "transformer")
+    assert status == 1
+    assert "runs/mine: model.encoder.kind was recurrent and is transformer now. Put it back" in err
+
+
 def test_a_run_of_another_name_is_resumed_by_its_recipe(capsys, here):
     page = here / "quick.yaml"
     page.write_text(recipes.dump(small(epochs=1)).replace("name: small\n", "name: quick\n"))

@@ -26,18 +26,30 @@ def expanded(arguments: Sequence[str]) -> list[str]:
     """Return the arguments with a data file after the recipe as --data.path, and with
     --model.family as the kinds of the parts whose own kind is not an argument."""
     words = list(arguments)
+    if "" in words[:2]:
+        raise UsageError(
+            "an argument is empty: expected the name of a recipe or a file, as in "
+            "`regard train words pairs.tsv`"
+        )
     if len(words) > 1 and _names_data(words[1]) and not is_pairs(words[0]):
         words[1:2] = ["--data.path", words[1]]
     family = values_of(words, FAMILY).get(FAMILY)
     if family is None:
+        if FAMILY in words:
+            raise UsageError(f"{FAMILY} has no value: expected recurrent or transformer")
         return words
     task = values_of(words, "--data.task").get("--data.task") or named(words[0]).data.task
     parts = KINDS.get(task, {})
     kinds = [part for part, known in parts.items() if family in known]
     if not kinds:
+        flags = [
+            f"--model.{part}.kind"
+            for part, known in parts.items()
+            if {"recurrent", "transformer"} & known.keys()
+        ]
         raise UserError(
             f"model.family is {shown(family)}: expected recurrent or transformer, which is short "
-            f"for {' and '.join(f'model.{part}.kind' for part in parts)}"
+            f"for {' and '.join(flags)}"
         )
     words = _without(words, FAMILY)
     flags = [f"--model.{part}.kind" for part in kinds]
@@ -128,6 +140,7 @@ def _with_kinds(experiment: Experiment, arguments: Sequence[str]) -> Asked:
         flag = f"--model.{part}.kind"
         if flag in arguments and flag not in values_of(arguments, flag):
             raise UsageError(f"{flag} has no value: expected {' or '.join(KINDS[task][part])}")
+        _check_once(flag, arguments)
         kind = values_of(arguments, flag).get(flag, record.kind)
         model = recipes.with_kind(model, task, part, kind)
         names = changed(record, *(field.name for field in fields(record)))
@@ -137,6 +150,13 @@ def _with_kinds(experiment: Experiment, arguments: Sequence[str]) -> Asked:
                 f"fields of model.{part} are not used: {', '.join(names)}"
             )
     return Asked(replace(experiment, model=model), tuple(lines))
+
+
+def _check_once(flag: str, arguments: Sequence[str]) -> None:
+    """UsageError for an option that comes twice: its value decides which options there are."""
+    num_times = sum(argument.partition("=")[0] == flag for argument in arguments)
+    if num_times > 1:
+        raise UsageError(f"{flag} comes {num_times} times: expected one value, so leave one out")
 
 
 def _on_file(chosen: Asked, arguments: Sequence[str]) -> Asked:

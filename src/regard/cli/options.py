@@ -67,8 +67,9 @@ def parse(
 
 
 @contextmanager
-def one_line(prog: str) -> Iterator[None]:
-    """Turn the message that tyro prints before it exits into a UsageError of one line."""
+def one_line(prog: str, remedy: str = "") -> Iterator[None]:
+    """Turn the message that tyro prints before it exits into a UsageError of one line. The remedy
+    is added to a message about unexpected arguments that are no options."""
     message = io.StringIO()
     try:
         with redirect_stderr(message):
@@ -77,6 +78,8 @@ def one_line(prog: str) -> Iterator[None]:
         if error.code != UsageError.STATUS:  # SIGTERM
             raise
         problem = _problem(message.getvalue())
+        if remedy and re.fullmatch(r"unexpected arguments: [^-(].*[^)]", problem):
+            problem += f": {remedy}"
         raise UsageError(f"{problem}; `{prog} --help` lists the arguments") from None
 
 

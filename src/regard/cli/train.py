@@ -53,6 +53,10 @@ class Options:
 
 
 PROG = "regard train"
+DATA_FILE = (
+    "expected at most one data file, which exists and comes right after the recipe, or --data.path "
+    "FILE"
+)
 PARSER: type[Options] = tyro.conf.AvoidSubcommands[Options]
 
 
@@ -121,6 +125,7 @@ def parse(arguments: list[str]) -> Options:
             say(line)
         return options
     default = replace(default, experiment=_resumed(options, default.experiment))
+    _check_kinds(folder_of(options), default.experiment.model, arguments)
     return _cli(arguments, default)
 
 
@@ -146,7 +151,7 @@ def _check_shared(model: ModelConfig, arguments: list[str]) -> None:
 def _cli(arguments: list[str], default: Options) -> Options:
     """Parse the options. The model's options are those of the parts of the default's model."""
     check(Options, arguments, default)
-    with one_line(PROG):
+    with one_line(PROG, DATA_FILE):
         return tyro.cli(PARSER, args=arguments, prog=PROG, default=default)
 
 
@@ -171,6 +176,18 @@ def _resumed(options: Options, recipe: Experiment) -> Experiment:
     return replace(
         run, data=_with_paths(run.data, recipe.data), model=_with_paths(run.model, recipe.model)
     )
+
+
+def _check_kinds(folder: Path, model: ModelConfig, arguments: list[str]) -> None:
+    """Raise a UserError for an option that names another kind than the resumed run has."""
+    for part, record in model.parts.items():
+        flag = f"--model.{part}.kind"
+        kind = values_of(arguments, flag).get(flag, record.kind)
+        if kind != record.kind:
+            raise UserError(
+                f"cannot resume {folder}: model.{part}.kind was {record.kind} and is {kind} now. "
+                "Put it back, or train in a new folder"
+            )
 
 
 def _with_paths(record: Any, other: Any) -> Any:
