@@ -27,8 +27,8 @@ class AttentionConfig:
     score: Annotated[ScoreName, EXPLAINED] = "additive"
     """Score function."""
     size: Size | None = None
-    """Hidden units of the scores additive, concat and shared_additive. Default: the size of the
-    query."""
+    """Hidden units of the scores additive, concat and shared_additive. Default: model.size for a
+    head, the size of one attention head for a Transformer."""
     normaliser: NormaliserName = "softmax"
     """Function that turns scores into weights."""
     temperature: Positive = 1.0

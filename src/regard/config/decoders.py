@@ -101,9 +101,11 @@ class RecurrentDecoderConfig:
     extra_vectors_shape: tuple[Count, Size] | None = None
     """Number and size of the extra vectors. Training sets it."""
     intra_attention: bool = False
-    """Attend to the decoder's own earlier states too (Paulus et al. 2018)."""
+    """Attend to the decoder's own states too, the present one included (Paulus et al. 2018: the
+    earlier ones only)."""
     gate: bool = False
-    """Multiply the context by a number from 0 to 1, computed from the state (Xu et al. 2015)."""
+    """Multiply the context of the source by a number from 0 to 1, computed from the state (Xu et
+    al. 2015)."""
     dropout: Share | None = None
     """Dropout of the embeddings, between layers and before the logits. Default: model.dropout."""
     attention: DecoderAttentionConfig = field(default_factory=DecoderAttentionConfig)

@@ -82,7 +82,7 @@ def _check_task(data: Data, model: ModelConfig) -> None:
 def _check_positions(data: Data, model: ModelConfig) -> None:
     """Raise a UserError if training has longer sequences than a part has learned positions."""
     for name, part in model.parts.items():
-        longest = getattr(part, "max_sequence", None)
+        longest = part.max_sequence
         is_image = isinstance(data, CaptionDataConfig) and name == "encoder"
         if longest is not None and data.max_length > longest and not is_image:
             raise UserError(

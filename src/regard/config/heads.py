@@ -31,6 +31,7 @@ class LastHeadConfig:
     """Dropout of the vector. Default: model.dropout."""
 
     attends = False
+    max_sequence = None
     unused = ()
 
     def __post_init__(self) -> None:
@@ -55,6 +56,7 @@ class MeanHeadConfig:
     """Dropout of the vector. Default: model.dropout."""
 
     attends = False
+    max_sequence = None
     unused = ()
 
     def __post_init__(self) -> None:
@@ -82,6 +84,7 @@ class AttentionHeadConfig:
     attention: AttentionConfig = field(default_factory=AttentionConfig)
 
     attends = True
+    max_sequence = None
 
     def __post_init__(self) -> None:
         check_fields("model.head", self)

@@ -179,14 +179,5 @@ def inheriting(model: ModelConfig, name: str) -> list[str]:
 def longest_sequence(models: Iterable[ModelConfig]) -> int | None:
     """Return the longest source or target, in tokens, that all of these models have positions for.
     None if there is no limit."""
-    limits = (part.max_sequence for model in models for part in sequence_parts(model))
+    limits = (part.max_sequence for model in models for part in model.parts.values())
     return min((limit for limit in limits if limit is not None), default=None)
-
-
-def sequence_parts(
-    model: ModelConfig,
-) -> list[TextEncoderConfig | ImageEncoderConfig | DecoderConfig]:
-    """Return the parts that read sequences."""
-    if isinstance(model, ClassificationModelConfig):
-        return [model.encoder]
-    return [model.encoder, model.decoder]

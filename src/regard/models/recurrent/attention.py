@@ -187,8 +187,10 @@ class IntraDecoderState:
 
 
 class IntraDecoderAttention(nn.Module):
-    """Attention of the decoder to its own states, from the first up to the present one (Paulus et
-    al. 2018, section 2.2)."""
+    """Attention of the decoder to its own states, from the first up to the present one.
+
+    Paulus et al. 2018, section 2.2, attend to the earlier states only; their first context is
+    zeros."""
 
     num_memories = 0
     is_stateful = False
