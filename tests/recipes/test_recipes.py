@@ -109,8 +109,22 @@ def test_dumping_and_loading_preserves_an_experiment(tmp_path_factory, experimen
         ("model: {encoder: {kind: convolutional}}", "recurrent, transformer or bag_of_words (data"),
         ("model: {head: {kind: mean}}", "model.head is not a field of a recipe"),
         (
+            "model: {encoder: {heads: 2}}",
+            "line 1: model.encoder.heads is a field of model.encoder.kind transformer, but",
+        ),
+        (
+            "model: {encoder: {kind: bag_of_words, layers: 2}}",
+            "is a field of model.encoder.kind recurrent and transformer, but",
+        ),
+        (
+            "format: 2\nmodel: {hidden: 8}",
+            "line 2: model.hidden is not a field of a recipe; did you",
+        ),
+        ("model:\n  encoder:\n    kind: bag", "line 3: model.encoder.kind is 'bag': expected"),
+        ("name: x\ndata: {task: x}", "line 2: data.task is 'x': expected"),
+        (
             "model: {hidden: 8, decoder: {kind: transformer}}",
-            "model.hidden is a field of version 0.1, but the recipe also has model.encoder: write",
+            "model.hidden is a field of version 0.1, but the recipe also has model.decoder: write",
         ),
         ("data: 3", "line 1: data is 3: expected fields"),
         ("- a list", "expected lines of the form `field: value`"),
@@ -127,7 +141,10 @@ def test_dumping_and_loading_preserves_an_experiment(tmp_path_factory, experimen
             "model: {encoder: {kind: transfomer}}",
             "is 'transfomer': expected recurrent, transformer",
         ),
-        ("model: {decoder: {kind: transformer, cell: gru}}", "model.decoder.cell is not a field"),
+        (
+            "model: {decoder: {kind: transformer, cell: gru}}",
+            "cell is a field of model.decoder.kind recurrent",
+        ),
         (
             "model: {decoder: {kind: transformer, head: 4}}",
             "decoder.head is not a field of a recip",
@@ -142,7 +159,7 @@ def test_dumping_and_loading_preserves_an_experiment(tmp_path_factory, experimen
         ),
         (
             "model: {decoder: {layers: 2, heads: 4}}",
-            "model.decoder.heads is not a field of a recip",
+            "line 1: model.decoder.heads is a field of",
         ),
         (
             "training: {adam_betas: [0.9]}",

@@ -20,7 +20,7 @@ from regard.config.checks import alternatives, hints_of, parsed, shown
 from regard.errors import UserError
 from regard.files import check_input, shortened
 from regard.recipes.page import LOADER, Page, read_page
-from regard.recipes.upgrade import FORMAT, upgrade
+from regard.recipes.upgrade import FORMAT, RENAMED, upgrade
 
 FOLDER = Path(__file__).parent
 GROUPS = {
@@ -111,7 +111,8 @@ def _parsed(page: Page, *, is_run: bool) -> Experiment:
         return _set(usual, page, page.values, "")
     except UserError as error:
         has_place = str(error).startswith(str(page.path))
-        raise error if has_place else UserError(f"{page.path}: {error}") from None
+        place = page.place(str(error).partition(" ")[0])
+        raise error if has_place else UserError(f"{place}: {error}") from None
 
 
 def dump(experiment: Experiment) -> str:
@@ -187,9 +188,7 @@ def _set(record: Any, page: Page, values: dict[str, Any], prefix: str) -> Any:
     for name, value in values.items():
         full = f"{prefix}{name}"
         if name not in hints:
-            near = difflib.get_close_matches(name, list(hints), n=1)
-            hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(hints)}"
-            raise UserError(f"{page.place(full)}: {full} is not a field of a recipe; {hint}")
+            raise UserError(f"{page.place(full)}: {_unknown(record, full)}")
         section = getattr(record, name)
         if not is_dataclass(section):
             changed[name] = _value(hints[name], value, full, page)
@@ -202,6 +201,26 @@ def _set(record: Any, page: Page, values: dict[str, Any], prefix: str) -> Any:
                 f"{kind}"
             )
     return replace(record, **changed)
+
+
+def _unknown(record: Any, full: str) -> str:
+    """Return the message about a field that a record does not have, by its full name."""
+    prefix, _, name = full.rpartition(".")
+    kind, part = getattr(record, "kind", ""), prefix.removeprefix("model.")
+    records: dict[str, Any] = {}
+    for parts in KINDS.values():
+        if kind in parts.get(part, {}):
+            records |= parts[part]
+    owners = [other for other, owner in records.items() if name in hints_of(owner)]
+    if owners:
+        return (
+            f"{full} is a field of {prefix}.kind {' and '.join(owners)}, but {prefix}.kind "
+            f"is {kind}: leave it out or change either"
+        )
+    known = list(hints_of(record.__class__))
+    near = [RENAMED[full]] if full in RENAMED else difflib.get_close_matches(name, known, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(known)}"
+    return f"{full} is not a field of a recipe; {hint}"
 
 
 def _value(hint: Any, value: Any, name: str, page: Page) -> Any:

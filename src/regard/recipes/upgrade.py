@@ -461,4 +461,4 @@ def _mixed(part: str, old: list[str]) -> str:
         )
     today = RENAMED.get(old[0])
     remedy = f"write {today} instead" if today else "leave it out"
-    return f"{old[0]} is a field of version 0.1, but the page also has {part}: {remedy}"
+    return f"{old[0]} is a field of version 0.1, but the recipe also has {part}: {remedy}"
