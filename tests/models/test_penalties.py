@@ -94,7 +94,7 @@ def test_the_baseline_changes_in_training_only():
 def test_missing_attention_is_rejected():
     with pytest.raises(ValueError, match="expected positions drawn by hard attention"):
         HardReward(1.0, 0.0)(output(), BATCH, PROJECTION)
-    with pytest.raises(ValueError, match="expected attention to the source, got none"):
+    with pytest.raises(ValueError, match="attention to the source for a penalty, got none"):
         DoublyStochastic(1.0)(DecoderOutput(torch.randn(2, 4, 3)), BATCH, PROJECTION)
 
 
