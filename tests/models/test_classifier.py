@@ -51,7 +51,7 @@ def test_the_last_state_is_that_of_the_top_layer():
 @pytest.mark.parametrize("asks", ["learned", "last"])
 def test_a_learned_query_gives_a_weighted_mean(asks):
     arguments = memory()
-    query = LearnedQuery(5) if asks == "learned" else LastStateQuery(5)
+    query = LearnedQuery(5) if asks == "learned" else LastStateQuery()
     pool = AttentionPool(query, Attention(ScaledDot())).double()
     result = pool(arguments, need_weights=True)
     (block,) = result.attention

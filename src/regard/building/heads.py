@@ -50,7 +50,7 @@ def _build_pool(config: HeadConfig, key_size: int) -> nn.Module:
         case MeanHeadConfig():
             return MeanOfValues()
         case AttentionHeadConfig():
-            query = (LastStateQuery if config.query == "last" else LearnedQuery)(key_size)
+            query = LastStateQuery() if config.query == "last" else LearnedQuery(key_size)
             attention = build_attention(
                 config.attention, key_size, key_size, "model.head.attention"
             )

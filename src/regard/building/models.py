@@ -25,7 +25,7 @@ from regard.models.bag_of_words import ItemEncoder
 from regard.models.classifier import HeadModel
 from regard.models.contracts import TrainedDecoder
 from regard.models.memory import BuildMemory, WithSummary, first_and_last, last_position, top_layer
-from regard.models.recurrent.decoders import BahdanauDecoder, LuongDecoder, PlainDecoder
+from regard.models.recurrent.decoders import RecurrentDecoder
 from regard.models.seq2seq import Seq2Seq
 from regard.models.vision_backbone import Backbone
 
@@ -133,8 +133,8 @@ def _tie(config: TranslationModelConfig, decoder: TrainedDecoder, embedding: nn.
     """Make the target embeddings the weights of the output layer. UserError if their sizes
     differ."""
     size = embedding.embedding_dim
-    if isinstance(decoder, BahdanauDecoder | LuongDecoder | PlainDecoder):
-        feature_size = decoder.parts.output.feature_size
+    if isinstance(decoder, RecurrentDecoder):
+        feature_size = decoder.projection.in_features
         if feature_size != size:
             raise UserError(
                 f"model.tied {config.tied} needs output features of the size of the embeddings, "

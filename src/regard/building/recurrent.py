@@ -56,20 +56,21 @@ def build_recurrent_decoder(
         attention = _build_attention(config, encoder)
         output = _build_output(config, encoder)
         embedding = make_embedding()
-        stack = _build_stack(config, _input_size(config, encoder, output))
+        feeding = _build_feeding(config, encoder, output)
+        stack = _build_stack(config, _input_size(config, encoder, feeding))
         bridge = _build_bridge(config, encoder)
     else:
         embedding = make_embedding()
         bridge = _build_bridge(config, encoder)
         output = _build_output(config, encoder)
         attention = _build_attention(config, encoder)
-        stack = _build_stack(config, _input_size(config, encoder, output))
+        feeding = _build_feeding(config, encoder, output)
+        stack = _build_stack(config, _input_size(config, encoder, feeding))
     parts = DecoderParts(embedding, stack, bridge, output, dropout=known(config.dropout))
     if attention is None:
         return decoders.PlainDecoder(parts)
     if config.wiring == "bahdanau":
         return decoders.BahdanauDecoder(parts, attention)
-    feeding = _build_feeding(config, context_size(config, encoder), output.feature_size)
     return decoders.LuongDecoder(parts, attention, feeding)
 
 
@@ -152,17 +153,11 @@ def _build_output(config: RecurrentDecoderConfig, encoder: BuiltEncoder) -> Outp
             return SummedOutput(size, context, known(config.embedding))
 
 
-def _input_size(config: RecurrentDecoderConfig, encoder: BuiltEncoder, output: Output) -> int:
+def _input_size(config: RecurrentDecoderConfig, encoder: BuiltEncoder, feeding: Feeding) -> int:
     """Size of the vector that the recurrent layers read in a step."""
-    context = context_size(config, encoder)
-    match config.wiring:
-        case "plain":
-            extra = 0
-        case "bahdanau":
-            extra = context
-        case "luong":
-            extra = _build_feeding(config, context, output.feature_size).size
-    return known(config.embedding) + extra
+    attends_first = config.wiring == "bahdanau"
+    context = context_size(config, encoder) if attends_first else feeding.size
+    return known(config.embedding) + context
 
 
 def _build_stack(config: RecurrentDecoderConfig, input_size: int) -> RecurrentStack:
@@ -171,11 +166,13 @@ def _build_stack(config: RecurrentDecoderConfig, input_size: int) -> RecurrentSt
     )
 
 
-def _build_feeding(config: RecurrentDecoderConfig, context_size: int, feature_size: int) -> Feeding:
+def _build_feeding(
+    config: RecurrentDecoderConfig, encoder: BuiltEncoder, output: Output
+) -> Feeding:
     match config.feeding:
         case "none":
             return NoFeeding()
         case "context":
-            return ContextFeeding(context_size)
+            return ContextFeeding(context_size(config, encoder))
         case "attentional":
-            return AttentionalFeeding(feature_size)
+            return AttentionalFeeding(output.feature_size)

@@ -6,15 +6,13 @@ from torch import nn
 
 from regard import attention
 from regard.building.attention import build_attention
-from regard.config import TransformerDecoderConfig, TransformerEncoderConfig
+from regard.config import TransformerConfig
 from regard.config.checks import known
 from regard.layers.embedder import Embedder
 from regard.layers.feed_forward import FeedForward
 from regard.layers.positions import Learned, Positions, Rotary, Sinusoidal
 from regard.layers.residual import PostNorm, PreNorm, Residual
 from regard.models import transformer
-
-TransformerConfig = TransformerEncoderConfig | TransformerDecoderConfig
 
 
 def build_embedder(config: TransformerConfig, embedding: nn.Embedding | nn.Linear) -> Embedder:

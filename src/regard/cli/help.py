@@ -13,11 +13,11 @@ from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from types import NoneType
-from typing import Annotated, Any, get_args, get_origin
+from typing import Any, get_args, get_origin
 
 import tyro
 
-from regard.config.checks import Explanations, alternatives, choices_of, hints_of
+from regard.config.checks import Explanations, alternatives, bare, choices_of, hints_of
 
 MAX_WIDTH, MIN_WIDTH = 100, 60
 """Range of the width of help, in characters; the terminal's own width between them."""
@@ -58,7 +58,7 @@ def command_help(options: type, prog: str, column: int = 28) -> str:
     """Return the help of a command whose options are the fields of a record."""
     words, arguments, flags = list[str](), list[Row](), list[Row]()
     for name, hint, default, text in _options(options):
-        if POSITIONAL in _extras(hint):
+        if POSITIONAL in extras(hint):
             words.append(_word(name, hint, default))
             arguments.append(_row(name.upper(), hint, default, text))
         else:
@@ -82,22 +82,23 @@ def _options(record: type) -> Iterator[tuple[str, Any, Any, str]]:
     texts, hints = field_texts(record), hints_of(record)
     for field in fields(record):
         hint = hints[field.name]
-        section = get_args(hint)[0] if get_origin(hint) is Annotated else hint
+        section = bare(hint)
         if is_dataclass(section) and isinstance(section, type):
             for name, kind, default, text in _options(section):
                 yield name, kind, default, f"{text} {RECIPE}" if "Default:" not in text else text
         else:
-            own = next((extra.help for extra in _extras(hint) if getattr(extra, "help", "")), "")
+            own = next((extra.help for extra in extras(hint) if getattr(extra, "help", "")), "")
             yield field.name, hint, field.default, texts.get(field.name, own)
 
 
-def _extras(hint: Any) -> tuple[Any, ...]:
+def extras(hint: Any) -> tuple[Any, ...]:
+    """Return what an annotation holds besides its type."""
     return getattr(hint, "__metadata__", ())
 
 
 def _word(name: str, hint: Any, default: Any) -> str:
     """Return an argument of the usage: in brackets if it has a default."""
-    is_list = any(get_origin(_bare(kind)) is tuple for kind in alternatives(hint))
+    is_list = any(get_origin(bare(kind)) is tuple for kind in alternatives(hint))
     word = f"{name.upper()}..." if is_list else name.upper()
     return word if default is MISSING else f"[{word}]"
 
@@ -105,7 +106,7 @@ def _word(name: str, hint: Any, default: Any) -> str:
 def _flag(name: str, hint: Any, default: Any, text: str) -> str:
     """Return an option with its short name and its placeholder."""
     long, short = name.replace("_", "-"), ""
-    for extra in _extras(hint):
+    for extra in extras(hint):
         long = getattr(extra, "name", None) or long
         short = "".join(f"{alias}, " for alias in getattr(extra, "aliases", None) or ())
     switch = "[no-]" if default is True else ""
@@ -113,7 +114,7 @@ def _flag(name: str, hint: Any, default: Any, text: str) -> str:
 
 
 def _row(head: str, hint: Any, default: Any, text: str) -> Row:
-    if REPEATED in _extras(hint):
+    if REPEATED in extras(hint):
         return Row(head, f"{text} Can be repeated.")
     return Row(head, described(text, default, choices_of(hint)))
 
@@ -131,9 +132,9 @@ def described(text: str, default: Any, names: Sequence[str]) -> str:
 
 def placeholder(name: str, hint: Any, text: str = "") -> str:
     """Return the word that stands for the value of an option; empty for a switch."""
-    if REPEATED in _extras(hint):
+    if REPEATED in extras(hint):
         return "RUN"
-    kinds = [_bare(kind) for kind in alternatives(hint) if kind is not NoneType]
+    kinds = [bare(kind) for kind in alternatives(hint) if kind is not NoneType]
     if kinds == [bool]:
         return ""
     if any(get_origin(kind) is tuple for kind in kinds):
@@ -144,10 +145,6 @@ def placeholder(name: str, hint: Any, text: str = "") -> str:
     if {int, float} & {*kinds}:
         return "|".join(["N", *names])
     return NAMES.get(name, "NAME")
-
-
-def _bare(kind: Any) -> Any:
-    return get_args(kind)[0] if get_origin(kind) is Annotated else kind
 
 
 def shown(value: Any) -> str:
@@ -177,7 +174,7 @@ def field_texts(record: type) -> dict[str, str]:
 
 def _explained(hint: Any) -> str:
     """Return the names that a field accepts with their explanations. Empty without explanations."""
-    for extra in _extras(hint):
+    for extra in extras(hint):
         if isinstance(extra, Explanations):
             texts = ((name, extra.texts[name]) for name in choices_of(hint))
             return ", ".join(f"{name} ({text})" if text else name for name, text in texts)

@@ -17,9 +17,9 @@ from typing import Annotated, Any, TypeVar, get_args, get_origin
 
 import tyro
 
-from regard.cli.help import command_help
+from regard.cli.help import command_help, extras
 from regard.config import DATA_SECTIONS, KINDS, MODELS
-from regard.config.checks import alternatives, expected, hints_of, parsed, shown
+from regard.config.checks import alternatives, bare, expected, hints_of, parsed, shown
 from regard.errors import UsageError, UserError
 from regard.recipes.upgrade import RENAMED as FIELDS
 
@@ -139,25 +139,21 @@ def _fields(record: Any, default: Any, prefix: str) -> Iterator[tuple[str, Any]]
     """Yield the full name and the annotation of each field."""
     for name, hint in hints_of(record).items():
         section = getattr(default, name, None)
-        kinds = [kind for kind in alternatives(hint) if is_dataclass(_bare(kind))]
+        kinds = [kind for kind in alternatives(hint) if is_dataclass(bare(kind))]
         if not kinds:
             yield f"{prefix}{name}", hint
             yield from ((alias, hint) for alias in _aliases(hint))
         elif section is not None or len(kinds) == 1:
-            kind = _bare(kinds[0]) if section is None else section.__class__
+            kind = bare(kinds[0]) if section is None else section.__class__
             is_flat = get_origin(hint) is Annotated
             yield from _fields(kind, section, prefix if is_flat else f"{prefix}{name}.")
 
 
 def _aliases(hint: Any) -> Iterator[str]:
     """Further names of an option, from its annotation for tyro."""
-    for extra in getattr(hint, "__metadata__", ()):
+    for extra in extras(hint):
         names = (getattr(extra, "name", None), *(getattr(extra, "aliases", None) or ()))
         yield from (name.lstrip("-").replace("-", "_") for name in names if name)
-
-
-def _bare(kind: Any) -> Any:
-    return get_args(kind)[0] if get_origin(kind) is Annotated else kind
 
 
 def _flags(arguments: Sequence[str]) -> Iterator[tuple[str, bool, list[str]]]:
@@ -182,9 +178,9 @@ def _flags(arguments: Sequence[str]) -> Iterator[tuple[str, bool, list[str]]]:
 def _words_of(hint: Any, words: list[str]) -> list[str]:
     """Return the words that an option takes. Empty for a switch, a text or a list of texts, which
     tyro takes as they are."""
-    kinds = [_bare(kind) for kind in alternatives(hint)]
+    kinds = [bare(kind) for kind in alternatives(hint)]
     tuples = [get_args(kind) for kind in kinds if get_origin(kind) is tuple]
-    if {bool, str, Path} & {*kinds, *(_bare(kind[0]) for kind in tuples)}:
+    if {bool, str, Path} & {*kinds, *(bare(kind[0]) for kind in tuples)}:
         return []
     if not tuples or words[:1] == ["None"]:
         return words[:1]
@@ -213,7 +209,7 @@ def _check_name(flag: str, known: Collection[str]) -> None:
 
 def _check_count(flag: str, hint: Any, words: list[str], *, has_equals: bool) -> None:
     """UsageError for an option without a value, or a switch with one after `=`."""
-    kinds = [_bare(kind) for kind in alternatives(hint)]
+    kinds = [bare(kind) for kind in alternatives(hint)]
     if kinds == [bool]:
         if has_equals:
             section, dot, name = flag.removeprefix("--").rpartition(".")

@@ -5,7 +5,7 @@ A recipe is a YAML file of these fields; the command line overrides any of them.
 plain arguments.
 """
 
-from regard.config import decoders, encoders, heads
+from regard.config import decoders, encoders, heads, transformer
 from regard.config.attention import AttentionConfig, DecoderAttentionConfig
 from regard.config.data import (
     DATA_SECTIONS,
@@ -31,6 +31,7 @@ from regard.config.models import (
 )
 from regard.config.search import SearchConfig
 from regard.config.training import TrainingConfig
+from regard.config.transformer import *  # noqa: F403 (the names in transformer.__all__)
 
 __all__ = [
     "DATA_SECTIONS",
@@ -54,4 +55,4 @@ __all__ = [
     "longest_sequence",
     "resolve",
 ]
-__all__ += [*decoders.__all__, *encoders.__all__, *heads.__all__]
+__all__ += [*decoders.__all__, *encoders.__all__, *heads.__all__, *transformer.__all__]

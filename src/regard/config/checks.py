@@ -13,11 +13,21 @@ import difflib
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from functools import cache
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    TypeVar,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from regard.errors import UserError
 
@@ -74,6 +84,7 @@ Weight = Annotated[float, Range(0)]
 Positive = Annotated[float, Range(0, is_open=True)]
 
 Value = TypeVar("Value")
+Record = TypeVar("Record")
 UNWRITABLE = re.compile("[\0\ud800-\udfff]")
 MOST_SHOWN = 60
 """Characters of a value in a message."""
@@ -105,9 +116,11 @@ def check_heads(section: str, size: int | None, heads: int, positions: str) -> N
         )
 
 
-def first_set(value: Value | None, default: Value) -> Value:
-    """Return the value, or the default if the value is None."""
-    return default if value is None else value
+def inherit(record: Record, **values: Any) -> Record:
+    """Return the record with these values in the named fields that are None."""
+    unset = {name: value for name, value in values.items() if getattr(record, name) is None}
+    fields_set: Record = replace(cast(Any, record), **unset)
+    return fields_set
 
 
 def known(value: Value | None) -> Value:
@@ -156,7 +169,7 @@ def hints_of(record: Any) -> dict[str, Any]:
 def alternatives(hint: Any) -> tuple[Any, ...]:
     """Return the members of a union, or the annotation itself."""
     if get_origin(hint) is Annotated and not _split(hint)[1]:
-        hint = _split(hint)[0]
+        hint = bare(hint)
     if get_origin(hint) in (Union, UnionType):
         return tuple(kind for member in get_args(hint) for kind in alternatives(member))
     return (hint,)
@@ -186,6 +199,11 @@ def _default(field: Any) -> object:
     return field.default if field.default_factory is MISSING else field.default_factory()
 
 
+def bare(hint: Any) -> Any:
+    """Return the type of an annotation, without its range and other extras."""
+    return _split(hint)[0]
+
+
 def _split(kind: Any) -> tuple[Any, Range | None]:
     """Return the type of an annotation and its range."""
     if get_origin(kind) is not Annotated:
@@ -196,7 +214,7 @@ def _split(kind: Any) -> tuple[Any, Range | None]:
 
 def choices_of(hint: Any) -> tuple[str, ...]:
     """Return the names that a field accepts."""
-    kinds = (_split(kind)[0] for kind in alternatives(hint))
+    kinds = map(bare, alternatives(hint))
     return tuple(
         choice for kind in kinds if get_origin(kind) is Literal for choice in get_args(kind)
     )

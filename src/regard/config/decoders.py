@@ -7,29 +7,26 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
-from regard.config.attention import AttentionConfig, DecoderAttentionConfig
+from regard.config.attention import DecoderAttentionConfig
 from regard.config.checks import (
     ContextWindow,
     Count,
     Layers,
-    Length,
     Share,
     Size,
     SizeOrZero,
     changed,
     check_fields,
-    check_heads,
-    first_set,
+    inherit,
+    known,
 )
+from regard.config.transformer import TransformerDecoderConfig
 from regard.errors import UserError
 from regard.names import (
-    Activation,
     BridgeKind,
     CellKind,
     FeedingKind,
-    NormPlacement,
     OutputKind,
-    PositionKind,
     QueryKind,
     Wiring,
 )
@@ -37,7 +34,6 @@ from regard.names import (
 __all__ = [
     "DecoderConfig",
     "RecurrentDecoderConfig",
-    "TransformerDecoderConfig",
 ]
 
 OF_ATTENTION = (
@@ -166,15 +162,12 @@ class RecurrentDecoderConfig:
         return self.wiring != "plain"
 
     def resolve(self, size: int, dropout: float) -> RecurrentDecoderConfig:
-        """Set what is not set."""
-        size = first_set(self.size, size)
-        return replace(
-            self,
-            size=size,
-            embedding=first_set(self.embedding, size),
-            dropout=first_set(self.dropout, dropout),
-            attention=self.attention.resolve(size) if self.attends else self.attention,
-        )
+        """Return the record with inherited fields set."""
+        part = inherit(self, size=size, dropout=dropout)
+        part = inherit(part, embedding=part.size)
+        if not part.attends:
+            return part
+        return replace(part, attention=part.attention.resolve(known(part.size)))
 
     @property
     def unused(self) -> Iterator[tuple[str, str]]:
@@ -185,68 +178,6 @@ class RecurrentDecoderConfig:
             return
         if self.layers == 1 and self.query == "first_layer":
             yield "query", "the decoder has one layer"
-        yield from ((f"attention.{name}", reason) for name, reason in self.attention.unused)
-
-
-@dataclass(frozen=True)
-class TransformerDecoderConfig:
-    """Layers of self-attention and cross-attention (Vaswani et al. 2017)."""
-
-    kind: Literal["transformer"] = "transformer"
-    """Kind of decoder."""
-    size: Size | None = None
-    """Size of the embeddings and of every layer's states. Default: model.size."""
-    layers: Layers = 3
-    """Number of layers. Fewer layers decode faster."""
-    heads: Size = 4
-    """Number of attention heads. They divide the size among them."""
-    feed_forward: Size | None = None
-    """Hidden units of the feed-forward networks. Default: four times the size."""
-    activation: Activation = "relu"
-    """Activation function of the feed-forward networks."""
-    positions: PositionKind = "sinusoidal"
-    """Positional encoding: sinusoidal or learned vectors added to the embeddings, or rotary
-    (queries and keys are rotated)."""
-    max_positions: Length = 512
-    """Number of learned positions: the longest target, in tokens."""
-    norm: NormPlacement = "pre"
-    """Layer norm before each sublayer (pre, easier to train) or after its residual connection
-    (post, as in the paper)."""
-    dropout: Share | None = None
-    """Dropout of the embeddings and of every sublayer's output. Default: model.dropout."""
-    activation_dropout: Share = 0.0
-    """Dropout of the hidden units of the feed-forward networks."""
-    window: Size | None = None
-    """Earlier positions that self-attention reaches. Default: all."""
-    attention: AttentionConfig = field(default_factory=lambda: AttentionConfig(score="scaled_dot"))
-
-    attends = True
-
-    def __post_init__(self) -> None:
-        check_fields("model.decoder", self)
-        check_heads("model.decoder", self.size, self.heads, self.positions)
-
-    def resolve(self, size: int, dropout: float) -> TransformerDecoderConfig:
-        """Set what is not set."""
-        size = first_set(self.size, size)
-        resolved = replace(
-            self,
-            size=size,
-            feed_forward=first_set(self.feed_forward, 4 * size),
-            dropout=first_set(self.dropout, dropout),
-        )
-        return replace(resolved, attention=self.attention.resolve(size // self.heads))
-
-    @property
-    def max_sequence(self) -> int | None:
-        """The longest target, in tokens. None if there is no limit."""
-        return self.max_positions if self.positions == "learned" else None
-
-    @property
-    def unused(self) -> Iterator[tuple[str, str]]:
-        """Fields that are set and have no effect, each with the reason."""
-        if self.positions != "learned" and changed(self, "max_positions"):
-            yield "max_positions", f"{self.positions} positions have no limit"
         yield from ((f"attention.{name}", reason) for name, reason in self.attention.unused)
 
 

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import Literal
 
-from regard.config.attention import AttentionConfig
 from regard.config.checks import (
     Layers,
-    Length,
     Share,
     Size,
-    changed,
     check_fields,
-    check_heads,
-    first_set,
+    inherit,
 )
+from regard.config.transformer import TransformerEncoderConfig
 from regard.errors import UserError
-from regard.names import Activation, CellKind, NormPlacement, PositionKind
+from regard.names import CellKind
 
 __all__ = [
     "BackboneEncoderConfig",
@@ -28,7 +24,6 @@ __all__ = [
     "ImageEncoderConfig",
     "RecurrentEncoderConfig",
     "TextEncoderConfig",
-    "TransformerEncoderConfig",
 ]
 
 
@@ -65,76 +60,9 @@ class RecurrentEncoderConfig:
             )
 
     def resolve(self, size: int, dropout: float) -> RecurrentEncoderConfig:
-        """Set what is not set."""
-        size = first_set(self.size, size)
-        return replace(
-            self,
-            size=size,
-            embedding=first_set(self.embedding, size),
-            dropout=first_set(self.dropout, dropout),
-        )
-
-
-@dataclass(frozen=True)
-class TransformerEncoderConfig:
-    """Layers of self-attention (Vaswani et al. 2017)."""
-
-    kind: Literal["transformer"] = "transformer"
-    """Kind of encoder."""
-    size: Size | None = None
-    """Size of the embeddings and of every layer's states. Default: model.size."""
-    layers: Layers = 3
-    """Number of layers."""
-    heads: Size = 4
-    """Number of attention heads. They divide the size among them."""
-    feed_forward: Size | None = None
-    """Hidden units of the feed-forward networks. Default: four times the size."""
-    activation: Activation = "relu"
-    """Activation function of the feed-forward networks."""
-    positions: PositionKind = "sinusoidal"
-    """Positional encoding: sinusoidal or learned vectors added to the embeddings, or rotary
-    (queries and keys are rotated)."""
-    max_positions: Length = 512
-    """Number of learned positions: the longest source, in tokens."""
-    norm: NormPlacement = "pre"
-    """Layer norm before each sublayer (pre, easier to train) or after its residual connection
-    (post, as in the paper)."""
-    dropout: Share | None = None
-    """Dropout of the embeddings and of every sublayer's output. Default: model.dropout."""
-    activation_dropout: Share = 0.0
-    """Dropout of the hidden units of the feed-forward networks."""
-    window: Size | None = None
-    """Positions on each side that self-attention reaches. Default: all."""
-    attention: AttentionConfig = field(default_factory=lambda: AttentionConfig(score="scaled_dot"))
-
-    attends = True
-
-    def __post_init__(self) -> None:
-        check_fields("model.encoder", self)
-        check_heads("model.encoder", self.size, self.heads, self.positions)
-
-    def resolve(self, size: int, dropout: float) -> TransformerEncoderConfig:
-        """Set what is not set."""
-        size = first_set(self.size, size)
-        resolved = replace(
-            self,
-            size=size,
-            feed_forward=first_set(self.feed_forward, 4 * size),
-            dropout=first_set(self.dropout, dropout),
-        )
-        return replace(resolved, attention=self.attention.resolve(size // self.heads))
-
-    @property
-    def max_sequence(self) -> int | None:
-        """The longest source, in tokens. None if there is no limit."""
-        return self.max_positions if self.positions == "learned" else None
-
-    @property
-    def unused(self) -> Iterator[tuple[str, str]]:
-        """Fields that are set and have no effect, each with the reason."""
-        if self.positions != "learned" and changed(self, "max_positions"):
-            yield "max_positions", f"{self.positions} positions have no limit"
-        yield from ((f"attention.{name}", reason) for name, reason in self.attention.unused)
+        """Return the record with inherited fields set."""
+        part = inherit(self, size=size, dropout=dropout)
+        return inherit(part, embedding=part.size)
 
 
 @dataclass(frozen=True)
@@ -156,10 +84,8 @@ class BagOfWordsEncoderConfig:
         check_fields("model.encoder", self)
 
     def resolve(self, size: int, dropout: float) -> BagOfWordsEncoderConfig:
-        """Set what is not set."""
-        return replace(
-            self, size=first_set(self.size, size), dropout=first_set(self.dropout, dropout)
-        )
+        """Return the record with inherited fields set."""
+        return inherit(self, size=size, dropout=dropout)
 
 
 @dataclass(frozen=True)
@@ -184,9 +110,9 @@ class ConvolutionalEncoderConfig:
             raise UserError("model.encoder.channels is empty: expected one number or more")
 
     def resolve(self, size: int, dropout: float) -> ConvolutionalEncoderConfig:
-        """Set what is not set. The size is that of the last block."""
+        """Return the record with inherited fields set. The size is that of the last block."""
         del size
-        return replace(self, dropout=first_set(self.dropout, dropout))
+        return inherit(self, dropout=dropout)
 
 
 @dataclass(frozen=True)
@@ -213,15 +139,13 @@ class BackboneEncoderConfig:
         check_fields("model.encoder", self)
 
     def resolve(self, size: int, dropout: float) -> BackboneEncoderConfig:
-        """Set what is not set. UserError if no network is named."""
+        """Return the record with inherited fields set. UserError if no network is named."""
         if self.name is None:
             raise UserError(
                 "model.encoder.name is not set: name a pretrained network, as in "
                 "--model.encoder.name microsoft/resnet-18"
             )
-        return replace(
-            self, size=first_set(self.size, size), dropout=first_set(self.dropout, dropout)
-        )
+        return inherit(self, size=size, dropout=dropout)
 
 
 TextEncoderConfig = RecurrentEncoderConfig | TransformerEncoderConfig | BagOfWordsEncoderConfig

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from regard.config.attention import AttentionConfig
-from regard.config.checks import Share, check_fields, first_set
+from regard.config.checks import Share, check_fields, inherit
 from regard.names import HeadOutputKind, HeadQueryKind
 
 __all__ = [
@@ -38,9 +38,9 @@ class LastHeadConfig:
         check_fields("model.head", self)
 
     def resolve(self, size: int, dropout: float) -> LastHeadConfig:
-        """Set what is not set."""
+        """Return the record with inherited fields set."""
         del size
-        return replace(self, dropout=first_set(self.dropout, dropout))
+        return inherit(self, dropout=dropout)
 
 
 @dataclass(frozen=True)
@@ -63,9 +63,9 @@ class MeanHeadConfig:
         check_fields("model.head", self)
 
     def resolve(self, size: int, dropout: float) -> MeanHeadConfig:
-        """Set what is not set."""
+        """Return the record with inherited fields set."""
         del size
-        return replace(self, dropout=first_set(self.dropout, dropout))
+        return inherit(self, dropout=dropout)
 
 
 @dataclass(frozen=True)
@@ -90,12 +90,9 @@ class AttentionHeadConfig:
         check_fields("model.head", self)
 
     def resolve(self, size: int, dropout: float) -> AttentionHeadConfig:
-        """Set what is not set."""
-        return replace(
-            self,
-            dropout=first_set(self.dropout, dropout),
-            attention=self.attention.resolve(size),
-        )
+        """Return the record with inherited fields set."""
+        part = inherit(self, dropout=dropout)
+        return replace(part, attention=self.attention.resolve(size))
 
     @property
     def unused(self) -> Iterator[tuple[str, str]]:

@@ -19,7 +19,7 @@ from regard.attention import Attention
 from regard.attention.masks import padding
 from regard.layers.dropout import Dropout
 from regard.models.contracts import AttentionBlock, HeadOutput, Memory
-from regard.models.memory import BuildMemory, single_memory, summary
+from regard.models.memory import BuildMemory, masked_mean, single_memory, summary
 from regard.shapes import Float, Tensor
 
 
@@ -53,9 +53,7 @@ class MeanOfValues(nn.Module):
     def forward(self, memory: Memory, *, need_weights: bool = False) -> Pooled:
         """Pool a memory. There is no attention, so `need_weights` has no effect."""
         del need_weights
-        real = memory.mask[..., None].to(memory.values.dtype)
-        hidden = memory.values.masked_fill(~memory.mask[..., None], 0)
-        return Pooled(hidden.sum(dim=1) / real.sum(dim=1).clamp(min=1))
+        return Pooled(masked_mean(memory.values, memory.mask))
 
 
 class LearnedQuery(nn.Module):
@@ -64,7 +62,6 @@ class LearnedQuery(nn.Module):
 
     def __init__(self, size: int) -> None:
         super().__init__()
-        self.size = size
         self.vector = nn.Parameter(torch.empty(size).normal_(std=0.01))
 
     def forward(self, memory: Memory) -> Float[Tensor, "batch 1 query"]:
@@ -73,10 +70,6 @@ class LearnedQuery(nn.Module):
 
 class LastStateQuery(nn.Module):
     """The last state of the encoder as the query."""
-
-    def __init__(self, size: int) -> None:
-        super().__init__()
-        self.size = size
 
     def forward(self, memory: Memory) -> Float[Tensor, "batch 1 query"]:
         return last_state(memory)[:, None]

@@ -44,9 +44,15 @@ class WithSummary:
 def mean_state(encoded: Encoded) -> Summary:
     """Return the mean of the last layer's states, as the summary of one layer. Zeros for a source
     of nothing but padding."""
-    mask = encoded.mask[..., None]
-    states = encoded.layers[-1].masked_fill(~mask, 0)
-    return Summary((states.sum(dim=1) / mask.sum(dim=1).clamp(min=1))[:, None])
+    return Summary(masked_mean(encoded.layers[-1], encoded.mask)[:, None])
+
+
+def masked_mean(
+    vectors: Float[Tensor, "batch source value"], mask: Bool[Tensor, "batch source"]
+) -> Float[Tensor, "batch value"]:
+    """Return the mean over the positions at which the mask is True; zeros without any."""
+    total = vectors.masked_fill(~mask[..., None], 0).sum(dim=1)
+    return total / mask.sum(dim=1, keepdim=True).clamp(min=1)
 
 
 def last_position(encoded: Encoded) -> Summary:
