@@ -1,7 +1,8 @@
 """Attention: score, mask, normalise, mix.
 
-`plain_attention` is the formula. `Attention` computes it, or the same by a faster kernel where all
-of its parts are exactly those that a kernel implements.
+`plain_attention` is the formula, and `scores` has the score functions. `Attention` gives the same
+numbers, to rounding: it calls a kernel if a kernel implements exactly its score, normaliser and
+dropout, else `plain_attention`.
 """
 
 from __future__ import annotations
@@ -65,7 +66,8 @@ class AttentionFunction(Protocol):
         attention without state."""
 
     def positions(self, queries: Float[Tensor, "batch target query"]) -> Any:
-        """Return the state for a call with all target positions."""
+        """Return the state for one call with all target positions. None for attention without
+        state."""
 
     def __call__(
         self,
@@ -76,7 +78,9 @@ class AttentionFunction(Protocol):
         state: Any = None,
         *,
         need_weights: bool = False,
-    ) -> AttentionOutput: ...
+    ) -> AttentionOutput:
+        """Attend. The mask broadcasts to "*batch target source". `state` is that of the previous
+        step, and the output has the new one; None for attention without state."""
 
 
 def plain_attention(

@@ -1,4 +1,5 @@
-"""From configuration to objects: one match a part, no registries."""
+"""Build models from their configuration. Each function has one `match` over the kinds of its
+part."""
 
 from __future__ import annotations
 

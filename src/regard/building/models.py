@@ -141,6 +141,6 @@ def _tie(config: TranslationModelConfig, decoder: TrainedDecoder, embedding: nn.
                 f"but they have {feature_size} and {size} numbers: set model.decoder.output to "
                 "tanh or deep, and model.decoder.size to model.decoder.embedding"
             )
-        # as an output, embeddings of size one would make logits of the size of their dimension
+        # with nn.Embedding's N(0, 1), logits would have a standard deviation of sqrt(size)
         nn.init.normal_(embedding.weight, std=size**-0.5)
     decoder.projection.weight = embedding.weight

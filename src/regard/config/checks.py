@@ -74,7 +74,7 @@ ImageSize = Annotated[int, Range(8, 4096)]
 Averaged = Annotated[int, Range(2, 1000)]
 """Checkpoints to average."""
 Beam = Annotated[int, Range(1, 1000)]
-"""The search's time grows with the square of a wide beam."""
+"""Number of live hypotheses. The limit bounds the time of a search, which grows with the square."""
 Length = Annotated[int, Range(1, 1_000_000)]
 """A length in tokens."""
 LengthOrZero = Annotated[int, Range(0, 1_000_000)]

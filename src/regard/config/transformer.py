@@ -52,7 +52,7 @@ class TransformerEncoderConfig:
     activation_dropout: Share = 0.0
     """Dropout of the hidden units of the feed-forward networks."""
     window: Size | None = None
-    """Positions on each side that self-attention reaches. Default: all."""
+    """Attention span: number of positions on each side. Default: all."""
     attention: AttentionConfig = field(default_factory=lambda: AttentionConfig(score="scaled_dot"))
 
     attends = True
@@ -105,7 +105,7 @@ class TransformerDecoderConfig:
     activation_dropout: Share = 0.0
     """Dropout of the hidden units of the feed-forward networks."""
     window: Size | None = None
-    """Earlier positions that self-attention reaches. Default: all."""
+    """Attention span: number of earlier positions. Default: all."""
     attention: AttentionConfig = field(default_factory=lambda: AttentionConfig(score="scaled_dot"))
 
     attends = True

@@ -103,7 +103,7 @@ def _training(experiment: Experiment) -> Iterator[Rule]:
     if forcing in ({1}, {0}):
         yield ("teacher_forcing_unit",), "all inputs are forced alike (training.teacher_forcing)"
     if isinstance(experiment.data, ClassificationDataConfig):
-        yield ("teacher_forcing_unit",), "answers are not decoded token by token"
+        yield ("teacher_forcing_unit",), "labels and numbers are not decoded token by token"
         if experiment.data.target == "number":
             yield ("label_smoothing",), "numbers have no probabilities"
 
@@ -111,7 +111,10 @@ def _training(experiment: Experiment) -> Iterator[Rule]:
 def _search(experiment: Experiment) -> Iterator[Rule]:
     search = experiment.search
     if isinstance(experiment.data, ClassificationDataConfig):
-        yield tuple(SearchConfig.__dataclass_fields__), "answers are not decoded by a search"
+        yield (
+            tuple(SearchConfig.__dataclass_fields__),
+            "labels and numbers are not decoded by a search",
+        )
     if search.beam == 1:
         yield OF_BEAMS, ONE_HYPOTHESIS
     if search.max_length is not None:

@@ -26,9 +26,9 @@ AT_SOURCE: tuple[AttentionKind, ...] = ("cross", "image")
 
 @dataclass(frozen=True)
 class AttentionBlock:
-    """Attention weights of one kind: `cross` (from target to source), `encoder` and `decoder`
-    (at themselves), `image` (words at cells), `memory` (target at vectors that are of no source).
-    Heads and layers are never averaged here."""
+    """Attention weights of one kind: `cross` (target to source), `encoder` and `decoder`
+    (self-attention), `image` (target to grid cells), `memory` (target to vectors that belong to no
+    source). Layers and heads are separate axes."""
 
     kind: AttentionKind
     weights: Float[Tensor, "batch layer head target source"]

@@ -31,7 +31,8 @@ def first_and_last(encoded: Encoded) -> tuple[Memory]:
 
 
 class WithSummary:
-    """Memories of an encoder that computes no summary, with one that is computed here."""
+    """Function that builds memories of an encoder without a summary: it adds the summary that
+    `summarise` computes."""
 
     def __init__(self, build: BuildMemory, summarise: Callable[[Encoded], Summary]) -> None:
         self.build = build

@@ -1,11 +1,13 @@
 """The Transformer (Vaswani et al. 2017).
 
     encoder   x = dropout(sqrt(size) E source + positions)
-              x = x + self-attention(x), x + feed-forward(x)                        N times
+              x = x + self-attention(x)
+              x = x + feed-forward(x)                                               N times
 
     decoder   y = dropout(sqrt(size) E target + positions)
-              y = y + causal self-attention(y), y + cross-attention(y, memory),
-                  y + feed-forward(y)                                               N times
+              y = y + causal self-attention(y)
+              y = y + cross-attention(y, memory)
+              y = y + feed-forward(y)                                               N times
     logits_t  W y_t
 
 Each sum with its dropout and layer norm is a `Residual`. The heads may use any score of
@@ -215,7 +217,8 @@ class TransformerState:
         return replace(self, slots=torch.cat([self.slots, new], dim=2))
 
     def visible(self, span: Span) -> Bool[Tensor, "batch hypothesis slot"] | None:
-        """Return which slots are of the hypothesis itself and within the span. None: all are."""
+        """Return the mask of the slots that belong to the hypothesis and are within the span. None
+        if all slots do."""
         slots = span.visible_slots(self.slots)
         batch, num_hypotheses, num_visible = slots.shape
         num_slots = self.caches[0].length + num_hypotheses

@@ -373,17 +373,17 @@ def _captioner(old: Values) -> Values:
 
 
 def _recurrent_encoder(old: Values, hidden: Any) -> Values:
-    """In format 1 the size was that of one direction."""
-    is_double = old["bidirectional"] is True and type(hidden) is int
+    """Return the encoder. In format 1, its size was that of one direction."""
+    is_bidirectional = old["bidirectional"] is True and type(hidden) is int
     return {
         "kind": "recurrent",
         **_fields(old, "cell", "embedding", "layers", "bidirectional"),
-        "size": 2 * hidden if is_double else hidden,
+        "size": 2 * hidden if is_bidirectional else hidden,
     }
 
 
 def _decoder_attention(old: Any) -> Any:
-    """Without the size and the window if nothing reads them."""
+    """Return the attention without a size or window that no score or scope reads."""
     if not isinstance(old, dict):
         return old
     upgraded = dict(old)
@@ -395,7 +395,7 @@ def _decoder_attention(old: Any) -> Any:
 
 
 def _attention(old: Any) -> Any:
-    """Without the scope, which was for recurrent decoders."""
+    """Return the attention without the scope, which only recurrent decoders read."""
     upgraded = _decoder_attention(old)
     if isinstance(upgraded, dict) and upgraded["scope"] == "global":
         del upgraded["scope"]

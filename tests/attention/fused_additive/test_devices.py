@@ -9,7 +9,13 @@ import pytest
 import torch
 
 from regard import kernels
-from regard.attention import Additive, Attention, additive_attention, additive_scores
+from regard.attention import (
+    Additive,
+    Attention,
+    additive_attention,
+    additive_scores,
+    fused_additive,
+)
 from regard.attention.fused_additive import backends, operator, prepared, tiled, tiles
 from regard.attention.fused_additive.spans import spans_of
 from tests.attention.fused_additive.problems import make
@@ -118,7 +124,8 @@ def test_autocast_is_off_inside_of_the_operators(monkeypatch):
 
             return run
 
-    monkeypatch.setattr(operator, "choose", lambda *tensors: Watched())
+    for module in (fused_additive, operator):
+        monkeypatch.setattr(module, "choose", lambda *tensors: Watched())
     queries, keys, vector, values = (x.requires_grad_() for x in make().tensors)
     with torch.autocast("cpu", torch.bfloat16):
         context, weights = additive_attention(queries, keys, vector, values)

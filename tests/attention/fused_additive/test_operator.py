@@ -12,7 +12,7 @@ from torch.autograd import gradcheck
 from torch.library import opcheck
 
 from regard.attention import AdditiveKeys, additive_attention, additive_scores
-from regard.attention.fused_additive import backends, operator, prepare, tiled
+from regard.attention.fused_additive import attend, backends, operator, prepare, tiled
 from regard.attention.fused_additive.prepared import AdditiveMemory
 from regard.shapes import Tensor
 from tests.attention.fused_additive.problems import Problem, make
@@ -32,7 +32,7 @@ def test_gradients_are_those_of_finite_differences(mask: str, dropout: bool):
     def everything(*tensors: Tensor) -> tuple[Tensor, ...]:
         scores = additive_scores(*tensors[:3])
         memory = AdditiveMemory(*tensors[1:], problem.mask, 0.7)
-        return *operator.attend(tensors[0], memory, drop), scores
+        return *attend(tensors[0], memory, drop), scores
 
     assert gradcheck(everything, leaves(problem))
 
@@ -53,12 +53,12 @@ def test_the_operators_pass_torchs_opcheck():
     problem = make(mask="uneven", dropout=True).to(torch.float64)
     tensors, rest = leaves(problem), (problem.mask, problem.drop, 0.7)
     plain = tuple(tensor.detach() for tensor in tensors)
-    _, weights = operator.attend(problem.queries, problem.memory, problem.drop)
+    _, weights = attend(problem.queries, problem.memory, problem.drop)
     backward = (problem.grad_context, None, *plain, *rest, weights)
-    opcheck(operator._attend, (*tensors, *rest, None))
-    opcheck(operator._attend, (*tensors, None, None, 1.0, None))
+    opcheck(operator.attend_operator, (*tensors, *rest, None))
+    opcheck(operator.attend_operator, (*tensors, None, None, 1.0, None))
     opcheck(operator._attend_backward, backward)
-    opcheck(operator._score, tensors[:3])
+    opcheck(operator.score_operator, tensors[:3])
     opcheck(operator._score_backward, (problem.grad_weights, *plain[:3]))
 
 

@@ -19,10 +19,15 @@ from regard.attention.checks import (
     check_num_keys,
     check_scored,
 )
-from regard.attention.fused_additive import operator
+from regard.attention.fused_additive import plain
 from regard.attention.fused_additive.backends import choose
+from regard.attention.fused_additive.operator import (
+    attend_operator,
+    score_operator,
+    without_autocast,
+)
 from regard.attention.fused_additive.prepared import AdditiveKeys, AdditiveMemory
-from regard.fast_path import needs_formula
+from regard.fast_path import is_cast, needs_formula
 from regard.precise import precise_type
 from regard.shapes import Bool, Float, Tensor
 
@@ -89,7 +94,7 @@ def additive_attention(
         drop = queries.new_ones(*queries.shape[:2], num_keys, dtype=precise_type(queries.dtype))
         drop = F.dropout(drop, dropout)
     memory = AdditiveMemory(projected, vector, values, mask, scale, powers)
-    context, weights = operator.attend(queries, memory, drop)
+    context, weights = attend(queries, memory, drop)
     if len(batch) != 1:
         context = context.view(*batch, num_queries, values.size(-1))
         weights = weights.view(*batch, num_queries, num_keys)
@@ -115,7 +120,7 @@ def additive_scores(
         queries, keys = _flat(queries, batch), _flat(keys, batch)
     if queries.dtype != keys.dtype:
         queries, keys = _one_type(queries, keys)
-    scores = operator.score(queries, keys, vector)
+    scores = score(queries, keys, vector)
     if len(batch) == 1:
         return scores
     return scores.view(*batch, queries.size(-2), keys.size(-2))
@@ -127,6 +132,47 @@ def prepare(projected: Float[Tensor, "*batch source size"]) -> AdditiveKeys:
     if torch.is_grad_enabled() or torch.compiler.is_compiling() or needs_formula():
         return AdditiveKeys(projected)
     return AdditiveKeys(projected, choose(projected).powers(projected))
+
+
+def attend(
+    queries: Float[Tensor, "batch target size"],
+    memory: AdditiveMemory,
+    drop: Float[Tensor, "batch target source"] | None = None,
+) -> tuple[Float[Tensor, "batch target value"], Float[Tensor, "batch target source"]]:
+    """Return contexts and weights, with gradients of queries, keys, vector and values.
+
+    Without gradients the backend is called directly: a step of decoding takes less time than
+    PyTorch's dispatch of an operator. Exports and `torch.func` get the plain formula."""
+    if needs_formula():
+        return plain.attend(queries, memory, drop)
+    numbers = queries, memory.keys, memory.vector, memory.values
+    if _is_plain_call(*numbers):
+        backend = choose(queries, memory.values)
+        if is_cast(queries):
+            return without_autocast(backend.attend, queries, (queries, memory, drop))
+        return backend.attend(queries, memory, drop)
+    return attend_operator(*numbers, memory.mask, drop, memory.scale, memory.powers)
+
+
+def score(
+    queries: Float[Tensor, "batch target size"],
+    keys: Float[Tensor, "batch source size"],
+    vector: Float[Tensor, "size"],
+) -> Float[Tensor, "batch target source"]:
+    """Return scores, with gradients of all arguments."""
+    if needs_formula():
+        return plain.score(queries, keys, vector)
+    arguments = queries, keys, vector
+    if _is_plain_call(*arguments):
+        return without_autocast(choose(queries).score, queries, arguments)
+    return score_operator(*arguments)
+
+
+def _is_plain_call(*tensors: Tensor) -> bool:
+    """Whether neither autograd nor a compiler records the call."""
+    if torch.compiler.is_compiling() or type(tensors[0]) is not Tensor:
+        return False
+    return not torch.is_grad_enabled() or not any(tensor.requires_grad for tensor in tensors)
 
 
 def _is_one(batch: Axes, *sources: Tensor) -> bool:

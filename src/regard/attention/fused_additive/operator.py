@@ -13,12 +13,11 @@ from typing import Any, TypeVar
 
 import torch
 
-from regard.attention.fused_additive import plain
 from regard.attention.fused_additive.backends import choose
 from regard.attention.fused_additive.prepared import AdditiveMemory
-from regard.fast_path import is_cast, needs_formula
+from regard.fast_path import is_cast
 from regard.precise import precise_type
-from regard.shapes import Float, Tensor
+from regard.shapes import Tensor
 
 ATTEND_SCHEMA = (
     "Tensor queries, Tensor keys, Tensor vector, Tensor values, Tensor? mask, Tensor? drop"
@@ -28,46 +27,7 @@ SCORE_SCHEMA = "Tensor queries, Tensor keys, Tensor vector"
 Result = TypeVar("Result")
 
 
-def attend(
-    queries: Float[Tensor, "batch target size"],
-    memory: AdditiveMemory,
-    drop: Float[Tensor, "batch target source"] | None = None,
-) -> tuple[Float[Tensor, "batch target value"], Float[Tensor, "batch target source"]]:
-    """Return contexts and weights, with gradients of queries, keys, vector and values.
-
-    Without gradients the backend is called directly: a step of decoding takes less time than
-    PyTorch's dispatch of an operator. Exports and `torch.func` get the plain formula."""
-    if needs_formula():
-        return plain.attend(queries, memory, drop)
-    numbers = queries, memory.keys, memory.vector, memory.values
-    if _is_plain_call(*numbers):
-        backend = choose(queries, memory.values)
-        return _without_autocast(backend.attend, queries, (queries, memory, drop))
-    return _attend(*numbers, memory.mask, drop, memory.scale, memory.powers)
-
-
-def score(
-    queries: Float[Tensor, "batch target size"],
-    keys: Float[Tensor, "batch source size"],
-    vector: Float[Tensor, "size"],
-) -> Float[Tensor, "batch target source"]:
-    """Return scores, with gradients of all arguments."""
-    if needs_formula():
-        return plain.score(queries, keys, vector)
-    arguments = queries, keys, vector
-    if _is_plain_call(*arguments):
-        return _without_autocast(choose(queries).score, queries, arguments)
-    return _score(*arguments)
-
-
-def _is_plain_call(*tensors: Tensor) -> bool:
-    """Whether neither autograd nor a compiler records the call."""
-    if torch.compiler.is_compiling() or type(tensors[0]) is not Tensor:
-        return False
-    return not torch.is_grad_enabled() or not any(tensor.requires_grad for tensor in tensors)
-
-
-def _without_autocast(
+def without_autocast(
     function: Callable[..., Result], like: Tensor, arguments: tuple[Any, ...]
 ) -> Result:
     """Call a function with autocast disabled, which would compute float32 products in a lower
@@ -83,10 +43,11 @@ def _without_autocast(
     mutates_args=(),
     schema=f"({ATTEND_SCHEMA}, float scale, Tensor? powers) -> (Tensor, Tensor)",
 )
-def _attend(*arguments: Any) -> tuple[Tensor, Tensor]:
+def attend_operator(*arguments: Any) -> tuple[Tensor, Tensor]:
+    """Return contexts and weights, as `attend` of the package."""
     queries, keys, vector, values, mask, drop, scale, powers = arguments
     memory = AdditiveMemory(keys, vector, values, mask, scale, powers)
-    return _without_autocast(choose(queries, values).attend, queries, (queries, memory, drop))
+    return without_autocast(choose(queries, values).attend, queries, (queries, memory, drop))
 
 
 @torch.library.custom_op(
@@ -98,7 +59,7 @@ def _attend(*arguments: Any) -> tuple[Tensor, Tensor]:
 def _attend_backward(*arguments: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     *gradients, queries, keys, vector, values, mask, drop, scale, weights = arguments
     memory = AdditiveMemory(keys, vector, values, mask, scale)
-    return _without_autocast(
+    return without_autocast(
         choose(queries, values).differentiate,
         queries,
         (*gradients, queries, memory, drop, weights),
@@ -108,8 +69,9 @@ def _attend_backward(*arguments: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 @torch.library.custom_op(
     "regard::additive_score", mutates_args=(), schema=f"({SCORE_SCHEMA}) -> Tensor"
 )
-def _score(queries: Tensor, keys: Tensor, vector: Tensor) -> Tensor:
-    return _without_autocast(choose(queries).score, queries, (queries, keys, vector))
+def score_operator(queries: Tensor, keys: Tensor, vector: Tensor) -> Tensor:
+    """Return scores, as `score` of the package."""
+    return without_autocast(choose(queries).score, queries, (queries, keys, vector))
 
 
 @torch.library.custom_op(
@@ -121,10 +83,10 @@ def _score_backward(
     grad_scores: Tensor, queries: Tensor, keys: Tensor, vector: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     arguments = grad_scores, queries, keys, vector
-    return _without_autocast(choose(queries).differentiate_score, queries, arguments)
+    return without_autocast(choose(queries).differentiate_score, queries, arguments)
 
 
-@_attend.register_fake
+@attend_operator.register_fake
 def _(*arguments: Any) -> tuple[Tensor, Tensor]:
     queries, keys, _, values = arguments[:4]
     batch, target, _ = queries.shape
@@ -138,7 +100,7 @@ def _(*arguments: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     return queries, keys, vector, values
 
 
-@_score.register_fake
+@score_operator.register_fake
 def _(queries: Tensor, keys: Tensor, vector: Tensor) -> Tensor:
     del vector
     return _new_scores(queries, keys)
@@ -204,7 +166,7 @@ def _refuse(ctx: Any, *gradients: Any) -> Any:
     )
 
 
-_attend.register_autograd(_differentiate_attend, setup_context=_save_attend)
-_score.register_autograd(_differentiate_score, setup_context=_save_score)
+attend_operator.register_autograd(_differentiate_attend, setup_context=_save_attend)
+score_operator.register_autograd(_differentiate_score, setup_context=_save_score)
 _attend_backward.register_autograd(_refuse, setup_context=_save_nothing)
 _score_backward.register_autograd(_refuse, setup_context=_save_nothing)

@@ -31,7 +31,8 @@ from regard.shapes import Float, Int, Tensor
 
 
 class BahdanauDecoder(nn.Module):
-    """The previous state is the query. Its context and the embedded input enter the cell."""
+    """Attention before the update (Bahdanau et al. 2015, section 3.1 and appendix A.1.2): the query
+    is s_{t-1}, and the cell reads the embedded input and the context, [E y_{t-1}; c_t]."""
 
     def __init__(self, parts: DecoderParts, attention: DecoderAttention) -> None:
         super().__init__()

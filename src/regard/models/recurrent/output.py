@@ -51,7 +51,7 @@ class TanhOutput(nn.Module):
 
 class DeepOutput(nn.Module):
     """Maxout layer over state, input and context (Bahdanau et al. 2015, appendix A.2.2): the
-    maximum of each pair in U s + V E y + C c.
+    maximum of each pair in U s + V E y + C c + b. The paper has no bias.
 
     The appendix uses the state before the step. This layer follows eq. 4, which uses the state
     after it."""
@@ -74,7 +74,8 @@ class DeepOutput(nn.Module):
 
 
 class SummedOutput(nn.Module):
-    """Deep output layer of Xu et al. 2015, eq. 7, without its projection: E y + L_h h + L_z z."""
+    """Deep output layer of Xu et al. 2015, eq. 7, without its projection: E y + L_h h + L_z z + b.
+    The paper has no bias."""
 
     def __init__(self, state_size: int, context_size: int, embedding_size: int) -> None:
         super().__init__()

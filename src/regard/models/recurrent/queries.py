@@ -1,14 +1,12 @@
 """Queries of a recurrent decoder: which of its vectors is compared with the keys.
 
-state        the highest layer's state: s_{t-1} if attention comes before the update (Bahdanau et
-al.
-             2015), s_t if it comes after (Luong et al. 2015)
-layer        the state of another layer
-input        the embedding of the input token
-last two     the state concatenated with the state of the previous query
-same place   the encoder's value at the source position equal to the target position, for tasks with
-             aligned positions
-learned      one learned vector for every step
+state           state of the top layer: s_{t-1} with attention before the update (Bahdanau et al.
+                2015), s_t with attention after it (Luong et al. 2015)
+first_layer     state of the bottom layer
+input           embedding of the input token
+last_two        state of this query and state of the previous one, concatenated
+same_position   value of the memory at the target position, for tasks with aligned positions
+learned         one learned vector for every step
 """
 
 from __future__ import annotations
