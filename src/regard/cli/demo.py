@@ -1,4 +1,4 @@
-"""`regard demo`: train, evaluate, translate and draw attention, in two minutes."""
+"""`regard demo`: train, evaluate, translate and draw attention, in a minute."""
 
 from __future__ import annotations
 

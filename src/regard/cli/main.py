@@ -29,7 +29,7 @@ COMMANDS = {
     "data": "download or generate data",
     "check": "inspect data before training",
     "recipes": "list the recipes, or print one",
-    "demo": "train, evaluate and plot in two minutes, on number words",
+    "demo": "train, evaluate and plot in a minute, on number words",
 }
 
 NO_MEMORY = ("DefaultCPUAllocator", "out of memory", "Storage size calculation overflowed")

@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float
 
 
-def entropy(weights: Float[np.ndarray, "*rows source"]) -> Float[np.ndarray, "*rows"]:
+def entropy(weights: Float[np.ndarray, "*batch source"]) -> Float[np.ndarray, "*batch"]:
     """Return the entropy of each row, in nats: 0 if one position has all weight, log(source) for
     even weights.
 
@@ -49,7 +49,7 @@ def share_on_diagonal(weights: Float[np.ndarray, "target source"]) -> float:
     return float((weights.argmax(axis=1) == np.arange(len(weights))).mean())
 
 
-def _normalised(weights: Float[np.ndarray, "*rows source"]) -> Float[np.ndarray, "*rows source"]:
+def _normalised(weights: Float[np.ndarray, "*batch source"]) -> Float[np.ndarray, "*batch source"]:
     weights = weights.astype(np.float64)
     total = weights.sum(axis=-1, keepdims=True)
     return np.divide(weights, total, out=np.zeros_like(weights), where=total > 0)
