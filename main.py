@@ -115,10 +115,10 @@ def read(arguments: list[str]) -> Command:
     names = [field.name for field in fields(CountingSettings)]
     settings = {name: getattr(parsed, name) for name in names if getattr(parsed, name) is not None}
     CountingSettings(**settings)
-    for name, least in (("print_every", 0), ("save_every", 0), ("sample_len", 1), ("seed", 0)):
+    for name, minimum in (("print_every", 0), ("save_every", 0), ("sample_len", 1), ("seed", 0)):
         value = getattr(parsed, name)
-        if value is not None and not least <= value <= LARGEST:
-            raise UserError(f"{name} is {value}: expected {least} to {LARGEST}")
+        if value is not None and not minimum <= value <= LARGEST:
+            raise UserError(f"{name} is {value}: expected {minimum} to {LARGEST}")
     others = {field.name for field in fields(Command)} - {"settings"}
     return Command(settings=settings, **{name: getattr(parsed, name) for name in others})
 

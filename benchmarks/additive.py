@@ -198,7 +198,7 @@ def fastest(
 ) -> dict[str, float]:
     """Return the seconds of the fastest run of every job; the jobs take turns."""
     counts, spent = {}, dict.fromkeys(jobs, 0.0)
-    least = dict.fromkeys(jobs, math.inf)
+    minima = dict.fromkeys(jobs, math.inf)
     for name, job in jobs.items():
         with computed_by(name):
             job()
@@ -210,8 +210,8 @@ def fastest(
             with computed_by(name):
                 taken = _seconds(job, counts[name], clock)
             spent[name] += taken * counts[name]
-            least[name] = min(least[name], taken)
-    return least
+            minima[name] = min(minima[name], taken)
+    return minima
 
 
 def _seconds(job: Callable[[], object], count: int, clock: Clock) -> float:
@@ -605,7 +605,7 @@ def measure_accuracy(options: Options) -> Figures:
     del options
     choose = random.Random(0)
     shapes = [
-        Shape(*(choose.randint(1, most) for most in (4, 70, 90, 300))) for _ in range(NUM_SHAPES)
+        Shape(*(choose.randint(1, limit) for limit in (4, 70, 90, 300))) for _ in range(NUM_SHAPES)
     ]
     figures: Figures = {}
     for scale in SCALES:
@@ -647,14 +647,14 @@ def show_accuracy(figures: Figures) -> None:
 
 def claims(figures: Figures) -> Iterable[tuple[str, float, str, float]]:
     """Yield each claim: its text, the measured figure, "at most" or "at least", and the bound."""
-    for name, least in (("M", 25), ("L", 30)):
+    for name, minimum in (("M", 25), ("L", 30)):
         for threads, passes in figures.get(name, {"seconds": {}})["seconds"].items():
             faster = _over_plain(passes["training"])
             yield (
                 f"speed of training at {name} relative to plain, threads {threads}",
                 faster,
                 "at least",
-                least,
+                minimum,
             )
     for name in SHAPES:
         for threads, passes in figures.get(name, {"seconds": {}})["seconds"].items():
@@ -662,10 +662,10 @@ def claims(figures: Figures) -> Iterable[tuple[str, float, str, float]]:
             what = f"forward time at {name} relative to the dot product, threads {threads}"
             yield what, seconds[ours_among(seconds)[-1]] / seconds[DOT], "at most", 1.1
     if "memory" in figures:
-        for name, least in (("M", 50), ("L", 300)):
+        for name, minimum in (("M", 50), ("L", 300)):
             memory = figures["memory"][name]
             ratio = memory["plain"] / max(1, _our_peak(memory)["above_inputs"])
-            yield f"plain's memory relative to ours, training at {name}", ratio, "at least", least
+            yield f"plain's memory relative to ours, training at {name}", ratio, "at least", minimum
         memory = figures["memory"]["huge"]
         gigabytes = _our_peak(memory)["whole_process"] / 1e9
         yield "gigabytes of the whole process, huge", gigabytes, "at most", 2

@@ -183,8 +183,8 @@ def ablate(settings: CountingSettings, seeds: range, num: int) -> None:
     print(f"\n{'without':>18} {'mean':>10} {'worst':>10}    (variable: {settings.variable_length})")
     for name, parts in ABLATIONS.items():
         runs = [train_ours(settings, seed, parts) for seed in seeds]
-        least = [min(share_right(r.predict, settings, n, num) for n in lengths) for r in runs]
-        print(f"{name:>18} {mean(least):>8.2f} % {min(least):>8.2f} %", flush=True)
+        minima = [min(share_right(r.predict, settings, n, num) for n in lengths) for r in runs]
+        print(f"{name:>18} {mean(minima):>8.2f} % {min(minima):>8.2f} %", flush=True)
 
 
 def main() -> None:

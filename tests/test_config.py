@@ -67,7 +67,7 @@ NUMBERS = [(section, record, *number) for section, record in SECTIONS for number
 @pytest.mark.parametrize(("section", "record", "name", "kind", "limits"), NUMBERS)
 def test_every_number_has_its_range(section, record, name, kind, limits):
     assert isinstance(limits, Range)
-    beyond = (-1.0, math.inf, math.nan) if kind is float else (-1, limits.most + 1, 2**63, 2**70)
+    beyond = (-1.0, math.inf, math.nan) if kind is float else (-1, limits.maximum + 1, 2**63, 2**70)
     for value in beyond:
         with pytest.raises(UserError) as caught:
             record(**{name: value})

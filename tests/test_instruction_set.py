@@ -29,13 +29,13 @@ def limited(monkeypatch):
 
 
 @pytest.mark.skipif(not kernels.available(), reason="the kernels are not compiled")
-@pytest.mark.parametrize(("name", "most"), instruction_set.LANES.items())
-def test_the_kernels_stay_within_the_limit(limited, name, most):
+@pytest.mark.parametrize(("name", "maximum"), instruction_set.LANES.items())
+def test_the_kernels_stay_within_the_limit(limited, name, maximum):
     limited(name)
     kernels._load()
-    assert kernels.lanes() <= most
+    assert kernels.lanes() <= maximum
     for wanted in (4, 8, 16):
-        assert kernels.lanes(wanted) <= most
+        assert kernels.lanes(wanted) <= maximum
 
 
 @pytest.mark.parametrize("name", ["baseline", "avx2", " AVX2 "])

@@ -32,7 +32,7 @@ RATIO_FROM = 1 << 23
 line."""
 MAX_UNPACKED = 1 << 36
 """Largest number of unpacked bytes of a gzip file."""
-MOST_SHOWN = 200
+MAX_NAME_LENGTH = 200
 """Largest number of characters of a file name in a message."""
 GZIP = b"\x1f\x8b"
 
@@ -44,7 +44,7 @@ class UnwritableError(UserError):
 def shortened(name: str | Path) -> str:
     """Return a file name for a message; the middle of a long name is cut out."""
     text = str(name)
-    return text if len(text) <= MOST_SHOWN else f"{text[: MOST_SHOWN // 2]}…{text[-20:]}"
+    return text if len(text) <= MAX_NAME_LENGTH else f"{text[: MAX_NAME_LENGTH // 2]}…{text[-20:]}"
 
 
 def check_name(name: str | Path) -> Path:
@@ -132,24 +132,24 @@ def open_bytes(name: str | Path) -> io.BufferedReader:
     return io.BufferedReader(_Unpacked(file, path), buffer_size=1 << 16)
 
 
-def read_bytes(name: str | Path, most: int = MAX_WHOLE) -> bytes:
+def read_bytes(name: str | Path, max_bytes: int = MAX_WHOLE) -> bytes:
     """Return the content of a user's file, unpacked if it is gzipped. UserError if it cannot be
-    read or has more than `most` bytes."""
+    read or has more than `max_bytes` bytes."""
     with open_bytes(name) as file:
         try:
-            content = file.read(most + 1)
+            content = file.read(max_bytes + 1)
         except (OSError, EOFError, zlib.error) as error:
             raise UserError(f"cannot read {name}: {error}") from error
-    if len(content) > most:
-        raise UserError(f"{name} has more than {most:,} bytes, the limit for this file")
+    if len(content) > max_bytes:
+        raise UserError(f"{name} has more than {max_bytes:,} bytes, the limit for this file")
     return content
 
 
-def read_text(name: str | Path, most: int = MAX_WHOLE) -> str:
+def read_text(name: str | Path, max_bytes: int = MAX_WHOLE) -> str:
     """Return the content of a user's file of UTF-8 text, without a byte-order mark at its
     beginning. UserError as in `read_bytes`, or if the file is not UTF-8."""
     try:
-        return read_bytes(name, most).decode("utf-8-sig")
+        return read_bytes(name, max_bytes).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise UserError(f"{name} is not UTF-8 at byte {error.start}: save it as UTF-8") from error
 

@@ -28,7 +28,7 @@ def limit() -> str | None:
     return name or None
 
 
-def most_lanes() -> int | None:
+def max_lanes() -> int | None:
     """Return the number of lanes of the largest set that may be used; None without a limit."""
     name = limit()
     return None if name is None else LANES[name]

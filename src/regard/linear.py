@@ -259,7 +259,7 @@ def _types() -> tuple[torch.dtype, ...]:
     """Return the types that oneDNN multiplies on this CPU, within the limit for tests."""
     if LINEAR is None:
         return ()
-    if (instruction_set.most_lanes() or 16) < 16:
+    if (instruction_set.max_lanes() or 16) < 16:
         return (torch.float32,)
     if not torch.ops.mkldnn._is_mkldnn_bf16_supported():
         return (torch.float32,)

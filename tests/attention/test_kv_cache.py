@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.attention import AdditiveKeys, KVCache, PreparedHeads
-from regard.attention.kv_cache import LEAST_ROOM, CachedVectors
+from regard.attention.kv_cache import MIN_CAPACITY, CachedVectors
 
 BATCH, HEADS, KEY, VALUE = 2, 3, 5, 7
 
@@ -57,7 +57,7 @@ def test_branches_of_one_cache_are_independent(moves):
 def test_spare_room_avoids_copies_in_most_steps():
     grown = KVCache().append(more(3)).append(more(1))
     place = grown.prepared.keys.data_ptr()
-    while grown.length < LEAST_ROOM:
+    while grown.length < MIN_CAPACITY:
         grown = grown.append(more(1))
         assert grown.prepared.keys.data_ptr() == place
     assert grown.append(more(1)).prepared.keys.data_ptr() != place

@@ -15,14 +15,14 @@ from regard.data.splits import SplitPairs, canonical_text, hold_out, split_held_
 from regard.errors import UserError
 
 
-def held_out_by_texts(pairs: Sequence[Pair], most: tuple[int, int], seed: int) -> SplitPairs:
+def held_out_by_texts(pairs: Sequence[Pair], limits: tuple[int, int], seed: int) -> SplitPairs:
     """The plain way: lists of pairs with one source, shuffled, each to the first part with room."""
     groups: defaultdict[str, list[int]] = defaultdict(list)
     for index, pair in enumerate(pairs):
         groups[canonical_text(pair.source)].append(index)
     shuffled = list(groups.values())
     random.Random(seed).shuffle(shuffled)
-    part_of, room = [0] * len(pairs), [len(pairs), *most]
+    part_of, room = [0] * len(pairs), [len(pairs), *limits]
     for group in shuffled:
         part = next(part for part in (1, 2, 0) if room[part] >= len(group))
         room[part] -= len(group)
@@ -41,10 +41,10 @@ def held_out_by_texts(pairs: Sequence[Pair], most: tuple[int, int], seed: int) -
 )
 @settings(max_examples=100, deadline=None)
 def test_splitting_by_hashes_equals_splitting_texts(
-    sources: list[str], most: tuple[int, int], seed: int
+    sources: list[str], limits: tuple[int, int], seed: int
 ) -> None:
     pairs = [Pair(source, "t", line) for line, source in enumerate(sources, start=1)]
-    assert hold_out(pairs, most, seed) == held_out_by_texts(pairs, most, seed)
+    assert hold_out(pairs, limits, seed) == held_out_by_texts(pairs, limits, seed)
 
 
 @pytest.mark.parametrize(

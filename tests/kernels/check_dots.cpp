@@ -109,7 +109,7 @@ struct Attention {
   /// What dropout multiplies each weight by; rows of weights are whole vectors of every
   /// instruction set to it.
   std::vector<double> noise() const {
-    const Index row = (c.source + MOST_LANES - 1) / MOST_LANES * MOST_LANES;
+    const Index row = (c.source + MAX_LANES - 1) / MAX_LANES * MAX_LANES;
     const std::vector<float> ones(c.batch * c.heads * c.target * row, 1);
     std::vector<float> found = ones;
     const Dropping dropping{Index(ones.size()), 0, 1, ones.data(), found.data(), dots.seed, c.keep,

@@ -134,7 +134,7 @@ def test_invalid_yaml_is_rejected(tmp_path, content, words):
     ids=["text", "list", "map", "quoted", "comment", "blank"],
 )
 def test_large_recipes_are_rejected(tmp_path, content, monkeypatch):
-    monkeypatch.setattr(page, "MOST_VALUES", 1000)  # the checks of types in tests take long
+    monkeypatch.setattr(page, "MAX_VALUES", 1000)  # the checks of types in tests take long
     assert "more than" in refused(tmp_path, content)
 
 

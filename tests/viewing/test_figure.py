@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from regard.errors import UserError
-from regard.viewing.figure import MOST_DOTS, check_suffix, empty_figure, write
+from regard.viewing.figure import MAX_DOTS, check_suffix, empty_figure, write
 
 
 def test_very_wide_figures_have_a_lower_resolution(tmp_path: Path) -> None:
@@ -16,7 +16,7 @@ def test_very_wide_figures_have_a_lower_resolution(tmp_path: Path) -> None:
     figure.add_axes((0, 0, 1, 1))
     write(figure, tmp_path / "wide.png")
     with Image.open(tmp_path / "wide.png") as image:
-        assert 0.9 * MOST_DOTS < image.width < 1.1 * MOST_DOTS
+        assert 0.9 * MAX_DOTS < image.width < 1.1 * MAX_DOTS
 
 
 def test_a_failed_write_leaves_no_file(tmp_path: Path) -> None:

@@ -159,8 +159,8 @@ def broadcasts_to(shape: Axes, axes: Axes) -> bool:
     missing = len(axes) - len(shape)
     if missing < 0:
         return False
-    for size, most in zip(shape, axes[missing:], strict=True):
-        if size != most and size != 1:
+    for size, limit in zip(shape, axes[missing:], strict=True):
+        if size != limit and size != 1:
             return False
     return True
 

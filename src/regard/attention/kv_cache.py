@@ -18,7 +18,7 @@ from regard.attention.fused_additive import AdditiveKeys
 from regard.attention.multihead import PreparedHeads
 from regard.shapes import Float, Int, Tensor
 
-LEAST_ROOM = 32
+MIN_CAPACITY = 32
 """Minimum number of vectors in a new storage."""
 
 
@@ -26,7 +26,7 @@ LEAST_ROOM = 32
 class _Storage:
     """Tensor whose first `filled` positions are in use."""
 
-    rows: Float[Tensor, "batch head room part"]
+    rows: Float[Tensor, "batch head capacity part"]
     filled: int
 
 
@@ -62,8 +62,8 @@ class CachedVectors:
         storage, length = self._storage, self.length + more.size(2)
         if storage.filled != self.length or length > storage.rows.size(2):
             batch, num_heads, _, part = more.shape
-            room = max(2 * length, LEAST_ROOM)
-            storage = _Storage(more.new_empty(batch, num_heads, room, part), self.length)
+            capacity = max(2 * length, MIN_CAPACITY)
+            storage = _Storage(more.new_empty(batch, num_heads, capacity, part), self.length)
             storage.rows[:, :, : self.length] = self.vectors
         storage.rows[:, :, self.length : length] = more
         storage.filled = length

@@ -16,7 +16,7 @@ from regard.cli.output import warn
 from regard.cli.searching import SearchFields, parse
 from regard.cli.typed import is_text
 from regard.config import SearchConfig
-from regard.config.checks import Beam
+from regard.config.checks import BeamSize
 from regard.errors import UserError
 from regard.files import shortened
 
@@ -36,7 +36,7 @@ class Options:
     images: tyro.conf.Positional[tuple[str, ...]]
     """Image files; for a run on generated scenes also scenes as text."""
     search: SearchFields = field(default_factory=SearchConfig)
-    nbest: Beam = 1
+    nbest: BeamSize = 1
     """Number of captions for each image, best first."""
     output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
     """File to write the captions to (default: print them)."""

@@ -9,7 +9,7 @@ from typing import Annotated
 import tyro
 
 from regard.cli.options import parse
-from regard.config.checks import Examples, Seed
+from regard.config.checks import NumExamples, Seed
 from regard.files import make_folder, whole
 from regard.names import Dataset
 
@@ -25,7 +25,7 @@ class Options:
     """File to write, or folder of shapes (default: data/NAME.tsv or data/shapes)."""
     from_: Annotated[Path | None, tyro.conf.arg(name="from")] = None
     """tatoeba: a downloaded .txt or .zip file, instead of a download."""
-    size: Examples = 10_000
+    size: NumExamples = 10_000
     """Generated data: number of pairs or images."""
     seed: Seed = 1
     """Generated data: random seed."""

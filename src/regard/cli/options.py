@@ -103,9 +103,9 @@ def _missing(lines: list[str]) -> str:
     """Return the arguments that tyro misses, each on a line, with its help on the lines below,
     which are indented further."""
     arguments = list[tuple[str, list[str]]]()
-    least = min(len(line) - len(line.lstrip()) for line in lines)
+    indentation = min(len(line) - len(line.lstrip()) for line in lines)
     for line in lines:
-        if line[least:].startswith(" "):
+        if line[indentation:].startswith(" "):
             arguments[-1][1].append(line.strip())
         else:
             arguments.append((line.strip(), []))

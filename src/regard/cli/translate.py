@@ -23,7 +23,7 @@ from regard.cli.options import Device, Runs
 from regard.cli.output import warn
 from regard.cli.searching import SearchFields, parse
 from regard.config import SearchConfig
-from regard.config.checks import Beam
+from regard.config.checks import BeamSize
 from regard.errors import UserError
 from regard.names import LinkUnit
 
@@ -46,7 +46,7 @@ class Options:
     output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
     """File to write the translations to (default: print them)."""
     search: SearchFields = field(default_factory=SearchConfig)
-    nbest: Beam = 1
+    nbest: BeamSize = 1
     """Number of translations of each line. With more than one, a line of the output has line
     number TAB score TAB text."""
     alignments: Path | None = None

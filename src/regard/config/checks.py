@@ -37,18 +37,18 @@ class Range:
     """Finite numbers that a field accepts, both ends included unless `is_open` excludes the lower
     one."""
 
-    least: int | float
-    most: int | float = math.inf
+    minimum: int | float
+    maximum: int | float = math.inf
     is_open: bool = False
 
     def __contains__(self, value: int | float) -> bool:
-        above = self.least < value if self.is_open else self.least <= value
-        return above and value <= self.most and value != math.inf
+        above = self.minimum < value if self.is_open else self.minimum <= value
+        return above and value <= self.maximum and value != math.inf
 
     def __str__(self) -> str:
-        if self.most == math.inf:
-            return f"{'more than' if self.is_open else 'at least'} {self.least:,}"
-        return f"from {self.least:,} to {self.most:,}"
+        if self.maximum == math.inf:
+            return f"{'more than' if self.is_open else 'at least'} {self.minimum:,}"
+        return f"from {self.minimum:,} to {self.maximum:,}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,21 +59,21 @@ class Explanations:
     texts: Mapping[str, str]
 
 
-MOST = 1_000_000_000
-Count = Annotated[int, Range(1, MOST)]
-CountOrZero = Annotated[int, Range(0, MOST)]
-Examples = Annotated[int, Range(1, 10_000_000)]
-"""Examples to generate."""
+MAX_COUNT = 1_000_000_000
+Count = Annotated[int, Range(1, MAX_COUNT)]
+CountOrZero = Annotated[int, Range(0, MAX_COUNT)]
+NumExamples = Annotated[int, Range(1, 10_000_000)]
+"""Number of examples to generate."""
 Size = Annotated[int, Range(1, 1 << 20)]
 """A dimension of a model."""
 SizeOrZero = Annotated[int, Range(0, 1 << 20)]
 Layers = Annotated[int, Range(1, 256)]
 ContextWindow = Annotated[int, Range(0, 1000)]
-"""Neighbouring positions on each side."""
+"""Number of neighbouring positions on each side."""
 ImageSize = Annotated[int, Range(8, 4096)]
-Averaged = Annotated[int, Range(2, 1000)]
-"""Checkpoints to average."""
-Beam = Annotated[int, Range(1, 1000)]
+NumAveraged = Annotated[int, Range(2, 1000)]
+"""Number of checkpoints to average."""
+BeamSize = Annotated[int, Range(1, 1000)]
 """Number of live hypotheses. The limit bounds the time of a search, which grows with the square."""
 Length = Annotated[int, Range(1, 1_000_000)]
 """A length in tokens."""
@@ -86,8 +86,8 @@ Positive = Annotated[float, Range(0, is_open=True)]
 Value = TypeVar("Value")
 Record = TypeVar("Record")
 UNWRITABLE = re.compile("[\0\ud800-\udfff]")
-MOST_SHOWN = 60
-"""Characters of a value in a message."""
+MAX_VALUE_LENGTH = 60
+"""Largest number of characters of a value in a message."""
 
 
 def check_fields(section: str, record: Any) -> None:
@@ -183,7 +183,7 @@ def shown(value: object) -> str:
         return "a number of thousands of digits"
     if not isinstance(value, str):
         text = " ".join(text.split())
-    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}…"
+    return text if len(text) <= MAX_VALUE_LENGTH else f"{text[:MAX_VALUE_LENGTH]}…"
 
 
 def changed(record: Any, *names: str) -> tuple[str, ...]:

@@ -6,7 +6,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
-from regard.config.checks import Count, CountOrZero, Examples, ImageSize, Length, Seed, check_fields
+from regard.config.checks import (
+    Count,
+    CountOrZero,
+    ImageSize,
+    Length,
+    NumExamples,
+    Seed,
+    check_fields,
+)
 from regard.errors import UserError
 from regard.names import (
     GeneratedImages,
@@ -33,7 +41,7 @@ class DataConfig:
     synthetic: GeneratedPairs | None = None
     """Generate the pairs: number words, or sequences of letters that are copied, reversed or
     sorted."""
-    synthetic_size: Examples = 10_000
+    synthetic_size: NumExamples = 10_000
     """Number of pairs to generate."""
     seed: Seed = 1
     """Seed of generated pairs and of the split into train, dev and test. It is independent of
@@ -113,7 +121,7 @@ class ClassificationDataConfig:
     synthetic: GeneratedLabels | None = None
     """Generate the examples: baskets of products with the mean price of the drinks, or series with
     a marked value."""
-    synthetic_size: Examples = 10_000
+    synthetic_size: NumExamples = 10_000
     """Number of examples to generate."""
     seed: Seed = 1
     """Seed of generated examples and of the split into train, dev and test. It is independent of
@@ -185,7 +193,7 @@ class CaptionDataConfig:
     """File of the test images for `regard evaluate`, one name a line."""
     synthetic: GeneratedImages | None = None
     """Draw scenes of shapes with captions."""
-    synthetic_size: Examples = 5000
+    synthetic_size: NumExamples = 5000
     """Number of scenes to draw."""
     seed: Seed = 1
     """Seed of drawn scenes and of the split into train, dev and test. It is independent of

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from regard.config.checks import (
-    Beam,
+    BeamSize,
     Length,
     LengthOrZero,
     Positive,
@@ -16,7 +16,7 @@ from regard.config.checks import (
 from regard.errors import UserError
 from regard.names import LengthPenaltyName, Precision
 
-MOST_STEPS = 1_000_000
+MAX_STEPS = 1_000_000
 """Largest product of beam and length of an output."""
 
 
@@ -24,7 +24,7 @@ MOST_STEPS = 1_000_000
 class SearchConfig:
     """Beam search and its limits."""
 
-    beam: Beam = 1
+    beam: BeamSize = 1
     """Beam size: the number of live hypotheses. 1 is greedy search."""
     length_penalty: Weight | LengthPenaltyName = "average"
     """Divisor of a hypothesis's log probability: its length (average), or ((5 + length) / 6) to
@@ -65,10 +65,10 @@ class SearchConfig:
 
 
 def check_steps(beam: int, longest: int) -> None:
-    """Raise a UserError if a search may take more than `MOST_STEPS` steps for one output."""
-    if beam * longest > MOST_STEPS:
+    """Raise a UserError if a search may take more than `MAX_STEPS` steps for one output."""
+    if beam * longest > MAX_STEPS:
         raise UserError(
             f"search.beam is {beam:,} and an output may have {longest:,} tokens, which makes up to "
-            f"{beam * longest:,} steps: expected at most {MOST_STEPS:,}. Lower --beam, or set "
+            f"{beam * longest:,} steps: expected at most {MAX_STEPS:,}. Lower --beam, or set "
             "--max-length"
         )

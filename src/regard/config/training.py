@@ -9,9 +9,9 @@ from typing import Annotated
 import tyro
 
 from regard.config.checks import (
-    Averaged,
     Count,
     CountOrZero,
+    NumAveraged,
     Positive,
     Seed,
     Share,
@@ -79,7 +79,7 @@ class TrainingConfig:
     """Stop after this many validations without a better dev score. Default: never."""
     validate_every: Count | None = None
     """Updates between validations. Default: once an epoch."""
-    average: Averaged | None = None
+    average: NumAveraged | None = None
     """Average the weights of this many best validations at the end. The average is kept if its dev
     score is higher than that of the best checkpoint."""
     log_every: Count = 50

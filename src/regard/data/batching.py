@@ -134,22 +134,22 @@ class PairBatches:
             if self._settings.equal_lengths and size and source != widest_source:
                 sizes.append(size)
                 size = 0
-            most = self._most(max(source, widest_source), max(target, widest_target))
-            while size > most:
+            maximum = self._max_pairs(max(source, widest_source), max(target, widest_target))
+            while size > maximum:
                 sizes.append(round_rows_down(size))
                 size -= sizes[-1]
             if not size:
                 widest_source = widest_target = 0
             widest_source, widest_target = max(source, widest_source), max(target, widest_target)
             size += count
-            while size >= (most := self._most(widest_source, widest_target)):
-                sizes.append(most)
-                size -= most
+            while size >= (maximum := self._max_pairs(widest_source, widest_target)):
+                sizes.append(maximum)
+                size -= maximum
                 if size <= count:
                     widest_source, widest_target = source, target
         return [*sizes, size] if size else sizes
 
-    def _most(self, source: int, target: int) -> int:
+    def _max_pairs(self, source: int, target: int) -> int:
         """Return the number of pairs in a batch with these longest lengths."""
         sentences, tokens = self._settings.sentences or len(self), self._settings.tokens
         if tokens is None or tokens >= sentences * (source + target):

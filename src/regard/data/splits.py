@@ -17,7 +17,7 @@ from regard.errors import UserError
 
 TRAIN, DEV, TEST = 0, 1, 2
 """Numbers of the splits."""
-MOST_HELD_OUT = 500
+MAX_HELD_OUT = 500
 """Largest number of dev pairs, and of test pairs, if no size is set."""
 
 

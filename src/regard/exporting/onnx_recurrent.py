@@ -56,7 +56,7 @@ GATES: dict[CellKind, tuple[int, ...]] = {"elman": (0,), "gru": (1, 0, 2), "lstm
 """Position of each of ONNX's gates in torch's weights. ONNX has update, reset, new for the GRU;
 input, output, forget, cell for the LSTM."""
 BATCH, SOURCE = "batch", "source"
-LEAST_NORM = 1e-12
+MIN_NORM = 1e-12
 """Least norm that torch divides a vector by."""
 
 
@@ -254,7 +254,7 @@ def _key_size(score: object, memory_size: int) -> int:
 
 def _normalised(graph: Graph, vectors: str) -> str:
     squares = graph("ReduceSum", graph("Mul", vectors, vectors), graph.constant([-1]))
-    norm = graph("Max", graph("Sqrt", squares), graph.constant(LEAST_NORM, np.float32))
+    norm = graph("Max", graph("Sqrt", squares), graph.constant(MIN_NORM, np.float32))
     return graph("Div", vectors, norm)
 
 

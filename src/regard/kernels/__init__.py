@@ -60,7 +60,7 @@ def _load() -> ctypes.CDLL | None:
             return None
         for name, takes in _FUNCTIONS.items():
             getattr(library, f"regard_{name}").argtypes = takes
-        library.regard_lanes(instruction_set.most_lanes() or 0)
+        library.regard_lanes(instruction_set.max_lanes() or 0)
     except (OSError, AttributeError):
         return None
     return library
@@ -135,8 +135,8 @@ def lanes(wanted: int = 0) -> int:
     """Return the number of lanes of the instruction set in use: 16 with AVX-512, 8 with AVX2, 4
     with the baseline. `wanted` selects one of these sets, if the CPU has it and
     REGARD_INSTRUCTION_SET allows it."""
-    most = instruction_set.most_lanes()
-    return _library().regard_lanes(0 if most is not None and wanted > most else wanted)
+    maximum = instruction_set.max_lanes()
+    return _library().regard_lanes(0 if maximum is not None and wanted > maximum else wanted)
 
 
 def call(name: str, *arguments: Any) -> None:

@@ -126,7 +126,7 @@ void weigh_row(const Dots& dots, Index task, Index row, float* products, Index c
 /// Factors of dropout for a row of weights: 0 or 1 / keep. Positions, and so the noise, are the same for
 /// every instruction set.
 inline Vector dropped(const Dots& dots, Index task, Index row, Index place) {
-  const Index number = (task * dots.target + row) * padded(dots.source, MOST_LANES) + place;
+  const Index number = (task * dots.target + row) * padded(dots.source, MAX_LANES) + place;
   return kept_lanes(dots.seed, number, dots.keep);
 }
 

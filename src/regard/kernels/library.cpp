@@ -123,7 +123,7 @@ EXPORTED int regard_attend(const Dots* dots, Index back) try {
 
 EXPORTED int regard_drop(const Dropping* given) try {
   if (!fits(*given)) return WRONG_SIZES;
-  constexpr Index lanes = MOST_LANES;  // whole vectors of every instruction set to a task
+  constexpr Index lanes = MAX_LANES;  // whole vectors of every instruction set to a task
   by_rows((given->count + lanes - 1) / lanes, lanes, given->threads, [&](Index first, Index end) {
     const Index last = end * lanes;
     chosen->drop(*given, first * lanes, last < given->count ? last : given->count);

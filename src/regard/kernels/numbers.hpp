@@ -5,7 +5,7 @@
 
 using Index = std::int64_t;
 
-constexpr Index MOST_LANES = 16;  // of any instruction set
+constexpr Index MAX_LANES = 16;  // of any instruction set
 
 /// A bfloat16: the upper half of a float.
 struct BFloat16 {

@@ -16,11 +16,11 @@ import yaml
 from regard.config.checks import is_text
 from regard.errors import UserError
 
-MOST_BYTES = 1 << 20
-MOST_VALUES = 20_000
-MOST_DEPTH = 8
+MAX_BYTES = 1 << 20
+MAX_VALUES = 20_000
+MAX_DEPTH = 8
 """Maps and lists inside each other; an experiment has four."""
-MOST_DIGITS = 64
+MAX_DIGITS = 64
 """Characters of a number."""
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 NUMBERS = re.compile(r"[-+]?[0-9.][^:]*")
@@ -45,14 +45,14 @@ def read_page(path: Path) -> Page:
     """Read a page. UserError with line and column if it is not plain YAML."""
     try:
         with path.open("rb") as file:
-            content = file.read(MOST_BYTES + 1)
+            content = file.read(MAX_BYTES + 1)
         text = content.decode("utf-8-sig")
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise UserError(f"{path} is not UTF-8: save it as UTF-8") from error
-    if len(content) > MOST_BYTES:
-        raise UserError(f"{path} has more than {MOST_BYTES:,} bytes, the limit for recipes")
+    if len(content) > MAX_BYTES:
+        raise UserError(f"{path} has more than {MAX_BYTES:,} bytes, the limit for recipes")
     odd = yaml.reader.Reader.NON_PRINTABLE.search(text)
     if odd is not None:
         line, column = _place(text, odd.start())
@@ -120,13 +120,13 @@ class _Reader:
         self.num_values += 1
         if event.tag not in (None, "!"):
             self._refuse(event, f"tags ({event.tag}): leave it out")
-        if self.num_values > MOST_VALUES:
-            self._refuse(event, f"more than {MOST_VALUES:,} values")
+        if self.num_values > MAX_VALUES:
+            self._refuse(event, f"more than {MAX_VALUES:,} values")
 
     def _begin(self, event: Any, values: dict[str, Any] | list[Any]) -> None:
         self._count(event)
-        if len(self.open) >= MOST_DEPTH:
-            self._refuse(event, f"maps or lists more than {MOST_DEPTH} deep")
+        if len(self.open) >= MAX_DEPTH:
+            self._refuse(event, f"maps or lists more than {MAX_DEPTH} deep")
         prefix = ""
         if self.open:
             above = self.open[-1]
@@ -168,8 +168,8 @@ class _Reader:
             return text
         tag = _RESOLVER.resolve(yaml.ScalarNode, text, (True, False))
         if tag.endswith((":int", ":float")) and NUMBERS.fullmatch(text):
-            if len(text) > MOST_DIGITS:
-                self._refuse(event, f"a number of {len(text):,} characters: at most {MOST_DIGITS}")
+            if len(text) > MAX_DIGITS:
+                self._refuse(event, f"a number of {len(text):,} characters: at most {MAX_DIGITS}")
             return _number(text)
         if tag.endswith((":null", ":bool")):
             return yaml.safe_load(text)

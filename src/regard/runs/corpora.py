@@ -11,7 +11,7 @@ from regard.data.generated import generate
 from regard.data.generated.scenes import NUM_WORDINGS, captioned, split_scenes
 from regard.data.images.annotations import Lists, read_captions
 from regard.data.labels.readers import Columns, read_labelled, split_files
-from regard.data.splits import MOST_HELD_OUT
+from regard.data.splits import MAX_HELD_OUT
 from regard.data.text.parallel import read_pairs
 from regard.data.text.streamed import PairFiles
 from regard.errors import UserError
@@ -144,7 +144,7 @@ def _captions(config: CaptionDataConfig) -> DataSources:
 
 def _scenes(config: CaptionDataConfig) -> DataSources:
     """Return generated scenes, split evenly by number of shapes."""
-    default = min(config.synthetic_size // 20, MOST_HELD_OUT // NUM_WORDINGS)
+    default = min(config.synthetic_size // 20, MAX_HELD_OUT // NUM_WORDINGS)
     num_dev = _num_scenes("dev_size", config.dev_size, default)
     num_test = _num_scenes("test_size", config.test_size, default)
     if num_dev + num_test >= config.synthetic_size:

@@ -14,7 +14,7 @@ import numpy as np
 from regard.config import Data
 from regard.data.examples import Corpus, Pair
 from regard.data.files.lines import LeftOut, LineNumbers
-from regard.data.splits import DEV, MOST_HELD_OUT, TEST, TRAIN, assign_splits, source_hashes
+from regard.data.splits import DEV, MAX_HELD_OUT, TEST, TRAIN, assign_splits, source_hashes
 from regard.data.text.parallel import no_pairs
 from regard.data.text.report import Overlap
 from regard.data.text.streamed import PairFiles
@@ -180,7 +180,7 @@ class _Splitter:
         """Return the largest numbers of dev and test pairs. If dev pairs have a file, test pairs
         usually have one too, so by default no test pairs are held out."""
         config = self.config
-        usual = min(num_pairs // 20, num_free // 2, MOST_HELD_OUT)
+        usual = min(num_pairs // 20, num_free // 2, MAX_HELD_OUT)
         has_dev, has_test = self.sources.dev is not None, self.sources.test is not None
         dev = 0 if has_dev else usual if config.dev_size is None else config.dev_size
         if has_test:

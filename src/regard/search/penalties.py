@@ -16,7 +16,7 @@ import torch
 from regard.models.contracts import AT_SOURCE, AttentionBlock, Memory
 from regard.shapes import Bool, Float, Int, Tensor
 
-LEAST_ATTENTION = 1e-6
+MIN_ATTENTION = 1e-6
 """Minimum attention that a source position counts, so that its logarithm is finite."""
 
 
@@ -100,5 +100,5 @@ class SourceCoverage:
     def score(self) -> Float[Tensor, "batch hypothesis"]:
         """Return the sum over source positions of log(min(attention, 1)): 0 for full coverage,
         negative otherwise."""
-        logarithms = self.attended.clamp(LEAST_ATTENTION, 1).log()
+        logarithms = self.attended.clamp(MIN_ATTENTION, 1).log()
         return logarithms.masked_fill(~self.mask[:, None], 0).sum(dim=2)

@@ -113,8 +113,8 @@ class _LinearCrossEntropy(torch.autograd.Function):
         matrix, shift = weight.to(dtype), None if bias is None else bias.to(dtype)
         precise = precise_type(dtype)
         loss = torch.zeros((), dtype=_of_sums(features.device), device=features.device)
-        most = LOGITS_AT_A_TIME if features.is_cpu else LOGITS_ON_A_GPU
-        rows = max(1, most // weight.size(0) // WORDS) * WORDS
+        max_logits = LOGITS_AT_A_TIME if features.is_cpu else LOGITS_ON_A_GPU
+        rows = max(1, max_logits // weight.size(0) // WORDS) * WORDS
         for first in range(0, len(features), rows):
             part = slice(first, first + rows)
             words = features[part]

@@ -24,7 +24,7 @@ FRAME = "#9aa0a8"
 GRID = "#eceff2"
 
 DOTS_AN_INCH = 160
-MOST_DOTS = 12_000
+MAX_DOTS = 12_000
 """Upper bound of the longer side of a PNG; larger figures get fewer dots per inch."""
 MARGIN = 0.08
 """Inches around a figure."""
@@ -69,7 +69,7 @@ def write(figure: Figure, path: str | Path) -> None:
     kind, path = check_suffix(path), Path(path)
     settings: dict[Any, Any] = {"svg.fonttype": "none", "svg.hashsalt": "regard"}
     metadata = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}[kind]
-    dots = min(DOTS_AN_INCH, MOST_DOTS / max(figure.get_size_inches()))
+    dots = min(DOTS_AN_INCH, MAX_DOTS / max(figure.get_size_inches()))
     styled = matplotlib.rc_context(settings)
     with whole(path) as unfinished, styled, without_glyph_warnings():
         figure.savefig(

@@ -41,10 +41,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-MOST_NUMBERED = 12
+MAX_NUMBERED = 12
 """Largest number of rows or columns with numbers in the cells."""
-LEAST_NUMBERED = 0.005
-"""Least weight that is printed in its cell; smaller weights would round to 0.00."""
+MIN_PRINTED_WEIGHT = 0.005
+"""Smallest weight that is printed in its cell; smaller weights would round to 0.00."""
 SLANT = 52
 """Angle of column labels in degrees: flat enough to read, steep enough to separate narrow
 columns."""
@@ -113,7 +113,7 @@ def _figure(
         bounds = x / page[0], 1 - (y + height) / page[1], width / page[0], height / page[1]
         return figure.add_axes(bounds)
 
-    numbered = num_layers == num_heads == 1 and max(labelled_map.weights.shape) <= MOST_NUMBERED
+    numbered = num_layers == num_heads == 1 and max(labelled_map.weights.shape) <= MAX_NUMBERED
     for layer, head in np.ndindex(num_layers, num_heads):
         axes = place(
             layout.left + head * (width + GAP), layout.top + layer * (height + GAP), width, height
@@ -140,8 +140,8 @@ def _figure(
 def _lay_out(labelled_map: LabelledMap, columns: list[Choice], rows: list[Choice]) -> _Layout:
     num_layers, num_heads, num_rows, num_columns = labelled_map.weights.shape
     alone = num_layers == num_heads == 1
-    room, least, most = (7.0, 0.2, 0.48) if alone else (11.0, 0.15, 0.3)
-    cell = min(max(room / max(num_layers * num_rows, num_heads * num_columns), least), most)
+    extent, minimum, maximum = (7.0, 0.2, 0.48) if alone else (11.0, 0.15, 0.3)
+    cell = min(max(extent / max(num_layers * num_rows, num_heads * num_columns), minimum), maximum)
     type_size = min(max(cell * 72 * 0.58, 6.0), 10.5)
     widest_column, widest_row = (max(widths(choices, type_size)) for choices in (columns, rows))
     slanted = widest_column > 0.9 * cell
@@ -181,7 +181,7 @@ def _panel(
         spine.set(linewidth=0.7, color=FRAME)
     if numbered:
         for (row, column), weight in np.ndenumerate(weights):
-            if weight >= LEAST_NUMBERED:
+            if weight >= MIN_PRINTED_WEIGHT:
                 axes.text(column + 0.5, row + 0.5, f"{weight:.2f}", color=ink(float(weight)),
                           size=layout.type_size - 2.5, ha="center", va="center")  # fmt: skip
     return mesh

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.text import Text
 
-LEAST_SHOWN = 0.05
-"""Least weight that is printed in a terminal without colours."""
+MIN_PRINTED_WEIGHT = 0.05
+"""Smallest weight that is printed in a terminal without colours."""
 
 # Inches, and points for type.
 WIDTH = 7.0
@@ -81,7 +81,7 @@ def text(sentence: ShadedSentence, *, coloured: bool) -> Text:
         shown = visible(piece)
         if coloured:
             parts.append(Text(shown, style=f"{ink(weight)} on {hexadecimal(weight)}"))
-        elif weight >= LEAST_SHOWN:
+        elif weight >= MIN_PRINTED_WEIGHT:
             parts.append(Text(f"{shown}[{100 * weight:.0f}%]"))
         else:
             parts.append(Text(shown))

@@ -37,7 +37,7 @@ def shaded(weight: float, columns: int) -> tuple[str, str]:
     """Return a cell of block characters, for a terminal without colours, a pipe or a file."""
     gap = min(1, columns - 1)
     room = columns - gap
-    block = next((block for least, block in SHADES if weight >= least), NOTHING)
+    block = next((block for minimum, block in SHADES if weight >= minimum), NOTHING)
     if block == NOTHING:
         return " " * gap + NOTHING.ljust(room), ""
     number = f"{round(100 * weight):3d}" if columns >= NUMBERED else ""
@@ -87,9 +87,9 @@ def _blocks(
     if not is_horizontal:
         fitting = (size for size in (NUMBERED, NARROW) if size * len(column_labels) <= room)
         columns = [next(fitting, NARROWEST)] * len(column_labels)
-    most = room // NARROWEST if not is_horizontal else len(column_labels)
-    for first in range(0, len(column_labels), most):
-        part = slice(first, first + most)
+    max_columns = room // NARROWEST if not is_horizontal else len(column_labels)
+    for first in range(0, len(column_labels), max_columns):
+        part = slice(first, first + max_columns)
         header = _horizontal if is_horizontal else _vertical
         lines = [
             Text(" " * (margin + 1) + line) for line in header(column_labels[part], columns[part])

@@ -28,7 +28,7 @@ from regard.tasks.counting.counting import (
     training_letters,
     two_rates,
 )
-from regard.tasks.counting.settings import MOST_LETTERS, CountingSettings
+from regard.tasks.counting.settings import MAX_LETTERS, CountingSettings
 
 SMALL = CountingSettings(steps=5, batchsize=7, hidden=13, max_len=3, vocab_size=2)
 
@@ -170,7 +170,7 @@ def test_invalid_settings_are_named(name: str, value: float) -> None:
 
 
 def test_vocabularies_are_limited_to_the_alphabet() -> None:
-    assert MOST_LETTERS == MAX_VOCAB_SIZE
+    assert MAX_LETTERS == MAX_VOCAB_SIZE
 
 
 def test_training_restores_the_floating_point_mode() -> None:

@@ -17,8 +17,8 @@ OTHERS = (
     *("soap", "candles", "matches", "batteries", "flour", "salt", "eggs", "noodles", "beans"),
     *("mustard", "yeast"),
 )
-FEWEST, MOST = 3, 8
-LOWEST, HIGHEST = 50, 999
+MIN_PRODUCTS, MAX_PRODUCTS = 3, 8
+MIN_PRICE, MAX_PRICE = 50, 999
 """Prices in cents."""
 
 
@@ -30,11 +30,11 @@ def baskets(count: int, seed: int = 1) -> tuple[Pair, ...]:
     drawing = random.Random(seed)
     pairs: dict[str, Pair] = {}
     while len(pairs) < count:
-        size = drawing.randint(FEWEST, MOST)
+        size = drawing.randint(MIN_PRODUCTS, MAX_PRODUCTS)
         num_drinks = drawing.randint(1, size - 1)
         names = drawing.sample(DRINKS, num_drinks) + drawing.sample(OTHERS, size - num_drinks)
         drawing.shuffle(names)
-        cents = {name: drawing.randint(LOWEST, HIGHEST) for name in names}
+        cents = {name: drawing.randint(MIN_PRICE, MAX_PRICE) for name in names}
         source = "; ".join(f"{name} {price / 100:.2f}" for name, price in cents.items())
         mean = sum(price for name, price in cents.items() if name in DRINKS) / num_drinks / 100
         pairs.setdefault(source, Pair(source, f"{mean:.6g}", len(pairs) + 1))

@@ -143,9 +143,9 @@ class SceneSplit:
 def scenes(count: int, seed: int = 1) -> tuple[Scene, ...]:
     """Draw distinct scenes with equal numbers of one, two and three shapes, as far as possible:
     there are 324 scenes of one shape. UserError if there are fewer scenes than `count`."""
-    most = sum(map(_num_scenes, NUMBERS))
-    if not 1 <= count <= most:
-        raise UserError(f"{count} scenes were asked for: expected 1 to {most:,}")
+    maximum = sum(map(_num_scenes, NUMBERS))
+    if not 1 <= count <= maximum:
+        raise UserError(f"{count} scenes were asked for: expected 1 to {maximum:,}")
     return _distinct(count, random.Random(seed), {n: _num_scenes(n) for n in NUMBERS})
 
 
@@ -158,14 +158,14 @@ def split_scenes(count: int, held_out: tuple[int, int], seed: int = 1) -> SceneS
     held out. UserError if `count` leaves no training scene or too many are held out."""
     num_dev, num_test = held_out
     num_train = count - num_dev - num_test
-    most = {number: _num_scenes(number) // 2 for number in NUMBERS}
-    if num_train < 1 or num_dev + num_test > sum(most.values()):
+    limits = {number: _num_scenes(number) // 2 for number in NUMBERS}
+    if num_train < 1 or num_dev + num_test > sum(limits.values()):
         raise UserError(
             f"cannot hold out {num_dev:,} and {num_test:,} of {count:,} scenes: expected fewer "
-            f"than {count:,} and at most {sum(most.values()):,}, half of all distinct scenes"
+            f"than {count:,} and at most {sum(limits.values()):,}, half of all distinct scenes"
         )
     drawing = random.Random(seed)
-    held_out_scenes = _distinct(num_dev + num_test, drawing, most)
+    held_out_scenes = _distinct(num_dev + num_test, drawing, limits)
     unseen, train, copies = frozenset(held_out_scenes), list[Scene](), Counter[Scene]()
     while len(train) < num_train:
         scene = _draw_scene(drawing, NUMBERS[len(train) % len(NUMBERS)])
@@ -175,10 +175,10 @@ def split_scenes(count: int, held_out: tuple[int, int], seed: int = 1) -> SceneS
     return SceneSplit(tuple(train), held_out_scenes[:num_dev], held_out_scenes[num_dev:])
 
 
-def _distinct(count: int, drawing: random.Random, most: dict[int, int]) -> tuple[Scene, ...]:
-    """Draw distinct scenes with equal numbers of shapes, but at most `most` of each number."""
+def _distinct(count: int, drawing: random.Random, limits: dict[int, int]) -> tuple[Scene, ...]:
+    """Draw distinct scenes with equal numbers of shapes. At most `limits[n]` have n shapes."""
     drawn, sizes = dict[Scene, None](), cycle(NUMBERS)
-    room = dict(most)
+    room = dict(limits)
     while len(drawn) < count:
         number = next(number for number in sizes if room[number])
         room[number] -= 1

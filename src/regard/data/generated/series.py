@@ -8,7 +8,7 @@ import random
 from regard.data.examples import Pair
 from regard.errors import UserError
 
-FEWEST, MOST = 5, 20
+MIN_LENGTH, MAX_LENGTH = 5, 20
 
 
 def marked_series(count: int, seed: int = 1) -> tuple[Pair, ...]:
@@ -19,7 +19,8 @@ def marked_series(count: int, seed: int = 1) -> tuple[Pair, ...]:
     drawing = random.Random(seed)
     pairs: dict[str, Pair] = {}
     while len(pairs) < count:
-        values = [drawing.randint(-100, 100) / 100 for _ in range(drawing.randint(FEWEST, MOST))]
+        length = drawing.randint(MIN_LENGTH, MAX_LENGTH)
+        values = [drawing.randint(-100, 100) / 100 for _ in range(length)]
         marked = drawing.randrange(len(values))
         source = " ".join(f"{value:.2f},{int(n == marked)}" for n, value in enumerate(values))
         pairs.setdefault(source, Pair(source, f"{values[marked]:.2f}", len(pairs) + 1))

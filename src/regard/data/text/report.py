@@ -262,12 +262,15 @@ def _places(lines: Sequence[int], pairs: Sequence[Pair]) -> str:
 
 
 def _length_warnings(
-    pairs: Sequence[Pair], source: _Side, target: _Side, most: int
+    pairs: Sequence[Pair], source: _Side, target: _Side, max_length: int
 ) -> Iterator[str]:
     longest = np.maximum(source.lengths, target.lengths)
-    long = [pair.line for pair, length in zip(pairs, longest, strict=True) if length > most]
+    long = [pair.line for pair, length in zip(pairs, longest, strict=True) if length > max_length]
     if long:
-        yield (f"more than {most} tokens on a side in {_places(long, pairs)}: training drops them")
+        yield (
+            f"more than {max_length} tokens on a side in {_places(long, pairs)}: training drops "
+            "them"
+        )
     # Added letters, so that the ratios of very short texts may differ more.
     letters = np.array([(len(pair.source) + 5, len(pair.target) + 5) for pair in pairs])
     logs = np.log(letters)

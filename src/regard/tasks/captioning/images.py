@@ -41,7 +41,7 @@ log = logging.getLogger(__name__)
 
 FORMAT = 3
 """Version of the cached numbers: raised when the same images give other numbers."""
-MOST_DOTS = 800
+MAX_SIDE = 800
 """Largest side in pixels of an image in a figure."""
 SHOWN = 5
 """Number of image names in one message."""
@@ -76,7 +76,7 @@ class ImageSources:
         """Return an image for a figure: a photograph in its own proportions."""
         if self._is_scene(source):
             return self._scene(source)
-        return read_proportional(source, MOST_DOTS, self.max_pixels)
+        return read_proportional(source, MAX_SIDE, self.max_pixels)
 
     def _is_scene(self, source: str) -> bool:
         try:

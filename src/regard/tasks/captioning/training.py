@@ -46,7 +46,7 @@ from regard.tasks.translation.embeddings import read_extra_vectors, set_extra_ve
 from regard.tasks.translation.training import objective_of
 from regard.tasks.validation import DecodingValidation, metric_named
 
-MOST_VALIDATED = 200
+MAX_VALIDATED = 200
 """Largest number of dev images that a validation captions."""
 METRICS = (*CAPTION_METRICS, *ERROR_RATES)
 
@@ -191,7 +191,7 @@ def _validation(
     references: defaultdict[str, list[str]] = defaultdict(list)
     for pair in dev:
         references[pair.source].append(tokenizer.normalise(pair.target))
-    names = list(references)[:MOST_VALIDATED]
+    names = list(references)[:MAX_VALIDATED]
     images = image_set.images(names)
     greedy = replace(experiment.search, beam=1)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from regard.errors import UserError
 
-MOST_LETTERS = 26
+MAX_LETTERS = 26
 LARGEST = 2**63 - 1
 """Largest integer that torch takes."""
 BATCHES_AHEAD = 20
@@ -38,13 +38,13 @@ class CountingSettings:
     separate_values: bool = _setting(False, "compute keys and values by different linear layers")
 
     def __post_init__(self) -> None:
-        for name, least in (("steps", 1), ("batchsize", 1), ("hidden", 2), ("max_len", 1)):
-            if getattr(self, name) < least:
-                raise UserError(f"{name} is {getattr(self, name)}: expected {least} or more")
+        for name, minimum in (("steps", 1), ("batchsize", 1), ("hidden", 2), ("max_len", 1)):
+            if getattr(self, name) < minimum:
+                raise UserError(f"{name} is {getattr(self, name)}: expected {minimum} or more")
             if getattr(self, name) > LARGEST:
                 raise UserError(f"{name} is {getattr(self, name)}: expected at most {LARGEST}")
-        if not 1 <= self.vocab_size <= MOST_LETTERS:
-            raise UserError(f"vocab_size is {self.vocab_size}: expected 1 to {MOST_LETTERS}")
+        if not 1 <= self.vocab_size <= MAX_LETTERS:
+            raise UserError(f"vocab_size is {self.vocab_size}: expected 1 to {MAX_LETTERS}")
         if not 0 < self.lr < math.inf:
             raise UserError(f"lr is {self.lr}: expected a number above 0")
 

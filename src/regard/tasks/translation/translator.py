@@ -37,7 +37,7 @@ from regard.tasks.translation.unknown_words import UnknownReplacement
 SENTENCES_AT_A_TIME = 64
 SCORED_AT_A_TIME = BatchSettings(tokens=4096, sentences=SENTENCES_AT_A_TIME)
 DEFAULT_RATIO, BEYOND_RATIO = 2.0, 10
-MOST_TOKENS = 1 << 40
+MAX_TOKENS = 1 << 40
 """Upper bound of a computed length, so that a huge ratio does not overflow int64."""
 MAX_SCORED = 5000
 """Largest number of tokens on a side that is scored, unless `search.max_source` sets another."""
@@ -241,7 +241,7 @@ class Translator:
         lengths = source.mask.sum(dim=1)
         if search.max_length is None:
             ratio = search.max_ratio or DEFAULT_RATIO
-            maximum = (ratio * lengths).ceil().clamp(max=MOST_TOKENS).long() + BEYOND_RATIO
+            maximum = (ratio * lengths).ceil().clamp(max=MAX_TOKENS).long() + BEYOND_RATIO
         else:
             maximum = torch.full_like(lengths, search.max_length)
         longest = longest_sequence(self._members)
