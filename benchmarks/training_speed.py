@@ -188,12 +188,12 @@ def dev_losses(names: list[str], corpus: Corpus, options: argparse.Namespace) ->
             folder = options.work / f"dev-loss-{contestant.model}-{contestant.precision}"
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(parents=True)
-            page = recipe(contestant.model, contestant.batch_tokens, corpus.folder)
-            page["data"] |= {"dev_path": str(corpus.folder / "val.en")}
-            page["data"] |= {"dev_target_path": str(corpus.folder / "val.de"), "dev_size": None}
-            page["training"] |= {"epochs": options.dev_loss, "precision": contestant.precision}
+            values = recipe(contestant.model, contestant.batch_tokens, corpus.folder)
+            values["data"] |= {"dev_path": str(corpus.folder / "val.en")}
+            values["data"] |= {"dev_target_path": str(corpus.folder / "val.de"), "dev_size": None}
+            values["training"] |= {"epochs": options.dev_loss, "precision": contestant.precision}
             path, run = folder / "recipe.yaml", folder / "run"
-            path.write_text(yaml.safe_dump(page), encoding="utf8")
+            path.write_text(yaml.safe_dump(values), encoding="utf8")
             command = [sys.executable, "-m", "regard.cli.main", "train", str(path), "--output"]
             subprocess.run([*command, str(run)], check=True, stdout=subprocess.DEVNULL)
             lines = (run / "log.jsonl").read_text(encoding="utf8").splitlines()

@@ -61,9 +61,9 @@ class Timed:
 
 
 def write_recipe(task: Task) -> Path:
-    page = our_recipes.recipe(task.model, task.batch_tokens, task.corpus)
+    recipe = our_recipes.recipe(task.model, task.batch_tokens, task.corpus)
     path = task.work / "recipe.yaml"
-    path.write_text(yaml.safe_dump(page), encoding="utf8")
+    path.write_text(yaml.safe_dump(recipe), encoding="utf8")
     return path
 
 
@@ -101,7 +101,7 @@ def make_run(task: Task) -> Path:
     path, run = write_recipe(task), task.work / "run"
     shutil.rmtree(run, ignore_errors=True)
     run.mkdir()
-    folder, experiment = RunFolder(run), recipes.read(path)
+    folder, experiment = RunFolder(run), recipes.load(path)
     tokenizer = Tokenizer.load(task.corpus / "tokenizer.json")
     Tokenizers(tokenizer, tokenizer).save(folder)
     torch.manual_seed(experiment.training.seed)

@@ -256,11 +256,11 @@ RULES = [
 
 @pytest.mark.parametrize(("kind", "sections", "names"), RULES, ids=str)
 def test_fields_without_effect_are_named(kind, sections, names):
-    page = DATA[kind]
+    experiment = DATA[kind]
     for section, values in sections.items():
-        record = replace(getattr(page, section), **values)
-        page = replace(page, **{section: record})
-    assert [unused.name for unused in unused_fields(page)] == names
+        record = replace(getattr(experiment, section), **values)
+        experiment = replace(experiment, **{section: record})
+    assert [unused.name for unused in unused_fields(experiment)] == names
 
 
 def test_every_field_of_the_search_is_unused_by_classifiers():
@@ -277,8 +277,8 @@ def test_every_field_of_the_search_is_unused_by_classifiers():
         lexicon=Path("x"),
         precision="bfloat16",
     )
-    page = replace(DATA["classify"], search=search)
-    assert {unused.name for unused in unused_fields(page)} == set(ALL_SEARCH)
+    experiment = replace(DATA["classify"], search=search)
+    assert {unused.name for unused in unused_fields(experiment)} == set(ALL_SEARCH)
 
 
 @pytest.mark.parametrize("task", ["translate", "classify"])

@@ -158,8 +158,9 @@ def test_links_of_character_models_connect_characters(capsys, tmp_path):
 
 def test_search_options_default_to_the_runs_recipe(capsys, run, tmp_path, monkeypatch):
     copy = shutil.copytree(run, tmp_path / "copy")
-    page = (copy / "config.yaml").read_text().replace("beam: 1", "beam: 3")
-    (copy / "config.yaml").write_text(page.replace("early_stopping: true", "early_stopping: false"))
+    config = copy / "config.yaml"
+    values = config.read_text().replace("beam: 1", "beam: 3")
+    config.write_text(values.replace("early_stopping: true", "early_stopping: false"))
     text, asked = tmp_path / "in.txt", []
     text.write_text("a b\n")
 

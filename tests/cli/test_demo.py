@@ -16,9 +16,9 @@ from tests.small_runs import small
 @pytest.fixture
 def quick(tmp_path, monkeypatch):
     """The demo on a recipe that takes a second."""
-    page = tmp_path / "quick.yaml"
-    page.write_text(recipes.dump(small(epochs=1)), encoding="utf8")
-    monkeypatch.setattr(recipes, "find", lambda name: page)
+    path = tmp_path / "quick.yaml"
+    path.write_text(recipes.dump(small(epochs=1)), encoding="utf8")
+    monkeypatch.setattr(recipes, "find", lambda name: path)
     return small(epochs=1)
 
 

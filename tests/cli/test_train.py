@@ -122,12 +122,12 @@ def test_a_run_is_not_resumed_with_another_kind(capsys, here, flag):
 
 
 def test_a_run_of_another_name_is_resumed_by_its_recipe(capsys, here):
-    page = here / "quick.yaml"
-    page.write_text(recipes.dump(small(epochs=1)).replace("name: small\n", "name: quick\n"))
-    assert regard(capsys, page, "--name", "other")[0] == 0
+    path = here / "quick.yaml"
+    path.write_text(recipes.dump(small(epochs=1)).replace("name: small\n", "name: quick\n"))
+    assert regard(capsys, path, "--name", "other")[0] == 0
     again = ("--resume", "--training.epochs", 2)
-    assert regard(capsys, page, "--output", "runs/other", *again)[0] == 1
-    assert regard(capsys, page, "--name", "other", *again)[0] == 0
+    assert regard(capsys, path, "--output", "runs/other", *again)[0] == 1
+    assert regard(capsys, path, "--name", "other", *again)[0] == 0
 
 
 @pytest.mark.parametrize(
@@ -416,8 +416,8 @@ def test_a_recipe_of_version_0_1_trains(capsys, here):
         "training: {updates: 2}\n"
     )
     assert regard(capsys, "old.yaml")[::2] == (0, "")
-    page = (here / "runs" / "old" / "config.yaml").read_text()
-    assert page.startswith("format: 2\n")
+    config = (here / "runs" / "old" / "config.yaml").read_text()
+    assert config.startswith("format: 2\n")
     assert RunFolder(here / "runs" / "old").experiment().model.decoder.attention.size == 3
 
 

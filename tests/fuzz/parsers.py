@@ -100,7 +100,7 @@ def _run_configs() -> Iterator[bytes]:
     for name in ("copy", "drinks", "g2p", "captions"):
         path = recipes.FOLDER / f"{name}.yaml"
         if path.exists():
-            yield recipes.dump(recipes.read(path)).encode()
+            yield recipes.dump(recipes.load(path)).encode()
 
 
 def _pictures() -> Iterator[bytes]:
@@ -153,7 +153,7 @@ PARSERS: dict[str, Parser] = {
     "vectors": Parser(read_external, _arrays, "vectors.npy", (b"'<f4'", b"'|O'", b"(", b"'''")),
     "vectors-text": Parser(read_external, lambda: iter([b"1 2\n3 4\n"]), "vectors.txt", NUMBERS),
     "weights": Parser(read_tensors, _weights, "model.safetensors", JSON),
-    "recipes": Parser(recipes.read, _recipes, "recipe.yaml", YAML),
+    "recipes": Parser(recipes.load, _recipes, "recipe.yaml", YAML),
     "tokenizers": Parser(_use_tokenizer, _tokenizers, "source.tokenizer.json", JSON),
     "pictures": Parser(lambda path: read_image(str(path), 16), _pictures, "picture"),
     "configs": Parser(

@@ -67,14 +67,14 @@ def test_runs_that_cannot_be_averaged_are_rejected(run, other, tmp_path):
         average([run, tmp_path / "gone"], new)
     copy = RunFolder(shutil.copytree(other, tmp_path / "copy"))
     copy.record.unlink()
-    page = copy.config.read_text()
-    copy.config.write_text(page.replace("score: additive", "score: concat"))
+    config = copy.config.read_text()
+    copy.config.write_text(config.replace("score: additive", "score: concat"))
     with pytest.raises(UserError, match=r"copy.*another model"):
         average([run, copy.path], new)
-    copy.config.write_text(page.replace("temperature: 1.0", "temperature: 2.0"))
+    copy.config.write_text(config.replace("temperature: 1.0", "temperature: 2.0"))
     with pytest.raises(UserError, match=r"model.decoder.attention.temperature is 1.0 and 2.0"):
         average([run, copy.path], new)
-    copy.config.write_text(page.replace("source_end: true", "source_end: false"))
+    copy.config.write_text(config.replace("source_end: true", "source_end: false"))
     with pytest.raises(UserError, match=r"copy cannot be averaged: data.source_end"):
         average([run, copy.path], new)
     assert not new.exists()

@@ -299,9 +299,9 @@ def test_sizes_in_a_damaged_configuration_are_refused(copy, field, size):
 
 def test_an_equal_configuration_is_accepted(copy, expected):
     config = copy / "config.yaml"
-    page = yaml.safe_load(config.read_text())
-    page["data"] = dict(sorted(page["data"].items()), path="a folder/" * 20 + "moved.tsv")
-    config.write_text("# copied\n" + yaml.safe_dump(page, width=20, sort_keys=False))
+    values = yaml.safe_load(config.read_text())
+    values["data"] = dict(sorted(values["data"].items()), path="a folder/" * 20 + "moved.tsv")
+    config.write_text("# copied\n" + yaml.safe_dump(values, width=20, sort_keys=False))
     assert texts(copy) == expected
 
 

@@ -1,4 +1,4 @@
-"""Recipe pages: every page parses, round trips, and a mistake in one is named."""
+"""Recipes: every file parses and round trips, and a message names each mistake."""
 
 from pathlib import Path
 
@@ -84,13 +84,13 @@ def test_every_recipe_builds_and_has_a_description(name):
     )
 )
 def test_dumping_and_loading_preserves_an_experiment(tmp_path_factory, experiment):
-    page = tmp_path_factory.mktemp("recipes") / "page.yaml"
-    page.write_text(recipes.dump(experiment), encoding="utf8")
-    assert recipes.load(page) == experiment
+    path = tmp_path_factory.mktemp("recipes") / "recipe.yaml"
+    path.write_text(recipes.dump(experiment), encoding="utf8")
+    assert recipes.load(path) == experiment
 
 
 @pytest.mark.parametrize(
-    ("page", "words"),
+    ("recipe", "words"),
     [
         ("data: {lowercase: maybe}", "data.lowercase is 'maybe': expected True or False"),
         ("data: {tokeniser: words}", "data.tokeniser is not a field of a recipe; did you mean"),
@@ -168,9 +168,9 @@ def test_dumping_and_loading_preserves_an_experiment(tmp_path_factory, experimen
         ("training: {epochs: yes}", "training.epochs is True: expected a whole number"),
     ],
 )
-def test_mistakes_are_named_with_their_file(tmp_path, page, words):
+def test_mistakes_are_named_with_their_file(tmp_path, recipe, words):
     path = tmp_path / "mine.yaml"
-    path.write_text(page, encoding="utf8")
+    path.write_text(recipe, encoding="utf8")
     with pytest.raises(UserError) as caught:
         recipes.load(path)
     assert str(caught.value).startswith(str(path))

@@ -1,4 +1,4 @@
-"""Pages of version 0.1 in memory: each family, its defaults, what was renamed, what is refused."""
+"""Recipes of version 0.1: each family, its defaults, renamed fields, rejected mixtures."""
 
 import re
 from dataclasses import replace
@@ -24,9 +24,9 @@ from tests import configs
 
 
 def read(tmp_path, text, is_run=False):
-    path = tmp_path / "page.yaml"
+    path = tmp_path / "old.yaml"
     path.write_text(text, encoding="utf8")
-    experiment = recipes.read_run(path) if is_run else recipes.read(path)
+    experiment = recipes.load_run(path) if is_run else recipes.load(path)
     return resolve(experiment)
 
 
@@ -123,18 +123,18 @@ def test_classifier_recipes_are_upgraded(tmp_path, fields, encoder, head):
 
 
 def test_captioner_recipes_are_upgraded(tmp_path):
-    page = "data: {task: caption, pictures: here, picture_size: 32}\nmodel: "
-    hard = read(tmp_path, page + "{channels: [4, 8], looks: hard, gate: false, reward: 0.1}")
+    recipe = "data: {task: caption, pictures: here, picture_size: 32}\nmodel: "
+    hard = read(tmp_path, recipe + "{channels: [4, 8], looks: hard, gate: false, reward: 0.1}")
     assert (str(hard.data.images), hard.data.image_size) == ("here", 32)
     assert hard.model.encoder == ConvolutionalEncoderConfig(channels=(4, 8), dropout=0.1)
     attention = hard.model.decoder.attention
     assert (attention.sampling, attention.reward) == ("hard", 0.1)
     assert attention.doubly_stochastic == 0
     text = "{decoder: transformer, size: 16, channels: [4, 8], heads: 2}"
-    parts = model(tmp_path, page + text)
+    parts = model(tmp_path, recipe + text)
     assert parts.encoder.channels == (4, 16)
     assert (parts.decoder.kind, parts.decoder.size, parts.decoder.layers) == ("transformer", 16, 2)
-    backbone = model(tmp_path, page + "{backbone: some/net, backbone_learns: true}").encoder
+    backbone = model(tmp_path, recipe + "{backbone: some/net, backbone_learns: true}").encoder
     assert backbone == BackboneEncoderConfig(name="some/net", fine_tune=True, size=128, dropout=0.1)
 
 
@@ -147,11 +147,11 @@ def test_renamed_fields_are_upgraded(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("page", "seed"), [("", 1), ("training: {seed: 3}", 3), ("data: {seed: 5}", 5)]
+    ("recipe", "seed"), [("", 1), ("training: {seed: 3}", 3), ("data: {seed: 5}", 5)]
 )
-def test_old_runs_take_the_data_seed_from_the_training_seed(tmp_path, page, seed):
-    assert read(tmp_path, page, is_run=True).data.seed == seed
-    assert read(tmp_path, page).data.seed == (5 if seed == 5 else 1)
+def test_old_runs_take_the_data_seed_from_the_training_seed(tmp_path, recipe, seed):
+    assert read(tmp_path, recipe, is_run=True).data.seed == seed
+    assert read(tmp_path, recipe).data.seed == (5 if seed == 5 else 1)
 
 
 def test_recipes_of_the_current_format_are_unchanged(tmp_path):
@@ -170,7 +170,7 @@ def test_recipes_of_the_current_format_are_unchanged(tmp_path):
         ("format: 1\ndata: {task: classify}\nmodel: {head: mean}", "model.head has fields of"),
         ("model: {hidden: 8, decoder: {size: 8}}", "also has model.decoder: write model.size"),
         ("model: {family: classifier, encoder: {size: 8}}", "also has model.encoder: leave it out"),
-        ("data: {generated: copy, synthetic: reverse}", "the page has both: leave data.generated"),
+        ("data: {generated: copy, synthetic: reverse}", "has both: leave data.generated"),
         (
             "data: {task: translate}\nmodel: {family: classifier}",
             "model.family is classifier, which is of data.task classify, but",
@@ -251,6 +251,6 @@ def test_tensors_of_version_0_1_have_new_names(old, new):
 
 
 def test_frozen_modules_have_new_names(tmp_path):
-    page = "model: {hidden: 4}\ntraining: {freeze: [encoder.embedding, decoder.look, readout]}"
-    experiment = read(tmp_path, page)
+    recipe = "model: {hidden: 4}\ntraining: {freeze: [encoder.embedding, decoder.look, readout]}"
+    experiment = read(tmp_path, recipe)
     assert experiment.training.freeze == ("encoder.embedding", "decoder.attention", "head")

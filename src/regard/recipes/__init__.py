@@ -1,11 +1,12 @@
-"""Recipes: whole experiments as YAML pages, one a file in this folder, or a person's own.
+"""Recipes: experiments as YAML files. A file has one recipe.
 
-Pages, flags and Python share one set of checks, that of `config`.
+Recipes, command-line options and Python share the checks of `config`.
 """
 
 from __future__ import annotations
 
 import difflib
+import errno
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, fields, is_dataclass, replace
@@ -19,8 +20,8 @@ from regard.config import DATA_SECTIONS, KINDS, MODELS, Experiment, ModelConfig,
 from regard.config.checks import alternatives, hints_of, parsed, shown
 from regard.errors import UserError
 from regard.files import check_input, shortened
-from regard.recipes.page import LOADER, Page, read_page
 from regard.recipes.upgrade import FORMAT, RENAMED, upgrade
+from regard.recipes.yaml_file import LOADER, RecipeFile, read_recipe_file
 
 FOLDER = Path(__file__).parent
 GROUPS = {
@@ -90,40 +91,36 @@ def title(path: Path) -> str:
 
 
 def load(path: Path) -> Experiment:
-    """Read a recipe. Paths in it that exist beside it are taken from there."""
-    return _beside(read(path), path.parent)
+    """Load a recipe. A relative path in it is joined to the folder of the recipe if it exists
+    there. Sizes that parts inherit are not set."""
+    return _beside(_parsed(read_recipe_file(path), is_run=False), path.parent)
 
 
-def read(path: Path) -> Experiment:
-    """Read a recipe's page; its paths stay as they are. Sizes that parts inherit are not set."""
-    return _parsed(read_page(path), is_run=False)
+def load_run(path: Path) -> Experiment:
+    """Load the configuration of a run, of any format. Every size is set. Paths are unchanged."""
+    return resolve(_parsed(read_recipe_file(path), is_run=True))
 
 
-def read_run(path: Path) -> Experiment:
-    """Read the page of a run, of any format. Every size is set."""
-    return resolve(_parsed(read_page(path), is_run=True))
-
-
-def _parsed(page: Page, *, is_run: bool) -> Experiment:
+def _parsed(file: RecipeFile, *, is_run: bool) -> Experiment:
     try:
-        page = replace(page, values=upgrade(page.values, is_run=is_run))
-        usual = replace(default(_named(page.values)), name=page.path.stem)
-        return _set(usual, page, page.values, "")
+        file = replace(file, values=upgrade(file.values, is_run=is_run))
+        usual = replace(default(_named(file.values)), name=file.path.stem)
+        return _set(usual, file, file.values, "")
     except UserError as error:
-        has_place = str(error).startswith(str(page.path))
-        place = page.place(str(error).partition(" ")[0])
+        has_place = str(error).startswith(str(file.path))
+        place = file.place(str(error).partition(" ")[0])
         raise error if has_place else UserError(f"{place}: {error}") from None
 
 
 def dump(experiment: Experiment) -> str:
-    """Return the page of an experiment, whole: its format, and every field with its value."""
-    page = {"format": FORMAT, **_plain(asdict(experiment))}
-    return yaml.safe_dump(page, sort_keys=False, allow_unicode=True)
+    """Return an experiment as YAML: the format, then every field with its value."""
+    values = {"format": FORMAT, **_plain(asdict(experiment))}
+    return yaml.safe_dump(values, sort_keys=False, allow_unicode=True)
 
 
-def flat(page: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def flat(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Return every field by its full name, such as data.limit, with its value."""
-    for name, value in page.items():
+    for name, value in values.items():
         if isinstance(value, dict):
             yield from flat(value, f"{prefix}{name}.")
         else:
@@ -166,13 +163,13 @@ def _expected(name: str, known: list[str], task: str = "") -> str:
     return f"expected {', '.join(first)} or {last}{reason}{hint}"
 
 
-def _named(page: dict[str, Any]) -> dict[str, str]:
-    """Return the task and the kinds that a page names."""
+def _named(recipe: dict[str, Any]) -> dict[str, str]:
+    """Return the task and the kinds that a recipe names."""
     names = {"data": ["task"], "model": ["encoder.kind", "decoder.kind", "head.kind"]}
     named = {}
     for section, fields_of in names.items():
         for field in fields_of:
-            values: Any = page.get(section)
+            values: Any = recipe.get(section)
             *above, last = field.split(".")
             for name in above:
                 values = values.get(name) if isinstance(values, dict) else None
@@ -181,23 +178,23 @@ def _named(page: dict[str, Any]) -> dict[str, str]:
     return named
 
 
-def _set(record: Any, page: Page, values: dict[str, Any], prefix: str) -> Any:
+def _set(record: Any, file: RecipeFile, values: dict[str, Any], prefix: str) -> Any:
     """Return the record with the values of a recipe. UserError for an invalid value, with its
     line."""
     hints, changed = hints_of(record.__class__), {}
     for name, value in values.items():
         full = f"{prefix}{name}"
         if name not in hints:
-            raise UserError(f"{page.place(full)}: {_unknown(record, full)}")
+            raise UserError(f"{file.place(full)}: {_unknown(record, full)}")
         section = getattr(record, name)
         if not is_dataclass(section):
-            changed[name] = _value(hints[name], value, full, page)
+            changed[name] = _value(hints[name], value, full, file)
         elif isinstance(value, dict):
-            changed[name] = _set(section, page, value, f"{full}.")
+            changed[name] = _set(section, file, value, f"{full}.")
         else:
             kind = f", as in `{name}: {{kind: {section.kind}}}`" if hasattr(section, "kind") else ""
             raise UserError(
-                f"{page.place(full)}: {full} is {shown(value)}: expected fields, indented below it"
+                f"{file.place(full)}: {full} is {shown(value)}: expected fields, indented below it"
                 f"{kind}"
             )
     return replace(record, **changed)
@@ -223,22 +220,22 @@ def _unknown(record: Any, full: str) -> str:
     return f"{full} is not a field of a recipe; {hint}"
 
 
-def _value(hint: Any, value: Any, name: str, page: Page) -> Any:
+def _value(hint: Any, value: Any, name: str, file: RecipeFile) -> Any:
     """Return the value of a field, of its type and in its range."""
     if _holds_text(hint):
-        return _text(hint, value, name, page)
+        return _text(hint, value, name, file)
     words = list(map(str, value if isinstance(value, list) else [value]))
     try:
         return parsed(hint, words)
     except ValueError as error:
-        raise UserError(f"{page.place(name)}: {name} is {shown(value)}: {error}") from None
+        raise UserError(f"{file.place(name)}: {name} is {shown(value)}: {error}") from None
 
 
 def _holds_text(hint: Any) -> bool:
     return bool({str, Path, WORDS} & set(alternatives(hint)))
 
 
-def _text(hint: Any, value: Any, name: str, page: Page) -> str | Path | WORDS | None:
+def _text(hint: Any, value: Any, name: str, file: RecipeFile) -> str | Path | WORDS | None:
     """Texts are never read as numbers: a name such as 1.10 needs quotes in YAML."""
     kinds = alternatives(hint)
     if value is None and NoneType in kinds:
@@ -247,7 +244,7 @@ def _text(hint: Any, value: Any, name: str, page: Page) -> str | Path | WORDS | 
     for word in words:
         if not isinstance(word, str):
             raise UserError(
-                f"{page.place(name)}: {name}: expected text, but YAML reads {shown(word)} there: "
+                f"{file.place(name)}: {name}: expected text, but YAML reads {shown(word)} there: "
                 "put it in quotes"
             )
     if WORDS in kinds:
@@ -262,9 +259,19 @@ def _beside(record: Any, folder: Path) -> Any:
         value = getattr(record, field.name)
         if is_dataclass(value):
             changed[field.name] = _beside(value, folder)
-        elif isinstance(value, Path) and not value.is_absolute() and (folder / value).is_file():
+        elif isinstance(value, Path) and not value.is_absolute() and _is_file(folder / value):
             changed[field.name] = folder / value
     return replace(record, **changed)
+
+
+def _is_file(path: Path) -> bool:
+    """Return whether a file has this path. False for a name that is too long for any file."""
+    try:
+        return path.is_file()
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            return False
+        raise
 
 
 def _plain(value: Any) -> Any:

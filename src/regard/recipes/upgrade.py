@@ -1,8 +1,8 @@
-"""Pages and weights of older versions, upgraded in memory.
+"""Recipes and weights of older versions, upgraded in memory.
 
-The configuration of a run says the version of its fields (`format: 2`). A page without a format is
+The configuration of a run says the version of its fields (`format: 2`). A file without a format is
 of version 0.1 of Regard, format 1. There is one function for each older format, from the plain
-values of a page to those of the next format, and one list of renamed tensors.
+values of a recipe to those of the next format, and one list of renamed tensors.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from regard.errors import UserError
 from regard.names import SizedScoreName
 
 FORMAT = 2
-"""Format of the pages that this version writes."""
+"""Format of the configurations that this version writes."""
 Values = dict[str, Any]
 
 DATA_FIELDS = {
@@ -173,7 +173,7 @@ BACKBONE = "encoder.backbone."
 
 
 def format_of(values: Values) -> int:
-    """Return the format of a page. UserError for one that this version does not know."""
+    """Return the format of a recipe. UserError for one that this version does not know."""
     number = values.get("format", 1)
     if type(number) is not int or number < 1:
         raise UserError(f"format is {shown(number)}: expected a whole number from 1 to {FORMAT}")
@@ -186,7 +186,7 @@ def format_of(values: Values) -> int:
 
 
 def upgrade(values: Values, *, is_run: bool) -> Values:
-    """Return the values of a page in today's format, without the field `format`.
+    """Return the values of a recipe in the present format, without the field `format`.
 
     A recipe without a format is of format 1 only if it has a field of that format. UserError if it
     mixes fields of both."""
@@ -203,8 +203,8 @@ def upgrade(values: Values, *, is_run: bool) -> Values:
 
 
 def upgrade_from_1(values: Values) -> Values:
-    """Return the values of a page of format 1 in format 2. Values of wrong types stay as they are,
-    for the checks of the fields."""
+    """Return the values of a recipe of format 1 in format 2. Values of wrong types are unchanged:
+    the checks of the fields reject them."""
     data, model = values.get("data", {}), values.get("model", {})
     upgraded = dict(values)
     family = model.get("family") if isinstance(model, dict) else None
@@ -411,7 +411,7 @@ def _renamed(place: str, section: Values, names: dict[str, str]) -> Values:
     for name in section:
         if names.get(name) in section:
             raise UserError(
-                f"{place}.{name} is {place}.{names[name]} of version 0.1, and the page has both: "
+                f"{place}.{name} is {place}.{names[name]} of version 0.1, and the recipe has both: "
                 f"leave {place}.{name} out"
             )
     return {names.get(name, name): value for name, value in section.items()}
@@ -426,12 +426,12 @@ def _with_data_seed(values: Values) -> Values:
 
 
 def _old_fields(values: Values) -> list[str]:
-    """Fields of a page that only format 1 has, by their full names."""
+    """Fields of a recipe that only format 1 has, by their full names."""
     names = list[str]()
     for section, known in (("data", DATA_FIELDS), ("training", TRAINING_FIELDS)):
-        page = values.get(section)
-        if isinstance(page, dict):
-            names += [f"{section}.{name}" for name in page if name in known]
+        part = values.get(section)
+        if isinstance(part, dict):
+            names += [f"{section}.{name}" for name in part if name in known]
     model = values.get("model")
     if isinstance(model, dict):
         old = {"family"}.union(*FAMILIES.values()) - {"size", "dropout", "tied", "vectors"}
@@ -443,7 +443,7 @@ def _old_fields(values: Values) -> list[str]:
 
 
 def _part_of_format_2(values: Values) -> str:
-    """Name of the first part of format 2 in the model of a page. Empty if there is none."""
+    """Name of the first part of format 2 in the model of a recipe. Empty if there is none."""
     model = values.get("model")
     if not isinstance(model, dict):
         return ""
@@ -453,10 +453,10 @@ def _part_of_format_2(values: Values) -> str:
 
 
 def _mixed(part: str, old: list[str]) -> str:
-    """Message about a page of format 1 with a part of format 2."""
+    """Message about a recipe of format 1 with a part of format 2."""
     if not old:
         return (
-            f"{part} has fields of format {FORMAT}, but the page is of format 1: write the line "
+            f"{part} has fields of format {FORMAT}, but the file is of format 1: write the line "
             f"`format: {FORMAT}`"
         )
     today = RENAMED.get(old[0])

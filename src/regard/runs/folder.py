@@ -14,8 +14,8 @@ from regard.config import Experiment
 from regard.data.examples import Pair
 from regard.errors import UserError
 from regard.files import LOG, MODEL, RECORD, STATE, whole
-from regard.recipes.page import read_page
 from regard.recipes.upgrade import format_of, upgrade_tensor_name
+from regard.recipes.yaml_file import read_recipe_file
 from regard.record import REMEDY, Record, digest_of_file
 
 MAY_CHANGE = (
@@ -126,7 +126,7 @@ class RunFolder:
                 f"{self.path} is not a run: it has no config.yaml. Train one with `regard train`"
             )
         try:
-            return recipes.read_run(self.config)
+            return recipes.load_run(self.config)
         except RecursionError as error:
             raise UserError(
                 f"{self.config} is nested too deeply: put the run's own file back"
@@ -135,7 +135,7 @@ class RunFolder:
     @property
     def format(self) -> int:
         """Format of the configuration. UserError if this version does not know it."""
-        return format_of(read_page(self.config).values)
+        return format_of(read_recipe_file(self.config).values)
 
     def tensor_names(self) -> Callable[[str], str]:
         """Return the function from tensor names in this run's files to today's names."""
@@ -183,8 +183,8 @@ def may_change(name: str) -> bool:
 def digest_of(config: Path) -> str:
     """Return a digest of the values in the sections `data` and `model` of a configuration file,
     without paths. Both training and the output of a trained model depend on these sections."""
-    page = read_page(config).values
-    sections = {name: page.get(name, {}) for name in ("data", "model")}
+    recipe = read_recipe_file(config).values
+    sections = {name: recipe.get(name, {}) for name in ("data", "model")}
     values = {name: value for name, value in recipes.flat(sections) if not may_change(name)}
     digest = hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
     return f"{OF_VALUES}{digest}"

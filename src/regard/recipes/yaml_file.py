@@ -1,7 +1,7 @@
 """Recipe files: YAML of plain scalars, lists and maps, with bounds.
 
-A page has no tags, no aliases and no timestamps. Its size, depth, number of values and lengths of
-numbers are bounded, so a hostile page costs a fraction of a second.
+A recipe file has no tags, no aliases and no timestamps. Its size, depth, number of values and
+lengths of numbers are bounded, so a hostile file costs a fraction of a second.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ NUMBERS = re.compile(r"[-+]?[0-9.][^:]*")
 
 
 @dataclass(frozen=True)
-class Page:
-    """The values of a page, and the line of each field by its full name, such as data.limit."""
+class RecipeFile:
+    """Values of a recipe file, and the line of each field by its full name, such as data.limit."""
 
     path: Path
     values: dict[str, Any]
     lines: dict[str, int]
 
     def place(self, name: str) -> str:
-        """Return the file, and the line if the page has this field, for a message."""
+        """Return the file, and the line if the file has this field, for a message."""
         line = self.lines.get(name)
         return str(self.path) if line is None else f"{self.path}, line {line}"
 
 
-def read_page(path: Path) -> Page:
-    """Read a page. UserError with line and column if it is not plain YAML."""
+def read_recipe_file(path: Path) -> RecipeFile:
+    """Read a recipe file. UserError with line and column if it is not plain YAML."""
     try:
         with path.open("rb") as file:
             content = file.read(MAX_BYTES + 1)
@@ -72,7 +72,7 @@ def read_page(path: Path) -> Page:
     values = {} if reader.root is None else reader.root
     if not isinstance(values, dict):
         raise UserError(f"{path}: expected lines of the form `field: value`")
-    return Page(path, values, reader.lines)
+    return RecipeFile(path, values, reader.lines)
 
 
 @dataclass
@@ -105,7 +105,7 @@ class _Reader:
             case yaml.DocumentStartEvent():
                 self.num_documents += 1
                 if self.num_documents > 1:
-                    self._refuse(event, "a second document (---): it is one page")
+                    self._refuse(event, "a second document (---): write one document")
             case yaml.ScalarEvent():
                 self._count(event)
                 self._take_scalar(event)

@@ -1,4 +1,4 @@
-"""Hostile recipe pages: each gets one line, in a fraction of a second."""
+"""Hostile recipe files: each gets one line, in a fraction of a second."""
 
 import re
 import time
@@ -9,7 +9,7 @@ import yaml
 from regard import recipes
 from regard.config import Experiment
 from regard.errors import UserError
-from regard.recipes import page
+from regard.recipes import yaml_file
 
 BOMB = "a: &a [x, x, x]\n" + "".join(
     f"{after}: &{after} [*{before}, *{before}]\n"
@@ -37,14 +37,14 @@ VALUES = {
 
 
 def nested(name, value):
-    """A page with this value in this field."""
+    """Return a recipe with this value in this field."""
     *sections, field = name.split(".")
     lines = [f"{'  ' * depth}{section}:" for depth, section in enumerate(sections)]
     return "\n".join([*lines, f"{'  ' * len(sections)}{field}: {value}", ""])
 
 
 def refused(tmp_path, content):
-    """The line that a page is refused with."""
+    """Return the message that rejects a recipe."""
     path = tmp_path / "mine.yaml"
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     begin = time.perf_counter()
@@ -60,8 +60,8 @@ def refused(tmp_path, content):
 
 @pytest.fixture(params=["libyaml", "python"])
 def loader(request, monkeypatch):
-    loader = yaml.SafeLoader if request.param == "python" else page.LOADER
-    monkeypatch.setattr(page, "LOADER", loader)
+    loader = yaml.SafeLoader if request.param == "python" else yaml_file.LOADER
+    monkeypatch.setattr(yaml_file, "LOADER", loader)
 
 
 @pytest.mark.parametrize("field", FIELDS)
@@ -134,8 +134,14 @@ def test_invalid_yaml_is_rejected(tmp_path, content, words):
     ids=["text", "list", "map", "quoted", "comment", "blank"],
 )
 def test_large_recipes_are_rejected(tmp_path, content, monkeypatch):
-    monkeypatch.setattr(page, "MAX_VALUES", 1000)  # the checks of types in tests take long
+    monkeypatch.setattr(yaml_file, "MAX_VALUES", 1000)  # the checks of types in tests take long
     assert "more than" in refused(tmp_path, content)
+
+
+def test_a_path_may_be_longer_than_names_of_files(tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text(f"data: {{path: {'x' * 5000}}}\n")
+    assert str(recipes.load(path).data.path) == "x" * 5000
 
 
 def test_dates_are_text(tmp_path):
