@@ -17,7 +17,7 @@ from regard import names
 from regard.cli import data, export, main, plot, translate
 from regard.config import DATA_SECTIONS, KINDS, MODELS, SearchConfig, TrainingConfig
 from regard.config.attention import AttentionConfig, DecoderAttentionConfig
-from regard.config.checks import choices_of, hints_of
+from regard.config.checks import choices_of, field_types
 from regard.layers.recurrent import cells, native_cells, stack
 from regard.metrics.captions import CAPTION_METRICS
 from regard.metrics.classification import LABEL_METRICS, NUMBER_METRICS
@@ -405,9 +405,9 @@ def test_options_accept_every_name(name: str):
     assert SETS[name].options or SETS[name].reason
     for option in SETS[name].options:
         section, _, field_name = option.rpartition(" ")
-        records = [record for record in SECTIONS[section] if field_name in hints_of(record)]
+        records = [record for record in SECTIONS[section] if field_name in field_types(record)]
         accepted = {
-            choice for record in records for choice in choices_of(hints_of(record)[field_name])
+            choice for record in records for choice in choices_of(field_types(record)[field_name])
         }
         assert not missing_of(name, accepted), option
 
@@ -452,7 +452,7 @@ def test_every_option_with_names_has_a_set():
     unions = {a | b for a in sets for b in sets}
     for section, records in SECTIONS.items():
         for record in records:
-            for field_name, hint in hints_of(record).items():
+            for field_name, hint in field_types(record).items():
                 members = frozenset(choices_of(hint))
                 if len(members) > 1:
                     assert members in unions, (section, field_name)

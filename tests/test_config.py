@@ -30,7 +30,7 @@ from regard.config import (
     TransformerEncoderConfig,
     resolve,
 )
-from regard.config.checks import Range, hints_of, shown
+from regard.config.checks import Range, field_types, format_value
 from regard.errors import UserError
 from tests import configs
 
@@ -53,7 +53,7 @@ SECTIONS = [
 
 def numbers(record):
     """The fields of a record that hold one number, each with its type and its range, if any."""
-    for name, hint in hints_of(record).items():
+    for name, hint in field_types(record).items():
         members = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
         for member in members:
             kind = get_args(member)[0] if get_origin(member) is Annotated else member
@@ -71,7 +71,7 @@ def test_every_number_has_its_range(section, record, name, kind, limits):
     for value in beyond:
         with pytest.raises(UserError) as caught:
             record(**{name: value})
-        assert str(caught.value).startswith(f"{section}.{name} is {shown(value)}: expected")
+        assert str(caught.value).startswith(f"{section}.{name} is {format_value(value)}: expected")
         assert str(limits) in str(caught.value)
 
 

@@ -20,7 +20,7 @@ from regard.config import (
     TrainingConfig,
     resolve,
 )
-from regard.config.checks import alternatives, hints_of
+from regard.config.checks import alternatives, field_types
 from regard.config.models import inheriting
 from regard.config.unused import unused_fields
 from regard.data.batch import Images, pad, with_targets
@@ -87,7 +87,7 @@ ELSEWHERE = ("vectors", "extra_vectors", "extra_vectors_shape", "name", "kind")
 def choices(record, name):
     """Other values of a field."""
     now = getattr(record, name)
-    for kind in alternatives(hints_of(type(record))[name]):
+    for kind in alternatives(field_types(type(record))[name]):
         if get_origin(kind) is Literal:
             yield from (choice for choice in get_args(kind) if choice != now)
     if isinstance(now, bool):

@@ -10,7 +10,7 @@ from regard.cli import options
 from regard.cli.score import Options as ScoreOptions
 from regard.cli.train import Options
 from regard.config import KINDS
-from regard.config.checks import alternatives, hints_of
+from regard.config.checks import alternatives, field_types
 from regard.errors import UserError
 from tests.cli.test_commands import regard
 
@@ -31,7 +31,7 @@ def default_of(task, part, kind):
 
 def flags(record, *wanted, prefix="--"):
     """The options whose annotation has one of these types."""
-    for name, hint in hints_of(type(record)).items():
+    for name, hint in field_types(type(record)).items():
         value = getattr(record, name)
         if is_dataclass(value):
             yield from flags(value, *wanted, prefix=f"{prefix}{name}.")

@@ -19,7 +19,7 @@ from regard.config import (
     SearchConfig,
     TrainingConfig,
 )
-from regard.config.checks import expected, hints_of, shown
+from regard.config.checks import field_types, find_problem, format_value
 from tests.docs.pages import ROOT
 
 PAGE = ROOT / "docs" / "options.md"
@@ -66,10 +66,12 @@ def tables() -> str:
 def _rows(section: str, record: Any) -> Iterator[str]:
     texts = field_texts(record)
     for field in fields(record):
-        hint = hints_of(record)[field.name]
+        hint = field_types(record)[field.name]
         if is_dataclass(hint) or field.default is MISSING:
             continue
-        values = expected(hint, MISSING).removeprefix("expected ").replace(" (pathlib.Path)", "")
+        values = (
+            find_problem(hint, MISSING).removeprefix("expected ").replace(" (pathlib.Path)", "")
+        )
         text = texts[field.name].replace("|", "\\|").replace("<", "\\<")
         yield f"| `{section}.{field.name}` | {values} | {_default(field)} | {text} |"
 
@@ -81,7 +83,7 @@ def _default(field: Field[Any]) -> str:
     return (
         f"{value:,}"
         if isinstance(value, int) and not isinstance(value, bool)
-        else (value if isinstance(value, str) else shown(value))
+        else (value if isinstance(value, str) else format_value(value))
     )
 
 

@@ -7,7 +7,7 @@ from typing import get_args
 from regard import attention
 from regard.attention import Attention, AttentionFunction, HardAttention
 from regard.config import AttentionConfig, DecoderAttentionConfig
-from regard.config.checks import known
+from regard.config.checks import require_resolved
 from regard.errors import UserError
 from regard.names import EqualSizesScoreName, NormaliserName, ScoreName
 
@@ -33,7 +33,9 @@ def build_decoder_attention(
     normaliser = _build_normaliser(config.normaliser, config.temperature)
     if config.score == "coverage" or config.score == "location":
         kind = attention.Coverage if config.score == "coverage" else attention.Location
-        history = attention.HistoryAdditive(query_size, key_size, kind(known(config.size)))
+        history = attention.HistoryAdditive(
+            query_size, key_size, kind(require_resolved(config.size))
+        )
         return attention.HistoryAttention(history, normaliser, config.dropout)
     score = _build_score(config.score, config.size, query_size, key_size, place)
     match config.scope:
@@ -43,7 +45,7 @@ def build_decoder_attention(
         case "local_m":
             centre: attention.Centre = attention.Monotonic()
         case "local_p":
-            centre = attention.Predictive(query_size, known(config.size), config.window)
+            centre = attention.Predictive(query_size, require_resolved(config.size), config.window)
     return attention.LocalAttention(score, centre, config.window, normaliser, config.dropout)
 
 
@@ -64,11 +66,11 @@ def _build_score(
         case "general":
             return attention.General(query_size, key_size)
         case "additive":
-            return attention.Additive(query_size, key_size, known(size))
+            return attention.Additive(query_size, key_size, require_resolved(size))
         case "concat":
-            return attention.Concat(query_size, key_size, known(size))
+            return attention.Concat(query_size, key_size, require_resolved(size))
         case "shared_additive":
-            return attention.SharedAdditive(key_size, known(size))
+            return attention.SharedAdditive(key_size, require_resolved(size))
         case "cosine":
             return attention.Cosine()
 

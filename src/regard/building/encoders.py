@@ -21,7 +21,7 @@ from regard.config import (
     TextEncoderConfig,
     TransformerEncoderConfig,
 )
-from regard.config.checks import known
+from regard.config.checks import require_resolved
 from regard.layers.convolution import ConvolutionStack
 from regard.layers.recurrent.stack import RecurrentStack
 from regard.models.bag_of_words import EmbeddingEncoder
@@ -56,17 +56,19 @@ def build_text_encoder(
     """Build an encoder of tokens or numbers on this embedding."""
     match config:
         case RecurrentEncoderConfig():
-            size = known(config.size)
+            size = require_resolved(config.size)
             stack = RecurrentStack(
                 config.cell,
-                known(config.embedding),
+                require_resolved(config.embedding),
                 size // 2 if config.bidirectional else size,
                 config.layers,
-                dropout=known(config.dropout),
+                dropout=require_resolved(config.dropout),
                 bidirectional=config.bidirectional,
             )
-            encoder: nn.Module = RecurrentEncoder(embedding, stack, dropout=known(config.dropout))
-            sizes = (known(config.embedding), *[size] * config.layers)
+            encoder: nn.Module = RecurrentEncoder(
+                embedding, stack, dropout=require_resolved(config.dropout)
+            )
+            sizes = (require_resolved(config.embedding), *[size] * config.layers)
             return BuiltEncoder(encoder, sizes, config.layers)
         case TransformerEncoderConfig():
             encoder = TransformerEncoder(
@@ -75,10 +77,12 @@ def build_text_encoder(
                 build_last_norm(config),
                 build_span(config),
             )
-            return BuiltEncoder(encoder, (known(config.size),) * (config.layers + 1), None)
+            return BuiltEncoder(
+                encoder, (require_resolved(config.size),) * (config.layers + 1), None
+            )
         case BagOfWordsEncoderConfig():
-            encoder = EmbeddingEncoder(embedding, dropout=known(config.dropout))
-            return BuiltEncoder(encoder, (known(config.size),), None)
+            encoder = EmbeddingEncoder(embedding, dropout=require_resolved(config.dropout))
+            return BuiltEncoder(encoder, (require_resolved(config.size),), None)
 
 
 def build_image_encoder(
@@ -86,7 +90,7 @@ def build_image_encoder(
 ) -> BuiltEncoder:
     """Build an encoder of square images with this many pixels a side. A backbone that is not
     fine-tuned is not part of the encoder: its features come with the data."""
-    dropout = known(config.dropout)
+    dropout = require_resolved(config.dropout)
     match config:
         case ConvolutionalEncoderConfig():
             size = config.channels[-1]
@@ -96,7 +100,7 @@ def build_image_encoder(
         case BackboneEncoderConfig():
             if backbone is None:
                 raise ValueError("model.encoder.kind backbone needs a backbone, but none came")
-            size = known(config.size)
+            size = require_resolved(config.size)
             shape = backbone.shape(image_size)
             if config.fine_tune:
                 encoder = BackboneEncoder(backbone, *shape, size, dropout=dropout)

@@ -6,7 +6,7 @@ from torch import nn
 
 from regard.building.attention import build_attention
 from regard.config import AttentionHeadConfig, HeadConfig, LastHeadConfig, MeanHeadConfig
-from regard.config.checks import known
+from regard.config.checks import require_resolved
 from regard.errors import UserError
 from regard.linear import Linear
 from regard.models.classifier import (
@@ -33,7 +33,7 @@ def build_head(config: HeadConfig, key_size: int, value_size: int, num_outputs: 
             f"{value_size} numbers, but the prediction has {num_outputs}: set model.head.output "
             "to linear"
         )
-    return PooledHead(pool, output, dropout=known(config.dropout))
+    return PooledHead(pool, output, dropout=require_resolved(config.dropout))
 
 
 def needs_last_state(config: HeadConfig) -> bool:

@@ -6,7 +6,7 @@ import torch
 
 from regard.building.encoders import BuiltEncoder
 from regard.config import RecurrentDecoderConfig
-from regard.config.checks import known
+from regard.config.checks import require_resolved
 from regard.errors import UserError
 from regard.models.memory import (
     BuildMemory,
@@ -63,7 +63,7 @@ def context_size(config: RecurrentDecoderConfig, encoder: BuiltEncoder) -> int:
     size = value + (value if config.memory_vectors else 0)
     if config.extra_vectors_shape is not None:
         size += config.extra_vectors_shape[1]
-    return size + (known(config.size) if config.intra_attention else 0)
+    return size + (require_resolved(config.size) if config.intra_attention else 0)
 
 
 def _size(

@@ -16,7 +16,7 @@ from regard.config import (
     MeanHeadConfig,
     TranslationModelConfig,
 )
-from regard.config.checks import known
+from regard.config.checks import require_resolved
 from regard.config.models import embedding_size
 from regard.data.batch import PAD
 from regard.errors import UserError
@@ -53,7 +53,7 @@ def build_captioner(
     this size. UserError if its parts do not fit."""
     config = config.resolve()
     encoder = build_image_encoder(config.encoder, image_size, backbone)
-    size = known(embedding_size(config.decoder))
+    size = require_resolved(embedding_size(config.decoder))
     make_embedding = partial(nn.Embedding, num_target, size, padding_idx=PAD)
     return Seq2Seq(
         encoder.module,
@@ -70,7 +70,7 @@ def build_classifier(
     size `num_source`, or `num_features` numbers at each position, or both. UserError if the parts
     do not fit."""
     config = config.resolve()
-    size = known(embedding_size(config.encoder))
+    size = require_resolved(embedding_size(config.encoder))
     if num_source:
         embedding: nn.Embedding | nn.Linear = nn.Embedding(num_source, size, padding_idx=PAD)
     else:
@@ -108,7 +108,7 @@ def _build_item_classifier(
             "numbers, so there is nothing to learn: set model.head.kind to attention or "
             "model.head.output to linear"
         )
-    size = known(config.encoder.size)
+    size = require_resolved(config.encoder.size)
     head = build_head(config.head, size, num_features, num_outputs)
     return HeadModel(ItemEncoder(embedding), head, first_and_last)
 
@@ -117,7 +117,7 @@ def _build_embeddings(
     config: TranslationModelConfig, num_source: int, num_target: int
 ) -> tuple[nn.Embedding, nn.Embedding]:
     """Build the embeddings of source and target, or one for both."""
-    sizes = [known(embedding_size(part)) for part in (config.encoder, config.decoder)]
+    sizes = [require_resolved(embedding_size(part)) for part in (config.encoder, config.decoder)]
     source = nn.Embedding(num_source, sizes[0], padding_idx=PAD)
     if config.tied != "all":
         return source, nn.Embedding(num_target, sizes[1], padding_idx=PAD)

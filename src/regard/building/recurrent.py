@@ -10,7 +10,7 @@ from regard.building.attention import build_attention, build_decoder_attention
 from regard.building.encoders import BuiltEncoder
 from regard.building.memories import context_size, key_size, value_size
 from regard.config import RecurrentDecoderConfig
-from regard.config.checks import known
+from regard.config.checks import require_resolved
 from regard.errors import UserError
 from regard.layers.recurrent.stack import RecurrentStack
 from regard.models.recurrent import decoders
@@ -66,7 +66,7 @@ def build_recurrent_decoder(
         attention = _build_attention(config, encoder)
         feeding = _build_feeding(config, encoder, output)
         stack = _build_stack(config, _input_size(config, encoder, feeding))
-    parts = DecoderParts(embedding, stack, bridge, output, dropout=known(config.dropout))
+    parts = DecoderParts(embedding, stack, bridge, output, dropout=require_resolved(config.dropout))
     if attention is None:
         return decoders.PlainDecoder(parts)
     if config.wiring == "bahdanau":
@@ -81,7 +81,7 @@ def _build_attention(
     attention."""
     if not config.attends:
         return None
-    size, plain = known(config.size), config.attention.plain()
+    size, plain = require_resolved(config.size), config.attention.plain()
     query = _build_query(config, encoder)
     attends = build_decoder_attention(
         config.attention, query.size, key_size(config, encoder), SECTION
@@ -104,14 +104,14 @@ def _build_attention(
 
 
 def _build_query(config: RecurrentDecoderConfig, encoder: BuiltEncoder) -> Query:
-    size = known(config.size)
+    size = require_resolved(config.size)
     match config.query:
         case "state":
             return StateQuery(size)
         case "first_layer":
             return StateQuery(size, layer=0)
         case "input":
-            return InputQuery(known(config.embedding))
+            return InputQuery(require_resolved(config.embedding))
         case "last_two":
             return LastTwoQuery(size)
         case "same_position":
@@ -121,7 +121,7 @@ def _build_query(config: RecurrentDecoderConfig, encoder: BuiltEncoder) -> Query
 
 
 def _build_bridge(config: RecurrentDecoderConfig, encoder: BuiltEncoder) -> Bridge:
-    size, num_layers = known(config.size), encoder.num_summary_layers or 1
+    size, num_layers = require_resolved(config.size), encoder.num_summary_layers or 1
     match config.bridge:
         case "copy":
             if (num_layers, encoder.size) != (config.layers, size):
@@ -141,28 +141,32 @@ def _build_bridge(config: RecurrentDecoderConfig, encoder: BuiltEncoder) -> Brid
 
 
 def _build_output(config: RecurrentDecoderConfig, encoder: BuiltEncoder) -> Output:
-    size, context = known(config.size), context_size(config, encoder)
+    size, context = require_resolved(config.size), context_size(config, encoder)
     match config.output:
         case "linear":
             return LinearOutput(size, context)
         case "tanh":
             return TanhOutput(size, context, size)
         case "deep":
-            return DeepOutput(size, context, known(config.embedding), size)
+            return DeepOutput(size, context, require_resolved(config.embedding), size)
         case "summed":
-            return SummedOutput(size, context, known(config.embedding))
+            return SummedOutput(size, context, require_resolved(config.embedding))
 
 
 def _input_size(config: RecurrentDecoderConfig, encoder: BuiltEncoder, feeding: Feeding) -> int:
     """Size of the vector that the recurrent layers read in a step."""
     attends_first = config.wiring == "bahdanau"
     context = context_size(config, encoder) if attends_first else feeding.size
-    return known(config.embedding) + context
+    return require_resolved(config.embedding) + context
 
 
 def _build_stack(config: RecurrentDecoderConfig, input_size: int) -> RecurrentStack:
     return RecurrentStack(
-        config.cell, input_size, known(config.size), config.layers, dropout=known(config.dropout)
+        config.cell,
+        input_size,
+        require_resolved(config.size),
+        config.layers,
+        dropout=require_resolved(config.dropout),
     )
 
 

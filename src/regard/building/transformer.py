@@ -7,7 +7,7 @@ from torch import nn
 from regard import attention
 from regard.building.attention import build_attention
 from regard.config import TransformerConfig
-from regard.config.checks import known
+from regard.config.checks import require_resolved
 from regard.layers.embedder import Embedder
 from regard.layers.feed_forward import FeedForward
 from regard.layers.positions import Learned, Positions, Rotary, Sinusoidal
@@ -17,9 +17,9 @@ from regard.models import transformer
 
 def build_embedder(config: TransformerConfig, embedding: nn.Embedding | nn.Linear) -> Embedder:
     """Build embeddings with positions. The weights of the embedding are newly initialised."""
-    size = known(config.size)
+    size = require_resolved(config.size)
     nn.init.normal_(embedding.weight, std=size**-0.5)
-    return Embedder(embedding, _build_positions(config), known(config.dropout))
+    return Embedder(embedding, _build_positions(config), require_resolved(config.dropout))
 
 
 def build_encoder_layer(config: TransformerConfig) -> transformer.EncoderLayer:
@@ -33,7 +33,7 @@ def build_encoder_layer(config: TransformerConfig) -> transformer.EncoderLayer:
 
 def build_decoder_layer(config: TransformerConfig, memory_size: int) -> transformer.DecoderLayer:
     """Build self-attention, cross-attention to states of this size and a feed-forward network."""
-    size, part = known(config.size), known(config.size) // config.heads
+    size, part = require_resolved(config.size), require_resolved(config.size) // config.heads
     attends = build_attention(config.attention, part, part, "model.decoder.attention")
     return transformer.DecoderLayer(
         _build_self_attention(config, "model.decoder"),
@@ -45,7 +45,7 @@ def build_decoder_layer(config: TransformerConfig, memory_size: int) -> transfor
 
 def build_last_norm(config: TransformerConfig) -> nn.Module:
     """Build the layer norm after the last layer, which stacks with norm `pre` need."""
-    return nn.LayerNorm(known(config.size)) if config.norm == "pre" else nn.Identity()
+    return nn.LayerNorm(require_resolved(config.size)) if config.norm == "pre" else nn.Identity()
 
 
 def build_span(config: TransformerConfig) -> attention.Span:
@@ -56,15 +56,15 @@ def build_span(config: TransformerConfig) -> attention.Span:
 def _build_self_attention(
     config: TransformerConfig, place: str
 ) -> attention.MultiHeadSelfAttention:
-    size, part = known(config.size), known(config.size) // config.heads
+    size, part = require_resolved(config.size), require_resolved(config.size) // config.heads
     attends = build_attention(config.attention, part, part, f"{place}.attention")
     return attention.MultiHeadSelfAttention(size, config.heads, attends)
 
 
 def _build_feed_forward(config: TransformerConfig) -> FeedForward:
     return FeedForward(
-        known(config.size),
-        known(config.feed_forward),
+        require_resolved(config.size),
+        require_resolved(config.feed_forward),
         config.activation,
         dropout=config.activation_dropout,
     )
@@ -73,9 +73,9 @@ def _build_feed_forward(config: TransformerConfig) -> FeedForward:
 def _build_residual(config: TransformerConfig) -> Residual:
     match config.norm:
         case "pre":
-            return PreNorm(known(config.size), known(config.dropout))
+            return PreNorm(require_resolved(config.size), require_resolved(config.dropout))
         case "post":
-            return PostNorm(known(config.size), known(config.dropout))
+            return PostNorm(require_resolved(config.size), require_resolved(config.dropout))
 
 
 def _build_positions(config: TransformerConfig) -> Positions:
@@ -83,6 +83,6 @@ def _build_positions(config: TransformerConfig) -> Positions:
         case "sinusoidal":
             return Sinusoidal()
         case "learned":
-            return Learned(config.max_positions, known(config.size))
+            return Learned(config.max_positions, require_resolved(config.size))
         case "rotary":
             return Rotary()

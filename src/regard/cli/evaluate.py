@@ -125,14 +125,14 @@ def _report(
         print("\n".join(f"Actual:    {reference}" for reference in output.references))
 
 
-def _check_options(model: Model, known: Sequence[str], options: Options) -> None:
+def _check_options(model: Model, task_options: Sequence[str], options: Options) -> None:
     """Raise a UserError for an option that does not apply to the run's task."""
-    if "target_path" in known and options.target_path is not None and options.data is None:
+    if "target_path" in task_options and options.target_path is not None and options.data is None:
         raise UserError(
             "--target-path is the file of the targets: name the file of the sources too"
         )
-    unused = [name for name in TASK_OPTIONS if name not in known and getattr(options, name)]
-    if "search" not in known:
+    unused = [name for name in TASK_OPTIONS if name not in task_options and getattr(options, name)]
+    if "search" not in task_options:
         names = (option.name for option in fields(SearchConfig))
         own = model.experiment.search
         unused += [name for name in names if getattr(options.search, name) != getattr(own, name)]

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from regard import recipes
 from regard.config import DATA_SECTIONS, KINDS, DataConfig, Experiment
-from regard.config.checks import changed, shown
+from regard.config.checks import changed_fields, format_value
 from regard.errors import UsageError, UserError
 from regard.files import check_input, check_name, shortened
 
@@ -48,8 +48,8 @@ def expanded(arguments: Sequence[str]) -> list[str]:
             if {"recurrent", "transformer"} & known.keys()
         ]
         raise UserError(
-            f"model.family is {shown(family)}: expected recurrent or transformer, which is short "
-            f"for {' and '.join(flags)}"
+            f"model.family is {format_value(family)}: expected recurrent or transformer, which is "
+            f"short for {' and '.join(flags)}"
         )
     words = _without(words, FAMILY)
     flags = [f"--model.{part}.kind" for part in kinds]
@@ -143,7 +143,7 @@ def _with_kinds(experiment: Experiment, arguments: Sequence[str]) -> Asked:
         _check_once(flag, arguments)
         kind = values_of(arguments, flag).get(flag, record.kind)
         model = recipes.with_kind(model, task, part, kind)
-        names = changed(record, *(field.name for field in fields(record)))
+        names = changed_fields(record, *(field.name for field in fields(record)))
         if kind != record.kind and names:
             lines.append(
                 f"model.{part}.kind is {kind} instead of {record.kind}, so the recipe's other "

@@ -17,7 +17,7 @@ from typing import Any, get_args, get_origin
 
 import tyro
 
-from regard.config.checks import Explanations, alternatives, bare, choices_of, hints_of
+from regard.config.checks import Explanations, alternatives, bare, choices_of, field_types
 
 MAX_WIDTH, MIN_WIDTH = 100, 60
 """Range of the width of help, in characters; the terminal's own width between them."""
@@ -79,7 +79,7 @@ def command_help(options: type, prog: str, column: int = 28) -> str:
 def _options(record: type) -> Iterator[tuple[str, Any, Any, str]]:
     """Yield name, annotation, default and docstring of each option. Those of a section, which
     belongs to a recipe, default to the recipe of the run."""
-    texts, hints = field_texts(record), hints_of(record)
+    texts, hints = field_texts(record), field_types(record)
     for field in fields(record):
         hint = hints[field.name]
         section = bare(hint)
@@ -167,7 +167,7 @@ def field_texts(record: type) -> dict[str, str]:
             name, value = field.target, text.value
             if isinstance(name, ast.Name) and isinstance(value, ast.Constant):
                 words = " ".join(str(value.value).split())
-                names = _explained(hints_of(record)[name.id])
+                names = _explained(field_types(record)[name.id])
                 texts[name.id] = f"{words.removesuffix('.')}: {names}." if names else words
     return texts
 

@@ -10,7 +10,7 @@ import sys
 from regard import instruction_set, interruption
 from regard.cli.output import drop_output
 from regard.cli.typed import is_text
-from regard.config.checks import shown
+from regard.config.checks import format_value
 from regard.errors import UsageError, UserError
 from regard.files import shortened
 from regard.memory_policy import keep_freed_memory
@@ -75,7 +75,7 @@ def run(arguments: list[str]) -> int:
     if name not in COMMANDS:
         near = difflib.get_close_matches(name, COMMANDS, n=1)
         hint = f"did you mean {near[0]}?" if near else "`regard --help` lists the commands"
-        print(f"regard: unknown command {shown(name)}; {hint}", file=sys.stderr)
+        print(f"regard: unknown command {format_value(name)}; {hint}", file=sys.stderr)
         return UsageError.STATUS
     command = importlib.import_module(f"regard.cli.{name}")
     try:

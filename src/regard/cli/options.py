@@ -19,7 +19,14 @@ import tyro
 
 from regard.cli.help import command_help, extras
 from regard.config import DATA_SECTIONS, KINDS, MODELS
-from regard.config.checks import alternatives, bare, expected, hints_of, parsed, shown
+from regard.config.checks import (
+    alternatives,
+    bare,
+    field_types,
+    find_problem,
+    format_value,
+    parse_value,
+)
 from regard.errors import UsageError, UserError
 from regard.recipes.upgrade import RENAMED as FIELDS
 
@@ -118,26 +125,26 @@ def _missing(lines: list[str]) -> str:
 def check(options: Any, arguments: Sequence[str], default: Any = None) -> None:
     """Raise a UserError for the first option with a value that it cannot have, or that belongs to
     models or tasks of another kind."""
-    known = dict(_fields(options, default, ""))
+    hints = dict(_fields(options, default, ""))
     for flag, has_equals, words in _flags(arguments):
         name = flag.removeprefix("--").replace("-", "_")
-        if name not in known:
+        if name not in hints:
             _check_section(name, default)
-            _check_name(flag, known)
+            _check_name(flag, hints)
             continue
-        _check_count(flag, known[name], words, has_equals=has_equals)
-        values = _words_of(known[name], words)
+        _check_count(flag, hints[name], words, has_equals=has_equals)
+        values = _words_of(hints[name], words)
         try:
             if values:
-                parsed(known[name], values)
+                parse_value(hints[name], values)
         except ValueError as error:
             came = values[0] if len(values) == 1 else values
-            raise UserError(f"{flag} is {shown(came)}: {error}") from None
+            raise UserError(f"{flag} is {format_value(came)}: {error}") from None
 
 
 def _fields(record: Any, default: Any, prefix: str) -> Iterator[tuple[str, Any]]:
     """Yield the full name and the annotation of each field."""
-    for name, hint in hints_of(record).items():
+    for name, hint in field_types(record).items():
         section = getattr(default, name, None)
         kinds = [kind for kind in alternatives(hint) if is_dataclass(bare(kind))]
         if not kinds:
@@ -188,23 +195,23 @@ def _words_of(hint: Any, words: list[str]) -> list[str]:
     return words if entries[-1] is ... else words[: len(entries)]
 
 
-def _check_name(flag: str, known: Collection[str]) -> None:
+def _check_name(flag: str, names: Collection[str]) -> None:
     """Raise a UserError if no option has this name, nor the opposite of a switch."""
     name = flag.removeprefix("--").replace("-", "_")
     section, _, last = name.rpartition(".")
     switch = last.removeprefix("no_")
     if name in ("help", "help_all") or (
-        last != switch and f"{section}.{switch}".lstrip(".") in known
+        last != switch and f"{section}.{switch}".lstrip(".") in names
     ):
         return
     renamed = [new for old, new in RENAMED.items() if name in (old, old.rpartition(".")[2])]
     if renamed:
         new = re.sub(r"(data|model|training)\.|^output$", r"--\g<0>", renamed[0]).replace("_", "-")
-        raise UsageError(f"unknown option {shown(flag)}; did you mean {new}?")
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.75)
-    near = near or [full for full in known if full.rpartition(".")[2] == last][:1]
+        raise UsageError(f"unknown option {format_value(flag)}; did you mean {new}?")
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.75)
+    near = near or [full for full in names if full.rpartition(".")[2] == last][:1]
     hint = f"did you mean --{near[0].replace('_', '-')}?" if near else "--help lists the options"
-    raise UsageError(f"unknown option {shown(flag)}; {hint}")
+    raise UsageError(f"unknown option {format_value(flag)}; {hint}")
 
 
 def _check_count(flag: str, hint: Any, words: list[str], *, has_equals: bool) -> None:
@@ -214,11 +221,11 @@ def _check_count(flag: str, hint: Any, words: list[str], *, has_equals: bool) ->
         if has_equals:
             section, dot, name = flag.removeprefix("--").rpartition(".")
             raise UsageError(
-                f"{flag} is a switch and takes no value, but {shown(words[0])} came: write {flag} "
-                f"or --{section}{dot}no-{name}"
+                f"{flag} is a switch and takes no value, but {format_value(words[0])} came: write "
+                f"{flag} or --{section}{dot}no-{name}"
             )
     elif not words and not any(get_origin(kind) is tuple for kind in kinds):
-        raise UsageError(f"{flag} has no value: {expected(hint, MISSING)}")
+        raise UsageError(f"{flag} has no value: {find_problem(hint, MISSING)}")
 
 
 def _check_section(name: str, default: Any) -> None:
@@ -235,7 +242,7 @@ def _check_section(name: str, default: Any) -> None:
     if section.startswith("model.") and part is None:
         place, records = SECTIONS["model"]
         field = section.removeprefix("model.")
-    owners = [owner for owner, record in records.items() if field in hints_of(record)]
+    owners = [owner for owner, record in records.items() if field in field_types(record)]
     now = experiment.data.task if place == "data.task" else getattr(part, "kind", "")
     if owners and now not in owners:
         raise UserError(

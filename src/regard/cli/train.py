@@ -192,14 +192,14 @@ def _check_kinds(folder: Path, model: ModelConfig, arguments: list[str]) -> None
 
 def _with_paths(record: Any, other: Any) -> Any:
     """Return the record with the paths of another record."""
-    changed = {}
+    paths = {}
     for name in (entry.name for entry in fields(record)):
         value, path = getattr(record, name), getattr(other, name, None)
         if is_dataclass(value):
-            changed[name] = _with_paths(value, path)
+            paths[name] = _with_paths(value, path)
         elif isinstance(path, Path):
-            changed[name] = path
-    return replace(record, **changed)
+            paths[name] = path
+    return replace(record, **paths)
 
 
 def folder_of(options: Options) -> Path:

@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 from regard.cli.help import Row, described, field_texts, placeholder
 from regard.config import DATA_SECTIONS, KINDS, Experiment
-from regard.config.checks import choices_of, hints_of
+from regard.config.checks import choices_of, field_types
 
 USAGE = """\
 usage: regard train RECIPE|FILE [FILE] [OPTIONS]
@@ -97,7 +97,7 @@ def _run() -> list[str]:
 def _fields(record: Any, prefix: str) -> Iterator[tuple[str, tuple[Any, Any, str]]]:
     """Yield each field's full name, with its value, its annotation and its help."""
     texts = field_texts(record.__class__)
-    for name, hint in hints_of(record.__class__).items():
+    for name, hint in field_types(record.__class__).items():
         value = getattr(record, name)
         if is_dataclass(value):
             yield from _fields(value, f"{prefix}{name}.")

@@ -6,7 +6,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Annotated, get_args
 
-from regard.config.checks import Explanations, Positive, Share, Size, Weight, changed, check_fields
+from regard.config.checks import (
+    Explanations,
+    Positive,
+    Share,
+    Size,
+    Weight,
+    changed_fields,
+    check_fields,
+)
 from regard.names import (
     SCORES,
     AttentionScope,
@@ -110,9 +118,9 @@ class DecoderAttentionConfig:
         if self.size is not None and not self.has_size:
             yield "size", f"the score {self.score} has no hidden units"
         if self.scope == "global":
-            yield from ((name, "the scope is global") for name in changed(self, "window"))
+            yield from ((name, "the scope is global") for name in changed_fields(self, "window"))
         if self.sampling == "soft":
-            names = changed(self, "reward", "entropy")
+            names = changed_fields(self, "reward", "entropy")
             yield from ((name, "sampling is soft") for name in names)
         elif self.doubly_stochastic:
             yield "doubly_stochastic", "sampling is hard"

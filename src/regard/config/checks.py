@@ -92,11 +92,11 @@ MAX_VALUE_LENGTH = 60
 
 def check_fields(section: str, record: Any) -> None:
     """Raise a UserError for the first field whose value is not of its type, choices or range."""
-    for name, hint in hints_of(record.__class__).items():
-        problem = expected(hint, getattr(record, name))
+    for name, hint in field_types(record.__class__).items():
+        problem = find_problem(hint, getattr(record, name))
         if problem:
             place = f"{section}.{name}" if section else name
-            raise UserError(f"{place} is {shown(getattr(record, name))}: {problem}")
+            raise UserError(f"{place} is {format_value(getattr(record, name))}: {problem}")
 
 
 def check_heads(section: str, size: int | None, heads: int, positions: str) -> None:
@@ -123,16 +123,16 @@ def inherit(record: Record, **values: Any) -> Record:
     return fields_set
 
 
-def known(value: Value | None) -> Value:
+def require_resolved(value: Value | None) -> Value:
     """Return a value that `config.resolve` has set. ValueError if it is None."""
     if value is None:
         raise ValueError("the configuration is not resolved: call config.resolve first")
     return value
 
 
-def expected(hint: Any, value: object) -> str:
-    """Return the values that a field with this annotation accepts, as the end of a message. Empty
-    if the value fits."""
+def find_problem(hint: Any, value: object) -> str:
+    """Return the end of a message that says which values a field with this annotation accepts.
+    Empty if the value is one of them."""
     if _fits(hint, value):
         return ""
     if isinstance(value, str | Path) and not is_text(str(value)):
@@ -143,7 +143,7 @@ def expected(hint: Any, value: object) -> str:
     return f"{sentence}; did you mean {near[0]}?" if near else sentence
 
 
-def parsed(hint: Any, words: Sequence[str]) -> Any:
+def parse_value(hint: Any, words: Sequence[str]) -> Any:
     """Parse the words of an option as a value of this annotation.
 
     ValueError, as the end of a message, if the text stands for no such value."""
@@ -152,7 +152,7 @@ def parsed(hint: Any, words: Sequence[str]) -> Any:
         if value is not MISSING and (_fits(kind, value) or _is_number(value)):
             return _checked(hint, value)
     came = words[0] if len(words) == 1 else list(words)
-    raise ValueError(expected(hint, came) or f"expected {_named(hint)}")
+    raise ValueError(find_problem(hint, came) or f"expected {_named(hint)}")
 
 
 def is_text(value: str) -> bool:
@@ -161,7 +161,7 @@ def is_text(value: str) -> bool:
 
 
 @cache
-def hints_of(record: Any) -> dict[str, Any]:
+def field_types(record: Any) -> dict[str, Any]:
     """Return the annotation of each field, with its range."""
     return get_type_hints(record, include_extras=True)
 
@@ -175,8 +175,8 @@ def alternatives(hint: Any) -> tuple[Any, ...]:
     return (hint,)
 
 
-def shown(value: object) -> str:
-    """Return a value as messages show it, shortened if it is long."""
+def format_value(value: object) -> str:
+    """Return a value as text for a message, shortened if it is long."""
     try:
         text = str(value) if isinstance(value, int | float | tuple) else repr(value)
     except ValueError:  # Python writes no more than some thousand digits
@@ -186,7 +186,7 @@ def shown(value: object) -> str:
     return text if len(text) <= MAX_VALUE_LENGTH else f"{text[:MAX_VALUE_LENGTH]}…"
 
 
-def changed(record: Any, *names: str) -> tuple[str, ...]:
+def changed_fields(record: Any, *names: str) -> tuple[str, ...]:
     """Return the named fields of a dataclass that differ from their defaults."""
     return tuple(
         field.name
@@ -312,7 +312,7 @@ def _read(annotation: Any, words: Sequence[str]) -> Any:
 
 
 def _checked(hint: Any, value: Any) -> Any:
-    problem = expected(hint, value)
+    problem = find_problem(hint, value)
     if problem:
         raise ValueError(problem)
     return value

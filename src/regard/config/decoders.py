@@ -15,10 +15,10 @@ from regard.config.checks import (
     Share,
     Size,
     SizeOrZero,
-    changed,
+    changed_fields,
     check_fields,
     inherit,
-    known,
+    require_resolved,
 )
 from regard.config.transformer import TransformerDecoderConfig
 from regard.errors import UserError
@@ -122,10 +122,11 @@ class RecurrentDecoderConfig:
 
     def _check_plain(self) -> None:
         """Raise a UserError if a decoder without attention has a field of attention."""
-        names = changed(self, *OF_ATTENTION)
+        names = changed_fields(self, *OF_ATTENTION)
         attention = self.attention
         names += tuple(
-            f"attention.{name}" for name in changed(attention, "sampling", "doubly_stochastic")
+            f"attention.{name}"
+            for name in changed_fields(attention, "sampling", "doubly_stochastic")
         )
         if names:
             raise UserError(
@@ -167,7 +168,7 @@ class RecurrentDecoderConfig:
         part = inherit(part, embedding=part.size)
         if not part.attends:
             return part
-        return replace(part, attention=part.attention.resolve(known(part.size)))
+        return replace(part, attention=part.attention.resolve(require_resolved(part.size)))
 
     @property
     def unused(self) -> Iterator[tuple[str, str]]:

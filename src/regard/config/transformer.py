@@ -12,11 +12,11 @@ from regard.config.checks import (
     Length,
     Share,
     Size,
-    changed,
+    changed_fields,
     check_fields,
     check_heads,
     inherit,
-    known,
+    require_resolved,
 )
 from regard.names import Activation, NormPlacement, PositionKind
 
@@ -135,7 +135,7 @@ Part = TypeVar("Part", TransformerEncoderConfig, TransformerDecoderConfig)
 
 def _resolve(part: Part, size: int, dropout: float) -> Part:
     part = inherit(part, size=size, dropout=dropout)
-    size = known(part.size)
+    size = require_resolved(part.size)
     part = inherit(part, feed_forward=4 * size)
     return replace(part, attention=part.attention.resolve(size // part.heads))
 
@@ -145,6 +145,6 @@ def _max_sequence(part: TransformerConfig) -> int | None:
 
 
 def _unused(part: TransformerConfig) -> Iterator[tuple[str, str]]:
-    if part.positions != "learned" and changed(part, "max_positions"):
+    if part.positions != "learned" and changed_fields(part, "max_positions"):
         yield "max_positions", f"{part.positions} positions have no limit"
     yield from ((f"attention.{name}", reason) for name, reason in part.attention.unused)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from regard.config.checks import changed
+from regard.config.checks import changed_fields
 from regard.config.data import CaptionDataConfig, ClassificationDataConfig, DataConfig
 from regard.config.experiment import Experiment
 from regard.config.search import SearchConfig
@@ -46,7 +46,7 @@ def unused_fields(experiment: Experiment) -> tuple[Unused, ...]:
         Unused(f"{section}.{name}", reason)
         for section, record, rules in sections
         for names, reason in rules
-        for name in changed(record, *names)
+        for name in changed_fields(record, *names)
     )
     unique = {field.name: field for field in (*rest, *model)}
     return tuple(unique[name] for name in sorted(unique))

@@ -17,7 +17,7 @@ from typing import Any
 import yaml
 
 from regard.config import DATA_SECTIONS, KINDS, MODELS, Experiment, ModelConfig, resolve
-from regard.config.checks import alternatives, hints_of, parsed, shown
+from regard.config.checks import alternatives, field_types, format_value, parse_value
 from regard.errors import UserError
 from regard.files import check_input, shortened
 from regard.recipes.upgrade import FORMAT, RENAMED, upgrade
@@ -133,7 +133,9 @@ def default(named: Mapping[str, str]) -> Experiment:
     name."""
     task = named.get("data.task", DEFAULT_TASK)
     if task not in DATA_SECTIONS:
-        raise UserError(f"data.task is {shown(task)}: {_expected(task, list(DATA_SECTIONS))}")
+        raise UserError(
+            f"data.task is {format_value(task)}: {_expected(task, list(DATA_SECTIONS))}"
+        )
     model = MODELS[task]()
     for part in KINDS[task]:
         kind = named.get(f"model.{part}.kind")
@@ -149,7 +151,9 @@ def with_kind(model: ModelConfig, task: str, part: str, kind: str) -> ModelConfi
     if model.parts[part].kind == kind:
         return model
     if kind not in kinds:
-        raise UserError(f"model.{part}.kind is {shown(kind)}: {_expected(kind, list(kinds), task)}")
+        raise UserError(
+            f"model.{part}.kind is {format_value(kind)}: {_expected(kind, list(kinds), task)}"
+        )
     changed: dict[str, Any] = {part: kinds[kind]()}
     return replace(model, **changed)
 
@@ -181,7 +185,7 @@ def _named(recipe: dict[str, Any]) -> dict[str, str]:
 def _set(record: Any, file: RecipeFile, values: dict[str, Any], prefix: str) -> Any:
     """Return the record with the values of a recipe. UserError for an invalid value, with its
     line."""
-    hints, changed = hints_of(record.__class__), {}
+    hints, changed = field_types(record.__class__), {}
     for name, value in values.items():
         full = f"{prefix}{name}"
         if name not in hints:
@@ -194,8 +198,8 @@ def _set(record: Any, file: RecipeFile, values: dict[str, Any], prefix: str) -> 
         else:
             kind = f", as in `{name}: {{kind: {section.kind}}}`" if hasattr(section, "kind") else ""
             raise UserError(
-                f"{file.place(full)}: {full} is {shown(value)}: expected fields, indented below it"
-                f"{kind}"
+                f"{file.place(full)}: {full} is {format_value(value)}: expected fields, indented "
+                f"below it{kind}"
             )
     return replace(record, **changed)
 
@@ -208,13 +212,13 @@ def _unknown(record: Any, full: str) -> str:
     for parts in KINDS.values():
         if kind in parts.get(part, {}):
             records |= parts[part]
-    owners = [other for other, owner in records.items() if name in hints_of(owner)]
+    owners = [other for other, owner in records.items() if name in field_types(owner)]
     if owners:
         return (
             f"{full} is a field of {prefix}.kind {' and '.join(owners)}, but {prefix}.kind "
             f"is {kind}: leave it out or change either"
         )
-    known = list(hints_of(record.__class__))
+    known = list(field_types(record.__class__))
     near = [RENAMED[full]] if full in RENAMED else difflib.get_close_matches(name, known, n=1)
     hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(known)}"
     return f"{full} is not a field of a recipe; {hint}"
@@ -226,9 +230,9 @@ def _value(hint: Any, value: Any, name: str, file: RecipeFile) -> Any:
         return _text(hint, value, name, file)
     words = list(map(str, value if isinstance(value, list) else [value]))
     try:
-        return parsed(hint, words)
+        return parse_value(hint, words)
     except ValueError as error:
-        raise UserError(f"{file.place(name)}: {name} is {shown(value)}: {error}") from None
+        raise UserError(f"{file.place(name)}: {name} is {format_value(value)}: {error}") from None
 
 
 def _holds_text(hint: Any) -> bool:
@@ -244,8 +248,8 @@ def _text(hint: Any, value: Any, name: str, file: RecipeFile) -> str | Path | WO
     for word in words:
         if not isinstance(word, str):
             raise UserError(
-                f"{file.place(name)}: {name}: expected text, but YAML reads {shown(word)} there: "
-                "put it in quotes"
+                f"{file.place(name)}: {name}: expected text, but YAML reads {format_value(word)} "
+                "there: put it in quotes"
             )
     if WORDS in kinds:
         return tuple(words)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Any, get_args
 
-from regard.config.checks import shown
+from regard.config.checks import format_value
 from regard.errors import UserError
 from regard.names import SizedScoreName
 
@@ -176,7 +176,9 @@ def format_of(values: Values) -> int:
     """Return the format of a recipe. UserError for one that this version does not know."""
     number = values.get("format", 1)
     if type(number) is not int or number < 1:
-        raise UserError(f"format is {shown(number)}: expected a whole number from 1 to {FORMAT}")
+        raise UserError(
+            f"format is {format_value(number)}: expected a whole number from 1 to {FORMAT}"
+        )
     if number > FORMAT:
         raise UserError(
             f"format is {number}, but this version of Regard reads formats up to {FORMAT}: "
@@ -251,7 +253,7 @@ def _training(training: Values) -> Values:
 def _model(family: object, model: Values) -> Values:
     """Return the section `model` in format 2."""
     if not isinstance(family, str) or family not in FAMILIES:
-        raise UserError(f"model.family is {shown(family)}: expected {', '.join(FAMILIES)}")
+        raise UserError(f"model.family is {format_value(family)}: expected {', '.join(FAMILIES)}")
     defaults = FAMILIES[family]
     old = {**defaults, **model}
     attention = model.get("attention", {})

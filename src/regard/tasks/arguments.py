@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from regard.config import Data, Experiment, SearchConfig
-from regard.config.checks import shown
+from regard.config.checks import format_value
 from regard.errors import UserError
 
 AnyData = TypeVar("AnyData", bound=Data)
@@ -77,4 +77,4 @@ def check_path(name: str, value: Any) -> None:
 
 
 def _wrong(name: str, value: object, expected: str) -> str:
-    return f"{name} is {shown(value)} ({type(value).__name__}): expected {expected}"
+    return f"{name} is {format_value(value)} ({type(value).__name__}): expected {expected}"

@@ -9,7 +9,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from regard.building import build_captioner
 from regard.config import BackboneEncoderConfig, CaptionDataConfig, Experiment
-from regard.config.checks import known
+from regard.config.checks import require_resolved
 from regard.config.models import is_fine_tuned
 from regard.data.batch import GridFeatures, Images
 from regard.models.vision_backbone import Backbone
@@ -31,7 +31,7 @@ def cost(experiment: Experiment) -> Cost:
         num_words, is_assumed = len(tokenizer_of(data, None, list(pairs))), False
     backbone = None
     if isinstance(config.encoder, BackboneEncoderConfig):
-        backbone = Backbone.load(known(config.encoder.name)).to("meta")
+        backbone = Backbone.load(require_resolved(config.encoder.name)).to("meta")
     with torch.device("meta"):
         model = build_captioner(config, data.image_size, num_words, backbone)
         side = data.image_size

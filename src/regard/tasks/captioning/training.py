@@ -21,7 +21,7 @@ from regard.config import (
     Experiment,
     longest_sequence,
 )
-from regard.config.checks import known
+from regard.config.checks import require_resolved
 from regard.config.models import is_fine_tuned
 from regard.data.batch import END
 from regard.data.batching import BatchSettings, PairBatches
@@ -105,7 +105,9 @@ def _backbone(config: CaptionModelConfig, resumed: RunFolder | None) -> Backbone
     encoder = config.encoder
     if not isinstance(encoder, BackboneEncoderConfig):
         return None
-    return Backbone.load(known(encoder.name) if resumed is None else resumed.backbone).eval()
+    return Backbone.load(
+        require_resolved(encoder.name) if resumed is None else resumed.backbone
+    ).eval()
 
 
 def _save(tokenizer: Tokenizer, backbone: Backbone | None, folder: RunFolder) -> None:
