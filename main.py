@@ -184,11 +184,11 @@ def folder(text: str) -> Path:
     return Path(text)
 
 
-def check_memory(num_bytes: int, remedy: str) -> None:
-    """Raise a UserError if the process may not use this much memory."""
-    from regard.building.memory import memory_limit
+def check_ram(num_bytes: int, remedy: str) -> None:
+    """Raise a UserError if the process may not use so many bytes of RAM."""
+    from regard.building.ram import ram_limit
 
-    limit = memory_limit()
+    limit = ram_limit()
     if num_bytes > limit:
         raise UserError(
             f"this needs at least {num_bytes / 1e9:,.0f} GB of memory and the machine has "
@@ -211,7 +211,7 @@ def train(command: Command, settings: CountingSettings) -> int:
 
     from regard.tasks.counting import counting
 
-    check_memory(settings.training_bytes, "lower batchsize, max_len or hidden")
+    check_ram(settings.training_bytes, "lower batchsize, max_len or hidden")
     seed = command.seed or 0
     model = counting.build_counter(settings, seed)
     letters = counting.training_letters(settings)
@@ -277,7 +277,7 @@ def test(command: Command) -> int:
     check_same(command.settings, counter)
     settings = counter.settings
     length = command.sample_len or settings.max_len
-    check_memory(settings.sequence_bytes(length), "lower sample_len")
+    check_ram(settings.sequence_bytes(length), "lower sample_len")
     for warning in warnings_about(counter, length):
         print(f"main.py: warning: {warning}", file=sys.stderr)
     seed = random.randrange(2**32) if command.seed is None else command.seed

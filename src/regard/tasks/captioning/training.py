@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from regard.building import build_captioner
-from regard.building.memory import check_memory
+from regard.building.ram import check_ram
 from regard.config import (
     BackboneEncoderConfig,
     CaptionDataConfig,
@@ -81,7 +81,7 @@ def prepare(
     model_config = replace(model_config, decoder=decoder)
     experiment = replace(experiment, model=model_config)
     build = partial(build_captioner, model_config, data.image_size, len(tokenizer), backbone)
-    check_memory(build)
+    check_ram(build)
     torch.manual_seed(config.seed)
     model = build()
     if extra_vectors is not None:

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from regard.building import build_classifier
-from regard.building.memory import check_memory
+from regard.building.ram import check_ram
 from regard.config import ClassificationDataConfig, Experiment, TrainingConfig
 from regard.data.batching import BatchSettings, PairBatches
 from regard.data.examples import Pair
@@ -52,7 +52,7 @@ def prepare(experiment: Experiment, split: Split, resumed: RunFolder | None) -> 
         inputs.reader.features,
         inputs.targets.size,
     )
-    check_memory(build)
+    check_ram(build)
     torch.manual_seed(config.seed)
     model = build()
     reports = _cut(encoded, data.max_length)

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from regard.building import build_translation
-from regard.building.memory import check_memory
+from regard.building.ram import check_ram
 from regard.config import (
     DataConfig,
     Experiment,
@@ -66,7 +66,7 @@ def prepare(
     model_config = replace(model_config, decoder=decoder)
     experiment = replace(experiment, model=model_config)
     build = partial(build_translation, model_config, len(tokenizers.source), len(tokenizers.target))
-    check_memory(build)
+    check_ram(build)
     torch.manual_seed(config.seed)
     model = build()
     initialisation = None

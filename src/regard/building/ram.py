@@ -1,4 +1,4 @@
-"""Memory that a model needs, compared with the machine's before the model is built."""
+"""Check that training a model fits into the RAM of the machine, before the model is built."""
 
 from __future__ import annotations
 
@@ -19,9 +19,8 @@ GIB = 1 << 30
 UNLIMITED = 1 << 62
 
 
-def check_memory(build: Callable[[], nn.Module]) -> None:
-    """Raise a UserError if training the parameters of a model takes more memory than the machine
-    has.
+def check_ram(build: Callable[[], nn.Module]) -> None:
+    """Raise a UserError if training the parameters of a model takes more RAM than the machine has.
 
     The model is built on the meta device, which allocates nothing. Activations and batches are not
     counted."""
@@ -36,7 +35,7 @@ def check_memory(build: Callable[[], nn.Module]) -> None:
         ) from error
     tensors = list(chain(model.parameters(), model.buffers()))
     needed = TRAINED * sum(tensor.numel() * tensor.element_size() for tensor in tensors)
-    limit = memory_limit()
+    limit = ram_limit()
     if needed <= limit:
         return
     raise UserError(
@@ -47,9 +46,9 @@ def check_memory(build: Callable[[], nn.Module]) -> None:
     )
 
 
-def memory_limit() -> int:
-    """Bytes that this process may use at most: the machine's memory or a control group's limit.
-    Without POSIX nothing is known, and the limit is 2^62."""
+def ram_limit() -> int:
+    """Maximum number of bytes of this process: the RAM of the machine, or the limit of a control
+    group. 2^62 on a system without POSIX, which reports neither."""
     physical = UNLIMITED
     if hasattr(os, "sysconf"):
         physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
