@@ -8,9 +8,9 @@ import torch
 from torch import nn
 
 from regard.attention import Additive, Attention, ScaledDot
-from regard.models.classifier import HeadModel
 from regard.models.contracts import Memory
 from regard.models.counting import LetterEncoder, QueryHead
+from regard.models.heads import HeadModel
 from regard.models.memory import first_and_last
 
 SYMBOLS, SIZE, QUERIES, CLASSES, BATCH, SOURCE = 5, 7, 3, 11, 2, 13

@@ -9,7 +9,7 @@ from regard.config import AttentionHeadConfig, HeadConfig, LastHeadConfig, MeanH
 from regard.config.checks import require_resolved
 from regard.errors import UserError
 from regard.linear import Linear
-from regard.models.classifier import (
+from regard.models.heads import (
     AttentionPool,
     LastState,
     LastStateQuery,

@@ -22,8 +22,8 @@ from regard.data.batch import PAD
 from regard.errors import UserError
 from regard.linear import Linear
 from regard.models.bag_of_words import ItemEncoder
-from regard.models.classifier import HeadModel
 from regard.models.contracts import TrainedDecoder
+from regard.models.heads import HeadModel
 from regard.models.memory import BuildMemory, WithSummary, first_and_last, last_position, top_layer
 from regard.models.recurrent.decoders import RecurrentDecoder
 from regard.models.seq2seq import Seq2Seq

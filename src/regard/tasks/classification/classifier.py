@@ -18,7 +18,7 @@ from regard.config import ClassificationDataConfig, Experiment
 from regard.data.labels.encoded import EncodedSource, pad_sources
 from regard.data.labels.targets import Labels
 from regard.device import device_named
-from regard.models.classifier import HeadModel
+from regard.models.heads import HeadModel
 from regard.models.weights import load_model
 from regard.runs.folder import RunFolder
 from regard.search import HypothesisAttention

@@ -19,7 +19,7 @@ from regard.data.labels.targets import Labels
 from regard.errors import UserError
 from regard.metrics.classification import LABEL_METRICS, NUMBER_METRICS, PredictionFunction
 from regard.metrics.metric import Metric
-from regard.models.classifier import HeadModel
+from regard.models.heads import HeadModel
 from regard.runs.folder import RunFolder
 from regard.runs.splits import Split
 from regard.tasks.arguments import sections_of

@@ -38,8 +38,8 @@ from regard.data.generated.counting import (
 )
 from regard.errors import UserError
 from regard.files import MODEL, whole
-from regard.models.classifier import HeadModel
 from regard.models.counting import LetterEncoder, QueryHead
+from regard.models.heads import HeadModel
 from regard.models.memory import first_and_last
 from regard.recipes.upgrade import upgrade_tensor_name
 from regard.shapes import Float, Int, Tensor

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from regard.attention import Additive, Attention, ScaledDot
-from regard.models.classifier import (
+from regard.models.contracts import Memory, Summary
+from regard.models.heads import (
     AttentionPool,
     LastState,
     LastStateQuery,
@@ -14,7 +15,6 @@ from regard.models.classifier import (
     MeanOfValues,
     PooledHead,
 )
-from regard.models.contracts import Memory, Summary
 
 LENGTHS = (4, 1, 3)
 
