@@ -10,8 +10,8 @@ from regard.models.contracts import Memory, Summary
 from regard.models.heads import (
     AttentionPool,
     LastState,
-    LastStateQuery,
-    LearnedQuery,
+    LastStateHeadQuery,
+    LearnedHeadQuery,
     MeanOfValues,
     PooledHead,
 )
@@ -51,7 +51,7 @@ def test_the_last_state_is_that_of_the_top_layer():
 @pytest.mark.parametrize("asks", ["learned", "last"])
 def test_a_learned_query_gives_a_weighted_mean(asks):
     arguments = memory()
-    query = LearnedQuery(5) if asks == "learned" else LastStateQuery()
+    query = LearnedHeadQuery(5) if asks == "learned" else LastStateHeadQuery()
     pool = AttentionPool(query, Attention(ScaledDot())).double()
     result = pool(arguments, need_weights=True)
     (block,) = result.attention
@@ -74,7 +74,7 @@ def test_a_learned_query_gives_a_weighted_mean(asks):
 
 def test_initial_attention_of_a_learned_query_is_nearly_uniform():
     torch.manual_seed(1)
-    pool = AttentionPool(LearnedQuery(64), Attention(ScaledDot()))
+    pool = AttentionPool(LearnedHeadQuery(64), Attention(ScaledDot()))
     arguments = Memory(
         torch.randn(2, 7, 64), torch.randn(2, 7, 3), torch.ones(2, 7, dtype=torch.bool)
     )
@@ -85,7 +85,7 @@ def test_initial_attention_of_a_learned_query_is_nearly_uniform():
 def test_the_prediction_is_a_linear_layer_of_the_vector():
     arguments = memory()
     head = PooledHead(
-        AttentionPool(LearnedQuery(5), Attention(Additive(5, 5, 4))), torch.nn.Linear(3, 2)
+        AttentionPool(LearnedHeadQuery(5), Attention(Additive(5, 5, 4))), torch.nn.Linear(3, 2)
     ).double()
     output = head((arguments,), need_weights=True)
     torch.testing.assert_close(output.values, head.output(head.pool(arguments).vector))

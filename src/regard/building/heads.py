@@ -12,8 +12,8 @@ from regard.linear import Linear
 from regard.models.heads import (
     AttentionPool,
     LastState,
-    LastStateQuery,
-    LearnedQuery,
+    LastStateHeadQuery,
+    LearnedHeadQuery,
     MeanOfValues,
     PooledHead,
 )
@@ -50,7 +50,7 @@ def _build_pool(config: HeadConfig, key_size: int) -> nn.Module:
         case MeanHeadConfig():
             return MeanOfValues()
         case AttentionHeadConfig():
-            query = LastStateQuery() if config.query == "last" else LearnedQuery(key_size)
+            query = LastStateHeadQuery() if config.query == "last" else LearnedHeadQuery(key_size)
             attention = build_attention(
                 config.attention, key_size, key_size, "model.head.attention"
             )

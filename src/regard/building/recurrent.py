@@ -34,10 +34,10 @@ from regard.models.recurrent.parts import DecoderParts
 from regard.models.recurrent.queries import (
     InputQuery,
     LastTwoQuery,
+    LearnedQuery,
     Query,
-    SamePlaceQuery,
+    SamePositionQuery,
     StateQuery,
-    StepQuery,
 )
 
 SECTION = "model.decoder.attention"
@@ -115,9 +115,9 @@ def _build_query(config: RecurrentDecoderConfig, encoder: BuiltEncoder) -> Query
         case "last_two":
             return LastTwoQuery(size)
         case "same_position":
-            return SamePlaceQuery(value_size(config, encoder))
+            return SamePositionQuery(value_size(config, encoder))
         case "learned":
-            return StepQuery(size)
+            return LearnedQuery(size)
 
 
 def _build_bridge(config: RecurrentDecoderConfig, encoder: BuiltEncoder) -> Bridge:

@@ -56,7 +56,7 @@ class MeanOfValues(nn.Module):
         return Pooled(masked_mean(memory.values, memory.mask))
 
 
-class LearnedQuery(nn.Module):
+class LearnedHeadQuery(nn.Module):
     """One learned query for all sources. Its initial values are small, so that the first weights
     are nearly uniform."""
 
@@ -68,7 +68,7 @@ class LearnedQuery(nn.Module):
         return self.vector.expand(memory.keys.size(0), 1, -1)
 
 
-class LastStateQuery(nn.Module):
+class LastStateHeadQuery(nn.Module):
     """The last state of the encoder as the query."""
 
     def forward(self, memory: Memory) -> Float[Tensor, "batch 1 query"]:
@@ -78,7 +78,7 @@ class LastStateQuery(nn.Module):
 class AttentionPool(nn.Module):
     """Attention of one query to the source: a weighted mean of the values."""
 
-    def __init__(self, query: LearnedQuery | LastStateQuery, attention: Attention) -> None:
+    def __init__(self, query: LearnedHeadQuery | LastStateHeadQuery, attention: Attention) -> None:
         super().__init__()
         self.query = query
         self.attention = attention

@@ -9,9 +9,9 @@ from regard.models.recurrent.queries import (
     DecoderInputs,
     InputQuery,
     LastTwoQuery,
-    SamePlaceQuery,
+    LearnedQuery,
+    SamePositionQuery,
     StateQuery,
-    StepQuery,
 )
 
 LAYERS = (torch.randn(2, 3, 4), torch.randn(2, 3, 4))
@@ -32,11 +32,11 @@ def test_state_and_input_queries_are_unchanged():
     assert ask(StateQuery(4)) == (LAYERS[1], None)
     assert ask(StateQuery(4, layer=0)) == (LAYERS[0], None)
     assert ask(InputQuery(5)) == (ASKING.embedded, None)
-    assert not any(each.is_stateful for each in (StateQuery(4), InputQuery(5), StepQuery(7)))
+    assert not any(each.is_stateful for each in (StateQuery(4), InputQuery(5), LearnedQuery(7)))
 
 
 def test_a_learned_query_is_equal_at_all_positions():
-    query = StepQuery(7)
+    query = LearnedQuery(7)
     result, _ = ask(query)
     assert result.shape == (2, 3, 7)
     assert torch.equal(result[1, 2], query.vector)
@@ -55,10 +55,10 @@ def test_the_last_two_states_are_concatenated():
 
 
 def test_the_query_is_the_source_state_at_the_same_position_or_the_last():
-    query = SamePlaceQuery(6)
-    places = torch.tensor([[0, 1, 5], [0, 1, 2]])
-    result, after = ask(query, places)
+    query = SamePositionQuery(6)
+    positions = torch.tensor([[0, 1, 5], [0, 1, 2]])
+    result, after = ask(query, positions)
     assert torch.equal(result[0], VALUES[0, [0, 1, 3]])
     assert torch.equal(result[1], VALUES[1, [0, 1, 1]])
-    assert torch.equal(after, places + 1)
+    assert torch.equal(after, positions + 1)
     assert not query.start(MEMORY).any()

@@ -6,7 +6,7 @@ first_layer     state of the bottom layer
 input           embedding of the input token
 last_two        state of this query and state of the previous one, concatenated
 same_position   value of the memory at the target position, for tasks with aligned positions
-learned         one learned vector for every step
+learned         one learned vector, used at every step
 """
 
 from __future__ import annotations
@@ -94,8 +94,8 @@ class InputQuery(nn.Module):
         return inputs.embedded, state
 
 
-class StepQuery(nn.Module):
-    """One learned vector, the same at every step."""
+class LearnedQuery(nn.Module):
+    """One learned vector, used at every step."""
 
     is_stateful = False
 
@@ -137,7 +137,7 @@ class LastTwoQuery(nn.Module):
         return torch.cat([highest, state.to(highest.dtype)], dim=-1), highest
 
 
-class SamePlaceQuery(nn.Module):
+class SamePositionQuery(nn.Module):
     """Value of the memory at the target position; after the end of the source, its last value."""
 
     is_stateful = True
