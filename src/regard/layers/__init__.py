@@ -1,1 +1,1 @@
-"""Layers that models are put together from."""
+"""Layers that several models use."""

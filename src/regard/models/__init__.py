@@ -1,1 +1,1 @@
-"""Encoders, decoders and readouts that share one set of contracts."""
+"""Encoders, decoders and heads, and the contracts by which they fit together (`contracts`)."""

@@ -1,1 +1,1 @@
-"""Verbs that serve every task: train, load, evaluate, average, export, and estimate the cost."""
+"""Functions for every task: train, load, evaluate, average, export, and estimate the cost."""
