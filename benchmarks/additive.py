@@ -446,7 +446,7 @@ def decoder_parts(sizes: DecoderSizes, context: int) -> DecoderParts:
     return DecoderParts(
         nn.Embedding(sizes.words, hidden),
         RecurrentStack("gru", hidden + context, hidden),
-        ZeroBridge(1, hidden),
+        ZeroBridge(1, hidden, with_cell=False),
         LinearOutput(hidden, context),
     )
 

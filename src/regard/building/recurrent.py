@@ -122,6 +122,7 @@ def _build_query(config: RecurrentDecoderConfig, encoder: BuiltEncoder) -> Query
 
 def _build_bridge(config: RecurrentDecoderConfig, encoder: BuiltEncoder) -> Bridge:
     size, num_layers = require_resolved(config.size), encoder.num_summary_layers or 1
+    with_cell = config.cell == "lstm"
     match config.bridge:
         case "copy":
             if (num_layers, encoder.size) != (config.layers, size):
@@ -131,13 +132,11 @@ def _build_bridge(config: RecurrentDecoderConfig, encoder: BuiltEncoder) -> Brid
                     f"decoder has {config.layers} x {size} (layers x size): set "
                     "model.decoder.bridge to linear, or make the shapes equal"
                 )
-            return CopyBridge()
+            return CopyBridge(with_cell=with_cell)
         case "linear":
-            return LinearBridge(
-                num_layers * encoder.size, config.layers, size, with_cell=config.cell == "lstm"
-            )
+            return LinearBridge(num_layers * encoder.size, config.layers, size, with_cell=with_cell)
         case "zero":
-            return ZeroBridge(config.layers, size)
+            return ZeroBridge(config.layers, size, with_cell=with_cell)
 
 
 def _build_output(config: RecurrentDecoderConfig, encoder: BuiltEncoder) -> Output:

@@ -53,18 +53,26 @@ def test_linear_bridge_to_a_decoder_without_cells_has_no_cell_layer():
 
 def test_copy_bridge_copies_the_encoders_last_state():
     hidden, cells = numbers(BATCH, LAYERS, SIZE), numbers(BATCH, LAYERS, SIZE)
-    first = CopyBridge()(Summary(hidden, cells))
+    first = CopyBridge(with_cell=True)(Summary(hidden, cells))
     assert torch.equal(first.hidden, hidden)
     assert torch.equal(first.cell, cells)
-    alone = CopyBridge()(Summary(hidden))
+    alone = CopyBridge(with_cell=True)(Summary(hidden))
     assert torch.equal(alone.hidden, hidden)
     assert torch.equal(alone.cell, torch.zeros_like(hidden))
 
 
 def test_zero_bridge_gives_zeros():
-    first = ZeroBridge(3, 7)(Summary(numbers(BATCH, LAYERS, SIZE)))
+    first = ZeroBridge(3, 7, with_cell=True)(Summary(numbers(BATCH, LAYERS, SIZE)))
     assert torch.equal(first.hidden, torch.zeros(BATCH, 3, 7, dtype=torch.double))
     assert torch.equal(first.cell, torch.zeros(BATCH, 3, 7, dtype=torch.double))
+
+
+@pytest.mark.parametrize("bridge", [CopyBridge(with_cell=False), ZeroBridge(2, 5, with_cell=False)])
+def test_decoders_without_cells_start_without_a_cell(bridge):
+    summary = Summary(numbers(BATCH, LAYERS, SIZE), numbers(BATCH, LAYERS, SIZE))
+    first = bridge(summary)
+    assert first.hidden.shape == summary.hidden.shape
+    assert first.cell is None
 
 
 @pytest.mark.parametrize("cell", ["gru", "lstm"])

@@ -121,12 +121,12 @@ def test_outputs_equal_the_papers_formulas():
 
 def test_decoders_start_from_every_bridge():
     summary = Summary(torch.randn(2, 3, 5))
-    assert torch.equal(CopyBridge()(summary).hidden, summary.hidden)
-    assert CopyBridge()(summary).cell.eq(0).all()
+    assert torch.equal(CopyBridge(with_cell=True)(summary).hidden, summary.hidden)
+    assert CopyBridge(with_cell=True)(summary).cell.eq(0).all()
     linear = LinearBridge(15, 1, 7, with_cell=True)(summary)
     assert linear.hidden.shape == linear.cell.shape == (2, 1, 7)
     assert linear.hidden.abs().max() < 1
-    assert ZeroBridge(1, 7)(summary).hidden.eq(0).all()
+    assert ZeroBridge(1, 7, with_cell=True)(summary).hidden.eq(0).all()
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import nn
 
@@ -10,16 +12,30 @@ from regard.models.contracts import Summary
 from regard.shapes import Float, Tensor
 
 
+@dataclass(frozen=True)
+class FirstState:
+    """State of every decoder layer before the first step. `cell` is None for a decoder without
+    cells (GRU, Elman)."""
+
+    hidden: Float[Tensor, "batch layer hidden"]
+    cell: Float[Tensor, "batch layer hidden"] | None = None
+
+
 class CopyBridge(nn.Module):
     """The last state of the encoder is the first state of the decoder (Sutskever et al. 2014).
 
-    Both must have the same number of layers and the same size. If the encoder has no cell, the
-    decoder starts with a cell of zeros."""
+    Both must have the same number of layers and the same size. If only the decoder has cells, they
+    start with zeros."""
 
-    def forward(self, summary: Summary) -> Summary:
-        if summary.cell is None:
-            return Summary(summary.hidden, torch.zeros_like(summary.hidden))
-        return summary
+    def __init__(self, *, with_cell: bool) -> None:
+        super().__init__()
+        self.with_cell = with_cell
+
+    def forward(self, summary: Summary) -> FirstState:
+        if not self.with_cell:
+            return FirstState(summary.hidden)
+        cell = torch.zeros_like(summary.hidden) if summary.cell is None else summary.cell
+        return FirstState(summary.hidden, cell)
 
 
 class LinearBridge(nn.Module):
@@ -37,16 +53,17 @@ class LinearBridge(nn.Module):
         self.hidden = Linear(summary_size, num_layers * hidden_size)
         self.cell = Linear(summary_size, num_layers * hidden_size) if with_cell else None
 
-    def forward(self, summary: Summary) -> Summary:
+    def forward(self, summary: Summary) -> FirstState:
         hidden = self._start(self.hidden, summary.hidden)
         if self.cell is None:
-            return Summary(hidden)
+            return FirstState(hidden)
         cells = summary.hidden if summary.cell is None else summary.cell
-        return Summary(hidden, self._start(self.cell, cells))
+        return FirstState(hidden, self._start(self.cell, cells))
 
     def _start(
-        self, linear: nn.Linear, states: Float[Tensor, "batch layer hidden"]
-    ) -> Float[Tensor, "batch layers hiddens"]:
+        self, linear: nn.Linear, states: Float[Tensor, "batch _ _"]
+    ) -> Float[Tensor, "batch layer hidden"]:
+        """Return one vector for each decoder layer from the states or cells of a summary."""
         inputs = states.flatten(1).to(linear.weight.dtype)  # cells may be in a larger type
         return torch.tanh(linear(inputs)).unflatten(1, self.shape)
 
@@ -54,13 +71,14 @@ class LinearBridge(nn.Module):
 class ZeroBridge(nn.Module):
     """The first state is zeros, so the decoder gets the source by attention only."""
 
-    def __init__(self, num_layers: int, hidden_size: int) -> None:
+    def __init__(self, num_layers: int, hidden_size: int, *, with_cell: bool) -> None:
         super().__init__()
         self.shape = (num_layers, hidden_size)
+        self.with_cell = with_cell
 
-    def forward(self, summary: Summary) -> Summary:
+    def forward(self, summary: Summary) -> FirstState:
         zeros = summary.hidden.new_zeros(summary.hidden.size(0), *self.shape)
-        return Summary(zeros, zeros)
+        return FirstState(zeros, zeros if self.with_cell else None)
 
 
 Bridge = CopyBridge | LinearBridge | ZeroBridge

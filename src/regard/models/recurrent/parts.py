@@ -86,11 +86,11 @@ class DecoderParts(nn.Module):
     ) -> RecurrentState:
         """Return the state before the first step, with one hypothesis a sentence.
 
-        The hidden state is the summary of the first memory after the bridge, and the fed vector is
-        zeros of size `fed`. ValueError if the memory has no summary."""
+        The bridge computes hidden states and cells from the summary of the first memory. The fed
+        vector is zeros of size `fed`. ValueError if the memory has no summary."""
         first = self.bridge(summary(memories[0]))
         hidden = first.hidden[:, None]
-        cell = first.cell[:, None] if self.stack.kind == "lstm" else None
+        cell = None if first.cell is None else first.cell[:, None]
         return RecurrentState(hidden, cell, hidden.new_zeros(hidden.size(0), 1, fed), attention)
 
     def advance(
