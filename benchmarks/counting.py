@@ -101,7 +101,7 @@ def train_ours(settings: CountingSettings, seed: int, parts: Parts | None = None
     seconds = time.perf_counter() - begun
 
     def predict(letters: Tensor) -> Tensor:
-        return model(F.one_hot(letters, settings.vocab_size + 1).float()).values.argmax(dim=-1)
+        return model(F.one_hot(letters, settings.vocab_size + 1).float()).predictions.argmax(dim=-1)
 
     return Run(predict, seconds)
 

@@ -132,7 +132,7 @@ def computed(config):
     if isinstance(config, CaptionModelConfig):
         source = Images(torch.randint(255, (2, 3, 16, 16), dtype=torch.uint8))
     if isinstance(config, ClassificationModelConfig):
-        terms = [model(source).values]
+        terms = [model(source).predictions]
     else:
         output = model(with_targets(source, [[5, 6, 7, 8, 9, 4], [9, 8, 7, 3]]))
         terms = [output.features, *(penalty.value for penalty in output.penalties)]

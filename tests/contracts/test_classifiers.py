@@ -67,7 +67,7 @@ def test_padding_has_no_influence(case):
     together = model(pad_sources(sources), need_weights=True)
     for row, source in enumerate(sources):
         alone = model(pad_sources([source]), need_weights=True)
-        torch.testing.assert_close(alone.values[0], together.values[row])
+        torch.testing.assert_close(alone.predictions[0], together.predictions[row])
         for block, padded in zip(alone.attention, together.attention, strict=True):
             shown = padded.weights[row, :, :, : block.weights.size(3), : len(source)]
             torch.testing.assert_close(block.weights[0], shown)
@@ -79,7 +79,7 @@ def test_weights_are_returned_only_on_request(case):
     model, sources = case
     batch = pad_sources(sources)
     plain, shown = model(batch), model(batch, need_weights=True)
-    torch.testing.assert_close(plain.values, shown.values)
+    torch.testing.assert_close(plain.predictions, shown.predictions)
     assert plain.attention == ()
     for block in shown.attention:
         if block.kind == "cross":
@@ -89,7 +89,7 @@ def test_weights_are_returned_only_on_request(case):
 
 def test_the_gradient_reaches_every_parameter(case):
     model, sources = case
-    output = model(pad_sources(sources)).values
+    output = model(pad_sources(sources)).predictions
     (output * torch.arange(1.0, 1 + output.numel()).view_as(output)).sum().backward()
     for name, weight in model.named_parameters():
         assert weight.grad is not None, name

@@ -62,12 +62,12 @@ def written_out(model: HeadModel, sequence: np.ndarray) -> tuple[np.ndarray, np.
 def test_the_model_equals_its_equations(num_linears: int) -> None:
     model, source = counter(num_linears), letters()
     output = model(source, need_weights=True)
-    assert output.values.shape == (BATCH, QUERIES, CLASSES)
+    assert output.predictions.shape == (BATCH, QUERIES, CLASSES)
     (block,) = output.attention
     assert block.kind == "cross"
     for row in range(BATCH):
         logits, weights = written_out(model, source[row].numpy())
-        np.testing.assert_allclose(output.values[row].detach().numpy(), logits, rtol=1e-9)
+        np.testing.assert_allclose(output.predictions[row].detach().numpy(), logits, rtol=1e-9)
         np.testing.assert_allclose(block.weights[row, 0, 0].detach().numpy(), weights, rtol=1e-9)
 
 
@@ -83,7 +83,7 @@ def test_returning_weights_changes_no_output() -> None:
     model, source = counter(1), letters()
     without, with_weights = model(source), model(source, need_weights=True)
     assert without.attention == ()
-    torch.testing.assert_close(without.values, with_weights.values)
+    torch.testing.assert_close(without.predictions, with_weights.predictions)
     assert with_weights.attention[0].scores.shape == (BATCH, 1, 1, QUERIES, SOURCE)
 
 
@@ -100,7 +100,7 @@ def test_padding_has_no_attention() -> None:
     mask = torch.arange(SOURCE).expand(BATCH, SOURCE) < short
     masked = head((Memory(memory.keys, memory.values, mask),), need_weights=True)
     cut = Memory(memory.keys[:, :short], memory.values[:, :short], mask[:, :short])
-    torch.testing.assert_close(masked.values, head((cut,)).values)
+    torch.testing.assert_close(masked.predictions, head((cut,)).predictions)
     assert masked.attention[0].weights[..., short:].count_nonzero() == 0
 
 
@@ -111,7 +111,7 @@ def test_any_score_can_be_used() -> None:
         torch.randn(BATCH, SOURCE, SIZE),
         torch.ones(BATCH, SOURCE, dtype=torch.bool),
     )
-    assert head((memory,)).values.isfinite().all()
+    assert head((memory,)).predictions.isfinite().all()
 
 
 def test_invalid_letters_are_named() -> None:

@@ -88,7 +88,7 @@ def test_the_prediction_is_a_linear_layer_of_the_vector():
         AttentionPool(LearnedHeadQuery(5), Attention(Additive(5, 5, 4))), torch.nn.Linear(3, 2)
     ).double()
     output = head((arguments,), need_weights=True)
-    torch.testing.assert_close(output.values, head.output(head.pool(arguments).vector))
+    torch.testing.assert_close(output.predictions, head.output(head.pool(arguments).vector))
     assert len(output.attention) == 1
     with pytest.raises(ValueError, match="one memory"):
         head((arguments, arguments))

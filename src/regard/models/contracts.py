@@ -4,7 +4,7 @@
                                                         |
                                   Decoder(queries) <----+----> Head(queries)
                                         |                          |
-                            features, attention            values, attention
+                            features, attention       predictions, attention
 
 Models differ only in where queries, keys and values come from. Search, training and viewing use
 these records and protocols, never a concrete class.
@@ -159,9 +159,9 @@ class TrainedDecoder(Decoder, Protocol):
 
 @dataclass(frozen=True)
 class HeadOutput:
-    """Logits or values of a head, with the attention of each output."""
+    """Logits of classes, or predicted numbers, with the attention of each output."""
 
-    values: Float[Tensor, "batch *output"]
+    predictions: Float[Tensor, "batch *output"]
     attention: tuple[AttentionBlock, ...] = ()
 
 

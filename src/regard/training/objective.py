@@ -88,7 +88,7 @@ class ClassObjective:
         generator: torch.Generator,
     ) -> Loss:
         del progress, generator
-        logits = model(batch.source).values.float()
+        logits = model(batch.source).predictions.float()
         return Loss(
             F.cross_entropy(
                 logits, batch.targets, reduction="sum", label_smoothing=self.label_smoothing
@@ -114,7 +114,7 @@ class NumberObjective:
         generator: torch.Generator,
     ) -> Loss:
         del progress, generator
-        squares = (model(batch.source).values.float() - batch.targets).square()
+        squares = (model(batch.source).predictions.float() - batch.targets).square()
         return Loss(squares.mean(dim=-1).sum())
 
 

@@ -180,8 +180,8 @@ class Classifier:
     ) -> list[Prediction]:
         device = next(self.model.parameters()).device
         output = self.model(pad_sources(sources).to(device), need_weights=attention)
-        values = output.values.float().cpu()
-        predictions, ranked = self.inputs.targets.decode(values), self._ranked(values)
+        outputs = output.predictions.float().cpu()
+        predictions, ranked = self.inputs.targets.decode(outputs), self._ranked(outputs)
         maps = by_sentence(output.attention, len(texts))
         return [
             Prediction(

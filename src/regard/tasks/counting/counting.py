@@ -175,7 +175,7 @@ def fit(
     batches = _batches(drawing, settings, generator)
     with _denormals_flushed():
         for step, (letters, counts) in zip(range(settings.steps), batches, strict=False):
-            logits = model(letters).values
+            logits = model(letters).predictions
             loss = F.cross_entropy(logits.flatten(0, 1), counts.flatten())
             gradients = torch.autograd.grad(loss, optimizer.parameters)
             optimizer.step(gradients, schedule(step / settings.steps))
@@ -206,7 +206,7 @@ def accuracy(
     right = 0
     for start in range(0, num_sequences, TESTED_AT_ONCE):
         letters = drawing(min(TESTED_AT_ONCE, num_sequences - start), generator)
-        logits = model(one_hot(as_trained(letters, settings), settings.vocab_size)).values
+        logits = model(one_hot(as_trained(letters, settings), settings.vocab_size)).predictions
         wanted = count(letters, settings.vocab_size)
         right += int((logits.argmax(dim=-1) == wanted).all(dim=1).sum())
     return right / num_sequences
@@ -225,7 +225,7 @@ def look(counter: Counter, letters: Int[Tensor, "source"]) -> CountedLetters:
     letters = as_trained(letters[None], counter.settings)
     output = counter.model(one_hot(letters, counter.settings.vocab_size), need_weights=True)
     text = to_text(letters[0].tolist())
-    counts = tuple(output.values[0].argmax(dim=-1).tolist())
+    counts = tuple(output.predictions[0].argmax(dim=-1).tolist())
     names = to_text(range(1, len(counts) + 1))
     answers = tuple(f"{name}={number}" for name, number in zip(names, counts, strict=True))
     (block,) = output.attention
