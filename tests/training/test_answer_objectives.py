@@ -14,15 +14,15 @@ from regard.training.schedule import Progress
 VALUES = torch.tensor([[1.0, -1.0], [0.5, 2.0], [0.0, 0.0]])
 
 
-class Given(nn.Module):
+class FixedOutput(nn.Module):
     """Model with fixed outputs."""
 
     def __init__(self):
         super().__init__()
-        self.values = nn.Parameter(VALUES)
+        self.outputs = nn.Parameter(VALUES)
 
     def forward(self, source):
-        return HeadOutput(self.values[: len(source.mask)])
+        return HeadOutput(self.outputs[: len(source.mask)])
 
 
 def batch(targets):
@@ -33,7 +33,7 @@ def batch(targets):
 
 
 def cost(objective, targets):
-    loss = objective(Given(), batch(targets), Progress(1, 1), torch.Generator())
+    loss = objective(FixedOutput(), batch(targets), Progress(1, 1), torch.Generator())
     assert loss.penalties == ()
     return loss.sum.item()
 
@@ -53,4 +53,4 @@ def test_the_loss_of_numbers_is_squared_error():
 def test_the_mean_is_over_examples():
     batches = [batch([[1.0, 1.0], [0.5, 2.0]]), batch([[1.0, -1.0]])]
     assert NumberObjective().count(batches[0]) == NumberObjective().size(batches[0]) == 2
-    assert mean_loss(NumberObjective(), Given(), batches) == pytest.approx(2 / 3)
+    assert mean_loss(NumberObjective(), FixedOutput(), batches) == pytest.approx(2 / 3)

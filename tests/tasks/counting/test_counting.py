@@ -12,6 +12,7 @@ from safetensors.torch import load_file, save_file
 
 from regard.data.generated.counting import MAX_VOCAB_SIZE, to_numbers
 from regard.errors import UserError
+from regard.models.contracts import HeadOutput
 from regard.tasks.counting.counting import (
     Adam,
     Counter,
@@ -117,12 +118,12 @@ def test_adam_equals_torchs_adam() -> None:
 
 def test_accuracy_requires_every_count_to_be_right() -> None:
     class Always(torch.nn.Module):
-        """Says that there is one A, and no B."""
+        """Model that always predicts one A and no B."""
 
-        def forward(self, letters: torch.Tensor) -> object:
+        def forward(self, letters: torch.Tensor) -> HeadOutput:
             logits = torch.zeros(letters.size(0), 2, 4)
             logits[:, 0, 1] = logits[:, 1, 0] = 1
-            return type("Output", (), {"values": logits})
+            return HeadOutput(logits)
 
     # of the 27 sequences of 3 symbols, those with one A and two blanks: 3
     assert accuracy(Always(), SMALL, 3, 20_011, seed=1) == pytest.approx(3 / 27, abs=0.01)
