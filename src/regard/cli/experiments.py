@@ -22,7 +22,7 @@ FAMILY = "--model.family"
 """Short for the kind of every part that has this kind."""
 
 
-def expanded(arguments: Sequence[str]) -> list[str]:
+def expand_shortcuts(arguments: Sequence[str]) -> list[str]:
     """Return the arguments with a data file after the recipe as --data.path, and with
     --model.family as the kinds of the parts whose own kind is not an argument."""
     words = list(arguments)
@@ -33,47 +33,50 @@ def expanded(arguments: Sequence[str]) -> list[str]:
         )
     if len(words) > 1 and _names_data(words[1]) and not is_pairs(words[0]):
         words[1:2] = ["--data.path", words[1]]
-    family = values_of(words, FAMILY).get(FAMILY)
+    family = option_values(words, FAMILY).get(FAMILY)
     if family is None:
         if FAMILY in words:
             raise UsageError(f"{FAMILY} has no value: expected recurrent or transformer")
         return words
-    task = values_of(words, "--data.task").get("--data.task") or named(words[0]).data.task
+    typed_task = option_values(words, "--data.task").get("--data.task")
+    task = typed_task or find_experiment(words[0]).data.task
     parts = KINDS.get(task, {})
-    kinds = [part for part, known in parts.items() if family in known]
+    kinds = [part for part, records in parts.items() if family in records]
     if not kinds:
         flags = [
             f"--model.{part}.kind"
-            for part, known in parts.items()
-            if {"recurrent", "transformer"} & known.keys()
+            for part, records in parts.items()
+            if {"recurrent", "transformer"} & records.keys()
         ]
         raise UserError(
             f"model.family is {format_value(family)}: expected recurrent or transformer, which is "
             f"short for {' and '.join(flags)}"
         )
-    words = _without(words, FAMILY)
+    words = _remove_option(words, FAMILY)
     flags = [f"--model.{part}.kind" for part in kinds]
-    chosen = values_of(words, *flags)
-    return [*words, *(word for flag in flags if flag not in chosen for word in (flag, family))]
+    typed = option_values(words, *flags)
+    return [*words, *(word for flag in flags if flag not in typed for word in (flag, family))]
 
 
 @dataclass(frozen=True)
-class Asked:
-    """The experiment of the first argument and the kinds that options name, with a line for every
-    field of the recipe that they replace."""
+class ChosenExperiment:
+    """Experiment of the recipe that the command line names, with the task and the kinds of its
+    options."""
 
     experiment: Experiment
-    replaced: tuple[str, ...] = ()
+    messages: tuple[str, ...] = ()
+    """Line for each part, and for the data, whose fields in the recipe are not used."""
 
 
-def asked_of(arguments: Sequence[str]) -> Asked:
-    """Return the recipe that the first argument names, with the task and the kinds that options
-    name, and without its synthetic data if an option names a file."""
-    return _on_file(_with_kinds(named(arguments[0]), arguments), arguments)
+def choose_experiment(arguments: Sequence[str]) -> ChosenExperiment:
+    """Return the experiment of the first argument, with the task and the kinds of the options. It
+    has no synthetic data if an option names a file. UserError for an unknown recipe or kind."""
+    return _choose_data(_choose_kinds(find_experiment(arguments[0]), arguments), arguments)
 
 
-def named(name: str) -> Experiment:
-    """Return the recipe of this name, or the default one on a file of pairs."""
+def find_experiment(name: str) -> Experiment:
+    """Return the recipe of this name, or the default model on this file of pairs. UserError if
+    there is no such recipe or file."""
     path = Path(name)
     if is_pairs(name):
         stem = path.name.lstrip(".").split(".")[0]
@@ -91,7 +94,7 @@ def named(name: str) -> Experiment:
             "labelled texts, use `regard train labels FOLDER`"
         )
     if path.suffix in (".tsv", ".txt", ".gz"):
-        raise UserError(f"{shortened(path)} does not exist: a file of pairs was expected")
+        raise UserError(f"{shortened(path)} does not exist: expected a file of pairs")
     return recipes.load(recipes.find(name))
 
 
@@ -104,20 +107,20 @@ def is_pairs(name: str) -> bool:
     return True
 
 
-def values_of(arguments: Sequence[str], *flags: str) -> dict[str, str]:
-    """Return the values after these options."""
+def option_values(arguments: Sequence[str], *flags: str) -> dict[str, str]:
+    """Return the values of these options as they are typed. No entry for an option without one."""
     words = [word for argument in arguments for word in argument.split("=", 1)]
     pairs = ((flag, value) for flag, value in pairwise(words) if flag in flags)
     return {flag: value for flag, value in pairs if not value.startswith("--")}
 
 
-def asks_for_help(arguments: Sequence[str]) -> bool:
+def has_help_option(arguments: Sequence[str]) -> bool:
     """Whether an option asks for help instead of a training."""
     return bool({"-h", "--help", "--help-all"} & set(arguments))
 
 
-def _without(words: list[str], flag: str) -> list[str]:
-    """Return the words without an option and its value."""
+def _remove_option(words: list[str], flag: str) -> list[str]:
+    """Return the words without this option and its value."""
     remaining, skip = list[str](), False
     for word in words:
         if skip:
@@ -129,8 +132,8 @@ def _without(words: list[str], flag: str) -> list[str]:
     return remaining
 
 
-def _with_kinds(experiment: Experiment, arguments: Sequence[str]) -> Asked:
-    task = values_of(arguments, "--data.task").get("--data.task", experiment.data.task)
+def _choose_kinds(experiment: Experiment, arguments: Sequence[str]) -> ChosenExperiment:
+    task = option_values(arguments, "--data.task").get("--data.task", experiment.data.task)
     if task != experiment.data.task:
         usual = recipes.default({"data.task": task})
         data = replace(usual.data, path=experiment.data.path)
@@ -138,10 +141,10 @@ def _with_kinds(experiment: Experiment, arguments: Sequence[str]) -> Asked:
     model, lines = experiment.model, list[str]()
     for part, record in model.parts.items():
         flag = f"--model.{part}.kind"
-        if flag in arguments and flag not in values_of(arguments, flag):
+        if flag in arguments and flag not in option_values(arguments, flag):
             raise UsageError(f"{flag} has no value: expected {' or '.join(KINDS[task][part])}")
         _check_once(flag, arguments)
-        kind = values_of(arguments, flag).get(flag, record.kind)
+        kind = option_values(arguments, flag).get(flag, record.kind)
         model = recipes.with_kind(model, task, part, kind)
         names = changed_fields(record, *(field.name for field in fields(record)))
         if kind != record.kind and names:
@@ -149,7 +152,7 @@ def _with_kinds(experiment: Experiment, arguments: Sequence[str]) -> Asked:
                 f"model.{part}.kind is {kind} instead of {record.kind}, so the recipe's other "
                 f"fields of model.{part} are not used: {', '.join(names)}"
             )
-    return Asked(replace(experiment, model=model), tuple(lines))
+    return ChosenExperiment(replace(experiment, model=model), tuple(lines))
 
 
 def _check_once(flag: str, arguments: Sequence[str]) -> None:
@@ -159,16 +162,16 @@ def _check_once(flag: str, arguments: Sequence[str]) -> None:
         raise UsageError(f"{flag} comes {num_times} times: expected one value, so leave one out")
 
 
-def _on_file(chosen: Asked, arguments: Sequence[str]) -> Asked:
+def _choose_data(chosen: ChosenExperiment, arguments: Sequence[str]) -> ChosenExperiment:
     """Return the experiment without the recipe's synthetic data if the arguments name a file."""
     data = chosen.experiment.data
-    values = values_of(arguments, "--data.path", "--data.synthetic")
+    values = option_values(arguments, "--data.path", "--data.synthetic")
     path = values.get("--data.path", "None")
     if path == "None" or data.synthetic is None or "--data.synthetic" in values:
         return chosen
     line = f"data.path {path} replaces the recipe's synthetic data ({data.synthetic})"
     data = replace(data, synthetic=None, synthetic_size=DATA_SECTIONS[data.task]().synthetic_size)
-    return Asked(replace(chosen.experiment, data=data), (*chosen.replaced, line))
+    return ChosenExperiment(replace(chosen.experiment, data=data), (*chosen.messages, line))
 
 
 def _names_data(word: str) -> bool:

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn
 import tyro
 
 from regard.cli.experiments import (
-    asked_of,
-    asks_for_help,
-    expanded,
+    choose_experiment,
+    expand_shortcuts,
+    find_experiment,
+    has_help_option,
     is_pairs,
-    named,
-    values_of,
+    option_values,
 )
 from regard.cli.options import check, one_line
 from regard.cli.output import say, warn
@@ -104,7 +104,7 @@ def parse(arguments: list[str]) -> Options:
             "name a recipe (`regard recipes` lists them) or a file of pairs, as in `regard train "
             "pairs.tsv`"
         )
-    if asks_for_help(arguments[:1]):
+    if has_help_option(arguments[:1]):
         _print_help(Experiment(), arguments)
     if arguments[0].startswith("-"):
         # The recipe sets the defaults of the options, so it must be known before them.
@@ -112,17 +112,17 @@ def parse(arguments: list[str]) -> Options:
             f"{shortened(arguments[0])} precedes the recipe: name the recipe or file of pairs "
             "first, as in `regard train RECIPE --training.epochs 5`"
         )
-    arguments = expanded(arguments)
-    chosen = asked_of(arguments)
+    arguments = expand_shortcuts(arguments)
+    chosen = choose_experiment(arguments)
     default = Options(recipe=arguments[0], experiment=chosen.experiment)
-    if asks_for_help(arguments):
+    if has_help_option(arguments):
         check(Options, arguments, default)
         _print_help(resolve(default.experiment), arguments)
     options = _cli(arguments, default)
     if not options.resume:
         _check_shared(options.experiment.model, arguments)
-        for line in chosen.replaced:
-            say(line)
+        for message in chosen.messages:
+            say(message)
         return options
     default = replace(default, experiment=_resumed(options, default.experiment))
     _check_kinds(folder_of(options), default.experiment.model, arguments)
@@ -139,7 +139,7 @@ def _check_shared(model: ModelConfig, arguments: list[str]) -> None:
     """Raise a UserError for a size or dropout of the model that no part inherits."""
     for name in ("size", "dropout"):
         flag = f"--model.{name}"
-        if flag in values_of(arguments, flag) and not inheriting(model, name):
+        if flag in option_values(arguments, flag) and not inheriting(model, name):
             options = " or ".join(
                 f"--model.{part}.{name}"
                 for part, record in model.parts.items()
@@ -182,7 +182,7 @@ def _check_kinds(folder: Path, model: ModelConfig, arguments: list[str]) -> None
     """Raise a UserError for an option that names another kind than the resumed run has."""
     for part, record in model.parts.items():
         flag = f"--model.{part}.kind"
-        kind = values_of(arguments, flag).get(flag, record.kind)
+        kind = option_values(arguments, flag).get(flag, record.kind)
         if kind != record.kind:
             raise UserError(
                 f"cannot resume {folder}: model.{part}.kind was {record.kind} and is {kind} now. "
@@ -218,7 +218,7 @@ class Watching(NamedTuple):
 def _inherited(options: Options) -> frozenset[str]:
     """Return the unused fields that have the recipe's value and are in use in the recipe: the
     command line did not set them."""
-    recipe, experiment = named(options.recipe), options.experiment
+    recipe, experiment = find_experiment(options.recipe), options.experiment
     own = {unused.name for unused in unused_fields(recipe)}
     names = {unused.name for unused in unused_fields(experiment)} - own
     return frozenset(name for name in names if attrgetter(name)(experiment) == _value(recipe, name))
