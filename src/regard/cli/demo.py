@@ -16,7 +16,7 @@ from regard import recipes
 from regard.cli import show
 from regard.cli.options import parse
 from regard.cli.output import say
-from regard.cli.train import watching
+from regard.cli.train import training_views
 from regard.config import Experiment, resolve
 from regard.errors import UserError
 from regard.interruption import INTERRUPTED, TERMINATED
@@ -52,8 +52,14 @@ def run(arguments: list[str]) -> int:
     experiment = resolve(recipes.load(recipes.find("numbers")))
     resume = _clear(folder, experiment)
     say(experiment.about)
-    with watching() as (begin, on_progress):
-        end = train(experiment, options.output, resume=resume, begin=begin, on_progress=on_progress)
+    with training_views() as views:
+        end = train(
+            experiment,
+            options.output,
+            resume=resume,
+            begin=views.start_training,
+            on_progress=views.preparation,
+        )
     if end.interrupted:
         say(f"saved; resume with: {shlex.join(['regard', 'demo', '-o', str(options.output)])}")
         return TERMINATED if end.reason == "terminated" else INTERRUPTED

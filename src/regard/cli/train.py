@@ -66,9 +66,13 @@ def run(arguments: list[str]) -> int:
     from regard.pipeline.train import train
 
     folder = folder_of(options)
-    with watching(_inherited(options)) as (begin, watch):
+    with training_views(_inherited(options)) as views:
         end = train(
-            options.experiment, folder, resume=options.resume, begin=begin, on_progress=watch
+            options.experiment,
+            folder,
+            resume=options.resume,
+            begin=views.start_training,
+            on_progress=views.preparation,
         )
     if end.score == 0 and options.experiment.training.metric == "bleu":
         warn(
@@ -191,7 +195,7 @@ def _check_kinds(folder: Path, model: ModelConfig, arguments: list[str]) -> None
 
 
 def _with_paths(record: Any, other: Any) -> Any:
-    """Return the record with the paths of another record."""
+    """Return the record with the paths of `other`."""
     paths = {}
     for name in (entry.name for entry in fields(record)):
         value, path = getattr(record, name), getattr(other, name, None)
@@ -203,16 +207,17 @@ def _with_paths(record: Any, other: Any) -> Any:
 
 
 def folder_of(options: Options) -> Path:
-    """Return the run folder: the named one, or that of the experiment's name."""
+    """Return the folder of --output, by default runs/NAME."""
     return options.output or Path("runs") / options.experiment.name
 
 
-class Watching(NamedTuple):
+class Views(NamedTuple):
     """Views of the progress of preparation and training."""
 
-    begin: Callable[[Plan], TrainingView]
-    """Function that is called with the plan when training starts, and returns its view."""
-    watch: PreparationView
+    preparation: PreparationView
+    start_training: Callable[[Plan], TrainingView]
+    """Function that stops the view of the preparation, prints a summary of the plan and returns the
+    view of the training."""
 
 
 def _inherited(options: Options) -> frozenset[str]:
@@ -232,17 +237,17 @@ def _value(recipe: Experiment, name: str) -> object:
 
 
 @contextlib.contextmanager
-def watching(inherited: Container[str] = ()) -> Iterator[Watching]:
+def training_views(inherited: Container[str] = ()) -> Iterator[Views]:
     """Return the views of a training. They stop when the block ends, also after an exception.
     Unused fields are reported unless they are in `inherited`."""
     with contextlib.ExitStack() as stack:
-        watch = stack.enter_context(PreparationView())
+        preparation = stack.enter_context(PreparationView())
 
-        def begin(plan: Plan) -> TrainingView:
-            watch.stop()
+        def start_training(plan: Plan) -> TrainingView:
+            preparation.stop()
             return stack.enter_context(_announce(plan, inherited))
 
-        yield Watching(begin, watch)
+        yield Views(preparation, start_training)
 
 
 def _announce(plan: Plan, inherited: Container[str]) -> TrainingView:
@@ -275,7 +280,8 @@ def _announce(plan: Plan, inherited: Container[str]) -> TrainingView:
 
 
 def _draw_curve(folder: Path) -> None:
-    """Unless there is nothing to draw yet, as where an interruption came before the first line."""
+    """Plot the learning curve, if the log has a line to plot. It has none if the training was
+    interrupted before its first line."""
     from regard.viewing import curve
 
     run_folder = RunFolder(folder)
