@@ -35,7 +35,7 @@ def build_decoder(
                 build_embedder(config, embedding),
                 [build_decoder_layer(config, encoder.size) for _ in range(config.layers)],
                 build_last_norm(config),
-                encoder.kind,
+                encoder.attention_kind,
                 build_span(config),
             )
 

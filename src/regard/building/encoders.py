@@ -41,8 +41,8 @@ class BuiltEncoder:
     """Size of the states of each layer, the embeddings first."""
     num_summary_layers: int | None
     """Layers of the summary. None if the encoder computes no summary."""
-    kind: AttentionKind = "cross"
-    """Kind of attention to this encoder's states."""
+    attention_kind: AttentionKind = "cross"
+    """Kind of the attention to this encoder's states."""
 
     @property
     def size(self) -> int:

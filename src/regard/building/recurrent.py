@@ -52,7 +52,7 @@ def build_recurrent_decoder(
 
     A seed gives the weights that it gave in version 0.1, so parts are built in the order in which
     translation and captioning built them there."""
-    if encoder.kind == "image":
+    if encoder.attention_kind == "image":
         attention = _build_attention(config, encoder)
         output = _build_output(config, encoder)
         embedding = make_embedding()
@@ -86,7 +86,7 @@ def _build_attention(
     attends = build_decoder_attention(
         config.attention, query.size, key_size(config, encoder), SECTION
     )
-    attention: DecoderAttention = CrossAttention(query, attends, encoder.kind)
+    attention: DecoderAttention = CrossAttention(query, attends, encoder.attention_kind)
     if config.gate:
         attention = GatedAttention(attention, size)
     attentions = [attention]
