@@ -47,7 +47,7 @@ def at_once(model):
 def stepwise(model):
     decoder = model.decoder
     return features_and_gradients(
-        model, lambda memories: unroll(decoder, INPUTS, decoder.start(memories), False)
+        model, lambda memories: unroll(decoder, INPUTS, decoder.start(memories), need_weights=False)
     )
 
 
@@ -90,7 +90,7 @@ def test_gate_and_attention_equal_those_of_unrolled_steps(wiring, feeding):
 
 def slowly(decoder):
     def read(inputs, memories):
-        return unroll(decoder, inputs, decoder.start(memories), True)
+        return unroll(decoder, inputs, decoder.start(memories), need_weights=True)
 
     return read
 

@@ -26,7 +26,7 @@ from regard.models.recurrent.attention import DecoderAttention, num_memories, st
 from regard.models.recurrent.feeding import ContextFeeding, Feeding
 from regard.models.recurrent.parts import DecoderParts, RecurrentState
 from regard.models.recurrent.queries import DecoderInputs
-from regard.models.recurrent.unrolling import can_fuse, unroll, unroll_fused
+from regard.models.recurrent.unrolling import FusedAttention, fused_attention, unroll, unroll_fused
 from regard.shapes import Float, Int, Tensor
 
 
@@ -47,21 +47,26 @@ class BahdanauDecoder(nn.Module):
         need_weights: bool = False,
     ) -> DecoderOutput:
         state = self.start(memories)
-        if self.is_fused:
+        fused = self._fused_attention
+        if fused is not None:
             return unroll_fused(
                 self.parts,
-                self.attention,
+                fused,
                 inputs,
                 state,
                 attend_first=True,
                 need_weights=need_weights,
             )
-        return unroll(self, inputs, state, need_weights)
+        return unroll(self, inputs, state, need_weights=need_weights)
 
     @property
     def is_fused(self) -> bool:
         """Whether one operator computes all steps of a target."""
-        return can_fuse(self.parts, self.attention)
+        return self._fused_attention is not None
+
+    @property
+    def _fused_attention(self) -> FusedAttention | None:
+        return fused_attention(self.parts, self.attention)
 
     @property
     def projection(self) -> nn.Linear:
@@ -114,17 +119,18 @@ class LuongDecoder(nn.Module):
         need_weights: bool = False,
     ) -> DecoderOutput:
         state = self.start(memories)
-        if self.is_fused:
+        fused = self._fused_attention
+        if fused is not None:
             return unroll_fused(
                 self.parts,
-                self.attention,
+                fused,
                 inputs,
                 state,
                 attend_first=False,
                 need_weights=need_weights,
             )
         if self.feeding.size or self.attention.is_stateful:
-            return unroll(self, inputs, state, need_weights)
+            return unroll(self, inputs, state, need_weights=need_weights)
         embedded = self.parts.embed(inputs)
         layers = self.parts.read(embedded, state)
         output = self.attention(
@@ -139,7 +145,12 @@ class LuongDecoder(nn.Module):
     @property
     def is_fused(self) -> bool:
         """Whether one operator computes all steps of a target."""
-        return isinstance(self.feeding, ContextFeeding) and can_fuse(self.parts, self.attention)
+        return self._fused_attention is not None
+
+    @property
+    def _fused_attention(self) -> FusedAttention | None:
+        feeds_context = isinstance(self.feeding, ContextFeeding)
+        return fused_attention(self.parts, self.attention) if feeds_context else None
 
     @property
     def projection(self) -> nn.Linear:

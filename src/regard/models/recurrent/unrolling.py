@@ -3,11 +3,14 @@ one operator that computes the same for additive attention (`unroll_fused`)."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import nn
 from torch.nn import functional as F
 
 from regard.attention import AdditiveKeys, Attention, additive_scores
+from regard.attention.scores import AdditiveScore
 from regard.fast_path import are_unchanged, needs_formula
 from regard.layers.dropout import Dropout
 from regard.layers.recurrent.stack import RecurrentStack, step_weights
@@ -22,12 +25,17 @@ from regard.models.recurrent.attention import (
 from regard.models.recurrent.fused_loop import Loop, run
 from regard.models.recurrent.parts import DecoderParts, RecurrentState
 from regard.models.recurrent.queries import StateQuery
+from regard.names import AttentionKind
 from regard.precise import precise_type
 from regard.shapes import Float, Int, Tensor
 
 
 def unroll(
-    decoder: Decoder, inputs: Int[Tensor, "batch target"], state: RecurrentState, need_weights: bool
+    decoder: Decoder,
+    inputs: Int[Tensor, "batch target"],
+    state: RecurrentState,
+    *,
+    need_weights: bool,
 ) -> DecoderOutput:
     """Run all steps in order, for decoders whose context enters the next state."""
     outputs = []
@@ -60,23 +68,38 @@ def _concatenated(
     return torch.cat(padded, dim=3)
 
 
-def can_fuse(parts: DecoderParts, attention: DecoderAttention) -> bool:
-    """Whether one operator can compute the loop over all steps, for a decoder in which only the
-    context and the state enter the next step.
+@dataclass(frozen=True)
+class FusedAttention:
+    """Decoder attention whose steps one operator computes."""
+
+    kind: AttentionKind
+    score: AdditiveScore
+    scale: float
+    """Factor of the scores."""
+    dropout: nn.Dropout
+    """Dropout of the weights."""
+    gate: nn.Linear | None
+    """Layer that computes the gate of the context from the state of the query."""
+
+
+def fused_attention(parts: DecoderParts, attention: DecoderAttention) -> FusedAttention | None:
+    """Return the attention as the operator of the whole loop needs it, or None if the operator
+    cannot compute this decoder, in which only the context and the state enter the next step.
 
     The highest state must query one memory by additive attention. No weight may be packed, as the
     operator splits the lowest layer's weight. The operator replaces every module inside the loop,
     so each must be of exactly the type that it implements, without hooks."""
     if needs_formula() or not are_unchanged(attention) or not are_unchanged(parts.stack):
-        return False
+        return None
     cross, gate = _without_gate(attention)
     if type(cross) is not CrossAttention or type(cross.attention) is not Attention:
-        return False
+        return None
     additive = cross.attention.additive
     if additive is None or type(cross.query) is not StateQuery or cross.query.layer != -1:
-        return False
-    stack, linears = parts.stack, [additive[0].query_module, *([gate] if gate else [])]
-    return (
+        return None
+    score, scale = additive
+    stack, linears = parts.stack, [score.query_module, *([gate] if gate else [])]
+    is_implemented = (
         type(stack) is RecurrentStack
         and stack.is_exact()
         and type(stack.dropout) in (Dropout, nn.Dropout)
@@ -84,11 +107,14 @@ def can_fuse(parts: DecoderParts, attention: DecoderAttention) -> bool:
         and all(type(module) in (Linear, nn.Linear) for module in linears)
         and not any(map(is_packed, stack.parameters()))
     )
+    if not is_implemented:
+        return None
+    return FusedAttention(cross.kind, score, scale, cross.attention.dropout, gate)
 
 
 def unroll_fused(
     parts: DecoderParts,
-    attention: DecoderAttention,
+    attention: FusedAttention,
     inputs: Int[Tensor, "batch target"],
     state: RecurrentState,
     *,
@@ -98,18 +124,11 @@ def unroll_fused(
     """Compute `unroll` by one operator, at least in float32.
 
     `attend_first`: the state before each step is the query (Bahdanau); otherwise the state after
-    it (Luong). ValueError for decoder attention that `can_fuse` rejects."""
-    cross, gate = _without_gate(attention)
-    if not isinstance(cross, CrossAttention) or not isinstance(
-        state.attention, CrossAttentionState
-    ):
-        raise ValueError("attention: expected CrossAttention to one memory for the fused loop")
-    memory, function = state.attention.memory, cross.attention
-    if not isinstance(function, Attention) or not isinstance(memory.prepared, AdditiveKeys):
-        raise ValueError("attention: expected an additive score for the fused loop")
-    if function.additive is None:
-        raise ValueError("attention: expected an additive score with softmax for the fused loop")
-    score, scale = function.additive
+    it (Luong). ValueError for a state of other attention."""
+    memory = state.attention.memory if isinstance(state.attention, CrossAttentionState) else None
+    if memory is None or not isinstance(memory.prepared, AdditiveKeys):
+        raise ValueError("state: expected that of cross-attention with an additive score")
+    keys, score, gate = memory.prepared.projected, attention.score, attention.gate
     stack, embedded = parts.stack, parts.embed(inputs)
     parameters = [weight for layer in stack.layers for weight in step_weights(layer)]
     input_weight, context_weight = parameters[0].tensor_split([embedded.size(-1)], dim=1)
@@ -119,7 +138,7 @@ def unroll_fused(
         input_gates=affine(embedded, input_weight, parameters[1]),
         hidden=state.hidden[:, 0],
         cell=None if state.cell is None else state.cell[:, 0],
-        keys=memory.prepared.projected,
+        keys=keys,
         values=memory.values,
         vector=score.vector,
         query_weight=score.query_weight,
@@ -128,11 +147,11 @@ def unroll_fused(
         gate_bias=None if gate is None else gate.bias,
         parameters=parameters[2:],
         mask=memory.mask,
-        attention_dropout=_factors(function.dropout, state.hidden, batch, target, num_keys),
+        attention_dropout=_factors(attention.dropout, state.hidden, batch, target, num_keys),
         layer_dropout=_factors(
             stack.dropout, state.hidden, target, stack.num_layers - 1, batch, size
         ),
-        scale=scale,
+        scale=attention.scale,
         kind=stack.kind,
         attend_first=attend_first,
     )
@@ -149,8 +168,8 @@ def unroll_fused(
     if not need_weights:
         return DecoderOutput(features)
     queries = score.project_queries(query_states)
-    scores = additive_scores(queries, memory.prepared.projected, score.vector)
-    block = AttentionBlock(cross.kind, result.weights[:, None, None], scores[:, None, None])
+    scores = additive_scores(queries, keys, score.vector)
+    block = AttentionBlock(attention.kind, result.weights[:, None, None], scores[:, None, None])
     return DecoderOutput(features, (block,))
 
 
