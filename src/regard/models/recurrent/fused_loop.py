@@ -4,6 +4,11 @@
     attend after (Luong)       s_t = RNN(s_{t-1}, [x_t; c_{t-1}])          c_t = attend(s_t)
     with a gate (Xu)           sigmoid(w s + b) c instead of c, for the state s of the query
 
+Every layer of the RNN computes the gates of its cell from its input and its last state:
+
+    input gates      W input + b
+    recurrent gates  U state + c
+
 A backward step needs the gradient of its state at once. The gradients of keys, values and weights
 are sums over steps, so they are computed at the end, for all steps together: the same sums in a
 fraction of the time.
@@ -42,11 +47,12 @@ from regard.shapes import Bool, Float, Tensor
 class Loop:
     """Arguments of the loop, in the order of the operator's arguments.
 
-    `input_gates` is W x + b of the lowest layer for the part of its input known before the loop.
-    `context_weight` is the part of W that multiplies contexts. `gate_weight` and `gate_bias` map
-    the state of the query to the gate of its context. `parameters` are U and c of the lowest layer,
-    then W, b, U and c of every other layer. `attention_dropout` multiplies attention weights, and
-    `layer_dropout` the output of each layer but the top one. All numbers have one type."""
+    `input_gates` is W input + b of the lowest layer for the embedded tokens of all steps, without
+    the contexts; `context_weight` is the part of W that multiplies contexts. `gate_weight` and
+    `gate_bias` map the state of the query to the gate of its context. `parameters` are U and c of
+    the lowest layer, then W, b, U and c of every other layer. `attention_dropout` multiplies
+    attention weights, and `layer_dropout` the output of each layer but the top one. All numbers
+    have one type."""
 
     input_gates: Float[Tensor, "batch target gates"]
     hidden: Float[Tensor, "batch layer hidden"]
@@ -161,18 +167,19 @@ LOOP_SCHEMA = (
     "Tensor[] parameters, Tensor? mask, Tensor? attention_dropout, Tensor? layer_dropout, "
     "float scale, str kind, bool attend_first"
 )
-RUN_SCHEMA = (
-    "Tensor top, Tensor contexts, Tensor weights, Tensor hiddens, Tensor cells, Tensor saved"
-)
 ARGUMENTS = [field.name for field in fields(Loop)]
 PARAMETERS = ARGUMENTS.index("parameters")
 """Index of the parameters. They and the arguments before them have gradients."""
+RESULTS = [field.name for field in fields(LoopRun)]
+NUM_DIFFERENTIABLE = RESULTS.index("hiddens")
+"""Number of results with gradients, which come first: top, contexts and weights."""
+RUN_SCHEMA = ", ".join(f"Tensor {name}" for name in RESULTS)
 
 
 @torch.library.custom_op(
     "regard::recurrent_attention_loop",
     mutates_args=(),
-    schema=f"({LOOP_SCHEMA}) -> ({', '.join(['Tensor'] * 6)})",
+    schema=f"({LOOP_SCHEMA}) -> ({', '.join(['Tensor'] * len(RESULTS))})",
 )
 def _run(*arguments: Any) -> tuple[Tensor, ...]:
     loop = Loop(*arguments)
@@ -458,7 +465,8 @@ def _(
 ) -> list[Tensor]:
     del grad_top, grad_contexts, grad_weights
     inputs = [*rest[:PARAMETERS], *rest[PARAMETERS]]
-    return [rest[1].new_empty(0 if x is None else x.shape) for x in inputs]
+    hidden = rest[ARGUMENTS.index("hidden")]
+    return [hidden.new_empty(0 if value is None else value.shape) for value in inputs]
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
@@ -467,22 +475,22 @@ def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None
     ctx.loop = [None if isinstance(value, Tensor | list) else value for value in inputs]
     ctx.indices = [index for index, value in enumerate(inputs) if isinstance(value, Tensor)]
     ctx.save_for_backward(*tensors, *loop.parameters, *output)
-    ctx.mark_non_differentiable(*output[3:])
+    ctx.mark_non_differentiable(*output[NUM_DIFFERENTIABLE:])
     ctx.set_materialize_grads(False)
 
 
 def _differentiate(ctx: Any, *gradients: Tensor | None) -> tuple[Any, ...]:
-    saved = list(ctx.saved_tensors)
-    inputs = list(ctx.loop)
-    for index, value in zip(ctx.indices, saved, strict=False):
-        inputs[index] = value
-    inputs[PARAMETERS] = saved[len(ctx.indices) : -6]
-    results = _run_backward(*gradients[:3], *inputs, *saved[-6:])
+    saved, num_tensors = list(ctx.saved_tensors), len(ctx.indices)
+    inputs, results = list(ctx.loop), saved[-len(RESULTS) :]
+    for index, tensor in zip(ctx.indices, saved[:num_tensors], strict=True):
+        inputs[index] = tensor
+    inputs[PARAMETERS] = saved[num_tensors : -len(RESULTS)]
+    computed = _run_backward(*gradients[:NUM_DIFFERENTIABLE], *inputs, *results)
     of_inputs = [
-        None if x is None else gradient
-        for x, gradient in zip(inputs, results[:PARAMETERS], strict=False)
+        None if value is None else gradient
+        for value, gradient in zip(inputs[:PARAMETERS], computed[:PARAMETERS], strict=True)
     ]
-    return (*of_inputs, results[PARAMETERS:], *[None] * (len(inputs) - PARAMETERS - 1))
+    return (*of_inputs, computed[PARAMETERS:], *[None] * (len(inputs) - PARAMETERS - 1))
 
 
 def _save_nothing(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
