@@ -93,7 +93,7 @@ def attend(attention, mask, need_weights, queries=None):
     keys = randn(BATCH, SOURCE, SIZE)
     state = None
     if isinstance(attention, LocalAttention):
-        state = attention.positions(queries)
+        state = attention.all_steps_state(queries)
     if isinstance(attention, HistoryAttention):
         state = torch.zeros(BATCH, TARGET, SOURCE)
     return attention(queries, attention.prepare(keys), keys, mask, state, need_weights=need_weights)
@@ -189,7 +189,7 @@ def test_vectors_of_wrong_sizes_are_rejected(name, need_weights):
     prepared = attention.prepare(keys)
 
     def call(queries, values):
-        state = attention.positions(queries) if name == "local" else None
+        state = attention.all_steps_state(queries) if name == "local" else None
         mask = torch.ones(BATCH, 1, SOURCE, dtype=torch.bool)
         return attention(queries, prepared, values, mask, state, need_weights=need_weights)
 
@@ -218,7 +218,7 @@ def test_keys_that_were_not_prepared_are_rejected(name, need_weights):
     local = LocalAttention(Additive(SIZE, SIZE, 7), Monotonic(), 2)
     queries, mask = randn(BATCH, TARGET, SIZE), torch.ones(BATCH, 1, SOURCE) > 0
     with pytest.raises(ValueError, match=r"^prepared: "):
-        local(queries, keys, keys, mask, local.positions(queries))
+        local(queries, keys, keys, mask, local.all_steps_state(queries))
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ def test_positions_are_sampled_by_their_weights():
     attention = HardAttention(Attention(ScaledDot())).train()
     many = QUERIES[:1].expand(4000, -1, -1)
     keys = KEYS[:1].expand(4000, -1, -1)
-    softened = attention.positions(many)
+    softened = attention.all_steps_state(many)
     result = attention(many, attention.prepare(keys), keys, None, softened, need_weights=True)
     hard = result.drawn[:, 0] != NOWHERE
     assert 0.45 < hard.float().mean() < 0.55

@@ -68,7 +68,7 @@ def test_gradients_reach_the_history():
 
 def test_several_steps_at_once_are_rejected():
     with pytest.raises(ValueError, match="computes one step at a time"):
-        remembering(Coverage(6)).positions(torch.ones(1, 2, SIZE))
+        remembering(Coverage(6)).all_steps_state(torch.ones(1, 2, SIZE))
 
 
 @pytest.mark.parametrize("kind", HISTORIES.values(), ids=HISTORIES)

@@ -56,7 +56,7 @@ def test_weights_equal_the_papers_equations(inputs, centre):
         attention.prepare(keys),
         keys,
         mask,
-        attention.positions(queries),
+        attention.all_steps_state(queries),
         need_weights=True,
     )
     wanted = torch.tensor(
@@ -74,7 +74,7 @@ def test_steps_continue_at_the_next_position(inputs):
     queries, keys, mask = inputs
     attention = LocalAttention(General(SIZE, SIZE), Monotonic(), WIDTH).double()
     prepared = attention.prepare(keys)
-    whole = attention(queries, prepared, keys, mask, attention.positions(queries)).context
+    whole = attention(queries, prepared, keys, mask, attention.all_steps_state(queries)).context
     state = attention.start(mask[:, 0])
     for step in range(TARGET):
         result = attention(queries[:, step : step + 1], prepared, keys, mask, state)

@@ -52,7 +52,7 @@ class Alone(nn.Module):
         prepared = self.attention.prepare(keys)
         state = None
         if not self.attention.is_stateful:
-            state = self.attention.positions(queries)
+            state = self.attention.all_steps_state(queries)
         return self.attention(queries, prepared, values, mask, state, **how)
 
 

@@ -65,9 +65,10 @@ class AttentionFunction(Protocol):
         """Return the state before the first step, with one hypothesis a sentence; None for
         attention without state."""
 
-    def positions(self, queries: Float[Tensor, "batch target query"]) -> Any:
-        """Return the state for one call with all target positions. None for attention without
-        state."""
+    def all_steps_state(self, queries: Float[Tensor, "batch target query"]) -> Any:
+        """Return the state for one call that computes all target positions: the number of each
+        position (local attention), or whether a source gets the expected context (hard attention).
+        None for attention without state. ValueError for attention that needs one call a step."""
 
     def __call__(
         self,
@@ -135,7 +136,7 @@ class Attention(nn.Module):
     def start(self, mask: Bool[Tensor, "batch source"]) -> None:
         """Return None: this attention has no state."""
 
-    def positions(self, queries: Tensor) -> None:
+    def all_steps_state(self, queries: Tensor) -> None:
         """Return None: this attention has no state."""
 
     @property

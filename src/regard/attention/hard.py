@@ -45,10 +45,10 @@ class HardAttention(nn.Module):
         """Return which sources get the expected context; None outside training."""
         return self._drawn_softened(mask)
 
-    def positions(
+    def all_steps_state(
         self, queries: Float[Tensor, "batch target query"]
     ) -> Bool[Tensor, "batch 1"] | None:
-        """Return which sources get the expected context; None outside training."""
+        """Return which sources get the expected context at all steps; None outside training."""
         return self._drawn_softened(queries)
 
     def _drawn_softened(self, sources: Tensor) -> Bool[Tensor, "batch 1"] | None:

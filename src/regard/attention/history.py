@@ -146,7 +146,7 @@ class HistoryAttention(nn.Module):
         """Return the history before the first step: zeros."""
         return torch.zeros(len(mask), 1, mask.size(1), device=mask.device)
 
-    def positions(self, queries: Tensor) -> None:
+    def all_steps_state(self, queries: Tensor) -> None:
         """Raise ValueError: steps must run in order."""
         del queries
         raise ValueError(

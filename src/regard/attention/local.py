@@ -137,8 +137,8 @@ class LocalAttention(nn.Module):
             return None
         return torch.zeros(len(mask), 1, dtype=torch.long, device=mask.device)
 
-    def positions(self, queries: Float[Tensor, "batch target query"]) -> Tensor | None:
-        """Return the numbers of all target positions."""
+    def all_steps_state(self, queries: Float[Tensor, "batch target query"]) -> Tensor | None:
+        """Return the number of each target position; None if the centre does not depend on it."""
         if not self.centre.uses_positions:
             return None
         batch, target = queries.shape[:2]

@@ -164,7 +164,7 @@ class CrossAttention(nn.Module):
             memory.prepared,
             memory.values,
             memory.mask,
-            self.attention.positions(queries) if all_steps else state.attention,
+            self.attention.all_steps_state(queries) if all_steps else state.attention,
             need_weights=need_weights,
         )
         new_state = CrossAttentionState(memory, query_state, output.state)
