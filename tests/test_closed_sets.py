@@ -91,7 +91,7 @@ PAIRS = {part: set(kinds) for part, kinds in KINDS["translate"].items()}
 """Kinds that `tests/contracts/test_sequence_models.py` combines."""
 CHOICES = "choices.md"
 SETS = {
-    "Task": Uses({"tasks": TASKS, "loading": USES}, ("data task",), ("options.md data.task",)),
+    "TaskName": Uses({"tasks": TASKS, "loading": USES}, ("data task",), ("options.md data.task",)),
     "SplitName": Uses(
         {"readers": strings("data/labels/test_readers")}, reason="names of files, not an option"
     ),
@@ -255,7 +255,7 @@ SETS = {
             "oracle of gradients": parts.FORMULAS,
             "recurrent decoders": choices.RECURRENT["score"],
             "Transformers": choices.TRANSFORMERS["score"],
-            "help": names.SCORES,
+            "help": names.SCORE_EXPLANATIONS,
         },
         ("attention score",),
         ("attention.md score",),
@@ -265,7 +265,7 @@ SETS = {
             "attention": parts.HISTORIES,
             "oracle in NumPy": parts.HISTORY_JUDGES,
             "recurrent decoders": choices.RECURRENT["score"],
-            "help": names.SCORES,
+            "help": names.SCORE_EXPLANATIONS,
         },
         ("attention score",),
         (f"{CHOICES} model.decoder.attention.score",),

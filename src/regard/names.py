@@ -12,7 +12,7 @@ from typing import Literal
 
 # Tasks and data
 
-Task = Literal["translate", "classify", "caption"]
+TaskName = Literal["translate", "classify", "caption"]
 SplitName = Literal["train", "dev", "test"]
 GeneratedPairs = Literal["numbers", "copy", "reverse", "sort"]
 """Generated sources with a target sequence each."""
@@ -76,7 +76,7 @@ SizedScoreName = Literal["additive", "concat", "shared_additive", HistoryScoreNa
 """Scores with hidden units."""
 EqualSizesScoreName = Literal["dot", "scaled_dot", "shared_additive", "cosine"]
 """Scores that need queries and keys of one size."""
-SCORES: Mapping[str, str] = {
+SCORE_EXPLANATIONS: Mapping[str, str] = {
     "dot": "",
     "scaled_dot": "",
     "general": "q W k",

@@ -16,7 +16,7 @@ from regard.config.checks import (
     check_fields,
 )
 from regard.names import (
-    SCORES,
+    SCORE_EXPLANATIONS,
     AttentionScope,
     HistoryScoreName,
     NormaliserName,
@@ -25,7 +25,7 @@ from regard.names import (
     SizedScoreName,
 )
 
-EXPLAINED = Explanations(SCORES)
+EXPLAINED = Explanations(SCORE_EXPLANATIONS)
 
 
 @dataclass(frozen=True)

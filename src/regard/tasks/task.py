@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
-from regard.names import AttentionKind, Figure
+from regard.names import AttentionKind, Figure, TaskName
 
 if TYPE_CHECKING:
     import numpy as np
@@ -57,7 +57,7 @@ class Task(Protocol[Model]):
     """A task, whose trained model is a `Model`."""
 
     @property
-    def name(self) -> str:
+    def name(self) -> TaskName:
         """Name of the task, as in `data.task`."""
 
     @property

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from regard.names import AttentionKind, Figure
+from regard.names import AttentionKind, Figure, TaskName
 from regard.tasks.arguments import check_single
 from regard.tasks.task import EvaluationWording, OutputToPlot
 
@@ -31,7 +31,7 @@ WORDING = EvaluationWording("{sources} images, {pairs} captions", "Image:", "Cap
 class CaptioningTask:
     """Image to text, generated token by token."""
 
-    name: str = "caption"
+    name: TaskName = "caption"
     evaluation_options: tuple[str, ...] = ("search",)
     takes_targets: bool = False
     default_kind: AttentionKind = "image"

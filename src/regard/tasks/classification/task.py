@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from regard.names import AttentionKind, Figure
+from regard.names import AttentionKind, Figure, TaskName
 from regard.tasks.arguments import check_single
 from regard.tasks.task import EvaluationWording, OutputToPlot
 
@@ -30,7 +30,7 @@ WORDING = EvaluationWording("{pairs} examples", "Source:", "Predicted:", "8.4g")
 class ClassificationTask:
     """Source (text, items or a series) to a label or numbers."""
 
-    name: str = "classify"
+    name: TaskName = "classify"
     evaluation_options: tuple[str, ...] = ("text_column", "label_column")
     takes_targets: bool = False
     default_kind: AttentionKind = "cross"

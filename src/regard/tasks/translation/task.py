@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from regard.errors import UserError
-from regard.names import AttentionKind, Figure
+from regard.names import AttentionKind, Figure, TaskName
 from regard.tasks.task import EvaluationWording, OutputToPlot
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ WORDING = EvaluationWording("{sources} sources, {pairs} pairs", "Source:", "Pred
 class TranslationTask:
     """Text to text, generated token by token."""
 
-    name: str = "translate"
+    name: TaskName = "translate"
     evaluation_options: tuple[str, ...] = (
         *("search", "target_path", "lowercase", "tokenized"),
         *("error_rates", "ensemble"),
