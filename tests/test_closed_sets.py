@@ -362,7 +362,7 @@ SETS = {
     "Figure": Uses(
         {
             "tasks": {
-                task.figure(kind)
+                task.figure_of(kind)
                 for task in TASKS.values()
                 for kind in get_args(names.AttentionKind)
             }

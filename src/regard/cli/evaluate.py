@@ -20,7 +20,7 @@ from regard.errors import UserError
 if TYPE_CHECKING:
     from regard.pipeline.load import Model
     from regard.tasks.evaluation import Evaluation, EvaluationOptions
-    from regard.tasks.task import EvaluationWording
+    from regard.tasks.task import ReportTexts
 
 TASK_OPTIONS = (
     *("target_path", "lowercase", "tokenized", "error_rates"),
@@ -95,10 +95,10 @@ def run(arguments: list[str]) -> None:
     try:
         evaluate.save(folder, evaluation, data=path)
     finally:  # print the scores even if the folder is not writable
-        words = task.wording
+        texts = task.report_texts
         counts = {"sources": len(evaluation.outputs), "pairs": evaluation.num_pairs}
-        print(f"{words.counts.format(**counts)}, {path}")
-        _report(evaluation, words, getattr(model, "labels", ()), options.examples)
+        print(f"{texts.counts_format.format(**counts)}, {path}")
+        _report(evaluation, texts, getattr(model, "labels", ()), options.examples)
 
 
 def _evaluation_options(options: Options, *, held_out: bool) -> EvaluationOptions:
@@ -110,18 +110,18 @@ def _evaluation_options(options: Options, *, held_out: bool) -> EvaluationOption
 
 
 def _report(
-    evaluation: Evaluation, words: EvaluationWording, labels: Sequence[str], num_examples: int
+    evaluation: Evaluation, texts: ReportTexts, labels: Sequence[str], num_examples: int
 ) -> None:
     """Print scores and examples."""
     for line in evaluation.left_out:
         print(line)
     width = max(12, *(len(score.name) for score in evaluation.scores))
     for score in evaluation.scores:
-        print(f"{score.name:{width}} {score.value:{words.value}}  {score.signature}")
+        print(f"{score.name:{width}} {score.value:{texts.score_format}}  {score.signature}")
     if labels:
         show.confusion(evaluation.confusion(labels))
     for output in evaluation.outputs[:num_examples]:
-        print(f"\n{words.source:10} {output.source}\n{words.output:10} {output.text}")
+        print(f"\n{texts.source_label:10} {output.source}\n{texts.output_label:10} {output.text}")
         print("\n".join(f"Actual:    {reference}" for reference in output.references))
 
 

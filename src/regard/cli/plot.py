@@ -73,7 +73,7 @@ def run(arguments: list[str]) -> None:
     model = load(options.run, *options.ensemble, device=options.device)
     task = task_of(model.data)
     _check_options(task, options)
-    output = task.output(model, options.text, options.target)
+    output = task.output_to_plot(model, options.text, options.target)
     if output.lazy_trace is None:
         raise UserError(f"the text is blank: expected a text to {task.name}")
     draw = _drawing(task, output, output.lazy_trace, options)
@@ -91,7 +91,7 @@ def _check_options(task: Task[Any], options: Options) -> None:
             f"{options.output} has the attention of every kind, layer and head: leave out --kind, "
             "--layer, --head, --mean and --cells, or name a figure"
         )
-    figure = task.figure(options.kind or task.default_kind)
+    figure = task.figure_of(options.kind or task.default_attention_kind)
     if options.target is not None and not task.takes_targets:
         raise UserError("--target is for runs that translate: leave it out")
     if figure == "overlay" and options.output is None:
@@ -119,7 +119,7 @@ def _drawing(
         return partial(lazy_trace.full.save, path)
     trace = lazy_trace.figure
     kind = _kind(task, trace, options)
-    match task.figure(kind):
+    match task.figure_of(kind):
         case "overlay" if path is not None and output.image is not None:
             from regard.viewing.labels import LabelledMap
 
@@ -143,7 +143,7 @@ def _kind(task: Task[Any], trace: Trace, options: Options) -> AttentionKind:
     if not kinds:
         raise UserError(f"{options.run} is a model without attention: there is nothing to draw")
     if options.kind is None:
-        return task.default_kind if task.default_kind in kinds else kinds[0]
+        return task.default_attention_kind if task.default_attention_kind in kinds else kinds[0]
     if options.kind not in kinds:
         raise UserError(
             f"{options.run} has no attention of kind {options.kind}: set --kind to "

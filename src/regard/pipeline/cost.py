@@ -9,4 +9,4 @@ from regard.tasks.cost import Cost
 
 def cost_of(experiment: Experiment) -> Cost:
     """Return the cost of a recipe. UserError if its model cannot be built."""
-    return task_of(experiment.data).cost(resolve(experiment))
+    return task_of(experiment.data).estimate_cost(resolve(experiment))

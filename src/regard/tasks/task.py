@@ -1,4 +1,4 @@
-"""Contract of a task: everything that the verbs of `regard.pipeline` and the commands need from it.
+"""Contract of a task: everything that the functions of `regard.pipeline` and the commands call.
 
 A task imports its parts when they are needed, so that loading one task loads no other, and a
 trained model is loaded without the training code.
@@ -41,15 +41,17 @@ class OutputToPlot:
 
 
 @dataclass(frozen=True)
-class EvaluationWording:
-    """Words of an evaluation's report."""
+class ReportTexts:
+    """Texts and number formats of an evaluation's report."""
 
-    counts: str
-    """Format of the counts, with the fields `sources` and `pairs`."""
-    source: str
-    output: str
-    value: str = "6.2f"
-    """Format of a score."""
+    counts_format: str
+    """Format string of the counts, with the fields `sources` and `pairs`."""
+    source_label: str
+    """Text before the source of an example."""
+    output_label: str
+    """Text before the model's output of an example."""
+    score_format: str = "6.2f"
+    """Format specification of a score."""
 
 
 @runtime_checkable
@@ -66,15 +68,15 @@ class Task(Protocol[Model]):
 
     @property
     def takes_targets(self) -> bool:
-        """Whether the attention of a given target can be computed."""
+        """Whether `output_to_plot` uses a target. Other tasks ignore it."""
 
     @property
-    def default_kind(self) -> AttentionKind:
+    def default_attention_kind(self) -> AttentionKind:
         """Kind of attention in a figure by default."""
 
     @property
-    def wording(self) -> EvaluationWording:
-        """Words of an evaluation's report."""
+    def report_texts(self) -> ReportTexts:
+        """Texts and number formats of an evaluation's report."""
 
     def prepare(
         self,
@@ -83,13 +85,17 @@ class Task(Protocol[Model]):
         resumed: RunFolder | None,
         on_progress: OnProgress | None,
     ) -> TrainingSetup:
-        """Prepare a training. `resumed` is the run to resume."""
+        """Build the model and the batches of a training. `resumed` is the run to resume; None for a
+        new run. UserError if the recipe and the data do not fit, or if a file of the run to resume
+        cannot be read."""
 
     def load(self, runs: Sequence[str | Path], device: str) -> Model:
-        """Load a run, or several runs as an ensemble."""
+        """Load a run, or several runs as an ensemble. UserError if a folder has no run of this
+        task, if the runs cannot be an ensemble, or if the device does not exist."""
 
     def read(self, model: Model, path: Path, options: EvaluationOptions) -> Corpus:
-        """Read the pairs to evaluate on."""
+        """Read the pairs to evaluate on. UserError if the file cannot be read, or if it has no pair
+        of this task."""
 
     def evaluate(
         self,
@@ -98,13 +104,16 @@ class Task(Protocol[Model]):
         options: EvaluationOptions,
         on_progress: OnProgress | None = None,
     ) -> Evaluation:
-        """Score a model on pairs."""
+        """Score a model on pairs. UserError if the model can read no source, or cannot predict a
+        target, or if a search option does not apply to it."""
 
-    def cost(self, experiment: Experiment) -> Cost:
-        """Return the cost of a recipe."""
+    def estimate_cost(self, experiment: Experiment) -> Cost:
+        """Return the parameters of a recipe's model and the arithmetic of its training. UserError
+        if the model cannot be built."""
 
-    def output(self, model: Model, source: str, target: str | None) -> OutputToPlot:
-        """Return the output for a source, or a given target, with its attention."""
+    def output_to_plot(self, model: Model, source: str, target: str | None) -> OutputToPlot:
+        """Return the output for a source with its attention, or `target` with its attention if it
+        is not None. UserError if the model cannot read the source."""
 
-    def figure(self, kind: AttentionKind) -> Figure:
-        """Return the form of figures of this kind of attention."""
+    def figure_of(self, kind: AttentionKind) -> Figure:
+        """Return the form of the figures of this kind of attention."""

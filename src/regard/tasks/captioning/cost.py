@@ -19,7 +19,7 @@ from regard.tasks.captioning.training import tokenizer_of
 from regard.tasks.cost import ASSUMED_WORDS, Cost, VocabularySizes, num_multiplied, num_parameters
 
 
-def cost(experiment: Experiment) -> Cost:
+def estimate_cost(experiment: Experiment) -> Cost:
     """Return the cost of a recipe. UserError if the model cannot be built.
 
     A source token is a cell of an image. It costs its share of the convolutions, three times the

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from regard.names import AttentionKind, Figure, TaskName
 from regard.tasks.arguments import check_single
-from regard.tasks.task import EvaluationWording, OutputToPlot
+from regard.tasks.task import OutputToPlot, ReportTexts
 
 if TYPE_CHECKING:
     from regard.config import Experiment
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from regard.tasks.setup import TrainingSetup
 
 
-WORDING = EvaluationWording("{sources} images, {pairs} captions", "Image:", "Caption:")
+REPORT_TEXTS = ReportTexts("{sources} images, {pairs} captions", "Image:", "Caption:")
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,8 @@ class CaptioningTask:
     name: TaskName = "caption"
     evaluation_options: tuple[str, ...] = ("search",)
     takes_targets: bool = False
-    default_kind: AttentionKind = "image"
-    wording: EvaluationWording = WORDING
+    default_attention_kind: AttentionKind = "image"
+    report_texts: ReportTexts = REPORT_TEXTS
 
     def prepare(
         self,
@@ -74,16 +74,16 @@ class CaptioningTask:
 
         return evaluate(model, pairs, options, on_progress=on_progress)
 
-    def cost(self, experiment: Experiment) -> Cost:
-        from regard.tasks.captioning.cost import cost
+    def estimate_cost(self, experiment: Experiment) -> Cost:
+        from regard.tasks.captioning.cost import estimate_cost
 
-        return cost(experiment)
+        return estimate_cost(experiment)
 
-    def output(self, model: Captioner, source: str, target: str | None) -> OutputToPlot:
+    def output_to_plot(self, model: Captioner, source: str, target: str | None) -> OutputToPlot:
         del target
         caption = model.caption(source)
         image = partial(model.sources.show, source)
         return OutputToPlot(caption.text, caption.lazy_trace, image)
 
-    def figure(self, kind: AttentionKind) -> Figure:
+    def figure_of(self, kind: AttentionKind) -> Figure:
         return "overlay" if kind == "image" else "heatmap"

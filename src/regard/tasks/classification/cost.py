@@ -13,7 +13,7 @@ from regard.tasks.classification.inputs import InputsAndTargets
 from regard.tasks.cost import ASSUMED_LABELS, ASSUMED_WORDS, Cost, VocabularySizes
 
 
-def cost(experiment: Experiment) -> Cost:
+def estimate_cost(experiment: Experiment) -> Cost:
     """Return the cost of a recipe. UserError if the model cannot be built."""
     data, config = sections_of(experiment, ClassificationDataConfig, experiment.name)
     sizes = vocabulary_sizes(data)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from regard.names import AttentionKind, Figure, TaskName
 from regard.tasks.arguments import check_single
-from regard.tasks.task import EvaluationWording, OutputToPlot
+from regard.tasks.task import OutputToPlot, ReportTexts
 
 if TYPE_CHECKING:
     from regard.config import Experiment
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from regard.tasks.setup import TrainingSetup
 
 
-WORDING = EvaluationWording("{pairs} examples", "Source:", "Predicted:", "8.4g")
+REPORT_TEXTS = ReportTexts("{pairs} examples", "Source:", "Predicted:", "8.4g")
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,8 @@ class ClassificationTask:
     name: TaskName = "classify"
     evaluation_options: tuple[str, ...] = ("text_column", "label_column")
     takes_targets: bool = False
-    default_kind: AttentionKind = "cross"
-    wording: EvaluationWording = WORDING
+    default_attention_kind: AttentionKind = "cross"
+    report_texts: ReportTexts = REPORT_TEXTS
 
     def prepare(
         self,
@@ -79,15 +79,15 @@ class ClassificationTask:
         del options
         return evaluate(model, pairs, on_progress=on_progress)
 
-    def cost(self, experiment: Experiment) -> Cost:
-        from regard.tasks.classification.cost import cost
+    def estimate_cost(self, experiment: Experiment) -> Cost:
+        from regard.tasks.classification.cost import estimate_cost
 
-        return cost(experiment)
+        return estimate_cost(experiment)
 
-    def output(self, model: Classifier, source: str, target: str | None) -> OutputToPlot:
+    def output_to_plot(self, model: Classifier, source: str, target: str | None) -> OutputToPlot:
         del target
         prediction = model.classify(source)
         return OutputToPlot(prediction.text, prediction.lazy_trace)
 
-    def figure(self, kind: AttentionKind) -> Figure:
+    def figure_of(self, kind: AttentionKind) -> Figure:
         return "sentence" if kind == "cross" else "heatmap"

@@ -18,7 +18,7 @@ from regard.tasks.translation import preparation
 from regard.tasks.translation.encoding import Tokenizers
 
 
-def cost(experiment: Experiment) -> Cost:
+def estimate_cost(experiment: Experiment) -> Cost:
     """Return the cost of a recipe. UserError if the model cannot be built."""
     data, config = sections_of(experiment, DataConfig, experiment.name)
     sizes = vocabulary_sizes(data)

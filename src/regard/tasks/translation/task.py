@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from regard.errors import UserError
 from regard.names import AttentionKind, Figure, TaskName
-from regard.tasks.task import EvaluationWording, OutputToPlot
+from regard.tasks.task import OutputToPlot, ReportTexts
 
 if TYPE_CHECKING:
     from regard.config import Experiment
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from regard.tasks.translation.translator import Translator
 
 
-WORDING = EvaluationWording("{sources} sources, {pairs} pairs", "Source:", "Predicted:")
+REPORT_TEXTS = ReportTexts("{sources} sources, {pairs} pairs", "Source:", "Predicted:")
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,8 @@ class TranslationTask:
         *("error_rates", "ensemble"),
     )
     takes_targets: bool = True
-    default_kind: AttentionKind = "cross"
-    wording: EvaluationWording = WORDING
+    default_attention_kind: AttentionKind = "cross"
+    report_texts: ReportTexts = REPORT_TEXTS
 
     def prepare(
         self,
@@ -72,12 +72,12 @@ class TranslationTask:
 
         return evaluate(model, pairs, options, on_progress=on_progress)
 
-    def cost(self, experiment: Experiment) -> Cost:
-        from regard.tasks.translation.cost import cost
+    def estimate_cost(self, experiment: Experiment) -> Cost:
+        from regard.tasks.translation.cost import estimate_cost
 
-        return cost(experiment)
+        return estimate_cost(experiment)
 
-    def output(self, model: Translator, source: str, target: str | None) -> OutputToPlot:
+    def output_to_plot(self, model: Translator, source: str, target: str | None) -> OutputToPlot:
         if target is None:
             result = model.translate(source)
         else:
@@ -89,6 +89,6 @@ class TranslationTask:
             )
         return OutputToPlot(result.text, result.lazy_trace)
 
-    def figure(self, kind: AttentionKind) -> Figure:
+    def figure_of(self, kind: AttentionKind) -> Figure:
         del kind
         return "heatmap"
