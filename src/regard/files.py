@@ -41,8 +41,8 @@ class UnwritableError(UserError):
     """File or folder that cannot be written or created."""
 
 
-def shortened(name: str | Path) -> str:
-    """Return a file name for a message; the middle of a long name is cut out."""
+def shorten_name(name: str | Path) -> str:
+    """Return a file name for a message, without the middle part of a long name."""
     text = str(name)
     return text if len(text) <= MAX_NAME_LENGTH else f"{text[: MAX_NAME_LENGTH // 2]}…{text[-20:]}"
 
@@ -74,10 +74,10 @@ def check_input(name: str | Path) -> Path:
     except OSError as error:
         raise unreadable(path, error) from error
     if kind == "directory":
-        raise UserError(f"cannot read {shortened(path)}: is a directory")
+        raise UserError(f"cannot read {shorten_name(path)}: is a directory")
     if not is_allowed:
         raise UserError(
-            f"cannot read {shortened(path)}: it is a {kind}: expected a file; pipe data "
+            f"cannot read {shorten_name(path)}: it is a {kind}: expected a file; pipe data "
             "in as /dev/stdin"
         )
     return path
@@ -104,13 +104,13 @@ def check_writable(folder: Path) -> None:
     place = next(above for above in (folder, *folder.absolute().parents) if above.exists())
     if place.is_dir() and not os.access(place, os.W_OK | os.X_OK):
         raise UnwritableError(
-            f"cannot write to {shortened(place)}: permission denied; name another folder with -o"
+            f"cannot write to {shorten_name(place)}: permission denied; name another folder with -o"
         )
 
 
 def unreadable(path: str | Path, error: OSError) -> UserError:
     """Return the error for a file that the system cannot open or read."""
-    return UserError(f"cannot read {shortened(path)}: {(error.strerror or str(error)).lower()}")
+    return UserError(f"cannot read {shorten_name(path)}: {(error.strerror or str(error)).lower()}")
 
 
 def open_bytes(name: str | Path) -> io.BufferedReader:
@@ -172,7 +172,7 @@ def whole(path: Path) -> Iterator[Path]:
         raise
     except OSError as error:
         raise UnwritableError(
-            f"cannot write {shortened(path)}: {error.strerror or error}"
+            f"cannot write {shorten_name(path)}: {error.strerror or error}"
         ) from error
 
 
@@ -186,7 +186,7 @@ def make_folder(path: Path) -> None:
         ) from error
     except OSError as error:
         raise UnwritableError(
-            f"cannot make the folder {shortened(path)}: {error.strerror or error}"
+            f"cannot make the folder {shorten_name(path)}: {error.strerror or error}"
         ) from error
 
 

@@ -18,7 +18,7 @@ from regard.cli.typed import is_text
 from regard.config import SearchConfig
 from regard.config.checks import BeamSize
 from regard.errors import UserError
-from regard.files import shortened
+from regard.files import shorten_name
 
 if TYPE_CHECKING:
     import numpy as np
@@ -79,7 +79,7 @@ def _read(captioner: Captioner, names: list[str]) -> Iterator[tuple[str, np.ndar
     """Yield the model's inputs for all images that can be read, and report the others."""
     for name, content in zip(names, captioner.sources.contents(names), strict=True):
         if not is_text(name):
-            warn(f"the file name {shortened(name)!a} is not UTF-8: rename the file")
+            warn(f"the file name {shorten_name(name)!a} is not UTF-8: rename the file")
         elif isinstance(content, str):
             warn(content)
         else:

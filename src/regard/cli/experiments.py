@@ -16,7 +16,7 @@ from regard import recipes
 from regard.config import DATA_SECTIONS, KINDS, DataConfig, Experiment
 from regard.config.checks import changed_fields, format_value
 from regard.errors import UsageError, UserError
-from regard.files import check_input, check_name, shortened
+from regard.files import check_input, check_name, shorten_name
 
 FAMILY = "--model.family"
 """Short for the kind of every part that has this kind."""
@@ -86,15 +86,15 @@ def find_experiment(name: str) -> Experiment:
     if _exists(path) and path.is_dir():
         if (path / "config.yaml").exists():
             raise UserError(
-                f"{shortened(path)} is a run folder: expected a recipe or a file. To continue the "
-                "run, use `regard train RECIPE -o FOLDER --resume`"
+                f"{shorten_name(path)} is a run folder: expected a recipe or a file. To continue "
+                "the run, use `regard train RECIPE -o FOLDER --resume`"
             )
         raise UserError(
-            f"{shortened(path)} is a directory: expected a recipe or a file. For a folder of "
+            f"{shorten_name(path)} is a directory: expected a recipe or a file. For a folder of "
             "labelled texts, use `regard train labels FOLDER`"
         )
     if path.suffix in (".tsv", ".txt", ".gz"):
-        raise UserError(f"{shortened(path)} does not exist: expected a file of pairs")
+        raise UserError(f"{shorten_name(path)} does not exist: expected a file of pairs")
     return recipes.load(recipes.find(name))
 
 

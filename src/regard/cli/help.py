@@ -21,8 +21,8 @@ from regard.config.checks import Explanations, alternatives, bare, choices_of, f
 
 MAX_WIDTH, MIN_WIDTH = 100, 60
 """Range of the width of help, in characters; the terminal's own width between them."""
-DEFAULT = re.compile(r" \(default: ([^()]*)\)")
-"""The default of an option in words, as its docstring says it."""
+CLI_DEFAULT = re.compile(r" \(default: ([^()]*)\)")
+"""Default of a command's option in its docstring, such as (default: print them)."""
 REQUIRED = "required"
 RECIPE = "(default: run's recipe)"
 NAMES = {"target": "TEXT", "about": "TEXT"}
@@ -121,9 +121,9 @@ def _row(head: str, hint: Any, default: Any, text: str) -> Row:
 
 def described(text: str, default: Any, names: Sequence[str]) -> str:
     """Return the text of an option with its default in brackets and with its choices."""
-    note = REQUIRED if default is MISSING else shown(default)
-    if stated := DEFAULT.search(text):
-        text, note = DEFAULT.sub("", text), stated[1]
+    note = REQUIRED if default is MISSING else default_text(default)
+    if stated := CLI_DEFAULT.search(text):
+        text, note = CLI_DEFAULT.sub("", text), stated[1]
     notes = [] if "Default:" in text and default is None else [f"[{note}]"]
     if not all(name in text for name in names):
         notes.append(f"One of {', '.join(names)}.")
@@ -147,8 +147,8 @@ def placeholder(name: str, hint: Any, text: str = "") -> str:
     return NAMES.get(name, "NAME")
 
 
-def shown(value: Any) -> str:
-    """Return a default as the help shows it."""
+def default_text(value: Any) -> str:
+    """Return the text of a default value in help."""
     if isinstance(value, tuple):
         return " ".join(map(str, value)) or "empty"
     if isinstance(value, bool):

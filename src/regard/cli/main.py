@@ -12,7 +12,7 @@ from regard.cli.output import drop_output
 from regard.cli.typed import is_text
 from regard.config.checks import format_value
 from regard.errors import UsageError, UserError
-from regard.files import shortened
+from regard.files import shorten_name
 from regard.memory_policy import keep_freed_memory
 from regard.version import VERSION
 
@@ -118,7 +118,7 @@ def _in_words(error: OSError | UnicodeError) -> str:
         remedy = "type the arguments in UTF-8" if typed else "set PYTHONIOENCODING=utf8"
         return f"cannot write {letters} in {error.encoding}: {remedy}"
     if isinstance(error, OSError) and error.strerror:
-        return f"{shortened(error.filename or 'the output')}: {error.strerror.lower()}"
+        return f"{shorten_name(error.filename or 'the output')}: {error.strerror.lower()}"
     return " ".join(str(error).split())
 
 

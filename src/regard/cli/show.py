@@ -12,7 +12,7 @@ from rich.console import Console
 
 from regard.cli.output import warn
 from regard.errors import UserError
-from regard.files import shortened
+from regard.files import shorten_name
 from regard.viewing import figure
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def check_figure(path: Path) -> None:
     """Raise a UserError unless the suffix of the file is that of figures or of numbers."""
     if path.suffix not in NUMBERS and path.suffix.lower() not in figure.SUFFIXES:
         raise UserError(
-            f"{shortened(path)} has no known suffix: expected a figure "
+            f"{shorten_name(path)} has no known suffix: expected a figure "
             f"({', '.join(figure.SUFFIXES)}) or numbers ({', '.join(NUMBERS)})"
         )
 

@@ -29,7 +29,7 @@ from regard.config import Experiment, ModelConfig, resolve
 from regard.config.models import has_attention, inheriting
 from regard.config.unused import unused_fields
 from regard.errors import UsageError, UserError
-from regard.files import shortened
+from regard.files import shorten_name
 from regard.interruption import INTERRUPTED, TERMINATED
 from regard.runs.folder import RunFolder
 
@@ -113,7 +113,7 @@ def parse(arguments: list[str]) -> Options:
     if arguments[0].startswith("-"):
         # The recipe sets the defaults of the options, so it must be known before them.
         raise UsageError(
-            f"{shortened(arguments[0])} precedes the recipe: name the recipe or file of pairs "
+            f"{shorten_name(arguments[0])} precedes the recipe: name the recipe or file of pairs "
             "first, as in `regard train RECIPE --training.epochs 5`"
         )
     arguments = expand_shortcuts(arguments)

@@ -61,8 +61,8 @@ COMMON = (
 )
 """Fields of a recipe that most trainings set."""
 COLUMN = 36
-DEFAULT = re.compile(r"Default: [^.]*(\.\d[^.]*)*\.")
-"""Sentence of a docstring that says what happens without a value."""
+FIELD_DEFAULT = re.compile(r"Default: [^.]*(\.\d[^.]*)*\.")
+"""Default of a recipe's field in its docstring, such as "Default: model.size."."""
 
 
 def short_help(experiment: Experiment) -> str:
@@ -76,7 +76,7 @@ def short_help(experiment: Experiment) -> str:
 
 def _short(text: str) -> str:
     """Return the first sentence and the default."""
-    first, default = text.split(". ")[0].rstrip("."), DEFAULT.search(text)
+    first, default = text.split(". ")[0].rstrip("."), FIELD_DEFAULT.search(text)
     return " ".join([f"{first}.", *([default[0]] if default else [])])
 
 

@@ -19,7 +19,7 @@ import yaml
 from regard.config import DATA_SECTIONS, KINDS, MODELS, Experiment, ModelConfig, resolve
 from regard.config.checks import alternatives, field_types, format_value, parse_value
 from regard.errors import UserError
-from regard.files import check_input, shortened
+from regard.files import check_input, shorten_name
 from regard.recipes.upgrade import FORMAT, RENAMED, upgrade
 from regard.recipes.yaml_file import LOADER, RecipeFile, read_recipe_file
 
@@ -79,7 +79,7 @@ def find(name: str) -> Path:
     near = near or [known for known in names() if len(name) > 2 and name in known]
     hint = f"did you mean {' or '.join(near)}? " if near else ""
     raise UserError(
-        f"{shortened(name)} is neither a recipe nor a file: {hint}`regard recipes` lists "
+        f"{shorten_name(name)} is neither a recipe nor a file: {hint}`regard recipes` lists "
         "the recipes"
     )
 

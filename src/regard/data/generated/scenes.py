@@ -20,7 +20,7 @@ import numpy as np
 
 from regard.data.examples import Pair
 from regard.errors import UserError
-from regard.files import shortened
+from regard.files import shorten_name
 from regard.shapes import Float, UInt8
 
 if TYPE_CHECKING:
@@ -107,7 +107,8 @@ class Scene:
         described, has_copy, copy = text.partition("#")
         if has_copy and not re.fullmatch(r"[0-9]{1,9}", copy):
             raise UserError(
-                f"{shortened(copy)!r} is not an image number: expected, for example, '{SAMPLE} #2'"
+                f"{shorten_name(copy)!r} is not an image number: expected, for example, "
+                f"'{SAMPLE} #2'"
             )
         shapes = []
         for part in described.split(";"):
@@ -116,7 +117,8 @@ class Scene:
             shape = Shape(size, colour, kind, " ".join(place).strip())
             if not _is_known(shape):
                 raise UserError(
-                    f"{shortened(part.strip())!r} is not a shape: expected, for example, '{SAMPLE}'"
+                    f"{shorten_name(part.strip())!r} is not a shape: expected, for example, "
+                    f"'{SAMPLE}'"
                 )
             shapes.append(shape)
         return cls(tuple(shapes), int(copy) if has_copy else 1)

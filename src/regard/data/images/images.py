@@ -17,7 +17,7 @@ import numpy as np
 
 from regard.data.generated import scenes
 from regard.errors import UserError
-from regard.files import check_input, shortened
+from regard.files import check_input, shorten_name
 from regard.shapes import UInt8
 
 if TYPE_CHECKING:
@@ -148,5 +148,5 @@ def draw_scene(source: str, size: int) -> UInt8[np.ndarray, "channel height widt
         return scenes.pixels(scenes.Scene.of(source), size)
     except UserError as error:
         raise ImageError(
-            f"there is no file {shortened(source)}, and it is not a scene: {error}"
+            f"there is no file {shorten_name(source)}, and it is not a scene: {error}"
         ) from error
