@@ -2,11 +2,16 @@
 
 import signal
 from dataclasses import replace
+from functools import partial
 
 import jaxtyping
 import pytest
 from jaxtyping import install_import_hook
 
+from tests import types_of_shapes
+
+# The hook decorates with the function that bears this name.
+jaxtyping.jaxtyped = partial(types_of_shapes.jaxtyped, original=jaxtyping.jaxtyped)
 install_import_hook("regard", "beartype.beartype")
 
 # What a shell starts in the background ignores Ctrl-C, and so would the tests of interruption.

@@ -1,0 +1,80 @@
+"""Run-time checks of the types of shapes: those of jaxtyping, with less work for each call.
+
+`jaxtyping.jaxtyped` binds each call to its signature and checks the arguments twice, in functions
+beside the checked one. This took most of the time of the tests. Here beartype wraps the function
+itself: arguments are checked before the call and the result after it, in one context of axes."""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import is_dataclass
+from functools import partial, wraps
+from types import FunctionType, SimpleNamespace
+from typing import Any, get_type_hints
+
+import jaxtyping
+from beartype import BeartypeConf, beartype
+
+ERRORS = BeartypeConf(violation_type=jaxtyping.TypeCheckError)
+AXES = jaxtyping.jaxtyped("context")
+"""Context in which an axis has one size. It has no state of its own."""
+
+
+def jaxtyped(function: Any = None, *, typechecker: Callable[..., Any], original: Any) -> Any:
+    """Return the function with checks of its arguments and its result. Takes the place of
+    `jaxtyping.jaxtyped`, which is `original` and still checks generators."""
+    if function is None:
+        return partial(jaxtyped, typechecker=typechecker, original=original)
+    if inspect.isclass(function):
+        if is_dataclass(function) and not hasattr(function.__init__, "is_checked"):
+            function.__init__ = _checked(function.__init__)
+        return function
+    if not isinstance(function, FunctionType) or _needs_more(function):
+        return original(function, typechecker=typechecker)
+    return _checked(function)
+
+
+def _needs_more(function: FunctionType) -> bool:
+    """Whether the body runs after the call, in another context of axes, or the size of an axis is
+    an argument, as in `Int[Tensor, "{count} source"]`."""
+    return (
+        inspect.isgeneratorfunction(function)
+        or inspect.iscoroutinefunction(function)
+        or inspect.isasyncgenfunction(function)
+        or any("{" in str(hint) for hint in function.__annotations__.values())
+    )
+
+
+def _checked(function: FunctionType) -> Callable[..., Any]:
+    copy = FunctionType(
+        function.__code__,
+        function.__globals__,
+        function.__name__,
+        function.__defaults__,
+        function.__closure__,
+    )
+    copy.__kwdefaults__ = function.__kwdefaults__
+    copy.__module__, copy.__qualname__ = function.__module__, function.__qualname__
+    copy.__annotations__ = {
+        name: _evaluated(hint, function) for name, hint in function.__annotations__.items()
+    }
+    check = beartype(copy, conf=ERRORS)
+
+    @wraps(function)
+    def checked(*arguments: Any, **named: Any) -> Any:
+        if jaxtyping.config.jaxtyping_disable:
+            return function(*arguments, **named)
+        with AXES:
+            return check(*arguments, **named)
+
+    checked.is_checked = True
+    return checked
+
+
+def _evaluated(hint: Any, function: FunctionType) -> Any:
+    """Return the type that a string stands for. As in jaxtyping, a name that is not defined when
+    the module is imported is not checked."""
+    holder = SimpleNamespace(__annotations__={"value": hint})
+    try:
+        return get_type_hints(holder, function.__globals__, include_extras=True)["value"]
+    except NameError:
+        return Any
