@@ -37,15 +37,17 @@ class Vocabulary:
 
 
 class LoopModel(nn.Module):
-    def __init__(self, num_source: int, num_target: int, hidden: int) -> None:
+    def __init__(
+        self, source_vocabulary_size: int, target_vocabulary_size: int, hidden: int
+    ) -> None:
         super().__init__()
-        self.source_embedding = nn.Embedding(num_source, hidden)
-        self.target_embedding = nn.Embedding(num_target, hidden)
+        self.source_embedding = nn.Embedding(source_vocabulary_size, hidden)
+        self.target_embedding = nn.Embedding(target_vocabulary_size, hidden)
         self.encoder = nn.LSTM(hidden, hidden, batch_first=True)
         self.decoder = nn.LSTM(hidden, hidden, batch_first=True)
         self.shared = nn.Linear(hidden, hidden)
         self.score = nn.Linear(hidden, 1, bias=False)
-        self.output = nn.Linear(2 * hidden, num_target)
+        self.output = nn.Linear(2 * hidden, target_vocabulary_size)
 
     def encode(self, source: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         return self.encoder(self.source_embedding(source))

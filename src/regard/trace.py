@@ -324,13 +324,15 @@ def _sequence(record: dict[str, Any]) -> TokenSequence:
     )
 
 
-def _map(record: dict[str, Any], arrays: Mapping[str, np.ndarray], num_source: int) -> AttentionMap:
+def _map(
+    record: dict[str, Any], arrays: Mapping[str, np.ndarray], source_length: int
+) -> AttentionMap:
     def read(name: str) -> np.ndarray:
         if isinstance(record[name], str):
             return arrays[record[name]]
         array = np.array(record[name], dtype=np.float32)
         if array.ndim == 3:  # without target positions the lists do not show the source length
-            array = array.reshape(*array.shape, num_source if record["kind"] == "cross" else 0)
+            array = array.reshape(*array.shape, source_length if record["kind"] == "cross" else 0)
         return array
 
     if record["scores"] is None:

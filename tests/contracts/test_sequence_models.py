@@ -21,7 +21,7 @@ from tests import configs
 from tests.contracts.choices import RECURRENT, TIED, TRANSFORMERS, WIRINGS
 from tests.pairwise import pairwise
 
-NUM_SOURCE, NUM_TARGET = 13, 17
+SOURCE_VOCABULARY_SIZE, TARGET_VOCABULARY_SIZE = 13, 17
 SIZES = configs.recurrent(size=7, embedding=5, attention=dict(size=11))
 TRANSFORMER = configs.transformer(size=14, heads=7, layers=2, feed_forward=11, max_positions=29)
 
@@ -70,7 +70,9 @@ INDEPENDENT = {
 def _is_built(sizes, row):
     try:
         with torch.device("meta"):
-            build_translation(configured(sizes, dict(row)), NUM_SOURCE, NUM_TARGET)
+            build_translation(
+                configured(sizes, dict(row)), SOURCE_VOCABULARY_SIZE, TARGET_VOCABULARY_SIZE
+            )
     except UserError:
         return False
     return True
@@ -104,8 +106,10 @@ def variants():
 
 def build(config):
     """Build a model, with one vocabulary for both sides if their embeddings are shared."""
-    num_source = NUM_TARGET if config.tied == "all" else NUM_SOURCE
-    return build_translation(config, num_source, NUM_TARGET)
+    source_vocabulary_size = (
+        TARGET_VOCABULARY_SIZE if config.tied == "all" else SOURCE_VOCABULARY_SIZE
+    )
+    return build_translation(config, source_vocabulary_size, TARGET_VOCABULARY_SIZE)
 
 
 def pairs():

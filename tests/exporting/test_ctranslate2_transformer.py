@@ -33,10 +33,12 @@ MODELS |= {
 }
 
 
-def build(num_source=13, num_target=17, **changes):
+def build(source_vocabulary_size=13, target_vocabulary_size=17, **changes):
     torch.manual_seed(5)
     fields = dict(size=20, heads=2, layers=2, feed_forward=29) | changes
-    model = build_translation(configs.transformer(**fields), num_source, num_target)
+    model = build_translation(
+        configs.transformer(**fields), source_vocabulary_size, target_vocabulary_size
+    )
     for parameter in model.parameters():  # biases that start at zero could be lost unseen
         torch.nn.init.normal_(parameter, std=0.4)
     return model.eval()

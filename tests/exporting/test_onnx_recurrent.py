@@ -14,7 +14,7 @@ onnxruntime = needs.export("onnxruntime")
 export_recurrent = needs.export("regard.exporting.onnx_recurrent").export_recurrent
 
 SOURCES = [[4, 5, 6, 7, 8, 2], [9, 10, 2], [11, 2]]
-NUM_SOURCE, NUM_TARGET = 13, 17
+SOURCE_VOCABULARY_SIZE, TARGET_VOCABULARY_SIZE = 13, 17
 
 MODELS = {
     f"{cell}, {wiring}": dict(cell=cell, wiring=wiring)
@@ -43,7 +43,9 @@ SCORES = {
 def build(**changes):
     torch.manual_seed(3)
     fields = dict(size=7, embedding=5, attention=dict(size=11)) | changes
-    model = build_translation(configs.recurrent(**fields), NUM_SOURCE, NUM_TARGET)
+    model = build_translation(
+        configs.recurrent(**fields), SOURCE_VOCABULARY_SIZE, TARGET_VOCABULARY_SIZE
+    )
     for parameter in model.parameters():  # biases that start at zero could be lost unseen
         torch.nn.init.normal_(parameter, std=0.5)
     return model.eval()
@@ -118,7 +120,7 @@ def test_one_graph_accepts_any_batch_and_length():
 def test_a_weight_that_is_used_twice_is_stored_once():
     graphs = export_recurrent(build(tied="output", embedding=7))
     sizes = [list(each.dims) for each in graphs.decoder.graph.initializer]
-    assert sizes.count([NUM_TARGET, 7]) == 1
+    assert sizes.count([TARGET_VOCABULARY_SIZE, 7]) == 1
 
 
 @pytest.mark.parametrize("normaliser", ["sparsemax", "entmax15"])
@@ -130,9 +132,11 @@ def test_unsupported_parts_are_named(normaliser):
 def test_other_models_are_refused():
     config = configs.transformer(size=8, heads=2, layers=1, feed_forward=16)
     with pytest.raises(UserError, match="TransformerDecoder: use --to ctranslate2"):
-        export_recurrent(build_translation(config, NUM_SOURCE, NUM_TARGET))
+        export_recurrent(build_translation(config, SOURCE_VOCABULARY_SIZE, TARGET_VOCABULARY_SIZE))
     for kinds in (("transformer", "recurrent"), ("recurrent", "transformer")):
-        mixed = build_translation(configs.translation(*kinds, size=8), NUM_SOURCE, NUM_TARGET)
+        mixed = build_translation(
+            configs.translation(*kinds, size=8), SOURCE_VOCABULARY_SIZE, TARGET_VOCABULARY_SIZE
+        )
         with pytest.raises(UserError, match="no export format supports this combination"):
             export_recurrent(mixed)
     model = build()

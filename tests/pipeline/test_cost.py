@@ -77,7 +77,7 @@ def test_updates_tokens_and_accumulation_multiply():
 def test_assumed_vocabularies_are_named():
     def sizes(**data):
         known = cost_of(Experiment(data=DataConfig(**data))).sizes
-        return known.num_source, known.num_target, known.is_assumed
+        return known.source, known.target, known.is_assumed
 
     assert sizes(tokenizer="unigram") == (8000, 8000, False)
     assert sizes(tokenizer="words") == (ASSUMED_WORDS, ASSUMED_WORDS, True)

@@ -30,10 +30,12 @@ from regard.models.seq2seq import Seq2Seq
 from regard.models.vision_backbone import Backbone
 
 
-def build_translation(config: TranslationModelConfig, num_source: int, num_target: int) -> Seq2Seq:
+def build_translation(
+    config: TranslationModelConfig, source_vocabulary_size: int, target_vocabulary_size: int
+) -> Seq2Seq:
     """Build a model for vocabularies of these sizes. UserError if its parts do not fit."""
     config = config.resolve()
-    embeddings = _build_embeddings(config, num_source, num_target)
+    embeddings = _build_embeddings(config, source_vocabulary_size, target_vocabulary_size)
     encoder = build_text_encoder(config.encoder, embeddings[0])
     decoder = build_decoder(config.decoder, encoder, lambda: embeddings[1])
     if config.tied != "none":
@@ -47,14 +49,17 @@ def build_translation(config: TranslationModelConfig, num_source: int, num_targe
 
 
 def build_captioner(
-    config: CaptionModelConfig, image_size: int, num_target: int, backbone: Backbone | None = None
+    config: CaptionModelConfig,
+    image_size: int,
+    target_vocabulary_size: int,
+    backbone: Backbone | None = None,
 ) -> Seq2Seq:
     """Build a model from square images with this many pixels a side to words of a vocabulary of
     this size. UserError if its parts do not fit."""
     config = config.resolve()
     encoder = build_image_encoder(config.encoder, image_size, backbone)
     size = require_resolved(embedding_size(config.decoder))
-    make_embedding = partial(nn.Embedding, num_target, size, padding_idx=PAD)
+    make_embedding = partial(nn.Embedding, target_vocabulary_size, size, padding_idx=PAD)
     return Seq2Seq(
         encoder.module,
         build_decoder(config.decoder, encoder, make_embedding),
@@ -64,18 +69,23 @@ def build_captioner(
 
 
 def build_classifier(
-    config: ClassificationModelConfig, num_source: int, num_features: int, num_outputs: int
+    config: ClassificationModelConfig,
+    source_vocabulary_size: int,
+    num_features: int,
+    num_outputs: int,
 ) -> HeadModel:
     """Build a model from sources to a label or to numbers. A source has tokens of a vocabulary of
-    size `num_source`, or `num_features` numbers at each position, or both. UserError if the parts
-    do not fit."""
+    size `source_vocabulary_size`, or `num_features` numbers at each position, or both. UserError if
+    the parts do not fit."""
     config = config.resolve()
     size = require_resolved(embedding_size(config.encoder))
-    if num_source:
-        embedding: nn.Embedding | nn.Linear = nn.Embedding(num_source, size, padding_idx=PAD)
+    if source_vocabulary_size:
+        embedding: nn.Embedding | nn.Linear = nn.Embedding(
+            source_vocabulary_size, size, padding_idx=PAD
+        )
     else:
         embedding = Linear(num_features, size)
-    if num_source and num_features:
+    if source_vocabulary_size and num_features:
         return _build_item_classifier(config, embedding, num_features, num_outputs)
     encoder = build_text_encoder(config.encoder, embedding)
     build: BuildMemory = top_layer
@@ -114,17 +124,18 @@ def _build_item_classifier(
 
 
 def _build_embeddings(
-    config: TranslationModelConfig, num_source: int, num_target: int
+    config: TranslationModelConfig, source_vocabulary_size: int, target_vocabulary_size: int
 ) -> tuple[nn.Embedding, nn.Embedding]:
     """Build the embeddings of source and target, or one for both."""
     sizes = [require_resolved(embedding_size(part)) for part in (config.encoder, config.decoder)]
-    source = nn.Embedding(num_source, sizes[0], padding_idx=PAD)
+    source = nn.Embedding(source_vocabulary_size, sizes[0], padding_idx=PAD)
     if config.tied != "all":
-        return source, nn.Embedding(num_target, sizes[1], padding_idx=PAD)
-    if num_source != num_target:
+        return source, nn.Embedding(target_vocabulary_size, sizes[1], padding_idx=PAD)
+    if source_vocabulary_size != target_vocabulary_size:
         raise UserError(
             "model.tied all needs one vocabulary for both sides, but the source has "
-            f"{num_source} and the target {num_target} words: set data.shared_vocabulary"
+            f"{source_vocabulary_size} and the target {target_vocabulary_size} words: set "
+            "data.shared_vocabulary"
         )
     return source, source
 

@@ -57,7 +57,7 @@ def run(arguments: list[str]) -> None:
 
 
 def _lines(cost: Cost) -> str:
-    sizes = sorted({cost.sizes.num_source, cost.sizes.num_target}, reverse=True)
+    sizes = sorted({cost.sizes.source, cost.sizes.target}, reverse=True)
     words = " and ".join(f"{size:,}" for size in sizes)
     assumed = ", assumed: only the data gives it" if cost.sizes.is_assumed else ""
     lines = [f"{cost.num_parameters:,} parameters (vocabulary {words}{assumed})"]

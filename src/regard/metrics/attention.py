@@ -29,12 +29,12 @@ def diagonality(weights: Float[np.ndarray, "target source"]) -> float:
 
     Positions are fractions of their sequence, so the map need not be square. Pass
     `weights[:, ::-1]` for the opposite diagonal. ValueError for a map without any weight."""
-    num_target, num_source = weights.shape
+    target_length, source_length = weights.shape
     total = weights.sum(dtype=np.float64)
     if not total > 0:
         raise ValueError(f"weights must have a positive sum, got {total} over {weights.shape}")
-    target = (np.arange(num_target) + 0.5) / num_target
-    source = (np.arange(num_source) + 0.5) / num_source
+    target = (np.arange(target_length) + 0.5) / target_length
+    source = (np.arange(source_length) + 0.5) / source_length
     distance = np.abs(target[:, None] - source)
     if not distance.any():
         return 1.0

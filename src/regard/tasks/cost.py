@@ -30,11 +30,11 @@ ASSUMED_LABELS = 2
 
 @dataclass(frozen=True)
 class VocabularySizes:
-    """Sizes of the source's vocabulary and of the target's (tokens, labels or numbers).
-    `is_assumed` is true if only the data gives them."""
+    """Sizes of the vocabularies of source and target, in tokens, labels or numbers. `is_assumed` is
+    True if only the data gives them."""
 
-    num_source: int
-    num_target: int
+    source: int
+    target: int
     is_assumed: bool
     num_features: int = 0
     """Numbers at each position of a series or with each item."""

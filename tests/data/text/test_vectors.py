@@ -96,7 +96,7 @@ def test_arrays_that_are_not_tables_are_rejected(tmp_path, text, said):
 def test_words_in_the_file_start_from_its_vectors(tmp_path):
     pairs = [Pair("The cat sat", "x", 1), Pair("a dog", "y", 2)]
     reading = InputsAndTargets.learn(ClassificationDataConfig(), pairs)
-    model = build_classifier(configs.classifier(embedding=2), reading.num_source, 0, 2)
+    model = build_classifier(configs.classifier(embedding=2), reading.vocabulary_size, 0, 2)
     before = model.encoder.embedding.weight.detach().clone()
     path = tmp_path / "glove.txt"
     path.write_text("3 2\nthe 1 2\ncat 3 4\nCat 9 9\nunseen 5 6\n")
@@ -123,7 +123,7 @@ def test_words_in_a_file_of_vectors_may_have_spaces(toy, tmp_path, above):
     reading = InputsAndTargets.learn(
         ClassificationDataConfig(), [Pair("at 7 .", "x", 1), Pair("a dog", "y", 2)]
     )
-    model = build_classifier(configs.classifier(embedding=2), reading.num_source, 0, 2)
+    model = build_classifier(configs.classifier(embedding=2), reading.vocabulary_size, 0, 2)
     path = tmp_path / "glove.txt"
     lines = ["7 1 2", ". . . 3 4", "at name@domain.com 5 6", "dog 7 8", "at 9 10"]
     path.write_text(above + "\n".join(lines) + "\n")

@@ -89,8 +89,8 @@ class _Parts:
         return trace.TokenSequence(self.prediction, (self.prediction,), (0,))
 
     def maps(self) -> tuple[AttentionMap, ...]:
-        num_source = len(self.source().pieces)
-        return tuple(as_map(each, 1, num_source) for each in self.attention)
+        source_length = len(self.source().pieces)
+        return tuple(as_map(each, 1, source_length) for each in self.attention)
 
     def steps(self) -> tuple[Step, ...]:
         if not self.probabilities:
@@ -127,7 +127,7 @@ class Classifier:
         data, config = sections_of(experiment, ClassificationDataConfig, str(run))
         folder.check_files()
         inputs = InputsAndTargets.load(folder, data)
-        sizes = inputs.num_source, inputs.reader.features, inputs.targets.size
+        sizes = inputs.vocabulary_size, inputs.reader.features, inputs.targets.size
         model = load_model(
             partial(build_classifier, config, *sizes), folder.model, folder.tensor_names()
         )

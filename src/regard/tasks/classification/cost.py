@@ -18,7 +18,7 @@ def estimate_cost(experiment: Experiment) -> Cost:
     data, config = sections_of(experiment, ClassificationDataConfig, experiment.name)
     sizes = vocabulary_sizes(data)
     with meta_device():
-        model = build_classifier(config, sizes.num_source, sizes.num_features, sizes.num_target)
+        model = build_classifier(config, sizes.source, sizes.num_features, sizes.target)
     sides: Any = model.encoder, model.head
     batch_tokens = data.batch_tokens if data.batch_sentences is None else None
     return Cost.of_model(experiment, sizes, model, sides, batch_tokens)
@@ -29,7 +29,7 @@ def vocabulary_sizes(config: ClassificationDataConfig) -> VocabularySizes:
     if config.synthetic is not None:
         inputs = InputsAndTargets.learn(config, list(splits.read(config).train))
         features = inputs.reader.features
-        return VocabularySizes(inputs.num_source, inputs.targets.size, False, features)
+        return VocabularySizes(inputs.vocabulary_size, inputs.targets.size, False, features)
     num_words = config.vocabulary_size or ASSUMED_WORDS
     num_outputs = ASSUMED_LABELS if config.target == "label" else 1
     match config.source:

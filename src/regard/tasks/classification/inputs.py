@@ -162,7 +162,7 @@ class InputsAndTargets:
         folder.write(folder.answers, json.dumps(page, ensure_ascii=False, indent=1))
 
     @property
-    def num_source(self) -> int:
+    def vocabulary_size(self) -> int:
         """Size of the vocabulary; 0 for series."""
         return 0 if isinstance(self.reader, SeriesInputs) else len(self.reader.tokenizer)
 

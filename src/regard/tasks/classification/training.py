@@ -48,7 +48,7 @@ def prepare(experiment: Experiment, split: Split, resumed: RunFolder | None) -> 
     build = partial(
         build_classifier,
         model_config,
-        inputs.num_source,
+        inputs.vocabulary_size,
         inputs.reader.features,
         inputs.targets.size,
     )
@@ -72,7 +72,7 @@ def prepare(experiment: Experiment, split: Split, resumed: RunFolder | None) -> 
 
 
 def _vocabularies(inputs: InputsAndTargets) -> str:
-    words = f"vocabulary {inputs.num_source:,}" if inputs.num_source else "numbers"
+    words = f"vocabulary {inputs.vocabulary_size:,}" if inputs.vocabulary_size else "numbers"
     size = inputs.targets.size
     if isinstance(inputs.targets, Labels):
         return f"{words}, {size:,} labels"

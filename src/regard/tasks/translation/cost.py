@@ -23,7 +23,7 @@ def estimate_cost(experiment: Experiment) -> Cost:
     data, config = sections_of(experiment, DataConfig, experiment.name)
     sizes = vocabulary_sizes(data)
     with meta_device():
-        model = build_translation(config, sizes.num_source, sizes.num_target)
+        model = build_translation(config, sizes.source, sizes.target)
     sides: Any = model.encoder, model.decoder
     batch_tokens = data.batch_tokens if data.batch_sentences is None else None
     return Cost.of_model(experiment, sizes, model, sides, batch_tokens)
