@@ -27,22 +27,23 @@ def build_memories(config: RecurrentDecoderConfig, encoder: BuiltEncoder) -> Bui
     names others. UserError for a layer that the encoder does not have."""
     keys, values = config.key_layers, config.value_layers
     if keys == values == (-1,) and not (config.context_window or config.key_positions):
-        build: BuildMemory = top_layer
+        build_memory: BuildMemory = top_layer
     else:
-        pick = _build_selector(keys, config.context_window)
-        build = KeysAndValues(
-            WithPositions(pick) if config.key_positions else pick,
+        selector = _build_selector(keys, config.context_window)
+        build_memory = KeysAndValues(
+            WithPositions(selector) if config.key_positions else selector,
             _build_selector(values, config.context_window),
         )
     if encoder.num_summary_layers is None:
-        build = WithSummary(build, mean_state)
+        build_memory = WithSummary(build_memory, mean_state)
     if config.memory_vectors:
         size = value_size(config, encoder)
         vectors = torch.empty(config.memory_vectors, size).normal_(std=size**-0.5)
-        build = WithExtraVectors(build, vectors, learned=True)
+        build_memory = WithExtraVectors(build_memory, vectors, learned=True)
     if config.extra_vectors_shape is not None:
-        build = WithExtraVectors(build, torch.zeros(config.extra_vectors_shape), learned=False)
-    return build
+        vectors = torch.zeros(config.extra_vectors_shape)
+        build_memory = WithExtraVectors(build_memory, vectors, learned=False)
+    return build_memory
 
 
 def key_size(config: RecurrentDecoderConfig, encoder: BuiltEncoder) -> int:
@@ -78,6 +79,6 @@ def _size(
     return (2 * config.context_window + 1) * sum(encoder.layer_sizes[layer] for layer in layers)
 
 
-def _build_selector(layers: tuple[int, ...], reach: int) -> Selector:
-    pick = SelectedLayers(*layers)
-    return WithNeighbours(pick, reach) if reach else pick
+def _build_selector(layers: tuple[int, ...], context_window: int) -> Selector:
+    selector = SelectedLayers(*layers)
+    return WithNeighbours(selector, context_window) if context_window else selector

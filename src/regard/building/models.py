@@ -88,11 +88,11 @@ def build_classifier(
     if source_vocabulary_size and num_features:
         return _build_item_classifier(config, embedding, num_features, num_outputs)
     encoder = build_text_encoder(config.encoder, embedding)
-    build: BuildMemory = top_layer
+    build_memory: BuildMemory = top_layer
     if encoder.num_summary_layers is None and needs_last_state(config.head):
-        build = WithSummary(build, last_position)
+        build_memory = WithSummary(build_memory, last_position)
     head = build_head(config.head, encoder.size, encoder.size, num_outputs)
-    return HeadModel(encoder.module, head, build)
+    return HeadModel(encoder.module, head, build_memory)
 
 
 def _build_item_classifier(

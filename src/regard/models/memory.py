@@ -114,18 +114,18 @@ class SelectedLayers:
 
 
 class WithNeighbours:
-    """Vectors of each position concatenated with those of `width` positions before and after it.
+    """Vectors of each position concatenated with those of `context_window` positions on each side.
     Positions outside the source are zeros."""
 
-    def __init__(self, selector: Selector, width: int) -> None:
+    def __init__(self, selector: Selector, context_window: int) -> None:
         self.selector = selector
-        self.width = width
+        self.context_window = context_window
 
     def __call__(self, encoded: Encoded) -> Float[Tensor, "batch source _"]:
         states = self.selector(encoded) * encoded.mask[..., None]
         length = states.size(1)
-        padded = nn.functional.pad(states, (0, 0, self.width, self.width))
-        shifts = range(2 * self.width + 1)
+        padded = nn.functional.pad(states, (0, 0, self.context_window, self.context_window))
+        shifts = range(2 * self.context_window + 1)
         return torch.cat([padded[:, shift : shift + length] for shift in shifts], dim=-1)
 
 
