@@ -5,7 +5,7 @@ import torch
 
 from regard.data.batch import Images
 from regard.layers.convolution import ConvolutionStack
-from regard.models.image import ConvolutionEncoder
+from regard.models.image import ConvolutionalEncoder
 
 PICTURES = torch.randint(0, 256, (3, 3, 16, 16), dtype=torch.uint8)
 
@@ -13,7 +13,7 @@ PICTURES = torch.randint(0, 256, (3, 3, 16, 16), dtype=torch.uint8)
 @pytest.fixture
 def encoder():
     torch.manual_seed(2)
-    return ConvolutionEncoder(ConvolutionStack([4, 6]), 16).eval()
+    return ConvolutionalEncoder(ConvolutionStack([4, 6]), 16).eval()
 
 
 def test_captions_of_one_image_share_its_cells(encoder):

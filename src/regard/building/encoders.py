@@ -25,7 +25,11 @@ from regard.config.checks import require_resolved
 from regard.layers.convolution import ConvolutionStack
 from regard.layers.recurrent.stack import RecurrentStack
 from regard.models.bag_of_words import EmbeddingEncoder
-from regard.models.image import BackboneEncoder, ConvolutionEncoder, GridEncoder
+from regard.models.image import (
+    ConvolutionalEncoder,
+    FineTunedBackboneEncoder,
+    FrozenBackboneEncoder,
+)
 from regard.models.recurrent.encoder import RecurrentEncoder
 from regard.models.transformer import TransformerEncoder
 from regard.models.vision_backbone import Backbone
@@ -96,14 +100,14 @@ def build_image_encoder(
             size = config.channels[-1]
             side = image_size // 2 ** len(config.channels)
             stack = ConvolutionStack(list(config.channels))
-            encoder: nn.Module = ConvolutionEncoder(stack, side * side, dropout=dropout)
+            encoder: nn.Module = ConvolutionalEncoder(stack, side * side, dropout=dropout)
         case BackboneEncoderConfig():
             if backbone is None:
                 raise ValueError("model.encoder.kind backbone needs a backbone, but none came")
             size = require_resolved(config.size)
             shape = backbone.shape(image_size)
             if config.fine_tune:
-                encoder = BackboneEncoder(backbone, *shape, size, dropout=dropout)
+                encoder = FineTunedBackboneEncoder(backbone, *shape, size, dropout=dropout)
             else:
-                encoder = GridEncoder(*shape, size, dropout=dropout)
+                encoder = FrozenBackboneEncoder(*shape, size, dropout=dropout)
     return BuiltEncoder(encoder, (size,), 1, "image")

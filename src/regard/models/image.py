@@ -29,7 +29,7 @@ class CellPositions(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(
-        self, cells: Float[Tensor, "picture cell size"], rows: Int[Tensor, "batch"] | None
+        self, cells: Float[Tensor, "image cell size"], rows: Int[Tensor, "batch"] | None
     ) -> Encoded:
         """Return the cells with positions, and their mean as a summary of one layer. `rows` maps
         each row of the batch to its image. ValueError for another number of cells than that of the
@@ -45,7 +45,7 @@ class CellPositions(nn.Module):
         return Encoded((cells,), mask, Summary(cells.mean(dim=1)[:, None]))
 
 
-class ConvolutionEncoder(nn.Module):
+class ConvolutionalEncoder(nn.Module):
     """Small convolutional network, newly initialised."""
 
     def __init__(self, stack: ConvolutionStack, num_cells: int, *, dropout: float = 0.0) -> None:
@@ -61,8 +61,8 @@ class ConvolutionEncoder(nn.Module):
         return self.positions(grid.flatten(2).mT, source.rows)
 
 
-class BackboneEncoder(nn.Module):
-    """Pretrained network that is trained further, and a linear layer to the memory's size."""
+class FineTunedBackboneEncoder(nn.Module):
+    """Pretrained network that is trained further, then a linear layer to the size of the memory."""
 
     def __init__(
         self,
@@ -84,8 +84,9 @@ class BackboneEncoder(nn.Module):
         return self.positions(self.projection(self.backbone(source.values)), source.rows)
 
 
-class GridEncoder(nn.Module):
-    """Linear layer over grid features that a pretrained network computed in advance."""
+class FrozenBackboneEncoder(nn.Module):
+    """Linear layer over grid features that a pretrained network, which is not trained further,
+    computed in advance."""
 
     def __init__(
         self, num_cells: int, num_features: int, size: int, *, dropout: float = 0.0
