@@ -33,7 +33,7 @@ def attend(score):
 USES = {
     "dots": lambda: attend(Dot()),
     "additive": lambda: attend(Additive(5, 5, 11)),
-    "cells": lambda: RecurrentStack("gru", 5, 7, 1).read(
+    "cells": lambda: RecurrentStack("gru", 5, 7, 1).encode(
         torch.randn(2, 3, 5), torch.ones(2, 3, dtype=torch.bool)
     ),
     "dropout": lambda: Dropout(0.3)(torch.randn(2, 3)),

@@ -300,7 +300,7 @@ def test_recurrent_layers_reject_shapes_that_do_not_fit(kind):
                 stack.step(inputs[:, 0], state, cells)
         for mask in (torch.ones(2, 3), torch.ones(2, 4) > 0, torch.ones(3, 3) > 0):
             with pytest.raises(ValueError, match=r"^mask: expected bool"):
-                stack.read(randn(2, 3, 4), mask)
+                stack.encode(randn(2, 3, 4), mask)
 
 
 def test_a_scan_rejects_shapes_that_do_not_fit():

@@ -80,8 +80,8 @@ def drop() -> list[Tensor]:
 def stack(layers: RecurrentStack, inputs: Tensor) -> list[Tensor]:
     mask = torch.tensor([[True] * 3, [True, True, False]], device="cpu")
     return [
-        *with_gradients(lambda leaf: layers.read(leaf, mask).layers[-1], inputs),
-        layers.read(inputs, mask, (3, 2)).hidden,
+        *with_gradients(lambda leaf: layers.encode(leaf, mask).layers[-1], inputs),
+        layers.encode(inputs, mask, (3, 2)).hidden,
     ]
 
 

@@ -164,6 +164,6 @@ def test_members_may_have_other_sizes_and_kinds():
         output, state = decoder.step(inputs[:, position : position + 1], state)
         step = decoder.project(output.features)[:, 0]
         torch.testing.assert_close(step, whole[:, position], rtol=1e-4, atol=1e-5)
-    memories, attention = ensemble.read(source, need_weights=True)
+    memories, attention = ensemble.encode_with_attention(source, need_weights=True)
     assert len(memories) == 4  # one of them has vectors beside the source
     assert [(block.kind, block.weights.shape[1:3]) for block in attention] == [("encoder", (2, 3))]

@@ -140,14 +140,16 @@ class Ensemble(nn.Module):
         counts = [decoder.num_memories for decoder in decoders]
         self.decoder = EnsembleDecoder(decoders, sizes, counts)
 
-    def read(
+    def encode_with_attention(
         self, source: Any, *, need_weights: bool = False
     ) -> tuple[tuple[Memory, ...], tuple[AttentionBlock, ...]]:
         """Encode sources. Return the memories and the encoder attention of each member in order."""
         members = cast(Sequence[Seq2Seq], self.members)
-        results = [member.read(source, need_weights=need_weights) for member in members]
+        results = [
+            member.encode_with_attention(source, need_weights=need_weights) for member in members
+        ]
         memories, attention = zip(*results, strict=True)
         return sum(memories, ()), sum(attention, ())
 
     def encode(self, source: Any) -> tuple[Memory, ...]:
-        return self.read(source)[0]
+        return self.encode_with_attention(source)[0]

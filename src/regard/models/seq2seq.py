@@ -58,7 +58,7 @@ class Seq2Seq(nn.Module):
             Sequence[AttentionPenalty], nn.ModuleList(cast(Sequence[nn.Module], penalties))
         )
 
-    def read(
+    def encode_with_attention(
         self, source: Any, *, need_weights: bool = False
     ) -> tuple[tuple[Memory, ...], tuple[AttentionBlock, ...]]:
         """Encode sources. Return the memories of the decoder and the attention of the encoder."""
@@ -67,7 +67,7 @@ class Seq2Seq(nn.Module):
 
     def encode(self, source: Any) -> tuple[Memory, ...]:
         """Encode sources. Return the memories of the decoder."""
-        return self.read(source)[0]
+        return self.encode_with_attention(source)[0]
 
     def forward(
         self, batch: PairBatch, forced: Bool[Tensor, "batch target"] | None = None

@@ -115,7 +115,8 @@ class Searcher:
         check_steps(search.beam, max(torch.as_tensor(limits.maximum).flatten().tolist(), default=0))
         model = self._model(search.precision)
         source = source.to(next(model.parameters()).device)
-        (memories, blocks), decoder = model.read(source, need_weights=attention), model.decoder
+        memories, blocks = model.encode_with_attention(source, need_weights=attention)
+        decoder = model.decoder
         encoder = by_sentence(blocks, memories[0].mask.size(0))
         penalty = (
             Average() if search.length_penalty == "average" else GoogleLength(search.length_penalty)

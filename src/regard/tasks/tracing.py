@@ -151,29 +151,33 @@ class Tracer:
 
     def searched(self, outputs: Sequence[Output]) -> list[LazyTrace]:
         """Return the traces of outputs of a search, which have attention and scores."""
-        read = cache(partial(self._read, outputs, attention=False))
-        return [LazyTrace(_Parts(self, each, read, row)) for row, each in enumerate(outputs)]
+        compute = cache(partial(self._score, outputs, attention=False))
+        return [LazyTrace(_Parts(self, each, compute, row)) for row, each in enumerate(outputs)]
 
     def forced(self, outputs: Sequence[Output], *, attention: bool = True) -> list[LazyTrace]:
         """Read given targets in one batch and return their traces, whose scores are the log
         probabilities. Without `attention` they have no maps."""
-        read = self._read(outputs, attention=attention)
-        rows, scores = by_sentence(read.attention, len(outputs)), read.scores.tolist()
+        result = self._score(outputs, attention=attention)
+        rows, scores = by_sentence(result.attention, len(outputs)), result.scores.tolist()
         scored = [
             replace(output, attention=maps, score=score)
             for output, maps, score in zip(outputs, rows, scores, strict=True)
         ]
-        return [LazyTrace(_Parts(self, each, lambda: read, row)) for row, each in enumerate(scored)]
+        return [
+            LazyTrace(_Parts(self, each, lambda: result, row)) for row, each in enumerate(scored)
+        ]
 
     @torch.inference_mode()
-    def _read(self, outputs: Sequence[Output], *, attention: bool) -> Forced:
+    def _score(self, outputs: Sequence[Output], *, attention: bool) -> Forced:
         """Return the probabilities of targets, and the attention of the encoder before that of the
         decoder."""
         source = self.sources.pad([each.source for each in outputs])
         batch = with_targets(source, [each.target for each in outputs])
         batch = batch.to(next(self._model.parameters()).device)
-        memories, encoder_attention = self._model.read(batch.source, need_weights=attention)
-        read = forced(
+        memories, encoder_attention = self._model.encode_with_attention(
+            batch.source, need_weights=attention
+        )
+        result = forced(
             self._model.decoder,
             memories,
             batch.inputs,
@@ -182,16 +186,16 @@ class Tracer:
             num_top=TOP,
             need_weights=attention,
         )
-        return replace(read, attention=encoder_attention + read.attention)
+        return replace(result, attention=encoder_attention + result.attention)
 
 
 @dataclass(frozen=True)
 class _Parts:
-    """Trace of one generated text: a row of a batch that `read` reads."""
+    """Trace of one generated text: a row of the batch that `compute` scores."""
 
     tracer: Tracer
     output: Output
-    read: Callable[[], Forced]
+    compute: Callable[[], Forced]
     row: int
 
     @property
@@ -211,7 +215,7 @@ class _Parts:
 
     def steps(self) -> tuple[Step, ...]:
         tokenizer, target = self.tracer.tokenizer, self.output.target
-        return tuple(_steps(self.read(), self.row, tokenizer, target))
+        return tuple(_steps(self.compute(), self.row, tokenizer, target))
 
     def lattice(self) -> BeamLattice | None:
         lattice = self.output.lattice
@@ -244,11 +248,11 @@ def as_map(attention: HypothesisAttention, target: int, source: int) -> Attentio
     return AttentionMap(attention.kind, attention.weights.numpy()[part], scores)
 
 
-def _steps(read: Forced, row: int, tokenizer: Tokenizer, target: list[int]) -> Iterator[Step]:
-    log_probabilities = read.log_probabilities[row].tolist()
-    entropies = read.entropy[row].tolist()
-    tops = read.top_log_probabilities[row].tolist()
-    top_tokens = read.top_tokens[row].tolist()
+def _steps(result: Forced, row: int, tokenizer: Tokenizer, target: list[int]) -> Iterator[Step]:
+    log_probabilities = result.log_probabilities[row].tolist()
+    entropies = result.entropy[row].tolist()
+    tops = result.top_log_probabilities[row].tolist()
+    top_tokens = result.top_tokens[row].tolist()
     for place, piece in enumerate(tokenizer.pieces(target)):
         top = tuple(zip(tokenizer.pieces(top_tokens[place]), tops[place], strict=True))
         yield Step(piece, log_probabilities[place], top, entropies[place])

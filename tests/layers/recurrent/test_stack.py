@@ -35,16 +35,16 @@ def test_states_equal_torchs_and_ignore_padding(kind, bidirectional):
     inputs = torch.randn(3, 11, 5, dtype=torch.double)
     mask = torch.arange(11) < torch.tensor([11, 2, 7])[:, None]
     for problem_inputs in (mask, torch.ones_like(mask)):
-        read = ours.read(inputs, problem_inputs)
+        output = ours.encode(inputs, problem_inputs)
         for row, length in enumerate(problem_inputs.sum(dim=1).tolist()):
             states, end = theirs(inputs[row : row + 1, :length])
             hidden = (end[0] if kind == "lstm" else end).unflatten(0, (2, -1))[:, :, 0]
-            torch.testing.assert_close(read.layers[-1][row, :length], states[0])
-            assert read.layers[-1][row, length:].eq(0).all()
-            torch.testing.assert_close(read.hidden[row], hidden.flatten(1))
+            torch.testing.assert_close(output.layers[-1][row, :length], states[0])
+            assert output.layers[-1][row, length:].eq(0).all()
+            torch.testing.assert_close(output.hidden[row], hidden.flatten(1))
             if kind == "lstm":
                 cell = end[1].unflatten(0, (2, -1))[:, :, 0]
-                torch.testing.assert_close(read.cell[row], cell.flatten(1))
+                torch.testing.assert_close(output.cell[row], cell.flatten(1))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -55,18 +55,18 @@ def test_continuing_from_a_state_equals_one_pass(kind):
     hidden = torch.zeros(3, 2, 7, dtype=torch.double)
     cell = torch.zeros_like(hidden) if kind == "lstm" else None
     for position in range(5):
-        run = ours(inputs[:, position : position + 1], hidden, cell)
+        output = ours(inputs[:, position : position + 1], hidden, cell)
         step = ours.step(inputs[:, position], hidden, cell)
         for name in ("hidden", "cell") if kind == "lstm" else ("hidden",):
-            torch.testing.assert_close(getattr(step, name), getattr(run, name))
+            torch.testing.assert_close(getattr(step, name), getattr(output, name))
         hidden, cell = step.hidden, step.cell
         torch.testing.assert_close(step.layers[-1][:, 0], theirs(inputs)[0][:, position])
 
 
-def computed(stack, inputs, mask, read):
+def computed(stack, inputs, mask, run):
     """Return all results, and the gradients of all inputs."""
     inputs = inputs.clone().requires_grad_()
-    output = read(stack, inputs, mask)
+    output = run(stack, inputs, mask)
     results = [*output.layers, output.hidden, *([] if output.cell is None else [output.cell])]
     torch.manual_seed(8)
     above = [torch.randn(each.shape, dtype=torch.double) for each in results]
@@ -85,8 +85,8 @@ def test_the_scan_and_torch_give_the_same_numbers_and_gradients(kind, bidirectio
     single = copy.deepcopy(precise).float()
     inputs = torch.randn(3, 11, 5, dtype=torch.double)
     mask = torch.arange(11) < torch.tensor([11, 2, 7])[:, None] if padded else torch.ones(3, 11) > 0
-    expected = computed(precise, inputs, mask, RecurrentStack.read)  # in double precision by torch
-    scanned = computed(single, inputs.float(), mask, RecurrentStack.read)
+    expected = computed(precise, inputs, mask, RecurrentStack.encode)  # float64 in torch
+    scanned = computed(single, inputs.float(), mask, RecurrentStack.encode)
     for ours, theirs in zip(scanned, expected, strict=True):
         torch.testing.assert_close(ours.double(), theirs, rtol=1e-5, atol=1e-5)
     if bidirectional:
@@ -111,14 +111,14 @@ def test_the_scan_and_torch_give_the_same_numbers_and_gradients(kind, bidirectio
 def test_under_autocast_states_are_half_precision_and_cells_float32(kind):
     precise, _ = twins(kind, bidirectional=True)
     inputs, mask = torch.randn(3, 11, 5, dtype=torch.double), torch.ones(3, 11) > 0
-    expected = precise.read(inputs, mask)
+    expected = precise.encode(inputs, mask)
     with torch.autocast("cpu", torch.bfloat16):
-        read = copy.deepcopy(precise).float().read(inputs.float(), mask)
-    assert read.hidden.dtype == torch.bfloat16
-    torch.testing.assert_close(read.hidden.double(), expected.hidden, rtol=0.05, atol=0.02)
+        output = copy.deepcopy(precise).float().encode(inputs.float(), mask)
+    assert output.hidden.dtype == torch.bfloat16
+    torch.testing.assert_close(output.hidden.double(), expected.hidden, rtol=0.05, atol=0.02)
     if kind == "lstm":
-        assert read.cell.dtype == torch.float32
-        torch.testing.assert_close(read.cell.double(), expected.cell, rtol=0.05, atol=0.02)
+        assert output.cell.dtype == torch.float32
+        torch.testing.assert_close(output.cell.double(), expected.cell, rtol=0.05, atol=0.02)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -127,7 +127,7 @@ def test_padding_gets_no_gradient(dtype):
     ours = ours.to(dtype)
     inputs = torch.randn(2, 5, 5, dtype=dtype, requires_grad=True)
     mask = torch.tensor([[True] * 5, [True, True, False, False, False]])
-    ours.read(inputs, mask).layers[-1].sum().backward()
+    ours.encode(inputs, mask).layers[-1].sum().backward()
     assert inputs.grad[1, 2:].eq(0).all()
     assert inputs.grad[mask].ne(0).any()
 
@@ -145,7 +145,7 @@ def test_dropout_is_between_layers_only():
 def test_masks_with_gaps_or_without_positions_are_rejected(row):
     ours, _ = twins("gru", bidirectional=False)
     with pytest.raises(ValueError, match="pad at the end"):
-        ours.read(torch.randn(2, 3, 5).double(), torch.tensor([[True] * 3, row]))
+        ours.encode(torch.randn(2, 3, 5).double(), torch.tensor([[True] * 3, row]))
 
 
 PADDED = torch.tensor([[True, True, True], [True, True, False]])
@@ -154,8 +154,8 @@ PADDED = torch.tensor([[True, True, True], [True, True, False]])
 def test_lengths_of_the_mask_change_nothing():
     ours, _ = twins("lstm", bidirectional=True)
     inputs = torch.randn(2, 3, 5).double()
-    expected = ours.read(inputs, PADDED)
-    output = ours.read(inputs, PADDED, (3, 2))
+    expected = ours.encode(inputs, PADDED)
+    output = ours.encode(inputs, PADDED, (3, 2))
     assert torch.equal(output.layers[-1], expected.layers[-1])
     assert torch.equal(output.hidden, expected.hidden)
 
@@ -166,24 +166,24 @@ def test_impossible_lengths_are_rejected(lengths, device):
     stack = RecurrentStack("gru", 5, 7).to(device)
     inputs = torch.randn(2, 3, 5, device=device)
     with pytest.raises(ValueError, match="lengths: expected those of the mask, 2 integers"):
-        stack.read(inputs, PADDED.to(device), lengths)
+        stack.encode(inputs, PADDED.to(device), lengths)
 
 
 @pytest.mark.parametrize("lengths", [3, torch.tensor([3, 2]), tuple(torch.tensor([3, 2]))])
 def test_lengths_of_another_type_are_rejected(unchecked, lengths):
     with pytest.raises(ValueError, match="lengths: expected a tuple of int, got"):
-        RecurrentStack("gru", 5, 7).read(torch.randn(2, 3, 5), PADDED, lengths)
+        RecurrentStack("gru", 5, 7).encode(torch.randn(2, 3, 5), PADDED, lengths)
 
 
 @pytest.mark.parametrize("lengths", [(3, 1), (3, 3), (2, 2), (2, 3)])
 def test_on_a_cpu_lengths_of_another_mask_are_rejected(lengths):
     with pytest.raises(ValueError, match="lengths: expected those of the mask"):
-        RecurrentStack("gru", 5, 7).read(torch.randn(2, 3, 5), PADDED, lengths)
+        RecurrentStack("gru", 5, 7).encode(torch.randn(2, 3, 5), PADDED, lengths)
 
 
 def test_a_mask_on_another_device_is_rejected():
     with pytest.raises(ValueError, match=r"mask: expected bool.* on cpu, got .* on meta"):
-        RecurrentStack("gru", 5, 7).read(torch.randn(2, 3, 5), PADDED.to("meta"))
+        RecurrentStack("gru", 5, 7).encode(torch.randn(2, 3, 5), PADDED.to("meta"))
 
 
 @pytest.mark.parametrize(("kind", "gates"), [("gru", 3), ("lstm", 4)])
@@ -224,7 +224,7 @@ def test_a_replaced_layer_is_called(make):
             results = [
                 stack(inputs, hidden).layers[-1][:, 0],
                 stack.step(inputs[:, 0], hidden).layers[-1][:, 0],
-                stack.read(inputs, torch.ones(2, 1, dtype=torch.bool)).layers[-1][:, 0],
+                stack.encode(inputs, torch.ones(2, 1, dtype=torch.bool)).layers[-1][:, 0],
                 freeze(stack).step(inputs[:, 0], hidden).layers[-1][:, 0],
             ]
         for result in results:

@@ -121,7 +121,7 @@ class RecurrentStack(nn.Module):
             below = ends[-1].hidden
         return _output([end.hidden[:, None] for end in ends], ends)
 
-    def read(
+    def encode(
         self,
         inputs: Float[Tensor, "batch position input"],
         mask: Bool[Tensor, "batch position"],

@@ -132,7 +132,7 @@ class LuongDecoder(nn.Module):
         if self.feeding.size or self.attention.is_stateful:
             return unroll(self, inputs, state, need_weights=need_weights)
         embedded = self.parts.embed(inputs)
-        layers = self.parts.read(embedded, state)
+        layers = self.parts.run_layers(embedded, state)
         output = self.attention(
             DecoderInputs(layers, embedded),
             state.attention,
@@ -205,7 +205,7 @@ class PlainDecoder(nn.Module):
     ) -> DecoderOutput:
         del need_weights
         embedded = self.parts.embed(inputs)
-        hidden = self.parts.read(embedded, self.start(memories))[-1]
+        hidden = self.parts.run_layers(embedded, self.start(memories))[-1]
         return DecoderOutput(self.parts.features(hidden, hidden[..., :0], embedded))
 
     @property

@@ -26,5 +26,5 @@ class RecurrentEncoder(nn.Module):
         """Encode a batch. There is no attention, so `need_weights` has no effect."""
         del need_weights
         embedded = self.dropout(self.embedding(source.inputs))
-        output = self.stack.read(embedded, source.mask, source.lengths)
+        output = self.stack.encode(embedded, source.mask, source.lengths)
         return Encoded((embedded, *output.layers), source.mask, Summary(output.hidden, output.cell))

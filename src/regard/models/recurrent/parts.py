@@ -100,12 +100,12 @@ class DecoderParts(nn.Module):
         hidden states and cells."""
         axes = inputs.shape[:2]
         cell = None if state.cell is None else state.cell.flatten(0, 1)
-        read = self.stack.step(inputs.flatten(0, 1), state.hidden.flatten(0, 1), cell)
-        hidden = read.hidden.unflatten(0, axes)
-        cell = None if read.cell is None else read.cell.unflatten(0, axes)
+        output = self.stack.step(inputs.flatten(0, 1), state.hidden.flatten(0, 1), cell)
+        hidden = output.hidden.unflatten(0, axes)
+        cell = None if output.cell is None else output.cell.unflatten(0, axes)
         return replace(state, hidden=hidden, cell=cell)
 
-    def read(
+    def run_layers(
         self, inputs: Float[Tensor, "batch target input"], state: RecurrentState
     ) -> tuple[Float[Tensor, "batch target hidden"], ...]:
         """Compute all steps of the recurrent layers in one call, from the state of `start`. Return
