@@ -71,32 +71,35 @@ def test_pairs_are_encoded_once(data_cache):
 def test_a_json_entry_is_written_once(data_cache):
     made = []
     for _ in range(2):
-        page = data_cache.page(
+        content = data_cache.recall_or_compute(
             "name", ["facts", 3], lambda: made.append(1) or {"ß": [1, None, "\udcff"]}
         )
-        assert page == {"ß": [1, None, "\udcff"]}
+        assert content == {"ß": [1, None, "\udcff"]}
     assert made == [1]
 
 
 def test_entries_of_other_settings_and_data_are_separate(data_cache):
-    data_cache.page("name", "facts", lambda: "these")
-    assert data_cache.page("name", "other facts", lambda: "those") == "those"
-    assert data_cache.page("other name", "facts", lambda: "those") == "those"
+    data_cache.recall_or_compute("name", "facts", lambda: "these")
+    assert data_cache.recall_or_compute("name", "other facts", lambda: "those") == "those"
+    assert data_cache.recall_or_compute("other name", "facts", lambda: "those") == "those"
     assert (
-        DataCache(data_cache.folder, "other data").page("name", "facts", lambda: "those") == "those"
+        DataCache(data_cache.folder, "other data").recall_or_compute(
+            "name", "facts", lambda: "those"
+        )
+        == "those"
     )
-    assert data_cache.page("name", "facts", lambda: "those") == "these"
+    assert data_cache.recall_or_compute("name", "facts", lambda: "those") == "these"
 
 
 @pytest.mark.parametrize("damage", [b"", b"{}", b"[]", b"null", b'{"sha256": "x", "content": 1}'])
 def test_damaged_entries_are_written_again(data_cache, damage):
-    data_cache.page("name", "facts", lambda: "page")
+    data_cache.recall_or_compute("name", "facts", lambda: "content")
     source = Counted()
     made = data_cache.pairs("facts", source).made
     for path in data_cache.folder.iterdir():
         path.write_bytes(damage)
-    assert data_cache.page("name", "facts", lambda: "anew") == "anew"
-    assert data_cache.page("name", "facts", lambda: "again") == "anew"
+    assert data_cache.recall_or_compute("name", "facts", lambda: "anew") == "anew"
+    assert data_cache.recall_or_compute("name", "facts", lambda: "again") == "anew"
     assert data_cache.pairs("facts", source).made == made
     assert data_cache.pairs("facts", source).pairs.digest == PAIRS.digest
     assert source.asked == 2
@@ -112,7 +115,7 @@ def test_an_interrupted_entry_leaves_no_file(data_cache, error):
 def test_entries_that_cannot_be_written_are_held_in_memory_with_a_warning(tmp_path, caplog):
     (tmp_path / "file").write_text("in the way")
     data_cache = DataCache(tmp_path / "file", "these data")
-    assert data_cache.page("name", "facts", lambda: "page") == "page"
+    assert data_cache.recall_or_compute("name", "facts", lambda: "content") == "content"
     cached = data_cache.pairs("facts", Counted())
     assert (cached.pairs.digest, cached.made) == (PAIRS.digest, None)
     (message,) = caplog.messages
@@ -134,7 +137,7 @@ def test_on_a_full_disk_entries_are_held_in_memory(data_cache, monkeypatch, capl
 
 def test_old_entries_and_no_other_files_are_removed(data_cache):
     for facts in ("old", "used"):
-        data_cache.page("name", facts, lambda: "page")
+        data_cache.recall_or_compute("name", facts, lambda: "content")
     own = data_cache.folder / "own.json"
     own.write_text("a person's")
     killed = data_cache.folder / f"{'0' * 32}.pairs.s.123.unfinished"
@@ -142,12 +145,12 @@ def test_old_entries_and_no_other_files_are_removed(data_cache):
     long_ago = time.time() - 31 * 86_400
     for path in data_cache.folder.iterdir():
         os.utime(path, (long_ago, long_ago))
-    data_cache.page("name", "used", lambda: "anew")
-    data_cache.page("name", "new", lambda: "page")
+    data_cache.recall_or_compute("name", "used", lambda: "anew")
+    data_cache.recall_or_compute("name", "new", lambda: "content")
     assert own.exists()
     assert not killed.exists()
-    assert data_cache.page("name", "used", lambda: "anew") == "page"
-    assert data_cache.page("name", "old", lambda: "anew") == "anew"
+    assert data_cache.recall_or_compute("name", "used", lambda: "anew") == "content"
+    assert data_cache.recall_or_compute("name", "old", lambda: "anew") == "anew"
 
 
 def _encode(folder, barrier, queue):
@@ -172,14 +175,14 @@ def test_concurrent_writers_do_not_mix(tmp_path):
 
 
 def test_entries_are_json_without_pickle(data_cache):
-    data_cache.page("name", "facts", lambda: [1, 2])
+    data_cache.recall_or_compute("name", "facts", lambda: [1, 2])
     (path,) = data_cache.folder.iterdir()
     assert json.loads(path.read_text())["content"] == [1, 2]
 
 
 @pytest.mark.parametrize("changed", ["the program", "the tokenizers", "the format"])
 def test_an_upgrade_makes_a_new_entry(data_cache, monkeypatch, changed):
-    data_cache.page("name", "facts", lambda: "old")
+    data_cache.recall_or_compute("name", "facts", lambda: "old")
     source = Counted()
     data_cache.pairs("facts", source)
     if changed == "the program":
@@ -188,7 +191,7 @@ def test_an_upgrade_makes_a_new_entry(data_cache, monkeypatch, changed):
         monkeypatch.setattr(cache, "version", lambda _: "99.0")
     else:
         monkeypatch.setattr(cache, "FORMAT", 99)
-    assert data_cache.page("name", "facts", lambda: "new") == "new"
+    assert data_cache.recall_or_compute("name", "facts", lambda: "new") == "new"
     data_cache.pairs("facts", source)
     assert source.asked == 2
     place = data_cache.place("pictures")

@@ -147,7 +147,7 @@ def _preparation(name: str | Path) -> dict[str, tuple[float, ...]]:
             from huggingface_hub import hf_hub_download
 
             path = Path(hf_hub_download(str(name), PREPARATION))
-        page = json.loads(path.read_text(encoding="utf8"))
-        return {"mean": tuple(page["image_mean"]), "deviation": tuple(page["image_std"])}
+        settings = json.loads(path.read_text(encoding="utf8"))
+        return {"mean": tuple(settings["image_mean"]), "deviation": tuple(settings["image_std"])}
     except (OSError, ValueError, LookupError, TypeError):
         return {}

@@ -40,16 +40,18 @@ def saved(folder: RunFolder) -> dict[str, list[dict[str, Any]]]:
     if not folder.results.exists():
         return {}
     try:
-        page = json.loads(folder.results.read_text(encoding="utf8"))
+        results = json.loads(folder.results.read_text(encoding="utf8"))
     except (OSError, ValueError) as error:
         raise UserError(
             f"cannot read {folder.results}: {error}. Move the file to another folder"
         ) from error
-    if not (isinstance(page, dict) and all(isinstance(entries, list) for entries in page.values())):
+    if not (
+        isinstance(results, dict) and all(isinstance(entries, list) for entries in results.values())
+    ):
         raise UserError(
             f"{folder.results} was not written by `regard evaluate`: move it to another folder"
         )
-    return page
+    return results
 
 
 def save(folder: RunFolder, evaluation: Evaluation, data: Path) -> None:
@@ -62,10 +64,10 @@ def save(folder: RunFolder, evaluation: Evaluation, data: Path) -> None:
     name = str(path.relative_to(home) if path.is_relative_to(home) else path)
     new = json.loads(json.dumps(evaluation.entry(), default=str))
     with locked(folder.path):
-        page = saved(folder)
-        others = [entry for entry in page.get(name, []) if _options(entry) != _options(new)]
-        page[name] = [*others, new]
-        folder.write(folder.results, json.dumps(page, ensure_ascii=False, indent=1))
+        results = saved(folder)
+        others = [entry for entry in results.get(name, []) if _options(entry) != _options(new)]
+        results[name] = [*others, new]
+        folder.write(folder.results, json.dumps(results, ensure_ascii=False, indent=1))
 
 
 def _options(entry: dict[str, Any]) -> dict[str, Any]:

@@ -67,13 +67,13 @@ class DataCache:
     folder: Path
     data: str
 
-    def page(self, name: str, facts: object, make: Callable[[], Any]) -> Any:
+    def recall_or_compute(self, name: str, facts: object, compute: Callable[[], Any]) -> Any:
         """Return the cached content of this name and these facts, or compute and cache it. The
         content is any JSON value; `facts` are the values, apart from the data, that it depends
         on."""
         content = self.recall(name, facts)
         if content is None:
-            content = make()
+            content = compute()
             self.remember(name, facts, content)
         return content
 
@@ -81,10 +81,10 @@ class DataCache:
         """Return the cached content of this name and these facts, or None."""
         path = self._path(f"{name}.json", facts)
         with suppress(OSError, ValueError, LookupError, TypeError):  # missing or damaged
-            page = json.loads(path.read_text(encoding="utf8"))
-            if page["sha256"] == _digest(page["content"]):
+            entry = json.loads(path.read_text(encoding="utf8"))
+            if entry["sha256"] == _digest(entry["content"]):
                 _use(path)
-                return page["content"]
+                return entry["content"]
         return None
 
     def remember(self, name: str, facts: object, content: Any) -> None:

@@ -78,9 +78,10 @@ def read(config: Data, on_progress: OnProgress | None = None) -> Split:
         cache, result = None, splitter.split()
     else:
         cache = DataCache(cache_folder(), source.digest())
-        result = _of_page(
-            cache.page("split", splitter.facts(), lambda: _page(splitter.split(), source)), source
+        values = cache.recall_or_compute(
+            "split", splitter.facts(), lambda: _to_json(splitter.split(), source)
         )
+        result = _from_json(values, source)
     train = TrainingPairs(source, result.num_train, result.first, frozenset(result.held_out), cache)
     left_out = result.left_out.summary() + (source.remarks if isinstance(source, Corpus) else ())
     for corpus in (dev, test):
@@ -233,13 +234,13 @@ def _held_out(parts: np.ndarray) -> tuple[int, int]:
     return int((parts == DEV).sum()), int((parts == TEST).sum())
 
 
-def _page(result: _SplitResult, source: PairFiles) -> dict[str, Any]:
+def _to_json(result: _SplitResult, source: PairFiles) -> dict[str, Any]:
     return {"split": asdict(result), "paths": list(map(str, source.paths))}
 
 
-def _of_page(page: dict[str, Any], source: PairFiles) -> _SplitResult:
+def _from_json(values: dict[str, Any], source: PairFiles) -> _SplitResult:
     """Return a cached result, with the present paths of files that may have moved."""
-    result, now = page["split"], dict(zip(page["paths"], map(str, source.paths), strict=True))
+    result, now = values["split"], dict(zip(values["paths"], map(str, source.paths), strict=True))
     places = {
         now[path]: {kind: LineNumbers(**lines) for kind, lines in kinds.items()}
         for path, kinds in result["left_out"]["places"].items()

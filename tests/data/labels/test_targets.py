@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from regard.data.examples import Pair
-from regard.data.labels.targets import Labels, Standardiser, from_page, to_page
+from regard.data.labels.targets import Labels, Standardiser, from_json, to_json
 from regard.errors import UserError
 
 
@@ -20,7 +20,7 @@ def test_labels_are_numbered_in_order():
     assert labels.names == ("9", "10", "a b", "b")
     assert labels.encode(pairs("b", "9")).tolist() == [3, 0]
     assert labels.decode(torch.tensor([[0.0, 1, 0, 0], [0, 0, 0, 1]])) == ["10", "b"]
-    assert from_page(to_page(labels)) == labels
+    assert from_json(to_json(labels)) == labels
 
 
 def test_a_label_that_was_not_trained_on_is_named():
@@ -37,7 +37,7 @@ def test_numbers_are_standardised_and_restored():
     scale = Standardiser.of(pairs("1 7", "3 7"), standardised=True)
     np.testing.assert_allclose(scale.encode(pairs("1 7", "3 8")), [[-1, 0], [1, 1]])
     assert scale.decode(torch.tensor([[0.5, 0.25]])) == ["2.5 7.25"]
-    assert from_page(to_page(scale)) == scale
+    assert from_json(to_json(scale)) == scale
     plain = Standardiser.of(pairs("1 7", "3 7"), standardised=False)
     assert plain.encode(pairs("1 7")).tolist() == [[1, 7]]
 

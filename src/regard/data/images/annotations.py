@@ -177,9 +177,9 @@ def _pair(path: Path, folder: Path, name: str, caption: str, line: int) -> Pair 
 def _json(path: Path, folder: Path) -> Captions:
     content = read_bytes(path, MAX_JSON)
     try:
-        page = json.loads(content)
-        is_karpathys = all("sentences" in image for image in page["images"])
-        annotations = list(_karpathy(page) if is_karpathys else _coco(page))
+        values = json.loads(content)
+        is_karpathys = all("sentences" in image for image in values["images"])
+        annotations = list(_karpathy(values) if is_karpathys else _coco(values))
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise UserError(
             f"{path}: expected Karpathy's JSON or COCO's captions, got {repr(error)[:200]}"
@@ -237,17 +237,17 @@ class _Annotation:
         return cls(split, image, " ".join(text.split()))
 
 
-def _karpathy(page: Any) -> Iterator[_Annotation]:
-    for image in page["images"]:
+def _karpathy(values: Any) -> Iterator[_Annotation]:
+    for image in values["images"]:
         split = SPLITS[image.get("split", "train")]
         name = str(Path(image.get("filepath", "")) / image["filename"])
         for sentence in image["sentences"]:
             yield _Annotation.of(split, name, sentence["raw"])
 
 
-def _coco(page: Any) -> Iterator[_Annotation]:
-    names = {image["id"]: image["file_name"] for image in page["images"]}
-    for annotation in page["annotations"]:
+def _coco(values: Any) -> Iterator[_Annotation]:
+    names = {image["id"]: image["file_name"] for image in values["images"]}
+    for annotation in values["annotations"]:
         yield _Annotation.of("train", names[annotation["image_id"]], annotation["caption"])
 
 

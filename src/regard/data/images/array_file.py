@@ -80,7 +80,7 @@ class ArrayFile:
             return
         if isinstance(self.values, np.memmap):
             self.values.flush()
-        with whole(_page(self._path)) as unfinished:
+        with whole(_state_file(self._path)) as unfinished:
             unfinished.write_text(json.dumps({"done": self.done, "broken": self.broken}))
 
 
@@ -90,9 +90,9 @@ def _saved(
     """Return the saved array, its number of computed rows and its failed rows; None if the files
     are missing, damaged, or of another array."""
     with suppress(OSError, ValueError, LookupError, TypeError):
-        page = json.loads(_page(path).read_text(encoding="utf8"))
-        broken = {int(row): str(reason) for row, reason in page["broken"].items()}
-        done = int(page["done"])
+        state = json.loads(_state_file(path).read_text(encoding="utf8"))
+        broken = {int(row): str(reason) for row, reason in state["broken"].items()}
+        done = int(state["done"])
         values = np.lib.format.open_memmap(_array(path), mode="r+")
         if (values.shape, values.dtype) == (shape, dtype):
             return values, done, broken
@@ -117,5 +117,6 @@ def _array(path: Path) -> Path:
     return path.with_name(f"{path.name}.npy")
 
 
-def _page(path: Path) -> Path:
+def _state_file(path: Path) -> Path:
+    """Return the file with the number of computed rows and the failed rows of an array file."""
     return path.with_name(f"{path.name}.json")

@@ -100,16 +100,16 @@ Targets = Labels | Standardiser
 KINDS: dict[str, type[Labels] | type[Standardiser]] = {"labels": Labels, "scale": Standardiser}
 
 
-def to_page(targets: Targets) -> dict[str, Any]:
+def to_json(targets: Targets) -> dict[str, Any]:
     """Return targets as values for JSON."""
     (kind,) = (name for name, record in KINDS.items() if isinstance(targets, record))
     return {"kind": kind, **asdict(targets)}
 
 
-def from_page(page: dict[str, Any]) -> Targets:
-    """Return the targets that `to_page` encoded. LookupError or TypeError for any other value."""
-    fields = {name: tuple(values) for name, values in page.items() if name != "kind"}
-    return KINDS[page["kind"]](**fields)
+def from_json(values: dict[str, Any]) -> Targets:
+    """Return the targets that `to_json` encoded. LookupError or TypeError for any other value."""
+    fields = {name: tuple(field) for name, field in values.items() if name != "kind"}
+    return KINDS[values["kind"]](**fields)
 
 
 def _numbers(pairs: Sequence[Pair], count: int | None) -> np.ndarray:

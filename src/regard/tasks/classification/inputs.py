@@ -12,7 +12,7 @@ from typing import TypeVar
 from regard import trace
 from regard.config import ClassificationDataConfig
 from regard.data.examples import Pair
-from regard.data.labels import targets as target_pages
+from regard.data.labels import targets as classification_targets
 from regard.data.labels.encoded import EncodedSource
 from regard.data.labels.numeric import NamedSeries, Series, parse_items, parse_series
 from regard.data.labels.targets import Labels, Standardiser, Targets
@@ -140,9 +140,9 @@ class InputsAndTargets:
     def load(cls, folder: RunFolder, config: ClassificationDataConfig) -> InputsAndTargets:
         """Read the files that `save` wrote. UserError if they hold anything else."""
         try:
-            page = json.loads(folder.answers.read_text(encoding="utf8"))
-            targets = target_pages.from_page(page["answers"])
-            features = int(page["features"])
+            values = json.loads(folder.answers.read_text(encoding="utf8"))
+            targets = classification_targets.from_json(values["answers"])
+            features = int(values["features"])
         except OSError as error:
             raise UserError(f"cannot read {folder.answers}: {error.strerror}") from error
         except (ValueError, LookupError, TypeError) as error:
@@ -158,8 +158,11 @@ class InputsAndTargets:
         """Write the vocabulary and the targets into a run folder."""
         if not isinstance(self.reader, SeriesInputs):
             self.reader.tokenizer.save(folder.source_tokenizer)
-        page = {"answers": target_pages.to_page(self.targets), "features": self.reader.features}
-        folder.write(folder.answers, json.dumps(page, ensure_ascii=False, indent=1))
+        values = {
+            "answers": classification_targets.to_json(self.targets),
+            "features": self.reader.features,
+        }
+        folder.write(folder.answers, json.dumps(values, ensure_ascii=False, indent=1))
 
     @property
     def vocabulary_size(self) -> int:

@@ -33,7 +33,7 @@ def train_tokenizers(
         return _trained(source, target, pairs, on_progress)
     facts = [pairs.facts(), asdict(source), target and asdict(target)]
     return Tokenizers.from_json(
-        pairs.cache.page(
+        pairs.cache.recall_or_compute(
             "tokenizers", facts, lambda: _trained(source, target, pairs, on_progress).to_json()
         )
     )
