@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import is_dataclass
 from functools import partial, wraps
 from types import FunctionType, SimpleNamespace
-from typing import Any, get_type_hints
+from typing import Any, TypeVar, get_args, get_type_hints
 
 import jaxtyping
 from beartype import BeartypeConf, beartype
@@ -58,11 +58,14 @@ def _checked(function: FunctionType) -> Callable[..., Any]:
         name: _evaluated(hint, function) for name, hint in function.__annotations__.items()
     }
     check = beartype(copy, conf=ERRORS)
+    settings, has_axes = jaxtyping.config, any(map(_has_axes, copy.__annotations__.values()))
 
     @wraps(function)
     def checked(*arguments: Any, **named: Any) -> Any:
-        if jaxtyping.config.jaxtyping_disable:
+        if settings.jaxtyping_disable:
             return function(*arguments, **named)
+        if not has_axes:
+            return check(*arguments, **named)
         with AXES:
             return check(*arguments, **named)
 
@@ -78,3 +81,12 @@ def _evaluated(hint: Any, function: FunctionType) -> Any:
         return get_type_hints(holder, function.__globals__, include_extras=True)["value"]
     except NameError:
         return Any
+
+
+def _has_axes(hint: Any) -> bool:
+    """Whether the type names axes; without them, a call needs no context."""
+    if isinstance(hint, TypeVar):
+        return _has_axes(hint.__bound__) or any(map(_has_axes, hint.__constraints__))
+    if inspect.isclass(hint) and issubclass(hint, jaxtyping.AbstractArray):
+        return True
+    return any(map(_has_axes, get_args(hint)))
