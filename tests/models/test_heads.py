@@ -48,16 +48,16 @@ def test_the_last_state_is_that_of_the_top_layer():
         LastState()(memory(summary=False))
 
 
-@pytest.mark.parametrize("asks", ["learned", "last"])
-def test_a_learned_query_gives_a_weighted_mean(asks):
+@pytest.mark.parametrize("query_kind", ["learned", "last"])
+def test_a_learned_query_gives_a_weighted_mean(query_kind):
     arguments = memory()
-    query = LearnedHeadQuery(5) if asks == "learned" else LastStateHeadQuery()
+    query = LearnedHeadQuery(5) if query_kind == "learned" else LastStateHeadQuery()
     pool = AttentionPool(query, Attention(ScaledDot())).double()
     result = pool(arguments, need_weights=True)
     (block,) = result.attention
     assert (block.kind, block.weights.shape) == ("cross", (3, 1, 1, 1, 4))
     for row, length in enumerate(LENGTHS):
-        queries = query.vector if asks == "learned" else arguments.summary.hidden[row, -1]
+        queries = query.vector if query_kind == "learned" else arguments.summary.hidden[row, -1]
         scores = [
             float((queries @ arguments.keys[row, place]).detach()) / 5**0.5
             for place in range(length)
