@@ -41,6 +41,14 @@ def flags(record, *wanted, prefix="--"):
             yield f"{prefix}{name}".replace("_", "-")
 
 
+def differs(flag, choice):
+    """Whether the option belongs to the model, or this choice is the first of its task: the other
+    sections are the same for all models of a task."""
+    task, _, _ = choice
+    first = next(known for known in CHOICES_OF_KINDS if known[0] == task)
+    return flag.startswith("--model.") or choice == first
+
+
 @pytest.mark.parametrize(("task", "part", "kind"), CHOICES_OF_KINDS)
 def test_invalid_values_are_rejected_in_every_option(task, part, kind):
     default = default_of(task, part, kind)
@@ -51,7 +59,7 @@ def test_invalid_values_are_rejected_in_every_option(task, part, kind):
     assert len(choices) > 5
     for names, values in ((numbers, NUMBERS), (choices, CHOICES)):
         for flag in names:
-            for value in values:
+            for value in values if differs(flag, (task, part, kind)) else ():
                 with pytest.raises(UserError, match=rf"^{flag} is .*: expected") as caught:
                     options.check(Options, ["copy", f"{flag}={value}"], default)
                 assert "\n" not in str(caught.value)
@@ -63,10 +71,22 @@ def test_whole_numbers_beyond_their_range_are_refused(value):
     for choice in CHOICES_OF_KINDS:
         default = default_of(*choice)
         for flag in flags(default.experiment, int):
-            if flag.endswith("seed") and value == 2**40:
+            if (flag.endswith("seed") and value == 2**40) or not differs(flag, choice):
                 continue
             with pytest.raises(UserError, match=rf"^{flag} is '{value}': expected"):
                 options.check(Options, ["copy", flag, str(value)], default)
+
+
+@pytest.mark.parametrize("task", KINDS)
+def test_sections_beside_the_model_are_the_same_for_all_models_of_a_task(task):
+    sections = set()
+    for choice in CHOICES_OF_KINDS:
+        if choice[0] == task:
+            experiment = default_of(*choice).experiment
+            sections.add(
+                (type(experiment.data), type(experiment.training), type(experiment.search))
+            )
+    assert len(sections) == 1
 
 
 def test_named_alternatives_to_numbers_are_accepted():
