@@ -108,13 +108,13 @@ def test_returning_attention_changes_no_text(family, width, num_best, precision,
 def test_traces_beyond_attention_need_a_forced_pass(run, monkeypatch):
     reads = []
     translator = Translator.load(run)
-    read = translator._tracer._read
+    read = translator._tracer._score
 
     def watched(written, **how):
         reads.append([each.text for each in written])
         return read(written, **how)
 
-    monkeypatch.setattr(translator._tracer, "_read", watched)
+    monkeypatch.setattr(translator._tracer, "_score", watched)
     outputs = translator.translate(["a b c", "z"], search=SearchConfig(beam=2, max_length=9))
     for each in outputs:
         np.testing.assert_array_equal(each.attention, each.maps[0].weights)
