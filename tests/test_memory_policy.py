@@ -34,3 +34,24 @@ def test_memory_pages_are_requested_once():
         pytest.skip("this C library has no such settings")
     assert int(given_back.stdout) > 12 * 1000  # sixty-four megabytes, twelve times
     assert int(kept.stdout) < 1000
+
+
+COLLECTION = """
+import gc
+from regard.memory_policy import pause_collection
+for number in range(2):
+    try:
+        with pause_collection():
+            print(gc.isenabled(), end=" ")
+            import torch
+            raise ImportError
+    except ImportError:
+        print(gc.isenabled(), gc.get_freeze_count() > 100_000, end=" ")
+"""
+
+
+def test_only_the_import_of_torch_pauses_collection():
+    done = subprocess.run(
+        [sys.executable, "-c", COLLECTION], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["False", "True", "True", "True", "True", "True"]

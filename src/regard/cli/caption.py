@@ -19,6 +19,7 @@ from regard.config import SearchConfig
 from regard.config.checks import BeamSize
 from regard.errors import UserError
 from regard.files import shorten_name
+from regard.memory_policy import pause_collection
 
 if TYPE_CHECKING:
     import numpy as np
@@ -51,7 +52,8 @@ def run(arguments: list[str]) -> int:
     if not options.images:
         raise UserError("no images: name at least one image file")
     check_different(options.images, options.output, options.trace)
-    from regard.tasks.captioning.captioner import IMAGES_AT_A_TIME, Captioner
+    with pause_collection():
+        from regard.tasks.captioning.captioner import IMAGES_AT_A_TIME, Captioner
 
     captioner = Captioner.load(options.run, device=options.device)
     num_read = 0

@@ -15,6 +15,7 @@ from regard.cli.lines import check_different, chunks, opened, warn_of_long, warn
 from regard.cli.options import Device, parse
 from regard.cli.output import warn
 from regard.errors import UserError
+from regard.memory_policy import pause_collection
 
 if TYPE_CHECKING:
     from regard.tasks.classification.classifier import Classifier, Prediction
@@ -46,9 +47,10 @@ def run(arguments: list[str]) -> int:
     """Classify lines in their order; return 1 if a line should be numbers and is not."""
     options = parse(Options, arguments, "regard classify")
     check_different([options.file], options.output, options.trace)
-    from regard.data.files.lines import LineProblem, read_lines
-    from regard.data.files.tables import SEPARATORS, suffix_of
-    from regard.tasks.classification.classifier import Classifier
+    with pause_collection():
+        from regard.data.files.lines import LineProblem, read_lines
+        from regard.data.files.tables import SEPARATORS, suffix_of
+        from regard.tasks.classification.classifier import Classifier
 
     classifier = Classifier.load(options.run, device=options.device)
     if options.tint and not classifier.attends:

@@ -16,6 +16,7 @@ from regard.cli.searching import SearchFields, parse
 from regard.config import SearchConfig
 from regard.config.checks import CountOrZero
 from regard.errors import UserError
+from regard.memory_policy import pause_collection
 
 if TYPE_CHECKING:
     from regard.pipeline.load import Model
@@ -69,10 +70,11 @@ def run(arguments: list[str]) -> None:
     options = parse(Options, arguments, "regard evaluate")
     if options.first is not None and options.first < 1:
         raise UserError(f"--first is {options.first}: expected 1 or more")
-    from regard.pipeline import evaluate
-    from regard.pipeline.load import load
-    from regard.runs.folder import RunFolder
-    from regard.tasks.all_tasks import task_of
+    with pause_collection():
+        from regard.pipeline import evaluate
+        from regard.pipeline.load import load
+        from regard.runs.folder import RunFolder
+        from regard.tasks.all_tasks import task_of
 
     model = load(options.run, *options.ensemble, device=options.device)
     task, folder = task_of(model.data), RunFolder(options.run)

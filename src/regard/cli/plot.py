@@ -14,6 +14,7 @@ from regard.cli import show
 from regard.cli.options import Device, Runs, parse
 from regard.cli.typed import is_text
 from regard.errors import UserError
+from regard.memory_policy import pause_collection
 from regard.names import AttentionKind
 
 if TYPE_CHECKING:
@@ -67,8 +68,9 @@ def run(arguments: list[str]) -> None:
     for text in (options.text, options.target or ""):
         if not is_text(text):
             raise UserError(f"{text!a} is not UTF-8: type the text in UTF-8")
-    from regard.pipeline.load import load
-    from regard.tasks.all_tasks import task_of
+    with pause_collection():
+        from regard.pipeline.load import load
+        from regard.tasks.all_tasks import task_of
 
     model = load(options.run, *options.ensemble, device=options.device)
     task = task_of(model.data)

@@ -11,6 +11,7 @@ import tyro
 from regard.cli.lines import warn_of_refused
 from regard.cli.options import Device, Runs, parse
 from regard.files import whole
+from regard.memory_policy import pause_collection
 
 PAIRS_AT_A_TIME = 1024
 
@@ -41,8 +42,9 @@ def run(arguments: list[str]) -> int:
     options = parse(Options, arguments, "regard score")
     import sys
 
-    from regard.data.text.parallel import read_pairs
-    from regard.tasks.translation.translator import MAX_SCORED, Translator
+    with pause_collection():
+        from regard.data.text.parallel import read_pairs
+        from regard.tasks.translation.translator import MAX_SCORED, Translator
 
     translator = Translator.load(options.run, *options.ensemble, device=options.device)
     corpus = read_pairs(options.pairs, target_path=options.target_path)

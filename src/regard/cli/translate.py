@@ -25,6 +25,7 @@ from regard.cli.searching import SearchFields, parse
 from regard.config import SearchConfig
 from regard.config.checks import BeamSize
 from regard.errors import UserError
+from regard.memory_policy import pause_collection
 from regard.names import LinkUnit
 
 if TYPE_CHECKING:
@@ -67,8 +68,9 @@ def run(arguments: list[str]) -> int:
     """Translate lines in their order; return 1 if a line is too long."""
     options = parse(Options, arguments, "regard translate")
     check_different([options.file], options.output, options.alignments, options.trace)
-    from regard.data.files.lines import LineProblem, read_lines
-    from regard.tasks.translation.translator import Translator
+    with pause_collection():
+        from regard.data.files.lines import LineProblem, read_lines
+        from regard.tasks.translation.translator import Translator
 
     translator = Translator.load(options.run, *options.ensemble, device=options.device)
     if options.alignments and not translator.attends:

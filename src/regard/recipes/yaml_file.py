@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -172,7 +173,7 @@ class _Reader:
                 self._refuse(event, f"a number of {len(text):,} characters: at most {MAX_DIGITS}")
             return _number(text)
         if tag.endswith((":null", ":bool")):
-            return yaml.safe_load(text)
+            return _constant(text)
         return text
 
     def _refuse(self, event: Any, problem: str) -> NoReturn:
@@ -187,12 +188,19 @@ def _place(text: str, position: int) -> tuple[int, int]:
 _RESOLVER = yaml.SafeLoader("")
 
 
+@lru_cache(maxsize=256)
 def _number(text: str) -> int | float | str:
     """Return a number, or the text if only YAML's pattern takes it for a number, such as 0x_."""
     try:
         return yaml.safe_load(text)
     except ValueError:
         return text
+
+
+@lru_cache(maxsize=256)
+def _constant(text: str) -> bool | None:
+    """Return null, true or false."""
+    return yaml.safe_load(text)
 
 
 def _at(path: Path, mark: Any) -> str:
