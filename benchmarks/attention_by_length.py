@@ -15,7 +15,7 @@ from pathlib import Path
 from regard.data.text.parallel import read_pairs
 from regard.metrics.text import chrf
 from regard.pipeline.evaluate import evaluate
-from regard.tasks.translation.translator import Translator
+from regard.tasks.translation.model import TranslationModel
 
 
 def main() -> None:
@@ -26,7 +26,7 @@ def main() -> None:
     pairs = read_pairs(options.data).pairs
     rows = {}
     for run in options.runs:
-        translator = Translator.load(run)
+        translator = TranslationModel.load(run)
         by_length = defaultdict(list)
         for output in evaluate(translator, pairs).outputs:
             by_length[len(output.source.split())].append(output)

@@ -20,6 +20,13 @@ OWNERS = {
     "starlette": ("serving",),
     "uvicorn": ("serving",),
     "sacrebleu": ("metrics",),
+    "charset_normalizer": ("data/files",),
+    "python_calamine": ("data/files",),
+    "pyarrow": ("data/files",),
+    "tensorboard": ("training/trackers",),
+    "ray": ("studies",),
+    "sklearn": ("estimators.py",),
+    "IPython": ("viewing",),
     "tokenizers": ("data",),
     "spacy": ("data",),
     "onnx": ("exporting",),
@@ -32,8 +39,8 @@ owners."""
 
 PUBLIC: dict[str, list[str]] = {
     "regard": [
-        *("Captioner", "Classifier", "GeneratedText", "Prediction"),
-        *("Trace", "Translator", "UserError"),
+        *("CaptionModel", "ClassificationModel", "GeneratedText", "Prediction"),
+        *("Trace", "TranslationModel", "UserError"),
         *("attention", "keep_freed_memory", "load"),
     ]
 }

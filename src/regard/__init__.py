@@ -19,20 +19,20 @@ if TYPE_CHECKING:
     from regard.errors import UserError
     from regard.memory_policy import keep_freed_memory
     from regard.pipeline.load import load
-    from regard.tasks.captioning.captioner import Captioner
-    from regard.tasks.classification.classifier import Classifier, Prediction
+    from regard.tasks.captioning.model import CaptionModel
+    from regard.tasks.classification.model import ClassificationModel, Prediction
     from regard.tasks.generation import GeneratedText
-    from regard.tasks.translation.translator import Translator
+    from regard.tasks.translation.model import TranslationModel
     from regard.trace import Trace
 
 __version__ = VERSION
 __all__ = [
-    "Captioner",
-    "Classifier",
+    "CaptionModel",
+    "ClassificationModel",
     "GeneratedText",
     "Prediction",
     "Trace",
-    "Translator",
+    "TranslationModel",
     "UserError",
     "attention",
     "keep_freed_memory",
@@ -40,17 +40,21 @@ __all__ = [
 ]
 
 _MODULES = {
-    "Captioner": "regard.tasks.captioning.captioner",
-    "Classifier": "regard.tasks.classification.classifier",
+    "CaptionModel": "regard.tasks.captioning.model",
+    "ClassificationModel": "regard.tasks.classification.model",
     "GeneratedText": "regard.tasks.generation",
-    "Prediction": "regard.tasks.classification.classifier",
+    "Prediction": "regard.tasks.classification.model",
     "Trace": "regard.trace",
-    "Translator": "regard.tasks.translation.translator",
+    "TranslationModel": "regard.tasks.translation.model",
     "UserError": "regard.errors",
     "keep_freed_memory": "regard.memory_policy",
     "load": "regard.pipeline.load",
 }
-_RENAMED = {"Answer": "Prediction", "Translation": "GeneratedText"}
+_RENAMED = {
+    "Answer": "Prediction",
+    "Captioner": "CaptionModel",
+    "Translation": "GeneratedText",
+}
 """Public names of version 0.1, with their present names."""
 
 

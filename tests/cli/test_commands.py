@@ -19,7 +19,7 @@ from regard.files import UnwritableError
 from regard.pipeline.train import train
 from regard.runs.folder import RunFolder
 from regard.search import forced, greedy
-from regard.tasks.translation.translator import Translator
+from regard.tasks.translation.model import TranslationModel
 from regard.training.log import DevLine, Example, TrainLine, Validation
 from regard.training.schedule import Progress
 from tests import configs, needs
@@ -168,8 +168,8 @@ def test_search_options_default_to_the_runs_recipe(capsys, run, tmp_path, monkey
         asked.append(search)
         return translate(self, texts, search=search, **how)
 
-    translate = Translator.translate
-    monkeypatch.setattr(Translator, "translate", noted)
+    translate = TranslationModel.translate
+    monkeypatch.setattr(TranslationModel, "translate", noted)
     regard(capsys, "translate", copy, text)
     regard(capsys, "translate", copy, text, "--early-stopping", "--unknown-replacement")
     regard(capsys, "evaluate", "--beam", 2, copy)

@@ -11,7 +11,7 @@ from regard.errors import UserError
 from regard.pipeline.average import average
 from regard.pipeline.train import train
 from regard.runs.folder import RunFolder
-from regard.tasks.translation.translator import Translator
+from regard.tasks.translation.model import TranslationModel
 from tests.small_runs import small
 
 
@@ -39,8 +39,8 @@ def test_every_weight_is_the_mean(run, other, tmp_path):
 def test_a_mean_is_a_run_that_translates(run, tmp_path):
     new = average([run, run], tmp_path / "new")
     texts = ["a b c", "", "z q"]
-    outputs = Translator.load(new.path).translate(texts)
-    assert outputs == Translator.load(run).translate(texts)
+    outputs = TranslationModel.load(new.path).translate(texts)
+    assert outputs == TranslationModel.load(run).translate(texts)
     assert new.experiment().name == "new"
     assert str(run) in new.experiment().about
     assert new.test.read_bytes() == RunFolder(run).test.read_bytes()

@@ -16,7 +16,7 @@ from regard.pipeline.evaluate import evaluate, save
 from regard.pipeline.train import train
 from regard.runs.folder import RunFolder
 from regard.tasks.evaluation import EvaluationOptions
-from regard.tasks.translation.translator import Translator
+from regard.tasks.translation.model import TranslationModel
 from tests import configs
 from tests.small_runs import small
 
@@ -64,8 +64,8 @@ def test_tied_all_needs_a_shared_vocabulary(run, tmp_path):
 @pytest.mark.parametrize(("beam", "num_best"), [(1, 1), (4, 3)])
 def test_an_ensemble_of_one_run_twice_equals_the_run(run, beam, num_best):
     search = SearchConfig(beam=beam, max_length=9)
-    alone = Translator.load(run).translate(TEXTS, search=search, num_best=num_best)
-    twice = Translator.load(run, run).translate(TEXTS, search=search, num_best=num_best)
+    alone = TranslationModel.load(run).translate(TEXTS, search=search, num_best=num_best)
+    twice = TranslationModel.load(run, run).translate(TEXTS, search=search, num_best=num_best)
     for one, both in zip(alone, twice, strict=True):
         ranked = ((each, *each.alternatives) for each in (both, one))
         for ours, theirs in zip(*ranked, strict=True):
@@ -79,7 +79,7 @@ def test_an_ensemble_of_one_run_twice_equals_the_run(run, beam, num_best):
 
 
 def test_scores_are_the_mean_of_the_probabilities(run, other):
-    members = [Translator.load(each).score(PAIRS) for each in (run, other)]
+    members = [TranslationModel.load(each).score(PAIRS) for each in (run, other)]
     together = regard.load(run, other).score(PAIRS)
     for both, one, two in zip(together, *members, strict=True):
         if both.trace is None:
@@ -97,7 +97,7 @@ def test_scores_are_the_mean_of_the_probabilities(run, other):
 
 
 def test_search_scores_equal_forced_scores(run, other):
-    together = Translator.load(run, other)
+    together = TranslationModel.load(run, other)
     search = SearchConfig(beam=3, length_penalty=0.0, coverage_penalty=0.0, max_length=30)
     outputs = [output for output in together.translate(TEXTS, search=search) if output.trace]
     again = together.score([(output.source, output.text) for output in outputs])
@@ -107,7 +107,7 @@ def test_search_scores_equal_forced_scores(run, other):
 
 
 def test_links_use_the_mean_over_members(run, other):
-    trace = Translator.load(run, other).translate("a b c d").trace
+    trace = TranslationModel.load(run, other).translate("a b c d").trace
     mean = sum(each.weights[0, 0] for each in trace.maps("cross")) / 2
     expected = {
         (int(row.argmax()), place)
@@ -143,7 +143,7 @@ def test_members_with_other_vocabularies_are_rejected(run, other, tmp_path):
 
 def test_results_name_the_members(run, other, tmp_path):
     folder = RunFolder(shutil.copytree(run, tmp_path / "run"))
-    together, pairs = Translator.load(folder.path, other), [Pair("a b", "a b", 1)]
+    together, pairs = TranslationModel.load(folder.path, other), [Pair("a b", "a b", 1)]
     for ensemble in ((), (str(other),), (str(other),)):
         options = EvaluationOptions(together.experiment.search, ensemble=ensemble)
         save(folder, evaluate(together, pairs, options), folder.test)

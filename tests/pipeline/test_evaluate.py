@@ -16,11 +16,11 @@ from regard.tasks.evaluation import EvaluationOptions
 from regard.tasks.generation import GeneratedText
 from regard.tasks.translation import evaluation as translation
 from regard.tasks.translation.encoding import Tokenizers
-from regard.tasks.translation.translator import Translator
+from regard.tasks.translation.model import TranslationModel
 
 
 def test_every_target_of_a_source_is_a_reference(run):
-    translator = Translator.load(run)
+    translator = TranslationModel.load(run)
     written = translator.translate("a b c").text
     pairs = [Pair("a b c", "z z", 1), Pair("a b c", f"  {written} ", 2), Pair("b", "q q q", 3)]
     evaluation = evaluate(translator, pairs)
@@ -35,7 +35,7 @@ def test_every_target_of_a_source_is_a_reference(run):
 
 
 def test_error_rates_are_scored_on_request(run):
-    translator = Translator.load(run)
+    translator = TranslationModel.load(run)
     written = translator.translate("a b c").text
     pairs = [Pair("a b c", f"{written} z", 1)]
     plain = evaluate(translator, pairs)
@@ -48,7 +48,7 @@ def test_error_rates_are_scored_on_request(run):
 
 
 def test_results_have_raw_outputs_and_earlier_entries(run, tmp_path, monkeypatch):
-    translator = Translator.load(run)
+    translator = TranslationModel.load(run)
     folder = RunFolder(shutil.copytree(run, tmp_path / "run"))
     evaluation = evaluate(translator, [Pair("a", "a", 1)])
     monkeypatch.chdir(tmp_path)
@@ -64,7 +64,7 @@ def test_results_have_raw_outputs_and_earlier_entries(run, tmp_path, monkeypatch
 
 
 def test_results_have_the_search_and_keep_other_entries(run, tmp_path):
-    translator = Translator.load(run)
+    translator = TranslationModel.load(run)
     folder = RunFolder(shutil.copytree(run, tmp_path / "run"))
     pairs = [Pair("a", "a", 1), Pair("b", "B", 2)]
     usual = EvaluationOptions(translator.experiment.search)
@@ -86,7 +86,7 @@ def scored(cutting, *texts, **options):
     target = Tokenizer.train(texts, TokenizerSettings(kind=cutting))
     pairs = [Pair(str(number), text.title(), number) for number, text in enumerate(texts)]
 
-    class Reciting(Translator):
+    class Reciting(TranslationModel):
         def __init__(self):
             self.tokenizers = Tokenizers(target, target)
 

@@ -24,9 +24,9 @@ model = regard.load(sys.argv[1])
 print(json.dumps(sorted(sys.modules)))
 """
 MODELS = {
-    "translate": "regard.tasks.translation.translator",
-    "classify": "regard.tasks.classification.classifier",
-    "caption": "regard.tasks.captioning.captioner",
+    "translate": "regard.tasks.translation.model",
+    "classify": "regard.tasks.classification.model",
+    "caption": "regard.tasks.captioning.model",
 }
 
 

@@ -16,7 +16,7 @@ from regard.errors import UserError
 from regard.pipeline.train import settings_of, train
 from regard.runs.folder import RunFolder
 from regard.tasks.translation import training as translation
-from regard.tasks.translation.translator import Translator
+from regard.tasks.translation.model import TranslationModel
 from regard.training.checkpoint import Checkpoints
 from regard.training.loss import CrossEntropy
 from regard.training.schedule import Constant, CosineDecay, InverseSquareRoot, LinearDecay, Plateau
@@ -45,9 +45,9 @@ def test_a_run_folder_is_complete(run):
 
 
 def test_a_moved_run_translates_the_same(run, tmp_path):
-    before = Translator.load(run).translate("a b c")
+    before = TranslationModel.load(run).translate("a b c")
     moved = run.rename(tmp_path / "moved")
-    after = Translator.load(moved).translate("a b c")
+    after = TranslationModel.load(moved).translate("a b c")
     moved.rename(run)
     assert (after.text, after.score) == (before.text, before.score)
 
@@ -140,7 +140,7 @@ def test_a_rejected_training_unlocks_its_folder(tmp_path):
         train(none, tmp_path / "run")
     assert not (tmp_path / "run").exists()
     train(small(epochs=1), tmp_path / "run")
-    assert Translator.load(tmp_path / "run").experiment.name == "small"
+    assert TranslationModel.load(tmp_path / "run").experiment.name == "small"
 
 
 @pytest.mark.parametrize("name", ["config.yaml", "dev.tsv", "test.tsv", "log.jsonl", "curve.png"])
@@ -171,10 +171,10 @@ def test_damaged_weights_are_reported(run, tmp_path):
     shutil.copytree(run, copy)
     (copy / "model.safetensors").write_bytes(b"no tensors")
     with pytest.raises(UserError, match=r"model.safetensors cannot be read as weights"):
-        Translator.load(copy)
+        TranslationModel.load(copy)
     (copy / "model.safetensors").unlink()
     with pytest.raises(UserError, match=r"cannot read .*model.safetensors: no such file"):
-        Translator.load(copy)
+        TranslationModel.load(copy)
 
 
 def test_long_dev_pairs_are_left_out_and_counted(tmp_path):
@@ -219,7 +219,7 @@ def test_a_run_killed_while_writing_its_first_files_can_be_resumed(tmp_path, mon
     path = folder.path / name
     path.rmdir() if path.is_dir() else path.unlink()
     train(smaller(epochs=1), folder.path, resume=True)
-    assert Translator.load(folder.path).translate("a b").text
+    assert TranslationModel.load(folder.path).translate("a b").text
 
 
 HOLDER = """
@@ -385,8 +385,8 @@ def test_dev_pairs_are_decoded_greedily_with_any_beam(tmp_path, monkeypatch):
         searches.append(search)
         return translate(translator, texts, search=search, **how)
 
-    translate = Translator.translate
-    monkeypatch.setattr(Translator, "translate", watched)
+    translate = TranslationModel.translate
+    monkeypatch.setattr(TranslationModel, "translate", watched)
     recipes_search = SearchConfig(beam=5, length_penalty=0.7, max_length=9)
     train(replace(smaller(epochs=1), search=recipes_search), tmp_path / "run")
     assert searches == [replace(recipes_search, beam=1, max_ratio=searches[0].max_ratio)]

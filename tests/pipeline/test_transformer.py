@@ -9,7 +9,7 @@ import torch
 from regard.config import SearchConfig
 from regard.errors import UserError
 from regard.pipeline.train import train
-from regard.tasks.translation.translator import Translator
+from regard.tasks.translation.model import TranslationModel
 from tests import configs
 from tests.small_runs import small
 
@@ -39,7 +39,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def translator(folder):
-    return Translator.load(folder)
+    return TranslationModel.load(folder)
 
 
 def check(trace):
@@ -92,7 +92,7 @@ def test_a_resumed_run_is_bit_equal(tmp_path, folder):
     train(experiment, parts, resume=True)
     state = "state/training.safetensors"
     assert (whole / state).stat().st_size == (parts / state).stat().st_size
-    first, second = (Translator.load(each).model.state_dict() for each in (whole, parts))
+    first, second = (TranslationModel.load(each).model.state_dict() for each in (whole, parts))
     assert all(torch.equal(first[name], second[name]) for name in first)
     with pytest.raises(UserError, match=r"model\.\w+ was .* and is .* now"):
         train(small(), folder, resume=True)
@@ -111,7 +111,7 @@ def short():
 @pytest.mark.parametrize("beam", [1, 3])
 def test_learned_positions_limit_outputs_and_sources(tmp_path, beam):
     train(short(), tmp_path / "run")
-    translator = Translator.load(tmp_path / "run")
+    translator = TranslationModel.load(tmp_path / "run")
     endless = SearchConfig(beam=beam, min_length=50)
     translation = translator.translate(["a b c"], search=endless)[0]
     assert len(translation.trace.target.pieces) == 12
@@ -153,7 +153,7 @@ def test_vectors_from_a_file_are_fixed_on_both_sides(tmp_path):
     lines = [" ".join([word, *map(str, row)]) for word, row in rows.items()]
     vectors.write_text("\n".join(lines) + "\n")
     train(experiment, tmp_path / "run")
-    translator = Translator.load(tmp_path / "run")
+    translator = TranslationModel.load(tmp_path / "run")
     for side, tokenizer in (
         (translator.model.encoder, translator.tokenizers.source),
         (translator.model.decoder, translator.tokenizers.target),

@@ -46,9 +46,9 @@ def test_old_runs_give_their_old_outputs(name, tmp_path):
 
 def compute(model, source, folder):
     """Return the output of a model for one source."""
-    if isinstance(model, regard.Captioner):
+    if isinstance(model, regard.CaptionModel):
         return model.caption(str(draw_image(folder)))
-    if isinstance(model, regard.Classifier):
+    if isinstance(model, regard.ClassificationModel):
         return model.classify(source)
     return model.translate(source)
 

@@ -78,7 +78,7 @@ def outcomes(run, tmp_path_factory):
 
 def test_wrong_arguments_are_named(outcomes):
     public = outcomes.pop("dir")[1].split()
-    assert {"load", "Translator", "attention", "UserError"} <= set(public)
+    assert {"load", "TranslationModel", "attention", "UserError"} <= set(public)
     assert len(outcomes) > 80
     wrong = {name: came for name, came in outcomes.items() if came[0] not in EXPECTED}
     assert wrong == {}

@@ -8,11 +8,11 @@ from regard.building import build_translation
 from regard.data.text.tokenizer import Tokenizer, TokenizerSettings
 from regard.models.contracts import AttentionBlock
 from regard.tasks.translation.encoding import Tokenizers
-from regard.tasks.translation.translator import Translator
+from regard.tasks.translation.model import TranslationModel
 
 
 def test_traces_have_the_encoders_self_attention(run):
-    translator = Translator.load(run)
+    translator = TranslationModel.load(run)
     encoder = translator.model.encoder
 
     class Attending(torch.nn.Module):
@@ -34,13 +34,13 @@ def test_traces_have_the_encoders_self_attention(run):
 
 
 def test_traces_have_the_tokenizers_word_numbers(run):
-    experiment = Translator.load(run).experiment
+    experiment = TranslationModel.load(run).experiment
     texts = ["the cat, sat.", "die Katze sass, (ja)."]
     bpe = Tokenizer.train(texts, TokenizerSettings(kind="bpe", size=40))
     words = Tokenizer.train(texts, TokenizerSettings(kind="words"))
     for tokenizer in (bpe, words):
         model = build_translation(experiment.model, len(tokenizer), len(tokenizer))
-        translator = Translator(experiment, Tokenizers(tokenizer, tokenizer), model)
+        translator = TranslationModel(experiment, Tokenizers(tokenizer, tokenizer), model)
         (found,) = translator.score([("the cat, sat.", "die Katze sass, (ja).")])
         assert set(found.trace.source.words) == set(range(5 + 1))
         assert set(found.trace.target.words) == set(range(8 + 1))

@@ -24,7 +24,7 @@ from regard.memory_policy import pause_collection
 if TYPE_CHECKING:
     import numpy as np
 
-    from regard.tasks.captioning.captioner import Captioner
+    from regard.tasks.captioning.model import CaptionModel
 
 
 @dataclass(frozen=True)
@@ -53,9 +53,9 @@ def run(arguments: list[str]) -> int:
         raise UserError("no images: name at least one image file")
     check_different(options.images, options.output, options.trace)
     with pause_collection():
-        from regard.tasks.captioning.captioner import IMAGES_AT_A_TIME, Captioner
+        from regard.tasks.captioning.model import IMAGES_AT_A_TIME, CaptionModel
 
-    captioner = Captioner.load(options.run, device=options.device)
+    captioner = CaptionModel.load(options.run, device=options.device)
     num_read = 0
     with ExitStack() as files:
         output, traces = opened(files, options.output), opened(files, options.trace)
@@ -77,7 +77,7 @@ def run(arguments: list[str]) -> int:
     return 1 if num_read < len(options.images) else 0
 
 
-def _read(captioner: Captioner, names: list[str]) -> Iterator[tuple[str, np.ndarray]]:
+def _read(captioner: CaptionModel, names: list[str]) -> Iterator[tuple[str, np.ndarray]]:
     """Yield the model's inputs for all images that can be read, and report the others."""
     for name, content in zip(names, captioner.sources.contents(names), strict=True):
         if not is_text(name):

@@ -18,7 +18,7 @@ from regard.errors import UserError
 from regard.memory_policy import pause_collection
 
 if TYPE_CHECKING:
-    from regard.tasks.classification.classifier import Classifier, Prediction
+    from regard.tasks.classification.model import ClassificationModel, Prediction
 
 LINES_AT_A_TIME = 512
 
@@ -50,9 +50,9 @@ def run(arguments: list[str]) -> int:
     with pause_collection():
         from regard.data.files.lines import LineProblem, read_lines
         from regard.data.files.tables import SEPARATORS, suffix_of
-        from regard.tasks.classification.classifier import Classifier
+        from regard.tasks.classification.model import ClassificationModel
 
-    classifier = Classifier.load(options.run, device=options.device)
+    classifier = ClassificationModel.load(options.run, device=options.device)
     if options.tint and not classifier.attends:
         raise UserError(
             f"--tint shows attention weights, but {options.run} has no attention: leave it out, or "
@@ -90,7 +90,7 @@ def run(arguments: list[str]) -> int:
 
 
 def _classified(
-    classifier: Classifier, lines: list[str], attention: bool
+    classifier: ClassificationModel, lines: list[str], attention: bool
 ) -> tuple[list[Prediction], dict[int, str]]:
     """Return the predictions, blank for lines that cannot be read, and the errors of these lines by
     their indices."""

@@ -46,7 +46,7 @@ def run(arguments: list[str]) -> int:
     from regard.data.text.parallel import read_pairs
     from regard.pipeline.evaluate import evaluate, save
     from regard.pipeline.train import train
-    from regard.tasks.translation.translator import Translator
+    from regard.tasks.translation.model import TranslationModel
 
     folder = RunFolder(options.output)
     experiment = resolve(recipes.load(recipes.find("numbers")))
@@ -64,7 +64,7 @@ def run(arguments: list[str]) -> int:
         say(f"saved; resume with: {shlex.join(['regard', 'demo', '-o', str(options.output)])}")
         return TERMINATED if end.reason == "terminated" else INTERRUPTED
 
-    translator = Translator.load(options.output)
+    translator = TranslationModel.load(options.output)
     evaluation = evaluate(translator, read_pairs(folder.test).pairs)
     save(folder, evaluation, folder.test)
     scores = {score.name: score.value for score in evaluation.scores}

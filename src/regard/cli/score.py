@@ -44,9 +44,9 @@ def run(arguments: list[str]) -> int:
 
     with pause_collection():
         from regard.data.text.parallel import read_pairs
-        from regard.tasks.translation.translator import MAX_SCORED, Translator
+        from regard.tasks.translation.model import MAX_SCORED, TranslationModel
 
-    translator = Translator.load(options.run, *options.ensemble, device=options.device)
+    translator = TranslationModel.load(options.run, *options.ensemble, device=options.device)
     corpus = read_pairs(options.pairs, target_path=options.target_path)
     for line in corpus.summary():
         print(line, file=sys.stderr)

@@ -30,7 +30,7 @@ from regard.names import LinkUnit
 
 if TYPE_CHECKING:
     from regard.tasks.generation import GeneratedText
-    from regard.tasks.translation.translator import Translator
+    from regard.tasks.translation.model import TranslationModel
 
 LINES_AT_A_TIME = 1024
 
@@ -70,9 +70,9 @@ def run(arguments: list[str]) -> int:
     check_different([options.file], options.output, options.alignments, options.trace)
     with pause_collection():
         from regard.data.files.lines import LineProblem, read_lines
-        from regard.tasks.translation.translator import Translator
+        from regard.tasks.translation.model import TranslationModel
 
-    translator = Translator.load(options.run, *options.ensemble, device=options.device)
+    translator = TranslationModel.load(options.run, *options.ensemble, device=options.device)
     if options.alignments and not translator.attends:
         raise UserError(
             f"--alignments is {options.alignments}, but links are attention weights, and the model "
@@ -116,7 +116,7 @@ def run(arguments: list[str]) -> int:
     return 1 if refused else 0
 
 
-def _unit(translator: Translator) -> LinkUnit:
+def _unit(translator: TranslationModel) -> LinkUnit:
     """Return the default units of links."""
     sides = translator.tokenizers.source, translator.tokenizers.target
     return "pieces" if any(side.settings.kind == "characters" for side in sides) else "words"

@@ -17,7 +17,7 @@ from regard.data.special_tokens import SPECIAL
 from regard.errors import UserError, install_command
 from regard.files import UnwritableError, make_folder
 from regard.names import Engine
-from regard.tasks.translation.translator import BEYOND_RATIO, DEFAULT_RATIO, Translator
+from regard.tasks.translation.model import BEYOND_RATIO, DEFAULT_RATIO, TranslationModel
 
 WRITERS = {"onnx": "onnx_recurrent", "ctranslate2": "ctranslate2_transformer"}
 ABOUT = "about.json"
@@ -31,7 +31,7 @@ def export(run: Path, engine: Engine, folder: Path) -> tuple[str, ...]:
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
         raise UserError(f"{folder} is not empty: remove it, or name another folder with -o")
     writer = _writer(engine)
-    translator = Translator.load(run, device="cpu")
+    translator = TranslationModel.load(run, device="cpu")
     make_folder(folder.parent)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".export") as unfinished:
         whole = Path(unfinished) / "export"
@@ -61,7 +61,7 @@ def _writer(engine: Engine) -> ModuleType:
         ) from error
 
 
-def _write_model(writer: Any, engine: Engine, translator: Translator, folder: Path) -> None:
+def _write_model(writer: Any, engine: Engine, translator: TranslationModel, folder: Path) -> None:
     match engine:
         case "onnx":
             graphs = writer.export_recurrent(translator.model)
@@ -79,11 +79,11 @@ def _write_model(writer: Any, engine: Engine, translator: Translator, folder: Pa
             writer.save_transformer(translator.model, vocabularies, folder)
 
 
-def _sides(translator: Translator) -> dict[str, Any]:
+def _sides(translator: TranslationModel) -> dict[str, Any]:
     return {"source": translator.tokenizers.source, "target": translator.tokenizers.target}
 
 
-def _settings(translator: Translator, engine: Engine) -> dict[str, Any]:
+def _settings(translator: TranslationModel, engine: Engine) -> dict[str, Any]:
     """Return the settings that translating with the files needs. Without `max_length`, a text has
     at most `max_ratio` tokens per source token, rounded up, and `beyond_ratio` more."""
     data, search = translator.data, translator.experiment.search

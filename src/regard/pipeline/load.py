@@ -10,11 +10,11 @@ from regard.tasks.all_tasks import task_of
 from regard.tasks.arguments import check_path
 
 if TYPE_CHECKING:
-    from regard.tasks.captioning.captioner import Captioner
-    from regard.tasks.classification.classifier import Classifier
-    from regard.tasks.translation.translator import Translator
+    from regard.tasks.captioning.model import CaptionModel
+    from regard.tasks.classification.model import ClassificationModel
+    from regard.tasks.translation.model import TranslationModel
 
-Model: TypeAlias = "Translator | Classifier | Captioner"
+Model: TypeAlias = "TranslationModel | ClassificationModel | CaptionModel"
 
 
 def load(run: str | Path, *others: str | Path, device: str = "auto") -> Model:

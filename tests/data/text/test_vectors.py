@@ -14,14 +14,14 @@ from regard.errors import UserError
 from regard.pipeline.train import train
 from regard.tasks.classification.embeddings import VectorCoverage, set_embeddings
 from regard.tasks.classification.inputs import InputsAndTargets
-from regard.tasks.translation.translator import Translator
+from regard.tasks.translation.model import TranslationModel
 from tests import configs
 from tests.small_runs import small
 
 
 def test_vectors_of_small_models_are_fixed(toy, tmp_path):
     train(toy, tmp_path / "toy")
-    model = Translator.load(tmp_path / "toy").model
+    model = TranslationModel.load(tmp_path / "toy").model
     expected = [[0, 0, 0], [0.5, 0.5, 0.5], [0, 0, 0], [1, 0, 1], [0, 1, 0]]
     assert model.encoder.embedding.weight[:5].tolist() == expected
     assert model.decoder.parts.embedding.weight[:5].tolist() == expected

@@ -28,9 +28,9 @@ from regard.models.vision_backbone import Backbone
 from regard.pipeline.cost import cost_of
 from regard.pipeline.train import train
 from regard.tasks.captioning import images
-from regard.tasks.captioning.captioner import Captioner
 from regard.tasks.captioning.evaluation import evaluate
 from regard.tasks.captioning.images import ImageSources
+from regard.tasks.captioning.model import CaptionModel
 from regard.tasks.evaluation import EvaluationOptions
 from tests import configs
 
@@ -61,7 +61,7 @@ SCENE = "large red circle top left; small blue square centre"
 def test_every_captioner_trains_captions_and_attends(tmp_path, model):
     train(small(DRAWN, **model), tmp_path / "run")
     captioner = regard.load(tmp_path / "run")
-    assert isinstance(captioner, Captioner)
+    assert isinstance(captioner, CaptionModel)
     assert len(captioner.caption(SCENE, num_best=2).alternatives) == 1
     output = captioner.caption(SCENE)
     (block,) = [each for each in output.maps if each.kind == "image"]

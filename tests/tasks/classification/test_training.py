@@ -14,8 +14,8 @@ from regard.cli import main
 from regard.config import ClassificationDataConfig, Experiment, TrainingConfig
 from regard.errors import UserError
 from regard.pipeline.train import train
-from regard.tasks.classification.classifier import Classifier
 from regard.tasks.classification.inputs import SourceError
+from regard.tasks.classification.model import ClassificationModel
 from tests import configs
 
 
@@ -71,7 +71,7 @@ def small(path, **model):
 def test_labels_are_learned(questions, tmp_path, model):
     train(small(questions, **model), tmp_path / "run")
     classifier = regard.load(tmp_path / "run")
-    assert isinstance(classifier, Classifier)
+    assert isinstance(classifier, ClassificationModel)
     answers = classifier.classify(["so where os it1 ?", "", "well many llew"])
     assert [each.text for each in answers] == ["place", "", "number"]
     best, *others = answers[0].probabilities

@@ -18,7 +18,7 @@ from regard.pipeline.train import train
 from regard.runs.folder import RunFolder
 from regard.tasks.translation.encoding import Tokenizers
 from regard.tasks.translation.initialisation import initialise_from, vocabulary_sides
-from regard.tasks.translation.translator import Translator
+from regard.tasks.translation.model import TranslationModel
 from regard.training.freezing import keep_fixed
 from regard.training.loss import CrossEntropy
 from tests import configs
@@ -260,7 +260,7 @@ def test_an_initialised_run_resumes_bit_equal_without_the_initial_run(run, tmp_p
         assert np.array_equal(weights, old[name]) == frozen, name
     frozen = sum(weights.size for name, weights in old.items() if name.startswith(how["freeze"]))
     assert plans[0].num_frozen == frozen
-    assert Translator.load(tmp_path / "parts").translate("a b").text is not None
+    assert TranslationModel.load(tmp_path / "parts").translate("a b").text is not None
     changed = begun(first, epochs=2, **{**how, "freeze": ("encoder",)})
     with pytest.raises(UserError, match=r"training.freeze was"):
         train(changed, tmp_path / "parts", resume=True)

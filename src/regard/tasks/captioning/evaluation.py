@@ -9,7 +9,7 @@ from regard.data.examples import Pair
 from regard.metrics.captions import score_captions
 from regard.metrics.text import bleu, chrf
 from regard.runs.progress import OnProgress
-from regard.tasks.captioning.captioner import IMAGES_AT_A_TIME, Captioner, check_search
+from regard.tasks.captioning.model import IMAGES_AT_A_TIME, CaptionModel, check_search
 from regard.tasks.captioning.scene_scores import SceneScores
 from regard.tasks.evaluation import (
     Evaluation,
@@ -21,7 +21,7 @@ from regard.tasks.evaluation import (
 
 
 def evaluate(
-    captioner: Captioner,
+    captioner: CaptionModel,
     pairs: Sequence[Pair],
     options: EvaluationOptions,
     *,

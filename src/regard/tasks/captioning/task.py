@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from regard.runs.folder import RunFolder
     from regard.runs.progress import OnProgress
     from regard.runs.splits import Split
-    from regard.tasks.captioning.captioner import Captioner
+    from regard.tasks.captioning.model import CaptionModel
     from regard.tasks.cost import Cost
     from regard.tasks.evaluation import Evaluation, EvaluationOptions
     from regard.tasks.setup import TrainingSetup
@@ -48,14 +48,14 @@ class CaptioningTask:
 
         return prepare(experiment, split, resumed, on_progress)
 
-    def load(self, runs: Sequence[str | Path], device: str) -> Captioner:
-        from regard.tasks.captioning.captioner import Captioner
+    def load(self, runs: Sequence[str | Path], device: str) -> CaptionModel:
+        from regard.tasks.captioning.model import CaptionModel
 
         run, *others = runs
         check_single(run, others)
-        return Captioner.load(run, device=device)
+        return CaptionModel.load(run, device=device)
 
-    def read(self, model: Captioner, path: Path, options: EvaluationOptions) -> Corpus:
+    def read(self, model: CaptionModel, path: Path, options: EvaluationOptions) -> Corpus:
         from regard.data.images.annotations import read_captions
         from regard.data.text.parallel import read_pairs
 
@@ -65,7 +65,7 @@ class CaptioningTask:
 
     def evaluate(
         self,
-        model: Captioner,
+        model: CaptionModel,
         pairs: Sequence[Pair],
         options: EvaluationOptions,
         on_progress: OnProgress | None = None,
@@ -79,7 +79,7 @@ class CaptioningTask:
 
         return estimate_cost(experiment)
 
-    def output_to_plot(self, model: Captioner, source: str, target: str | None) -> OutputToPlot:
+    def output_to_plot(self, model: CaptionModel, source: str, target: str | None) -> OutputToPlot:
         del target
         caption = model.caption(source)
         image = partial(model.sources.show, source)

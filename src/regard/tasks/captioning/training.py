@@ -38,8 +38,8 @@ from regard.runs.folder import RunFolder
 from regard.runs.progress import OnProgress
 from regard.runs.splits import Split
 from regard.tasks.arguments import sections_of
-from regard.tasks.captioning.captioner import Captioner
 from regard.tasks.captioning.images import ImageSources
+from regard.tasks.captioning.model import CaptionModel
 from regard.tasks.generation import GeneratedText
 from regard.tasks.setup import TrainingSetup
 from regard.tasks.translation.embeddings import read_extra_vectors, set_extra_vectors
@@ -198,7 +198,7 @@ def _validation(
     greedy = replace(experiment.search, beam=1)
 
     def decode(model: nn.Module) -> Sequence[GeneratedText]:
-        captioner = Captioner(experiment, tokenizer, cast(Seq2Seq, model), backbone)
+        captioner = CaptionModel(experiment, tokenizer, cast(Seq2Seq, model), backbone)
         return captioner.generate(images, search=greedy, attention=False)
 
     return DecodingValidation(

@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from regard.data.examples import Pair
 from regard.metrics.classification import LABEL_METRICS, NUMBER_METRICS
 from regard.runs.progress import OnProgress
-from regard.tasks.classification.classifier import Classifier
 from regard.tasks.classification.inputs import placed
+from regard.tasks.classification.model import ClassificationModel
 from regard.tasks.evaluation import Evaluation, ScoredOutput, parts_of
 
 SOURCES_AT_A_TIME = 512
 
 
 def evaluate(
-    classifier: Classifier,
+    classifier: ClassificationModel,
     pairs: Sequence[Pair],
     *,
     on_progress: OnProgress | None = None,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from regard.runs.folder import RunFolder
     from regard.runs.progress import OnProgress
     from regard.runs.splits import Split
-    from regard.tasks.classification.classifier import Classifier
+    from regard.tasks.classification.model import ClassificationModel
     from regard.tasks.cost import Cost
     from regard.tasks.evaluation import Evaluation, EvaluationOptions
     from regard.tasks.setup import TrainingSetup
@@ -48,14 +48,14 @@ class ClassificationTask:
         del on_progress
         return prepare(experiment, split, resumed)
 
-    def load(self, runs: Sequence[str | Path], device: str) -> Classifier:
-        from regard.tasks.classification.classifier import Classifier
+    def load(self, runs: Sequence[str | Path], device: str) -> ClassificationModel:
+        from regard.tasks.classification.model import ClassificationModel
 
         run, *others = runs
         check_single(run, others)
-        return Classifier.load(run, device=device)
+        return ClassificationModel.load(run, device=device)
 
-    def read(self, model: Classifier, path: Path, options: EvaluationOptions) -> Corpus:
+    def read(self, model: ClassificationModel, path: Path, options: EvaluationOptions) -> Corpus:
         from regard.data.labels.readers import Columns, read_labelled
         from regard.data.text.parallel import read_pairs
 
@@ -69,7 +69,7 @@ class ClassificationTask:
 
     def evaluate(
         self,
-        model: Classifier,
+        model: ClassificationModel,
         pairs: Sequence[Pair],
         options: EvaluationOptions,
         on_progress: OnProgress | None = None,
@@ -84,7 +84,9 @@ class ClassificationTask:
 
         return estimate_cost(experiment)
 
-    def output_to_plot(self, model: Classifier, source: str, target: str | None) -> OutputToPlot:
+    def output_to_plot(
+        self, model: ClassificationModel, source: str, target: str | None
+    ) -> OutputToPlot:
         del target
         prediction = model.classify(source)
         return OutputToPlot(prediction.text, prediction.lazy_trace)

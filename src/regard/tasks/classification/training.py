@@ -23,9 +23,9 @@ from regard.models.heads import HeadModel
 from regard.runs.folder import RunFolder
 from regard.runs.splits import Split
 from regard.tasks.arguments import sections_of
-from regard.tasks.classification.classifier import Classifier
 from regard.tasks.classification.embeddings import set_embeddings
 from regard.tasks.classification.inputs import InputsAndTargets, placed
+from regard.tasks.classification.model import ClassificationModel
 from regard.tasks.setup import NUM_EXAMPLES, TrainingSetup
 from regard.tasks.validation import metric_named
 from regard.training.log import Example, Validation
@@ -122,7 +122,7 @@ def _validation(
     metric = _metric(experiment.training, inputs)
 
     def validate(model: nn.Module) -> Validation:
-        classifier = Classifier(experiment, inputs, cast(HeadModel, model))
+        classifier = ClassificationModel(experiment, inputs, cast(HeadModel, model))
         outputs = [output.text for output in classifier.classify(texts, attention=False)]
         score = metric.compute(outputs, references)
         loss = mean_loss(_objective(inputs), model, (each.batch for each in batches.in_order()))

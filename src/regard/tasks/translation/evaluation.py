@@ -17,7 +17,7 @@ from regard.tasks.evaluation import (
     references_by_source,
     scored_outputs,
 )
-from regard.tasks.translation.translator import Translator
+from regard.tasks.translation.model import TranslationModel
 
 log = logging.getLogger(__name__)
 
@@ -25,7 +25,7 @@ SOURCES_AT_A_TIME = 512
 
 
 def evaluate(
-    translator: Translator,
+    translator: TranslationModel,
     pairs: Sequence[Pair],
     options: EvaluationOptions,
     *,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from regard.tasks.cost import Cost
     from regard.tasks.evaluation import Evaluation, EvaluationOptions
     from regard.tasks.setup import TrainingSetup
-    from regard.tasks.translation.translator import Translator
+    from regard.tasks.translation.model import TranslationModel
 
 
 REPORT_TEXTS = ReportTexts("{sources} sources, {pairs} pairs", "Source:", "Predicted:")
@@ -50,12 +50,12 @@ class TranslationTask:
 
         return prepare(experiment, split, resumed, on_progress)
 
-    def load(self, runs: Sequence[str | Path], device: str) -> Translator:
-        from regard.tasks.translation.translator import Translator
+    def load(self, runs: Sequence[str | Path], device: str) -> TranslationModel:
+        from regard.tasks.translation.model import TranslationModel
 
-        return Translator.load(*runs, device=device)
+        return TranslationModel.load(*runs, device=device)
 
-    def read(self, model: Translator, path: Path, options: EvaluationOptions) -> Corpus:
+    def read(self, model: TranslationModel, path: Path, options: EvaluationOptions) -> Corpus:
         del model
         from regard.data.text.parallel import read_pairs
 
@@ -63,7 +63,7 @@ class TranslationTask:
 
     def evaluate(
         self,
-        model: Translator,
+        model: TranslationModel,
         pairs: Sequence[Pair],
         options: EvaluationOptions,
         on_progress: OnProgress | None = None,
@@ -77,7 +77,9 @@ class TranslationTask:
 
         return estimate_cost(experiment)
 
-    def output_to_plot(self, model: Translator, source: str, target: str | None) -> OutputToPlot:
+    def output_to_plot(
+        self, model: TranslationModel, source: str, target: str | None
+    ) -> OutputToPlot:
         if target is None:
             result = model.translate(source)
         else:

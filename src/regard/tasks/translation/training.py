@@ -39,7 +39,7 @@ from regard.tasks.translation.embeddings import (
 )
 from regard.tasks.translation.encoding import Tokenizers
 from regard.tasks.translation.initialisation import initialise_from
-from regard.tasks.translation.translator import MAX_SCORED, Translator
+from regard.tasks.translation.model import MAX_SCORED, TranslationModel
 from regard.tasks.validation import DecodingValidation, metric_named
 from regard.training.loss import CrossEntropy
 from regard.training.objective import NextToken
@@ -171,7 +171,7 @@ def _validation(
     greedy = replace(experiment.search, beam=1)
 
     def decode(model: nn.Module) -> Sequence[GeneratedText]:
-        translator = Translator(experiment, tokenizers, cast(Seq2Seq, model))
+        translator = TranslationModel(experiment, tokenizers, cast(Seq2Seq, model))
         return translator.translate(texts, search=greedy, attention=False)
 
     return DecodingValidation(

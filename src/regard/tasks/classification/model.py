@@ -106,7 +106,7 @@ class _Parts:
         return None
 
 
-class Classifier:
+class ClassificationModel:
     """A trained model that predicts a label or numbers. `regard.load` returns it for runs that
     classify."""
 
@@ -119,7 +119,7 @@ class Classifier:
         self.model = model
 
     @classmethod
-    def load(cls, run: str | Path, *, device: str = "auto") -> Classifier:
+    def load(cls, run: str | Path, *, device: str = "auto") -> ClassificationModel:
         """Load a run folder. UserError if it is no run, or a run of another task."""
         place = device_named(device)
         folder = RunFolder(Path(run))

@@ -43,7 +43,7 @@ MAX_SCORED = 5000
 """Largest number of tokens on a side that is scored, unless `search.max_source` sets another."""
 
 
-class Translator:
+class TranslationModel:
     """A trained translation model or ensemble: translates texts and scores given translations.
     `regard.load` returns it for runs that translate."""
 
@@ -67,7 +67,7 @@ class Translator:
         self._tracer = Tracer(sources, tokenizers.target, data.target_language, model)
 
     @classmethod
-    def load(cls, run: str | Path, *others: str | Path, device: str = "auto") -> Translator:
+    def load(cls, run: str | Path, *others: str | Path, device: str = "auto") -> TranslationModel:
         """Load a run folder, or several runs as an ensemble that searches as the first run does.
 
         UserError if a folder is no run, or if the vocabularies differ."""

@@ -14,7 +14,7 @@ from regard.data.special_tokens import UNKNOWN
 from regard.errors import UserError
 from regard.pipeline.train import train
 from regard.search import beam
-from regard.tasks.translation.translator import SCORED_AT_A_TIME, Translator
+from regard.tasks.translation.model import SCORED_AT_A_TIME, TranslationModel
 from regard.trace import Trace
 from tests import configs
 from tests.small_runs import small
@@ -22,7 +22,7 @@ from tests.small_runs import small
 
 @pytest.fixture(scope="module")
 def translator(run):
-    return Translator.load(run)
+    return TranslationModel.load(run)
 
 
 TEXTS = ["a b c", "", "z", "q r s t u v w", "   ", "a", "c b a", "unknown words", "b " * 40]
@@ -91,7 +91,7 @@ def test_forced_scores_equal_those_of_the_search(translator):
 @pytest.mark.parametrize("family", ["run", "transformer"])
 def test_returning_attention_changes_no_text(family, width, num_best, precision, request):
     """And the weights of a search in bfloat16 are as exact as others."""
-    translator = Translator.load(request.getfixturevalue(family))
+    translator = TranslationModel.load(request.getfixturevalue(family))
     search = SearchConfig(beam=width, max_length=9, precision=precision)
     plain = translator.translate(TEXTS, search=search, num_best=num_best, attention=False)
     traced = translator.translate(TEXTS, search=search, num_best=num_best)
@@ -107,7 +107,7 @@ def test_returning_attention_changes_no_text(family, width, num_best, precision,
 
 def test_traces_beyond_attention_need_a_forced_pass(run, monkeypatch):
     reads = []
-    translator = Translator.load(run)
+    translator = TranslationModel.load(run)
     read = translator._tracer._score
 
     def watched(written, **how):
@@ -156,7 +156,7 @@ def few_at_a_time(monkeypatch):
     """The bound on scored batches, lowered as far as the texts of these tests are shorter."""
     assert SCORED_AT_A_TIME.tokens == 4096
     bound = replace(SCORED_AT_A_TIME, tokens=256)
-    monkeypatch.setattr("regard.tasks.translation.translator.SCORED_AT_A_TIME", bound)
+    monkeypatch.setattr("regard.tasks.translation.model.SCORED_AT_A_TIME", bound)
     return bound.tokens
 
 
@@ -192,7 +192,7 @@ def test_blank_pairs_have_no_score(translator):
     assert len(empty.trace.steps) == 1  # the end
     assert len(found.trace.steps) == 2
     data = replace(translator.experiment.data, source_end=False, target_end=False)
-    endless = Translator(
+    endless = TranslationModel(
         replace(translator.experiment, data=data), translator.tokenizers, translator.model
     )
     blank, empty, found = endless.score([(" ", "a"), ("a", ""), ("a", "b")])
@@ -220,7 +220,7 @@ def test_the_longest_output_follows_the_training_data(translator):
 
 
 def test_greedy_scores_equal_those_of_a_beam_of_one(run):
-    translator = Translator.load(run)
+    translator = TranslationModel.load(run)
     usual = translator.experiment.search
     greedy_output = translator.translate("a b c", search=replace(usual, beam=1), attention=False)
     (read,) = translator.score([("a b c", greedy_output.text)])
@@ -231,7 +231,7 @@ def test_options_that_need_attention_are_rejected_without_it(run, tmp_path):
     plain = small(epochs=1)
     model = configs.changed(plain.model, wiring="plain", feeding="none")
     train(replace(plain, model=model), tmp_path / "plain")
-    translator = Translator.load(tmp_path / "plain")
+    translator = TranslationModel.load(tmp_path / "plain")
     usual = translator.experiment.search
     with pytest.raises(UserError, match="no attention that could cover the source"):
         translator.translate("a b c", search=replace(usual, beam=3, coverage_penalty=0.2))
@@ -251,7 +251,7 @@ def transformer(tmp_path_factory):
 @pytest.fixture(params=["run", "transformer"])
 def lacking(request):
     """A model that takes <unk> for the likeliest word, wherever it is not sure."""
-    translator = Translator.load(request.getfixturevalue(request.param))
+    translator = TranslationModel.load(request.getfixturevalue(request.param))
     with torch.no_grad():
         translator.model.decoder.projection.bias[UNKNOWN] += 3
     return translator
@@ -284,7 +284,7 @@ def test_an_unknown_word_is_replaced_by_the_attended_word(lacking, beam, num_bes
 
 
 def test_a_lexicon_without_unknown_replacement_is_rejected(run, tmp_path):
-    translator = Translator.load(run)
+    translator = TranslationModel.load(run)
     with pytest.raises(UserError, match=r"search.lexicon is .* set search.unknown_replacement too"):
         translator.translate("a", search=SearchConfig(lexicon=tmp_path / "lexicon.tsv"))
 
@@ -299,7 +299,7 @@ def test_early_stopping_of_the_configuration_reaches_the_search(run, monkeypatch
     monkeypatch.setattr("regard.tasks.generation.beam_search", watched)
     for early in (True, False):
         search = SearchConfig(beam=2, early_stopping=early)
-        Translator.load(run).translate("a b", search=search, attention=False)
+        TranslationModel.load(run).translate("a b", search=search, attention=False)
     assert seen == [True, False]
 
 

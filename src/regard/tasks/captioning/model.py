@@ -41,7 +41,7 @@ def check_search(search: SearchConfig) -> None:
             )
 
 
-class Captioner:
+class CaptionModel:
     """A trained captioner. `regard.load` returns it for runs that caption images."""
 
     def __init__(
@@ -62,7 +62,7 @@ class Captioner:
         self._tracer = Tracer(self.sources, tokenizer, self.data.language, model)
 
     @classmethod
-    def load(cls, run: str | Path, *, device: str = "auto") -> Captioner:
+    def load(cls, run: str | Path, *, device: str = "auto") -> CaptionModel:
         """Load a run folder. UserError if it is no run, or a run of another task."""
         place = device_named(device)
         folder = RunFolder(Path(run))
