@@ -51,6 +51,8 @@ FeedingKind = Literal["none", "context", "attentional"]
 QueryKind = Literal["state", "first_layer", "input", "last_two", "same_position", "learned"]
 HeadQueryKind = Literal["learned", "last"]
 HeadOutputKind = Literal["linear", "none"]
+CopyKind = Literal["none", "pointer_generator"]
+"""Outputs of a decoder: words of the vocabulary alone, or words copied from the source too."""
 TiedWeights = Literal["none", "output", "all"]
 Activation = Literal["relu", "gelu"]
 PositionKind = Literal["sinusoidal", "learned", "rotary"]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from torch import nn
 
 from regard.building.encoders import BuiltEncoder
-from regard.building.memories import build_memories
+from regard.building.memories import build_memories, value_size
 from regard.building.recurrent import build_recurrent_decoder
 from regard.building.transformer import (
     build_decoder_layer,
@@ -19,6 +19,7 @@ from regard.config import DecoderConfig, RecurrentDecoderConfig, TransformerDeco
 from regard.models.contracts import TrainedDecoder
 from regard.models.memory import BuildMemory, top_layer
 from regard.models.penalties import AttentionPenalty, DoublyStochastic, HardReward
+from regard.models.pointer_generator import PointerGenerator
 from regard.models.transformer import TransformerDecoder
 
 
@@ -38,6 +39,17 @@ def build_decoder(
                 encoder.attention_kind,
                 build_span(config),
             )
+
+
+def build_pointer_generator(
+    config: DecoderConfig, encoder: BuiltEncoder, decoder: TrainedDecoder
+) -> TrainedDecoder:
+    """Build the output that copies words of the source beside this decoder's own."""
+    match config:
+        case RecurrentDecoderConfig():
+            return PointerGenerator(decoder, value_size(config, encoder))
+        case TransformerDecoderConfig():
+            return PointerGenerator(decoder, encoder.size)
 
 
 def build_decoder_memories(config: DecoderConfig, encoder: BuiltEncoder) -> BuildMemory:

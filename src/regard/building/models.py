@@ -6,7 +6,12 @@ from functools import partial
 
 from torch import nn
 
-from regard.building.decoders import build_decoder, build_decoder_memories, build_penalties
+from regard.building.decoders import (
+    build_decoder,
+    build_decoder_memories,
+    build_penalties,
+    build_pointer_generator,
+)
 from regard.building.encoders import build_image_encoder, build_text_encoder
 from regard.building.heads import build_head, needs_last_state
 from regard.config import (
@@ -40,6 +45,8 @@ def build_translation(
     decoder = build_decoder(config.decoder, encoder, lambda: embeddings[1])
     if config.tied != "none":
         _tie(config, decoder, embeddings[1])
+    if config.copy == "pointer_generator":
+        decoder = build_pointer_generator(config.decoder, encoder, decoder)
     return Seq2Seq(
         encoder.module,
         decoder,

@@ -18,7 +18,7 @@ from regard.config.encoders import (
 )
 from regard.config.heads import AttentionHeadConfig, HeadConfig
 from regard.errors import UserError
-from regard.names import SizedScoreName, TiedWeights
+from regard.names import CopyKind, SizedScoreName, TiedWeights
 
 
 @dataclass(frozen=True)
@@ -34,11 +34,20 @@ class TranslationModelConfig:
     tied: TiedWeights = "none"
     """Share the target embeddings with the output layer (output), or with the output layer and the
     source embeddings (all; needs data.shared_vocabulary)."""
+    copy: CopyKind = "none"
+    """Output: words of the vocabulary (none), or words of the vocabulary and words copied from the
+    source (pointer_generator; See et al. 2017), for names and other unknown words."""
     vectors: Path | None = None
     """Text file of fixed embeddings for both sides: a token and its numbers on each line."""
 
     def __post_init__(self) -> None:
         check_fields("model", self)
+        if self.copy != "none" and not self.decoder.attends:
+            raise UserError(
+                f"model.copy is {self.copy}, which copies by the decoder's attention, but "
+                "model.decoder.wiring plain has no attention: set model.decoder.wiring to luong or "
+                "bahdanau, or model.copy to none"
+            )
         if self.tied == "all":
             sizes = [embedding_size(part) for part in (self.encoder, self.decoder)]
             if None not in sizes and sizes[0] != sizes[1]:

@@ -38,6 +38,9 @@ class Tokens:
     ids: Int[Tensor, "batch position"]
     mask: Bool[Tensor, "batch position"]
     lengths: tuple[int, ...] | None = None
+    copies: Int[Tensor, "batch position"] | None = None
+    """Number of each source piece in the target vocabulary, for models that copy; a piece that the
+    vocabulary lacks has the size of the vocabulary plus its first position in the sentence."""
 
     @property
     def inputs(self) -> Int[Tensor, "batch position"]:
@@ -46,7 +49,8 @@ class Tokens:
 
     def to(self, device: torch.device | str) -> Tokens:
         lengths = self.lengths if self.lengths is not None else _lengths(self.mask, device)
-        return Tokens(_moved(self.ids, device), _moved(self.mask, device), lengths)
+        copies = None if self.copies is None else _moved(self.copies, device)
+        return Tokens(_moved(self.ids, device), _moved(self.mask, device), lengths, copies)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
+import torch
 from torch import nn
+from torch.nn import functional as F
 
 from regard.names import AttentionKind
 from regard.shapes import Bool, Float, Int, Tensor
@@ -67,6 +69,9 @@ class Memory:
     values: Float[Tensor, "batch source value"]
     mask: Bool[Tensor, "batch source"]
     summary: Summary | None = None
+    copies: Int[Tensor, "batch source"] | None = None
+    """Number of each source piece in the target vocabulary, for decoders that copy; a piece that
+    the vocabulary lacks has a number above it."""
 
 
 @dataclass(frozen=True)
@@ -155,6 +160,38 @@ class TrainedDecoder(Decoder, Protocol):
     @property
     def num_memories(self) -> int:
         """Number of memories that it takes."""
+
+
+@dataclass(frozen=True)
+class Copying:
+    """Copied part of a pointer-generator's output, for every target position: the logit of the
+    probability to generate, and the distribution over the source positions with their numbers.
+    Weights are zero without attention to any position."""
+
+    gate: Float[Tensor, "*target"]
+    weights: Float[Tensor, "*target source"]
+    numbers: Int[Tensor, "*target source"]
+
+    @property
+    def log_generate(self) -> Float[Tensor, "*target"]:
+        """Log probability to generate; 0 without attention to any position."""
+        return torch.where(self.weights.sum(dim=-1) > 0, F.logsigmoid(self.gate), 0)
+
+    @property
+    def log_copy(self) -> Float[Tensor, "*target"]:
+        """Log probability to copy."""
+        return F.logsigmoid(-self.gate)
+
+
+@runtime_checkable
+class CopyingDecoder(TrainedDecoder, Protocol):
+    """Decoder that also copies words of the source. Its vocabulary is extended by one number for
+    each source position."""
+
+    def compute_parts(
+        self, inputs: Int[Tensor, "batch target"], memories: tuple[Memory, ...]
+    ) -> tuple[DecoderOutput, Copying]:
+        """Compute the generator's features, with attention, and the copied part."""
 
 
 @dataclass(frozen=True)

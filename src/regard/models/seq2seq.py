@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import torch
 from torch import nn
 
-from regard.data.batch import PairBatch
+from regard.data.batch import PairBatch, Tokens
+from regard.data.special_tokens import UNKNOWN
 from regard.models.contracts import (
     AttentionBlock,
+    Copying,
+    CopyingDecoder,
     Decoder,
     Encoder,
     Memory,
@@ -32,6 +35,9 @@ class Seq2SeqOutput:
     targets: Int[Tensor, "word"]
     projection: nn.Linear
     penalties: tuple[Penalty, ...] = ()
+    copying: Copying | None = None
+    """Copied part of the output of a decoder that copies. Features and logits are those of the
+    generator, and targets may have numbers above its vocabulary."""
 
     @property
     def logits(self) -> Float[Tensor, "word vocabulary"]:
@@ -51,6 +57,7 @@ class Seq2Seq(nn.Module):
     ) -> None:
         """`penalties` are terms on the attention of the decoder, added in training."""
         super().__init__()
+        self._copies = isinstance(decoder, CopyingDecoder)
         self.encoder = encoder
         self.decoder = decoder
         self.build_memory = build_memory
@@ -63,7 +70,10 @@ class Seq2Seq(nn.Module):
     ) -> tuple[tuple[Memory, ...], tuple[AttentionBlock, ...]]:
         """Encode sources. Return the memories of the decoder and the attention of the encoder."""
         encoded = self.encoder(source, need_weights=need_weights)
-        return self.build_memory(encoded), encoded.attention
+        memories = self.build_memory(encoded)
+        if isinstance(source, Tokens) and source.copies is not None:
+            memories = (replace(memories[0], copies=source.copies), *memories[1:])
+        return memories, encoded.attention
 
     def encode(self, source: Any) -> tuple[Memory, ...]:
         """Encode sources. Return the memories of the decoder."""
@@ -80,16 +90,26 @@ class Seq2Seq(nn.Module):
         if forced is not None:
             inputs = predicted_inputs(self.decoder, memories, inputs, forced)
         has_penalties = self.training and len(self.penalties) > 0
-        output = self.decoder(inputs, memories, need_weights=has_penalties)
+        copying = None
+        if self._copies:
+            output, parts = cast(CopyingDecoder, self.decoder).compute_parts(inputs, memories)
+            copying = Copying(*map(batch.real, (parts.gate, parts.weights, parts.numbers)))
+        else:
+            output = self.decoder(inputs, memories, need_weights=has_penalties)
         projection = self.decoder.projection
         terms = []
         if has_penalties:
-            terms = [penalty(output, batch, projection) for penalty in self.penalties]
+            generated = batch
+            if copying is not None:  # a penalty reads the probabilities of the generator
+                is_known = batch.outputs < projection.out_features
+                generated = replace(batch, outputs=torch.where(is_known, batch.outputs, UNKNOWN))
+            terms = [penalty(output, generated, projection) for penalty in self.penalties]
         return Seq2SeqOutput(
             batch.real(output.features),
             batch.real(batch.outputs),
             projection,
             (*output.penalties, *terms),
+            copying,
         )
 
 

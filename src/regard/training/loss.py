@@ -19,6 +19,7 @@ from regard.names import LossUnit
 from regard.precise import at_least_float32
 from regard.shapes import Float, Int, Tensor
 from regard.training.linear_cross_entropy import linear_cross_entropy
+from regard.training.pointer_loss import pointer_loss
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,10 @@ class CrossEntropy:
     def __call__(self, output: Seq2SeqOutput) -> Float[Tensor, ""]:
         """Return the sum over words, in nats, in float32 or float64."""
         projection = output.projection
+        if output.copying is not None:
+            return pointer_loss(
+                projection(output.features), output.copying, output.targets, self.label_smoothing
+            )
         if not is_exactly(projection, Linear, nn.Linear):
             return self._of_logits(projection(output.features), output.targets)
         return linear_cross_entropy(
