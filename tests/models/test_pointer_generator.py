@@ -108,7 +108,8 @@ def test_the_loss_is_that_of_the_equations(model, label_smoothing):
 def test_the_gradient_of_the_loss_reaches_every_parameter(model):
     CrossEntropy(0.1)(model(batch())).backward()
     for name, weight in model.named_parameters():
-        assert weight.grad is not None and weight.grad.isfinite().all(), name
+        assert weight.grad is not None, name
+        assert weight.grad.isfinite().all(), name
         assert weight.grad.abs().sum() > 0, name
 
 

@@ -12,13 +12,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from itertools import repeat
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, cast, runtime_checkable
 
 import numpy as np
 import torch
 
 from regard import trace
 from regard.data.batch import Tokens, pad, with_targets
+from regard.data.text.copying import CopySource, CopyVocabulary, pad_copied
 from regard.data.text.tokenizer import Tokenizer
 from regard.models.contracts import AttentionBlock
 from regard.models.ensemble import Ensemble
@@ -44,16 +45,19 @@ class SourceFormat(Protocol):
 
 @dataclass(frozen=True)
 class TextSources:
-    """Texts, encoded as token numbers."""
+    """Texts, encoded as token numbers, for a model that copies with the numbers to copy."""
 
     tokenizer: Tokenizer
     language: str
 
-    def sequence(self, text: str, content: list[int]) -> trace.TokenSequence:
-        return _sequence(self.tokenizer, text, content, self.language)
+    def sequence(self, text: str, content: list[int] | CopySource) -> trace.TokenSequence:
+        ids = content.ids if isinstance(content, CopySource) else content
+        return _sequence(self.tokenizer, text, ids, self.language)
 
-    def pad(self, contents: Sequence[list[int]]) -> Tokens:
-        return pad(contents)
+    def pad(self, contents: Sequence[list[int]] | Sequence[CopySource]) -> Tokens:
+        if contents and isinstance(contents[0], CopySource):
+            return pad_copied(cast(Sequence[CopySource], contents))
+        return pad(cast(Sequence[list[int]], contents))
 
 
 @dataclass(frozen=True)
@@ -149,6 +153,12 @@ class Tracer:
         self.language = language
         self._model = model
 
+    def vocabulary(self, output: Output) -> Tokenizer | CopyVocabulary:
+        """Return the vocabulary of an output's target, with the words copied from its source."""
+        if isinstance(output.source, CopySource):
+            return CopyVocabulary(self.tokenizer, output.source.texts)
+        return self.tokenizer
+
     def searched(self, outputs: Sequence[Output]) -> list[LazyTrace]:
         """Return the traces of outputs of a search, which have attention and scores."""
         compute = cache(partial(self._score, outputs, attention=False))
@@ -206,20 +216,20 @@ class _Parts:
         return self.tracer.sources.sequence(self.output.text, self.output.source)
 
     def target(self) -> trace.TokenSequence:
-        tokenizer, target = self.tracer.tokenizer, self.output.target
-        return _sequence(tokenizer, tokenizer.decode(target), target, self.tracer.language)
+        vocabulary, target = self.tracer.vocabulary(self.output), self.output.target
+        return _sequence(vocabulary, vocabulary.decode(target), target, self.tracer.language)
 
     def maps(self) -> tuple[AttentionMap, ...]:
         sizes = len(self.output.target), len(self.output.source)
         return tuple(as_map(each, *sizes) for each in self.output.attention)
 
     def steps(self) -> tuple[Step, ...]:
-        tokenizer, target = self.tracer.tokenizer, self.output.target
-        return tuple(_steps(self.compute(), self.row, tokenizer, target))
+        vocabulary = self.tracer.vocabulary(self.output)
+        return tuple(_steps(self.compute(), self.row, vocabulary, self.output.target))
 
     def lattice(self) -> BeamLattice | None:
         lattice = self.output.lattice
-        return None if lattice is None else _lattice(lattice(), self.tracer.tokenizer)
+        return None if lattice is None else _lattice(lattice(), self.tracer.vocabulary(self.output))
 
 
 def by_sentence(
@@ -248,28 +258,30 @@ def as_map(attention: HypothesisAttention, target: int, source: int) -> Attentio
     return AttentionMap(attention.kind, attention.weights.numpy()[part], scores)
 
 
-def _steps(result: Forced, row: int, tokenizer: Tokenizer, target: list[int]) -> Iterator[Step]:
+def _steps(
+    result: Forced, row: int, vocabulary: Tokenizer | CopyVocabulary, target: list[int]
+) -> Iterator[Step]:
     log_probabilities = result.log_probabilities[row].tolist()
     entropies = result.entropy[row].tolist()
     tops = result.top_log_probabilities[row].tolist()
     top_tokens = result.top_tokens[row].tolist()
-    for place, piece in enumerate(tokenizer.pieces(target)):
-        top = tuple(zip(tokenizer.pieces(top_tokens[place]), tops[place], strict=True))
+    for place, piece in enumerate(vocabulary.pieces(target)):
+        top = tuple(zip(vocabulary.pieces(top_tokens[place]), tops[place], strict=True))
         yield Step(piece, log_probabilities[place], top, entropies[place])
 
 
 def _sequence(
-    tokenizer: Tokenizer, text: str, ids: list[int], language: str
+    vocabulary: Tokenizer | CopyVocabulary, text: str, ids: list[int], language: str
 ) -> trace.TokenSequence:
-    return trace.TokenSequence(text, tokenizer.pieces(ids), tokenizer.words(ids), language)
+    return trace.TokenSequence(text, vocabulary.pieces(ids), vocabulary.words(ids), language)
 
 
-def _lattice(lattice: Lattice, tokenizer: Tokenizer) -> BeamLattice:
+def _lattice(lattice: Lattice, vocabulary: Tokenizer | CopyVocabulary) -> BeamLattice:
     """Return the beam in pieces, without empty slots."""
     tokens, parents, scores = [], [], []
     for step in range(lattice.tokens.size(0)):
         live = lattice.tokens[step] >= 0
-        tokens.append(tokenizer.pieces(lattice.tokens[step][live].tolist()))
+        tokens.append(vocabulary.pieces(lattice.tokens[step][live].tolist()))
         parents.append(tuple(lattice.parents[step][live].tolist()))
         scores.append(tuple(lattice.scores[step][live].tolist()))
     return BeamLattice(tuple(tokens), tuple(parents), tuple(scores))

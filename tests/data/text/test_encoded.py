@@ -23,6 +23,8 @@ class Listed:
     def __init__(self, pairs: Pairs, vocabulary: int = 101, at_a_time: int = 3) -> None:
         self.pairs, self.vocabulary, self.at_a_time = pairs, vocabulary, at_a_time
 
+    has_copies = False
+
     def parts(self) -> Iterable[EncodedPairs]:
         for first in range(0, len(self.pairs), self.at_a_time):
             yield encoded(self.pairs[first : first + self.at_a_time])

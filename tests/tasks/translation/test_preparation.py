@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from regard.config import DataConfig
+from regard.config import DataConfig, TranslationModelConfig
 from regard.data.text import encoded
 from regard.errors import UserError
 from regard.runs import corpora, splits
@@ -35,7 +35,13 @@ def written(path, lines):
 def prepared(config, seed=1, on_progress=None):
     split = splits.read(replace(config, seed=seed), on_progress)
     tokenizers = preparation.train_tokenizers(config, split.train, on_progress)
-    return split, tokenizers, preparation.encode(config, tokenizers, split.train, seed, on_progress)
+    return (
+        split,
+        tokenizers,
+        preparation.encode(
+            config, tokenizers, split.train, seed, on_progress, model=TranslationModelConfig()
+        ),
+    )
 
 
 def result_of(config, seed):
@@ -131,7 +137,12 @@ def test_cached_pairs_are_bit_equal(every_file_is_large, tmp_path, kind):
     assert all(same(one, other) for one, other in pairs)
     # A run that is resumed has its tokenizers from files.
     tokenizers = Tokenizers.from_json(tokenizers.to_json())
-    assert preparation.encode(config, tokenizers, split.train, 1).cache_file is None
+    assert (
+        preparation.encode(
+            config, tokenizers, split.train, 1, model=TranslationModelConfig()
+        ).cache_file
+        is None
+    )
 
 
 def test_training_and_batch_settings_reuse_the_cache(every_file_is_large, tmp_path):

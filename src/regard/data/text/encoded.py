@@ -1,6 +1,7 @@
 """Encoded pairs, in arrays in memory or in a file.
 
     numbers            source 0, target 0, source 1, target 1, ...
+                       for models that copy: source 0, copies 0, target 0, source 1, ...
     source_lengths     number of tokens of each source
     target_lengths     number of tokens of each target
 
@@ -13,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -27,6 +29,8 @@ HEAD = 4096
 CHUNK = 1 << 20
 """Number of token numbers that are digested together."""
 LENGTHS = ("source_lengths", "target_lengths")
+COPIES = {"copies": "true"}
+"""Metadata of a file whose sources have numbers to copy."""
 TYPES: dict[str, np.dtype[Any]] = {"U16": np.dtype("<u2"), "I32": np.dtype("<i4")}
 
 
@@ -43,35 +47,49 @@ class EncodedPairs:
         source_lengths: np.ndarray,
         target_lengths: np.ndarray,
         digest: str | None = None,
+        *,
+        has_copies: bool = False,
     ) -> None:
-        """`digest` is the digest of the pairs, if it is known."""
+        """`digest` is the digest of the pairs, if it is known. `has_copies` is true if a number to
+        copy follows for each number of a source."""
+        self.has_copies = has_copies
         self.numbers = numbers
         self.source_lengths = source_lengths
         self.target_lengths = target_lengths
         lengths = np.add(source_lengths, target_lengths, dtype=np.int64)
+        if has_copies:
+            lengths += source_lengths
         self._starts = np.cumsum(lengths) - lengths
         self._digest = digest
 
     @classmethod
-    def of(cls, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> EncodedPairs:
-        """Return encoded pairs in memory. ValueError if the numbers of sources and targets differ,
-        or if a sequence is empty."""
+    def of(
+        cls,
+        sources: Sequence[Sequence[int]],
+        targets: Sequence[Sequence[int]],
+        copies: Sequence[Sequence[int]] | None = None,
+    ) -> EncodedPairs:
+        """Return encoded pairs in memory, with the numbers to copy of each source, if any.
+        ValueError if the numbers of sources and targets differ, or if a sequence is empty."""
         if len(sources) != len(targets):
             raise ValueError(
                 f"got {len(sources)} sources and {len(targets)} targets: expected equal numbers"
             )
-        tokens = chain.from_iterable(chain.from_iterable(zip(sources, targets, strict=True)))
+        sides = [sources, targets] if copies is None else [sources, copies, targets]
+        tokens = chain.from_iterable(chain.from_iterable(zip(*sides, strict=True)))
         numbers = np.fromiter(tokens, np.int32)
-        return cls(numbers, _lengths("source", sources), _lengths("target", targets))
+        lengths = _lengths("source", sources), _lengths("target", targets)
+        return cls(numbers, *lengths, has_copies=copies is not None)
 
     @classmethod
     def joined(cls, parts: Iterable[EncodedPairs]) -> EncodedPairs:
         """Concatenate encoded pairs in memory."""
-        columns = [(part.numbers, part.source_lengths, part.target_lengths) for part in parts]
-        if not columns:
+        parts = list(parts)
+        if not parts:
             return cls.of([], [])
+        columns = [(part.numbers, part.source_lengths, part.target_lengths) for part in parts]
         numbers, sources, targets = map(np.concatenate, zip(*columns, strict=True))
-        return cls(numbers, sources, targets)
+        return cls(numbers, sources, targets, has_copies=parts[0].has_copies)
 
     def __len__(self) -> int:
         """Return the number of pairs."""
@@ -89,11 +107,15 @@ class EncodedPairs:
 
     def batch(self, indices: np.ndarray) -> PairBatch:
         """Return a padded batch of the pairs with these numbers."""
-        starts, middles = self._starts[indices], self.source_lengths[indices]
-        outputs = self._tokens(starts + middles, self.target_lengths[indices])
+        starts, lengths = self._starts[indices], self.source_lengths[indices]
+        source, middles = self._tokens(starts, lengths), starts + lengths
+        if self.has_copies:
+            source = replace(source, copies=self._tokens(middles, lengths).ids)
+            middles = middles + lengths
+        outputs = self._tokens(middles, self.target_lengths[indices])
         inputs = torch.full_like(outputs.ids, START)
         inputs[:, 1:] = outputs.ids[:, :-1]
-        return PairBatch(self._tokens(starts, middles), inputs, outputs.ids, outputs.mask)
+        return PairBatch(source, inputs, outputs.ids, outputs.mask)
 
     def _tokens(self, starts: np.ndarray, lengths: np.ndarray) -> Tokens:
         positions = np.arange(lengths.max())
@@ -110,6 +132,10 @@ class PairSource(Protocol):
     @property
     def vocabulary(self) -> int:
         """Size of the vocabulary; all token numbers are smaller."""
+
+    @property
+    def has_copies(self) -> bool:
+        """Whether sources have numbers to copy."""
 
     def parts(self) -> Iterable[EncodedPairs]:
         """Yield all pairs in parts, from the beginning at every call."""
@@ -133,8 +159,11 @@ def write(path: Path, pairs: PairSource) -> None:
         for side in lengths:
             file.write(side.tobytes())
         about = pairs.about()
+        metadata = {"about": about, "sha256": _seal(digest, lengths, about)}
+        if pairs.has_copies:
+            metadata |= COPIES
         file.seek(0)
-        file.write(_head(kind, lengths, {"about": about, "sha256": _seal(digest, lengths, about)}))
+        file.write(_head(kind, lengths, metadata))
 
 
 def read(path: Path) -> tuple[EncodedPairs, str]:
@@ -156,17 +185,24 @@ def read(path: Path) -> tuple[EncodedPairs, str]:
                 np.fromfile(file, TYPES["I32"], head[name]["shape"][0]) for name in LENGTHS
             )
             metadata = {"about": about, "sha256": _seal(digest, (sources, targets), about)}
+            has_copies = "copies" in head["__metadata__"]
+            if has_copies:
+                metadata |= COPIES
             if _head(head["numbers"]["dtype"], (sources, targets), metadata) != first_bytes:
                 raise DamagedError(f"{path} has changed since it was written")
     except (ValueError, LookupError, TypeError) as error:
         raise DamagedError(f"{path} is not a file of encoded pairs: {error}") from error
     numbers = np.memmap(path, kind, "r", HEAD, (count,)) if count else np.empty(0, kind)
-    return EncodedPairs(numbers, sources, targets, digest.hexdigest()), about
+    pairs = EncodedPairs(numbers, sources, targets, digest.hexdigest(), has_copies=has_copies)
+    return pairs, about
 
 
 def _head(kind: str, lengths: Sequence[np.ndarray], metadata: dict[str, str]) -> bytes:
     """Return the header: the length of its JSON, then the JSON, padded with spaces."""
-    sizes = [sum(int(side.sum(dtype=np.int64)) for side in lengths), *map(len, lengths)]
+    sides = [int(side.sum(dtype=np.int64)) for side in lengths]
+    if "copies" in metadata:
+        sides.append(sides[0])
+    sizes = [sum(sides), *map(len, lengths)]
     head: dict[str, Any] = {"__metadata__": metadata}
     end = 0
     for name, number, size in zip(("numbers", *LENGTHS), (kind, "I32", "I32"), sizes, strict=True):

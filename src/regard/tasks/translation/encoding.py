@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
-from regard.config import DataConfig
+from regard.config import DataConfig, TranslationModelConfig
 from regard.data.batch import END
+from regard.data.text.copying import CopyEncoder, CopySource
+from regard.data.text.encoded import EncodedPairs
 from regard.data.text.tokenizer import Tokenizer
 from regard.runs.folder import RunFolder
+
+EncodedSource = list[int] | CopySource
+"""Token numbers of a source, for a model that copies with the numbers to copy."""
 
 
 @dataclass(frozen=True)
@@ -46,17 +52,50 @@ class Tokenizers:
         self.target.save(folder.target_tokenizer)
 
 
-def encode_sources(
-    config: DataConfig, tokenizer: Tokenizer, texts: Sequence[str]
-) -> list[list[int]]:
-    """Return the token numbers of sources, with END if `data.source_end` is true."""
-    end = [END] if config.source_end else []
-    return [ids + end for ids in tokenizer.encode_batch(texts)]
+class PairEncoder:
+    """Encodes sources and targets of a run. If the model copies, sources also have the numbers and
+    texts of their words to copy."""
 
+    def __init__(
+        self, data: DataConfig, model: TranslationModelConfig, tokenizers: Tokenizers
+    ) -> None:
+        """UserError if the model copies and the tokenizers do not fit each other."""
+        self._data = data
+        self._tokenizers = tokenizers
+        self.has_copies = model.copy == "pointer_generator"
+        self._copying = None
+        if self.has_copies:
+            self._copying = CopyEncoder(tokenizers.source, tokenizers.target)
 
-def encode_targets(
-    config: DataConfig, tokenizer: Tokenizer, texts: Sequence[str]
-) -> list[list[int]]:
-    """Return the token numbers of targets, with END if `data.target_end` is true."""
-    end = [END] if config.target_end else []
-    return [ids + end for ids in tokenizer.encode_batch(texts)]
+    @property
+    def vocabulary(self) -> int:
+        """Number above all token numbers of pairs of at most `data.max_length` tokens."""
+        size = max(len(self._tokenizers.source), len(self._tokenizers.target))
+        return size + self._data.max_length if self.has_copies else size
+
+    def sources(self, texts: Sequence[str]) -> Sequence[EncodedSource]:
+        """Return encoded sources, with END if `data.source_end` is true."""
+        end = [END] if self._data.source_end else []
+        sources = [ids + end for ids in self._tokenizers.source.encode_batch(texts)]
+        if self._copying is None:
+            return sources
+        return self._copying.sources(texts, sources, has_end=self._data.target_end)
+
+    def targets(
+        self, texts: Sequence[str], sources: Sequence[EncodedSource]
+    ) -> Sequence[list[int]]:
+        """Return the token numbers of targets, with END if `data.target_end` is true. Words that
+        can be copied from their sources have the numbers of these, if they are unknown."""
+        end = [END] if self._data.target_end else []
+        targets = [ids + end for ids in self._tokenizers.target.encode_batch(texts)]
+        if self._copying is None:
+            return targets
+        return self._copying.targets(texts, targets, cast(Sequence[CopySource], sources))
+
+    def pairs(self, sources: Sequence[EncodedSource], targets: Sequence[list[int]]) -> EncodedPairs:
+        """Return encoded pairs in memory."""
+        if self._copying is None:
+            return EncodedPairs.of(cast(Sequence[list[int]], sources), targets)
+        copied = cast(Sequence[CopySource], sources)
+        ids, copies = ([getattr(each, name) for each in copied] for name in ("ids", "copies"))
+        return EncodedPairs.of(ids, targets, copies)

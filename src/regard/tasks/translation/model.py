@@ -18,9 +18,8 @@ from regard.config import (
     TranslationModelConfig,
     longest_sequence,
 )
-from regard.data.batch import END, PAD, START, Tokens, pad
+from regard.data.batch import END, PAD, START, Tokens
 from regard.data.batching import BatchSettings, PairBatches
-from regard.data.text.encoded import EncodedPairs
 from regard.device import device_named
 from regard.errors import UserError
 from regard.models.ensemble import Ensemble
@@ -29,8 +28,7 @@ from regard.search import Limits
 from regard.tasks.arguments import check_pairs, check_search_arguments, check_texts, sections_of
 from regard.tasks.generation import GeneratedText, Searcher, generated_texts
 from regard.tasks.tracing import LazyTrace, Output, TextSources, Tracer
-from regard.tasks.translation import encoding
-from regard.tasks.translation.encoding import Tokenizers
+from regard.tasks.translation.encoding import EncodedSource, PairEncoder, Tokenizers
 from regard.tasks.translation.loaded import TranslationRun
 from regard.tasks.translation.unknown_words import UnknownReplacement
 
@@ -63,6 +61,7 @@ class TranslationModel:
         self.model = model
         self._members = [config, *others]
         self._searcher = Searcher(model)
+        self._encoder = PairEncoder(data, config, tokenizers)
         sources = TextSources(tokenizers.source, data.source_language)
         self._tracer = Tracer(sources, tokenizers.target, data.target_language, model)
 
@@ -125,14 +124,14 @@ class TranslationModel:
             replacement = UnknownReplacement.of(search, self.tokenizers)
         results = [GeneratedText(source, "", 0.0) for source in texts]
         filled = [number for number, source in enumerate(texts) if source.strip()]
-        sources = self._encoded([texts[number] for number in filled])
+        sources = self._encoder.sources([texts[number] for number in filled])
         max_source = self.max_source(search)
         for number, source_ids in zip(filled, sources, strict=True):
             if len(source_ids) > max_source:
                 results[number] = replace(results[number], is_long=True, is_refused=True)
         text_of = partial(self._text, replacement=replacement)
         for numbers, ids in self._batches(texts, filled, sources, max_source):
-            batch = pad(ids)
+            batch = self._tracer.sources.pad(ids)
             limits = self._limits(batch, search)
             needs_weights = attention or replacement is not None
             hypotheses = self._searcher.search(
@@ -164,6 +163,11 @@ class TranslationModel:
                 f"search.lexicon is {search.lexicon}, but only search.unknown_replacement reads "
                 "it: set search.unknown_replacement too"
             )
+        if search.unknown_replacement and self._encoder.has_copies:
+            raise UserError(
+                "search.unknown_replacement copies source words for <unk>, but this model copies "
+                "them itself (model.copy pointer_generator): leave it out"
+            )
         if self.attends:
             return
         if search.coverage_penalty:
@@ -186,9 +190,9 @@ class TranslationModel:
         traces: that is faster and allows far longer texts. The score is NaN, and there is no trace,
         if the source is blank or the target has no tokens, and if a side has more tokens than the
         run's `search.max_source` (default: `MAX_SCORED`). Then `is_refused` is true too."""
-        data, pairs = self.data, check_pairs(pairs)
-        sources = encoding.encode_sources(data, self.tokenizers.source, [s for s, _ in pairs])
-        targets = encoding.encode_targets(data, self.tokenizers.target, [t for _, t in pairs])
+        pairs = check_pairs(pairs)
+        sources = self._encoder.sources([source for source, _ in pairs])
+        targets = self._encoder.targets([target for _, target in pairs], sources)
         longest = self.experiment.search.max_source or MAX_SCORED
         lengths = [max(map(len, sides)) for sides in zip(sources, targets, strict=True)]
         results = [
@@ -197,10 +201,11 @@ class TranslationModel:
         ]
         filled = [n for n, (text, _) in enumerate(pairs) if text.strip() and targets[n]]
         filled = [number for number in filled if not results[number].is_refused]
-        for side, ids in enumerate((sources, targets)):
+        sides: tuple[Sequence[EncodedSource], ...] = (sources, targets)
+        for side, ids in enumerate(sides):
             texts = [pairs[number][side] for number in filled]
             check_lengths(self._members, texts, [ids[number] for number in filled])
-        encoded = EncodedPairs.of(
+        encoded = self._encoder.pairs(
             [sources[number] for number in filled], [targets[number] for number in filled]
         )
         batches = PairBatches(encoded, SCORED_AT_A_TIME, seed=0)
@@ -214,16 +219,13 @@ class TranslationModel:
                 )
         return results
 
-    def _encoded(self, texts: Sequence[str]) -> list[list[int]]:
-        return encoding.encode_sources(self.data, self.tokenizers.source, texts)
-
     def _batches(
         self,
         texts: Sequence[str],
         filled: Sequence[int],
-        sources: Sequence[list[int]],
+        sources: Sequence[EncodedSource],
         max_source: int,
-    ) -> Iterator[tuple[list[int], list[list[int]]]]:
+    ) -> Iterator[tuple[list[int], list[EncodedSource]]]:
         """Yield batches of sources of similar lengths, with their places among the texts. Sources
         of more than `max_source` tokens are left out."""
         order = [place for place, ids in enumerate(sources) if len(ids) <= max_source]
@@ -260,11 +262,11 @@ class TranslationModel:
     ) -> str:
         if replacement and replacement.is_needed(output.target):
             return replacement.text(output.target, lazy_trace.source, lazy_trace.maps)
-        return self.tokenizers.target.decode(output.target)
+        return self._tracer.vocabulary(output).decode(output.target)
 
 
 def check_lengths(
-    configs: Sequence[TranslationModelConfig], texts: Sequence[str], ids: Sequence[Sequence[int]]
+    configs: Sequence[TranslationModelConfig], texts: Sequence[str], ids: Sequence[EncodedSource]
 ) -> None:
     """Raise a UserError for the first text that is longer than these models accept."""
     longest = longest_sequence(configs)

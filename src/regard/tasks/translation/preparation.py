@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from itertools import chain, islice
 from pathlib import Path
 
-from regard.config import DataConfig
+from regard.config import DataConfig, TranslationModelConfig
 from regard.data.batching import BatchSettings, PairBatches
 from regard.data.files.lines import LineNumbers
 from regard.data.text.encoded import EncodedPairs
@@ -17,7 +17,7 @@ from regard.errors import UserError
 from regard.runs.cache import CachedPairs
 from regard.runs.progress import OnProgress
 from regard.runs.splits import TrainingPairs
-from regard.tasks.translation.encoding import Tokenizers, encode_sources, encode_targets
+from regard.tasks.translation.encoding import PairEncoder, Tokenizers
 
 PAIRS_AT_A_TIME = 8192
 
@@ -87,9 +87,12 @@ def encode(
     pairs: TrainingPairs,
     seed: int,
     on_progress: OnProgress | None = None,
+    *,
+    model: TranslationModelConfig,
 ) -> EncodedTraining:
     """Encode training pairs as batches. Pairs that are too long are left out and reported."""
-    source = _TrainingSource(config, tokenizers, pairs, on_progress)
+    encoder = PairEncoder(config, model, tokenizers)
+    source = _TrainingSource(config, tokenizers, encoder, pairs, on_progress)
     if pairs.cache is None:
         encoded = CachedPairs(EncodedPairs.joined(source.parts()), source.about())
     else:
@@ -118,10 +121,12 @@ class _TrainingSource:
         self,
         config: DataConfig,
         tokenizers: Tokenizers,
+        encoder: PairEncoder,
         pairs: TrainingPairs,
         on_progress: OnProgress | None,
     ) -> None:
         self._config = config
+        self._encoder = encoder
         self._tokenizers = tokenizers
         self._pairs = pairs
         self._on_progress = on_progress
@@ -129,29 +134,34 @@ class _TrainingSource:
 
     @property
     def vocabulary(self) -> int:
-        return max(len(self._tokenizers.source), len(self._tokenizers.target))
+        return self._encoder.vocabulary
+
+    @property
+    def has_copies(self) -> bool:
+        return self._encoder.has_copies
 
     def facts(self) -> object:
         """Return all settings that the encoded pairs depend on."""
         config = self._config
         ends = config.source_end, config.target_end
-        return [self._pairs.facts(), self._tokenizers.to_json(), ends, config.max_length]
+        facts = [self._pairs.facts(), self._tokenizers.to_json(), ends, config.max_length]
+        return [*facts, "copies"] if self.has_copies else facts
 
     def parts(self) -> Iterator[EncodedPairs]:
         """Encode the pairs part by part."""
         self._too_long = LineNumbers()
-        config, tokenizers = self._config, self._tokenizers
+        max_length, encoder = self._config.max_length, self._encoder
         pairs = self._pairs.with_progress("encoding", self._on_progress)
         while part := list(islice(pairs, PAIRS_AT_A_TIME)):
-            sources = encode_sources(config, tokenizers.source, [pair.source for pair in part])
-            targets = encode_targets(config, tokenizers.target, [pair.target for pair in part])
+            sources = encoder.sources([pair.source for pair in part])
+            targets = encoder.targets([pair.target for pair in part], sources)
             short = []
             for pair, source, target in zip(part, sources, targets, strict=True):
-                if max(len(source), len(target)) <= config.max_length:
+                if max(len(source), len(target)) <= max_length:
                     short.append((source, target))
                 else:
                     self._too_long.add(pair.line)
-            yield EncodedPairs.of([ids[0] for ids in short], [ids[1] for ids in short])
+            yield encoder.pairs([ids[0] for ids in short], [ids[1] for ids in short])
 
     def about(self) -> str:
         """Return the number of pairs that were too long and the first of their lines, as JSON."""

@@ -20,7 +20,6 @@ from regard.config import (
 )
 from regard.data.batching import BatchSettings, PairBatches
 from regard.data.examples import Pair
-from regard.data.text.encoded import EncodedPairs
 from regard.errors import UserError
 from regard.metrics.error_rates import ERROR_RATES
 from regard.metrics.text import TEXT_METRICS
@@ -31,13 +30,13 @@ from regard.runs.splits import Split
 from regard.tasks.arguments import sections_of
 from regard.tasks.generation import GeneratedText
 from regard.tasks.setup import TrainingSetup
-from regard.tasks.translation import encoding, preparation
+from regard.tasks.translation import preparation
 from regard.tasks.translation.embeddings import (
     read_extra_vectors,
     set_extra_vectors,
     set_vectors,
 )
-from regard.tasks.translation.encoding import Tokenizers
+from regard.tasks.translation.encoding import PairEncoder, Tokenizers
 from regard.tasks.translation.initialisation import initialise_from
 from regard.tasks.translation.model import MAX_SCORED, TranslationModel
 from regard.tasks.validation import DecodingValidation, metric_named
@@ -60,7 +59,9 @@ def prepare(
     config = experiment.training
     data, model_config = sections_of(experiment, DataConfig, experiment.name)
     tokenizers = _tokenizers(data, model_config.tied, resumed, split, on_progress)
-    encoded = preparation.encode(data, tokenizers, split.train, config.seed, on_progress)
+    encoded = preparation.encode(
+        data, tokenizers, split.train, config.seed, on_progress, model=model_config
+    )
     experiment = _with_max_ratio(experiment, encoded.batches)
     decoder, extra_vectors = read_extra_vectors(model_config.decoder)
     model_config = replace(model_config, decoder=decoder)
@@ -76,13 +77,14 @@ def prepare(
         set_extra_vectors(model, extra_vectors)
     if model_config.vectors is not None:
         set_vectors(model, tokenizers, model_config.vectors)
-    dev, too_long = _readable(experiment, data, tokenizers, split.dev)
+    encoder = PairEncoder(data, model_config, tokenizers)
+    dev, too_long = _readable(experiment, encoder, split.dev)
     return TrainingSetup(
         experiment,
         model,
         encoded.batches,
         objective_of(config),
-        _validation(experiment, data, tokenizers, dev) if dev else None,
+        _validation(experiment, encoder, tokenizers, dev) if dev else None,
         len(encoded.batches),
         f"vocabulary {len(tokenizers.source):,} and {len(tokenizers.target):,}",
         tokenizers.save,
@@ -132,7 +134,7 @@ def objective_of(config: TrainingConfig) -> NextToken:
 
 
 def _readable(
-    experiment: Experiment, data: DataConfig, tokenizers: Tokenizers, dev: Sequence[Pair]
+    experiment: Experiment, encoder: PairEncoder, dev: Sequence[Pair]
 ) -> tuple[list[Pair], tuple[str, ...]]:
     """Return the dev pairs that are short enough to be scored by this model, and a message about
     the others. UserError if all are too long."""
@@ -140,8 +142,8 @@ def _readable(
     positions = longest_sequence([experiment.model])
     if positions is not None and positions <= longest:
         longest, field = positions, "max_positions"
-    sources = encoding.encode_sources(data, tokenizers.source, [pair.source for pair in dev])
-    targets = encoding.encode_targets(data, tokenizers.target, [pair.target for pair in dev])
+    sources = encoder.sources([pair.source for pair in dev])
+    targets = encoder.targets([pair.target for pair in dev], sources)
     sizes = [max(map(len, sides)) for sides in zip(sources, targets, strict=True)]
     short = [pair for pair, size in zip(dev, sizes, strict=True) if size <= longest]
     if dev and not short:
@@ -156,16 +158,15 @@ def _readable(
 
 def _validation(
     experiment: Experiment,
-    data: DataConfig,
+    encoder: PairEncoder,
     tokenizers: Tokenizers,
     dev: Sequence[Pair],
 ) -> DecodingValidation:
     """Return the validation: the score of greedy translations, and the loss on true targets."""
     texts = [pair.source for pair in dev]
-    sources = encoding.encode_sources(data, tokenizers.source, texts)
+    sources = encoder.sources(texts)
     references = [pair.target for pair in dev]
-    targets = encoding.encode_targets(data, tokenizers.target, references)
-    pairs = EncodedPairs.of(sources, targets)
+    pairs = encoder.pairs(sources, encoder.targets(references, sources))
     batches = PairBatches(pairs, BatchSettings(tokens=4096), experiment.training.seed)
 
     greedy = replace(experiment.search, beam=1)
