@@ -225,6 +225,9 @@ SETS = {
         ("model.decoder query",),
         (f"{CHOICES} model.decoder.query",),
     ),
+    "CopyKind": Uses(
+        {"sequence models": ("none", *choices.COPY)}, ("model copy",), (f"{CHOICES} model.copy",)
+    ),
     "TiedWeights": Uses(
         {"sequence models": ("none", *choices.TIED)}, ("model tied",), (f"{CHOICES} model.tied",)
     ),

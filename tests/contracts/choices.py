@@ -8,6 +8,7 @@ from regard.names import (
     AttentionScope,
     BridgeKind,
     CellKind,
+    CopyKind,
     HistoryScoreName,
     NormaliserName,
     NormPlacement,
@@ -64,6 +65,7 @@ TRANSFORMERS = {
     "window": (None, 1),
     "decoder_layers": (2, 1),
 }
+COPY = tuple(name for name in get_args(CopyKind) if name != "none")
 TIED = tuple(name for name in get_args(TiedWeights) if name != "none")
 BACKBONE = (16, 7)
 """Grid cells of a pretrained network, and the size of their features."""

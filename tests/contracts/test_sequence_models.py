@@ -1,6 +1,6 @@
 """Properties of every encoder with every decoder and every attention."""
 
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from functools import cache, partial
 from itertools import product
 from typing import get_args
@@ -15,10 +15,11 @@ from regard.config import KINDS, TransformerDecoderConfig, TransformerEncoderCon
 from regard.data.batch import PAD, START, Tokens, pad
 from regard.errors import UserError
 from regard.linear import freeze
+from regard.models.contracts import CopyingDecoder
 from regard.names import EqualSizesScoreName
 from regard.search import BeamSettings, Limits, NoPenalty, beam, forced, greedy
 from tests import configs
-from tests.contracts.choices import RECURRENT, TIED, TRANSFORMERS, WIRINGS
+from tests.contracts.choices import COPY, RECURRENT, TIED, TRANSFORMERS, WIRINGS
 from tests.pairwise import pairwise
 
 SOURCE_VOCABULARY_SIZE, TARGET_VOCABULARY_SIZE = 13, 17
@@ -102,6 +103,21 @@ def variants():
     for tied in TIED:
         yield configs.changed(SIZES, embedding=7, tied=tied)
         yield configs.changed(TRANSFORMER, tied=tied)
+    for copy in COPY:
+        yield from copying(copy)
+
+
+def copying(copy):
+    """Return models that copy: every kind and wiring of decoder, and attention of every form."""
+    for config in pairs():
+        if config.decoder.attends:
+            yield replace(config, copy=copy)
+    for scope in RECURRENT["scope"][1:]:
+        attention = dict(scope=scope, window=2, score="general")
+        yield configs.changed(SIZES, copy=copy, attention=attention)
+    yield configs.changed(SIZES, copy=copy, attention=dict(score="coverage"), intra_attention=True)
+    yield configs.changed(SIZES, copy=copy, memory_vectors=3, key_layers=(0, 1), value_layers=(0,))
+    yield configs.changed(TRANSFORMER, copy=copy, attention=dict(normaliser="sparsemax"))
 
 
 def build(config):
@@ -147,6 +163,8 @@ def frozen():
         both = {} if score == "cosine" else dict(bidirectional=True, encoder_size=14)
         yield configs.changed(SIZES, attention=attention, **both)
         yield configs.changed(TRANSFORMER, attention=attention, positions="rotary")
+    for sizes, copy in product((SIZES, TRANSFORMER), COPY):
+        yield configs.changed(sizes, copy=copy)
     yield configs.changed(TRANSFORMER, activation="gelu")
     yield configs.changed(TRANSFORMER, norm="post")
     yield configs.translation("transformer", **fields_of("transformer", "recurrent"))
@@ -155,7 +173,11 @@ def frozen():
 
 def name(config):
     """Return the kinds of the parts and every field that differs from its default."""
-    parts = [] if config.tied == "none" else [f"tied={config.tied}"]
+    parts = [
+        f"{field}={value}"
+        for field in ("tied", "copy")
+        if (value := getattr(config, field)) != "none"
+    ]
     for part, record in config.parts.items():
         usual = type(record)()
         values = {
@@ -208,7 +230,27 @@ def expected(request):
 
 @pytest.fixture
 def source():
-    return pad([[4, 5, 6, 7, 8], [9, 10], [11, 12, 4]])
+    """Sources, with numbers to copy: those of the target vocabulary, and larger ones."""
+    tokens = pad([[4, 5, 6, 7, 8], [9, 10], [11, 12, 4]])
+    return replace(tokens, copies=pad([[4, 18, 18, 5, 20], [17, 2], [17, 6, 7]]).ids)
+
+
+def part(tokens, rows, num_more=0):
+    """Return these rows without common padding, with more padding if wanted."""
+    length = int(tokens.mask[rows].sum(dim=1).max())
+    ids, mask, copies = (
+        torch.nn.functional.pad(values[rows, :length], (0, num_more), value=padding)
+        for values, padding in ((tokens.ids, PAD), (tokens.mask, False), (tokens.copies, PAD))
+    )
+    return Tokens(ids, mask, copies=copies)
+
+
+def in_common(left, right):
+    """Return features without the numbers of source positions that only one of the batches has."""
+    size = min(left.size(-1), right.size(-1))
+    for features in (left, right):
+        assert features[..., size:].eq(-torch.inf).all()
+    return left[..., :size], right[..., :size]
 
 
 @pytest.fixture
@@ -255,15 +297,15 @@ def test_steps_equal_a_forced_pass(model, source, inputs):
 
 @torch.no_grad()
 def test_returning_weights_changes_no_output(model, source, inputs, expected):
-    encoded = model.encoder(source, need_weights=True)
-    memories, others = model.build_memory(encoded), model.encode(source)
+    memories, attention = model.encode_with_attention(source, need_weights=True)
+    others = model.encode(source)
     for memory, plain in zip(memories, others, strict=True):
         torch.testing.assert_close(memory.values[memory.mask], plain.values[plain.mask])
     with_weights = model.decoder(inputs, memories, need_weights=True)
     plain = model.decoder(inputs, others)
     torch.testing.assert_close(with_weights.features, plain.features)
     assert plain.attention == ()
-    blocks = encoded.attention + with_weights.attention
+    blocks = attention + with_weights.attention
     assert sorted(counted(blocks)) == sorted(expected)
     for name, block in counted(blocks).items():
         target, seen = {"cross": (4, 5), "encoder": (5, 5), "decoder": (4, 4)}.get(
@@ -292,16 +334,12 @@ def test_batched_equals_one_by_one_and_padding_changes_nothing(model, source, in
     together = model.decoder(inputs, model.encode(source), need_weights=True)
     for row in range(3):
         length = int(source.mask[row].sum())
-        alone = Tokens(source.ids[row : row + 1, :length], source.mask[row : row + 1, :length])
-        more = Tokens(
-            torch.nn.functional.pad(alone.ids, (0, 4), value=PAD),
-            torch.nn.functional.pad(alone.mask, (0, 4), value=False),
-        )
-        for arguments in (alone, more):
+        for arguments in (part(source, [row]), part(source, [row], num_more=4)):
             single = model.decoder(
                 inputs[row : row + 1], model.encode(arguments), need_weights=True
             )
-            torch.testing.assert_close(single.features[0], together.features[row])
+            features = in_common(single.features[0], together.features[row])
+            torch.testing.assert_close(*features)
             for kind, result in maps(single).items():
                 seen = {"cross": length, "encoder": length}.get(kind.split()[0])
                 torch.testing.assert_close(
@@ -371,7 +409,7 @@ def test_every_search_returns_the_attention_of_its_output(model, source, expecte
     written = pad([each.tokens for _, each in result])
     rows = torch.tensor([row for row, _ in result])
     inputs = torch.nn.functional.pad(written.ids[:, :-1], (1, 0), value=START)
-    read_again = model.encode(Tokens(source.ids[rows], source.mask[rows]))
+    read_again = model.encode(part(source, rows.tolist()))
     read = forced(model.decoder, read_again, inputs, written.ids, written.mask, need_weights=True)
     for place, (_, hypothesis) in enumerate(result):
         length = len(hypothesis.tokens)
@@ -429,7 +467,8 @@ def test_a_frozen_model_gives_equal_numbers(monkeypatch, model, source, dtype, p
         whole = decoder.project(decoder(inputs, memories).features)
         shown = decoder(inputs, memories, need_weights=True)
         expected = model.decoder.project(model.decoder(inputs, model.encode(source)).features)
-    assert stepped.dtype == whole.dtype == decoder.project(shown.features).dtype == dtype
+    precise = torch.float32 if isinstance(decoder, CopyingDecoder) else dtype
+    assert stepped.dtype == whole.dtype == decoder.project(shown.features).dtype == precise
     exact = dict(rtol=1e-4, atol=1e-5) if dtype == torch.float32 else dict(rtol=0.1, atol=0.1)
     for result in (stepped, whole):
         torch.testing.assert_close(result.float(), expected, **exact)

@@ -18,7 +18,14 @@ from typing import Any, cast
 import torch
 from torch import nn
 
-from regard.models.contracts import AttentionBlock, Decoder, DecoderOutput, Memory, State
+from regard.models.contracts import (
+    AttentionBlock,
+    CopyingDecoder,
+    Decoder,
+    DecoderOutput,
+    Memory,
+    State,
+)
 from regard.models.seq2seq import Seq2Seq
 from regard.precise import precise_type
 from regard.shapes import Float, Int, Tensor
@@ -46,20 +53,23 @@ class EnsembleDecoder:
     def __init__(
         self,
         members: Sequence[Decoder],
-        feature_sizes: Sequence[int],
+        feature_sizes: Sequence[int] | None,
         num_memories: Sequence[int] | None = None,
     ) -> None:
-        """`num_memories` is the number of memories of each member, by default 1. ValueError if the
-        numbers of members, feature sizes and numbers of memories differ."""
+        """`feature_sizes` is None if all members copy: their features are log probabilities of one
+        vocabulary, whose size depends on the batch. `num_memories` is the number of memories of
+        each member, by default 1. ValueError if the numbers of members, feature sizes and numbers
+        of memories differ."""
         memories = [1] * len(members) if num_memories is None else list(num_memories)
-        if not members or not len(members) == len(feature_sizes) == len(memories):
+        sizes = [1] * len(members) if feature_sizes is None else list(feature_sizes)
+        if not members or not len(members) == len(sizes) == len(memories):
             raise ValueError(
                 "expected at least one member, with a feature size and a number of memories each, "
-                f"got {len(members)} members, {len(feature_sizes)} feature sizes and numbers of "
+                f"got {len(members)} members, {len(sizes)} feature sizes and numbers of "
                 f"memories for {len(memories)}"
             )
         self.members = tuple(members)
-        self.feature_sizes = list(feature_sizes)
+        self.feature_sizes = None if feature_sizes is None else sizes
         self.num_memories = memories
 
     def __call__(
@@ -80,7 +90,8 @@ class EnsembleDecoder:
         self, features: Float[Tensor, "*batch feature"]
     ) -> Float[Tensor, "*batch vocabulary"]:
         """Return the logarithm of the mean probability, at least in float32."""
-        parts = features.split(self.feature_sizes, dim=-1)
+        sizes = self.feature_sizes or features.size(-1) // len(self.members)
+        parts = features.split(sizes, dim=-1)
         dtype = precise_type(features.dtype)
         logarithms = [
             torch.log_softmax(member.project(part), dim=-1, dtype=dtype)
@@ -136,7 +147,9 @@ class Ensemble(nn.Module):
         super().__init__()
         self.members = nn.ModuleList(members)
         decoders = [member.decoder for member in members]
-        sizes = [decoder.projection.in_features for decoder in decoders]
+        sizes: list[int] | None = [decoder.projection.in_features for decoder in decoders]
+        if all(isinstance(decoder, CopyingDecoder) for decoder in decoders):
+            sizes = None
         counts = [decoder.num_memories for decoder in decoders]
         self.decoder = EnsembleDecoder(decoders, sizes, counts)
 

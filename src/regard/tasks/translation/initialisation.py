@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -25,6 +26,7 @@ from regard.names import Side, VocabularySide
 from regard.tasks.translation.encoding import Tokenizers
 from regard.tasks.translation.loaded import TranslationRun
 
+Value = TypeVar("Value")
 SIDES: tuple[Side, ...] = ("source", "target")
 SHOWN = 4
 """Number of weights that one message lists."""
@@ -72,14 +74,15 @@ def initialise_from(
     """Copy the weights that a model shares with another run. UserError if that is no run, or shares
     no weights with the model."""
     initial = TranslationRun.load(run)
-    theirs = initial.model.state_dict()
-    sides = vocabulary_sides(config, tokenizers)
-    their_sides = vocabulary_sides(initial.config, initial.tokenizers)
+    theirs = _without_pointer(initial.model.state_dict())
+    sides = _without_pointer(vocabulary_sides(config, tokenizers))
+    their_sides = _without_pointer(vocabulary_sides(initial.config, initial.tokenizers))
     words: dict[Side, SharedWords] = {}
     copied: list[str] = []
     by_words: list[str] = []
     new: list[str] = []
     for names, tensor in _distinct(model):
+        names = [_shared_name(name) for name in names]
         name = next((name for name in names if name in theirs), names[0])
         weights, side, their_side = theirs.get(name), sides.get(name), their_sides.get(name)
         if weights is None or (side is None) != (their_side is None):
@@ -124,6 +127,16 @@ def _shapes(config: TranslationModelConfig, sizes: Sequence[int]) -> dict[str, t
     with meta_device():
         state = build_translation(config, *sizes).state_dict()
     return {name: tensor.shape for name, tensor in state.items()}
+
+
+def _shared_name(name: str) -> str:
+    """Return the name that a weight has in a model without copying: a pointer-generator has the
+    decoder inside it."""
+    return name.replace("decoder.inner.", "decoder.", 1)
+
+
+def _without_pointer(values: Mapping[str, Value]) -> dict[str, Value]:
+    return {_shared_name(name): value for name, value in values.items()}
 
 
 def _distinct(model: nn.Module) -> Iterable[tuple[list[str], Tensor]]:

@@ -76,6 +76,11 @@ class TranslationModel:
             return cls(first.experiment, first.tokenizers, first.model.to(place))
         for other in rest:
             first.check_vocabularies(other, "be an ensemble")
+            if first.config.copy != other.config.copy:
+                raise UserError(
+                    f"{first.path} and {other.path} cannot be an ensemble: model.copy is "
+                    f"{first.config.copy} and {other.config.copy}. Use runs with the same output"
+                )
         ensemble = Ensemble([member.model for member in (first, *rest)]).to(place)
         configs = [member.config for member in rest]
         return cls(first.experiment, first.tokenizers, ensemble, configs)
@@ -146,6 +151,11 @@ class TranslationModel:
         return results
 
     @property
+    def copies(self) -> bool:
+        """Whether the model copies words of the source."""
+        return self._encoder.has_copies
+
+    @property
     def attends(self) -> bool:
         """Whether a decoder attends to the source."""
         return any(config.decoder.attends for config in self._members)
@@ -163,7 +173,7 @@ class TranslationModel:
                 f"search.lexicon is {search.lexicon}, but only search.unknown_replacement reads "
                 "it: set search.unknown_replacement too"
             )
-        if search.unknown_replacement and self._encoder.has_copies:
+        if search.unknown_replacement and self.copies:
             raise UserError(
                 "search.unknown_replacement copies source words for <unk>, but this model copies "
                 "them itself (model.copy pointer_generator): leave it out"
