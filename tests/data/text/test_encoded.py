@@ -145,3 +145,28 @@ def test_inconsistent_pairs_are_rejected() -> None:
         EncodedPairs.of([[1], [2]], [[3]])
     with pytest.raises(ValueError, match="target 1 is empty"):
         EncodedPairs.of([[1], [2]], [[3], []])
+
+
+def test_pairs_with_numbers_to_copy_are_those_of_the_lists(tmp_path: Path) -> None:
+    sources, copies = [[5, 6, 7], [9]], [[30, 31, 30], [2]]
+    pairs = EncodedPairs.of(sources, [[8], [10, 31]], copies)
+
+    class Source(Listed):
+        has_copies = True
+
+        def parts(self) -> Iterable[EncodedPairs]:
+            for row in (0, 1):
+                target = [[8], [10, 31]][row]
+                yield EncodedPairs.of([sources[row]], [target], [copies[row]])
+
+    write(tmp_path / "pairs", Source([]))
+    result, _ = read(tmp_path / "pairs")
+    joined = EncodedPairs.joined(Source([]).parts())
+    assert result.digest == joined.digest == pairs.digest
+    for encoded_pairs in (pairs, joined, result):
+        batch = encoded_pairs.batch(np.array([1, 0]))
+        assert batch.source.ids.tolist() == [[9, PAD, PAD], [5, 6, 7]]
+        assert batch.source.copies is not None
+        assert batch.source.copies.tolist() == [[2, PAD, PAD], [30, 31, 30]]
+        assert batch.outputs.tolist() == [[10, 31], [8, PAD]]
+    assert EncodedPairs.of(sources, [[8], [10, 31]]).digest != pairs.digest
