@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import load_file
 
-from regard.data.batch import PairBatch, pair_batch
+from regard.data.batch import PAD, PairBatch, pair_batch
 from regard.data.text.encoded import HEAD, DamagedError, EncodedPairs, read, write
 
 Pairs = list[tuple[list[int], list[int]]]
