@@ -39,9 +39,9 @@ owners."""
 
 PUBLIC: dict[str, list[str]] = {
     "regard": [
-        *("CaptionModel", "ClassificationModel", "GeneratedText", "Prediction"),
-        *("Trace", "TranslationModel", "UserError"),
-        *("attention", "keep_freed_memory", "load"),
+        *("CaptionModel", "ClassificationModel", "Classifier", "GeneratedText", "Prediction"),
+        *("Trace", "TranslationModel", "Translator", "UserError"),
+        *("attention", "keep_freed_memory", "load", "train"),
     ]
 }
 """The names that users may rely on. Taking one away breaks somebody's program."""

@@ -1,6 +1,6 @@
 """Regard trains and runs attention models, and draws their attention.
 
-model = regard.load("runs/demo")
+model = regard.load("runs/demo")                  or regard.train(pairs, "letters")
 out = model.translate("four hundred twenty-three")
 out.text, out.score, out.attention
 
@@ -17,7 +17,9 @@ from regard.version import VERSION
 if TYPE_CHECKING:
     from regard import attention
     from regard.errors import UserError
+    from regard.estimators import Classifier, Translator
     from regard.memory_policy import keep_freed_memory
+    from regard.pipeline.fit import train
     from regard.pipeline.load import load
     from regard.tasks.captioning.model import CaptionModel
     from regard.tasks.classification.model import ClassificationModel, Prediction
@@ -29,26 +31,32 @@ __version__ = VERSION
 __all__ = [
     "CaptionModel",
     "ClassificationModel",
+    "Classifier",
     "GeneratedText",
     "Prediction",
     "Trace",
     "TranslationModel",
+    "Translator",
     "UserError",
     "attention",
     "keep_freed_memory",
     "load",
+    "train",
 ]
 
 _MODULES = {
     "CaptionModel": "regard.tasks.captioning.model",
     "ClassificationModel": "regard.tasks.classification.model",
+    "Classifier": "regard.estimators",
     "GeneratedText": "regard.tasks.generation",
     "Prediction": "regard.tasks.classification.model",
     "Trace": "regard.trace",
     "TranslationModel": "regard.tasks.translation.model",
+    "Translator": "regard.estimators",
     "UserError": "regard.errors",
     "keep_freed_memory": "regard.memory_policy",
     "load": "regard.pipeline.load",
+    "train": "regard.pipeline.fit",
 }
 _RENAMED = {
     "Answer": "Prediction",

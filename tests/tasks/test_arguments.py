@@ -34,6 +34,8 @@ calls |= {f"search {name}": lambda v=v: translator.translate("a", search=v)
 counts = dict(text="2", float=2.0, none=None, true=True, list=[2])
 calls |= {f"num_best {name}": lambda v=v: translator.translate("a", num_best=v)
     for name, v in counts.items()}
+calls |= {f"beam {name}": lambda v=v: translator.translate("a", beam=v)
+    for name, v in counts.items() if v is not None}
 ids = dict(negative=[-1], float=[1.5], beyond=[10**6], text=["a"], none=[None], nan=[float("nan")],
     huge=[2**70])
 calls |= {f"decode {name}": lambda v=v: tokenizer.decode(v) for name, v in ids.items()}
@@ -96,6 +98,7 @@ def test_wrong_arguments_are_named(outcomes):
         ("translate nested", "text[0] is ['a'] (list): expected str"),
         ("search text", "search is 'beam' (str): expected a regard.config.SearchConfig or None"),
         ("num_best true", "num_best is True (bool): expected a whole number"),
+        ("beam text", "beam is '2' (str): expected a whole number"),
         ("score numbers", "pairs[0] is ('a', 1) (tuple): expected a pair of str"),
         ("decode negative", "ids has -1: expected 0 to"),
         ("decode float", "ids has 1.5: expected whole numbers"),

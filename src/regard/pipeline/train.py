@@ -13,6 +13,7 @@ from torch import nn
 from regard import recipes
 from regard.config import CaptionDataConfig, Data, Experiment, TrainingConfig, resolve
 from regard.config.unused import Unused, unused_fields
+from regard.data.files.objects import Table
 from regard.device import device_named
 from regard.errors import UserError
 from regard.files import RECORD, check_writable
@@ -79,9 +80,11 @@ def train(
     resume: bool = False,
     begin: Callable[[Plan], Reporter | None] | None = None,
     on_progress: OnProgress | None = None,
+    table: Table | None = None,
 ) -> EndLine:
-    """Train a recipe into a run folder. `on_progress` reports the progress of the preparation.
-    `begin` takes the plan and returns a reporter of the training.
+    """Train a recipe into a run folder. `table` has data in memory, in place of a file. `begin`
+    takes the plan and returns a reporter of the training. `on_progress` reports the progress of the
+    preparation.
 
     UserError if the folder has a run already; to resume, if it has none, or one of other settings
     or data; and if data and recipe do not fit. Nothing is written before these checks."""
@@ -89,7 +92,7 @@ def train(
     goes_on = check_folder(folder, experiment, resume=resume)
     check_unused(folder)
     check_writable(path)
-    split = splits.read(experiment.data, on_progress)
+    split = splits.read(experiment.data, on_progress, table)
     task = task_of(experiment.data)
     setup = task.prepare(experiment, split, folder if goes_on else None, on_progress)
     model, batches = setup.model, setup.batches

@@ -158,6 +158,44 @@ def with_kind(model: ModelConfig, task: str, part: str, kind: str) -> ModelConfi
     return replace(model, **changed)
 
 
+def with_settings(experiment: Experiment, settings: Mapping[str, object]) -> Experiment:
+    """Return the experiment with these values of its fields, by full name, such as training.epochs,
+    or by section. Another task or kind of a part brings its default values.
+
+    UserError as for a recipe file, for an unknown field or an invalid value."""
+    values: dict[str, Any] = {}
+    for name, value in flat({str(name): value for name, value in settings.items()}):
+        *sections, field = name.split(".")
+        section = values
+        for above in sections:
+            section = section.setdefault(above, {})
+            if not isinstance(section, dict):
+                raise UserError(f"settings: {above} is a section of {name} and has a value itself")
+        if isinstance(section.get(field), dict):
+            raise UserError(f"settings: {name} is a section and has a value itself")
+        section[field] = _from_python(value)
+    named = _named(values)
+    task = named.get("data.task", experiment.data.task)
+    if task != experiment.data.task:
+        usual = default(named)
+        data = replace(usual.data, path=experiment.data.path)
+        experiment = replace(experiment, data=data, model=usual.model)
+    model = experiment.model
+    for part in KINDS[task]:
+        kind = named.get(f"model.{part}.kind")
+        model = model if kind is None else with_kind(model, task, part, kind)
+    file = RecipeFile(Path("settings"), values, {}, is_yaml=False)
+    changed: Experiment = _set(replace(experiment, model=model), file, values, "")
+    return changed
+
+
+def _from_python(value: Any) -> Any:
+    """Return a value of Python in the form in which YAML has it."""
+    if isinstance(value, tuple):
+        return list(value)
+    return str(value) if isinstance(value, Path) else value
+
+
 def _expected(name: str, known: list[str], task: str = "") -> str:
     """Return the end of a message about an unknown name."""
     *first, last = known
@@ -247,9 +285,10 @@ def _text(hint: Any, value: Any, name: str, file: RecipeFile) -> str | Path | WO
     words = value if WORDS in kinds and isinstance(value, list) else [value]
     for word in words:
         if not isinstance(word, str):
+            reason = "but YAML reads" if file.is_yaml else "got"
             raise UserError(
-                f"{file.place(name)}: {name}: expected text, but YAML reads {format_value(word)} "
-                "there: put it in quotes"
+                f"{file.place(name)}: {name}: expected text, {reason} {format_value(word)}"
+                f"{' there' if file.is_yaml else ''}: put it in quotes"
             )
     if WORDS in kinds:
         return tuple(words)

@@ -35,6 +35,8 @@ class RecipeFile:
     path: Path
     values: dict[str, Any]
     lines: dict[str, int]
+    is_yaml: bool = True
+    """Whether the values are from a file; otherwise a program gave them as settings."""
 
     def place(self, name: str) -> str:
         """Return the file, and the line if the file has this field, for a message."""

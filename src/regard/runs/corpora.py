@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from regard.config import CaptionDataConfig, ClassificationDataConfig, Data, DataConfig
 from regard.data.examples import Corpus
+from regard.data.files.objects import ColumnChoice, Table, corpus_of
 from regard.data.generated import generate
 from regard.data.generated.scenes import NUM_WORDINGS, captioned, split_scenes
-from regard.data.images.annotations import Lists, read_captions
-from regard.data.labels.readers import Columns, read_labelled, split_files
+from regard.data.images.annotations import CAPTION_NAMES, FILE_NAMES, Lists, read_captions
+from regard.data.labels.readers import LABEL_NAMES, TEXT_NAMES, Columns, read_labelled, split_files
 from regard.data.splits import MAX_HELD_OUT
 from regard.data.text.parallel import read_pairs
 from regard.data.text.streamed import PairFiles
@@ -18,6 +19,9 @@ from regard.errors import UserError
 
 LARGE = 1 << 25
 """Size of files in bytes above which pairs are not held in memory and their encoding is cached."""
+SOURCE_NAMES = ("source", "input", "word", "lemma", "text", "src")
+TARGET_NAMES = ("target", "output", "translation", "form", "label", "tgt")
+"""Usual names of the columns of pairs in a table in memory."""
 
 
 @dataclass(frozen=True)
@@ -30,17 +34,39 @@ class DataSources:
     test: Corpus | None = None
 
 
-def read_sources(config: Data) -> DataSources:
-    """Read or generate the pairs of a configuration. UserError if it names no data, or if a file
-    cannot be read."""
+def read_sources(config: Data, table: Table | None = None) -> DataSources:
+    """Read or generate the pairs of a configuration, or take the rows of a table to train on.
+    UserError if there is no data, or if a file cannot be read."""
     check_paths(config)
+    corpus = None if table is None else corpus_of(table, *_column_choices(config))
     match config:
         case DataConfig():
-            return _translations(config)
+            return _translations(config, corpus)
         case ClassificationDataConfig():
-            return _labelled(config)
+            return _labelled(config, corpus)
         case CaptionDataConfig():
-            return _captions(config)
+            return _captions(config) if corpus is None else _images(corpus, config.images)
+
+
+def _column_choices(config: Data) -> tuple[ColumnChoice, ColumnChoice]:
+    """Return the columns of sources and targets in a table in memory."""
+    match config:
+        case DataConfig():
+            return (
+                ColumnChoice("a column named source", (), SOURCE_NAMES),
+                ColumnChoice("a column named target", (), TARGET_NAMES),
+            )
+        case ClassificationDataConfig():
+            text = (config.text_column,) if config.text_column else ()
+            return (
+                ColumnChoice("data.text_column", text, TEXT_NAMES),
+                ColumnChoice("data.label_column", config.label_column or (), LABEL_NAMES),
+            )
+        case CaptionDataConfig():
+            return (
+                ColumnChoice("a column named file", (), FILE_NAMES),
+                ColumnChoice("a column named caption", (), CAPTION_NAMES),
+            )
 
 
 def check_paths(config: Data) -> None:
@@ -68,14 +94,14 @@ def check_paths(config: Data) -> None:
                 )
 
 
-def _translations(config: DataConfig) -> DataSources:
+def _translations(config: DataConfig, corpus: Corpus | None) -> DataSources:
     """Return the pairs of texts. Large files are read in every pass; other paths, such as pipes,
     can be read only once and are held in memory."""
     dev = None
-    if config.synthetic is not None:
-        train: PairFiles | Corpus = Corpus(
-            generate(config.synthetic, config.synthetic_size, config.seed)
-        )
+    if corpus is not None:
+        train: PairFiles | Corpus = corpus
+    elif config.synthetic is not None:
+        train = Corpus(generate(config.synthetic, config.synthetic_size, config.seed))
     elif config.path is None:
         raise UserError(
             "this recipe needs data: give --data.path FILE (source, tab, target on each line), "
@@ -93,7 +119,7 @@ def _translations(config: DataConfig) -> DataSources:
     return DataSources(train, dev)
 
 
-def _labelled(config: ClassificationDataConfig) -> DataSources:
+def _labelled(config: ClassificationDataConfig, corpus: Corpus | None) -> DataSources:
     """Return the labelled sources. A folder may have dev and test files, recognised by their
     names."""
     columns = Columns(config.text_column, config.label_column)
@@ -104,6 +130,8 @@ def _labelled(config: ClassificationDataConfig) -> DataSources:
         labels = {pair.target for pair in train.pairs}
         return read_labelled(path, columns, labels if config.target == "label" else None)
 
+    if corpus is not None:
+        return DataSources(corpus, read(config.dev_path, corpus), read(config.test_path, corpus))
     if config.synthetic is not None:
         train = Corpus(generate(config.synthetic, config.synthetic_size, config.seed))
         return DataSources(train, read(config.dev_path, train), read(config.test_path, train))
@@ -140,6 +168,14 @@ def _captions(config: CaptionDataConfig) -> DataSources:
         )
     dev, test = (corpus if corpus.pairs else None for corpus in (captions.dev, captions.test))
     return DataSources(captions.train, dev, test)
+
+
+def _images(corpus: Corpus, images: Path | None) -> DataSources:
+    """Return captions with the absolute paths of their images, which are in the folder `images` or
+    in the working directory."""
+    folder = (images or Path()).absolute()
+    pairs = tuple(replace(pair, source=str(folder / pair.source)) for pair in corpus.pairs)
+    return DataSources(replace(corpus, pairs=pairs))
 
 
 def _scenes(config: CaptionDataConfig) -> DataSources:

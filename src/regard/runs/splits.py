@@ -14,6 +14,7 @@ import numpy as np
 from regard.config import Data
 from regard.data.examples import Corpus, Pair
 from regard.data.files.lines import LeftOut, LineNumbers
+from regard.data.files.objects import Table
 from regard.data.splits import DEV, MAX_HELD_OUT, TEST, TRAIN, assign_splits, source_hashes
 from regard.data.text.parallel import no_pairs
 from regard.data.text.report import Overlap
@@ -67,10 +68,11 @@ class Split:
     left_out: tuple[str, ...]
 
 
-def read(config: Data, on_progress: OnProgress | None = None) -> Split:
-    """Read or generate the pairs and hold out dev and test pairs. No held-out source is trained on.
-    UserError if there are no pairs, or if the held-out sizes cannot be met."""
-    sources = read_sources(config)
+def read(config: Data, on_progress: OnProgress | None = None, table: Table | None = None) -> Split:
+    """Read or generate the pairs, or take those of a table, and hold out dev and test pairs. No
+    held-out source is trained on. UserError if there are no pairs, or if the held-out sizes cannot
+    be met."""
+    sources = read_sources(config, table)
     source, dev, test = sources.train, sources.dev, sources.test
     dev_hashes, test_hashes = (source_hashes(part.pairs if part else ()) for part in (dev, test))
     splitter = _Splitter(config, sources, dev_hashes, test_hashes, on_progress)

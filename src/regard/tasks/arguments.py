@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -59,15 +60,30 @@ def check_pairs(pairs: Any) -> list[tuple[str, str]]:
     return [(source, target) for source, target in entries]
 
 
-def check_search_arguments(search: Any, num_best: Any) -> None:
-    """TypeError unless `search` is a SearchConfig or None and `num_best` a whole number. UserError
-    for a number below 1."""
+def search_of(
+    experiment: Experiment, search: Any, beam: Any = None, num_best: Any = 1
+) -> SearchConfig:
+    """Return the search of a call: `search`, or the run's own search with this beam. Its beam has
+    at least `num_best` hypotheses.
+
+    TypeError for an argument of another type. UserError for a number below 1, and for a beam
+    beside a search."""
     if search is not None and not isinstance(search, SearchConfig):
         raise TypeError(_wrong("search", search, "a regard.config.SearchConfig or None"))
-    if not isinstance(num_best, int) or isinstance(num_best, bool):
-        raise TypeError(_wrong("num_best", num_best, "a whole number"))
+    for name, number in (("beam", 1 if beam is None else beam), ("num_best", num_best)):
+        if not isinstance(number, int) or isinstance(number, bool):
+            raise TypeError(_wrong(name, number, "a whole number"))
     if num_best < 1:
         raise UserError(f"num_best (--nbest) is {num_best}: expected 1 or more")
+    if search is not None and beam is not None:
+        raise UserError(
+            f"beam is {beam} and search has a beam of {search.beam}: leave beam out, or set it in "
+            "search"
+        )
+    result: SearchConfig = search or experiment.search
+    if beam is not None:
+        result = replace(result, beam=beam)
+    return replace(result, beam=max(result.beam, num_best))
 
 
 def check_path(name: str, value: Any) -> None:

@@ -57,6 +57,25 @@ def test_num_best_below_one_is_rejected(translator, num_best):
         translator.translate("a b", num_best=num_best)
 
 
+def test_a_beam_is_short_for_the_runs_search_with_this_beam(translator):
+    own = translator.experiment.search
+    outputs = translator.translate(TEXTS, beam=4, attention=False)
+    assert outputs == translator.translate(TEXTS, search=replace(own, beam=4), attention=False)
+    assert translator.translate("q r s", beam=4).trace.lattice.tokens
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"beam": 2, "search": SearchConfig(beam=3)}, "beam is 2 and search has a beam of 3"),
+        ({"beam": 0}, "search.beam is 0: expected a whole number from 1 to 1,000"),
+    ],
+)
+def test_an_impossible_beam_is_rejected(translator, arguments, message):
+    with pytest.raises(UserError, match=message):
+        translator.translate("a b", **arguments)
+
+
 def test_a_trace_has_the_output_and_its_attention(translator):
     best = translator.translate("a b c", search=SearchConfig(beam=3, max_length=9), num_best=3)
     for output in (best, *best.alternatives):

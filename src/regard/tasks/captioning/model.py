@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import overload
@@ -22,7 +21,7 @@ from regard.models.vision_backbone import Backbone
 from regard.models.weights import load_model
 from regard.runs.folder import RunFolder
 from regard.search import Limits
-from regard.tasks.arguments import check_search_arguments, check_texts, sections_of
+from regard.tasks.arguments import check_texts, search_of, sections_of
 from regard.tasks.captioning.images import ImageSources
 from regard.tasks.generation import GeneratedText, Searcher, generated_texts
 from regard.tasks.tracing import LazyTrace, Output, Tracer
@@ -87,6 +86,7 @@ class CaptionModel:
         image: str | Path,
         *,
         search: SearchConfig | None = None,
+        beam: int | None = None,
         num_best: int = 1,
         attention: bool = True,
     ) -> GeneratedText: ...
@@ -96,6 +96,7 @@ class CaptionModel:
         image: Iterable[str | Path],
         *,
         search: SearchConfig | None = None,
+        beam: int | None = None,
         num_best: int = 1,
         attention: bool = True,
     ) -> list[GeneratedText]: ...
@@ -104,15 +105,18 @@ class CaptionModel:
         image: str | Path | Iterable[str | Path],
         *,
         search: SearchConfig | None = None,
+        beam: int | None = None,
         num_best: int = 1,
         attention: bool = True,
     ) -> GeneratedText | list[GeneratedText]:
-        """Caption one image or several images, in their order. `attention=False` is faster.
-        ImageError names an image that cannot be read."""
+        """Caption one image or several images, in their order. `beam` is short for the run's own
+        search with this beam. `attention=False` is faster. ImageError names an image that cannot be
+        read."""
         if isinstance(image, str | Path):
-            captions = self.caption([image], search=search, num_best=num_best, attention=attention)
-            return captions[0]
-        check_search_arguments(search, num_best)
+            return self.caption(
+                [image], search=search, beam=beam, num_best=num_best, attention=attention
+            )[0]
+        search = search_of(self.experiment, search, beam, num_best)
         names = [str(name) for name in check_texts("image", image, (str, Path))]
         results: list[GeneratedText] = []
         for first in range(0, len(names), IMAGES_AT_A_TIME):
@@ -132,9 +136,7 @@ class CaptionModel:
     ) -> list[GeneratedText]:
         """Caption model inputs, each with the name of its image (see `sources`). UserError for a
         search option that images do not allow."""
-        check_search_arguments(search, num_best)
-        search = search or self.experiment.search
-        search = replace(search, beam=max(search.beam, num_best))
+        search = search_of(self.experiment, search, num_best=num_best)
         check_search(search)
         limits = Limits(
             start=START,

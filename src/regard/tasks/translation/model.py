@@ -25,7 +25,7 @@ from regard.errors import UserError
 from regard.models.ensemble import Ensemble
 from regard.models.seq2seq import Seq2Seq
 from regard.search import Limits
-from regard.tasks.arguments import check_pairs, check_search_arguments, check_texts, sections_of
+from regard.tasks.arguments import check_pairs, check_texts, search_of, sections_of
 from regard.tasks.generation import GeneratedText, Searcher, generated_texts
 from regard.tasks.tracing import LazyTrace, Output, TextSources, Tracer
 from regard.tasks.translation.encoding import EncodedSource, PairEncoder, Tokenizers
@@ -91,6 +91,7 @@ class TranslationModel:
         text: str,
         *,
         search: SearchConfig | None = None,
+        beam: int | None = None,
         num_best: int = 1,
         attention: bool = True,
     ) -> GeneratedText: ...
@@ -100,6 +101,7 @@ class TranslationModel:
         text: Iterable[str],
         *,
         search: SearchConfig | None = None,
+        beam: int | None = None,
         num_best: int = 1,
         attention: bool = True,
     ) -> list[GeneratedText]: ...
@@ -108,21 +110,23 @@ class TranslationModel:
         text: str | Iterable[str],
         *,
         search: SearchConfig | None = None,
+        beam: int | None = None,
         num_best: int = 1,
         attention: bool = True,
     ) -> GeneratedText | list[GeneratedText]:
-        """Translate one text or several texts. A blank text has a blank translation.
+        """Translate one text or several texts. A blank text has a blank translation. `beam` is
+        short for the run's own search with this beam.
 
         Texts are sorted by length, decoded in batches and returned in their order; a translation
         does not depend on the other texts. `attention=False` is faster. A text of more than
         `search.max_source` tokens has a blank translation with `is_refused`. UserError if a text is
         too long for the model, or if the model cannot do the search."""
         if isinstance(text, str):
-            return self.translate([text], search=search, num_best=num_best, attention=attention)[0]
-        check_search_arguments(search, num_best)
+            return self.translate(
+                [text], search=search, beam=beam, num_best=num_best, attention=attention
+            )[0]
+        search = search_of(self.experiment, search, beam, num_best)
         texts = check_texts("text", text)
-        search = search or self.experiment.search
-        search = replace(search, beam=max(search.beam, num_best))
         self._check(search)
         replacement = None
         if search.unknown_replacement:

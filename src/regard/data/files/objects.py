@@ -1,0 +1,149 @@
+"""Rows of data in memory: data frames, datasets, lists of pairs and lists of dictionaries.
+
+No library of data frames is imported: an object that names its columns and gives a column by its
+name is read, as pandas, polars and datasets do.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from regard.data.examples import Corpus, Pair
+from regard.data.files.lines import LineProblem
+from regard.data.files.tables import find_column
+from regard.errors import UserError
+from regard.names import Fault
+
+NAME = "the data"
+"""Name of data in memory, in messages."""
+EXPECTED = (
+    "expected a pandas or polars data frame, a datasets.Dataset, a list of (source, target) pairs "
+    "or a list of dictionaries"
+)
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of texts. Missing values are empty texts."""
+
+    rows: tuple[tuple[str, ...], ...]
+    names: tuple[str, ...] | None = None
+    """Names of the columns; None for pairs."""
+
+
+@dataclass(frozen=True)
+class ColumnChoice:
+    """Columns of the sources or of the targets: the names that were set, or the usual names."""
+
+    option: str
+    """Option that sets the names, such as data.text_column."""
+    chosen: tuple[str, ...] = ()
+    usual: tuple[str, ...] = ()
+
+
+def table_of(data: object) -> Table:
+    """Return the rows of a data frame, a dataset, a list of pairs or a list of dictionaries.
+    TypeError for anything else."""
+    names = getattr(data, "column_names", None)
+    names = getattr(data, "columns", None) if names is None else names
+    if isinstance(names, Iterable) and hasattr(data, "__getitem__"):
+        listed = list(names)
+        columns = [[_cell(value) for value in data[name]] for name in listed]
+        return Table(tuple(zip(*columns, strict=True)), tuple(map(str, listed)))
+    if isinstance(data, str | bytes | Mapping) or not isinstance(data, Iterable):
+        raise TypeError(f"data is {type(data).__name__}: {EXPECTED}")
+    rows = list(data)
+    if rows and all(isinstance(row, Mapping) for row in rows):
+        keys = list(dict.fromkeys(key for row in rows for key in row))
+        cells = tuple(tuple(_cell(row.get(key)) for key in keys) for row in rows)
+        return Table(cells, tuple(map(str, keys)))
+    for number, row in enumerate(rows):
+        if isinstance(row, str) or not isinstance(row, Sequence) or len(row) != 2:
+            raise TypeError(f"data[{number}] is {repr(row)[:60]}: {EXPECTED}")
+    return Table(tuple((_cell(source), _cell(target)) for source, target in rows))
+
+
+def corpus_of(table: Table, sources: ColumnChoice, targets: ColumnChoice) -> Corpus:
+    """Return the pairs of a table. Blank rows are dropped and listed. UserError if there are none,
+    or if a column is not recognised."""
+    if not table.rows:
+        raise UserError(f"{NAME} has no rows: {EXPECTED}")
+    source, target = _columns(table, sources, targets)
+    corpus = Corpus.of(_pairs(table.rows, source, target))
+    if not corpus.pairs:
+        raise UserError(f"{NAME} has no pairs: {'; '.join(corpus.left_out.summary())}")
+    return corpus
+
+
+def _cell(value: Any) -> str:
+    """Return a value as text on one line. Whole floats are integers: data frames store integers
+    beside missing values as floats."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if str(value) in ("<NA>", "NaT"):  # missing values of pandas
+        return ""
+    return " ".join(str(value).split())
+
+
+def _columns(
+    table: Table, sources: ColumnChoice, targets: ColumnChoice
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the numbers of the columns of sources and targets, from 0."""
+    width = len(table.rows[0])
+    if table.names is None:
+        return (0,), tuple(range(1, width))
+    by_name = [
+        _found(table.names, choice, other)
+        for choice, other in ((sources, targets), (targets, sources))
+    ]
+    if all(by_name):
+        return by_name[0], by_name[1]
+    if width == 2 and not sources.chosen and not targets.chosen:
+        return (0,), (1,)
+    choice = targets if by_name[0] else sources
+    raise UserError(
+        f"{NAME} has the columns {', '.join(table.names)[:200]}: name the column with "
+        f"{choice.option}"
+    )
+
+
+def _found(names: tuple[str, ...], choice: ColumnChoice, other: ColumnChoice) -> tuple[int, ...]:
+    """Return the numbers of the chosen columns, or of the first usual one; empty if there is none.
+    UserError for a chosen name that no column has."""
+    if not choice.chosen:
+        usual = [name for name in choice.usual if name not in map(str.lower, other.chosen)]
+        number = find_column(names, usual)
+        return () if number is None else (number,)
+    numbers = []
+    for name in choice.chosen:
+        number = find_column(names, [name])
+        if number is None and name.isdecimal() and 1 <= int(name) <= len(names):
+            number = int(name) - 1
+        if number is None:
+            raise UserError(
+                f"{NAME} has no column {name!r} ({choice.option}): the columns are "
+                f"{', '.join(names)[:200]}"
+            )
+        numbers.append(number)
+    return tuple(numbers)
+
+
+def _pairs(
+    rows: Iterable[tuple[str, ...]], source: tuple[int, ...], target: tuple[int, ...]
+) -> Iterator[Pair | LineProblem]:
+    for number, row in enumerate(rows, start=1):
+        sides = [[row[column] for column in columns] for columns in (source, target)]
+        fault: Fault | None = None
+        if not all(map(all, sides)):
+            fault = "blank"
+        elif any("\0" in cell for side in sides for cell in side):
+            fault = "NUL"
+        if fault is None:
+            yield Pair(" ".join(sides[0]), " ".join(sides[1]), number, NAME)
+        else:
+            yield LineProblem(NAME, number, fault, " ".join(row))

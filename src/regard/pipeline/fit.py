@@ -1,0 +1,125 @@
+"""Training from Python: a file or data in memory, and the trained model as the result."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import warnings
+import weakref
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from regard import recipes
+from regard.config import DATA_SECTIONS, Data, Experiment
+from regard.data.files.objects import Table, table_of
+from regard.errors import UserError
+from regard.files import check_name
+from regard.pipeline import train as training
+from regard.pipeline.load import Model, load
+from regard.tasks.arguments import check_path
+from regard.training.log import Reporter
+
+NAME = "model"
+"""Name of a run without a recipe and without a file."""
+
+
+def train(
+    data: object,
+    recipe: str | Path | Experiment | None = None,
+    *,
+    settings: Mapping[str, object] | None = None,
+    output: str | Path | None = None,
+    resume: bool = False,
+    reporter: Reporter | None = None,
+) -> Model:
+    """Train a model and return it, ready to use.
+
+    `data` is a file, a pandas or polars data frame, a datasets.Dataset, a list of pairs or of
+    dictionaries, or None for the recipe's own data. `settings` are fields of the recipe by full
+    name, such as {"training.epochs": 5}. Without `output` the run folder is temporary and lives as
+    long as the model. `reporter` observes the training; nothing is printed.
+
+    UserError as from the command. Ctrl-C saves the training and raises KeyboardInterrupt; with
+    `resume` the run in the folder `output` continues."""
+    if output is not None:
+        check_path("output", output)
+    elif resume:
+        raise UserError("resume continues a run in a folder: name it with output")
+    experiment, table = experiment_of(data, recipe, settings or {})
+    folder = Path(output or tempfile.mkdtemp(prefix="regard-"))
+    try:
+        end = training.train(
+            experiment,
+            folder,
+            resume=resume,
+            begin=lambda plan: _begin(plan, reporter, settings or {}),
+            table=table,
+        )
+        if end.interrupted:
+            saved = (
+                f"saved in {folder}; call train again with resume=True" if output else end.reason
+            )
+            raise KeyboardInterrupt(saved)
+        model = load(folder, device=experiment.training.device)
+    except BaseException:
+        if output is None:
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
+    if output is None:
+        weakref.finalize(model, shutil.rmtree, folder, ignore_errors=True)
+    return model
+
+
+def experiment_of(
+    data: object, recipe: str | Path | Experiment | None, settings: Mapping[str, object]
+) -> tuple[Experiment, Table | None]:
+    """Return the experiment of a call of `train`, and the rows of data in memory."""
+    path = check_name(data) if isinstance(data, str | Path) else None
+    table = None if data is None or path is not None else table_of(data)
+    if recipe is None:
+        if data is None:
+            raise UserError("expected data, a recipe, or both")
+        _check_no_recipe(path)
+        experiment = Experiment(name=_stem(path))
+    elif isinstance(recipe, Experiment):
+        experiment = recipe
+    else:
+        check_path("recipe", recipe)
+        experiment = recipes.load(recipes.find(str(recipe)))
+    experiment = recipes.with_settings(experiment, settings)
+    if data is None:
+        return experiment, None
+    return replace(experiment, data=_with_path(experiment.data, path)), table
+
+
+def _with_path(data: Data, path: Path | None) -> Data:
+    """Return the data section with this file, or none for data in memory, and without generated
+    data."""
+    size = DATA_SECTIONS[data.task]().synthetic_size
+    return replace(data, path=path, synthetic=None, synthetic_size=size)
+
+
+def _stem(path: Path | None) -> str:
+    """Return the name of a run on this file."""
+    return (path.name.lstrip(".").split(".")[0] if path else "") or NAME
+
+
+def _check_no_recipe(path: Path | None) -> None:
+    """Raise a UserError for the name of a recipe in place of data."""
+    if path is not None and str(path) in recipes.names() and not path.exists():
+        raise UserError(
+            f"{path} is a recipe, not a file: name it after the data, as in train(pairs, "
+            f'"{path}"), or train(None, "{path}") for a recipe with data of its own'
+        )
+
+
+def _begin(
+    plan: training.Plan, reporter: Reporter | None, settings: Mapping[str, object]
+) -> Reporter | None:
+    """Warn of rows and settings that are not used, and return the reporter."""
+    names = {name for name, _ in recipes.flat(dict(settings))}
+    unused = [str(option) for option in plan.unused if option.name in names]
+    for line in (*plan.left_out, *unused):
+        warnings.warn(line, stacklevel=5)  # the caller of `train`
+    return reporter

@@ -1,0 +1,86 @@
+"""Data in memory: each library's table gives the pairs of the list with the same content."""
+
+import datasets
+import numpy as np
+import pandas
+import polars
+import pytest
+
+from regard.data.examples import Pair
+from regard.data.files.objects import NAME, ColumnChoice, corpus_of, table_of
+from regard.errors import UserError
+
+COLUMNS = {
+    "id": [1, 2, 3],
+    "Text": ["a b", "c\td", "e"],
+    "label": ["x", None, "y"],
+    "number": [1.0, 2.5, float("nan")],
+}
+TEXT = ColumnChoice("data.text_column", (), ("text",))
+LABEL = ColumnChoice("data.label_column", (), ("label",))
+MAKERS = {
+    "pandas": pandas.DataFrame,
+    "polars": lambda columns: polars.DataFrame(columns, strict=False),
+    "datasets": datasets.Dataset.from_dict,
+    "dictionaries": lambda columns: [
+        dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)
+    ],
+}
+
+
+@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
+def test_tables_of_every_library_have_the_same_rows(make):
+    table = table_of(make(COLUMNS))
+    assert table.names == ("id", "Text", "label", "number")
+    assert table.rows == (("1", "a b", "x", "1"), ("2", "c d", "", "2.5"), ("3", "e", "y", ""))
+    corpus = corpus_of(table, TEXT, LABEL)
+    assert corpus.pairs == (Pair("a b", "x", 1), Pair("e", "y", 3))
+    assert corpus.summary() == (f"left out 1 line of {NAME}: 1 with a blank side (line 2)",)
+
+
+def test_pairs_are_read_in_order():
+    pairs = [("a", 1), ["b", np.int64(2)], ("c\nd", "e")]
+    corpus = corpus_of(table_of(iter(pairs)), TEXT, LABEL)
+    assert corpus.pairs == (Pair("a", "1", 1), Pair("b", "2", 2), Pair("c d", "e", 3))
+
+
+def test_missing_values_of_pandas_are_empty():
+    frame = pandas.DataFrame({"word": ["a", pandas.NA], "n": pandas.array([None, 3], "Int64")})
+    assert table_of(frame).rows == (("a", ""), ("", "3"))
+
+
+def test_columns_are_chosen_by_name_or_by_number():
+    table = table_of(pandas.DataFrame(COLUMNS))
+    numbers = ColumnChoice("data.label_column", ("id", "NUMBER"))
+    assert corpus_of(table, ColumnChoice("o", ("2",)), numbers).pairs == (
+        Pair("a b", "1 1", 1),
+        Pair("c d", "2 2.5", 2),
+    )
+
+
+def test_two_columns_without_usual_names_are_read_in_order():
+    table = table_of(pandas.DataFrame({"x1": ["a"], "x2": ["b"]}))
+    assert corpus_of(table, TEXT, LABEL).pairs == (Pair("a", "b", 1),)
+
+
+@pytest.mark.parametrize(
+    "data", ["ab", b"ab", 3, {"a": 1}, None, ["ab"], [("a",)], [("a", "b", "c")], [1]]
+)
+def test_other_objects_are_refused_with_the_accepted_kinds(data):
+    with pytest.raises(TypeError, match="expected a pandas or polars data frame"):
+        table_of(data)
+
+
+@pytest.mark.parametrize(
+    ("columns", "text", "message"),
+    [
+        (COLUMNS, ColumnChoice("data.text_column", ("words",)), "no column 'words' .data.text_col"),
+        ({"a": ["x"], "b": ["y"], "c": ["z"]}, TEXT, "columns a, b, c: name .* data.text_column"),
+        ({"Text": ["x"], "b": ["y"], "c": ["z"]}, TEXT, "columns Text, .* data.label_column"),
+        ({"text": [""], "label": ["y"]}, TEXT, "has no pairs: left out 1 line"),
+        ({"text": [], "label": []}, TEXT, "has no rows"),
+    ],
+)
+def test_missing_columns_and_pairs_are_named(columns, text, message):
+    with pytest.raises(UserError, match=message):
+        corpus_of(table_of(pandas.DataFrame(columns)), text, LABEL)

@@ -1,0 +1,122 @@
+"""`regard.train`: the run of the command from Python, from files and from data in memory."""
+
+import gc
+import signal
+from dataclasses import replace
+from pathlib import Path
+
+import pandas
+import pytest
+from safetensors.numpy import load_file
+
+import regard
+from regard import recipes
+from regard.config import ClassificationDataConfig
+from regard.data.generated import generate
+from regard.errors import UserError
+from regard.pipeline.fit import experiment_of
+from regard.pipeline.train import train
+from tests.small_runs import small
+
+PAIRS = [(pair.source, pair.target) for pair in generate("copy", 130, 3)]
+
+
+def own(**training):
+    """The small experiment without data."""
+    experiment = small(epochs=1, **training)
+    data = replace(experiment.data, synthetic=None, synthetic_size=5000)
+    return replace(experiment, data=data)
+
+
+def weights(run):
+    tensors = load_file(run / "model.safetensors")
+    return {name: tensor.tobytes() for name, tensor in tensors.items()}
+
+
+def test_pairs_in_memory_train_the_model_of_their_file(tmp_path):
+    file = tmp_path / "pairs.tsv"
+    file.write_text("".join(f"{source}\t{target}\n" for source, target in PAIRS))
+    model = regard.train(PAIRS, own(), output=tmp_path / "memory")
+    train(replace(own(), data=replace(own().data, path=file)), tmp_path / "file")
+    assert weights(tmp_path / "memory") == weights(tmp_path / "file")
+    for name in ("dev.tsv", "test.tsv", "source.tokenizer.json"):
+        assert (tmp_path / "memory" / name).read_bytes() == (tmp_path / "file" / name).read_bytes()
+    assert [out.text for out in model.translate(["a b", "c"], beam=2)] == [
+        out.text for out in regard.load(tmp_path / "file").translate(["a b", "c"], beam=2)
+    ]
+    frame = pandas.DataFrame(PAIRS, columns=["source", "target"])
+    regard.train(frame, own(), output=tmp_path / "frame")
+    assert weights(tmp_path / "frame") == weights(tmp_path / "file")
+
+
+def test_a_folder_that_is_not_named_is_removed_with_the_model(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    model = regard.train(PAIRS, own(), settings={"training.updates": 1})
+    assert model.experiment.training.updates == 1
+    (folder,) = tmp_path.iterdir()
+    assert (folder / "config.yaml").exists()
+    del model
+    gc.collect()
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(UserError, match="held out"):
+        regard.train(PAIRS[:9], own())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_dropped_rows_are_warned_of(tmp_path):
+    with pytest.warns(UserWarning, match="left out 1 line of the data: 1 with a blank side"):
+        regard.train([*PAIRS, ("a", None)], own(updates=1), output=tmp_path / "run")
+
+
+class Interrupting:
+    """A reporter that presses Ctrl-C after two updates."""
+
+    def on_update(self, progress):
+        if progress.update == 2:
+            signal.raise_signal(signal.SIGINT)
+
+    def on_train(self, line, progress): ...
+    def on_validation(self, line, validation): ...
+    def on_average(self, line, validation): ...
+    def on_end(self, line): ...
+
+
+def test_an_interrupted_training_is_resumed(tmp_path):
+    with pytest.raises(KeyboardInterrupt, match="call train again with resume=True"):
+        regard.train(PAIRS, own(), output=tmp_path / "run", reporter=Interrupting())
+    regard.train(PAIRS, own(), output=tmp_path / "run", resume=True)
+    regard.train(PAIRS, own(), output=tmp_path / "whole")
+    assert weights(tmp_path / "run") == weights(tmp_path / "whole")
+    with pytest.raises(UserError, match="the fingerprint of the training data was"):
+        regard.train(PAIRS[:-20], own(), output=tmp_path / "run", resume=True)
+
+
+def test_the_experiment_is_the_recipe_with_the_settings(tmp_path):
+    experiment, table = experiment_of(PAIRS, "letters", {"training.epochs": 3})
+    letters = recipes.load(recipes.find("letters"))
+    assert experiment == replace(letters, training=replace(letters.training, epochs=3))
+    assert table.rows == tuple(PAIRS)
+    experiment, table = experiment_of(None, "numbers", {})
+    assert experiment.data.synthetic == "numbers"
+    assert table is None
+    experiment, _ = experiment_of(tmp_path / "ab.tsv.gz", "numbers", {})
+    assert (experiment.data.path, experiment.data.synthetic) == (tmp_path / "ab.tsv.gz", None)
+    labels, _ = experiment_of([("a", 1)], "labels", {"data.text_column": "a"})
+    assert isinstance(labels.data, ClassificationDataConfig)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ((None,), UserError, "expected data, a recipe, or both"),
+        (("numbers",), UserError, r"numbers is a recipe, not a file: .* train\(None"),
+        ((PAIRS, "leters"), UserError, "did you mean letters"),
+        ((3, "letters"), TypeError, "data is int: expected a pandas"),
+        ((Path("gone.tsv"), "letters"), UserError, "gone"),
+    ],
+)
+def test_wrong_arguments_are_named(arguments, error, message):
+    with pytest.raises(error, match=message):
+        regard.train(*arguments)
+    with pytest.raises(UserError, match="name it with output"):
+        regard.train(PAIRS, "letters", resume=True)

@@ -1,0 +1,61 @@
+"""Settings of a program: fields of an experiment by full name, checked as a recipe's fields are."""
+
+from pathlib import Path
+
+import pytest
+
+from regard import recipes
+from regard.config import ClassificationDataConfig, Experiment, TransformerEncoderConfig
+from regard.errors import UserError
+
+
+def test_settings_replace_fields_by_full_name_or_by_section():
+    experiment = recipes.load(recipes.find("letters"))
+    changed = recipes.with_settings(
+        experiment,
+        {
+            "training.epochs": 3,
+            "data.path": Path("a.tsv"),
+            "training.patience": None,
+            "data": {"lowercase": True},
+        },
+    )
+    assert (changed.training.epochs, changed.training.patience) == (3, None)
+    assert (changed.data.path, changed.data.lowercase) == (Path("a.tsv"), True)
+    assert changed.model == experiment.model
+    assert recipes.with_settings(experiment, {}) == experiment
+
+
+def test_a_kind_brings_its_default_values_and_a_task_its_sections():
+    changed = recipes.with_settings(
+        Experiment(), {"model.encoder.layers": 5, "model.encoder.kind": "transformer"}
+    )
+    assert changed.model.encoder == TransformerEncoderConfig(layers=5)
+    labels = recipes.with_settings(Experiment(), {"data.task": "classify", "data.path": "a.csv"})
+    assert labels.data == ClassificationDataConfig(path=Path("a.csv"))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"training.epoch": 3}, "settings: training.epoch is not a field .* did you mean epochs"),
+        ({"epochs": 3}, "settings: epochs is not a field"),
+        (
+            {"training.epochs": "many"},
+            "settings: training.epochs is 'many': expected a whole number",
+        ),
+        ({"training.epochs": True}, "settings: training.epochs is True: expected a whole number"),
+        ({"training.epochs.x": 1, "training.epochs": 1}, "training.epochs is a section and"),
+        (
+            {"training.epochs": 1, "training.epochs.x": 1},
+            "epochs is a section of training.epochs.x",
+        ),
+        ({"data.source_language": 3}, "data.source_language: expected text, got 3"),
+        ({"data.task": "clasify"}, "data.task is 'clasify': .* did you mean classify"),
+        ({"model.encoder.kind": "gru"}, "model.encoder.kind is 'gru': expected"),
+        ({"training": 3}, "settings: training is 3: expected fields"),
+    ],
+)
+def test_an_invalid_setting_is_named(settings, message):
+    with pytest.raises(UserError, match=message):
+        recipes.with_settings(Experiment(), settings)
