@@ -27,6 +27,7 @@ from regard.pipeline.train import settings_of
 from regard.tasks.all_tasks import TASKS
 from regard.tasks.translation.training import objective_of
 from regard.training.log import Line
+from regard.training.trackers import PACKAGES
 from tests.attention import parts
 from tests.contracts import choices, test_attention, test_attention_kinds, test_classifiers
 from tests.data.text import test_tokenizer
@@ -356,6 +357,11 @@ SETS = {
         {"training": strings("training/test_loop", "training/test_log", "test_interruption")},
         pages=("training.md end",),
         reason="written by training, not an option",
+    ),
+    "TrackerName": Uses(
+        {"trackers": strings("training/test_trackers"), "packages": set(PACKAGES)},
+        ("training track",),
+        ("tracking.md training.track",),
     ),
     "LengthPenaltyName": Uses(
         {"export": strings("pipeline/test_export")},

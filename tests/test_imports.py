@@ -24,6 +24,8 @@ OWNERS = {
     "python_calamine": ("data/files",),
     "pyarrow": ("data/files",),
     "tensorboard": ("training/trackers",),
+    "wandb": ("training/trackers",),
+    "mlflow": ("training/trackers",),
     "ray": ("studies",),
     "sklearn": ("estimators.py",),
     "IPython": ("viewing",),

@@ -125,8 +125,11 @@ MetricName = Literal[
 """Metrics that can be the dev score. The record `Metric` of each is in `regard.metrics`."""
 LineKind = Literal["train", "dev", "average", "end"]
 """Kinds of lines in the training log."""
-Ending = Literal["finished", "patience", "interrupted", "terminated"]
-"""Reasons for the end of training: all updates, no better dev score, SIGINT, SIGTERM."""
+Ending = Literal["finished", "patience", "hours", "interrupted", "terminated"]
+"""Reasons for the end of training: all updates, no better dev score, `training.hours`, SIGINT,
+SIGTERM."""
+TrackerName = Literal["csv", "tensorboard", "wandb", "mlflow"]
+"""Receivers of the training log besides log.jsonl."""
 LengthPenaltyName = Literal["average"]
 """Length penalties without a number."""
 Figure = Literal["heatmap", "sentence", "overlay"]

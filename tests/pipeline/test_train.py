@@ -289,7 +289,7 @@ def settings(config, precision):
     return settings_of(config, translation.objective_of(config), precision)
 
 
-ELSEWHERE = {"initial_run", "freeze", "metric", "device", "precision"}
+ELSEWHERE = {"initial_run", "freeze", "metric", "device", "precision", "track"}
 """Fields of training that are no settings of its loop."""
 
 
@@ -330,6 +330,7 @@ ARRIVES = {
         lambda settings: of_objective(settings, teacher_forcing=TeacherForcing(by="token")),
     ),
     "patience": (4, lambda settings: replace(settings, patience=4)),
+    "hours": (0.5, lambda settings: replace(settings, hours=0.5)),
     "validate_every": (9, lambda settings: replace(settings, validate_every=Period(9))),
     "average": (3, lambda settings: replace(settings, average=3)),
     "log_every": (8, lambda settings: replace(settings, log_every=Period(8))),

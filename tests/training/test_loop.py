@@ -209,6 +209,31 @@ def test_the_best_model_is_saved_and_patience_ends_training(tmp_path):
     assert (again.reason, again.update) == ("patience", 8)
 
 
+def test_a_session_ends_after_its_hours_and_is_resumed(tmp_path, monkeypatch):
+    times = count(0.0, 60.0)
+    monkeypatch.setattr("time.monotonic", lambda: next(times))
+    settings = replace(EVERYTHING, hours=0.1)
+    folder, whole = tmp_path / "run", tmp_path / "whole"
+    sessions = []
+    while not sessions or sessions[-1].reason == "hours":
+        model = tiny_model(dropout=0.3)
+        resume = bool(sessions)
+        end = train(model, BATCHES, settings, validate=dev_score, folder=folder, resume=resume)
+        sessions.append(end)
+        assert not end.interrupted
+    assert [(end.reason, end.update) for end in sessions] == [
+        ("hours", 5),
+        ("hours", 10),
+        ("finished", 12),
+    ]
+    other = tiny_model(dropout=0.3)
+    train(other, BATCHES, EVERYTHING, validate=dev_score, folder=whole)
+    assert_same(weights(model), weights(other))
+    ended = [line for line in log(folder) if line["kind"] == "end"]
+    assert log(folder) == log(whole)
+    assert [line["reason"] for line in ended] == ["finished"]
+
+
 def test_the_lowest_error_rate_is_saved_and_patience_ends_training(tmp_path):
     model, kept, seen = tiny_model(), tiny_model(seed=4), []
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -16,13 +17,16 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from regard.cli.output import say
+from regard.cli.output import say, warn
 
 if TYPE_CHECKING:
     from regard.training.log import AverageLine, DevLine, EndLine, TrainLine, Validation
     from regard.training.schedule import Progress as TrainingProgress
 
 
+FIRST_LINE, NEXT_LINES = 10, 60
+"""Seconds without output after which a line of progress is printed if the standard error is no
+terminal: the first, and all others."""
 LONGEST = 100
 """Largest number of characters of an example: an untrained model may generate hundreds."""
 
@@ -49,6 +53,7 @@ class PreparationView:
     def __init__(self) -> None:
         self._bar = _bar(Console(stderr=True))
         self._label = ""
+        self._clock = _LineClock()
 
     def __enter__(self) -> PreparationView:
         return self
@@ -64,6 +69,8 @@ class PreparationView:
             self._label = label
             self._bar.start()
         self._bar.update(self._bar.task_ids[-1], completed=done)
+        if self._bar.disable and self._clock.is_due():
+            warn(f"{label}: {done:,}{'' if total is None else f' of {total:,}'}")
 
     def stop(self) -> None:
         if self._bar.live.is_started:
@@ -95,6 +102,9 @@ class TrainingView:
         self._lines = lines
         self._bar = _bar(Console(stderr=True))
         self._task = self._bar.add_task("training", total=None, facts="")
+        self._facts = ""
+        self._clock = _LineClock()
+        self._first: tuple[int, float] | None = None
 
     def __enter__(self) -> TrainingView:
         return self
@@ -105,10 +115,24 @@ class TrainingView:
     def on_update(self, progress: TrainingProgress) -> None:
         self._bar.start()
         self._bar.update(self._task, completed=progress.update, total=progress.total)
+        if self._first is None:
+            self._first = progress.update, time.monotonic()
+        if self._bar.disable and self._facts and self._clock.is_due():
+            say(
+                f"epoch {progress.epoch:3}  update {progress.update:,} of {progress.total:,}  "
+                f"{self._facts}  {self._time_left(progress, *self._first)}"
+            )
+
+    def _time_left(self, progress: TrainingProgress, first: int, began: float) -> str:
+        """Return the time to the last update, as text."""
+        per_update = (time.monotonic() - began) / max(progress.update - first, 1)
+        seconds = per_update * (progress.total - progress.update)
+        return f"{seconds / 60:,.0f} min left" if seconds >= 90 else f"{seconds:.0f} s left"
 
     def on_train(self, line: TrainLine, progress: TrainingProgress) -> None:
         del progress
         facts = f"loss {line.loss:.3f}, {line.tokens_per_second:,.0f} tokens/s"
+        self._facts = facts
         self._bar.update(self._task, facts=facts)
         if self._lines:
             self._say(f"Epoch {line.epoch}, update {line.update}, Loss: {line.loss:.4f}")
@@ -139,17 +163,37 @@ class TrainingView:
     def on_end(self, line: EndLine) -> None:
         self._stop()
         score = "" if line.score is None else f", best dev score {line.score:.2f}"
-        say(f"{line.reason} after {line.update} updates, {line.seconds:.0f} s{score}")
+        reason = "out of time (training.hours)" if line.reason == "hours" else line.reason
+        say(f"{reason} after {line.update} updates, {line.seconds:.0f} s{score}")
 
     def _stop(self) -> None:
         if self._bar.live.is_started:
             self._bar.stop()
 
     def _say(self, text: str) -> None:
+        self._clock.restart()
         if self._bar.live.is_started and not self._bar.disable:
             self._bar.console.print(text, markup=False, highlight=False)
         else:
             say(text)
+
+
+class _LineClock:
+    """Clock that says when the next line of progress is due."""
+
+    def __init__(self) -> None:
+        self._next = time.monotonic() + FIRST_LINE
+
+    def is_due(self) -> bool:
+        """Whether the time of a line has come. The next line is then due later."""
+        if time.monotonic() < self._next:
+            return False
+        self.restart()
+        return True
+
+    def restart(self) -> None:
+        """Count the time anew, because a line was printed."""
+        self._next = time.monotonic() + NEXT_LINES
 
 
 def _short(text: str) -> str:

@@ -53,6 +53,8 @@ class Options:
 
 
 PROG = "regard train"
+STATUS = {"interrupted": INTERRUPTED, "terminated": TERMINATED}
+"""Exit status of a training that a signal ended."""
 DATA_FILE = (
     "expected at most one data file, which exists and comes right after the recipe, or --data.path "
     "FILE"
@@ -80,11 +82,11 @@ def run(arguments: list[str]) -> int:
             "is 0 unless four words in a row are right; for short targets use --training.metric "
             "chrf or exact_match"
         )
-    if end.interrupted:
+    if end.interrupted or end.reason == "hours":
         again = shlex.join(["regard", "train", options.recipe, "-o", str(folder), "--resume"])
         say(f"saved; resume with: {again}")
         _draw_curve(folder)
-        return TERMINATED if end.reason == "terminated" else INTERRUPTED
+        return STATUS.get(end.reason, 0)
     say(f"try it: {'    '.join(_next_commands(options.experiment, folder))}")
     _draw_curve(folder)
     return 0

@@ -52,6 +52,7 @@ COMMON = (
     "model.decoder.layers",
     "model.head.kind",
     "training.epochs",
+    "training.hours",
     "training.learning_rate",
     "training.metric",
     "training.patience",

@@ -213,10 +213,15 @@ def _split(kind: Any) -> tuple[Any, Range | None]:
 
 
 def choices_of(hint: Any) -> tuple[str, ...]:
-    """Return the names that a field accepts."""
+    """Return the names that a field, or each entry of a list, accepts."""
     kinds = map(bare, alternatives(hint))
+    entries = (
+        entry
+        for kind in kinds
+        for entry in (get_args(kind) if get_origin(kind) is tuple else [kind])
+    )
     return tuple(
-        choice for kind in kinds if get_origin(kind) is Literal for choice in get_args(kind)
+        choice for entry in entries if get_origin(entry) is Literal for choice in get_args(entry)
     )
 
 

@@ -26,6 +26,7 @@ from regard.names import (
     MetricName,
     ScheduleName,
     TimeUnit,
+    TrackerName,
     TrainingPrecision,
 )
 
@@ -77,6 +78,9 @@ class TrainingConfig:
     for it."""
     patience: Count | None = None
     """Stop after this many validations without a better dev score. Default: never."""
+    hours: Positive | None = None
+    """Hours after which a session of training saves everything and ends; --resume continues.
+    Default: no limit."""
     validate_every: Count | None = None
     """Updates between validations. Default: once an epoch."""
     average: NumAveraged | None = None
@@ -86,6 +90,9 @@ class TrainingConfig:
     """Updates between lines of the log, or epochs if log_by is epoch."""
     log_by: TimeUnit = "update"
     """Unit of log_every."""
+    track: tuple[TrackerName, ...] = ()
+    """Trackers that receive the log besides log.jsonl: csv (progress.csv in the run folder),
+    tensorboard, wandb, mlflow."""
     metric: MetricName | None = None
     """Dev score of decoded outputs, which selects the best checkpoint; the lower dev loss decides
     between equal scores. Default: chrf for text, cider for captions, accuracy for labels, r2

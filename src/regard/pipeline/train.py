@@ -45,6 +45,7 @@ from regard.training.schedule import (
     Schedule,
 )
 from regard.training.settings import Period, TrainingSettings
+from regard.training.trackers import check_packages, tracked
 
 
 @dataclass(frozen=True)
@@ -92,6 +93,7 @@ def train(
     goes_on = check_folder(folder, experiment, resume=resume)
     check_unused(folder)
     check_writable(path)
+    check_packages(experiment.training.track)
     split = splits.read(experiment.data, on_progress, table)
     task = task_of(experiment.data)
     setup = task.prepare(experiment, split, folder if goes_on else None, on_progress)
@@ -125,15 +127,19 @@ def train(
     with training_alone(folder):
         check_folder(folder, experiment, resume=resume)
         _write(folder, setup, split, goes_on=goes_on)
-        return run_loop(
-            model,
-            batches,
-            settings,
-            validate=setup.validate,
-            report=begin(plan) if begin else None,
-            folder=path,
-            resume=goes_on,
-        )
+        reporter = begin(plan) if begin else None
+        fields = {name: str(value) for name, value in recipes.flat(asdict(setup.experiment))}
+        names = experiment.training.track
+        with tracked(reporter, names, path, experiment.name, fields) as report:
+            return run_loop(
+                model,
+                batches,
+                settings,
+                validate=setup.validate,
+                report=report,
+                folder=path,
+                resume=goes_on,
+            )
 
 
 def _check_state(folder: RunFolder, data: Data, checkpoints: Checkpoints, *, goes_on: bool) -> None:
@@ -205,6 +211,7 @@ def settings_of(
         if config.validate_every
         else Period(1, "epoch"),
         patience=config.patience,
+        hours=config.hours,
         average=config.average,
         log_every=Period(config.log_every, config.log_by),
         seed=config.seed,

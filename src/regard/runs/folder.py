@@ -27,6 +27,8 @@ MAY_CHANGE = (
     "training.epochs",
     "training.updates",
     "training.patience",
+    "training.hours",
+    "training.track",
     "training.validate_every",
     "training.log_",
     "training.device",

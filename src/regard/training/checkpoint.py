@@ -39,7 +39,7 @@ from regard.training.log import digest_up_to
 from regard.training.settings import Batches, TrainingSettings
 from regard.training.state import Totals, TrainingState
 
-MAY_CHANGE = {"length", "patience", "validate_every", "log_every", "save_seconds"}
+MAY_CHANGE = {"length", "patience", "hours", "validate_every", "log_every", "save_seconds"}
 """Settings that may differ when a run is resumed."""
 
 

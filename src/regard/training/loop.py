@@ -54,7 +54,8 @@ def train(
 
     With `resume` the run in the folder continues as if it had not stopped: with equal batches,
     equal random numbers and equal weights. SIGINT (Ctrl-C) or SIGTERM ends training after the
-    current update and validation, with everything saved; a second signal ends it at once.
+    current update and validation, with everything saved; a second signal ends it at once. The
+    limit `hours` ends it in the same way.
     UserError if the loss is not finite, if there are no batches, or if the run cannot be resumed.
     """
     check(batches, settings, validates=validate is not None)
@@ -64,12 +65,13 @@ def train(
     state = checkpoints.begin(model, adam, resume=resume)
     recorder = Recorder(folder, report, state)
     saved = time.perf_counter()
+    session_began = time.monotonic()
 
     model.train()
     steps = training_steps(batches, state.epoch, state.batch, settings.accumulate)
     ahead = _prefetched(steps, next(model.parameters()).device)
     with interruptions() as signals, ahead as steps:
-        while (reason := _reason_to_end(state, total, settings, signals)) is None:
+        while (reason := _reason_to_end(state, total, settings, signals, session_began)) is None:
             began = time.perf_counter()
             step = next(steps)
             progress = _advance(state, step, total)
@@ -246,7 +248,11 @@ def _try_average(
 
 
 def _reason_to_end(
-    state: TrainingState, total: int, settings: TrainingSettings, signals: Sequence[int]
+    state: TrainingState,
+    total: int,
+    settings: TrainingSettings,
+    signals: Sequence[int],
+    session_began: float,
 ) -> Ending | None:
     if state.update >= total:
         return "finished"
@@ -254,7 +260,8 @@ def _reason_to_end(
     if settings.patience is not None and waited >= settings.patience:
         return "patience"
     if not signals:
-        return None
+        hours = (time.monotonic() - session_began) / 3600
+        return "hours" if settings.hours is not None and hours >= settings.hours else None
     return "terminated" if signals[0] == signal.SIGTERM else "interrupted"
 
 

@@ -74,6 +74,8 @@ class TrainingSettings:
     validate_every: Period = field(default_factory=lambda: Period(1, "epoch"))
     patience: int | None = None
     """Number of validations without a better score after which training stops."""
+    hours: float | None = None
+    """Hours after which a session ends. Everything is saved, so the run can be resumed."""
     average: int | None = None
     """Number of best validations whose weights are averaged at the end of training. The average is
     saved if its dev score is better."""
@@ -91,5 +93,7 @@ class TrainingSettings:
                 raise UserError(f"{name} is {number}: expected at least 1")
         if self.average is not None and self.average < 2:
             raise UserError(f"average is {self.average}: expected at least 2 validations")
+        if self.hours is not None and not self.hours > 0:
+            raise UserError(f"hours is {self.hours}: expected more than 0")
         if self.seed < 0:
             raise UserError(f"seed is {self.seed}: expected 0 or more")
