@@ -192,7 +192,7 @@ class _LineClock:
         return True
 
     def restart(self) -> None:
-        """Count the time anew, because a line was printed."""
+        """Start the time of the next line."""
         self._next = time.monotonic() + NEXT_LINES
 
 

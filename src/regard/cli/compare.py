@@ -1,0 +1,104 @@
+"""`regard compare`: compare runs on the same pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import tyro
+
+from regard.cli.options import parse
+from regard.cli.progress import PreparationView
+from regard.config.checks import Count, CountOrZero
+
+if TYPE_CHECKING:
+    from regard.studies.compare import Study
+
+
+@dataclass(frozen=True)
+class Options:
+    """Compare runs on the same pairs: the mean of each score with its deviation over seeds, and the
+    significance of the differences from the first run. Runs that differ in seeds alone are one
+    system."""
+
+    runs: tyro.conf.Positional[tuple[Path, ...]]
+    """Two or more run folders, then a file of pairs (default: the test split that the runs
+    share)."""
+    output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
+    """Figure to write (.png, .svg or .pdf)."""
+    csv: Path | None = None
+    """Table to write (.csv)."""
+    sentences: CountOrZero = 5
+    """Number of outputs to print that differ most from those of the first system."""
+    samples: Count = 1000
+    """Number of samples of each significance test."""
+
+
+def run(arguments: list[str]) -> None:
+    """Print the table of scores and the outputs that differ most, and write table and figure."""
+    options = parse(Options, arguments, "regard compare")
+    from regard.studies.compare import compare
+    from regard.viewing import comparison, figure
+
+    if options.output is not None:
+        figure.check_suffix(options.output)
+    *runs, last = options.runs
+    is_run = (last / "config.yaml").exists() or last.is_dir()
+    with PreparationView() as on_progress:
+        study = compare(
+            [*runs, last] if is_run else runs,
+            None if is_run else last,
+            num_samples=options.samples,
+            num_differences=options.sentences,
+            on_progress=on_progress,
+        )
+    print("\n".join(table(study.rows())))
+    _print_notes(study)
+    for row in study.differences:
+        print(f"\nSource:    {row.source}\nReference: {' | '.join(row.references)}")
+        print(f"{study.systems[0].name}: {row.baseline_text}\n{row.system}: {row.text}")
+    if options.csv is not None:
+        study.save(options.csv)
+    if options.output is not None:
+        first = study.systems[0]
+        panels = {
+            metric: {system.name: system.scores(metric) for system in study.systems}
+            for metric in first.metrics
+        }
+        comparison.save(panels, options.output)
+
+
+def _print_notes(study: Study) -> None:
+    if len(study.systems) < 2:
+        print("the runs differ in seeds alone: one system, so there is no test of significance")
+        return
+    print(f"p: paired bootstrap and approximate randomisation against {study.systems[0].name}")
+    if any(len(system.runs) > 1 for system in study.systems):
+        print("of several seeds, the run with the median score is tested")
+
+
+def table(rows: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return rows as lines with aligned columns. Empty columns are left out."""
+    listed = list(rows)
+    names = [name for name in listed[0] if any(row[name] is not None for row in listed)]
+    cells = [[name.replace("_", " ") for name in names]]
+    cells += [[_cell(name, row[name]) for name in names] for row in listed]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    numeric = [all(not isinstance(row[name], str) for row in listed) for name in names]
+    return [
+        "  ".join(
+            cell.rjust(width) if is_number else cell.ljust(width)
+            for cell, width, is_number in zip(line, widths, numeric, strict=True)
+        ).rstrip()
+        for line in cells
+    ]
+
+
+def _cell(name: str, value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return f"{value:.4f}" if name.startswith("p_") else f"{value:.2f}"
+    return str(value)

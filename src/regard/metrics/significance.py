@@ -1,0 +1,125 @@
+"""Paired significance tests of two systems on the same items: bootstrap resampling (Koehn 2004) and
+approximate randomisation (Riezler and Maxwell 2005).
+
+BLEU and chrF have sacrebleu's tests. Metrics that are means over items have the same tests here,
+with the same formulas: c is the number of samples whose difference exceeds the observed one, and
+p = (c + 1) / (samples + 1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any
+
+import numpy as np
+
+from regard.metrics.text import References, check
+
+SEED = 12345
+"""Seed of sacrebleu's tests, unless the variable SACREBLEU_SEED sets another."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Difference of a system from the baseline on one metric."""
+
+    system: str
+    metric: str
+    baseline_score: float
+    score: float
+    p_bootstrap: float
+    p_randomisation: float
+    margin: float
+    """Half of the 95 % interval of the score over bootstrap samples."""
+
+    @property
+    def difference(self) -> float:
+        return self.score - self.baseline_score
+
+
+def compare_texts(
+    outputs: Mapping[str, Sequence[str]], references: References, num_samples: int = 1000
+) -> tuple[Comparison, ...]:
+    """Compare the texts of systems with those of the first one, by BLEU and chrF. ValueError if
+    there are no texts, or other numbers of texts than references."""
+    from sacrebleu.metrics.bleu import BLEU
+    from sacrebleu.metrics.chrf import CHRF
+    from sacrebleu.significance import PairedTest
+
+    for texts in outputs.values():
+        check(texts, references)
+    streams: list[list[Any]] = [list(stream) for stream in zip_longest(*references)]
+    named: list[tuple[str, Sequence[str]]] = [(name, list(each)) for name, each in outputs.items()]
+    results: dict[str, dict[str, Any]] = {}
+    for kind in ("bs", "ar"):
+        metrics = {"BLEU": BLEU(force=True), "chrF": CHRF()}
+        test = PairedTest(named, metrics, streams, test_type=kind, n_samples=num_samples)
+        results[kind] = test()[1]
+    return tuple(
+        Comparison(
+            system=name,
+            metric=metric,
+            baseline_score=float(results["bs"][shown][0].score),
+            score=float(results["bs"][shown][place].score),
+            p_bootstrap=float(results["bs"][shown][place].p_value),
+            p_randomisation=float(results["ar"][shown][place].p_value),
+            margin=float(results["bs"][shown][place].ci),
+        )
+        for metric, shown in zip(("BLEU", "chrF"), _metrics_of(results["bs"]), strict=True)
+        for place, name in enumerate(outputs)
+        if place > 0
+    )
+
+
+def _metrics_of(results: Mapping[str, Any]) -> list[str]:
+    """Return sacrebleu's names of the metrics, such as chrF2, in their order."""
+    return [name for name in results if name != "System"]
+
+
+def compare_values(
+    metric: str, values: Mapping[str, np.ndarray], num_samples: int = 1000
+) -> tuple[Comparison, ...]:
+    """Compare systems with the first one, by the mean of the value of each item. ValueError if
+    there are no items, or if systems have other numbers of items."""
+    sizes = {len(system) for system in values.values()}
+    if len(sizes) != 1 or sizes == {0}:
+        raise ValueError(f"values: expected as many items, at least one, for each; got {sizes}")
+    (_, baseline), *others = values.items()
+    return tuple(
+        _comparison(
+            metric, name, np.asarray(baseline, float), np.asarray(system, float), num_samples
+        )
+        for name, system in others
+    )
+
+
+def _comparison(
+    metric: str, name: str, baseline: np.ndarray, system: np.ndarray, num_samples: int
+) -> Comparison:
+    size = len(baseline)
+    observed = abs(system.mean() - baseline.mean())
+    generator = np.random.default_rng(SEED)
+    drawn = generator.choice(size, size=(num_samples, size), replace=True)
+    sampled, sampled_baseline = (side[drawn].mean(axis=1) for side in (system, baseline))
+    differences = np.abs(sampled - sampled_baseline)
+    centred = differences - differences.mean()
+    swaps = np.random.default_rng(SEED).integers(2, size=(num_samples, size), dtype=bool)
+    signs = np.where(swaps, 1.0, -1.0)
+    shuffled = np.abs(signs @ (system - baseline)) / size
+    low, high = np.quantile(sampled, (0.025, 0.975))
+    tolerance = 1e-12 * max(1.0, observed)
+    return Comparison(
+        system=name,
+        metric=metric,
+        baseline_score=float(baseline.mean()),
+        score=float(system.mean()),
+        p_bootstrap=_p_value(centred, observed + tolerance),
+        p_randomisation=_p_value(shuffled, observed + tolerance),
+        margin=float(high - low) / 2,
+    )
+
+
+def _p_value(samples: np.ndarray, observed: float) -> float:
+    return float((np.sum(samples > observed) + 1) / (len(samples) + 1))

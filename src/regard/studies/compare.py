@@ -1,0 +1,341 @@
+"""Comparison of runs on the same pairs: scores over seeds, significance, different outputs."""
+
+from __future__ import annotations
+
+import csv
+import io
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from regard import recipes
+from regard.config import ClassificationDataConfig, Experiment
+from regard.errors import UserError
+from regard.files import whole
+from regard.metrics.metric import MetricScore
+from regard.metrics.significance import Comparison, compare_texts, compare_values
+from regard.metrics.text import chrf
+from regard.pipeline import evaluate
+from regard.pipeline.load import load
+from regard.runs.folder import RunFolder
+from regard.runs.progress import OnProgress
+from regard.tasks.evaluation import Evaluation, EvaluationOptions, ScoredOutput
+
+SEEDS = ("training.seed", "data.seed")
+IGNORED = (
+    *("name", "about", *SEEDS, "training.device", "training.track", "training.hours"),
+    *("training.log_every", "training.log_by", "search.device"),
+)
+"""Fields in which runs of one system may differ."""
+MAX_FIELDS = 2
+"""Largest number of differing fields in the name of a system."""
+
+
+@dataclass(frozen=True)
+class System:
+    """Runs that differ in seeds alone, with their evaluations on the same pairs."""
+
+    name: str
+    runs: tuple[Path, ...]
+    evaluations: tuple[Evaluation, ...]
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        return tuple(score.name for score in self.evaluations[0].scores)
+
+    def scores(self, metric: str) -> list[float]:
+        """Return the score of each run on a metric."""
+        return [
+            score.value
+            for evaluation in self.evaluations
+            for score in evaluation.scores
+            if score.name == metric
+        ]
+
+    def mean(self, metric: str) -> float:
+        return statistics.fmean(self.scores(metric))
+
+    def deviation(self, metric: str) -> float | None:
+        """Return the standard deviation over the runs; None for one run."""
+        scores = self.scores(metric)
+        return statistics.stdev(scores) if len(scores) > 1 else None
+
+    @property
+    def median(self) -> int:
+        """Number of the run with the median score on the first metric; the lower of two."""
+        scores = self.scores(self.metrics[0])
+        order = sorted(range(len(scores)), key=scores.__getitem__)
+        return order[(len(order) - 1) // 2]
+
+    @property
+    def outputs(self) -> tuple[ScoredOutput, ...]:
+        """Outputs of the run with the median score."""
+        return self.evaluations[self.median].outputs
+
+
+@dataclass(frozen=True)
+class DifferentOutput:
+    """Source whose outputs by two systems differ, with the gain of the second one."""
+
+    source: str
+    references: tuple[str, ...]
+    system: str
+    baseline_text: str
+    text: str
+    gain: float
+    """Difference of the scores of the two outputs: chrF, correctness in per cent, or error."""
+
+
+@dataclass(frozen=True)
+class Study:
+    """Systems on the same pairs; the first is the baseline of the comparisons."""
+
+    systems: tuple[System, ...]
+    comparisons: tuple[Comparison, ...]
+    differences: tuple[DifferentOutput, ...]
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Yield a row for each system and metric, as in the CSV file."""
+        for system in self.systems:
+            for metric in system.metrics:
+                test = next(
+                    (c for c in self.comparisons if (c.system, c.metric) == (system.name, metric)),
+                    None,
+                )
+                yield {
+                    "system": system.name,
+                    "metric": metric,
+                    "runs": len(system.runs),
+                    "mean": system.mean(metric),
+                    "deviation": system.deviation(metric),
+                    "p_bootstrap": test and test.p_bootstrap,
+                    "p_randomisation": test and test.p_randomisation,
+                }
+
+    def save(self, path: Path) -> None:
+        """Write the rows as a CSV file."""
+        rows = list(self.rows())
+        text = io.StringIO()
+        writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+        with whole(path) as unfinished:
+            unfinished.write_text(text.getvalue(), encoding="utf-8")
+
+
+def compare(
+    runs: Sequence[Path],
+    data: Path | None = None,
+    *,
+    num_samples: int = 1000,
+    num_differences: int = 10,
+    on_progress: OnProgress | None = None,
+) -> Study:
+    """Compare runs on the pairs of a file, by default on the test split that they share. The first
+    run's system is the baseline.
+
+    Scores are taken from the results.json of a run if it has them, and are saved there otherwise.
+    UserError for fewer than two runs, for runs of different tasks, and for different test splits.
+    """
+    if len(runs) < 2:
+        raise UserError(f"expected two or more runs to compare, got {len(runs)}")
+    folders = [RunFolder(path) for path in dict.fromkeys(runs)]
+    experiments = [folder.experiment() for folder in folders]
+    _check_tasks(folders, experiments)
+    if data is None:
+        _check_tests(folders)
+    groups: dict[str, list[int]] = {}
+    for number, experiment in enumerate(experiments):
+        groups.setdefault(str(sorted(_fields(experiment).items())), []).append(number)
+    names = _names(
+        [[folders[n] for n in group] for group in groups.values()],
+        [_fields(experiments[group[0]]) for group in groups.values()],
+    )
+    systems = tuple(
+        System(
+            name,
+            tuple(folders[n].path for n in group),
+            tuple(_evaluation(folders[n], data or folders[n].test, on_progress) for n in group),
+        )
+        for name, group in zip(names, groups.values(), strict=True)
+    )
+    _check_sources(systems)
+    return Study(
+        systems,
+        _comparisons(systems, experiments[0], num_samples),
+        _differences(systems, experiments[0], num_differences),
+    )
+
+
+def _check_tasks(folders: Sequence[RunFolder], experiments: Sequence[Experiment]) -> None:
+    tasks = [experiment.data.task for experiment in experiments]
+    for folder, task in zip(folders, tasks, strict=True):
+        if task != tasks[0]:
+            raise UserError(
+                f"{folders[0].path} has data.task {tasks[0]} and {folder.path} {task}: expected "
+                "runs of one task"
+            )
+
+
+def _check_tests(folders: Sequence[RunFolder]) -> None:
+    """Raise a UserError unless all runs have the same test split."""
+    for folder in folders:
+        if not folder.test.exists():
+            raise UserError(
+                f"{folder.path} has no held-out test split: name the data after the runs"
+            )
+        if folder.test.read_bytes() != folders[0].test.read_bytes():
+            raise UserError(
+                f"{folders[0].path} and {folder.path} have different test splits: name the data "
+                "after the runs, or train with the same data.seed"
+            )
+
+
+def _fields(experiment: Experiment) -> dict[str, str]:
+    """Return the fields in which two systems may differ, by full name."""
+    fields = recipes.flat(asdict(experiment))
+    return {
+        name: str(value)
+        for name, value in fields
+        if name not in IGNORED and not name.endswith("path")
+    }
+
+
+def _names(groups: Sequence[Sequence[RunFolder]], fields: Sequence[Mapping[str, str]]) -> list[str]:
+    """Return a name for each system: the fields in which it differs, or its first folder."""
+    known = {name for values in fields for name in values}
+    columns = {name: tuple(values.get(name) for values in fields) for name in known}
+    varied: dict[str, tuple[str | None, ...]] = {}
+    for name in sorted(known, key=lambda name: (name.count("."), name)):
+        last = name.rpartition(".")[2]
+        is_inherited = any(
+            above.endswith(f".{last}") and column == columns[name]
+            for above, column in varied.items()
+        )
+        if len(set(columns[name])) > 1 and not is_inherited:
+            varied[name] = columns[name]
+    if not 0 < len(varied) <= MAX_FIELDS:
+        return [str(group[0].path) for group in groups]
+    return [", ".join(f"{name}={values.get(name)}" for name in varied) for values in fields]
+
+
+def _evaluation(folder: RunFolder, data: Path, on_progress: OnProgress | None) -> Evaluation:
+    """Return the evaluation of a run on a file: a saved one of the same pairs with the run's own
+    search, or a new one, which is saved."""
+    model = load(folder.path)
+    options = EvaluationOptions(search=model.experiment.search, held_out=data == folder.test)
+    pairs = evaluate.read(model, data, options).pairs
+    path, home = data.resolve(), folder.path.resolve()
+    name = str(path.relative_to(home) if path.is_relative_to(home) else path)
+    for entry in evaluate.saved(folder).get(name, []):
+        known = _saved(entry)
+        if known is not None and _is_on(known, [pair.source for pair in pairs], options):
+            return known
+    result = evaluate.evaluate(model, pairs, options, on_progress=on_progress)
+    evaluate.save(folder, result, data)
+    return result
+
+
+def _saved(entry: Mapping[str, Any]) -> Evaluation | None:
+    """Return an entry of results.json as an evaluation; None for an entry of another form."""
+    try:
+        scores = tuple(MetricScore(**score) for score in entry["scores"])
+        outputs = tuple(
+            ScoredOutput(output["source"], output["text"], tuple(output["references"]))
+            for output in entry["outputs"]
+        )
+        names = ("num_pairs", "scores", "outputs")
+        settings = {name: value for name, value in entry.items() if name not in names}
+        return Evaluation(entry["num_pairs"], scores, outputs, settings)
+    except (KeyError, TypeError):
+        return None
+
+
+def _is_on(evaluation: Evaluation, sources: Sequence[str], options: EvaluationOptions) -> bool:
+    """Whether an evaluation has these sources and these options."""
+    settings = evaluation.settings
+    own = asdict(options.search)
+    search = settings.get("search", own)
+    is_own = all(str(search.get(name)) == str(value) for name, value in own.items())
+    extras = any(settings.get(name) for name in ("lowercase", "tokenized", "ensemble"))
+    known = {output.source for output in evaluation.outputs}
+    return is_own and not extras and known == set(sources) and evaluation.num_pairs == len(sources)
+
+
+def _check_sources(systems: Sequence[System]) -> None:
+    """Raise a UserError unless all systems have outputs for the same sources in the same order."""
+    first = [output.source for output in systems[0].outputs]
+    for system in systems:
+        for run, evaluation in zip(system.runs, system.evaluations, strict=True):
+            if [output.source for output in evaluation.outputs] != first:
+                raise UserError(
+                    f"{systems[0].runs[0]} and {run} have outputs for different sources: evaluate "
+                    "both again on the same data"
+                )
+
+
+def _comparisons(
+    systems: Sequence[System], experiment: Experiment, num_samples: int
+) -> tuple[Comparison, ...]:
+    if len(systems) < 2:
+        return ()
+    outputs = {system.name: system.outputs for system in systems}
+    if isinstance(experiment.data, ClassificationDataConfig):
+        metric = "accuracy" if experiment.data.target == "label" else "mean error"
+        return compare_values(
+            metric, {name: _values(each, metric) for name, each in outputs.items()}, num_samples
+        )
+    texts = {name: [output.text for output in each] for name, each in outputs.items()}
+    references = [output.references for output in systems[0].outputs]
+    matches = {name: _values(each, "exact match") for name, each in outputs.items()}
+    return (
+        *compare_texts(texts, references, num_samples),
+        *compare_values("exact match", matches, num_samples),
+    )
+
+
+def _values(outputs: Sequence[ScoredOutput], metric: str) -> np.ndarray:
+    """Return the value of each output: 100 if it is right, or its mean absolute error."""
+    if metric != "mean error":
+        return np.array([100.0 * _is_right(output) for output in outputs])
+    errors = (
+        np.abs(np.array(output.text.split(), float) - np.array(output.references[0].split(), float))
+        for output in outputs
+    )
+    return np.array([error.mean() for error in errors])
+
+
+def _is_right(output: ScoredOutput) -> bool:
+    return output.text.split() in [reference.split() for reference in output.references]
+
+
+def _differences(
+    systems: Sequence[System], experiment: Experiment, number: int
+) -> tuple[DifferentOutput, ...]:
+    """Return the outputs of each system that differ most from the baseline's."""
+    result = []
+    for system in systems[1:]:
+        rows = []
+        for first, second in zip(systems[0].outputs, system.outputs, strict=True):
+            if first.text != second.text:
+                gain = _gain(first, second, experiment)
+                rows.append(
+                    DifferentOutput(
+                        first.source, first.references, system.name, first.text, second.text, gain
+                    )
+                )
+        result += sorted(rows, key=lambda row: -abs(row.gain))[:number]
+    return tuple(result)
+
+
+def _gain(first: ScoredOutput, second: ScoredOutput, experiment: Experiment) -> float:
+    if isinstance(experiment.data, ClassificationDataConfig):
+        metric = "accuracy" if experiment.data.target == "label" else "mean error"
+        values = _values([first, second], metric)
+        return float(values[1] - values[0])
+    scores = [chrf([output.text], [output.references]).value for output in (first, second)]
+    return scores[1] - scores[0]

@@ -1,0 +1,146 @@
+"""`regard compare`: systems over seeds, saved scores, the outputs that differ, table and figure."""
+
+import csv
+import json
+import shutil
+from dataclasses import replace
+from statistics import fmean, stdev
+
+import pytest
+
+from regard.cli.main import run as regard
+from regard.errors import UserError
+from regard.metrics.metric import MetricScore
+from regard.metrics.text import exact_match
+from regard.pipeline.train import train
+from regard.studies.compare import System, _differences, compare
+from regard.tasks.evaluation import Evaluation, ScoredOutput
+from regard.viewing.comparison import draw
+from tests.small_runs import small
+
+
+def trained(folder, *, size=16, **training):
+    experiment = small(epochs=1, **training)
+    model = replace(experiment.model, size=size)
+    data = replace(experiment.data, synthetic_size=130)
+    train(replace(experiment, model=model, data=data), folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """Two seeds of one system, and one run of another."""
+    folder = tmp_path_factory.mktemp("runs")
+    return [
+        trained(folder / "one", seed=1),
+        trained(folder / "two", seed=2),
+        trained(folder / "large", size=24),
+    ]
+
+
+def test_runs_that_differ_in_seeds_are_one_system(runs):
+    study = compare(runs, num_samples=50)
+    small_system, large = study.systems
+    assert (small_system.name, large.name) == ("model.size=16", "model.size=24")
+    assert small_system.runs == tuple(runs[:2])
+    for metric in small_system.metrics:
+        scores = []
+        for run in runs[:2]:
+            (entry,) = json.loads((run / "results.json").read_text())["test.tsv"]
+            scores += [each["value"] for each in entry["scores"] if each["name"] == metric]
+        assert small_system.scores(metric) == scores
+        assert small_system.mean(metric) == fmean(scores)
+        assert small_system.deviation(metric) == stdev(scores)
+    assert large.deviation("chrF") is None
+    assert {test.metric for test in study.comparisons} == {"BLEU", "chrF", "exact match"}
+    assert {test.system for test in study.comparisons} == {"model.size=24"}
+    for test in study.comparisons:
+        assert test.score == pytest.approx(large.mean(test.metric))
+    texts = [output.text for output in small_system.outputs]
+    references = [output.references for output in small_system.outputs]
+    (match,) = [test for test in study.comparisons if test.metric == "exact match"]
+    assert match.baseline_score == pytest.approx(exact_match(texts, references).value)
+
+
+def system(name, *texts):
+    outputs = [
+        ScoredOutput(source, text, ("abcd",)) for source, text in zip("pqrs", texts, strict=True)
+    ]
+    return System(name, (), (Evaluation(4, (MetricScore("BLEU", 1.0, ""),), tuple(outputs)),))
+
+
+def test_outputs_that_differ_most_come_first():
+    baseline = system("a", "abcd", "abcx", "xxxx", "x")
+    other = system("b", "abcd", "abcd", "abcd", "y")
+    first, second = _differences([baseline, other], small(), 2)
+    assert (first.source, first.baseline_text, first.text) == ("r", "xxxx", "abcd")
+    assert first.gain == pytest.approx(100)
+    assert second.source == "q"
+    assert 0 < second.gain < 100
+
+
+def test_saved_scores_are_used_again(runs, monkeypatch):
+    first = compare(runs, num_samples=20)
+    monkeypatch.setattr("regard.pipeline.evaluate.evaluate", None)
+    assert compare(runs, num_samples=20) == first
+
+
+def test_the_command_prints_a_table_and_writes_files(runs, tmp_path, capsys):
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text("a b c\ta b c\nb c\tb c\nd e f\td e f\n")
+    words = [*map(str, runs), str(pairs), "--samples", "20", "--sentences", "1"]
+    files = ["-o", str(tmp_path / "a.png"), "--csv", str(tmp_path / "a.csv")]
+    assert regard(["compare", *words, *files]) == 0
+    out = capsys.readouterr().out.splitlines()
+    assert out[0].split() == [
+        "system",
+        "metric",
+        "runs",
+        "mean",
+        "deviation",
+        "p",
+        "bootstrap",
+        "p",
+        "randomisation",
+    ]
+    assert any(line.startswith("model.size=24  chrF") for line in out)
+    assert "p: paired bootstrap and approximate randomisation against model.size=16" in out
+    assert sum(line.startswith("Source:") for line in out) <= 1
+    with (tmp_path / "a.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["runs"] for row in rows if row["metric"] == "BLEU"] == ["2", "1"]
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_seeds_alone_are_one_system_without_a_test(runs, capsys):
+    assert regard(["compare", *map(str, runs[:2])]) == 0
+    out = capsys.readouterr().out
+    assert "one system, so there is no test of significance" in out
+    assert "p bootstrap" not in out
+
+
+def test_the_figure_has_a_panel_for_each_metric_and_a_row_for_each_system():
+    figure = draw({"BLEU": {"a": [1.0, 3.0], "b" * 60: [2.0]}, "chrF": {"a": [5.0], "b": [6.0]}})
+    assert [axis.get_title(loc="left") for axis in figure.axes] == ["BLEU", "chrF"]
+    labels = [text.get_text() for text in figure.axes[0].get_yticklabels()]
+    assert labels == ["a", "…" + "b" * 39]
+    low, high = figure.axes[0].get_ylim()
+    assert low > high
+
+
+def test_runs_that_cannot_be_compared_are_refused(runs, tmp_path):
+    with pytest.raises(UserError, match="two or more runs to compare, got 1"):
+        compare(runs[:1])
+    other = tmp_path / "other"
+    shutil.copytree(runs[0], other)
+    (other / "test.tsv").write_text("a\tb\n")
+    with pytest.raises(UserError, match="have different test splits: name the data"):
+        compare([runs[0], other])
+    (other / "test.tsv").unlink()
+    with pytest.raises(UserError, match="no held-out test split: name the data"):
+        compare([runs[0], other])
+
+
+def test_the_message_of_the_command_is_one_line(runs, capsys):
+    assert regard(["compare", str(runs[0])]) == 1
+    assert "expected two or more runs" in capsys.readouterr().err
