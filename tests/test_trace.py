@@ -201,3 +201,27 @@ def test_decoder_maps_cover_earlier_tokens_only() -> None:
     nothing = TokenSequence("", (), ())
     empty = Trace(nothing, nothing, (AttentionMap("decoder", np.zeros((1, 1, 0, 0))),))
     assert empty.columns("decoder") == nothing
+
+
+def test_labels_are_the_typed_texts_with_unknown_ones_marked() -> None:
+    typed = TokenSequence(
+        "How XYZ <unk>", ("how", "<unk>", "<unk>", "<eos>"), (0, 1, 2, 3), "en",
+        ("How", "XYZ", "<unk>", ""),
+    )  # fmt: skip
+    assert typed.labels == ("How", "XYZ*", "<unk>", "<eos>")
+    assert typed.unknown == (False, True, False, False)
+    assert TokenSequence("a", ("a",), (0,)).labels == ("a",)
+    trace = Trace(typed, typed, (AttentionMap("decoder", weights(1, 1, 4, 4)),))
+    assert Trace.from_json(trace.to_json()) == trace
+    columns = trace.columns("decoder")
+    assert columns is not None
+    assert columns.labels == ("<sos>", "How", "XYZ*", "<unk>")
+    with pytest.raises(ValueError, match="texts must hold one text for each piece: got 1"):
+        TokenSequence("a b", ("a", "b"), (0, 1), None, ("a",))
+
+
+def test_files_without_texts_are_read() -> None:
+    record = json.loads(full_trace().to_json())
+    for side in ("source", "target"):
+        del record[side]["texts"]
+    assert Trace.from_json(json.dumps(record)) == full_trace()

@@ -31,8 +31,10 @@ from regard.names import AttentionKind
 FORMAT = 1
 """Version of the file format. It is raised by a change that older readers would misread."""
 
-START_PIECE, END_PIECE = "<sos>", "<eos>"
-"""Labels of the start of a sequence and of its end token."""
+START_PIECE, END_PIECE, UNKNOWN_PIECE = "<sos>", "<eos>", "<unk>"
+"""Pieces of the start of a sequence, of its end token, and of text outside the vocabulary."""
+UNKNOWN_MARK = "*"
+"""Mark after the label of a piece that is unknown to the model."""
 
 SUFFIXES = (".json", ".npz")
 
@@ -43,19 +45,49 @@ Weights = Float[np.ndarray, "layer head target source"]
 class TokenSequence:
     """Source or target: its text, its pieces (tokens), and the number of the word of each piece.
 
-    `language` is a code such as "de", by which a font is chosen."""
+    `language` is a code such as "de", by which a font is chosen. `texts` are the parts of the text
+    that the pieces stand for, as they were typed; empty where a piece stands for none, such as the
+    end token. Without `texts`, the pieces are the labels. ValueError for tuples of other
+    lengths."""
 
     text: str
     pieces: tuple[str, ...]
     words: tuple[int, ...]
     language: str | None = None
+    texts: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        if self.texts and len(self.texts) != len(self.pieces):
+            raise ValueError(
+                f"texts must hold one text for each piece: got {len(self.texts)} texts for "
+                f"{len(self.pieces)} pieces"
+            )
         if len(self.pieces) != len(self.words):
             raise ValueError(
                 f"words must hold one number for each piece: got {len(self.words)} numbers for "
                 f"{len(self.pieces)} pieces"
             )
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Label of each piece in a figure: its text. `UNKNOWN_MARK` follows the text of an unknown
+        piece."""
+        if not self.texts:
+            return self.pieces
+        return tuple(
+            text + UNKNOWN_MARK * is_unknown if text else piece
+            for piece, text, is_unknown in zip(self.pieces, self.texts, self.unknown, strict=True)
+        )
+
+    @property
+    def unknown(self) -> tuple[bool, ...]:
+        """Whether each piece stands for a text that is unknown to the model."""
+        if not self.texts:
+            return (False,) * len(self.pieces)
+        return tuple(
+            piece == UNKNOWN_PIECE and text not in ("", piece)
+            for piece, text in zip(self.pieces, self.texts, strict=True)
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,10 +235,15 @@ class Trace:
             case "cross" | "encoder":
                 return self.source
             case "decoder":
-                pieces, words = self.target.pieces[:-1], self.target.words[:-1]
-                if self.target.pieces:
-                    pieces, words = (START_PIECE, *pieces), (-1, *words)
-                return TokenSequence(self.target.text, pieces, words, self.target.language)
+                if not self.target.pieces:
+                    return self.target
+                return TokenSequence(
+                    self.target.text,
+                    (START_PIECE, *self.target.pieces[:-1]),
+                    (-1, *self.target.words[:-1]),
+                    self.target.language,
+                    ("", *self.target.texts[:-1]) if self.target.texts else (),
+                )
             case "image" | "memory":
                 return None
 
@@ -320,7 +357,11 @@ def _read(text: str, arrays: Mapping[str, np.ndarray]) -> Trace:
 
 def _sequence(record: dict[str, Any]) -> TokenSequence:
     return TokenSequence(
-        record["text"], tuple(record["pieces"]), tuple(record["words"]), record["language"]
+        record["text"],
+        tuple(record["pieces"]),
+        tuple(record["words"]),
+        record["language"],
+        tuple(record.get("texts", ())),  # files of older versions have none
     )
 
 

@@ -80,7 +80,7 @@ def test_unreadable_images_are_named_and_the_others_captioned(run, tmp_path, cap
 
 
 def test_images_are_captioned_in_order(run, tmp_path, capsys, monkeypatch):
-    from regard.tasks.captioning import captioner
+    from regard.tasks.captioning import model as captioner
     from regard.tasks.generation import Searcher
 
     names = [str(tmp_path / f"{number}.png") for number in range(5)]

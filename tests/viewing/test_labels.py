@@ -133,3 +133,12 @@ def test_invisible_pieces_have_visible_labels(piece: str, seen: str) -> None:
 def test_long_pieces_are_shortened() -> None:
     assert short("x" * LONGEST) == "x" * LONGEST
     assert short("x" * (LONGEST + 1)) == "x" * (LONGEST - 1) + "…"
+
+
+def test_the_labels_are_typed_texts_and_a_note_explains_the_mark() -> None:
+    source = TokenSequence("A Bc c", ("a", "<unk>", "c"), (0, 1, 2), "en", ("A", "Bc", "c"))
+    cross = LabelledMap.of_trace(replace(TRACE, source=source))
+    assert cross.column_labels == ("A", "Bc*", "c")
+    assert cross.note == "* unknown to the model"
+    assert LabelledMap.of_trace(TRACE).note == ""
+    assert LabelledMap.of_trace(replace(TRACE, source=source), "encoder").row_labels[1] == "Bc*"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -58,7 +59,8 @@ def run(arguments: list[str]) -> int:
     captioner = CaptionModel.load(options.run, device=options.device)
     num_read = 0
     with ExitStack() as files:
-        output, traces = opened(files, options.output), opened(files, options.trace)
+        output = opened(files, options.output) or sys.stdout
+        traces = opened(files, options.trace)
         for names in chunks(options.images, IMAGES_AT_A_TIME):
             images = list(_read(captioner, names))
             num_read += len(images)
@@ -74,6 +76,7 @@ def run(arguments: list[str]) -> int:
                     print(f"{name}{score}\t{hypothesis.text}", file=output)
                 if traces is not None and caption.trace is not None:
                     print(caption.trace.to_json(), file=traces)
+            output.flush()
     return 1 if num_read < len(options.images) else 0
 
 

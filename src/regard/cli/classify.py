@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from regard.cli import show
-from regard.cli.lines import check_different, chunks, opened, warn_of_long, warn_of_problems
+from regard.cli.lines import LineInput, check_different, opened, warn_of_long, warn_of_problems
 from regard.cli.options import Device, parse
 from regard.cli.output import warn
 from regard.errors import UserError
@@ -40,6 +40,9 @@ class Options:
     """Print the source too, coloured by its attention weights."""
     trace: Path | None = None
     """File to write the traces of the predictions to, a JSON object per line."""
+    follow: bool = False
+    """For a program that writes a line and waits for its prediction: classify each line by itself,
+    report its faults at once, and continue to read a file as it grows."""
     device: Device = "auto"
 
 
@@ -47,8 +50,10 @@ def run(arguments: list[str]) -> int:
     """Classify lines in their order; return 1 if a line should be numbers and is not."""
     options = parse(Options, arguments, "regard classify")
     check_different([options.file], options.output, options.trace)
+    if options.follow and (options.tint or options.output):
+        raise UserError("--follow prints one line for each line: leave out --tint and --output")
     with pause_collection():
-        from regard.data.files.lines import LineProblem, read_lines
+        from regard.data.files.lines import LineProblem
         from regard.data.files.tables import SEPARATORS, suffix_of
         from regard.tasks.classification.model import ClassificationModel
 
@@ -64,12 +69,19 @@ def run(arguments: list[str]) -> int:
     long: list[int] = []
     number = refused = 0
     name = "standard input" if options.file == "-" else options.file
-    lines = read_lines(options.file, broken.append)
-    typed = options.file == "-" and sys.stdin.isatty()
+
+    def warn_of_faults() -> None:
+        warn_of_problems(broken)
+        outcome = "the tokens after that were not read"
+        warn_of_long(long, classifier.data.max_length, outcome)
+        broken.clear()
+        long.clear()
+
     with ExitStack() as files:
+        source = LineInput.open(options.file, files, broken.append, follow=options.follow)
         output = opened(files, options.output) or sys.stdout
         traces = opened(files, options.trace)
-        for chunk in chunks(lines, 1 if typed else LINES_AT_A_TIME):
+        for chunk in source.available(source.lines, 1 if options.follow else LINES_AT_A_TIME):
             attention = options.tint or traces is not None
             predictions, errors = _classified(classifier, chunk, attention)
             for place, error in errors.items():
@@ -79,13 +91,15 @@ def run(arguments: list[str]) -> int:
                 number += 1
                 if prediction.is_long:
                     long.append(number)
-                print(_line(prediction, options.probabilities), file=output, flush=typed)
+                print(_line(prediction, options.probabilities), file=output)
                 if options.tint and prediction.trace is not None:
                     show.tinted(prediction.trace)
                 if traces:
                     print(prediction.trace.to_json() if prediction.trace else "{}", file=traces)
-    warn_of_problems(broken)
-    warn_of_long(long, classifier.data.max_length, "the tokens after that were not read")
+            output.flush()
+            if options.follow:
+                warn_of_faults()
+    warn_of_faults()
     return 1 if refused else 0
 
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from regard.cli.output import warn
 from regard.errors import UserError
-from regard.files import resolved, whole
+from regard.files import check_input, resolved, whole
 
 if TYPE_CHECKING:
     from regard.data.files.lines import LineProblem
+    from regard.data.files.streams import LineStream
 
 
 def opened(files: ExitStack, path: Path | None) -> TextIO | None:
@@ -41,6 +44,53 @@ def chunks(lines: Iterable[str], size: int) -> Iterator[list[str]]:
     rest = iter(lines)
     while chunk := list(islice(rest, size)):
         yield chunk
+
+
+@dataclass(frozen=True)
+class LineInput:
+    """Lines of a file or of the standard input. `stream` is set if lines can arrive later: lines of
+    the standard input, or of a file that is followed."""
+
+    lines: Iterator[str]
+    stream: LineStream | None = None
+
+    @classmethod
+    def open(
+        cls,
+        name: str,
+        files: ExitStack,
+        report: Callable[[LineProblem], None],
+        *,
+        follow: bool = False,
+    ) -> LineInput:
+        """Open a file ("-" is the standard input) until `files` close. UserError if it cannot be
+        opened."""
+        from regard.data.files.lines import read_lines
+        from regard.data.files.streams import LineStream
+
+        stream = None
+        if name == "-":
+            with suppress(OSError, ValueError):  # a stream that is no file of the system
+                stream = LineStream(sys.stdin.fileno(), "standard input")
+        elif follow:
+            file = files.enter_context(check_input(name).open("rb", buffering=0))
+            stream = LineStream(file.fileno(), name, follow=True)
+        return cls(read_lines(name if stream is None else stream, report), stream)
+
+    def available(self, lines: Iterable[str], size: int) -> Iterator[list[str]]:
+        """Yield lists of at most `size` of these lines. A list ends before a line that has not
+        arrived, so that the lines before it can be answered."""
+        if self.stream is None:
+            yield from chunks(lines, size)
+            return
+        rest = iter(lines)
+        for line in rest:
+            chunk = [line]
+            while len(chunk) < size and self.stream.has_line():
+                if (following := next(rest, None)) is None:
+                    break
+                chunk.append(following)
+            yield chunk
 
 
 def warn_of_long(lines: Sequence[int], longest: int, outcome: str) -> None:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from regard.cli.lines import (
+    LineInput,
     check_different,
-    chunks,
     opened,
     warn_of_long,
     warn_of_problems,
@@ -29,6 +29,7 @@ from regard.memory_policy import pause_collection
 from regard.names import LinkUnit
 
 if TYPE_CHECKING:
+    from regard.data.files.lines import LineProblem
     from regard.tasks.generation import GeneratedText
     from regard.tasks.translation.model import TranslationModel
 
@@ -61,6 +62,9 @@ class Options:
     """Further runs of an ensemble: the search takes the mean of the probabilities."""
     verbose: bool = False
     """Print each step with its attention weights."""
+    follow: bool = False
+    """For a program that writes a line and waits for its translation: translate each line by
+    itself, report its faults at once, and continue to read a file as it grows."""
     device: Device = "auto"
 
 
@@ -68,8 +72,11 @@ def run(arguments: list[str]) -> int:
     """Translate lines in their order; return 1 if a line is too long."""
     options = parse(Options, arguments, "regard translate")
     check_different([options.file], options.output, options.alignments, options.trace)
+    if options.follow and (options.nbest > 1 or options.verbose or options.output):
+        raise UserError(
+            "--follow prints one line for each line: leave out --nbest, --verbose and --output"
+        )
     with pause_collection():
-        from regard.data.files.lines import LineProblem, read_lines
         from regard.tasks.translation.model import TranslationModel
 
     translator = TranslationModel.load(options.run, *options.ensemble, device=options.device)
@@ -78,42 +85,69 @@ def run(arguments: list[str]) -> int:
             f"--alignments is {options.alignments}, but links are attention weights, and the model "
             "has no attention to the source: leave --alignments out"
         )
-    broken: list[LineProblem] = []
-    long: list[int] = []
-    refused: list[int] = []
-    lines = _warn_of_tabs(read_lines(options.file, broken.append))
+    faults = _Faults(options, translator)
     unit = options.links or _unit(translator)
     attention = bool(options.alignments or options.trace or options.verbose)
-    typed = options.file == "-" and sys.stdin.isatty()
     with ExitStack() as files:
+        source = LineInput.open(options.file, files, faults.broken.append, follow=options.follow)
         output = opened(files, options.output) or sys.stdout
         alignments, traces = opened(files, options.alignments), opened(files, options.trace)
+        lines = _warn_of_tabs(source.lines)
         number = 0
-        for chunk in chunks(lines, 1 if typed else LINES_AT_A_TIME):
+        for chunk in source.available(lines, 1 if options.follow else LINES_AT_A_TIME):
             for translation in translator.translate(
                 chunk, search=options.search, num_best=options.nbest, attention=attention
             ):
                 if options.verbose:
                     print(_steps(translation), file=output)
-                print(_line(translation, number, options.nbest), file=output, flush=typed)
+                print(_line(translation, number, options.nbest), file=output)
                 if alignments:
                     print(_links(translation, unit), file=alignments)
                 if traces:
                     print(translation.trace.to_json() if translation.trace else "{}", file=traces)
                 number += 1
-                if translation.is_refused:
-                    refused.append(number)
-                elif translation.is_long:
-                    long.append(number)
-    warn_of_problems(broken)
-    outcome = "they are longer than all training sources, so translations may be poor"
-    warn_of_long(long, translator.data.max_length, outcome)
-    warn_of_refused(
-        refused,
-        translator.max_source(options.search),
-        "no output (search.max_source); split the lines into sentences, or raise --max-source",
-    )
-    return 1 if refused else 0
+                faults.add(number, translation)
+            output.flush()
+            if options.follow:
+                faults.warn()
+    faults.warn()
+    return 1 if faults.num_refused else 0
+
+
+@dataclass
+class _Faults:
+    """Lines of the input that were not translated as they are, until `warn` reports them."""
+
+    options: Options
+    translator: TranslationModel
+    broken: list[LineProblem] = field(default_factory=list)
+    long: list[int] = field(default_factory=list)
+    refused: list[int] = field(default_factory=list)
+    num_refused: int = 0
+
+    def add(self, number: int, translation: GeneratedText) -> None:
+        """Add the line with this number, from 1, if its translation reports a fault."""
+        if translation.is_refused:
+            self.refused.append(number)
+            self.num_refused += 1
+        elif translation.is_long:
+            self.long.append(number)
+
+    def warn(self) -> None:
+        """Report the lines since the last report."""
+        warn_of_problems(self.broken)
+        warn_of_long(
+            self.long,
+            self.translator.data.max_length,
+            "they are longer than all training sources, so translations may be poor",
+        )
+        warn_of_refused(
+            self.refused,
+            self.translator.max_source(self.options.search),
+            "no output (search.max_source); split the lines into sentences, or raise --max-source",
+        )
+        for lines in (self.broken, self.long, self.refused):
+            lines.clear()
 
 
 def _unit(translator: TranslationModel) -> LinkUnit:

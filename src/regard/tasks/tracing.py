@@ -52,7 +52,8 @@ class TextSources:
 
     def sequence(self, text: str, content: list[int] | CopySource) -> trace.TokenSequence:
         ids = content.ids if isinstance(content, CopySource) else content
-        return _sequence(self.tokenizer, text, ids, self.language)
+        sequence = _sequence(self.tokenizer, text, ids, self.language)
+        return replace(sequence, texts=self.tokenizer.texts(text, sequence.pieces))
 
     def pad(self, contents: Sequence[list[int]] | Sequence[CopySource]) -> Tokens:
         if contents and isinstance(contents[0], CopySource):
@@ -63,7 +64,8 @@ class TextSources:
 @dataclass(frozen=True)
 class Output:
     """A target with its source (as text and encoded), its attention, its score in the search and
-    the beam that it came from. The attention may include the padding of its batch."""
+    the beam that it came from. The attention may include the padding of its batch. `target_text` is
+    the text of a given target."""
 
     text: str
     source: Any
@@ -71,6 +73,7 @@ class Output:
     attention: tuple[HypothesisAttention, ...] = ()
     score: float = math.nan
     lattice: Callable[[], Lattice] | None = None
+    target_text: str | None = None
 
 
 @runtime_checkable
@@ -217,7 +220,12 @@ class _Parts:
 
     def target(self) -> trace.TokenSequence:
         vocabulary, target = self.tracer.vocabulary(self.output), self.output.target
-        return _sequence(vocabulary, vocabulary.decode(target), target, self.tracer.language)
+        given = self.output.target_text
+        text = vocabulary.decode(target) if given is None else given
+        sequence = _sequence(vocabulary, text, target, self.tracer.language)
+        if given is None:
+            return sequence
+        return replace(sequence, texts=self.tracer.tokenizer.texts(given, sequence.pieces))
 
     def maps(self) -> tuple[AttentionMap, ...]:
         sizes = len(self.output.target), len(self.output.source)

@@ -134,6 +134,9 @@ def _figure(
     for choice in title:
         figure.text(0, 1, choice.label, family=list(choice.families), parse_math=False,
                     size=layout.type_size + 1, color=INK, va="bottom", ha="left")  # fmt: skip
+    if labelled_map.note:
+        figure.text(layout.left / page[0], -PAD / page[1], labelled_map.note, va="top", ha="left",
+                    size=layout.type_size - 1, color=QUIET)  # fmt: skip
     return figure
 
 

@@ -12,11 +12,12 @@ from jaxtyping import Float
 
 from regard.errors import UserError
 from regard.names import AttentionKind
-from regard.trace import AttentionMap, Trace
+from regard.trace import UNKNOWN_MARK, AttentionMap, Trace
 
 VISIBLE = {" ": "␣", "▁": "␣", "\t": "⇥", "\n": "↵", "\r": "↵", "": "∅"}
 SPACE = "▁"
 """Character by which tokenizers mark a space."""
+NOTE = f"{UNKNOWN_MARK} unknown to the model"
 LONGEST = 24
 """Upper bound of the length of a label. Longer labels are cut off, because they would take more
 room than the map."""
@@ -33,6 +34,8 @@ class LabelledMap:
     title: str = ""
     languages: tuple[str | None, str | None] = (None, None)
     """Languages of the column labels and of the row labels."""
+    note: str = ""
+    """Explanation of marks in the labels."""
 
     def __post_init__(self) -> None:
         if self.weights.shape[2:] != (len(self.row_labels), len(self.column_labels)):
@@ -67,11 +70,12 @@ class LabelledMap:
         if source is not None:
             languages = source.language, target.language
             weights = trace.map(kind).weights
-            return cls(weights, source.pieces, target.pieces, languages=languages)
+            note = NOTE if any((*source.unknown, *target.unknown)) else ""
+            return cls(weights, source.labels, target.labels, languages=languages, note=note)
         maps = _of_one_model(trace, kind)
         numbers = tuple(str(n + 1) for each in maps for n in range(each.weights.shape[3]))
         weights = np.concatenate([each.weights for each in maps], axis=3)
-        return cls(weights, numbers, target.pieces, languages=(None, target.language))
+        return cls(weights, numbers, target.labels, languages=(None, target.language))
 
     @classmethod
     def of_words(cls, trace: Trace, kind: AttentionKind = "cross") -> LabelledMap:
@@ -81,7 +85,7 @@ class LabelledMap:
             [position for position, _ in group]
             for _, group in groupby(enumerate(target.words), lambda item: item[1])
         ]
-        labels = ("".join(target.pieces[position] for position in word) for word in words)
+        labels = ("".join(target.labels[position] for position in word) for word in words)
         rows = [pieces.weights[:, :, word].mean(axis=2) for word in words]
         return replace(
             pieces,

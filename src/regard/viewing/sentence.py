@@ -30,7 +30,7 @@ from regard.viewing.figure import (
     write,
 )
 from regard.viewing.fonts import Choice, Fonts
-from regard.viewing.labels import visible
+from regard.viewing.labels import NOTE, visible
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -57,6 +57,8 @@ class ShadedSentence:
     weights: Float[np.ndarray, "source"]
     output: str
     language: str | None = None
+    note: str = ""
+    """Explanation of marks in the pieces."""
 
     @classmethod
     def of(cls, trace: Trace, position: int = 0) -> ShadedSentence:
@@ -68,7 +70,9 @@ class ShadedSentence:
         if not -len(weights) <= position < len(weights):
             raise ValueError(f"position is {position}, but the target has {len(weights)} positions")
         source = trace.source
-        return cls(source.pieces, weights[position], trace.target.pieces[position], source.language)
+        output = trace.target.labels[position]
+        note = NOTE if any(source.unknown) else ""
+        return cls(source.labels, weights[position], output, source.language, note)
 
 
 def text(sentence: ShadedSentence, *, coloured: bool) -> Text:
@@ -85,6 +89,8 @@ def text(sentence: ShadedSentence, *, coloured: bool) -> Text:
             parts.append(Text(f"{shown}[{100 * weight:.0f}%]"))
         else:
             parts.append(Text(shown))
+    if sentence.note:
+        parts.append(Text(f" ({sentence.note})", style="dim"))
     return Text(" ").join(parts)
 
 
@@ -106,7 +112,7 @@ def draw(sentence: ShadedSentence, *, fonts: Fonts | None = None) -> Figure:
         fonts=fonts,
     )
     with without_glyph_warnings():
-        return _figure(pieces, sentence.weights, output)
+        return _figure(pieces, sentence.weights, output, sentence.note)
 
 
 @dataclass(frozen=True)
@@ -120,13 +126,15 @@ class _Box:
     width: float
 
 
-def _figure(pieces: list[Choice], weights: Float[np.ndarray, "source"], output: Choice) -> Figure:
+def _figure(
+    pieces: list[Choice], weights: Float[np.ndarray, "source"], output: Choice, note: str
+) -> Figure:
     from matplotlib.patches import FancyBboxPatch
 
     boxes = list(_lay_out(pieces, weights))
     lines = 1 + max((box.line for box in boxes), default=0)
     width = max([box.left + box.width for box in boxes] + [2.5])
-    height = lines * LINE + LINE + 0.1
+    height = (lines + 1) * LINE
     figure = empty_figure(width, height)
     axes = figure.add_axes((0, 0, 1, 1))
     axes.set(xlim=(0, width), ylim=(height, 0))
@@ -147,6 +155,8 @@ def _figure(pieces: list[Choice], weights: Float[np.ndarray, "source"], output: 
                   family=list(box.choice.families), size=TYPE, ha="center", va="center_baseline",
                   parse_math=False)  # fmt: skip
     _foot(figure, axes, output, (lines + 0.5) * LINE, width)
+    if note:
+        axes.text(INSIDE, height, note, size=SMALL, color=QUIET, ha="left", va="top")
     return figure
 
 

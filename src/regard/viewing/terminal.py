@@ -66,6 +66,8 @@ def draw(attention: Trace | LabelledMap, *, width: int = 80, cell: Cell = shaded
         for block in _blocks(labelled_map, weights, width, cell):
             blocks.append(heading + block)
             heading = []
+    if labelled_map.note:
+        blocks.append([Text(labelled_map.note, style="dim")])
     lines = Text("\n\n").join(Text("\n").join(block) for block in blocks)
     lines.no_wrap = True
     return lines

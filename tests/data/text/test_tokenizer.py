@@ -407,3 +407,23 @@ def test_an_error_of_the_texts_is_raised(kind: TokenizerKind) -> None:
 
     with pytest.raises(UserError, match="a file was changed"):
         Tokenizer.train(failing(), TokenizerSettings(kind=kind))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_texts_of_pieces_are_what_was_typed(kind: TokenizerKind) -> None:
+    tokenizer = train(
+        kind, ("the tower é", "the low é"), size=40 if kind in ("bpe", "unigram") else None,
+        lowercase=True,
+    )  # fmt: skip
+    text = "The XYZ e\u0301  Tower"
+    pieces = (*tokenizer.encode(text).pieces, "<eos>")
+    parts = tokenizer.texts(text, pieces)
+    assert (len(parts), parts[-1]) == (len(pieces), "")
+    typed = "".join(parts).replace("▁", "")
+    assert unicodedata.normalize("NFC", typed) == unicodedata.normalize(
+        "NFC", text.replace(" ", "")
+    )
+    assert kind == "spacy" or "e\u0301" in typed
+    if tokenizer.cuts_words:
+        assert parts[:2] == ("The", "XYZ")
+        assert pieces[1] == "<unk>"

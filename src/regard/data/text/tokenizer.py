@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import operator
-from collections.abc import Iterable, Sequence
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import accumulate
 from pathlib import Path
@@ -214,7 +215,21 @@ class Tokenizer:
         encoding, content = self._encode(text), self._input(text)
         if isinstance(content, list):
             return tuple(content[word].removeprefix(MARK) for word in _words(encoding))
-        return tuple(text[slice(*offsets)].strip() for offsets in encoding.offsets)
+        return tuple(text[begin:end].strip() for begin, end in _with_accents(encoding, text))
+
+    def texts(self, text: str, pieces: Sequence[str]) -> tuple[str, ...]:
+        """Return the part of the text of each of its pieces, as it was typed, with the ▁ of the
+        piece. Empty for pieces that follow the text, such as <eos>."""
+        parts = self.found_in(text)[: len(pieces)]
+        if self._cut:  # spaCy reads the normalised text, so the letters keep their case only
+            words = self._cut(normaliser(lowercase=False).normalize_str(text))
+            typed = tuple(word.removeprefix(MARK) for word in words)
+            parts = typed if len(typed) == len(parts) else parts
+        parts += ("",) * (len(pieces) - len(parts))
+        return tuple(
+            MARK + part if part and piece.startswith(MARK) and not part.startswith(MARK) else part
+            for piece, part in zip(pieces, parts, strict=True)
+        )
 
     def _check_number(self, number: int) -> None:
         """Raise a TypeError or a ValueError for a value that is not the number of a piece."""
@@ -266,6 +281,17 @@ class Tokenizer:
                     (known_number for known_number in known if known_number is not None), unknown
                 )
         return ids
+
+
+def _with_accents(encoding: tokenizers.Encoding, text: str) -> Iterator[tuple[int, int]]:
+    """Yield the place of each token in the text. The library ends a place before the accents that
+    follow their letter as characters of their own."""
+    begins = [*(begin for begin, _ in encoding.offsets), len(text)]
+    for (begin, end), following in zip(encoding.offsets, begins[1:], strict=True):
+        last = end
+        while last < following and unicodedata.combining(text[last]):
+            last += 1
+        yield begin, last
 
 
 def _words(encoding: tokenizers.Encoding) -> tuple[int, ...]:

@@ -70,7 +70,9 @@ class TextInputs:
         """Return the text as a trace shows it."""
         encoding = self.tokenizer.encode(text)
         part = slice(self.longest)
-        return trace.TokenSequence(text, encoding.pieces[part], encoding.words[part], self.language)
+        pieces = encoding.pieces[part]
+        texts = self.tokenizer.texts(text, pieces)
+        return trace.TokenSequence(text, pieces, encoding.words[part], self.language, texts)
 
 
 @dataclass(frozen=True)

@@ -225,7 +225,10 @@ class TranslationModel:
         batches = PairBatches(encoded, SCORED_AT_A_TIME, seed=0)
         for batch in batches.in_order():
             places = [filled[index] for index in batch.indices]
-            outputs = [Output(pairs[each][0], sources[each], targets[each]) for each in places]
+            outputs = [
+                Output(pairs[place][0], sources[place], targets[place], target_text=pairs[place][1])
+                for place in places
+            ]
             traces = self._tracer.forced(outputs, attention=attention)
             for place, lazy_trace in zip(places, traces, strict=True):
                 results[place] = replace(
