@@ -7,9 +7,9 @@ import regard
 from regard.cli import main
 from regard.device import device_named
 from regard.errors import UserError
-from regard.tasks.captioning import captioner
-from regard.tasks.classification import classifier
-from regard.tasks.translation import translator
+from regard.tasks.captioning import model as captioner
+from regard.tasks.classification import model as classifier
+from regard.tasks.translation import model as translator
 
 
 @pytest.fixture

@@ -108,7 +108,12 @@ def test_attention_is_drawn_over_the_image(run, tmp_path, capsys):
     assert regard(capsys, "plot", run, SCENE, "-o", cells, "--cells")[0] == 0
     assert Image.open(smooth).size == Image.open(cells).size
     assert smooth.read_bytes() != cells.read_bytes()
-    status, _, err = regard(capsys, "plot", run, SCENE)
+    status, out, err = regard(capsys, "plot", run, SCENE)
+    assert (status, "-o FILE" in err) == (0, True)
+    caption, header, *words = out.splitlines()
+    assert header.split() == ["word", "row", "column", "per", "cent"]
+    assert [word.split()[0] for word in words] == [*caption.split(), "<eos>"]
+    status, _, err = regard(capsys, "plot", run, SCENE, "--cells")
     assert (status, "name a file with -o" in err) == (1, True)
 
 

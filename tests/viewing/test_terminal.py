@@ -27,7 +27,7 @@ def test_small_maps_have_blocks_with_per_cents() -> None:
     assert plain(SMALL) == [
         "        she   kissed",
         "   sie  ██100 ·",
-        "küsste  ▒▒ 35 ▓▓▓▓ 65",
+        "küsste  ▒▒ 35 ▓▓ 65",
     ]
 
 
@@ -114,8 +114,21 @@ def test_every_weight_is_shown_once(row_labels: int, column_labels: int, width: 
         (0.3, 3, " ▒▒"),
         (0.55, 2, " ▓"),
         (0.8, 1, "█"),
-        (1.0, 7, " ███100"),
+        (1.0, 7, " ██100 "),
+        (0.1, 9, " ░░ 10   "),
     ],
 )
 def test_shades_rise_with_the_weight(weight: float, columns: int, cell: str) -> None:
     assert terminal.shaded(weight, columns)[0] == cell
+
+
+def test_the_legend_explains_every_cell_within_the_width() -> None:
+    legend = terminal.legend().plain
+    assert legend == "per cent of attention:  · below 5  ░ from 5  ▒ from 30  ▓ from 55  █ from 80"
+    for width in (23, 40, 80):
+        for cell in (terminal.shaded, terminal.painted):
+            lines = terminal.legend(width=width, cell=cell).plain.split("\n")
+            assert max(map(cell_len, lines)) <= width
+    painted = terminal.legend(cell=terminal.painted)
+    assert painted.plain.split()[-5:] == ["0", "25", "50", "75", "100"]
+    assert str(painted.spans[-1].style).endswith(f"on {hexadecimal(1.0)}")

@@ -96,10 +96,11 @@ def _check_options(task: Task[Any], options: Options) -> None:
     figure = task.figure_of(options.kind or task.default_attention_kind)
     if options.target is not None and not task.takes_targets:
         raise UserError("--target is for runs that translate: leave it out")
-    if figure == "overlay" and options.output is None:
-        raise UserError("the attention of a caption is drawn on its image: name a file with -o")
-    if options.cells and figure != "overlay":
-        raise UserError("--cells is for captions that are drawn on their image: leave it out")
+    if options.cells and (figure != "overlay" or options.output is None):
+        raise UserError(
+            "--cells is for captions that are drawn on their image: leave it out, or name a file "
+            "with -o"
+        )
     if options.mean and figure == "overlay":
         raise UserError(
             "--mean is for heatmaps; the attention on an image is a mean already: leave it out"
@@ -122,10 +123,12 @@ def _drawing(
     trace = lazy_trace.figure
     kind = _kind(task, trace, options)
     match task.figure_of(kind):
-        case "overlay" if path is not None and output.image is not None:
+        case "overlay" if output.image is not None:
             from regard.viewing.labels import LabelledMap
 
             words = LabelledMap.of_words(trace, kind).part(options.layer, options.head)
+            if path is None:
+                return partial(show.strongest_cells, words)
             return partial(show.save_overlay, words, output.image(), path, smooth=not options.cells)
         case "sentence" if path is not None:
             return partial(show.save_sentence, trace, path)

@@ -13,7 +13,7 @@ from rich.console import Console
 from regard.cli.output import warn
 from regard.errors import UserError
 from regard.files import shorten_name
-from regard.viewing import figure
+from regard.viewing import figure, labels
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 
 NUMBERS = (".json", ".npz")
+MAX_ROWS = 40
+"""Largest number of rows that a terminal shows well."""
 
 
 def attention_map(attention: Trace | LabelledMap) -> None:
@@ -33,6 +35,27 @@ def attention_map(attention: Trace | LabelledMap) -> None:
     console = Console()
     cell = terminal.painted if console.color_system else terminal.shaded
     console.print(terminal.draw(attention, width=console.width, cell=cell))
+    console.print(terminal.legend(width=console.width, cell=cell))
+    if len(labels.labelled(attention).row_labels) > MAX_ROWS:
+        warn("this map is large: write a figure with -o map.png")
+
+
+def strongest_cells(words: LabelledMap) -> None:
+    """Print each word of a caption with the grid cell of the image that it attends to most."""
+    from rich.table import Table
+
+    from regard.viewing import overlay
+
+    grids = overlay.grids(words)
+    table = Table("word", box=None)
+    for name in ("row", "column", "per cent"):
+        table.add_column(name, justify="right")
+    for word, grid in zip(words.row_labels, grids, strict=True):
+        row, column = divmod(int(grid.argmax()), grid.shape[1])
+        table.add_row(word, str(row + 1), str(column + 1), f"{100 * grid.max():.0f}")
+    Console().print(table)
+    side = grids.shape[1]
+    warn(f"strongest of {side} x {side} cells, from the top left; -o FILE draws them on the image")
 
 
 def tinted(trace: Trace) -> None:

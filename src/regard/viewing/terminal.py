@@ -1,8 +1,8 @@
 """Attention map as text, with per cents in the cells if there is room.
 
    four   hundred  twenty
-v  ██  97 ·        ·
-i  ██  88 ░░░░  11 ·
+v  ██ 97  ·        ·
+i  ██ 88  ░░ 11    ·
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ separates cells if the cell is wide enough."""
 
 SHADES = ((0.8, "█"), (0.55, "▓"), (0.3, "▒"), (0.05, "░"))
 NOTHING = "·"
+BLOCKS = 2
+"""Largest number of block characters in a cell."""
 NUMBERED, NARROW, NARROWEST = 6, 3, 2
 """Terminal columns of a cell with per cents, of a cell without, and of a cell without a gap."""
 TALLEST = 14
@@ -41,7 +43,7 @@ def shaded(weight: float, columns: int) -> tuple[str, str]:
     if block == NOTHING:
         return " " * gap + NOTHING.ljust(room), ""
     number = f"{round(100 * weight):3d}" if columns >= NUMBERED else ""
-    return " " * gap + block * (room - len(number)) + number, ""
+    return " " * gap + (block * min(BLOCKS, room) + number).ljust(room), ""
 
 
 def painted(weight: float, columns: int) -> tuple[str, str]:
@@ -71,6 +73,28 @@ def draw(attention: Trace | LabelledMap, *, width: int = 80, cell: Cell = shaded
     lines = Text("\n\n").join(Text("\n").join(block) for block in blocks)
     lines.no_wrap = True
     return lines
+
+
+def legend(*, width: int = 80, cell: Cell = shaded) -> Text:
+    """Return the meaning of the cells as text for rich, in lines of at most `width` columns."""
+    from rich.text import Text
+
+    if cell is painted:
+        steps = (0.0, 0.25, 0.5, 0.75, 1.0)
+        entries = [Text.assemble(painted(weight, NUMBERED)) for weight in steps]
+        entries[0] = Text.assemble(("0".center(NUMBERED), painted(0.0, NUMBERED)[1]))
+    else:
+        entries = [Text(f"{NOTHING} below {100 * SHADES[-1][0]:.0f}")]
+        entries += [Text(f"{block} from {100 * least:.0f}") for least, block in SHADES[::-1]]
+    lines = [Text("per cent of attention:", style="dim")]
+    for entry in entries:
+        if lines[-1].cell_len + 2 + entry.cell_len > width:
+            lines.append(entry)
+        else:
+            lines[-1] = Text("  ").join([lines[-1], entry])
+    text = Text("\n").join(lines)
+    text.no_wrap = True
+    return text
 
 
 def _blocks(
