@@ -153,6 +153,11 @@ SETS = {
         ("regard translate links",),
         ("figures.md --links",),
     ),
+    "OverlayScale": Uses(
+        {"overlay": strings("viewing/test_overlay")},
+        ("regard plot scale",),
+        ("captioning.md --scale",),
+    ),
     "Fault": Uses(
         {"lines": strings("data/files/test_lines", "data/text/test_parallel")},
         reason="messages write `MEANINGS` instead",

@@ -136,3 +136,6 @@ Figure = Literal["heatmap", "sentence", "overlay"]
 """Forms of a figure: a heatmap, a sentence with coloured pieces, or an image under each word."""
 Engine = Literal["onnx", "ctranslate2"]
 """Engines that models are exported to."""
+
+OverlayScale = Literal["image", "word"]
+"""Weights that share a colour scale on an image: those of all words, or those of one word."""

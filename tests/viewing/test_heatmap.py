@@ -16,6 +16,7 @@ from regard.errors import UserError
 from regard.trace import AttentionMap, Trace
 from regard.trace import TokenSequence as Side
 from regard.viewing.colours import hexadecimal
+from regard.viewing.figure import MARGIN, Style
 from regard.viewing.fonts import BASE, MissingFontWarning
 from regard.viewing.heatmap import SLANT, draw, save
 from regard.viewing.labels import LabelledMap
@@ -213,3 +214,18 @@ def test_titles_show_blanks_and_special_characters():
     assert title("layer 2, head 3") == ["layer 2, head 3"]
     assert title(" a\u200d\u0301 ") == ["a\u200d\u0301"]
     assert title("") == title("  ") == []
+
+
+def test_a_style_sets_title_names_and_width() -> None:
+    labelled_map = LabelledMap.of(np.eye(2, 3), column_labels="abc", row_labels="xy", title="old")
+    style = Style(title="new title", source_name="source", target_name="output", width=4.0)
+    figure = draw(labelled_map, style=style)
+    texts = {text.get_text(): text for text in figure.texts}
+    assert set(texts) == {"new title", "source", "output"}
+    renderer = figure.canvas.get_renderer()
+    boxes = [text.get_window_extent(renderer) for text in figure.texts]
+    assert not any(one.overlaps(other) for one, other in itertools.combinations(boxes, 2))
+    assert figure.get_tightbbox().width + 2 * MARGIN == pytest.approx(4, abs=0.05)
+    for sizes in ({"width": 0.0}, {"dots": -1}):
+        with pytest.raises(ValueError, match=f"{next(iter(sizes))} must be a positive number"):
+            Style(**sizes)

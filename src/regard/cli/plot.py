@@ -13,15 +13,21 @@ import tyro
 from regard.cli import show
 from regard.cli.options import Device, Runs, parse
 from regard.cli.typed import is_text
+from regard.config.checks import Range
 from regard.errors import UserError
 from regard.memory_policy import pause_collection
-from regard.names import AttentionKind
+from regard.names import AttentionKind, OverlayScale
+from regard.viewing.figure import PLAIN, SUFFIXES, Style
 
 if TYPE_CHECKING:
     from regard.tasks.task import OutputToPlot, Task
     from regard.tasks.tracing import LazyTrace
     from regard.trace import Trace
     from regard.viewing.labels import LabelledMap
+
+
+Inches = Annotated[float, Range(1, 100)]
+Dots = Annotated[int, Range(10, 2400)]
 
 
 @dataclass(frozen=True)
@@ -52,7 +58,24 @@ class Options:
     """Draw the mean over layers and heads."""
     cells: bool = False
     """Draw the grid cells of an image instead of smooth weights."""
+    scale: OverlayScale = "image"
+    """Scale of colours on an image: one for all words (image), or one for each word (word)."""
+    title: str | None = None
+    """Title of the figure (default: the caption of an image, otherwise none)."""
+    source_name: str | None = None
+    """Name of the columns of a heatmap, or of the image."""
+    target_name: str | None = None
+    """Name of the rows of a heatmap."""
+    width: Inches | None = None
+    """Width of the figure in inches (default: as the map needs)."""
+    dots: Dots | None = None
+    """Dots per inch of a PNG (default: 160)."""
     device: Device = "auto"
+
+    @property
+    def style(self) -> Style:
+        """Title, names and size of the figure."""
+        return Style(self.title, self.source_name, self.target_name, self.width, self.dots)
 
     @property
     def saves_numbers(self) -> bool:
@@ -65,7 +88,8 @@ def run(arguments: list[str]) -> None:
     options = parse(Options, arguments, "regard plot")
     if options.output is not None:
         show.check_figure(options.output)
-    for text in (options.text, options.target or ""):
+    written = (options.target, options.title, options.source_name, options.target_name)
+    for text in (options.text, *filter(None, written)):
         if not is_text(text):
             raise UserError(f"{text!a} is not UTF-8: type the text in UTF-8")
     with pause_collection():
@@ -93,7 +117,18 @@ def _check_options(task: Task[Any], options: Options) -> None:
             f"{options.output} has the attention of every kind, layer and head: leave out --kind, "
             "--layer, --head, --mean and --cells, or name a figure"
         )
+    if options.style != PLAIN and (options.output is None or options.saves_numbers):
+        raise UserError(
+            "--title, --source-name, --target-name, --width and --dots are for figures: name one "
+            f"with -o ({', '.join(SUFFIXES)})"
+        )
     figure = task.figure_of(options.kind or task.default_attention_kind)
+    if options.scale != "image" and (figure != "overlay" or options.output is None):
+        raise UserError("--scale is for captions that are drawn on their image: leave it out")
+    if figure != "heatmap" and options.target_name is not None:
+        raise UserError("--target-name names the rows of a heatmap: leave it out")
+    if figure == "sentence" and options.source_name is not None:
+        raise UserError("--source-name names the columns of a heatmap: leave it out")
     if options.target is not None and not task.takes_targets:
         raise UserError("--target is for runs that translate: leave it out")
     if options.cells and (figure != "overlay" or options.output is None):
@@ -125,20 +160,23 @@ def _drawing(
     match task.figure_of(kind):
         case "overlay" if output.image is not None:
             from regard.viewing.labels import LabelledMap
+            from regard.viewing.overlay import OverlaySettings
 
             words = LabelledMap.of_words(trace, kind).part(options.layer, options.head)
             if path is None:
                 return partial(show.strongest_cells, words)
-            return partial(show.save_overlay, words, output.image(), path, smooth=not options.cells)
+            settings = OverlaySettings(smooth=not options.cells, scale=options.scale)
+            style = replace(options.style, title=options.title or output.text)
+            return partial(show.save_overlay, words, output.image(), path, settings, style)
         case "sentence" if path is not None:
-            return partial(show.save_sentence, trace, path)
+            return partial(show.save_sentence, trace, path, options.style)
         case "sentence":
             return partial(show.tinted, trace)
     heatmap = _map(kind, trace, options)
     return (
         partial(show.attention_map, heatmap)
         if path is None
-        else partial(show.save_figure, heatmap, path)
+        else partial(show.save_figure, heatmap, path, options.style)
     )
 
 

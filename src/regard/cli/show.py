@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from regard.metrics.classification import Confusion
     from regard.trace import Trace
     from regard.viewing.labels import LabelledMap
+    from regard.viewing.overlay import OverlaySettings
 
 
 NUMBERS = (".json", ".npz")
@@ -93,28 +94,36 @@ def check_figure(path: Path) -> None:
         )
 
 
-def save_figure(attention: Trace | LabelledMap, path: Path) -> None:
+def save_figure(
+    attention: Trace | LabelledMap, path: Path, style: figure.Style = figure.PLAIN
+) -> None:
     """Write a heatmap (.png, .svg, .pdf)."""
     from regard.viewing import heatmap
 
     with printed_warnings():
-        heatmap.save(attention, path)
+        heatmap.save(attention, path, style=style)
 
 
-def save_sentence(trace: Trace, path: Path) -> None:
+def save_sentence(trace: Trace, path: Path, style: figure.Style) -> None:
     """Write a figure of a source that is coloured by the attention weights of its prediction."""
     from regard.viewing import sentence
 
     with printed_warnings():
-        sentence.save(sentence.ShadedSentence.of(trace), path)
+        sentence.save(sentence.ShadedSentence.of(trace), path, style=style)
 
 
-def save_overlay(words: LabelledMap, image: np.ndarray, path: Path, *, smooth: bool) -> None:
+def save_overlay(
+    words: LabelledMap,
+    image: np.ndarray,
+    path: Path,
+    settings: OverlaySettings,
+    style: figure.Style,
+) -> None:
     """Write a figure of the attention of each word of a caption on the image."""
     from regard.viewing import overlay
 
     with printed_warnings():
-        overlay.save(words, image, path, smooth=smooth)
+        overlay.save(words, image, path, settings=settings, style=style)
 
 
 @contextmanager

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,6 +30,48 @@ MAX_DOTS = 12_000
 """Upper bound of the longer side of a PNG; larger figures get fewer dots per inch."""
 MARGIN = 0.08
 """Inches around a figure."""
+NUM_SCALINGS = 3
+"""Number of steps of `scale_to`: the width of letters is not quite proportional to their size."""
+
+
+@dataclass(frozen=True)
+class Style:
+    """Title, names of axes and size of a figure.
+
+    `width` is in inches, margins included; letters and lines are scaled with it. `dots` is the
+    resolution of a PNG in dots per inch. ValueError for sizes that are not positive."""
+
+    title: str | None = None
+    source_name: str | None = None
+    target_name: str | None = None
+    width: float | None = None
+    dots: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("width", "dots"):
+            size = getattr(self, name)
+            if size is not None and not 0 < size < math.inf:
+                raise ValueError(f"{name} must be a positive number, got {size}")
+
+
+PLAIN = Style()
+
+
+def scale_to(figure: Figure, width: float | None) -> None:
+    """Scale a figure, with its letters and lines, to a width in inches. None: leave it as it is."""
+    from matplotlib.lines import Line2D
+    from matplotlib.text import Text
+
+    if width is None:
+        return
+    for _ in range(NUM_SCALINGS):
+        factor = (width - 2 * MARGIN) / figure.get_tightbbox().width
+        figure.set_size_inches(factor * figure.get_figwidth(), factor * figure.get_figheight())
+        for artist in figure.findobj():
+            if isinstance(artist, Text):
+                artist.set_fontsize(factor * float(artist.get_fontsize()))
+            elif isinstance(artist, Line2D):
+                artist.set_linewidth(factor * artist.get_linewidth())
 
 
 def empty_figure(width: float, height: float) -> Figure:
@@ -61,15 +105,15 @@ def check_suffix(path: str | Path) -> str:
     return suffix[1:]
 
 
-def write(figure: Figure, path: str | Path) -> None:
+def write(figure: Figure, path: str | Path, dots: int | None = None) -> None:
     """Write a .png, .svg or .pdf file, completely or not at all. Equal figures give equal bytes;
-    SVG and PDF keep text as text."""
+    SVG and PDF keep text as text. `dots` are dots per inch of a PNG."""
     import matplotlib
 
     kind, path = check_suffix(path), Path(path)
     settings: dict[Any, Any] = {"svg.fonttype": "none", "svg.hashsalt": "regard"}
     metadata = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}[kind]
-    dots = min(DOTS_AN_INCH, MAX_DOTS / max(figure.get_size_inches()))
+    dots = min(dots or DOTS_AN_INCH, MAX_DOTS / max(figure.get_size_inches()))
     styled = matplotlib.rc_context(settings)
     with whole(path) as unfinished, styled, without_glyph_warnings():
         figure.savefig(

@@ -26,10 +26,13 @@ from regard.viewing.figure import (
     FRAME,
     GRID,
     INK,
+    PLAIN,
     QUIET,
+    Style,
     check_suffix,
     choose_fonts,
     empty_figure,
+    scale_to,
     widths,
     without_glyph_warnings,
     write,
@@ -71,33 +74,61 @@ class _Layout:
     """Width and height of a panel."""
 
 
-def save(attention: Trace | LabelledMap, path: str | Path, *, fonts: Fonts | None = None) -> None:
+def save(
+    attention: Trace | LabelledMap,
+    path: str | Path,
+    *,
+    style: Style = PLAIN,
+    fonts: Fonts | None = None,
+) -> None:
     """Draw to a .png, .svg or .pdf file. The cross-attention of a trace is drawn;
     `LabelledMap.of_trace` returns its other maps. Warns with MissingFontWarning. UserError for any
     other suffix."""
     check_suffix(path)
-    write(draw(attention, fonts=fonts), path)
+    write(draw(attention, style=style, fonts=fonts), path, style.dots)
 
 
-def draw(attention: Trace | LabelledMap, *, fonts: Fonts | None = None) -> Figure:
-    """Draw to a figure. Nothing is shown and no state of matplotlib changes.
+def draw(
+    attention: Trace | LabelledMap, *, style: Style = PLAIN, fonts: Fonts | None = None
+) -> Figure:
+    """Draw to a figure. Nothing is shown and no state of matplotlib changes. The title of the style
+    replaces the title of the map.
 
     Characters that no font has are drawn as boxes, and a MissingFontWarning names the font to
     install."""
     labelled_map = labelled(attention)
-    title = " ".join(map(visible, labelled_map.title.split()))  # blanks between words stay blank
-    column_choices, row_choices, title_choice = choose_fonts(
+    title = labelled_map.title if style.title is None else style.title
+    names = [_spaced(name) for name in (title, style.source_name or "", style.target_name or "")]
+    column_choices, row_choices, name_choices = choose_fonts(
         (list(map(short, labelled_map.column_labels)), labelled_map.languages[0]),
         (list(map(short, labelled_map.row_labels)), labelled_map.languages[1]),
-        ([title] if title else [], None),
+        (list(filter(None, names)), None),
         fonts=fonts,
     )
     with without_glyph_warnings():
-        return _figure(labelled_map, column_choices, row_choices, title_choice)
+        drawn = iter(name_choices)
+        texts = _Names(*(next(drawn) if name else None for name in names))
+        figure = _figure(labelled_map, column_choices, row_choices, texts)
+        scale_to(figure, style.width)
+        return figure
+
+
+@dataclass(frozen=True)
+class _Names:
+    """Title of a figure, and the names of its columns and rows."""
+
+    title: Choice | None
+    source: Choice | None
+    target: Choice | None
+
+
+def _spaced(name: str) -> str:
+    """Return a name whose invisible characters are signs, but blanks between words are blanks."""
+    return " ".join(map(visible, name.split()))
 
 
 def _figure(
-    labelled_map: LabelledMap, columns: list[Choice], rows: list[Choice], title: list[Choice]
+    labelled_map: LabelledMap, columns: list[Choice], rows: list[Choice], names: _Names
 ) -> Figure:
     layout = _lay_out(labelled_map, columns, rows)
     num_layers, num_heads = labelled_map.weights.shape[:2]
@@ -131,9 +162,23 @@ def _figure(
         page[0] - layout.right + GAP, layout.top, BAR_WIDTH, min(BAR_LENGTH, page[1] - layout.top)
     )
     _colour_bar(bar, mesh, labelled_map.weights, layout)
-    for choice in title:
-        figure.text(0, 1, choice.label, family=list(choice.families), parse_math=False,
-                    size=layout.type_size + 1, color=INK, va="bottom", ha="left")  # fmt: skip
+    line = layout.type_size * 1.5 / 72
+
+    def write_name(choice: Choice | None, x: float, y: float, **style: Any) -> None:
+        """Write a name at this position in inches from the lower left corner."""
+        if choice is not None:
+            figure.text(x / page[0], y / page[1], choice.label, parse_math=False,
+                        family=list(choice.families), **style)  # fmt: skip
+
+    middle = layout.left + (page[0] - layout.left - layout.right) / 2
+    quiet = {"size": layout.type_size, "color": QUIET, "ha": "center"}
+    write_name(names.source, middle, page[1], va="bottom", **quiet)
+    write_name(names.target, -line / 2, (page[1] - layout.top) / 2, va="center", rotation=90,
+               **quiet)  # fmt: skip
+    above = page[1] + (line if names.source else 0.0)
+    write_name(
+        names.title, 0.0, above, size=layout.type_size + 1, color=INK, va="bottom", ha="left"
+    )
     if labelled_map.note:
         figure.text(layout.left / page[0], -PAD / page[1], labelled_map.note, va="top", ha="left",
                     size=layout.type_size - 1, color=QUIET)  # fmt: skip

@@ -4,28 +4,34 @@
     +---------+   +---------+   +---------+   +---------+
     |  O      |   | (O)     |   | (O)     |   | (O)     |
 
-The panel of a word shows the image with a brightness that follows the weights of the word. All
-words share one scale, up to the largest weight, so a word that attends evenly is pale. Cells are
-shown as squares or smoothed.
+The panel of a word shows the image in pale colours, under the colour of the weights of the word:
+the colour scale of all figures, as a transparent film. All words share one scale, up to the largest
+weight of the image, or each word has its own. Cells are shown as squares or smoothed.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float, UInt8
 
+from regard.names import OverlayScale
 from regard.trace import Trace
+from regard.viewing.colours import SCALE
 from regard.viewing.figure import (
     FRAME,
     INK,
+    PLAIN,
     QUIET,
+    Style,
     check_suffix,
     choose_fonts,
     empty_figure,
+    scale_to,
     widths,
     without_glyph_warnings,
     write,
@@ -39,18 +45,38 @@ if TYPE_CHECKING:
 
 PANELS = 6
 """Number of panels in a row."""
-PALEST = 0.15
-"""Brightness of cells without weight, relative to the image."""
+CONTRAST, LIGHTNESS = 0.55, 0.45
+"""Contrast of the image under the colours, and brightness of its black areas, from 0 to 1."""
+SATURATION = 0.5
+"""Saturation of the image under the colours: without any, shapes of equal brightness vanish."""
+DEEPEST = 0.75
+"""Place of the largest weight on the colour scale: darker colours would hide the image."""
+UNIFORM = 1.5
+"""Largest weight of uniform attention, in units of the mean weight."""
 LUMA = (0.299, 0.587, 0.114)
 """Luma coefficients of red, green and blue (ITU-R BT.601)."""
 
 # Inches, and points for type. A panel has the area of a square of this side; no side of a panel is
 # longer than two sides of the square.
 SIDE, GAP, NAME = 1.6, 0.12, 0.26
+FOOT = 0.2
+BAR = 0.9, 0.1
+"""Width and height of the colour scale."""
 TYPE, SMALL = 10.0, 8.0
 IMAGE = "image"
 
 Colours = UInt8[np.ndarray, "channel height width"]
+
+
+@dataclass(frozen=True)
+class OverlaySettings:
+    """How weights are drawn on an image: smoothed or as cells, and which weights share a scale."""
+
+    smooth: bool = True
+    scale: OverlayScale = "image"
+
+
+SMOOTH = OverlaySettings()
 
 
 def save(
@@ -58,43 +84,57 @@ def save(
     image: Colours,
     path: str | Path,
     *,
-    smooth: bool = True,
+    settings: OverlaySettings = SMOOTH,
+    style: Style = PLAIN,
     fonts: Fonts | None = None,
 ) -> None:
     """Draw to a .png, .svg or .pdf file. Warns with MissingFontWarning. UserError for any other
     suffix."""
     check_suffix(path)
-    write(draw(attention, image, smooth=smooth, fonts=fonts), path)
+    figure = draw(attention, image, settings=settings, style=style, fonts=fonts)
+    write(figure, path, style.dots)
 
 
 def draw(
     attention: Trace | LabelledMap,
     image: Colours,
     *,
-    smooth: bool = True,
+    settings: OverlaySettings = SMOOTH,
+    style: Style = PLAIN,
     fonts: Fonts | None = None,
 ) -> Figure:
     """Return a figure with the image and a panel for each word. The image may have any size and
-    proportions: the grid of cells is stretched to it. ValueError if the number of cells is not a
-    square, or if the trace has no attention to an image."""
+    proportions: the grid of cells is stretched to it. `source_name` of the style is the name of the
+    image. ValueError if the number of cells is not a square, or if the trace has no attention to an
+    image."""
     words = LabelledMap.of_words(attention, "image") if isinstance(attention, Trace) else attention
-    (names,) = choose_fonts((list(map(short, words.row_labels)), words.languages[1]), fonts=fonts)
+    names, titles = choose_fonts(
+        (list(map(short, words.row_labels)), words.languages[1]),
+        ([style.title] if style.title else [], words.languages[1]),
+        fonts=fonts,
+    )
     with without_glyph_warnings():
-        return _figure(words, names, image.transpose(1, 2, 0), smooth=smooth)
+        figure = _figure(words, names, image.transpose(1, 2, 0), settings, style)
+        for title in titles:
+            figure.text(0, 1, title.label, family=list(title.families), parse_math=False,
+                        size=TYPE + 1, color=INK, va="bottom", ha="left")  # fmt: skip
+        scale_to(figure, style.width)
+        return figure
 
 
 def _figure(
     words: LabelledMap,
     names: list[Choice],
     colours: UInt8[np.ndarray, "height width channel"],
-    *,
-    smooth: bool,
+    settings: OverlaySettings,
+    style: Style,
 ) -> Figure:
     width, height = _panel_size(*colours.shape[:2])
     columns = min(len(names) + 1, PANELS)
     panel_width = max(width, *widths(names, TYPE)) + GAP
     panel_height = NAME + height + GAP
-    page = columns * panel_width - GAP, math.ceil((len(names) + 1) / PANELS) * panel_height + GAP
+    num_rows = math.ceil((len(names) + 1) / PANELS)
+    page = columns * panel_width - GAP, num_rows * panel_height + FOOT
     figure = empty_figure(*page)
 
     def place(number: int) -> Axes:
@@ -112,20 +152,60 @@ def _figure(
 
     first = place(0)
     first.imshow(colours, aspect="auto")
-    first.set_title(IMAGE, size=TYPE, color=QUIET, pad=3)
+    first.set_title(style.source_name or IMAGE, size=TYPE, color=QUIET, pad=3)
     maps = grids(words)
     largest = max(float(maps.max(initial=0)), 1e-9)
-    grey = (colours @ np.array(LUMA))[..., None]
+    has_own_scales = settings.scale == "word"
     for number, (choice, grid) in enumerate(zip(names, maps, strict=True), start=1):
-        weight = _resized(grid / largest, colours.shape[:2], smooth=smooth)[..., None]
-        lit = PALEST * grey + (1 - PALEST) * weight * colours
+        top = max(float(grid.max()), 1e-9) if has_own_scales else largest
+        weight = _resized(grid / top, colours.shape[:2], smooth=settings.smooth)
         axes = place(number)
-        axes.imshow(np.rint(lit).astype(np.uint8), aspect="auto")
+        axes.imshow(under_film(colours, weight), aspect="auto")
         axes.set_title(choice.label, family=list(choice.families), size=TYPE, color=INK, pad=3,
                        parse_math=False)  # fmt: skip
-    notes = [words.title] * bool(words.title) + [f"brightest: {largest:.2f}"]
-    figure.text(1, 0, ", ".join(notes), size=SMALL, color=QUIET, ha="right", va="bottom")
+        if has_own_scales:
+            axes.text(0.97, 0.03, f"{top:.2g}", transform=axes.transAxes, size=SMALL, color=INK,
+                      ha="right", va="bottom")  # fmt: skip
+    _foot(figure, _notes(words, maps, settings), page)
     return figure
+
+
+def under_film(
+    colours: UInt8[np.ndarray, "height width channel"], weight: Float[np.ndarray, "height width"]
+) -> UInt8[np.ndarray, "height width channel"]:
+    """Return an image in pale colours under the colours of weights from 0 to 1."""
+    grey = (colours @ np.array(LUMA))[..., None]
+    pale = LIGHTNESS + CONTRAST / 255 * (grey + SATURATION * (colours - grey))
+    places = np.rint(weight.clip(0, 1) * DEEPEST * (len(SCALE) - 1)).astype(int)
+    return np.rint(255 * pale * SCALE[places]).astype(np.uint8)
+
+
+def _notes(
+    words: LabelledMap, maps: Float[np.ndarray, "target row column"], settings: OverlaySettings
+) -> str:
+    """Return the explanation of the colours."""
+    largest, cells = float(maps.max(initial=0)), maps[0].size
+    scale = (
+        "0 to the number in each panel"
+        if settings.scale == "word"
+        else f"0 to {largest:.2g}, one scale for all words"
+    )
+    notes = [words.title] * bool(words.title) + [f"colour: attention weight, {scale}"]
+    if largest < UNIFORM / cells:
+        notes.append(f"nearly uniform attention (1/{cells} = {1 / cells:.2g} a cell)")
+    return "; ".join(notes)
+
+
+def _foot(figure: Figure, notes: str, page: tuple[float, float]) -> None:
+    """Draw the colour scale and the notes below the panels."""
+    bar = figure.add_axes((0, 0.05 / page[1], BAR[0] / page[0], BAR[1] / page[1]))
+    colours = SCALE[: round(DEEPEST * (len(SCALE) - 1)) + 1]
+    bar.imshow(colours[None], aspect="auto")
+    bar.set(xticks=[], yticks=[])
+    for spine in bar.spines.values():
+        spine.set(linewidth=0.5, color=FRAME)
+    figure.text((BAR[0] + 0.08) / page[0], (0.05 + BAR[1] / 2) / page[1], notes, size=SMALL,
+                color=QUIET, ha="left", va="center")  # fmt: skip
 
 
 def _panel_size(height: int, width: int) -> tuple[float, float]:

@@ -21,10 +21,13 @@ from regard.viewing.colours import SCALE, hexadecimal, ink
 from regard.viewing.figure import (
     FRAME,
     INK,
+    PLAIN,
     QUIET,
+    Style,
     check_suffix,
     choose_fonts,
     empty_figure,
+    scale_to,
     widths,
     without_glyph_warnings,
     write,
@@ -94,25 +97,38 @@ def text(sentence: ShadedSentence, *, coloured: bool) -> Text:
     return Text(" ").join(parts)
 
 
-def save(sentence: ShadedSentence, path: str | Path, *, fonts: Fonts | None = None) -> None:
+def save(
+    sentence: ShadedSentence,
+    path: str | Path,
+    *,
+    style: Style = PLAIN,
+    fonts: Fonts | None = None,
+) -> None:
     """Draw to a .png, .svg or .pdf file. Warns with MissingFontWarning. UserError for any other
     suffix."""
     check_suffix(path)
-    write(draw(sentence, fonts=fonts), path)
+    write(draw(sentence, style=style, fonts=fonts), path, style.dots)
 
 
-def draw(sentence: ShadedSentence, *, fonts: Fonts | None = None) -> Figure:
-    """Draw to a figure: lines of pieces on coloured grounds, the output and a scale below.
+def draw(sentence: ShadedSentence, *, style: Style = PLAIN, fonts: Fonts | None = None) -> Figure:
+    """Draw to a figure: lines of pieces on coloured grounds, the output and a scale below. A
+    sentence has no axes, so the names of the style are ignored.
 
     Characters that no font has are drawn as boxes, and a MissingFontWarning names the font to
     install."""
-    pieces, (output,) = choose_fonts(
+    pieces, (output,), titles = choose_fonts(
         (list(map(visible, sentence.pieces)), sentence.language),
         ([visible(sentence.output)], None),
+        ([style.title] if style.title else [], None),
         fonts=fonts,
     )
     with without_glyph_warnings():
-        return _figure(pieces, sentence.weights, output, sentence.note)
+        figure = _figure(pieces, sentence.weights, output, sentence.note)
+        for title in titles:
+            figure.text(0, 1, title.label, family=list(title.families), parse_math=False,
+                        size=TYPE, color=INK, va="bottom", ha="left")  # fmt: skip
+        scale_to(figure, style.width)
+        return figure
 
 
 @dataclass(frozen=True)
