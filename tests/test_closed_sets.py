@@ -153,6 +153,11 @@ SETS = {
         ("regard translate links",),
         ("figures.md --links",),
     ),
+    "UnknownRule": Uses(
+        {"search": strings("tasks/captioning/test_training", "tasks/translation/test_model")},
+        ("search unknown",),
+        ("search.md search.unknown",),
+    ),
     "OverlayScale": Uses(
         {"overlay": strings("viewing/test_overlay")},
         ("regard plot scale",),

@@ -137,5 +137,8 @@ Figure = Literal["heatmap", "sentence", "overlay"]
 Engine = Literal["onnx", "ctranslate2"]
 """Engines that models are exported to."""
 
+UnknownRule = Literal["allow", "forbid"]
+"""Whether <unk> may be generated."""
+
 OverlayScale = Literal["image", "word"]
 """Weights that share a colour scale on an image: those of all words, or those of one word."""

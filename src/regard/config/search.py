@@ -14,7 +14,7 @@ from regard.config.checks import (
     check_fields,
 )
 from regard.errors import UserError
-from regard.names import LengthPenaltyName, Precision
+from regard.names import LengthPenaltyName, Precision, UnknownRule
 
 MAX_STEPS = 1_000_000
 """Largest product of beam and length of an output."""
@@ -45,6 +45,9 @@ class SearchConfig:
     early_stopping: bool = True
     """Stop when as many hypotheses as the beam size are finished and no live hypothesis scores
     higher. Without it, stop when no live hypothesis can reach the n-best list."""
+    unknown: UnknownRule | None = None
+    """Whether <unk> may be generated (allow), or the most probable known word takes its place
+    (forbid). Default: forbid for captions, allow for other texts."""
     unknown_replacement: bool = False
     """Replace <unk> in the output by the source word with the largest attention weight."""
     lexicon: Path | None = None
@@ -59,6 +62,11 @@ class SearchConfig:
             raise UserError(
                 f"search.min_length is {self.min_length}: expected no more than search.max_length, "
                 f"which is {self.max_length}"
+            )
+        if self.unknown == "forbid" and self.unknown_replacement:
+            raise UserError(
+                "search.unknown is forbid, but search.unknown_replacement replaces <unk> in the "
+                "output: leave one of them out"
             )
         if self.max_length is not None:
             check_steps(self.beam, self.max_length)

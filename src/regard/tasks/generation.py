@@ -14,11 +14,13 @@ import torch
 
 from regard.config import SearchConfig
 from regard.config.search import check_steps
+from regard.data.batch import PAD, START, UNKNOWN
+from regard.data.text.tokenizer import Tokenizer
 from regard.errors import UserError
 from regard.linear import freeze, warn_of_slow_bfloat16
 from regard.models.ensemble import Ensemble
 from regard.models.seq2seq import Seq2Seq
-from regard.names import Precision
+from regard.names import Precision, UnknownRule
 from regard.search import (
     Average,
     BeamSettings,
@@ -183,6 +185,16 @@ def generated_texts(
     )
     ranked = [list(islice(texts, len(result.hypotheses))) for result in results]
     return [replace(best, alternatives=tuple(others)) for best, *others in ranked]
+
+
+def forbidden_tokens(
+    search: SearchConfig, tokenizer: Tokenizer, default: UnknownRule
+) -> tuple[int, ...]:
+    """Return the tokens that no output may have: padding, the start, and <unk> if `search.unknown`
+    forbids it. `default` is the rule of the task."""
+    forbids = (search.unknown or default) == "forbid"
+    has_unknown = tokenizer.settings.unknown
+    return (PAD, START, UNKNOWN) if forbids and has_unknown else (PAD, START)
 
 
 @contextmanager

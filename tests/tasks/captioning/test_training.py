@@ -73,6 +73,15 @@ def test_every_captioner_trains_captions_and_attends(tmp_path, model):
     assert alone.trace is again.trace is None
 
 
+def test_captions_have_known_words_only_unless_unknown_ones_are_allowed(tmp_path):
+    train(small(replace(DRAWN, min_count=1000)), tmp_path / "run")  # every word is unknown
+    captioner = regard.load(tmp_path / "run")
+    search = SearchConfig(max_length=3, min_length=2)
+    allowed = captioner.caption(SCENE, search=replace(search, unknown="allow")).text
+    assert set(allowed.split()) == {"<unk>"}
+    assert captioner.caption(SCENE, search=replace(search, min_length=0)).text == ""
+
+
 def test_a_resumed_run_is_bit_equal_with_its_baseline(tmp_path):
     experiment = small(DRAWN, attention=dict(sampling="hard"))
     twice = replace(experiment, training=replace(experiment.training, epochs=2))

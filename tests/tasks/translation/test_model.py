@@ -276,6 +276,23 @@ def lacking(request):
     return translator
 
 
+@pytest.mark.parametrize(("beam", "num_best"), [(1, 1), (3, 2)])
+def test_unknown_words_may_be_forbidden(lacking, beam, num_best):
+    usual = SearchConfig(beam=beam, max_length=7)
+    texts = ["a Ω c", "x Ψ", "b"]
+    plain, allowed, forbidden = (
+        lacking.translate(texts, search=replace(usual, unknown=rule), num_best=num_best)
+        for rule in (None, "allow", "forbid")
+    )
+    assert plain == allowed
+    assert any("<unk>" in each.text for each in plain)
+    for each in forbidden:
+        for hypothesis in (each, *each.alternatives):
+            assert "<unk>" not in hypothesis.trace.target.pieces
+    with pytest.raises(UserError, match=r"search.unknown is forbid, but .*unknown_replacement"):
+        replace(usual, unknown="forbid", unknown_replacement=True)
+
+
 @pytest.mark.parametrize(("beam", "num_best"), [(1, 1), (3, 1), (5, 4)])
 def test_an_unknown_word_is_replaced_by_the_attended_word(lacking, beam, num_best):
     usual = SearchConfig(beam=beam, max_length=7)

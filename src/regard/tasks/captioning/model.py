@@ -12,7 +12,7 @@ import numpy as np
 from regard.building import build_captioner
 from regard.config import BackboneEncoderConfig, CaptionDataConfig, Experiment, SearchConfig
 from regard.config.models import is_fine_tuned
-from regard.data.batch import END, PAD, START
+from regard.data.batch import END, START
 from regard.data.text.tokenizer import Tokenizer
 from regard.device import device_named
 from regard.errors import UserError
@@ -23,7 +23,7 @@ from regard.runs.folder import RunFolder
 from regard.search import Limits
 from regard.tasks.arguments import check_texts, search_of, sections_of
 from regard.tasks.captioning.images import ImageSources
-from regard.tasks.generation import GeneratedText, Searcher, generated_texts
+from regard.tasks.generation import GeneratedText, Searcher, forbidden_tokens, generated_texts
 from regard.tasks.tracing import LazyTrace, Output, Tracer
 
 IMAGES_AT_A_TIME = 64
@@ -143,7 +143,7 @@ class CaptionModel:
             end=END,
             maximum=search.max_length or MAX_LENGTH,
             minimum=search.min_length,
-            forbidden=(PAD, START),
+            forbidden=forbidden_tokens(search, self.tokenizer, "forbid"),
         )
         results: list[GeneratedText] = []
         for first in range(0, len(images), IMAGES_AT_A_TIME):

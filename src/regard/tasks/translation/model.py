@@ -18,7 +18,7 @@ from regard.config import (
     TranslationModelConfig,
     longest_sequence,
 )
-from regard.data.batch import END, PAD, START, Tokens
+from regard.data.batch import END, START, Tokens
 from regard.data.batching import BatchSettings, PairBatches
 from regard.device import device_named
 from regard.errors import UserError
@@ -26,7 +26,7 @@ from regard.models.ensemble import Ensemble
 from regard.models.seq2seq import Seq2Seq
 from regard.search import Limits
 from regard.tasks.arguments import check_pairs, check_texts, search_of, sections_of
-from regard.tasks.generation import GeneratedText, Searcher, generated_texts
+from regard.tasks.generation import GeneratedText, Searcher, forbidden_tokens, generated_texts
 from regard.tasks.tracing import LazyTrace, Output, TextSources, Tracer
 from regard.tasks.translation.encoding import EncodedSource, PairEncoder, Tokenizers
 from regard.tasks.translation.loaded import TranslationRun
@@ -271,7 +271,7 @@ class TranslationModel:
             end=END if self.data.target_end else None,
             maximum=maximum,
             minimum=search.min_length,
-            forbidden=(PAD, START),
+            forbidden=forbidden_tokens(search, self.tokenizers.target, "allow"),
         )
 
     def _text(
