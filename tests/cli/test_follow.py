@@ -92,3 +92,30 @@ def test_follow_rejects_options_of_several_lines(run, capsys):
     for options in (["--nbest", "2"], ["--verbose"], ["--output", "x"]):
         assert main.run(["translate", str(run), "--follow", *options]) == 1
         assert "--follow prints one line for each line" in capsys.readouterr().err
+
+
+def test_lines_of_mostly_unknown_words_are_reported(run, tmp_path, capsys):
+    lines = tmp_path / "lines.txt"
+    lines.write_text("a b c\nHello b xyz\na Hello\n")
+    assert main.run(["translate", str(run), str(lines)]) == 0
+    assert capsys.readouterr().err == (
+        '1 line has mostly unknown words (line 2): training had no "Hello", "xyz"\n'
+    )
+
+
+def test_swapped_sides_are_reported(tmp_path, capsys):
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text("".join(f"{n % 7} {n % 5}\tx{n % 7} x{n % 5}\n" for n in range(40)))
+    recipe = tmp_path / "small.yaml"
+    recipe.write_text("data: {tokenizer: spaces, dev_size: 4, test_size: 4}\nmodel: {size: 8}\n")
+    folder = tmp_path / "run"
+    settings = ["--data.path", str(pairs), "--output", str(folder), "--training.epochs", "1"]
+    assert main.run(["train", str(recipe), *settings]) == 0
+    swapped = tmp_path / "swapped.tsv"
+    swapped.write_text("".join(f"x{n % 7} x{n % 5}\t{n % 7} {n % 5}\n" for n in range(9)))
+    capsys.readouterr()
+    assert main.run(["evaluate", str(folder), str(swapped)]) == 0
+    warning = f"100 % of the source words are unknown to {folder}: are the sides swapped?\n"
+    assert warning in capsys.readouterr().err
+    assert main.run(["evaluate", str(folder), str(pairs)]) == 0
+    assert "unknown" not in capsys.readouterr().err

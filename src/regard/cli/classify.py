@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from regard.cli import show
-from regard.cli.lines import LineInput, check_different, opened, warn_of_long, warn_of_problems
+from regard.cli.lines import (
+    MOSTLY,
+    LineInput,
+    UnknownWords,
+    check_different,
+    opened,
+    warn_of_long,
+    warn_of_problems,
+)
 from regard.cli.options import Device, parse
 from regard.cli.output import warn
 from regard.errors import UserError
@@ -67,6 +75,7 @@ def run(arguments: list[str]) -> int:
         warn(f"{options.file} is a table, but each line is one source: give a file of texts")
     broken: list[LineProblem] = []
     long: list[int] = []
+    unknown = UnknownWords()
     number = refused = 0
     name = "standard input" if options.file == "-" else options.file
 
@@ -74,6 +83,7 @@ def run(arguments: list[str]) -> int:
         warn_of_problems(broken)
         outcome = "the tokens after that were not read"
         warn_of_long(long, classifier.data.max_length, outcome)
+        unknown.warn()
         broken.clear()
         long.clear()
 
@@ -91,6 +101,8 @@ def run(arguments: list[str]) -> int:
                 number += 1
                 if prediction.is_long:
                     long.append(number)
+                if prediction.unknown > MOSTLY:
+                    unknown.add(number, classifier.unknown_in(prediction.source))
                 print(_line(prediction, options.probabilities), file=output)
                 if options.tint and prediction.trace is not None:
                     show.tinted(prediction.trace)

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 import tyro
 
 from regard.cli import show
+from regard.cli.lines import MOSTLY
 from regard.cli.options import Device, Runs
+from regard.cli.output import warn
 from regard.cli.progress import PreparationView
 from regard.cli.searching import SearchFields, parse
 from regard.config import SearchConfig
@@ -19,10 +21,13 @@ from regard.errors import UserError
 from regard.memory_policy import pause_collection
 
 if TYPE_CHECKING:
+    from regard.data.examples import Pair
     from regard.pipeline.load import Model
     from regard.tasks.evaluation import Evaluation, EvaluationOptions
     from regard.tasks.task import ReportTexts
 
+MAX_CHECKED = 2_000
+"""Number of pairs whose unknown words are counted."""
 TASK_OPTIONS = (
     *("target_path", "lowercase", "tokenized", "error_rates"),
     *("text_column", "label_column"),
@@ -90,6 +95,7 @@ def run(arguments: list[str]) -> None:
     corpus = evaluate.read(model, path, chosen)
     for line in corpus.summary():
         print(line)
+    _warn_of_unknown(model, options.run, corpus.pairs[: options.first][:MAX_CHECKED])
     with PreparationView() as on_progress:
         evaluation = evaluate.evaluate(
             model, corpus.pairs[: options.first], chosen, on_progress=on_progress
@@ -101,6 +107,19 @@ def run(arguments: list[str]) -> None:
         counts = {"sources": len(evaluation.outputs), "pairs": evaluation.num_pairs}
         print(f"{texts.counts_format.format(**counts)}, {path}")
         _report(evaluation, texts, getattr(model, "labels", ()), options.examples)
+
+
+def _warn_of_unknown(model: Model, run: Path, pairs: Sequence[Pair]) -> None:
+    """Warn if most source words are unknown to the model, as they are if the sides are swapped."""
+    from regard.tasks.captioning.model import CaptionModel
+
+    if isinstance(model, CaptionModel):
+        return
+    unknown = model.unknown_share([pair.source for pair in pairs])
+    if unknown > MOSTLY:
+        swapped = model.unknown_share([pair.target for pair in pairs])
+        hint = ": are the sides swapped?" if swapped < unknown / 2 else ""
+        warn(f"{100 * unknown:.0f} % of the source words are unknown to {run}{hint}")
 
 
 def _evaluation_options(options: Options, *, held_out: bool) -> EvaluationOptions:

@@ -5,18 +5,24 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from regard.cli.output import warn
 from regard.errors import UserError
-from regard.files import check_input, resolved, whole
+from regard.files import check_input, resolved, shorten_name, whole
 
 if TYPE_CHECKING:
     from regard.data.files.lines import LineProblem
     from regard.data.files.streams import LineStream
+
+
+MOSTLY = 0.5
+"""Share of unknown words above which a line is reported."""
+WORDS_SHOWN = 5
+"""Number of unknown words in a message."""
 
 
 def opened(files: ExitStack, path: Path | None) -> TextIO | None:
@@ -110,6 +116,34 @@ def warn_of_refused(lines: Sequence[int], longest: int, outcome: str) -> None:
 
     if lines:
         warn(f"{_count(len(lines))} of more than {longest} tokens ({numbers_of(lines)}): {outcome}")
+
+
+@dataclass
+class UnknownWords:
+    """Lines (counted from 1) of which most words are unknown to the model, and these words."""
+
+    lines: list[int] = field(default_factory=list)
+    words: dict[str, None] = field(default_factory=dict)
+
+    def add(self, number: int, words: Iterable[str]) -> None:
+        """Add a line and its unknown words."""
+        self.lines.append(number)
+        if len(self.words) < WORDS_SHOWN:
+            self.words |= dict.fromkeys(words)
+
+    def warn(self) -> None:
+        """Report the lines, and forget them."""
+        from regard.data.files.lines import numbers_of
+
+        if self.lines:
+            shown = ", ".join(f'"{shorten_name(word)}"' for word in [*self.words][:WORDS_SHOWN])
+            has = "has" if len(self.lines) == 1 else "have"
+            warn(
+                f"{_count(len(self.lines))} {has} mostly unknown words ({numbers_of(self.lines)}): "
+                f"training had no {shown}"
+            )
+        self.lines.clear()
+        self.words.clear()
 
 
 def warn_of_problems(problems: Sequence[LineProblem]) -> None:

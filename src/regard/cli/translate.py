@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from regard.cli.lines import (
+    MOSTLY,
     LineInput,
+    UnknownWords,
     check_different,
     opened,
     warn_of_long,
@@ -123,6 +125,7 @@ class _Faults:
     broken: list[LineProblem] = field(default_factory=list)
     long: list[int] = field(default_factory=list)
     refused: list[int] = field(default_factory=list)
+    unknown: UnknownWords = field(default_factory=UnknownWords)
     num_refused: int = 0
 
     def add(self, number: int, translation: GeneratedText) -> None:
@@ -130,8 +133,11 @@ class _Faults:
         if translation.is_refused:
             self.refused.append(number)
             self.num_refused += 1
-        elif translation.is_long:
+            return
+        if translation.is_long:
             self.long.append(number)
+        if translation.unknown > MOSTLY:
+            self.unknown.add(number, self.translator.unknown_in(translation.source))
 
     def warn(self) -> None:
         """Report the lines since the last report."""
@@ -146,6 +152,7 @@ class _Faults:
             self.translator.max_source(self.options.search),
             "no output (search.max_source); split the lines into sentences, or raise --max-source",
         )
+        self.unknown.warn()
         for lines in (self.broken, self.long, self.refused):
             lines.clear()
 

@@ -53,6 +53,8 @@ class GeneratedText:
     alternatives: tuple[GeneratedText, ...] = ()
     is_long: bool = False
     is_refused: bool = False
+    unknown: float = field(default=0.0, compare=False)
+    """Share of unknown words, or of unknown tokens, in the source."""
     lazy_trace: LazyTrace | None = field(default=None, repr=False, compare=False)
 
     @property

@@ -7,7 +7,7 @@ import operator
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from itertools import accumulate
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import Any, get_args
 
@@ -169,6 +169,22 @@ class Tokenizer:
     def is_unknown(self, number: int) -> bool:
         """Return whether this is the number of <unk>."""
         return self.settings.unknown and number == UNKNOWN
+
+    def unknown_share(self, ids: Iterable[int]) -> float:
+        """Return the share of <unk> among token numbers, without other special tokens."""
+        counted = [self.is_unknown(number) for number in ids if number >= UNKNOWN]
+        return sum(counted) / len(counted) if counted else 0.0
+
+    def unknown_share_of(self, texts: Sequence[str]) -> float:
+        """Return the share of unknown tokens in texts. 0 if the vocabulary has no <unk>."""
+        if not self.settings.unknown:
+            return 0.0
+        return self.unknown_share(chain.from_iterable(self.encode_batch(texts)))
+
+    def unknown_in(self, text: str) -> tuple[str, ...]:
+        """Return the parts of a text that are unknown, as they were typed."""
+        pairs = zip(self.found_in(text), self.encode(text).ids, strict=True)
+        return tuple(part for part, number in pairs if self.is_unknown(number))
 
     def decode(self, ids: Iterable[int], instead: Iterable[str] = ()) -> str:
         """Return the text of token numbers. Special tokens are omitted, except <unk>: each <unk> is

@@ -24,7 +24,7 @@ from regard.runs.folder import RunFolder
 from regard.search import HypothesisAttention
 from regard.shapes import Float, Tensor
 from regard.tasks.arguments import check_texts, sections_of
-from regard.tasks.classification.inputs import InputsAndTargets, SourceError
+from regard.tasks.classification.inputs import InputsAndTargets, SourceError, TextInputs
 from regard.tasks.tracing import TOP, LazyTrace, as_map, by_sentence
 from regard.trace import AttentionMap, Step, Trace, of_kind
 
@@ -43,6 +43,8 @@ class Prediction:
     text: str
     probabilities: tuple[tuple[str, float], ...] = ()
     is_long: bool = False
+    unknown: float = field(default=0.0, compare=False)
+    """Share of unknown words, or of unknown tokens, in a source that is a text."""
     lazy_trace: LazyTrace | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -174,6 +176,25 @@ class ClassificationModel:
                 results[number] = prediction
         return results
 
+    def unknown_share(self, texts: Sequence[str]) -> float:
+        """Return the share of unknown tokens in sources that are texts; 0 for numbers."""
+        reader = self.inputs.reader
+        if not isinstance(reader, TextInputs):
+            return 0.0
+        return reader.tokenizer.unknown_share_of([text for text in texts if text.strip()])
+
+    def unknown_in(self, text: str) -> tuple[str, ...]:
+        """Return the parts of a text that are unknown to the model."""
+        reader = self.inputs.reader
+        return reader.tokenizer.unknown_in(text) if isinstance(reader, TextInputs) else ()
+
+    def _unknown_in(self, source: EncodedSource) -> float:
+        """Return the share of unknown tokens in a text; 0 for numbers."""
+        reader = self.inputs.reader
+        if not isinstance(reader, TextInputs):
+            return 0.0
+        return reader.tokenizer.unknown_share(source.ids or ())
+
     @torch.inference_mode()
     def _predict(
         self, texts: Sequence[str], sources: Sequence[EncodedSource], attention: bool
@@ -189,6 +210,7 @@ class ClassificationModel:
                 predicted,
                 ranking,
                 source.is_cut,
+                self._unknown_in(source),
                 LazyTrace(_Parts(self.inputs, text, predicted, weights, ranking))
                 if attention
                 else None,

@@ -151,8 +151,20 @@ class TranslationModel:
                 self._tracer, encoded, hypotheses, text_of, attention=attention
             )
             for number, tokens, result in zip(numbers, ids, generated, strict=True):
-                results[number] = replace(result, is_long=len(tokens) > self.data.max_length)
+                results[number] = replace(
+                    result,
+                    is_long=len(tokens) > self.data.max_length,
+                    unknown=self.tokenizers.source.unknown_share(tokens),
+                )
         return results
+
+    def unknown_share(self, texts: Sequence[str]) -> float:
+        """Return the share of unknown tokens in sources."""
+        return self.tokenizers.source.unknown_share_of(texts)
+
+    def unknown_in(self, text: str) -> tuple[str, ...]:
+        """Return the parts of a source that are unknown to the model."""
+        return self.tokenizers.source.unknown_in(text)
 
     @property
     def copies(self) -> bool:
