@@ -20,6 +20,7 @@ from regard.config import (
 )
 from regard.data.batch import END, START, Tokens
 from regard.data.batching import BatchSettings, PairBatches
+from regard.data.text.copying import CopySource
 from regard.device import device_named
 from regard.errors import UserError
 from regard.models.ensemble import Ensemble
@@ -154,13 +155,19 @@ class TranslationModel:
                 results[number] = replace(
                     result,
                     is_long=len(tokens) > self.data.max_length,
-                    unknown=self.tokenizers.source.unknown_share(tokens),
+                    unknown=self._unknown_share_of(tokens),
                 )
         return results
 
     def unknown_share(self, texts: Sequence[str]) -> float:
-        """Return the share of unknown tokens in sources."""
-        return self.tokenizers.source.unknown_share_of(texts)
+        """Return the share of unknown tokens in sources; 0 if the model copies such words."""
+        return 0.0 if self.copies else self.tokenizers.source.unknown_share_of(texts)
+
+    def _unknown_share_of(self, source: EncodedSource) -> float:
+        """Return the share of unknown tokens in a source; 0 if the model copies such words."""
+        if isinstance(source, CopySource):
+            return 0.0
+        return self.tokenizers.source.unknown_share(source)
 
     def unknown_in(self, text: str) -> tuple[str, ...]:
         """Return the parts of a source that are unknown to the model."""
