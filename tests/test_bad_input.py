@@ -13,9 +13,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from regard.data.files.tables import TableSettings
 from regard.data.images.annotations import read_captions
 from regard.data.images.images import ImageError, read_image
 from regard.data.labels.numeric import parse_items, parse_series
+from regard.data.text.parallel import read_pairs
 from regard.data.text.tokenizer import Tokenizer, TokenizerSettings
 from regard.data.text.vectors import read_external
 from regard.errors import UserError
@@ -339,3 +341,24 @@ def test_invalid_traces_are_one_line(content, suffix, tmp_path):
     path = tmp_path / f"trace{suffix}"
     path.write_bytes(content)
     assert "is not a trace" in refused(Trace.load, path)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\xff\xfe",
+        b"\xff\xfe\0",
+        "source;target\n".encode("utf-16"),
+        b"one;two\n" + b'"never;ends\n' * 9,
+        b"\0" * 1000,
+        b";" * 100_000,
+        b"x" * (1 << 21),
+        "word;form\n".encode("utf-32")[:-3],
+        b"\xff\xa4\xa4\xa4\n" * 20,
+    ],
+)
+def test_tables_of_pairs(content, tmp_path):
+    path = tmp_path / "pairs.csv"
+    path.write_bytes(content)
+    assert "pairs.csv" in refused(lambda path: read_pairs(path, settings=TableSettings()), path)

@@ -163,6 +163,9 @@ SETS = {
         ("regard plot scale",),
         ("captioning.md --scale",),
     ),
+    "TableFormat": Uses(
+        {"formats": strings("data/files/test_formats")}, reason="recognised from the file"
+    ),
     "Fault": Uses(
         {"lines": strings("data/files/test_lines", "data/text/test_parallel")},
         reason="messages write `MEANINGS` instead",

@@ -33,7 +33,10 @@ VocabularySide = Literal[Side, "shared"]
 """Sides of a vocabulary: one side each, or both."""
 LinkUnit = Literal["words", "pieces"]
 """Units that alignment links connect."""
-Fault = Literal["blank", "one column", "not UTF-8", "NUL", "byte-order mark"]
+TableFormat = Literal["text", "csv"]
+"""Formats of a data file: lines with tabs or with the label first (text), and other delimiters or
+quoted cells (csv)."""
+Fault = Literal["blank", "one column", "few columns", "not UTF-8", "NUL", "byte-order mark"]
 """Problems of a line of a data file."""
 
 # Models

@@ -90,7 +90,7 @@ def test_the_input_file_is_not_overwritten(run, data, tmp_path, capsys):
 def test_a_table_is_scored_by_the_named_columns(run, tmp_path, capsys):
     table = tmp_path / "table.csv"
     table.write_text("words,kind\n" + "".join(f"{text},{label}\n" for text, label in TEST))
-    named = ["--text-column", "words", "--label-column", "kind"]
+    named = ["--source-column", "words", "--target-column", "kind"]
     status, out, _ = regard(capsys, "evaluate", run, table, *named)
     assert (status, "4 examples" in out) == (0, True)
 

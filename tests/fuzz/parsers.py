@@ -15,6 +15,7 @@ from PIL import Image
 from safetensors.torch import save
 
 from regard import recipes
+from regard.data.files.tables import TableSettings
 from regard.data.images.annotations import read_captions
 from regard.data.images.images import read_image
 from regard.data.labels.numeric import parse_items, parse_series
@@ -49,6 +50,13 @@ def _pairs() -> Iterator[bytes]:
     yield content
     yield b"\xef\xbb\xbf" + content * 3
     yield gzip.compress(content, mtime=0)
+
+
+def _tables() -> Iterator[bytes]:
+    text = 'source;target;id\nKäse;cheese;1\n"a; ""b""";c;2\nὕδωρ;water;3\n'
+    yield text.encode()
+    yield text.encode("utf-16")
+    yield text.replace(";", "\t").replace("ὕδωρ", "Öl").encode("cp1252") * 3
 
 
 def _labelled() -> Iterator[bytes]:
@@ -140,6 +148,12 @@ PARSERS: dict[str, Parser] = {
         _per_line(read_pharaoh), lambda: iter([b"0-0 1-2 3p4 5?6", b"10-20"]), "links", NUMBERS
     ),
     "pairs": Parser(read_pairs, _pairs, "pairs.tsv", (b"\t", b"\r", b"\xef\xbb\xbf", b"\xff\xfe")),
+    "tables": Parser(
+        lambda path: read_pairs(path, settings=TableSettings()),
+        _tables,
+        "pairs.csv",
+        (b'"', b";", b"\t", b"\0", b"\xff\xfe", b"\xe4"),
+    ),
     "labels": Parser(read_labelled, _labelled, "labels.csv", (b'"', b",", b"\r", b"\xef\xbb\xbf")),
     "series": Parser(
         _per_line(parse_series), lambda: iter([b"0.3,0 0.5,1", b"7 -2e3"]), "series", NUMBERS

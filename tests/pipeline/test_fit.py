@@ -101,7 +101,7 @@ def test_the_experiment_is_the_recipe_with_the_settings(tmp_path):
     assert table is None
     experiment, _ = experiment_of(tmp_path / "ab.tsv.gz", "numbers", {})
     assert (experiment.data.path, experiment.data.synthetic) == (tmp_path / "ab.tsv.gz", None)
-    labels, _ = experiment_of([("a", 1)], "labels", {"data.text_column": "a"})
+    labels, _ = experiment_of([("a", 1)], "labels", {"data.source_column": "a"})
     assert isinstance(labels.data, ClassificationDataConfig)
 
 

@@ -146,6 +146,17 @@ def test_renamed_fields_are_upgraded(tmp_path):
     assert numbers.target == "number"
 
 
+@pytest.mark.parametrize("head", ["format: 2\n", ""])
+def test_columns_of_tables_have_new_names(tmp_path, head):
+    path = tmp_path / "old.yaml"
+    path.write_text(f"{head}data: {{task: classify, text_column: a, label_column: [b, c]}}\n")
+    data = recipes.load(path).data
+    assert (data.source_column, data.target_column) == ("a", ("b", "c"))
+    path.write_text("data: {task: classify, text_column: a, source_column: b}\n")
+    with pytest.raises(UserError, match="data.text_column is an old name of data.source_column"):
+        recipes.load(path)
+
+
 @pytest.mark.parametrize(
     ("recipe", "seed"), [("", 1), ("training: {seed: 3}", 3), ("data: {seed: 5}", 5)]
 )

@@ -46,8 +46,8 @@ def test_dev_files_are_read_with_generated_data(data):
             "data.dev_target_path is x, .* set data.dev_path too",
         ),
         (
-            ClassificationDataConfig(synthetic="drinks", text_column="x"),
-            "data.text_column names a column of a table, but data.synthetic drinks",
+            ClassificationDataConfig(synthetic="drinks", source_column="x"),
+            "data.source_column names a column of a table, but data.synthetic drinks",
         ),
     ],
 )

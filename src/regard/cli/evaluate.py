@@ -30,7 +30,7 @@ MAX_CHECKED = 2_000
 """Number of pairs whose unknown words are counted."""
 TASK_OPTIONS = (
     *("target_path", "lowercase", "tokenized", "error_rates"),
-    *("text_column", "label_column"),
+    *("encoding", "source_column", "target_column"),
 )
 """Options that apply to some tasks alone."""
 
@@ -49,10 +49,13 @@ class Options:
     test split of the run)."""
     target_path: Path | None = None
     """File of the targets, if the pairs of a translation are in two files."""
-    text_column: str | None = None
-    """Column of the texts in a table of labels (default: as in training)."""
-    label_column: tuple[str, ...] | None = None
-    """Column of the labels in a table, or several columns of numbers (default: as in training)."""
+    encoding: str | None = None
+    """Encoding of the file, such as cp1253 (default: recognised)."""
+    source_column: str | None = None
+    """Column of the sources, by name or by number from 1 (default: as in training)."""
+    target_column: tuple[str, ...] | None = None
+    """Column of the targets, by name or by number from 1, or several columns of numbers (default:
+    as in training)."""
     first: int | None = None
     """Number of pairs to score, from the first on (default: all)."""
     search: SearchFields = field(default_factory=SearchConfig)

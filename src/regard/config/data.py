@@ -38,6 +38,18 @@ class DataConfig:
     set."""
     target_path: Path | None = None
     """File of the targets, if sources and targets are in two files."""
+    encoding: str | None = None
+    """Encoding of the files, such as cp1253. Default: recognised."""
+    delimiter: str | None = None
+    """Delimiter of columns: a character, tab, comma or semicolon. Default: recognised."""
+    header: bool | None = None
+    """Whether the first row names the columns. Default: recognised."""
+    source_column: str | None = None
+    """Column of the sources, by name or by number from 1. Default: recognised for a file that the
+    command line names; otherwise a column with a usual name, or the first."""
+    target_column: str | None = None
+    """Column of the targets, by name or by number from 1. Default: as for source_column, or the
+    second."""
     synthetic: GeneratedPairs | None = None
     """Generate the pairs: number words, or sequences of letters that are copied, reversed or
     sorted."""
@@ -130,11 +142,18 @@ class ClassificationDataConfig:
     """Dev examples. Default: dev_size examples are held out of the data."""
     test_path: Path | None = None
     """Test examples for `regard evaluate`."""
-    text_column: str | None = None
-    """Column of the texts in a table. Default: found by common names."""
-    label_column: tuple[str, ...] | None = None
-    """Column of the labels or numbers in a table. Several columns are several numbers. Default:
-    found by common names."""
+    encoding: str | None = None
+    """Encoding of the files, such as cp1253. Default: recognised."""
+    delimiter: str | None = None
+    """Delimiter of columns: a character, tab, comma or semicolon. Default: recognised."""
+    header: bool | None = None
+    """Whether the first row names the columns. Default: recognised."""
+    source_column: str | None = None
+    """Column of the sources in a table, by name or by number from 1. Default: found by common
+    names."""
+    target_column: tuple[str, ...] | None = None
+    """Column of the labels or numbers in a table, by name or by number from 1. Several columns are
+    several numbers. Default: found by common names."""
     limit: Count | None = None
     """Train on the first examples only, up to this number. Held-out examples are taken from the
     examples after them."""
@@ -184,6 +203,18 @@ class CaptionDataConfig:
     of Karpathy's splits, or that of COCO."""
     images: Path | None = None
     """Folder of the images. Default: the folder of the captions."""
+    encoding: str | None = None
+    """Encoding of the files, such as cp1253. Default: recognised."""
+    delimiter: str | None = None
+    """Delimiter of columns: a character, tab, comma or semicolon. Default: recognised."""
+    header: bool | None = None
+    """Whether the first row names the columns. Default: recognised."""
+    source_column: str | None = None
+    """Column of the image files in a table, by name or by number from 1. Default: found by common
+    names."""
+    target_column: str | None = None
+    """Column of the captions in a table, by name or by number from 1. Default: found by common
+    names."""
     train_list: Path | None = None
     """File of the training images, one name a line. Default: all images in no other list. Lists
     replace a split that the data have."""

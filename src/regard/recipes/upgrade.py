@@ -27,6 +27,8 @@ DATA_FIELDS = {
     "answer": "target",
 }
 """Fields of the section `data` in format 1 that have other names now."""
+COLUMNS = {"text_column": "source_column", "label_column": "target_column"}
+"""Fields of the section `data` that were renamed within format 2."""
 TRAINING_FIELDS = {"forced_by": "teacher_forcing_unit"}
 ATTENTION: Values = {
     "score": "additive",
@@ -127,7 +129,7 @@ FAMILY_TASKS = {
     "captioner": "caption",
 }
 RENAMED = {
-    **{f"data.{old}": f"data.{new}" for old, new in DATA_FIELDS.items()},
+    **{f"data.{old}": f"data.{new}" for old, new in (DATA_FIELDS | COLUMNS).items()},
     **{f"training.{old}": f"training.{new}" for old, new in TRAINING_FIELDS.items()},
     "model.hidden": "model.size",
     "model.encoder_hidden": "model.encoder.size",
@@ -194,6 +196,7 @@ def upgrade(values: Values, *, is_run: bool) -> Values:
     mixes fields of both."""
     number, is_known = format_of(values), is_run or "format" in values
     values = {name: value for name, value in values.items() if name != "format"}
+    values = _with_columns(values)
     if number == FORMAT or not (is_known or _old_fields(values)):
         return values
     part = _part_of_format_2(values)
@@ -413,10 +416,18 @@ def _renamed(place: str, section: Values, names: dict[str, str]) -> Values:
     for name in section:
         if names.get(name) in section:
             raise UserError(
-                f"{place}.{name} is {place}.{names[name]} of version 0.1, and the recipe has both: "
+                f"{place}.{name} is an old name of {place}.{names[name]}, and the recipe has both: "
                 f"leave {place}.{name} out"
             )
     return {names.get(name, name): value for name, value in section.items()}
+
+
+def _with_columns(values: Values) -> Values:
+    """Return the values with today's names of the columns of a table."""
+    data = values.get("data")
+    if not isinstance(data, dict) or not COLUMNS.keys() & data.keys():
+        return values
+    return {**values, "data": _renamed("data", data, COLUMNS)}
 
 
 def _with_data_seed(values: Values) -> Values:

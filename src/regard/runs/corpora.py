@@ -7,15 +7,18 @@ from pathlib import Path
 
 from regard.config import CaptionDataConfig, ClassificationDataConfig, Data, DataConfig
 from regard.data.examples import Corpus
+from regard.data.files.header import CAPTION_NAMES, FILE_NAMES, LABEL_NAMES, TEXT_NAMES
 from regard.data.files.objects import ColumnChoice, Table, corpus_of
 from regard.data.generated import generate
 from regard.data.generated.scenes import NUM_WORDINGS, captioned, split_scenes
-from regard.data.images.annotations import CAPTION_NAMES, FILE_NAMES, Lists, read_captions
-from regard.data.labels.readers import LABEL_NAMES, TEXT_NAMES, Columns, read_labelled, split_files
+from regard.data.images.annotations import Lists, read_captions
+from regard.data.labels.readers import read_labelled, split_files
 from regard.data.splits import MAX_HELD_OUT
 from regard.data.text.parallel import read_pairs
 from regard.data.text.streamed import PairFiles
 from regard.errors import UserError
+from regard.names import TaskName
+from regard.runs.table_settings import table_settings
 
 LARGE = 1 << 25
 """Size of files in bytes above which pairs are not held in memory and their encoding is cached."""
@@ -50,23 +53,18 @@ def read_sources(config: Data, table: Table | None = None) -> DataSources:
 
 def _column_choices(config: Data) -> tuple[ColumnChoice, ColumnChoice]:
     """Return the columns of sources and targets in a table in memory."""
-    match config:
-        case DataConfig():
-            return (
-                ColumnChoice("a column named source", (), SOURCE_NAMES),
-                ColumnChoice("a column named target", (), TARGET_NAMES),
-            )
-        case ClassificationDataConfig():
-            text = (config.text_column,) if config.text_column else ()
-            return (
-                ColumnChoice("data.text_column", text, TEXT_NAMES),
-                ColumnChoice("data.label_column", config.label_column or (), LABEL_NAMES),
-            )
-        case CaptionDataConfig():
-            return (
-                ColumnChoice("a column named file", (), FILE_NAMES),
-                ColumnChoice("a column named caption", (), CAPTION_NAMES),
-            )
+    settings = table_settings(config)
+    source, target = settings.source_columns or (), settings.target_columns or ()
+    usual: dict[TaskName, tuple[tuple[str, ...], tuple[str, ...]]] = {
+        "translate": (SOURCE_NAMES, TARGET_NAMES),
+        "classify": (TEXT_NAMES, LABEL_NAMES),
+        "caption": (FILE_NAMES, CAPTION_NAMES),
+    }
+    sources, targets = usual[config.task]
+    return (
+        ColumnChoice("data.source_column", source, sources),
+        ColumnChoice("data.target_column", target, targets),
+    )
 
 
 def check_paths(config: Data) -> None:
@@ -86,7 +84,7 @@ def check_paths(config: Data) -> None:
                 f"data.{needed} too, or leave it out"
             )
     if isinstance(config, ClassificationDataConfig) and config.synthetic is not None:
-        for name in ("text_column", "label_column"):
+        for name in ("source_column", "target_column"):
             if getattr(config, name) and config.dev_path is None and config.test_path is None:
                 raise UserError(
                     f"data.{name} names a column of a table, but data.synthetic "
@@ -97,7 +95,7 @@ def check_paths(config: Data) -> None:
 def _translations(config: DataConfig, corpus: Corpus | None) -> DataSources:
     """Return the pairs of texts. Large files are read in every pass; other paths, such as pipes,
     can be read only once and are held in memory."""
-    dev = None
+    dev, settings = None, table_settings(config)
     if corpus is not None:
         train: PairFiles | Corpus = corpus
     elif config.synthetic is not None:
@@ -111,24 +109,24 @@ def _translations(config: DataConfig, corpus: Corpus | None) -> DataSources:
         paths = [path for path in (config.path, config.target_path) if path is not None]
         is_large = sum(path.stat().st_size for path in paths if path.is_file()) >= LARGE
         if is_large and all(path.is_file() for path in paths):
-            train = PairFiles.of(config.path, config.target_path)
+            train = PairFiles.of(config.path, config.target_path, settings)
         else:
-            train = read_pairs(config.path, target_path=config.target_path)
+            train = read_pairs(config.path, target_path=config.target_path, settings=settings)
     if config.dev_path is not None:
-        dev = read_pairs(config.dev_path, target_path=config.dev_target_path)
+        dev = read_pairs(config.dev_path, target_path=config.dev_target_path, settings=settings)
     return DataSources(train, dev)
 
 
 def _labelled(config: ClassificationDataConfig, corpus: Corpus | None) -> DataSources:
     """Return the labelled sources. A folder may have dev and test files, recognised by their
     names."""
-    columns = Columns(config.text_column, config.label_column)
+    settings = table_settings(config)
 
     def read(path: Path | None, train: Corpus) -> Corpus | None:
         if path is None:
             return None
         labels = {pair.target for pair in train.pairs}
-        return read_labelled(path, columns, labels if config.target == "label" else None)
+        return read_labelled(path, settings, labels if config.target == "label" else None)
 
     if corpus is not None:
         return DataSources(corpus, read(config.dev_path, corpus), read(config.test_path, corpus))
@@ -142,7 +140,7 @@ def _labelled(config: ClassificationDataConfig, corpus: Corpus | None) -> DataSo
         )
     files = split_files(config.path)
     known: frozenset[str] | None = frozenset() if config.target == "label" else None
-    train = read_labelled(files["train"], columns, known)
+    train = read_labelled(files["train"], settings, known)
     return DataSources(
         train,
         read(config.dev_path or files.get("dev"), train),
@@ -160,7 +158,7 @@ def _captions(config: CaptionDataConfig) -> DataSources:
             "Flickr8k's captions.txt or token.txt, Karpathy's JSON or COCO's"
         )
     lists = Lists(config.train_list, config.dev_list, config.test_list)
-    captions = read_captions(config.path, config.images, lists)
+    captions = read_captions(config.path, config.images, lists, table_settings(config))
     if not captions.train.pairs:
         raise UserError(
             f"{config.path} has no training captions: all are for dev or test. Set the splits with "

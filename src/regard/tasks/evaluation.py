@@ -8,12 +8,14 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from regard.config import SearchConfig
+from regard.config import Data, SearchConfig
 from regard.data.examples import Pair
+from regard.data.files.tables import TableSettings
 from regard.data.text.tokenizer import Tokenizer
 from regard.metrics.classification import Confusion
 from regard.metrics.metric import MetricScore
 from regard.runs.progress import OnProgress
+from regard.runs.table_settings import columns
 
 Item = TypeVar("Item")
 
@@ -26,8 +28,12 @@ class EvaluationOptions:
     search: SearchConfig = field(default_factory=SearchConfig)
     target_path: Path | None = None
     """File of the targets, if the pairs are in two files."""
-    text_column: str | None = None
-    label_column: tuple[str, ...] | None = None
+    encoding: str | None = None
+    """Encoding of the file. None: recognised."""
+    source_column: str | None = None
+    """Source column, by name or number. None: as in training."""
+    target_column: tuple[str, ...] | None = None
+    """Target columns, by name or number. None: as in training."""
     lowercase: bool = False
     """Whether to add the scores of lower-cased text."""
     tokenized: bool = False
@@ -38,6 +44,17 @@ class EvaluationOptions:
     """Further runs of the ensemble."""
     held_out: bool = False
     """Whether the pairs are those that the run held out."""
+
+    def table_settings(self, data: Data) -> TableSettings | None:
+        """Return the columns of these options, by default those of the training data; None for
+        held-out pairs. The format is recognised: it may differ from that of the training data."""
+        if self.held_out:
+            return None
+        return TableSettings(
+            encoding=self.encoding,
+            source_columns=columns(self.source_column or data.source_column),
+            target_columns=columns(self.target_column or data.target_column),
+        )
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ def test_utf16_is_refused_with_and_without_a_mark(text, encoding, tmp_path):
     path = tmp_path / "pairs.tsv"
     path.write_bytes(text.encode(encoding))
     name = encoding[:6].upper()
-    for read in (read_pairs, read_labelled, lambda path: list(read_lines(path))):
+    for read in (read_pairs, lambda path: list(read_lines(path))):
         with pytest.raises(UserError, match=rf"pairs\.tsv is {name}: save it as UTF-8, or run"):
             read(path)
 

@@ -16,8 +16,8 @@ COLUMNS = {
     "label": ["x", None, "y"],
     "number": [1.0, 2.5, float("nan")],
 }
-TEXT = ColumnChoice("data.text_column", (), ("text",))
-LABEL = ColumnChoice("data.label_column", (), ("label",))
+TEXT = ColumnChoice("data.source_column", (), ("text",))
+LABEL = ColumnChoice("data.target_column", (), ("label",))
 MAKERS = {
     "pandas": pandas.DataFrame,
     "polars": lambda columns: polars.DataFrame(columns, strict=False),
@@ -51,7 +51,7 @@ def test_missing_values_of_pandas_are_empty():
 
 def test_columns_are_chosen_by_name_or_by_number():
     table = table_of(pandas.DataFrame(COLUMNS))
-    numbers = ColumnChoice("data.label_column", ("id", "NUMBER"))
+    numbers = ColumnChoice("data.target_column", ("id", "NUMBER"))
     assert corpus_of(table, ColumnChoice("o", ("2",)), numbers).pairs == (
         Pair("a b", "1 1", 1),
         Pair("c d", "2 2.5", 2),
@@ -74,9 +74,13 @@ def test_other_objects_are_refused_with_the_accepted_kinds(data):
 @pytest.mark.parametrize(
     ("columns", "text", "message"),
     [
-        (COLUMNS, ColumnChoice("data.text_column", ("words",)), "no column 'words' .data.text_col"),
-        ({"a": ["x"], "b": ["y"], "c": ["z"]}, TEXT, "columns a, b, c: name .* data.text_column"),
-        ({"Text": ["x"], "b": ["y"], "c": ["z"]}, TEXT, "columns Text, .* data.label_column"),
+        (
+            COLUMNS,
+            ColumnChoice("data.source_column", ("words",)),
+            "no column 'words' .data.source",
+        ),
+        ({"a": ["x"], "b": ["y"], "c": ["z"]}, TEXT, "columns a, b, c: name .* data.source_column"),
+        ({"Text": ["x"], "b": ["y"], "c": ["z"]}, TEXT, "columns Text, .* data.target_column"),
         ({"text": [""], "label": ["y"]}, TEXT, "has no pairs: left out 1 line"),
         ({"text": [], "label": []}, TEXT, "has no rows"),
     ],

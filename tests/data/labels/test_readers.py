@@ -6,12 +6,17 @@ import gzip
 
 import pytest
 
-from regard.data.labels.readers import Columns, read_labelled, split_files
+from regard.data.files.tables import TableSettings
+from regard.data.labels.readers import read_labelled, split_files
 from regard.errors import UserError
 
 
-def read(path, columns=None):
-    corpus = read_labelled(path, columns)
+def columns(source=None, target=None):
+    return TableSettings(source_columns=source, target_columns=target)
+
+
+def read(path, settings=None):
+    corpus = read_labelled(path, settings)
     return [(pair.source, pair.target, pair.line) for pair in corpus.pairs], corpus.summary()
 
 
@@ -42,7 +47,7 @@ def test_tables_with_and_without_a_header(tmp_path):
     pairs = [("good, one", "yes", 2), ("bad", "no", 4)]
     assert read(named) == (pairs, (f"columns of {named} that are not read: id",))
     table = written(tmp_path / "c.csv", "mood,said\nyes,good\n")
-    assert read(table, Columns("said", ("mood",)))[0] == [("good", "yes", 2)]
+    assert read(table, columns(("said",), ("mood",)))[0] == [("good", "yes", 2)]
     tabs = written(tmp_path / "d.txt", "good\tyes\n")
     assert read(tabs)[0] == [("good", "yes", 1)]
 
@@ -60,29 +65,41 @@ def test_columns_are_found_by_common_names(tmp_path, text, pair):
     assert read(written(tmp_path / "a.csv", text))[0] == [pair]
 
 
-def test_a_header_with_one_known_name_is_rejected(tmp_path):
+def test_a_header_with_one_known_name_is_read_if_there_are_two_columns(tmp_path):
     path = written(tmp_path / "a.csv", "review,feeling\ngood,yes\n")
-    with pytest.raises(UserError, match=r"'review' names the text column: .* --data\.label-column"):
-        read(path)
+    assert read(path)[0] == [("good", "yes", 2)]
+    path = written(tmp_path / "c.csv", "mood,said\nfine,so good\n")
+    assert read(path, columns(("said",)))[0] == [("so good", "fine", 2)]
     path = written(tmp_path / "b.csv", "mood,said,rating\nfine,so good,5\n")
-    with pytest.raises(UserError, match=r"'rating' names the label column: .* --data\.text-column"):
+    with pytest.raises(UserError, match=r"'rating' names the target .* --data\.source-column"):
         read(path)
-    with pytest.raises(UserError, match=r"'said' names the text column: .* --data\.label-column"):
-        read(written(tmp_path / "c.csv", "mood,said\nfine,so good\n"), Columns("said"))
     plain = written(tmp_path / "d.tsv", "who ?\tquestion\nyes\tanswer\nwhere ?\tquestion\n")
     assert read(plain)[0][0] == ("who ?", "question", 1)
 
 
+@pytest.mark.parametrize(
+    ("content", "settings"),
+    [
+        ("Text;Label\r\ngut, ja;ä\r\n".encode("utf-16"), None),
+        ("Text;Label\ngut, ja;ä\n".encode("cp1250"), TableSettings(encoding="cp1250")),
+        (b"\xef\xbb\xbf" + "1|gut, ja|ä\n".encode(), columns(("2",), ("3",))),
+    ],
+)
+def test_encodings_delimiters_and_columns_by_number(tmp_path, content, settings):
+    ((source, target, _),) = read(written(tmp_path / "a.csv", content), settings)[0]
+    assert (source, target) == ("gut, ja", "ä")
+
+
 def test_several_columns_are_several_numbers_and_unread_ones_are_reported(tmp_path):
     path = written(tmp_path / "a.csv", "text,y1,Y2,id\ngood,1,2.5,7\nbad,3,,8\n")
-    pairs, (left_out, unused) = read(path, Columns(labels=("y1", "y2")))
+    pairs, (left_out, unused) = read(path, columns(target=("y1", "y2")))
     assert pairs == [("good", "1 2.5", 2)]
     assert "1 with a blank side (line 3)" in left_out
     assert unused == f"columns of {path} that are not read: id"
-    with pytest.raises(UserError, match=r"no column 'y3' \(--data\.label-column\)"):
-        read(path, Columns(labels=("y1", "y3")))
+    with pytest.raises(UserError, match=r"no column 'y3' \(--data\.target-column\)"):
+        read(path, columns(target=("y1", "y3")))
     plain = written(tmp_path / "b.tsv", "good\t1\t2\n")
-    assert read(plain)[1][0].startswith(f"{plain} has 3 columns and no header: the first")
+    assert read(plain)[1][0].startswith(f"{plain} has 3 columns and no header: column 1")
 
 
 def test_zipped_files_are_read(tmp_path):
@@ -115,9 +132,9 @@ def test_unreadable_files_are_one_line(tmp_path):
     with pytest.raises(UserError, match=r"no examples in .*: it is empty"):
         read(written(tmp_path / "empty.csv", ""))
     with pytest.raises(UserError, match=r"no column 'mood' .*first row is a, b"):
-        read(written(tmp_path / "a.csv", "a,b\n1,2\n"), Columns(labels=("mood",)))
+        read(written(tmp_path / "a.csv", "a,b\n1,2\n"), columns(target=("mood",)))
     with pytest.raises(UserError, match="has no columns: expected"):
-        read(written(tmp_path / "b", "1 2\n"), Columns(labels=("mood",)))
+        read(written(tmp_path / "b", "1 2\n"), columns(target=("mood",)))
     with pytest.raises(UserError, match=r"cannot read .*c.csv at line 2"):
         read(written(tmp_path / "c.csv", 'text,label\n"never ends,yes\n'))
     (tmp_path / "nothing").mkdir()
@@ -125,13 +142,13 @@ def test_unreadable_files_are_one_line(tmp_path):
         read(tmp_path / "nothing")
 
 
-def test_a_first_row_that_may_be_a_header_is_rejected(tmp_path: Path) -> None:
+def test_a_first_row_with_a_label_of_no_other_row_is_a_header(tmp_path: Path) -> None:
     rows = "wer kam,PERSON\nwo war das,ORT\nwer ging,PERSON\n"
     path = tmp_path / "fragen.csv"
     path.write_text(f"Frage,Klasse\n{rows}")
-    with pytest.raises(UserError, match=r"no other row has the label 'Klasse'.*--data.text-column"):
-        read_labelled(path)
-    named = read_labelled(path, Columns("Frage", ("Klasse",)))
+    assert len(read_labelled(path).pairs) == 3
+    assert len(read_labelled(path, TableSettings(header=False)).pairs) == 4
+    named = read_labelled(path, columns(("Frage",), ("Klasse",)))
     assert {pair.target for pair in named.pairs} == {"PERSON", "ORT"}
     assert len(read_labelled(path, known={"Klasse"}).pairs) == 4
     assert len(read_labelled(path, known=None).pairs) == 4  # numbers are read by their own rules
@@ -145,7 +162,7 @@ def test_a_first_row_that_may_be_a_header_is_rejected(tmp_path: Path) -> None:
 
 def test_a_long_first_row_is_shortened_in_the_message(tmp_path: Path) -> None:
     path = tmp_path / "fragen.csv"
-    path.write_text('"Frage\n' + "x" * 5000 + '",Klasse\na,b\nb,b\n')
+    path.write_text('"Frage\n' + "x" * 5000 + '",Klasse,title\na,b,c\nb,b,c\n')
     with pytest.raises(UserError) as caught:
         read_labelled(path)
     assert "\n" not in str(caught.value)

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from regard.data.examples import Corpus, Pair
 from regard.data.files.lines import LineProblem, numbers_of, read_lines
+from regard.data.files.tables import TableSettings
 from regard.data.text.parallel import parse_pairs, read_pairs
 from regard.errors import UserError
 
@@ -194,3 +195,66 @@ def test_real_files_are_read_completely(real_data: Path) -> None:
     multi30k = read_pairs(folder / "val.en.gz", target_path=folder / "val.de.gz")
     assert (len(multi30k.pairs), multi30k.problems) == (1014, ())
     assert not any("\r" in pair.source + pair.target for pair in multi30k.pairs + tatoeba.pairs)
+
+
+WORDS = [("θάλασσα", "thalassa"), ("ήλιος", "ilios"), ("νερό", "nero"), ("λόγος", "logos")] * 5
+HEADER = ("Word (Greek)", "Transliteration", "Notes")
+
+
+def table(delimiter, *, header=True, first=""):
+    """Return the words as a table."""
+    rows = [HEADER, *((source, target, "") for source, target in WORDS)]
+    rows = rows if header else [row[:2] for row in rows[1:]]
+    return "".join(f"{first}{delimiter.join(row)}\r\n" for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("bom.tsv", table("\t").encode("utf-8-sig")),
+        ("unicode.txt", table("\t").encode("utf-16")),
+        ("semi.csv", table(";").encode("utf-8-sig")),
+        ("comma.csv", table(",").encode()),
+        ("win1253.tsv", table("\t", header=False).encode("cp1253")),
+        ("plain.tsv", table("\t", header=False).encode()),
+    ],
+)
+def test_every_format_gives_the_same_pairs(tmp_path, name, content):
+    path = tmp_path / name
+    path.write_bytes(content)
+    corpus = read_pairs(path, settings=TableSettings())
+    assert [(pair.source, pair.target) for pair in corpus.pairs] == WORDS
+    assert not corpus.problems
+
+
+def test_columns_by_name_and_number(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("number,english,german\n1,one,eins\n2,two,zwei\n3,three\n")
+    named = TableSettings(source_columns=("German",), target_columns=("english",))
+    corpus = read_pairs(path, settings=named)
+    assert corpus.pairs == (Pair("eins", "one", 2), Pair("zwei", "two", 3))
+    assert [problem.kind for problem in corpus.problems] == ["few columns"]
+    assert corpus.summary() == (f"left out 1 line of {path}: 1 with too few columns (line 4)",)
+    numbered = TableSettings(header=True, source_columns=("2",), target_columns=("3",))
+    assert read_pairs(path, settings=numbered).pairs[0] == Pair("one", "eins", 2)
+    with pytest.raises(UserError, match=r"no column 'french' \(--data.target-column\): the first"):
+        read_pairs(path, settings=TableSettings(target_columns=("french",)))
+    with pytest.raises(UserError, match="source and target are both column 2"):
+        read_pairs(path, settings=TableSettings(source_columns=("2",), target_columns=("2",)))
+    dev = tmp_path / "dev.tsv"
+    dev.write_text("vier\tfour\n")
+    assert read_pairs(dev, settings=named).pairs == (Pair("vier", "four", 1),)
+
+
+def test_two_files_of_other_encodings(tmp_path):
+    source, target = tmp_path / "a", tmp_path / "b"
+    source.write_bytes("λόγος\nνερό\n".encode("utf-16"))
+    target.write_bytes("Öl\nKäse\n".encode("cp1252"))
+    pairs = read_pairs(source, target_path=target, settings=TableSettings()).pairs
+    assert pairs == (Pair("λόγος", "Öl", 1), Pair("νερό", "Käse", 2))
+
+
+def test_white_space_in_cells_ends_no_field(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text('"two\nlines","a\ttab"\n')
+    assert read_pairs(path, settings=TableSettings()).pairs == (Pair("two lines", "a tab", 1),)

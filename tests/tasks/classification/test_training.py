@@ -140,7 +140,7 @@ def test_numbers_of_several_columns_are_learned_together(tmp_path):
     path = tmp_path / "train.csv"
     path.write_text("\n".join(["text,id,degrees,hours", *rows]))
     experiment = small(path)
-    data = replace(experiment.data, target="number", label_column=("degrees", "hours"))
+    data = replace(experiment.data, target="number", target_column=("degrees", "hours"))
     lines = []
     training = replace(experiment.training, epochs=30)
     train(

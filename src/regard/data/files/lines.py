@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import logging
 import sys
 import unicodedata
@@ -22,6 +24,7 @@ log = logging.getLogger(__name__)
 MEANINGS: dict[Fault, str] = {
     "blank": "with a blank side",
     "one column": "without a tab",
+    "few columns": "with too few columns",
     "not UTF-8": "not UTF-8",
     "NUL": "with NUL characters",
 }
@@ -147,14 +150,21 @@ class Line(NamedTuple):
 
 
 def decoded(
-    file: Iterable[bytes], path: str | Path, otherwise: str | None = None
+    file: Iterable[bytes],
+    path: str | Path,
+    otherwise: str | None = None,
+    encoding: str = "utf-8",
 ) -> Iterator[Line]:
     """Yield the lines of an open file. Line ends are \\n and \\r\\n only; byte-order marks are
-    removed. Lines that are not UTF-8 are decoded with the encoding `otherwise`, if it is set.
+    removed. Lines that are not UTF-8 are decoded with the encoding `otherwise`, if it is set. Files
+    of another encoding must be open files of bytes, not lines.
 
-    UserError for UTF-16, with or without a byte-order mark; for line ends of \\r alone; for a file
+    UserError for UTF-16 that is read as UTF-8; for line ends of \\r alone; for a file
     of another format (`FORMATS`); for a line of more than `MAX_LINE` bytes, whose rest is not read;
     and if reading fails."""
+    if encoding != "utf-8":
+        yield from _transcoded(file, path, encoding)
+        return
     number, first = 0, b""
     try:
         for number, line in enumerate(_bounded(file, path), start=1):
@@ -173,6 +183,31 @@ def decoded(
         raise UserError(f"cannot read {path} after line {number}: {error}") from error
 
 
+def _transcoded(file: Iterable[bytes], path: str | Path, encoding: str) -> Iterator[Line]:
+    """Yield the lines of an open file of another encoding than UTF-8."""
+    if not isinstance(file, BufferedIOBase):
+        file = io.BytesIO(b"".join(file))
+    text = io.TextIOWrapper(file, encoding, errors="replace", newline="\n")  # type: ignore[type-var]
+    number = 0
+    try:
+        while line := text.readline(MAX_LINE + 1):
+            number += 1
+            if len(line) > MAX_LINE:
+                raise _too_long(number, path)
+            content = line.removesuffix("\n").removesuffix("\r").removeprefix("\ufeff")
+            is_good = "\ufffd" not in content
+            yield Line(number, content.replace("\ufeff", ""), is_good, "\ufeff" in content)
+    except (OSError, EOFError, zlib.error) as error:
+        raise UserError(f"cannot read {path} after line {number}: {error}") from error
+    except UnicodeError as error:
+        raise UserError(
+            f"cannot read {path} as {encoding} after line {number}: {error}; set --data.encoding"
+        ) from error
+    finally:
+        with contextlib.suppress(ValueError):
+            text.detach()
+
+
 def counting_marks(lines: Iterable[Line], marks: LineNumbers) -> Iterator[Line]:
     """Yield the lines, and add those with byte-order marks to `marks`."""
     for line in lines:
@@ -183,9 +218,7 @@ def counting_marks(lines: Iterable[Line], marks: LineNumbers) -> Iterator[Line]:
 
 def check_beginning(line: bytes, path: str | Path) -> None:
     """Raise a UserError if a file with this first line is not UTF-8 text with line ends."""
-    for beginning, meaning in FORMATS.items():
-        if line.startswith(beginning):
-            raise UserError(f"{path} is {meaning}")
+    check_text(line, path)
     num_nul = line.count(NUL)
     has_utf16_nul = num_nul and (4 * num_nul >= len(line) or line.endswith(b"\0\n"))
     if line.startswith((b"\xff\xfe", b"\xfe\xff")) or has_utf16_nul or _is_odd(line):
@@ -199,22 +232,30 @@ def check_beginning(line: bytes, path: str | Path) -> None:
         )
 
 
+def check_text(beginning: bytes, path: str | Path) -> None:
+    """Raise a UserError if a file with these first bytes is of another format than text."""
+    for mark, meaning in FORMATS.items():
+        if beginning.startswith(mark):
+            raise UserError(f"{path} is {meaning}")
+
+
 def _no_utf8(line: bytes, path: str | Path) -> UserError:
     """Return the error for a file whose first line has NUL bytes: another encoding, or not text."""
     marks = {"UTF-32": (b"\xff\xfe\0\0", b"\0\0\xfe\xff"), "UTF-16": (b"\xff\xfe", b"\xfe\xff")}
     for name, mark in marks.items():
         orders = (f"{name}-LE", f"{name}-BE")
-        if line.startswith(mark) or any(_reads_as(line, order) for order in orders):
+        if line.startswith(mark) or any(reads_as(line, order) for order in orders):
             return UserError(
                 f"{path} is {name}: save it as UTF-8, or run `iconv -f {name} -t UTF-8`"
             )
     return UserError(f"{path} is not text, because it has NUL bytes: {TEXT_EXPECTED}")
 
 
-def _reads_as(line: bytes, encoding: str) -> bool:
+def reads_as(line: bytes, encoding: str) -> bool:
     """Return whether at most the share `MAX_ODD` of a line's characters is odd in this encoding.
     Direction marks and joiners are not odd."""
-    text = line[: len(line) // 4 * 4 or 2].decode(encoding, "replace").strip().replace("\t", " ")
+    text = line[: len(line) // 4 * 4 or 2].decode(encoding, "replace")
+    text = " ".join(text.split())
     odd = sum(unicodedata.category(letter) in ODD or letter == "\ufffd" for letter in text)
     return bool(text) and odd <= MAX_ODD * len(text)
 
@@ -243,11 +284,14 @@ def _bounded(file: Iterable[bytes], path: str | Path) -> Iterator[bytes]:
         if len(line) > MAX_LINE:
             if number == 1:
                 check_beginning(line, path)
-            raise UserError(
-                f"{path}, line {number} has more than {MAX_LINE:,} bytes: expected a text with "
-                "line ends"
-            )
+            raise _too_long(number, path)
         yield line
+
+
+def _too_long(number: int, path: str | Path) -> UserError:
+    return UserError(
+        f"{path}, line {number} has more than {MAX_LINE:,} bytes: expected a text with line ends"
+    )
 
 
 def _decoded(number: int, line: bytes, otherwise: str | None, is_marked: bool) -> Line:

@@ -39,7 +39,7 @@ class ColumnChoice:
     """Columns of the sources or of the targets: the names that were set, or the usual names."""
 
     option: str
-    """Option that sets the names, such as data.text_column."""
+    """Option that sets the names, such as data.source_column."""
     chosen: tuple[str, ...] = ()
     usual: tuple[str, ...] = ()
 

@@ -1,17 +1,47 @@
-"""Rows of .csv and .tsv files, with the numbers of their first lines."""
+"""Rows of files with columns, with the numbers of their first lines, and columns by name or
+number."""
 
 from __future__ import annotations
 
 import csv
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from regard.data.files.lines import Line
 from regard.errors import UserError
+from regard.names import Fault
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
-"""Separators of columns by the suffix of the file name."""
+"""Usual separators of columns by the suffix of the file name."""
+SHOWN_CELLS = 20
+"""Number of cells of a row in a message."""
+
+
+@dataclass(frozen=True)
+class TableSettings:
+    """How a file is read. None: recognised from the file."""
+
+    encoding: str | None = None
+    delimiter: str | None = None
+    header: bool | None = None
+    sheet: str | None = None
+    source_columns: tuple[str, ...] | None = None
+    """Columns of the source, by name or by number from 1."""
+    target_columns: tuple[str, ...] | None = None
+    """Columns of the target, by name or by number from 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Cells of a row."""
+
+    cells: tuple[str, ...]
+    line: int
+    """Number of the first line; in a workbook, of the row."""
+    fault: Fault | None = None
+    """Reason why a line of the row cannot be used."""
 
 
 def suffix_of(path: Path) -> str:
@@ -26,29 +56,48 @@ def find_column(head: Sequence[str], names: Iterable[str]) -> int | None:
     return next((cells.index(name.lower()) for name in names if name.lower() in cells), None)
 
 
-class TableRows:
-    """Rows of a table; `line` is the number of the first line of the last row. A quoted field of a
-    .csv may span several lines; in a .tsv a quote is an ordinary character. UserError if a quote is
-    not closed."""
+def column_number(name: str, header: Sequence[str] | None, num_columns: int) -> int | None:
+    """Return the column with this name, or with this number from 1; None if there is neither. A
+    name precedes a number."""
+    column = find_column(header, [name]) if header is not None else None
+    if column is None and name.isdecimal() and 1 <= int(name) <= num_columns:
+        column = int(name) - 1
+    return column
 
-    def __init__(self, lines: Iterable[Line], path: Path, separator: str) -> None:
-        quoting: Any = csv.QUOTE_MINIMAL if separator == "," else csv.QUOTE_NONE
-        self._path = path
-        self._reader = csv.reader(
-            (f"{line.text}\n" for line in lines),
-            delimiter=separator,
-            quoting=quoting,
-            skipinitialspace=True,
-            strict=True,
+
+def show_cells(cells: Sequence[str]) -> str:
+    """Return the cells of a row as text for a message."""
+    shown = ", ".join(" ".join(cell.split())[:40] for cell in cells[:SHOWN_CELLS])
+    return f"{shown}, …" if len(cells) > SHOWN_CELLS else shown
+
+
+def table_rows(
+    lines: Iterable[Line], path: Path, delimiter: str, *, has_quotes: bool
+) -> Iterator[Row]:
+    """Yield the rows of delimited lines. A quoted cell may span several lines. UserError if a quote
+    is not closed."""
+    quoting: Any = csv.QUOTE_MINIMAL if has_quotes else csv.QUOTE_NONE
+    faults = dict[int, Fault]()
+
+    def texts() -> Iterator[str]:
+        for line in lines:
+            if line.fault:
+                faults[line.number] = line.fault
+            yield f"{line.text}\n"
+
+    reader = csv.reader(
+        texts(), delimiter=delimiter, quoting=quoting, skipinitialspace=True, strict=True
+    )
+    while True:
+        first = reader.line_num + 1
+        try:
+            cells = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            raise UserError(f"cannot read {path} at line {first}: {error}") from error
+        last = reader.line_num + 1
+        fault = next(
+            (faults.pop(number) for number in range(first, last) if number in faults), None
         )
-        self.line = 1
-
-    def __iter__(self) -> Iterator[list[str]]:
-        while True:
-            self.line = self._reader.line_num + 1
-            try:
-                yield next(self._reader)
-            except StopIteration:
-                return
-            except csv.Error as error:
-                raise UserError(f"cannot read {self._path} at line {self.line}: {error}") from error
+        yield Row(tuple(cells), first, fault)

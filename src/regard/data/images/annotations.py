@@ -18,6 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from regard.data.examples import Corpus, Pair
+from regard.data.files import formats
+from regard.data.files.formats import FileFormat
+from regard.data.files.header import CAPTION_NAMES, FILE_NAMES
 from regard.data.files.lines import (
     LEGACY_ENCODING,
     Line,
@@ -27,13 +30,20 @@ from regard.data.files.lines import (
     decoded,
     marks_removed,
 )
-from regard.data.files.tables import SEPARATORS, TableRows, find_column, suffix_of
+from regard.data.files.tables import (
+    SEPARATORS,
+    Row,
+    TableSettings,
+    column_number,
+    find_column,
+    show_cells,
+    suffix_of,
+    table_rows,
+)
 from regard.errors import UserError
 from regard.files import open_bytes, read_bytes
 from regard.names import SplitName
 
-FILE_NAMES = ("file", "image", "filename", "file_name", "path", "picture", "image_name")
-CAPTION_NAMES = ("caption", "text", "sentence", "description", "comment")
 SPLITS: dict[str, SplitName] = {
     "train": "train",
     "restval": "train",
@@ -81,7 +91,12 @@ class Lists:
     test: Path | None = None
 
 
-def read_captions(path: Path, images: Path | None = None, lists: Lists | None = None) -> Captions:
+def read_captions(
+    path: Path,
+    images: Path | None = None,
+    lists: Lists | None = None,
+    settings: TableSettings | None = None,
+) -> Captions:
     """Read a file of captions. `images` is the folder of the image files, by default the folder of
     the captions. `lists` replace the splits of the file; without a list for training, all images in
     no other list are training images.
@@ -91,7 +106,10 @@ def read_captions(path: Path, images: Path | None = None, lists: Lists | None = 
     of its images, or if two lists name one image."""
     folder = (images or path.parent).absolute()
     try:
-        captions = _json(path, folder) if suffix_of(path) == ".json" else _lines(path, folder)
+        if suffix_of(path) == ".json":
+            captions = _json(path, folder)
+        else:
+            captions = _lines(path, folder, settings or TableSettings())
     except OSError as error:
         raise UserError(f"cannot read {path}: {(error.strerror or str(error)).lower()}") from error
     if not captions.pairs:
@@ -100,57 +118,107 @@ def read_captions(path: Path, images: Path | None = None, lists: Lists | None = 
     return captions if lists in (None, Lists()) else _split_by_lists(captions, lists, path)
 
 
-def _lines(path: Path, folder: Path) -> Captions:
-    marks = LineNumbers()
-    with open_bytes(path) as file:
-        lines = counting_marks(decoded(file, path, otherwise=LEGACY_ENCODING), marks)
-        first = next(lines, None)
-        if first is None:
-            return Captions(NO_PAIRS)
-        separator = SEPARATORS.get(suffix_of(path))
-        if separator is None and _named_columns(first.text.split(",")):
-            separator = ","
-        lines = chain([first], lines)
-        corpus = Corpus.of(
-            _table(lines, path, folder, separator) if separator else _tokens(lines, path, folder)
-        )
+def _lines(path: Path, folder: Path, settings: TableSettings) -> Captions:
+    form, marks = formats.recognise(path, settings), LineNumbers()
+    is_table = form.kind != "text" or suffix_of(path) in SEPARATORS
+    if not is_table and form.delimiter is not None and path.is_file():
+        # Flickr8k's format has tabs too, but its first column ends with a number.
+        first = formats.first_rows(path, form, settings, 1)
+        is_table = bool(first and _named_columns(first[0].cells, settings, path))
+    if is_table and path.is_file():
+        rows = formats.read_rows(path, form, settings, otherwise=LEGACY_ENCODING, marks=marks)
+        corpus = Corpus.of(_table(rows, path, folder, settings))
+    else:
+        corpus = _of_lines(path, folder, form, marks, settings)
     remarks = (marks_removed(path, marks),) if marks.count else ()
     return Captions(replace(corpus, remarks=remarks))
 
 
+def _of_lines(
+    path: Path, folder: Path, form: FileFormat, marks: LineNumbers, settings: TableSettings
+) -> Corpus:
+    """Read a pipe, or lines without a recognised delimiter, whose first line may be a header with
+    commas."""
+    with open_bytes(path) as file:
+        lines = counting_marks(decoded(file, path, LEGACY_ENCODING, form.encoding.name), marks)
+        first = next(lines, None)
+        if first is None:
+            return NO_PAIRS
+        separator = SEPARATORS.get(suffix_of(path))
+        if separator is None and _named_columns(first.text.split(","), settings, path):
+            separator = ","
+        lines = chain([first], lines)
+        if separator is None:
+            return Corpus.of(_tokens(lines, path, folder))
+        rows = table_rows(lines, path, separator, has_quotes=separator == ",")
+        return Corpus.of(_table(rows, path, folder, settings))
+
+
 def _table(
-    lines: Iterable[Line], path: Path, folder: Path, separator: str
+    rows: Iterable[Row], path: Path, folder: Path, settings: TableSettings
 ) -> Iterator[Pair | LineProblem]:
     """Read a table by the names in its header; without a header, the file comes first."""
-    rows = TableRows(lines, path, separator)
     columns: tuple[int, int] | None = None
     for row in rows:
+        cells = row.cells
         if columns is None:
-            named = _named_columns(row)
-            columns = named or (0, 1)
-            if named:
+            columns, has_header = caption_columns(cells, settings, path)
+            if has_header:
                 continue
-            if not Path(row[0].strip() if row else "").suffix:
+            if not Path(cells[columns[0]].strip() if len(cells) > columns[0] else "").suffix:
                 raise UserError(
-                    f"{path}: the first row is {separator.join(row)[:60]!r}: expected the names of "
-                    "two columns, such as file and caption, or an image file and its caption"
+                    f"{path}: the first row is {show_cells(cells)!r}: expected the names of two "
+                    "columns, such as file and caption, or an image file and its caption; name "
+                    "them with --data.source-column and --data.target-column"
                 )
-        if len(row) > max(columns):
-            name, caption = (row[column].strip() for column in columns)
-            yield _pair(path, folder, name, caption, rows.line)
-        elif any(cell.strip() for cell in row):
+        if len(cells) > max(columns):
+            name, caption = (cells[column].strip() for column in columns)
+            yield _pair(path, folder, name, caption, row.line)
+        elif any(cell.strip() for cell in cells):
             raise UserError(
-                f"{path}, line {rows.line}: expected a file and a caption, got "
-                f"{separator.join(row)[:60]!r}"
+                f"{path}, line {row.line}: expected a file and a caption, got {show_cells(cells)!r}"
             )
         else:
-            yield LineProblem(str(path), rows.line, "blank", "")
+            yield LineProblem(str(path), row.line, "blank", "")
 
 
-def _named_columns(row: Sequence[str]) -> tuple[int, int] | None:
+def caption_columns(
+    first: Sequence[str], settings: TableSettings, path: Path
+) -> tuple[tuple[int, int], bool]:
+    """Return the columns of file and caption, and whether the first row is a header. UserError if
+    the settings name a column that is missing."""
+    named = _named_columns(first, settings, path)
+    sides = settings.source_columns, settings.target_columns
+    is_numbered = named is not None and all(
+        names is not None and names[0].isdecimal() for names in sides
+    )
+    if is_numbered and named is not None:
+        is_name = not Path(first[named[0]].strip()).suffix
+        return named, is_name if settings.header is None else settings.header
+    if settings.header is False:
+        return (0, 1), False
+    return named or (0, 1), settings.header is True or named is not None
+
+
+def _named_columns(
+    row: Sequence[str], settings: TableSettings, path: Path
+) -> tuple[int, int] | None:
     """Return the columns of file and caption by their names; None if the row is not a header."""
-    file, caption = find_column(row, FILE_NAMES), find_column(row, CAPTION_NAMES)
-    return None if file is None or caption is None else (file, caption)
+    usual = (
+        ("source", settings.source_columns, FILE_NAMES),
+        ("target", settings.target_columns, CAPTION_NAMES),
+    )
+    columns = list[int]()
+    for side, names, usual_names in usual:
+        column = column_number(names[0], row, len(row)) if names else find_column(row, usual_names)
+        if column is None and names:
+            raise UserError(
+                f"{path} has no column {names[0]!r} (--data.{side}-column): the first row is "
+                f"{show_cells(row)}"
+            )
+        if column is not None:
+            columns.append(column)
+    return (columns[0], columns[1]) if len(columns) == 2 else None
 
 
 def _tokens(lines: Iterable[Line], path: Path, folder: Path) -> Iterator[Pair | LineProblem]:

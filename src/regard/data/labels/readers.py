@@ -1,6 +1,6 @@
 """Readers of texts with labels (or numbers), in the usual formats.
 
-    FLEGACY_ENCODING/LABEL/anything.txt        one folder for each label, one text in each file
+    FOLDER/LABEL/anything.txt            one folder for each label, one text in each file
     FILE.csv, FILE.tsv, FILE.txt     text and label in columns, with or without a header
     FILE (anything else)             label, space, text: TREC, and fastText's __label__X
 
@@ -11,13 +11,21 @@ Each example is a `Pair` of text and label.
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 
 from regard.data.examples import Corpus, Pair
+from regard.data.files import formats
+from regard.data.files.formats import FileFormat
+from regard.data.files.header import (
+    LABEL_NAMES,
+    TEXT_NAMES,
+    is_number,
+    is_only_label,
+    is_usual_name,
+)
 from regard.data.files.lines import (
     LEGACY_ENCODING,
     Line,
@@ -28,37 +36,28 @@ from regard.data.files.lines import (
     decoded,
     marks_removed,
 )
-from regard.data.files.tables import SEPARATORS, TableRows, find_column, suffix_of
+from regard.data.files.tables import (
+    SEPARATORS,
+    Row,
+    TableSettings,
+    column_number,
+    find_column,
+    show_cells,
+    suffix_of,
+    table_rows,
+)
 from regard.errors import UserError
 from regard.files import open_bytes, read_bytes
 from regard.names import Fault, SplitName
 
 SPLIT = re.compile(r"(?<![a-z])(?:(train|training)|(dev|val|valid|validation)|(test))(?![a-z])")
-# fmt: off
-TEXT_NAMES = (
-    "text", "sentence", "question", "review", "content", "comment", "message", "tweet", "body",
-    "post", "utterance", "query", "document", "description", "source", "headline", "title",
-)
-LABEL_NAMES = (
-    "label", "labels", "class", "category", "target", "answer", "value", "sentiment", "rating",
-    "stars", "score", "tag", "intent", "topic", "polarity", "emotion", "language", "y",
-)
-# fmt: on
 FASTTEXT = "__label__"
 
 
 @dataclass(frozen=True)
-class Columns:
-    """Names of the columns of a table, if they are not among the usual names. Several label columns
-    are the numbers of one target."""
-
-    text: str | None = None
-    labels: tuple[str, ...] | None = None
-
-
-@dataclass(frozen=True)
-class _ColumnNumbers:
-    """Numbers of the columns that are read."""
+class LabelColumns:
+    """Numbers of the columns that are read, from 0. Several label columns are the numbers of one
+    target."""
 
     text: int
     labels: tuple[int, ...]
@@ -86,17 +85,18 @@ def split_files(path: Path) -> dict[SplitName, Path]:
 
 
 def read_labelled(
-    path: Path, columns: Columns | None = None, known: Set[str] | None = frozenset()
+    path: Path, settings: TableSettings | None = None, known: Set[str] | None = frozenset()
 ) -> Corpus:
     """Read all examples of a file, or of a folder with one folder for each label.
 
     Lines that are blank, have a NUL, or lack their label or text are dropped and listed. Lines that
-    are not UTF-8 are read as Latin-1, the encoding of older collections. UserError if there are no
-    examples, or if the first row of a table is probably a header with unusual names: its second
-    field is no label of another row. Labels in `known`, such as those of the training data, are
-    never read as names. If `known` is None, targets are numbers and the header is not checked.
+    are not UTF-8 in a file of UTF-8 are read as Latin-1, the encoding of older collections.
+    UserError if there are no examples, or if a column is missing. The first row of a table is a
+    header if it has a usual name, or if its second field is a label of no other row. Labels in
+    `known`, such as those of the training data, are never read as names. If `known` is None,
+    targets are numbers.
     """
-    corpus = _folders(path) if path.is_dir() else _file(path, columns or Columns(), known)
+    corpus = _folders(path) if path.is_dir() else _file(path, settings or TableSettings(), known)
     if not corpus.pairs:
         reason = "; ".join(corpus.left_out.summary()) or "it is empty"
         raise UserError(
@@ -129,73 +129,136 @@ def _whole(file: Path) -> Pair | LineProblem:
     return Pair(text, file.parent.name, 1, str(file))
 
 
-def _file(path: Path, columns: Columns, known: Set[str] | None) -> Corpus:
+def _file(path: Path, settings: TableSettings, known: Set[str] | None) -> Corpus:
+    form, marks = formats.recognise(path, settings), LineNumbers()
+    if (form.kind == "text" and form.delimiter is None) or not path.is_file():
+        return _lines(path, form, settings, known)
+    rows = formats.read_rows(path, form, settings, otherwise=LEGACY_ENCODING, marks=marks)
+    return _with_marks(_table(list(rows), path, settings, known), marks, path)
+
+
+def _lines(path: Path, form: FileFormat, settings: TableSettings, known: Set[str] | None) -> Corpus:
+    """Read lines with the label first, or a pipe, whose first line says whether it has columns."""
     marks = LineNumbers()
     with open_bytes(path) as file:
-        lines = counting_marks(decoded(file, path, otherwise=LEGACY_ENCODING), marks)
+        lines = counting_marks(decoded(file, path, LEGACY_ENCODING, form.encoding.name), marks)
         first = next(lines, None)
         if first is None:
             return Corpus(())
         separator = SEPARATORS.get(suffix_of(path)) or ("\t" if "\t" in first.text else None)
         lines = chain([first], lines)
         if separator is not None:
-            corpus = _table(lines, separator, path, columns, known)
-        elif columns.text or columns.labels:
+            rows = table_rows(lines, path, separator, has_quotes=separator == ",")
+            corpus = _table(list(rows), path, settings, known)
+        elif settings.source_columns or settings.target_columns:
             raise UserError(f"{path} has no columns: expected .csv, .tsv, or tabs between columns")
         else:
             corpus = Corpus.of(_label_first(line, path) for line in lines)
+    return _with_marks(corpus, marks, path)
+
+
+def _with_marks(corpus: Corpus, marks: LineNumbers, path: Path) -> Corpus:
     if not marks.count:
         return corpus
     return replace(corpus, remarks=(*corpus.remarks, marks_removed(path, marks)))
 
 
 def _table(
-    lines: Iterator[Line], separator: str, path: Path, columns: Columns, known: Set[str] | None
+    rows: Sequence[Row], path: Path, settings: TableSettings, known: Set[str] | None
 ) -> Corpus:
     """Read a table by the names in its header; without a header, text comes before label."""
-    reader = TableRows(lines, path, separator)
-    rows = [(reader.line, row) for row in reader]
     if not rows:
         return Corpus(())
-    (_, head), *body = rows
-    named = _named_columns(head, [row for _, row in body], columns, path)
-    if named is None and known is not None:
-        _check_no_names(head, [row for _, row in body], known, path)
-    numbers = named or _ColumnNumbers(0, (1,))
+    head, body = rows[0].cells, [row.cells for row in rows[1:]]
+    numbers, has_header = label_columns(head, body, path, settings, known)
     return Corpus.of(
-        (_row(row, numbers, line, path) for line, row in (body if named else rows)),
-        _unused(head, named, path),
+        (_pair_of(row, numbers, path) for row in (rows[1:] if has_header else rows)),
+        _unused(head, numbers, path, has_header=has_header),
+    )
+
+
+def label_columns(
+    head: Sequence[str],
+    body: Sequence[Sequence[str]],
+    path: Path,
+    settings: TableSettings,
+    known: Set[str] | None = frozenset(),
+) -> tuple[LabelColumns, bool]:
+    """Return the columns of text and labels, and whether the first row is a header.
+
+    Columns of the settings are found by name or number. The others have usual names, or are the
+    first and the second column. UserError if a column is missing."""
+    wanted = {"source": settings.source_columns or (), "target": settings.target_columns or ()}
+    names = [name for side in wanted.values() for name in side]
+    if settings.header is False or (names and all(map(str.isdecimal, names))):
+        named = None
+    else:
+        named = _named_columns(head, body, wanted, path)
+    has_header = settings.header is True or named is not None
+    if settings.header is None and not has_header and known is not None:
+        label = head[1].strip() if len(head) > 1 else ""
+        labels = [row[1].strip() for row in body if len(row) > 1]
+        has_header = label not in known and is_only_label(label, labels)
+    if named is not None:
+        return named, has_header
+    columns: dict[str, tuple[int, ...]] = {"source": (0,), "target": (1,)}
+    for side, side_names in wanted.items():
+        numbers = [column_number(name, None, len(head)) for name in side_names]
+        if None in numbers:
+            name = side_names[numbers.index(None)]
+            raise UserError(_no_column(path, side, name, head))
+        present = tuple(number for number in numbers if number is not None)
+        columns[side] = present or columns[side]
+    if not wanted["source"] and columns["source"][0] in columns["target"]:
+        columns["source"] = (1 if 0 in columns["target"] else 0,)
+    if settings.header is None and names:
+        target = columns["target"][0]
+        labels = [row[target].strip() for row in body if len(row) > target]
+        label = head[target].strip() if len(head) > target else ""
+        is_named = is_usual_name(label) and label not in labels
+        if known is None:
+            has_header = not is_number(label)
+        else:
+            has_header = label not in known and (is_named or is_only_label(label, labels))
+    return LabelColumns(columns["source"][0], columns["target"]), has_header
+
+
+def _no_column(path: Path, side: str, name: str, head: Sequence[str]) -> str:
+    return (
+        f"{path} has no column {name!r} (--data.{side}-column): the first row is {show_cells(head)}"
     )
 
 
 def _named_columns(
-    head: Sequence[str], body: Sequence[Sequence[str]], columns: Columns, path: Path
-) -> _ColumnNumbers | None:
+    head: Sequence[str],
+    body: Sequence[Sequence[str]],
+    wanted: Mapping[str, tuple[str, ...]],
+    path: Path,
+) -> LabelColumns | None:
     """Return the columns of text and labels by the names in the first row; None if the first row is
     not a header."""
-    wanted = ("text", (columns.text,) if columns.text else ()), ("label", columns.labels or ())
-    for flag, names in wanted:
+    for side, names in wanted.items():
         for name in names:
-            if find_column(head, [name]) is None:
-                raise UserError(
-                    f"{path} has no column {name!r} (--data.{flag}-column): the first row is "
-                    f"{_shown(head)}"
-                )
-    (_, texts), (_, labels) = wanted
+            if column_number(name, head, len(head)) is None:
+                raise UserError(_no_column(path, side, name, head))
+    texts, labels = wanted["source"], wanted["target"]
     usual = [name for name in TEXT_NAMES if name not in map(str.lower, labels)]
-    text = find_column(head, texts or usual)
-    matches = [find_column(head, [name]) for name in labels] or [find_column(head, LABEL_NAMES)]
+    text = column_number(texts[0], head, len(head)) if texts else find_column(head, usual)
+    matches = [column_number(name, head, len(head)) for name in labels]
+    matches = matches or [find_column(head, LABEL_NAMES)]
     numbers = tuple(number for number in matches if number is not None)
     if text is not None and numbers:
-        return _ColumnNumbers(text, numbers)
+        return LabelColumns(text, numbers)
     known = numbers[0] if text is None and numbers else text
     if known is None or not (texts or labels or _is_name(known, head, body)):
         return None
-    present, missing = ("text", "label") if numbers == () else ("label", "text")
+    if len(head) == 2:
+        return LabelColumns(1 - known, numbers) if numbers else LabelColumns(known, (1 - known,))
+    present, missing = ("source", "target") if numbers == () else ("target", "source")
     raise UserError(
-        f"{path}: the first row is {_shown(head)}, where {head[known][:40]!r} names the {present} "
-        f"column: name the {missing} column with --data.{missing}-column (evaluate: "
-        f"--{missing}-column); if the first row is an example, put a header above it"
+        f"{path}: the first row is {show_cells(head)}, where {head[known][:40]!r} names the "
+        f"{present} column: name the {missing} column with --data.{missing}-column (evaluate: "
+        f"--{missing}-column); if the first row is an example, use --data.no-header"
     )
 
 
@@ -204,54 +267,27 @@ def _is_name(number: int, head: Sequence[str], body: Sequence[Sequence[str]]) ->
     return not any(len(row) > number and row[number] == head[number] for row in body)
 
 
-def _check_no_names(
-    head: Sequence[str], body: Sequence[Sequence[str]], known: Set[str], path: Path
-) -> None:
-    """Raise a UserError if the first row has a label that occurs in no other row, while other
-    labels repeat: such a row is probably a header with unusual names. Numbers are never names."""
-    label = head[1].strip() if len(head) > 1 else ""
-    if not label or label in known or _is_number(label):
-        return
-    counts = Counter(row[1].strip() for row in body if len(row) > 1)
-    if not counts[label] and max(counts.values(), default=0) > 1:
-        text = head[0].strip()
-        raise UserError(
-            f"{path}: the first row is {_shown(head)}, and no other row has the label "
-            f"{label[:40]!r}. If it is a header, name the columns with --data.text-column "
-            f"{text[:40]!r} --data.label-column {label[:40]!r} (evaluate: --text-column, "
-            "--label-column); if it is an example, put a header above it"
-        )
-
-
-def _shown(cells: Sequence[str]) -> str:
-    """Return the fields of a row as text for a message."""
-    shown = ", ".join(" ".join(cell.split())[:40] for cell in cells[:20])
-    return f"{shown}, …" if len(cells) > 20 else shown
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _unused(head: Sequence[str], named: _ColumnNumbers | None, path: Path) -> tuple[str, ...]:
+def _unused(
+    head: Sequence[str], used: LabelColumns, path: Path, *, has_header: bool
+) -> tuple[str, ...]:
     """Return a sentence about columns that are not read, if there are any."""
-    if named is None:
-        if len(head) <= 2:
-            return ()
-        return (
-            f"{path} has {len(head)} columns and no header: the first is read as text, the second "
-            "as label",
-        )
-    used = {named.text, *named.labels}
-    names = [cell for number, cell in enumerate(head) if number not in used]
-    return (f"columns of {path} that are not read: {_shown(names)}",) if names else ()
+    numbers = {used.text, *used.labels}
+    names = [cell for number, cell in enumerate(head) if number not in numbers]
+    if not names:
+        return ()
+    if has_header:
+        return (f"columns of {path} that are not read: {show_cells(names)}",)
+    labels = ", ".join(str(number + 1) for number in used.labels)
+    return (
+        f"{path} has {len(head)} columns and no header: column {used.text + 1} is read as text, "
+        f"column {labels} as label",
+    )
 
 
-def _row(row: Sequence[str], numbers: _ColumnNumbers, line: int, path: Path) -> Pair | LineProblem:
+def _pair_of(entry: Row, numbers: LabelColumns, path: Path) -> Pair | LineProblem:
+    row, line = entry.cells, entry.line
+    if entry.fault:
+        return LineProblem(str(path), line, entry.fault, " ".join(row))
     if len(row) <= max(numbers.text, *numbers.labels):
         kind: Fault = "one column" if any(cell.strip() for cell in row) else "blank"
         return LineProblem(str(path), line, kind, " ".join(row))

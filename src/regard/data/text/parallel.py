@@ -2,21 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from itertools import zip_longest
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice, zip_longest
 from pathlib import Path
 
 from regard.data.examples import Corpus, Pair
-from regard.data.files.lines import LeftOut, Line, LineProblem, decoded
+from regard.data.files import formats
+from regard.data.files.formats import FileFormat
+from regard.data.files.header import SOURCE_NAMES, TARGET_NAMES, has_header
+from regard.data.files.lines import LeftOut, Line, LineNumbers, LineProblem, decoded
+from regard.data.files.tables import (
+    Row,
+    TableSettings,
+    column_number,
+    find_column,
+    show_cells,
+)
 from regard.errors import UserError
 from regard.files import open_bytes
 
+NUM_ROWS = 1000
+"""Number of rows from which a header is recognised."""
+
 
 def read_pairs(
-    path: str | Path, *, target_path: str | Path | None = None, limit: int | None = None
+    path: str | Path,
+    *,
+    target_path: str | Path | None = None,
+    limit: int | None = None,
+    settings: TableSettings | None = None,
 ) -> Corpus:
     """Read pairs from one file (source, tab, target; further columns are ignored) or from two
     files.
+
+    With `settings`, one file may have any format of `regard.data.files.formats`, and a header; two
+    files may have any encoding. Without, files are UTF-8, and the first two columns are read.
 
     Line ends are \\n and \\r\\n only. Files may be gzipped and may begin with a byte-order mark; a
     mark inside a file is removed and listed. Lines that have a blank side, no tab, a NUL, or are
@@ -25,29 +47,144 @@ def read_pairs(
     """
     if limit is not None and limit < 1:
         raise UserError(f"limit is {limit}: give at least 1, or none to read all pairs")
-    return _collect(each_line(path, target_path), (path, target_path), limit)
+    return _collect(each_line(path, target_path, settings), (path, target_path), limit)
 
 
 def each_line(
-    path: str | Path, target_path: str | Path | None = None
+    path: str | Path,
+    target_path: str | Path | None = None,
+    settings: TableSettings | None = None,
 ) -> Iterator[Pair | LineProblem]:
     """Yield a pair or a problem for each line, as `read_pairs` reads them, and another problem for
     each byte-order mark that was removed. Nothing is held in memory."""
+    if target_path is None and settings is not None:
+        columns = pair_columns(Path(path), settings)
+        if columns != PLAIN:
+            yield from _table(Path(path), settings, columns)
+            return
+    encoding = _encoding(path, settings)
     with open_bytes(path) as file:
+        lines = decoded(file, path, encoding=encoding)
         if target_path is None:
-            for line in decoded(file, path):
+            for line in lines:
                 yield from _read(line, str(path))
             return
         with open_bytes(target_path) as target_file:
-            sides = zip_longest(decoded(file, path), decoded(target_file, target_path))
+            target_encoding = _encoding(target_path, settings)
+            target_lines = decoded(target_file, target_path, encoding=target_encoding)
+            sides = zip_longest(lines, target_lines)
             paths = str(path), str(target_path)
             for source, target in sides:
                 if source is None or target is None:
-                    raise UserError(_lengths_differ(paths))
+                    raise UserError(_lengths_differ(paths, (encoding, target_encoding)))
                 for line, name in zip((source, target), paths, strict=True):
                     if line.is_marked:
                         yield LineProblem(name, line.number, "byte-order mark", line.text)
                 yield _couple(source, target, paths)
+
+
+@dataclass(frozen=True)
+class PairColumns:
+    """Columns of source and target in a file, from 0."""
+
+    form: FileFormat
+    has_header: bool = False
+    source: int = 0
+    target: int = 1
+
+
+PLAIN = PairColumns(FileFormat(delimiter="\t"))
+"""Lines of UTF-8 with SOURCE TAB TARGET."""
+
+
+def pair_columns(path: Path, settings: TableSettings) -> PairColumns:
+    """Return the format of a file of pairs and its columns: those of the settings or with usual
+    names, otherwise the first two. UserError if the file has no such column.
+
+    A file of two columns without a header is read in order, so that dev pairs need no names."""
+    form = formats.recognise(path, settings)
+    if form.delimiter is None and form.kind == "text":
+        form = replace(form, delimiter="\t")
+    if not path.is_file():  # a pipe can be read only once
+        source, target = settings.source_columns or ("1",), settings.target_columns or ("2",)
+        return PairColumns(form, settings.header is True, _number(source), _number(target))
+    rows = [row.cells for row in formats.first_rows(path, form, settings, NUM_ROWS)]
+    with_header = has_header(rows, settings)
+    first = rows[0] if rows else ()
+    header = first if with_header else None
+    sides = {"source": settings.source_columns, "target": settings.target_columns}
+    numbers = {
+        side: column_number(names[0], header, len(first)) for side, names in sides.items() if names
+    }
+    missing = [side for side, number in numbers.items() if number is None]
+    if missing and (with_header or len(first) != 2):
+        names = sides[missing[0]] or ("",)
+        raise UserError(
+            f"{path} has no column {names[0]!r} (--data.{missing[0]}-column): the first row is "
+            f"{show_cells(first)}"
+        )
+    pair = (0, 1) if missing else _both(numbers, header)
+    if pair[0] == pair[1]:
+        raise UserError(
+            f"{path}: source and target are both column {pair[0] + 1}: set --data.source-column "
+            "and --data.target-column"
+        )
+    return PairColumns(form, with_header, *pair)
+
+
+def _number(columns: tuple[str, ...]) -> int:
+    """Return a column of a pipe. UserError for a name."""
+    if not columns[0].isdecimal() or columns[0] == "0":
+        raise UserError(
+            f"column {columns[0]!r} of a pipe: expected a number from 1, because a pipe is not "
+            "inspected; save the data to a file to use names"
+        )
+    return int(columns[0]) - 1
+
+
+def _both(numbers: dict[str, int | None], header: Sequence[str] | None) -> tuple[int, int]:
+    """Return the columns of source and target, where some are set."""
+    source, target = numbers.get("source"), numbers.get("target")
+    if source is None and target is None and header is not None:
+        named = find_column(header, SOURCE_NAMES), find_column(header, TARGET_NAMES)
+        if None not in named and named[0] != named[1]:
+            source, target = named
+    if source is None:
+        source = 1 if target == 0 else 0
+    if target is None:
+        target = 0 if source == 1 else 1
+    return source, target
+
+
+def _table(
+    path: Path, settings: TableSettings, columns: PairColumns
+) -> Iterator[Pair | LineProblem]:
+    """Yield the pairs of a file of any format."""
+    marks = LineNumbers()
+    rows = formats.read_rows(path, columns.form, settings, marks=marks)
+    for row in islice(rows, int(columns.has_header), None):
+        yield _of_row(row, columns, str(path))
+    for line in marks.first:
+        yield LineProblem(str(path), line, "byte-order mark", "")
+
+
+def _of_row(row: Row, columns: PairColumns, path: str) -> Pair | LineProblem:
+    text = "\t".join(row.cells)
+    if row.fault or "\0" in text:
+        return LineProblem(path, row.line, row.fault or "NUL", text)
+    if len(row.cells) <= max(columns.source, columns.target):
+        return LineProblem(path, row.line, "few columns" if text.strip() else "blank", text)
+    # Line ends and tabs inside a cell would end a field in the files of a run.
+    cells = (row.cells[columns.source], row.cells[columns.target])
+    source, target = (re.sub(r"[\t\r\n]+", " ", cell).strip() for cell in cells)
+    if not source or not target:
+        return LineProblem(path, row.line, "blank", text)
+    return Pair(source, target, row.line, path)
+
+
+def _encoding(path: str | Path, settings: TableSettings | None) -> str:
+    """Return the encoding of one of two files, or of a file of pairs."""
+    return "utf-8" if settings is None else formats.recognise(Path(path), settings).encoding.name
 
 
 def parse_pairs(lines: Iterable[bytes], path: str | Path, *, limit: int | None = None) -> Corpus:
@@ -115,13 +252,16 @@ def _hints(left_out: LeftOut) -> Iterator[str]:
     yield from left_out.summary() or ["it is empty"]
     if left_out.has("one column"):
         yield "put a tab between source and target, or give the targets as a second file"
+    if left_out.has("few columns"):
+        yield "check the delimiter (--data.delimiter) and the columns (--data.target-column)"
     if left_out.has("not UTF-8"):
         yield "save it as UTF-8"
 
 
-def _lengths_differ(paths: tuple[str, ...]) -> str:
+def _lengths_differ(paths: tuple[str, ...], encodings: tuple[str, ...]) -> str:
     counts = []
-    for path in paths:
+    for path, encoding in zip(paths, encodings, strict=True):
         with open_bytes(path) as file:
-            counts.append(f"{path} has {sum(1 for _ in decoded(file, path))} lines")
+            num_lines = sum(1 for _ in decoded(file, path, encoding=encoding))
+            counts.append(f"{path} has {num_lines} lines")
     return f"{' and '.join(counts)}: line by line they should be translations of each other"

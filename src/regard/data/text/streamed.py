@@ -9,7 +9,8 @@ from pathlib import Path
 
 from regard.data.examples import Pair
 from regard.data.files.lines import LineProblem
-from regard.data.text.parallel import each_line
+from regard.data.files.tables import TableSettings
+from regard.data.text.parallel import PLAIN, each_line, pair_columns
 from regard.errors import UserError
 
 
@@ -22,11 +23,18 @@ class PairFiles:
     target_path: Path | None
     stamps: tuple[tuple[int, int], ...]
     """Size and modification time of each file."""
+    settings: TableSettings | None = None
+    """Format and columns; None: lines of UTF-8 with the first two columns."""
 
     @classmethod
-    def of(cls, path: Path, target_path: Path | None = None) -> PairFiles:
+    def of(
+        cls, path: Path, target_path: Path | None = None, settings: TableSettings | None = None
+    ) -> PairFiles:
         """Return the files with their sizes and times. UserError if a file cannot be read."""
-        return cls(path, target_path, tuple(map(_stamp, _both(path, target_path))))
+        stamps = tuple(map(_stamp, _both(path, target_path)))
+        if settings is not None and target_path is None and pair_columns(path, settings) == PLAIN:
+            settings = None
+        return cls(path, target_path, stamps, settings)
 
     @property
     def paths(self) -> tuple[Path, ...]:
@@ -42,12 +50,14 @@ class PairFiles:
             except OSError as error:
                 raise _unreadable(path, error) from error
         self._check()
+        if self.settings not in (None, TableSettings()):
+            digests.append(hashlib.sha256(repr(self.settings).encode()).hexdigest())
         return "-".join(digests)
 
     def each_line(self) -> Iterator[Pair | LineProblem]:
         """Yield a pair or a problem for each line. UserError if a file changed since `of`."""
         self._check()
-        yield from each_line(self.path, self.target_path)
+        yield from each_line(self.path, self.target_path, self.settings)
         self._check()
 
     def _check(self) -> None:

@@ -32,7 +32,7 @@ class CaptioningTask:
     """Image to text, generated token by token."""
 
     name: TaskName = "caption"
-    evaluation_options: tuple[str, ...] = ("search",)
+    evaluation_options: tuple[str, ...] = ("search", "encoding", "source_column", "target_column")
     takes_targets: bool = False
     default_attention_kind: AttentionKind = "image"
     report_texts: ReportTexts = REPORT_TEXTS
@@ -61,7 +61,8 @@ class CaptioningTask:
 
         if options.held_out:
             return read_pairs(path)
-        return read_captions(path, model.data.images).to_score
+        settings = options.table_settings(model.data)
+        return read_captions(path, model.data.images, settings=settings).to_score
 
     def evaluate(
         self,

@@ -31,7 +31,7 @@ class ClassificationTask:
     """Source (text, items or a series) to a label or numbers."""
 
     name: TaskName = "classify"
-    evaluation_options: tuple[str, ...] = ("text_column", "label_column")
+    evaluation_options: tuple[str, ...] = ("encoding", "source_column", "target_column")
     takes_targets: bool = False
     default_attention_kind: AttentionKind = "cross"
     report_texts: ReportTexts = REPORT_TEXTS
@@ -56,16 +56,13 @@ class ClassificationTask:
         return ClassificationModel.load(run, device=device)
 
     def read(self, model: ClassificationModel, path: Path, options: EvaluationOptions) -> Corpus:
-        from regard.data.labels.readers import Columns, read_labelled
+        from regard.data.labels.readers import read_labelled
         from regard.data.text.parallel import read_pairs
 
         if options.held_out:
             return read_pairs(path)
-        columns = Columns(
-            options.text_column or model.data.text_column,
-            options.label_column or model.data.label_column,
-        )
-        return read_labelled(path, columns, frozenset(model.labels) or None)
+        settings = options.table_settings(model.data)
+        return read_labelled(path, settings, frozenset(model.labels) or None)
 
     def evaluate(
         self,

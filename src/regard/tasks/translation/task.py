@@ -33,7 +33,7 @@ class TranslationTask:
     name: TaskName = "translate"
     evaluation_options: tuple[str, ...] = (
         *("search", "target_path", "lowercase", "tokenized"),
-        *("error_rates", "ensemble"),
+        *("error_rates", "ensemble", "encoding", "source_column", "target_column"),
     )
     takes_targets: bool = True
     default_attention_kind: AttentionKind = "cross"
@@ -56,10 +56,10 @@ class TranslationTask:
         return TranslationModel.load(*runs, device=device)
 
     def read(self, model: TranslationModel, path: Path, options: EvaluationOptions) -> Corpus:
-        del model
         from regard.data.text.parallel import read_pairs
 
-        return read_pairs(path, target_path=options.target_path)
+        settings = options.table_settings(model.data)
+        return read_pairs(path, target_path=options.target_path, settings=settings)
 
     def evaluate(
         self,

@@ -1,0 +1,179 @@
+"""Encoding of a text file, recognised from its first bytes."""
+
+from __future__ import annotations
+
+import codecs
+import re
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from pathlib import Path
+
+from regard.data.files.lines import MARK, NUL, reads_as
+from regard.errors import UserError
+
+CODECS = (
+    *("cp1252", "cp1250", "cp1251", "cp1253", "cp1254", "cp1255", "cp1256", "cp1257", "koi8_r"),
+    *("cp932", "gb18030", "big5", "euc_kr", "euc_jp", "cp874", "mac_roman"),
+)
+"""Encodings that are recognised without a byte-order mark, apart from UTF-8, UTF-16 and UTF-32.
+Of two that fit equally well, the first is taken."""
+MARKS = {
+    b"\xff\xfe\0\0": "utf-32",
+    b"\0\0\xfe\xff": "utf-32",
+    b"\xff\xfe": "utf-16",
+    b"\xfe\xff": "utf-16",
+}
+"""Byte-order marks with their encodings. That of UTF-8 is removed by the reader of lines."""
+ORDERS = ("utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be")
+FEW = 0.02
+"""Largest share of lines that are not UTF-8 in a file of UTF-8."""
+NEARLY = 0.02
+"""Difference of implausibility below which two encodings fit equally well."""
+MAX_IMPLAUSIBLE = 0.7
+"""Implausibility above which an encoding is not taken."""
+MAX_WORDS = 3000
+"""Number of words from which an encoding is recognised."""
+IDEOGRAPHIC = {"CJK", "HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA", "IDEOGRAPHIC", "HALFWIDTH"}
+"""Scripts that occur inside one word, by the first word of their characters' names."""
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """Encoding of a file."""
+
+    name: str
+    """Name of a codec of Python."""
+    is_certain: bool = True
+    """Whether the file is UTF-8, has a byte-order mark or was named by the user."""
+    example: str = ""
+    """First word beyond ASCII, decoded, if the encoding is not certain."""
+
+    @property
+    def is_utf8(self) -> bool:
+        return self.name == "utf-8"
+
+    @property
+    def title(self) -> str:
+        """Name of the encoding for messages."""
+        return self.name.upper() if self.name.startswith("utf") else self.name
+
+
+UTF8 = Encoding("utf-8")
+
+
+def named(name: str) -> Encoding:
+    """Return the encoding of this name. UserError if there is none."""
+    try:
+        info = codecs.lookup(name)
+        "a".encode(info.name)
+        b"a\n".decode(info.name, "replace")
+    except (LookupError, TypeError, ValueError, UnicodeError):
+        raise UserError(
+            f"data.encoding is {name[:80]!r}: expected a name such as utf-8, utf-16, cp1252 or "
+            "cp1253"
+        ) from None
+    is_utf8 = info.name in ("utf-8", "utf-8-sig", "ascii")
+    return UTF8 if is_utf8 else Encoding(info.name)
+
+
+def recognise(head: bytes, path: Path) -> Encoding:
+    """Return the encoding of a file from its first bytes, which end with a whole line.
+
+    A byte-order mark decides, then valid UTF-8, then NUL bytes at every second place (UTF-16). A
+    file with few lines that are not UTF-8 is UTF-8. Otherwise the words with a byte beyond ASCII
+    are decoded with each of `CODECS`; the encoding with the most plausible words is taken.
+    UserError if none is plausible."""
+    if head.startswith(MARK):
+        return UTF8
+    for mark, marked in MARKS.items():
+        if head.startswith(mark):
+            return Encoding(marked)
+    if NUL in head:
+        return _with_nul(head)
+    if _is_utf8(head):
+        return UTF8
+    lines = head.splitlines()
+    beyond = [line for line in lines if not line.isascii()]
+    num_wrong = sum(not _is_utf8(line) for line in beyond)
+    if num_wrong <= FEW * len(lines) or 2 * num_wrong <= len(beyond):
+        return UTF8
+    words = re.findall(rb"[^\s,;\"]*[\x80-\xff][^\s,;\"]*", head)[:MAX_WORDS]
+    name = _most_plausible(words)
+    if name is None:
+        raise UserError(
+            f"{path}: the encoding was not recognised: name it with --data.encoding, such as cp1252"
+        )
+    return Encoding(name, is_certain=False, example=words[0].decode(name)[:20])
+
+
+def _with_nul(head: bytes) -> Encoding:
+    """Return the encoding of a file with NUL bytes; UTF-8, whose reader reports them, unless it is
+    UTF-16 or UTF-32."""
+    beginning = head[:4000]
+    if 8 * beginning.count(NUL) < len(beginning) and _is_utf8(head):
+        return UTF8
+    return next((Encoding(name) for name in ORDERS if reads_as(beginning, name)), UTF8)
+
+
+def _is_utf8(content: bytes) -> bool:
+    try:
+        content.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _most_plausible(words: Sequence[bytes]) -> str | None:
+    """Return the encoding in which the words are most plausible, or None if they are in none."""
+    from charset_normalizer import from_bytes
+
+    scores = [(_implausibility(words, name), name) for name in CODECS]
+    lowest = min((score for score, _ in scores if score is not None), default=None)
+    if lowest is None or lowest > MAX_IMPLAUSIBLE:
+        return None
+    near = [name for score, name in scores if score is not None and score <= lowest + NEARLY]
+    best = from_bytes(b" ".join(words), cp_isolation=list(CODECS)).best()
+    suggestions = best.could_be_from_charset if best else []
+    name = next((name for name in suggestions if name in near), near[0])
+    is_western = "cp1252" in near and all(
+        word.decode(name) == word.decode("cp1252") for word in words
+    )
+    return "cp1252" if is_western else name
+
+
+def _implausibility(words: Sequence[bytes], name: str) -> float | None:
+    """Return the number of odd places in the words, decoded, over the number of their characters
+    beyond ASCII; None if they cannot be decoded.
+
+    Odd are characters beyond ASCII that are no letters, capitals after small letters, changes of
+    script inside a word, and words of capitals."""
+    odd, num_letters = 0.0, 0
+    for content in words:
+        try:
+            word = content.decode(name)
+        except UnicodeDecodeError:
+            return None
+        letters = [letter for letter in word if ord(letter) > 127]
+        num_letters += len(letters) or 1
+        odd += sum(not unicodedata.category(letter).startswith(("L", "M")) for letter in letters)
+        odd += sum(_is_odd(first, second) for first, second in pairwise(word))
+        if len(word) > 1 and word.isupper():
+            odd += 0.3 * len(word)
+    return odd / num_letters
+
+
+def _is_odd(first: str, second: str) -> int:
+    """Return the number of reasons why one letter does not follow the other in a word."""
+    is_capital = first.islower() and second.isupper()
+    scripts = {script_of(first), script_of(second)}
+    is_mixed = first.isalpha() and second.isalpha() and len(scripts) > 1
+    return is_capital + (is_mixed and not scripts <= IDEOGRAPHIC)
+
+
+@lru_cache(maxsize=1 << 14)
+def script_of(letter: str) -> str:
+    """Return the first word of a character's name in Unicode, such as LATIN or GREEK."""
+    return unicodedata.name(letter, "?").split()[0]

@@ -1,0 +1,194 @@
+"""Format of a file with columns, recognised from its first bytes, and its rows."""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import islice
+from pathlib import Path
+
+from regard.data.files import encodings
+from regard.data.files.encodings import UTF8, Encoding
+from regard.data.files.lines import (
+    LineNumbers,
+    check_beginning,
+    check_text,
+    counting_marks,
+    decoded,
+)
+from regard.data.files.tables import Row, TableSettings, suffix_of, table_rows
+from regard.errors import UserError
+from regard.files import open_bytes
+from regard.names import TableFormat
+
+HEAD = 1 << 20
+"""Number of bytes from which the encoding is recognised."""
+NUM_LINES = 200
+"""Number of lines from which the delimiter is recognised."""
+DELIMITERS = ("\t", ";", "|", ",")
+"""Delimiters that are recognised. The first that fits is taken."""
+DELIMITER_NAMES = {"tab": "\t", "comma": ",", "semicolon": ";", "space": " "}
+PLURALS = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "bars", " ": "spaces"}
+NEARLY_ALL = 0.9
+"""Share of lines with the same number of columns above which a delimiter fits."""
+FEW_LINES = 5
+"""Number of lines below which no delimiter is recognised in a file that is not named .csv."""
+
+
+@dataclass(frozen=True)
+class FileFormat:
+    """How the columns of a file are written."""
+
+    kind: TableFormat = "text"
+    encoding: Encoding = UTF8
+    delimiter: str | None = None
+    """Character between columns; None if the lines have no columns, or for other kinds than text
+    and csv."""
+    has_quotes: bool = False
+    """Whether cells may be quoted."""
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the file has lines of UTF-8 with tabs between columns."""
+        is_table = self.delimiter in ("\t", None) and not self.has_quotes
+        return self.kind == "text" and self.encoding.is_utf8 and is_table
+
+    @property
+    def title(self) -> str:
+        """Format and encoding, for messages."""
+        if self.delimiter is None:
+            return f"lines, {self.encoding.title}"
+        name = PLURALS.get(self.delimiter, f"{self.delimiter!r} between columns")
+        return f"{'CSV' if self.has_quotes else 'text'} with {name}, {self.encoding.title}"
+
+
+def recognise(path: Path, settings: TableSettings) -> FileFormat:
+    """Return the format of a file. A pipe, which can be read only once, has the format that the
+    settings name, by default UTF-8 with the delimiter of its name. UserError if the file cannot be
+    read."""
+    try:
+        status = path.stat() if path.is_file() else None
+    except OSError:
+        status = None
+    if status is None:
+        encoding = encodings.named(settings.encoding) if settings.encoding else UTF8
+        return FileFormat("text", encoding, delimiter_of(settings) or "\t")
+    return _recognise(path, settings, (status.st_size, status.st_mtime_ns))
+
+
+def delimiter_of(settings: TableSettings) -> str | None:
+    """Return the delimiter of the settings as a character. UserError if it is none."""
+    if settings.delimiter is None:
+        return None
+    delimiter = DELIMITER_NAMES.get(settings.delimiter, settings.delimiter)
+    if len(delimiter) != 1 or delimiter in '"\n\r\0':
+        raise UserError(
+            f"data.delimiter is {settings.delimiter[:40]!r}: expected one character, tab, comma or "
+            "semicolon"
+        )
+    return delimiter
+
+
+@lru_cache(maxsize=32)
+def _recognise(path: Path, settings: TableSettings, stamp: tuple[int, int]) -> FileFormat:
+    del stamp  # part of the key: a changed file is read again
+    with open_bytes(path) as file:
+        head = file.read(HEAD)
+    if len(head) == HEAD:
+        head = head[: head.rfind(b"\n") + 1] or head[: HEAD // 4 * 4]
+    check_text(head, path)
+    if settings.encoding is not None:
+        encoding = encodings.named(settings.encoding)
+    else:
+        encoding = encodings.recognise(head, path)
+    if encoding.is_utf8:
+        check_beginning(head[: head.find(b"\n") + 1] or head, path)
+    lines = head.decode(encoding.name, "replace").removeprefix("\ufeff").split("\n")[:NUM_LINES]
+    lines = [line.removesuffix("\r") for line in lines if line.strip()]
+    return _columns(path, lines, encoding, delimiter_of(settings))
+
+
+def _columns(path: Path, lines: list[str], encoding: Encoding, delimiter: str | None) -> FileFormat:
+    """Return the format of a file with these first lines."""
+    suffix = suffix_of(path)
+    if delimiter is None:
+        delimiter = _delimiter(lines, suffix)
+    has_quotes = suffix == ".csv" or delimiter in (",", ";")
+    if delimiter == "\t":
+        has_quotes = suffix == ".csv" or _has_quoted_cells(lines)
+    kind: TableFormat = "csv" if has_quotes or delimiter not in ("\t", None) else "text"
+    return FileFormat(kind, encoding, delimiter, has_quotes)
+
+
+def _delimiter(lines: Sequence[str], suffix: str) -> str | None:
+    """Return the delimiter that gives most lines the same number of columns; None if none does."""
+    is_csv = suffix == ".csv"
+    if not is_csv and any("\t" in line for line in lines):
+        return "\t"
+    best, largest = None, 0.0
+    for delimiter in DELIMITERS:
+        share = _share(lines, delimiter)
+        if share >= NEARLY_ALL:
+            enough = is_csv or len(lines) >= FEW_LINES
+            return delimiter if enough else "\t" if suffix == ".tsv" else None
+        if share > largest:
+            best, largest = delimiter, share
+    if is_csv:
+        return best or ","
+    return "\t" if suffix == ".tsv" else None
+
+
+def _share(lines: Sequence[str], delimiter: str) -> float:
+    """Return the share of rows with the most frequent number of columns; 0 if that is one, or if
+    the first row has another number."""
+    try:
+        rows = list(csv.reader(lines, delimiter=delimiter, skipinitialspace=True, strict=True))
+    except csv.Error:
+        return 0.0
+    counts = Counter(map(len, rows))
+    if not counts:
+        return 0.0
+    ((num_columns, count),) = counts.most_common(1)
+    return count / len(rows) if num_columns > 1 and len(rows[0]) == num_columns else 0.0
+
+
+def _has_quoted_cells(lines: Sequence[str]) -> bool:
+    """Return whether lines with tabs have cells as Excel writes them: in quotes, with doubled
+    quotes inside, and no cell that only begins with a quote."""
+    cells = [cell for line in lines for cell in line.split("\t") if cell.startswith('"')]
+    inner = [cell[1:-1] for cell in cells if len(cell) > 2 and cell.endswith('"')]
+    has_doubled = any('""' in text for text in inner)
+    return has_doubled and len(inner) == len(cells) and all(map(_is_quoted, inner))
+
+
+def _is_quoted(inner: str) -> bool:
+    """Return whether all quotes inside a quoted cell are doubled."""
+    return '"' not in inner.replace('""', "")
+
+
+def read_rows(
+    path: Path,
+    form: FileFormat,
+    settings: TableSettings,
+    *,
+    otherwise: str | None = None,
+    marks: LineNumbers | None = None,
+) -> Iterator[Row]:
+    """Yield the rows of a file with columns, the header included, in constant memory. Lines of a
+    UTF-8 file that are not UTF-8 are decoded with the encoding `otherwise`, if it is set; lines
+    with byte-order marks are added to `marks`. UserError if the file cannot be read."""
+    del settings
+    with open_bytes(path) as file:
+        lines = decoded(file, path, otherwise, form.encoding.name)
+        if marks is not None:
+            lines = counting_marks(lines, marks)
+        delimiter = form.delimiter or "\t"
+        yield from table_rows(lines, path, delimiter, has_quotes=form.has_quotes)
+
+
+def first_rows(path: Path, form: FileFormat, settings: TableSettings, number: int) -> list[Row]:
+    """Return the first rows of a file, the header included."""
+    return list(islice(read_rows(path, form, settings, otherwise="latin-1"), number))

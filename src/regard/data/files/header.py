@@ -1,0 +1,120 @@
+"""Whether the first row of a table names its columns."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+from regard.data.files.encodings import script_of
+from regard.data.files.tables import TableSettings, find_column
+
+# fmt: off
+TEXT_NAMES = (
+    "text", "sentence", "question", "review", "content", "comment", "message", "tweet", "body",
+    "post", "utterance", "query", "document", "description", "source", "headline", "title",
+)
+LABEL_NAMES = (
+    "label", "labels", "class", "category", "target", "answer", "value", "sentiment", "rating",
+    "stars", "score", "tag", "intent", "topic", "polarity", "emotion", "language", "y",
+)
+FILE_NAMES = ("file", "image", "filename", "file_name", "path", "picture", "image_name")
+CAPTION_NAMES = ("caption", "text", "sentence", "description", "comment")
+SOURCE_NAMES = ("source", "input", "word", "lemma", "src", "text")
+TARGET_NAMES = (
+    "target", "output", "translation", "transliteration", "pronunciation", "ipa", "form", "tgt",
+)
+OTHER_NAMES = ("id", "notes", "note", "number", "annotator", "split", "index", "date", "remarks")
+# fmt: on
+KNOWN_NAMES = frozenset(
+    (
+        *(*TEXT_NAMES, *LABEL_NAMES, *FILE_NAMES, *CAPTION_NAMES),
+        *(*SOURCE_NAMES, *TARGET_NAMES, *OTHER_NAMES),
+    )
+)
+"""Usual names of columns, in lower case."""
+MOST = 0.9
+"""Share of the cells of a column whose form counts as that of the column."""
+MIN_ROWS = 5
+"""Number of rows below which the form of a column is not compared with the first row."""
+
+
+def has_header(rows: Sequence[Sequence[str]], settings: TableSettings) -> bool:
+    """Return whether the first row names the columns: the setting says so, the row has a column
+    that the settings name, half of its cells are usual names, or a cell has another form than the
+    cells below it.
+
+    Another form is a text above numbers, or another script than all other cells of the column."""
+    if settings.header is not None:
+        return settings.header
+    if not rows:
+        return False
+    first, body = rows[0], rows[1:]
+    if names := named_columns(settings):
+        # The wanted columns are named, so the file has a header if it has one of them.
+        return any(find_column(first, [name]) is not None for name in names)
+    cells = [cell.strip() for cell in first]
+    if any(not cell for cell in cells[:2]):
+        return False
+    num_named = sum(is_usual_name(cell) for cell in cells if cell)
+    if 2 * num_named >= sum(1 for cell in cells if cell) and not _occurs_again(first, body):
+        return True
+    columns = [[row[column].strip() for row in body if len(row) > column] for column in range(2)]
+    forms = zip(cells[:2], columns, strict=False)
+    return len(body) >= MIN_ROWS and any(_differs(cell, column) for cell, column in forms)
+
+
+def named_columns(settings: TableSettings) -> list[str]:
+    """Return the columns of the settings that are names, not numbers."""
+    names = (*(settings.source_columns or ()), *(settings.target_columns or ()))
+    return [name for name in names if not name.isdecimal()]
+
+
+def is_usual_name(cell: str) -> bool:
+    """Return whether a cell is a usual name of a column, apart from an addition in brackets."""
+    return re.sub(r"\s*[(\[].*", "", cell).strip().lower() in KNOWN_NAMES
+
+
+def is_only_label(label: str, labels: Sequence[str]) -> bool:
+    """Return whether a label occurs in no other row, while other labels repeat. Numbers are no
+    names."""
+    counts = Counter(labels)
+    repeats = max(counts.values(), default=0) > 1
+    return bool(label) and not is_number(label) and not counts[label] and repeats
+
+
+def is_number(text: str) -> bool:
+    """Return whether a text is a number."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _occurs_again(first: Sequence[str], body: Sequence[Sequence[str]]) -> bool:
+    """Return whether a cell of the first row occurs in its column again: names do not."""
+    return any(
+        cell.strip() and any(len(row) > column and row[column] == cell for row in body)
+        for column, cell in enumerate(first)
+    )
+
+
+def _differs(cell: str, column: Sequence[str]) -> bool:
+    """Return whether a cell has another form than nearly all cells below it."""
+    present = [text for text in column if text]
+    if len(present) < MIN_ROWS:
+        return False
+    num_numbers = sum(map(is_number, present))
+    if num_numbers > MOST * len(present):
+        return not is_number(cell) and len(cell) > 1
+    scripts = _scripts(cell)
+    if not scripts:
+        return False
+    num_others = sum(not scripts & _scripts(text) for text in present)
+    return num_others > MOST * len(present)
+
+
+def _scripts(text: str) -> set[str]:
+    """Return the scripts of the letters of a text."""
+    return {script_of(letter) for letter in text if letter.isalpha()}

@@ -1,0 +1,88 @@
+"""Formats of files with columns, recognised from their first bytes."""
+
+from __future__ import annotations
+
+import gzip
+import os
+
+import pytest
+
+from regard.data.files.formats import read_rows, recognise
+from regard.data.files.tables import TableSettings
+from regard.errors import UserError
+
+ANY = TableSettings()
+
+
+def written(path, content):
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+def rows(path, settings=ANY):
+    form = recognise(path, settings)
+    return form, [row.cells for row in read_rows(path, form, settings)]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "title"),
+    [
+        ("a.tsv", "a b\tc, d\n" * 9, "text with tabs, UTF-8"),
+        ("a.csv", "a b,c d\n" * 9 + "e;f,g\n", "CSV with commas, UTF-8"),
+        ("a.csv", "a b;c, d\n" * 9, "CSV with semicolons, UTF-8"),
+        ("a.csv", "a b\tc, d\n" * 9, "CSV with tabs, UTF-8"),
+        ("a.txt", "a b|c d\n" * 9, "text with bars, UTF-8"),
+        ("a.txt", "a b,c d\n" * 9, "CSV with commas, UTF-8"),
+    ],
+)
+def test_delimiters(tmp_path, name, content, title):
+    form, cells = rows(written(tmp_path / name, content))
+    assert form.title == title
+    assert form.kind == ("text" if name == "a.tsv" else "csv")
+    assert {len(row) for row in cells} == {2}
+
+
+def test_lines_have_no_columns(tmp_path):
+    content = "DESC who, and why?\nNUM how many?\n" * 9
+    form = recognise(written(tmp_path / "train.all", content), ANY)
+    assert (form.delimiter, form.title) == (None, "lines, UTF-8")
+
+
+def test_quoted_cells(tmp_path):
+    csv = written(tmp_path / "a.csv", '"a, ""b""",c\n"two\nlines",d\n')
+    assert rows(csv)[1] == [('a, "b"', "c"), ("two\nlines", "d")]
+    excel = written(tmp_path / "b.txt", 'x\t"say ""yes"""\ny\t"no, ""no"""\n')
+    assert rows(excel)[1] == [("x", 'say "yes"'), ("y", 'no, "no"')]
+    speech = written(tmp_path / "c.tsv", '"Yes."\t"Ja."\n"No.\tNein.\n')
+    assert rows(speech)[1] == [('"Yes."', '"Ja."'), ('"No.', "Nein.")]
+    assert recognise(speech, ANY).is_plain
+
+
+def test_settings_replace_recognition(tmp_path):
+    path = written(tmp_path / "a.csv", "ä#b,c\n".encode("cp1252") * 9)
+    settings = TableSettings(encoding="cp1252", delimiter="#")
+    assert rows(path, settings)[1][0] == ("ä", "b,c")
+    assert rows(path, TableSettings("cp1252", "comma"))[1][0] == ("ä#b", "c")
+    with pytest.raises(UserError, match=r"data.delimiter is 'xy': expected one character, tab"):
+        recognise(path, TableSettings(delimiter="xy"))
+
+
+def test_a_changed_file_is_recognised_again(tmp_path):
+    path = written(tmp_path / "a.csv", "a,b\n" * 9)
+    assert recognise(path, ANY).delimiter == ","
+    written(path, "a;b;c\n" * 9)
+    os.utime(path, ns=(0, 1))
+    assert recognise(path, ANY).delimiter == ";"
+
+
+def test_zipped_utf16_is_read(tmp_path):
+    path = written(tmp_path / "a.csv.gz", gzip.compress("ä;b\r\nc;d\r\n".encode("utf-16")))
+    assert rows(path)[1] == [("ä", "b"), ("c", "d")]
+
+
+def test_rows_have_the_numbers_and_faults_of_their_lines(tmp_path):
+    path = written(tmp_path / "a.csv", b'a,"b\n\xff",c\nd,e,f\n' + b"g,h,i\n" * 99)
+    form = recognise(path, ANY)
+    first, second, *_ = read_rows(path, form, ANY)
+    assert (first.line, first.fault) == (1, "not UTF-8")
+    assert (second.line, second.fault, second.cells) == (3, None, ("d", "e", "f"))
