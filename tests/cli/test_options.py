@@ -142,7 +142,7 @@ def test_named_alternatives_to_numbers_are_accepted():
         ("data numbers --size 99999999999999", "--size is '99999999999999': expected a whole"),
         ("data numbers --seed -1", "--seed is '-1': expected a whole number from 0"),
         ("plot x text --layer one", "--layer is 'one': expected a whole number"),
-        ("train", "name a recipe (`regard recipes` lists them) or a file of pairs"),
+        ("train", "name a recipe (`regard recipes` lists them) or a data file"),
         ("train copy more", "unexpected arguments: more: expected at most one data file, which ex"),
         ("train copy missing", "missing: expected at most one data file, which exists and"),
         ("train copy --data.limit 9 x.tsv", "x.tsv: expected at most one data file"),

@@ -265,7 +265,8 @@ def test_a_log_without_points_gives_no_curve_and_no_error(capsys, here, monkeypa
     monkeypatch.setattr("regard.cli.train.TrainingView", Interrupting)
     data = pairs(here / "mine.tsv")
     held_out = ("--data.dev-size", 0, "--data.test-size", 0, "--data.batch-sentences", 4)
-    status, _, err = regard(capsys, data, *SMALL, *held_out)
+    endless = ("--training.patience", "None", "--training.average", "None")
+    status, _, err = regard(capsys, data, *SMALL, *held_out, *endless)
     assert (status, err) == (130, "")
     assert not (here / "runs" / "mine" / "curve.png").exists()
 
@@ -345,7 +346,8 @@ def test_any_encoder_trains_with_any_decoder(capsys, here, encoder, decoder, opt
     pairs(here / "mine.tsv")
     kinds = ("--model.encoder.kind", encoder, "--model.decoder.kind", decoder, *options)
     updates = ("--training.updates", 3, "--training.log-every", 1, "--model.size", 8)
-    assert regard(capsys, "mine.tsv", *kinds, *updates)[::2] == (0, "")
+    words = ("--data.tokenizer", "words")
+    assert regard(capsys, "mine.tsv", *kinds, *updates, *words)[::2] == (0, "")
     translator = regard_package.load(here / "runs" / "mine")
     outputs = translator.translate(["a b", "c"])
     widths = [
@@ -527,7 +529,7 @@ def test_preparation_shows_progress_and_clears_it(monkeypatch):
 
 def test_initialisation_reports_the_copied_weights(capsys, here):
     pairs(here / "mine.tsv")
-    options = ("mine.tsv", *SMALL, "--training.epochs", 1)
+    options = ("mine.tsv", *SMALL, "--training.epochs", 1, "--data.tokenizer", "words")
     assert regard(capsys, *options, "--output", "first")[0] == 0
     pairs(here / "mine.tsv", "x")
     start = (*options, "--output", "second", "--init-from", "first")

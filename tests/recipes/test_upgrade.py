@@ -153,7 +153,7 @@ def test_columns_of_tables_have_new_names(tmp_path, head):
     data = recipes.load(path).data
     assert (data.source_column, data.target_column) == ("a", ("b", "c"))
     path.write_text("data: {task: classify, text_column: a, source_column: b}\n")
-    with pytest.raises(UserError, match="data.text_column is an old name of data.source_column"):
+    with pytest.raises(UserError, match=r"data\.text_column is an old name of data\.source_column"):
         recipes.load(path)
 
 

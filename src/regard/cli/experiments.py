@@ -7,16 +7,30 @@ from the command line, then from the recipe.
 from __future__ import annotations
 
 import errno
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from pathlib import Path
+from typing import Any, cast, get_args
 
 from regard import recipes
-from regard.config import DATA_SECTIONS, KINDS, DataConfig, Experiment
+from regard.config import (
+    DATA_SECTIONS,
+    KINDS,
+    ClassificationDataConfig,
+    Data,
+    DataConfig,
+    Experiment,
+)
 from regard.config.checks import changed_fields, format_value
+from regard.data.files.formats import recognise
+from regard.data.files.inspection import Inspection, inspect
+from regard.data.files.tables import TableSettings, suffix_of
 from regard.errors import UsageError, UserError
 from regard.files import check_input, check_name, shorten_name
+from regard.names import TaskName
+from regard.runs.folder import RunFolder
+from regard.runs.table_settings import table_settings
 
 FAMILY = "--model.family"
 """Short for the kind of every part that has this kind."""
@@ -39,7 +53,7 @@ def expand_shortcuts(arguments: Sequence[str]) -> list[str]:
             raise UsageError(f"{FAMILY} has no value: expected recurrent or transformer")
         return words
     typed_task = option_values(words, "--data.task").get("--data.task")
-    task = typed_task or find_experiment(words[0]).data.task
+    task = typed_task or find_experiment(words[0], words).data.task
     parts = KINDS.get(task, {})
     kinds = [part for part, records in parts.items() if family in records]
     if not kinds:
@@ -70,17 +84,32 @@ class ChosenExperiment:
 
 def choose_experiment(arguments: Sequence[str]) -> ChosenExperiment:
     """Return the experiment of the first argument, with the task and the kinds of the options. It
-    has no synthetic data if an option names a file. UserError for an unknown recipe or kind."""
-    return _choose_data(_choose_kinds(find_experiment(arguments[0]), arguments), arguments)
+    has no synthetic data if an option names a file. The columns of a data file are those that its
+    inspection finds. UserError for an unknown recipe or kind, or for a file of another task."""
+    chosen = _choose_kinds(find_experiment(arguments[0], arguments), arguments)
+    inspection = inspect_file(arguments[0], arguments)
+    if inspection is not None:
+        return replace(chosen, messages=(*inspection.lines(), *chosen.messages))
+    return _choose_columns(_choose_data(chosen, arguments), arguments)
 
 
-def find_experiment(name: str) -> Experiment:
-    """Return the recipe of this name, or the default model on this file of pairs. UserError if
-    there is no such recipe or file."""
+def find_experiment(name: str, arguments: Sequence[str] = ()) -> Experiment:
+    """Return the recipe of this name, or the recipe that suits this data file. UserError if there
+    is no such recipe or file.
+
+    A file that is not inspected, because its targets are in a second file or because it is a pipe,
+    is a file of pairs for the default model. A resumed run has its own configuration."""
     path = Path(name)
     if is_pairs(name):
-        stem = path.name.lstrip(".").split(".")[0]
-        return Experiment(name=stem or Experiment.name, data=DataConfig(path=path))
+        stem = path.name.lstrip(".").split(".")[0] or Experiment.name
+        if "--resume" in arguments and (run := _resumed_run(stem, arguments)) is not None:
+            return replace(run, data=replace(run.data, path=path))
+        if path.name.lower().endswith((".json", ".json.gz")):
+            return _of_recipe("captions", stem, path, {})
+        inspection = inspect_file(name, arguments)
+        if inspection is not None:
+            return _of_recipe(inspection.roles.recipe, stem, path, inspection.fields())
+        return Experiment(name=stem, data=DataConfig(path=path))
     if name in recipes.names():
         return recipes.load(recipes.find(name))
     if _exists(path) and path.is_dir():
@@ -107,6 +136,18 @@ def is_pairs(name: str) -> bool:
     return True
 
 
+def inspect_file(name: str, arguments: Sequence[str]) -> Inspection | None:
+    """Return the inspection of a data file with the options that it needs; None for a recipe, a
+    resumed run, a pipe, a JSON file, or if the targets have a file of their own."""
+    path = Path(name)
+    is_inspected = is_pairs(name) and path.is_file() and suffix_of(path) != ".json"
+    if not is_inspected or {"--resume", "--data.target-path"} & set(_flags(arguments)):
+        return None
+    task = option_values(arguments, "--data.task").get("--data.task")
+    known = cast(TaskName, task) if task in get_args(TaskName) else None
+    return inspect(path, _table_settings(arguments), known)
+
+
 def option_values(arguments: Sequence[str], *flags: str) -> dict[str, str]:
     """Return the values of these options as they are typed. No entry for an option without one."""
     words = [word for argument in arguments for word in argument.split("=", 1)]
@@ -117,6 +158,109 @@ def option_values(arguments: Sequence[str], *flags: str) -> dict[str, str]:
 def has_help_option(arguments: Sequence[str]) -> bool:
     """Whether an option asks for help instead of a training."""
     return bool({"-h", "--help", "--help-all"} & set(arguments))
+
+
+def _flags(arguments: Sequence[str]) -> list[str]:
+    """Return the names of the options that are set."""
+    return [argument.partition("=")[0] for argument in arguments]
+
+
+def _table_settings(arguments: Sequence[str], data: Data | None = None) -> TableSettings:
+    """Return the options about the format and the columns of a file, by default those of the
+    recipe's data."""
+    settings = TableSettings() if data is None else table_settings(data)
+    names = ("encoding", "delimiter")
+    flags = {f"--data.{name}": name for name in names}
+    changed: dict[str, Any] = {
+        flags[flag]: value for flag, value in option_values(arguments, *flags).items()
+    }
+    for side in ("source", "target"):
+        if values := _all_values(arguments, f"--data.{side}-column"):
+            changed[f"{side}_columns"] = values
+    switches = {"--data.header": True, "--data.no-header": False}
+    for argument in arguments:
+        if argument in switches:
+            changed["header"] = switches[argument]
+    if option_values(arguments, "--data.header").get("--data.header", "True") == "False":
+        changed["header"] = False
+    return replace(settings, **changed)
+
+
+def _all_values(arguments: Sequence[str], flag: str) -> tuple[str, ...]:
+    """Return the values of an option up to the next option."""
+    words = [word for argument in arguments for word in _words(argument, flag)]
+    if flag not in words:
+        return ()
+    rest = words[words.index(flag) + 1 :]
+    return tuple(takewhile(lambda word: not word.startswith("-"), rest))
+
+
+def _words(argument: str, flag: str) -> list[str]:
+    return argument.split("=", 1) if argument.startswith(f"{flag}=") else [argument]
+
+
+def _resumed_run(stem: str, arguments: Sequence[str]) -> Experiment | None:
+    """Return the experiment of the run to resume, if there is one."""
+    values = option_values(arguments, "-o", "--output")
+    folder = RunFolder(Path(values.get("-o", values.get("--output", f"runs/{stem}"))))
+    return folder.experiment() if folder.config.is_file() else None
+
+
+def _of_recipe(recipe: str, name: str, path: Path, values: Mapping[str, str]) -> Experiment:
+    """Return the experiment of a recipe on a data file, with these fields of its data."""
+    experiment = recipes.load(recipes.find(recipe))
+    data = _with_fields(replace(experiment.data, path=path), values)
+    return replace(experiment, name=name, about="", data=data)
+
+
+def _with_fields(data: Data, values: Mapping[str, str]) -> Data:
+    """Return the data with these fields, by full names."""
+    changed: dict[str, Any] = {name.removeprefix("data."): value for name, value in values.items()}
+    if isinstance(data, ClassificationDataConfig) and "target_column" in changed:
+        changed["target_column"] = (changed["target_column"],)
+    return replace(data, **changed)
+
+
+def _choose_columns(chosen: ChosenExperiment, arguments: Sequence[str]) -> ChosenExperiment:
+    """Return the experiment of a recipe with the columns of the data file that the arguments name.
+    Lines of SOURCE TAB TARGET need none. UserError if the file is of another task."""
+    data = chosen.experiment.data
+    path = Path(option_values(arguments, "--data.path").get("--data.path", ""))
+    is_inspected = path.is_file() and suffix_of(path) != ".json"
+    if not is_inspected or {"--resume", "--data.target-path"} & set(_flags(arguments)):
+        return chosen
+    settings = _table_settings(arguments, data)
+    form = recognise(path, settings)
+    if form.kind == "text" and form.delimiter is None:
+        return chosen
+    inspection = inspect(path, settings, data.task)
+    _check_task(inspection, settings, chosen.experiment)
+    columns = inspection.columns()
+    if not columns and form.is_plain:
+        return chosen
+    for name, value in (("source", settings.source_columns), ("target", settings.target_columns)):
+        if value:
+            columns.pop(f"data.{name}_column", None)
+    experiment = replace(chosen.experiment, data=_with_fields(data, columns))
+    lines = inspection.lines(arguments[0])
+    return replace(chosen, experiment=experiment, messages=(*chosen.messages, *lines))
+
+
+def _check_task(inspection: Inspection, settings: TableSettings, experiment: Experiment) -> None:
+    """Raise a UserError if a file has captions and the recipe is for texts, or the reverse."""
+    task, path = experiment.data.task, inspection.path
+    roles = inspect(path, settings).roles
+    if roles.task == task or "caption" not in (task, roles.task) or not inspection.num_rows:
+        return
+    if task == "caption" and inspection.roles.is_recognised:
+        return
+    names = ", ".join(map(inspection.column, (roles.source, roles.target)))
+    noun = roles.title.partition(" (")[0]
+    raise UserError(
+        f"{shorten_name(path)}: looks like {noun} (columns {names}), but the recipe "
+        f"{experiment.name} is for data.task {task}: use `regard train {roles.recipe} "
+        f"{shorten_name(path)}`"
+    )
 
 
 def _remove_option(words: list[str], flag: str) -> list[str]:

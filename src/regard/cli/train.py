@@ -1,4 +1,4 @@
-"""`regard train`: train a recipe, or the default model on a file of pairs."""
+"""`regard train`: train a recipe, or the recipe that suits a data file."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Options:
-    """Train a recipe (`regard recipes` lists them) or the default model on a file of pairs. Every
+    """Train a recipe (`regard recipes` lists them), or the recipe that suits a data file. Every
     field of a recipe is an option. The recipe or file comes first. Ctrl-C stops safely; --resume
     continues."""
 
     recipe: tyro.conf.Positional[str]
-    """Name of a recipe, a recipe file, or a file of pairs."""
+    """Name of a recipe, a recipe file, or a data file."""
     output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
     """Folder to write the run to (default: runs/NAME)."""
     resume: bool = False
@@ -68,7 +68,7 @@ def run(arguments: list[str]) -> int:
     from regard.pipeline.train import train
 
     folder = folder_of(options)
-    with training_views(_inherited(options)) as views:
+    with training_views(_inherited(options, arguments)) as views:
         end = train(
             options.experiment,
             folder,
@@ -107,7 +107,7 @@ def parse(arguments: list[str]) -> Options:
         raise UsageError("--output is empty: expected a folder (default: runs/NAME)")
     if not arguments:
         raise UsageError(
-            "name a recipe (`regard recipes` lists them) or a file of pairs, as in `regard train "
+            "name a recipe (`regard recipes` lists them) or a data file, as in `regard train "
             "pairs.tsv`"
         )
     if has_help_option(arguments[:1]):
@@ -115,7 +115,7 @@ def parse(arguments: list[str]) -> Options:
     if arguments[0].startswith("-"):
         # The recipe sets the defaults of the options, so it must be known before them.
         raise UsageError(
-            f"{shorten_name(arguments[0])} precedes the recipe: name the recipe or file of pairs "
+            f"{shorten_name(arguments[0])} precedes the recipe: name the recipe or data file "
             "first, as in `regard train RECIPE --training.epochs 5`"
         )
     arguments = expand_shortcuts(arguments)
@@ -222,10 +222,10 @@ class Views(NamedTuple):
     view of the training."""
 
 
-def _inherited(options: Options) -> frozenset[str]:
+def _inherited(options: Options, arguments: list[str]) -> frozenset[str]:
     """Return the unused fields that have the recipe's value and are in use in the recipe: the
     command line did not set them."""
-    recipe, experiment = find_experiment(options.recipe), options.experiment
+    recipe, experiment = find_experiment(options.recipe, arguments), options.experiment
     own = {unused.name for unused in unused_fields(recipe)}
     names = {unused.name for unused in unused_fields(experiment)} - own
     return frozenset(name for name in names if attrgetter(name)(experiment) == _value(recipe, name))

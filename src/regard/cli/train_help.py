@@ -14,16 +14,16 @@ from regard.config.checks import choices_of, field_types
 USAGE = """\
 usage: regard train RECIPE|FILE [FILE] [OPTIONS]
 
-Train a recipe, or the default model on a file of pairs. `regard recipes` lists the recipes.
+Train a recipe, or the recipe that suits a data file. `regard recipes` lists the recipes.
 Ctrl-C stops safely; --resume continues.
 
 examples:
-  regard train pairs.tsv                             a file of SOURCE TAB TARGET lines
+  regard train pairs.tsv                             a file of pairs, labels, captions or values
   regard train letters pairs.tsv --model.size 128    a recipe on this file
   regard train letters pairs.tsv --resume            continue an interrupted run
 
 arguments:
-  RECIPE|FILE         Name of a recipe, a recipe file (.yaml), or a file of pairs.
+  RECIPE|FILE         Name of a recipe, a recipe file (.yaml), or a data file.
   FILE                Data file of the recipe: short for --data.path FILE.
 """
 RUN = (
@@ -38,6 +38,9 @@ RUN = (
 )
 COMMON = (
     "data.path",
+    "data.source_column",
+    "data.target_column",
+    "data.encoding",
     "data.dev_path",
     "data.limit",
     "data.tokenizer",

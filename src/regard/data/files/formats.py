@@ -29,7 +29,8 @@ HEAD = 1 << 20
 NUM_LINES = 200
 """Number of lines from which the delimiter is recognised."""
 DELIMITERS = ("\t", ";", "|", ",")
-"""Delimiters that are recognised. The first that fits is taken."""
+"""Delimiters that are recognised. The first that fits is taken, one without spaces after it
+first."""
 DELIMITER_NAMES = {"tab": "\t", "comma": ",", "semicolon": ";", "space": " "}
 PLURALS = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "bars", " ": "spaces"}
 NEARLY_ALL = 0.9
@@ -129,7 +130,7 @@ def _delimiter(lines: Sequence[str], suffix: str) -> str | None:
     if not is_csv and any("\t" in line for line in lines):
         return "\t"
     best, largest = None, 0.0
-    for delimiter in DELIMITERS:
+    for delimiter in sorted(DELIMITERS, key=lambda mark: _is_punctuation(lines, mark)):
         share = _share(lines, delimiter)
         if share >= NEARLY_ALL:
             enough = is_csv or len(lines) >= FEW_LINES
@@ -139,6 +140,12 @@ def _delimiter(lines: Sequence[str], suffix: str) -> str | None:
     if is_csv:
         return best or ","
     return "\t" if suffix == ".tsv" else None
+
+
+def _is_punctuation(lines: Sequence[str], delimiter: str) -> bool:
+    """Return whether a space follows the character in most places, as in a sentence."""
+    text = "\n".join(lines)
+    return text.count(f"{delimiter} ") > text.count(delimiter) / 2
 
 
 def _share(lines: Sequence[str], delimiter: str) -> float:

@@ -1,0 +1,219 @@
+"""Inspection of a data file before training: its format, its task and the roles of its columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from regard.data.files import formats
+from regard.data.files.encodings import script_of
+from regard.data.files.formats import FileFormat
+from regard.data.files.header import has_header, is_only_label
+from regard.data.files.roles import FEW_ROWS, Roles, assign_roles
+from regard.data.files.tables import TableSettings, column_number, show_cells
+from regard.errors import UserError
+from regard.files import check_input
+from regard.names import TaskName
+
+NUM_ROWS = 5000
+"""Number of rows from which roles are assigned."""
+MAX_NAMES = 6
+"""Number of columns that the second line names."""
+LANGUAGES = {
+    "GREEK": "el",
+    "HEBREW": "he",
+    "THAI": "th",
+    "HANGUL": "ko",
+    "HIRAGANA": "ja",
+    "KATAKANA": "ja",
+    "GEORGIAN": "ka",
+    "ARMENIAN": "hy",
+}
+"""Languages of scripts that only one language usually has."""
+UNKNOWN_LANGUAGE = "und"
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """What a data file holds."""
+
+    path: Path
+    form: FileFormat
+    header: tuple[str, ...] | None
+    num_columns: int
+    num_rows: int
+    """Number of rows that were inspected, without the header."""
+    roles: Roles
+    languages: tuple[str, str]
+    """Language codes of source and target, as far as their scripts tell."""
+    has_all: bool = True
+    """Whether all rows of the file were inspected."""
+
+    def lines(self, recipe: str | None = None) -> tuple[str, ...]:
+        """Return the lines that training prints: format, task and recipe; roles of the columns; and
+        the encoding, if it is a guess. `recipe` is the one that the user named, if any."""
+        name, roles = self.path.name, self.roles
+        head = ", header" if self.header is not None else ""
+        title = roles.title if self.has_all else roles.title.replace(" in ", " in the first ")
+        first = f"{name}: {self.form.title}{head}; {title}, recipe {recipe or roles.recipe}"
+        if recipe is None:
+            change = {"translate": "classify"}.get(roles.task, "translate")
+            first += f". Otherwise: --data.task {change}"
+        lines = [first, self._columns()]
+        encoding = self.form.encoding
+        if not encoding.is_certain:
+            lines.append(
+                f"{name}: read as {encoding.name} ({encoding.example!r}); for another encoding: "
+                "--data.encoding NAME"
+            )
+        return tuple(lines)
+
+    def _columns(self) -> str:
+        roles = self.roles
+        if self.form.delimiter is None and self.form.kind == "text":
+            return "columns: the first word of each line -> target, the rest -> source"
+        used = (roles.source, roles.target)
+        rest = [self.column(each) for each in range(self.num_columns) if each not in used]
+        shown = ", ".join(rest[:MAX_NAMES]) + (", …" if len(rest) > MAX_NAMES else "")
+        unused = f"; not used: {shown}" if rest else ""
+        return (
+            f"columns: {self.column(roles.source)} -> source (--data.source-column), "
+            f"{self.column(roles.target)} -> target (--data.target-column){unused}"
+        )
+
+    def column(self, number: int) -> str:
+        """Return the name of a column, or its number from 1."""
+        name = self.header[number].strip() if self.header and number < len(self.header) else ""
+        is_name = name and not name.isdecimal() and self._is_unique(name)
+        return " ".join(name.split()) if is_name and "\n" not in name else str(number + 1)
+
+    def _is_unique(self, name: str) -> bool:
+        names = [cell.strip().lower() for cell in self.header or ()]
+        return names.count(name.lower()) == 1
+
+    def fields(self) -> dict[str, str]:
+        """Return the fields of the experiment that the file decides, by their full names."""
+        fields = dict(self.roles.fields)
+        if self.roles.task == "translate":
+            fields["data.source_language"], fields["data.target_language"] = self.languages
+        return fields | self.columns()
+
+    def columns(self) -> dict[str, str]:
+        """Return the columns as fields; none for lines of SOURCE TAB TARGET, or label first."""
+        is_text = self.form.kind == "text" and self.header is None
+        if not self.roles.is_recognised or (
+            is_text and (self.form.delimiter is None or self._in_order)
+        ):
+            return {}
+        return {
+            "data.source_column": self.column(self.roles.source),
+            "data.target_column": self.column(self.roles.target),
+        }
+
+    @property
+    def _in_order(self) -> bool:
+        return (self.roles.source, self.roles.target) == (0, 1)
+
+
+def inspect(
+    path: Path, settings: TableSettings | None = None, task: TaskName | None = None
+) -> Inspection:
+    """Return what a file holds, from its first rows. UserError if it cannot be read, has no rows or
+    lacks a column that the settings name."""
+    status = check_input(path).stat()
+    stamp = (status.st_size, status.st_mtime_ns)
+    return _inspect(path, settings or TableSettings(), task, stamp)
+
+
+@lru_cache(maxsize=8)
+def _inspect(
+    path: Path, settings: TableSettings, task: TaskName | None, stamp: tuple[int, int]
+) -> Inspection:
+    del stamp  # part of the key: a changed file is inspected again
+    form = formats.recognise(path, settings)
+    if form.kind == "text" and form.delimiter is None:
+        return _label_first(path, form, settings, task)
+    rows = [row.cells for row in formats.first_rows(path, form, settings, NUM_ROWS)]
+    rows = [row for row in rows if any(cell.strip() for cell in row)]
+    if not rows:
+        raise UserError(f"{path} is empty: expected rows of a source and a target")
+    is_header = has_header(rows, settings) or _has_label_names(rows, settings)
+    header, body = (rows[0], rows[1:]) if is_header else (None, rows)
+    num_columns = len(rows[0])
+    sides = {"source": settings.source_columns, "target": settings.target_columns}
+    numbers = {side: _number(path, side, names, rows[0], header) for side, names in sides.items()}
+    roles = assign_roles(header, body, task, (numbers["source"], numbers["target"]))
+    return Inspection(
+        path,
+        form,
+        header,
+        num_columns,
+        len(body),
+        roles,
+        (_language(body, roles.source), _language(body, roles.target)),
+        has_all=len(rows) < NUM_ROWS,
+    )
+
+
+def _label_first(
+    path: Path, form: FileFormat, settings: TableSettings, task: TaskName | None
+) -> Inspection:
+    """Return the inspection of lines without columns: TREC's and fastText's format, if the first
+    words are few."""
+    first = formats.first_rows(path, form, settings, NUM_ROWS)
+    texts = ["\t".join(row.cells) for row in first]
+    rows = [(rest, label) for label, _, rest in (text.strip().partition(" ") for text in texts)]
+    rows = [row for row in rows if all(row)]
+    roles = assign_roles(None, rows, task if task == "classify" else None)
+    is_classified = roles.recipe == "labels" and len(rows) >= FEW_ROWS
+    if not is_classified and task != "classify":
+        raise UserError(
+            f"no pairs in {path}: no tab, comma or semicolon divides its lines into columns; put a "
+            "tab between source and target, give the targets as a second file "
+            "(--data.path SOURCES --data.target-path TARGETS), or set --data.delimiter"
+        )
+    languages = UNKNOWN_LANGUAGE, UNKNOWN_LANGUAGE
+    return Inspection(path, form, None, 1, len(rows), roles, languages, len(first) < NUM_ROWS)
+
+
+def _has_label_names(rows: Sequence[Sequence[str]], settings: TableSettings) -> bool:
+    """Return whether the last cell of the first row is a label of no other row, while others
+    repeat."""
+    if settings.header is not None or len(rows) <= FEW_ROWS or len(rows[0]) < 2:
+        return False
+    last = len(rows[0]) - 1
+    labels = [row[last].strip() for row in rows[1:] if len(row) > last]
+    is_few = len(set(labels)) <= len(labels) / 10
+    return is_few and is_only_label(rows[0][last].strip(), labels)
+
+
+def _number(
+    path: Path,
+    side: str,
+    names: tuple[str, ...] | None,
+    first: Sequence[str],
+    header: Sequence[str] | None,
+) -> int | None:
+    """Return the column of one side that the settings name. UserError if the file has none."""
+    if not names:
+        return None
+    number = column_number(names[0], header, len(first))
+    if number is None:
+        raise UserError(
+            f"{path} has no column {names[0]!r} (--data.{side}-column): the first row is "
+            f"{show_cells(first)}"
+        )
+    return number
+
+
+def _language(rows: Sequence[Sequence[str]], column: int) -> str:
+    """Return the language of a column if its script has only one."""
+    text = "".join(row[column] for row in rows[:200] if len(row) > column)
+    scripts = {script_of(letter) for letter in text if letter.isalpha()}
+    languages = {LANGUAGES.get(script, UNKNOWN_LANGUAGE) for script in scripts}
+    if "ja" in languages:
+        return "ja"
+    languages -= {UNKNOWN_LANGUAGE} if scripts & LANGUAGES.keys() else set()
+    return languages.pop() if len(languages) == 1 else UNKNOWN_LANGUAGE

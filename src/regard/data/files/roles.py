@@ -1,0 +1,301 @@
+"""Task of a file and the roles of its columns, from its first rows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from statistics import mean, median
+
+from regard.data.files.header import (
+    CAPTION_NAMES,
+    LABEL_NAMES,
+    SOURCE_NAMES,
+    TARGET_NAMES,
+    TEXT_NAMES,
+    is_number,
+)
+from regard.data.files.tables import find_column
+from regard.names import TaskName
+
+IMAGE = re.compile(r"\.(jpe?g|png|webp|gif|bmp|tiff?)(#\d+)?$", re.IGNORECASE)
+FEW_ROWS = 20
+"""Number of rows below which the task is not recognised."""
+MOST = 0.9
+"""Share of cells that decides about a column."""
+MAX_LABELS = 200
+ROWS_PER_LABEL = 10
+"""Least mean number of rows of a label."""
+LABEL_WORDS = 3
+"""Largest median number of words of a label."""
+FEW_PAIRS = 5000
+"""Number of pairs below which short sources are read letter by letter."""
+SHORT = 40
+"""Largest mean number of letters of a short source."""
+MAX_SYMBOLS = 200
+"""Largest number of different symbols in targets with spaces between symbols."""
+SYMBOL = 2.5
+"""Largest mean number of letters of such a symbol."""
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Task of a file, the columns that are read, and the recipe and fields that suit them."""
+
+    task: TaskName
+    recipe: str
+    source: int
+    """Column of the sources, from 0."""
+    target: int
+    """Column of the targets, from 0."""
+    title: str
+    """Task for messages, with what decided."""
+    fields: Mapping[str, str] = field(default_factory=dict)
+    """Fields of the experiment that the rows decide, by full names."""
+    is_recognised: bool = True
+    """Whether the columns fit the task; otherwise they are the first two."""
+
+
+def assign_roles(
+    header: Sequence[str] | None,
+    rows: Sequence[Sequence[str]],
+    task: TaskName | None = None,
+    columns: tuple[int | None, int | None] = (None, None),
+) -> Roles:
+    """Return the roles of a table with these rows: captions if a column has names of images, labels
+    if a column has few different values, values if the targets are numbers, otherwise pairs. The
+    task and the columns of source and target may be given."""
+    table = _Table(header, rows, columns)
+    rules = {"caption": _captions, "classify": _labels, "translate": _pairs}
+    if task is not None:
+        return rules[task](table) or _first_two(table, task)
+    if len(rows) >= FEW_ROWS:
+        for rule in (_captions, _labels):
+            if (roles := rule(table)) is not None:
+                return roles
+    elif (roles := _captions(table)) is not None:
+        return roles
+    return _pairs(table)
+
+
+class _Table:
+    """Columns of a table, without those that count rows, are constant or are mostly blank."""
+
+    def __init__(
+        self,
+        header: Sequence[str] | None,
+        rows: Sequence[Sequence[str]],
+        columns: tuple[int | None, int | None],
+    ) -> None:
+        self.header = header
+        self.num_rows = len(rows)
+        num_columns = max(map(len, rows), default=2)
+        self.cells = [
+            [row[column].strip() if len(row) > column else "" for row in rows]
+            for column in range(num_columns)
+        ]
+        self.source, self.target = columns
+        self.useful = [column for column in range(num_columns) if self._is_useful(column)]
+        if len(self.useful) < 2:
+            self.useful = list(range(num_columns))
+
+    def _is_useful(self, column: int) -> bool:
+        cells = self.cells[column]
+        if column in (self.source, self.target):
+            return True
+        if self.num_rows < FEW_ROWS:
+            return True
+        is_blank = 2 * sum(not cell for cell in cells) >= self.num_rows
+        return not (is_blank or is_count(cells) or len(set(cells)) == 1)
+
+    def named(self, names: Sequence[str]) -> int | None:
+        """Return the useful column with one of these names."""
+        column = find_column(self.header, names) if self.header is not None else None
+        return column if column in self.useful else None
+
+    def num_values(self, column: int) -> int:
+        return len(set(self.cells[column]))
+
+
+def is_count(cells: Sequence[str]) -> bool:
+    """Return whether the cells are whole numbers that rise by one, such as row numbers."""
+    if len(cells) < 3 or not all(cell.isdecimal() and len(cell) < 16 for cell in cells):
+        return False
+    return all(second - first == 1 for first, second in pairwise(map(int, cells)))
+
+
+def _captions(table: _Table) -> Roles | None:
+    images = [
+        column
+        for column in table.useful
+        if sum(bool(IMAGE.search(cell)) for cell in table.cells[column]) > MOST * table.num_rows
+    ]
+    source = table.source if table.source is not None else next(iter(images), None)
+    if source is None or not table.num_rows:
+        return None
+    others = [column for column in table.useful if column != source]
+    named = table.named(CAPTION_NAMES)
+    target = table.target
+    if target is None and named is not None and named != source:
+        target = named
+    if target is None:
+        target = max(others, key=lambda column: _length(table.cells[column]), default=None)
+    if target is None:
+        return None
+    num_images = table.num_values(source)
+    return Roles("caption", "captions", source, target, f"captions ({num_images:,} images)")
+
+
+def _labels(table: _Table) -> Roles | None:
+    """Return the roles of texts with labels or numbers; None if no column has few values and
+    another has many."""
+    target = table.target
+    if target is None:
+        few = [column for column in table.useful if _has_labels(table, column)]
+        few = [column for column in few if column != table.source]
+        named = table.named(LABEL_NAMES)
+        target = named if named in few else next(reversed(few), None)
+    if target is None:
+        return _values(table)
+    source = table.source
+    others = [column for column in table.useful if column != target]
+    if source is None:
+        named = table.named([name for name in TEXT_NAMES if name != _name(table, target)])
+        source = named if named in others else None
+    if source is None:
+        source = max(others, key=lambda column: _length(table.cells[column]), default=None)
+    if source is None:
+        return None
+    is_set = table.target is not None or table.source is not None
+    if not is_set and 2 * table.num_values(source) <= table.num_rows:
+        return None
+    num_values = table.num_values(target)
+    if _are_numbers(table.cells[target]) and num_values > FEW_ROWS:
+        return _numbers(table, source, target)
+    if is_set and not _has_labels(table, target):
+        return None
+    noun = "labels" if num_values > 1 else "label"
+    title = f"labels ({num_values:,} {noun} in {table.num_rows:,} rows)"
+    return Roles("classify", "labels", source, target, title.replace(f" {noun} in", " in"))
+
+
+def _values(table: _Table) -> Roles | None:
+    """Return the roles of sources with a number each: the last column of numbers is the target."""
+    numbers = [
+        column
+        for column in table.useful
+        if column != table.source
+        and _are_numbers(table.cells[column])
+        and table.num_values(column) > FEW_ROWS
+    ]
+    if not numbers or len(table.useful) < 2:
+        return None
+    named = table.named(LABEL_NAMES)
+    target = named if named in numbers else numbers[-1]
+    source = table.source
+    if source is None:
+        source = next((column for column in table.useful if column != target), None)
+    return None if source is None else _numbers(table, source, target)
+
+
+def _numbers(table: _Table, source: int, target: int) -> Roles:
+    cells = table.cells[source]
+    fields = {"data.target": "number"}
+    if sum(map(_is_series, cells)) > MOST * len(cells):
+        fields["data.source"] = "series"
+    elif sum(map(_is_items, cells)) > MOST * len(cells):
+        fields["data.source"] = "items"
+    else:
+        fields["data.source"] = "text"
+    title = f"values (a number for each {_NOUNS[fields['data.source']]})"
+    return Roles("classify", "values", source, target, title, fields)
+
+
+_NOUNS = {"series": "series", "items": "list of items", "text": "text"}
+
+
+def _pairs(table: _Table) -> Roles:
+    source, target = table.source, table.target
+    if source is None and target is None:
+        named = table.named(SOURCE_NAMES), table.named(TARGET_NAMES)
+        if None not in named and named[0] != named[1]:
+            source, target = named
+    others = [column for column in table.useful if column not in (source, target)]
+    if source is None:
+        source = others.pop(0) if others else 0
+    if target is None:
+        target = others.pop(0) if others else 1 - min(source, 1)
+    sources, targets = (
+        table.cells[column] if column < len(table.cells) else [] for column in (source, target)
+    )
+    recipe, fields = _text_recipe(sources, targets, table.num_rows)
+    title = "pairs" if table.num_rows >= FEW_ROWS else "too few rows to tell the task, so pairs"
+    return Roles("translate", recipe, source, target, title, fields)
+
+
+def _text_recipe(
+    sources: Sequence[str], targets: Sequence[str], num_rows: int
+) -> tuple[str, dict[str, str]]:
+    """Return the recipe for pairs: letters if the texts are single words, or few and short."""
+    if not sources:
+        return "letters", {}
+    single = sum(len(cell.split()) == 1 for cell in sources) >= MOST * len(sources)
+    target_words = [cell.split() for cell in targets]
+    symbols = [symbol for words in target_words for symbol in words]
+    if single and sum(len(words) == 1 for words in target_words) >= MOST * len(targets):
+        return "letters", {}
+    if (
+        single
+        and symbols
+        and len(set(symbols)) <= MAX_SYMBOLS
+        and mean(map(len, symbols)) <= SYMBOL
+    ):
+        return "letters", {"data.target_tokenizer": "spaces"}
+    is_short = num_rows < FEW_PAIRS and mean(map(len, sources)) <= SHORT
+    return ("letters" if is_short else "words"), {}
+
+
+def _first_two(table: _Table, task: TaskName) -> Roles:
+    """Return the roles of a file that has no column for the task that the user named."""
+    source = 0 if table.source is None else table.source
+    target = (1 if source == 0 else 0) if table.target is None else table.target
+    recipe = {"translate": "letters", "classify": "labels", "caption": "captions"}[task]
+    return Roles(task, recipe, source, target, recipe, is_recognised=False)
+
+
+def _name(table: _Table, column: int) -> str:
+    is_named = table.header is not None and len(table.header) > column
+    return table.header[column].strip().lower() if table.header and is_named else ""
+
+
+def _has_labels(table: _Table, column: int) -> bool:
+    """Return whether a column has few different values of few words, and no numbers of many
+    values."""
+    cells = table.cells[column]
+    num_values = table.num_values(column)
+    is_small = num_values <= min(MAX_LABELS, table.num_rows / ROWS_PER_LABEL)
+    return (
+        num_values > 1 and is_small and median(len(cell.split()) for cell in cells) <= LABEL_WORDS
+    )
+
+
+def _length(cells: Sequence[str]) -> int:
+    return sum(map(len, cells))
+
+
+def _are_numbers(cells: Sequence[str]) -> bool:
+    present = [cell for cell in cells if cell]
+    return bool(present) and all(map(is_number, present))
+
+
+def _is_series(text: str) -> bool:
+    """Return whether a text is a series of numbers, with commas between features."""
+    values = re.split(r"[\s,]+", text.strip())
+    return bool(text.strip()) and all(map(is_number, values))
+
+
+def _is_items(text: str) -> bool:
+    """Return whether a text is a list such as "cola 1.20; bread 0.80"."""
+    items = [item.split() for item in text.split(";")]
+    return all(len(item) > 1 and is_number(item[-1]) for item in items)

@@ -1,0 +1,153 @@
+"""Task and columns of many small files, in one table."""
+
+from __future__ import annotations
+
+import csv
+import io
+import random
+
+import pytest
+
+from regard.data.files.inspection import inspect
+from regard.data.files.tables import TableSettings
+from regard.errors import UserError
+
+GREEK = ["θάλασσα", "ήλιος", "νερό", "λόγος", "φως", "γη", "ουρανός", "δρόμος", "σπίτι", "χέρι"]
+LATIN = ["thalassa", "ilios", "nero", "logos", "fos", "gi", "ouranos", "dromos", "spiti", "cheri"]
+WORDS = [
+    (f"{GREEK[n % 10]}{GREEK[n // 10]}", f"{LATIN[n % 10]}{LATIN[n // 10]}") for n in range(50)
+]
+SOUNDS = [(latin, " ".join(latin)) for _, latin in WORDS]
+SENTENCES = [
+    (f"the {n} words of sentence {n * n} are longer than forty letters", f"Satz {n} von {n * n}")
+    for n in range(50)
+]
+QUESTIONS = [
+    (f"what is the meaning of {latin}", "ABC"[n % 3]) for n, (_, latin) in enumerate(WORDS)
+]
+REVIEWS = [(f"this film about {latin} is good", str(n % 5)) for n, (_, latin) in enumerate(WORDS)]
+PICTURES = [(f"{n}.jpg", f"a picture of {latin}") for n, (_, latin) in enumerate(WORDS)]
+FLICKR = [(f"{n // 5}.jpg#{n % 5}", text) for n, (_, text) in enumerate(PICTURES)]
+SERIES = [(f"0.{n} 0.5 0.{n + 7}", f"0.{n + 7}") for n in range(50)]
+ITEMS = [(f"cola 1.{n}; bread 0.{n + 10}", f"1.{n}") for n in range(10, 60)]
+PRICES = [(f"a house with {latin}", str(1000 + 7 * n)) for n, (_, latin) in enumerate(WORDS)]
+
+
+def written(tmp_path, rows, head=(), name="a.csv", delimiter=","):
+    text = io.StringIO()
+    csv.writer(text, delimiter=delimiter).writerows([head, *rows] if head else rows)
+    path = tmp_path / name
+    path.write_text(text.getvalue(), encoding="utf8")
+    return path
+
+
+def numbered(rows):
+    return [(n, *row) for n, row in enumerate(rows)]
+
+
+def swapped(rows):
+    return [(target, source) for source, target in rows]
+
+
+@pytest.mark.parametrize(
+    ("rows", "head", "recipe", "columns"),
+    [
+        (WORDS, (), "letters", (0, 1)),
+        (WORDS, ("Word (Greek)", "Transliteration"), "letters", (0, 1)),
+        (WORDS, ("griechisch", "lateinisch"), "letters", (0, 1)),
+        (numbered(WORDS), (), "letters", (1, 2)),
+        (numbered(WORDS), ("id", "word", "form"), "letters", (1, 2)),
+        ([(*row, "") for row in WORDS], ("word", "form", "notes"), "letters", (0, 1)),
+        ([(*row, "CC-BY") for row in WORDS], (), "letters", (0, 1)),
+        (swapped(WORDS), ("target", "source"), "letters", (1, 0)),
+        (SOUNDS, (), "letters", (0, 1)),
+        (SENTENCES, (), "words", (0, 1)),
+        (WORDS[:10], (), "letters", (0, 1)),
+        (QUESTIONS, (), "labels", (0, 1)),
+        (QUESTIONS, ("text", "label"), "labels", (0, 1)),
+        (QUESTIONS, ("Frage", "Klasse"), "labels", (0, 1)),
+        (swapped(QUESTIONS), (), "labels", (1, 0)),
+        (swapped(QUESTIONS), ("topic", "question"), "labels", (1, 0)),
+        ([(n, *row, "anna") for n, row in enumerate(QUESTIONS)], (), "labels", (1, 2)),
+        (REVIEWS, ("review", "stars"), "labels", (0, 1)),
+        (PICTURES, (), "captions", (0, 1)),
+        (PICTURES, ("Filename", "Description"), "captions", (0, 1)),
+        (swapped(PICTURES), ("caption", "file"), "captions", (1, 0)),
+        (PICTURES[:3], (), "captions", (0, 1)),
+        (FLICKR, (), "captions", (0, 1)),
+        (SERIES, (), "values", (0, 1)),
+        (ITEMS, (), "values", (0, 1)),
+        (PRICES, ("text", "price"), "values", (0, 1)),
+    ],
+)
+def test_recipe_and_columns(tmp_path, rows, head, recipe, columns):
+    roles = inspect(written(tmp_path, rows, head)).roles
+    assert (roles.recipe, (roles.source, roles.target)) == (recipe, columns)
+    header = inspect(written(tmp_path, rows, head)).header
+    assert header == (tuple(head) if head else None)
+
+
+@pytest.mark.parametrize(
+    ("rows", "fields"),
+    [
+        (SOUNDS, {"data.target_tokenizer": "spaces"}),
+        (SERIES, {"data.source": "series", "data.target": "number"}),
+        (ITEMS, {"data.source": "items", "data.target": "number"}),
+        (PRICES, {"data.source": "text", "data.target": "number"}),
+        (QUESTIONS, {}),
+    ],
+)
+def test_fields_that_the_rows_decide(tmp_path, rows, fields):
+    assert inspect(written(tmp_path, rows)).roles.fields == fields
+
+
+def test_lines_with_the_label_first(tmp_path):
+    path = tmp_path / "train.all"
+    rows = [f"{label} {text}" for text, label in QUESTIONS]
+    path.write_text("\n".join(rows))
+    assert inspect(path).roles.recipe == "labels"
+    assert inspect(path).fields() == {}
+    random.Random(1).shuffle(rows)
+    path.write_text("\n".join(text for text, _ in QUESTIONS))
+    with pytest.raises(UserError, match=r"no pairs in .*: no tab, comma or semicolon divides"):
+        inspect(path)
+
+
+def test_two_lines_say_what_was_recognised(tmp_path):
+    rows = [(n, *row) for n, row in enumerate(QUESTIONS)]
+    path = written(tmp_path, rows, ("id", "question", "topic"), "q.csv", ";")
+    assert inspect(path).lines() == (
+        "q.csv: CSV with semicolons, UTF-8, header; labels (3 in 50 rows), recipe labels. "
+        "Otherwise: --data.task translate",
+        "columns: question -> source (--data.source-column), topic -> target "
+        "(--data.target-column); not used: id",
+    )
+    path = tmp_path / "win.tsv"
+    text = "".join(f"{greek}\t{latin}\n" for greek, latin in zip(GREEK, LATIN, strict=True))
+    path.write_bytes(text.encode("cp1253"))
+    assert inspect(path).lines()[2] == (
+        "win.tsv: read as cp1253 ('θάλασσα'); for another encoding: --data.encoding NAME"
+    )
+
+
+def test_settings_and_task_decide(tmp_path):
+    path = written(tmp_path, QUESTIONS, ("text", "label"))
+    assert inspect(path, task="translate").roles.recipe == "letters"
+    columns = TableSettings(source_columns=("label",), target_columns=("text",))
+    assert inspect(path, columns).fields()["data.source_column"] == "label"
+    with pytest.raises(UserError, match=r"no column 'topic' \(--data.target-column\): the first"):
+        inspect(path, TableSettings(target_columns=("topic",)))
+    assert inspect(path, TableSettings(header=False)).num_rows == 51
+
+
+def test_plain_pairs_need_no_columns(tmp_path):
+    path = written(tmp_path, WORDS, name="a.tsv", delimiter="\t")
+    assert inspect(path).columns() == {}
+    assert inspect(path).fields() == {"data.source_language": "el", "data.target_language": "und"}
+
+
+def test_an_empty_file_is_one_line(tmp_path):
+    path = tmp_path / "empty.tsv"
+    path.write_text("")
+    with pytest.raises(UserError, match=r"empty.tsv is empty: expected rows"):
+        inspect(path)
