@@ -22,6 +22,7 @@ COMMANDS = {
     "classify": "predict a label or numbers for each line",
     "caption": "caption images",
     "evaluate": "score a run on pairs",
+    "sweep": "train a recipe with varied fields, side by side",
     "compare": "compare runs: scores over seeds, and significance",
     "score": "compute log probabilities of given targets",
     "plot": "draw the attention of an output",

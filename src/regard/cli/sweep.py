@@ -1,0 +1,152 @@
+"""`regard sweep`: train a recipe with varied fields."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from regard.cli import train
+from regard.cli.compare import table
+from regard.cli.output import say, warn
+from regard.errors import UsageError, UserError
+
+if TYPE_CHECKING:
+    from regard.studies.sweep import Job, JobResult
+
+HELP = """\
+usage: regard sweep RECIPE [FILE] --vary FIELD=VALUES [OPTIONS]
+
+Train a recipe once for each combination of values, side by side, and print one table. Repeat the
+command to continue an interrupted sweep, or with more values to extend it.
+
+examples:
+  regard sweep letters pairs.tsv --vary training.seed=1..5
+  regard sweep letters pairs.tsv --vary training.seed=1..3 --vary model.size=128,256
+
+options:
+  --vary FIELD=VALUES   Values of a field: a list (128,256) or a range (1..5). Repeatable.
+  -o, --output FOLDER   Folder of the runs and of table.csv. [sweeps/NAME]
+  --workers NUMBER      Trainings at a time. [number of cores / threads]
+  --threads NUMBER      Threads of each training. [1]
+  -h, --help            Show this help.
+
+All other options are those of `regard train`, for all runs.
+"""
+OWN = {"--vary": "vary", "-o": "output", "--output": "output", "--workers": "workers"}
+OWN |= {"--threads": "threads"}
+
+
+@dataclass(frozen=True)
+class Options:
+    """Options of a sweep, and the arguments of each training."""
+
+    vary: tuple[str, ...]
+    output: Path
+    workers: int
+    threads: int
+    arguments: tuple[str, ...]
+
+
+def run(arguments: list[str]) -> int:
+    """Train all combinations and print a table; return 1 if a training failed."""
+    if {"-h", "--help"} & {*arguments} or not arguments:
+        print(HELP)
+        return 0 if arguments else UsageError.STATUS
+    options = parse(arguments)
+    from regard.studies.sweep import LocalWorkers, jobs_of, rows_of, sweep
+
+    jobs = jobs_of(options.vary, options.output)
+    _check_jobs(jobs, options.arguments)
+    num_workers = min(options.workers, len(jobs))
+    say(f"{len(jobs)} trainings, {num_workers} at a time, in {options.output}")
+    num_done = 0
+
+    def report(result: JobResult) -> None:
+        nonlocal num_done
+        num_done += 1
+        score = "" if result.dev_score is None else f"dev score {result.dev_score:.2f}"
+        outcome = result.problem or f"{score}  {result.seconds:.0f} s"
+        say(f"{num_done} of {len(jobs)}  {result.job.folder.name}  {outcome}")
+
+    workers = LocalWorkers(num_workers, options.threads)
+    try:
+        results = sweep(options.output, jobs, options.arguments, workers, report)
+    except KeyboardInterrupt:
+        warn("all trainings are saved: repeat the command to continue")
+        raise
+    print()
+    print("\n".join(table([_shown(row) for row in rows_of(results)])))
+    folders = [result.job.folder for result in results if not result.problem]
+    if len(folders) > 1:
+        say(f"compare them: regard compare {shlex.join(map(str, folders))}")
+    failed = [result for result in results if result.problem]
+    for result in failed:
+        warn(f"{result.job.folder.name} failed: {result.problem}")
+    return 1 if failed else 0
+
+
+def _shown(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row of the table with each mean and its deviation in one column."""
+    shown = {name: value for name, value in row.items() if not name.startswith("± ")}
+    for name in shown:
+        deviation = row.get(f"± {name}")
+        if deviation is not None:
+            shown[name] = f"{row[name]:.2f} ± {deviation:.2f}"
+    return shown
+
+
+def parse(arguments: list[str]) -> Options:
+    """Return the options of a sweep; all other arguments are for `regard train`."""
+    values: dict[str, list[str]] = {name: [] for name in OWN.values()}
+    rest: list[str] = []
+    words = iter(arguments)
+    for word in words:
+        flag, equals, value = word.partition("=")
+        if flag not in OWN:
+            rest.append(word)
+            continue
+        value = value if equals else next(words, "")
+        if not value or value.startswith("--"):
+            raise UsageError(f"{flag} has no value; `regard sweep --help` lists the options")
+        values[OWN[flag]].append(value)
+    if not rest or rest[0].startswith("-"):
+        raise UsageError(
+            "name the recipe first, as in `regard sweep letters pairs.tsv --vary "
+            "training.seed=1..5`"
+        )
+    if "--resume" in rest:
+        raise UsageError("--resume is not needed: repeat the command to continue a sweep")
+    threads = _number("--threads", values["threads"], 1)
+    cores = os.cpu_count() or 1
+    if hasattr(os, "sched_getaffinity"):
+        cores = len(os.sched_getaffinity(0))
+    output = values["output"][-1] if values["output"] else f"sweeps/{Path(rest[0]).stem}"
+    return Options(
+        vary=tuple(values["vary"]),
+        output=Path(output),
+        workers=_number("--workers", values["workers"], max(1, cores // threads)),
+        threads=threads,
+        arguments=tuple(rest),
+    )
+
+
+def _number(flag: str, values: list[str], default: int) -> int:
+    if not values:
+        return default
+    if not values[-1].isdecimal() or int(values[-1]) < 1:
+        raise UserError(f"{flag} is {values[-1]!r}: expected a whole number from 1")
+    return int(values[-1])
+
+
+def _check_jobs(jobs: tuple[Job, ...], arguments: tuple[str, ...]) -> None:
+    """Raise a UserError for an option or a value that training would not accept. Each value is
+    checked once."""
+    checked: set[tuple[str, str]] = set()
+    for job in jobs:
+        if not checked.issuperset(job.values):
+            train.parse([*arguments, *job.options])
+            checked.update(job.values)

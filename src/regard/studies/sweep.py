@@ -1,0 +1,294 @@
+"""Trainings of a recipe with varied fields, in processes of their own, side by side."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import re
+import signal
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, field
+from itertools import product
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+from regard.errors import UserError
+from regard.files import make_folder, whole
+from regard.pipeline import evaluate
+from regard.runs.folder import RunFolder
+from regard.studies.compare import SEEDS
+
+SWEEP, TABLE = "sweep.json", "table.csv"
+"""Names of the record and of the table in the folder of a sweep."""
+MAX_JOBS = 1000
+RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)")
+COMPLETE = ("finished", "patience")
+"""Reasons for the end of a training that is not continued."""
+POLL_SECONDS = 0.2
+
+
+@dataclass(frozen=True)
+class Job:
+    """Training with one value of each varied field, by full name."""
+
+    values: tuple[tuple[str, str], ...]
+    folder: Path
+
+    @property
+    def options(self) -> list[str]:
+        """Return the values as options of `regard train`."""
+        return [word for name, value in self.values for word in (f"--{name}", value)]
+
+
+@dataclass(frozen=True)
+class JobResult:
+    """Result of a job. A job that failed or was stopped has no scores."""
+
+    job: Job
+    problem: str = ""
+    """Last line of the output of a job that failed; "interrupted" for one that was stopped."""
+    seconds: float = 0.0
+    """Seconds of training, over all sessions."""
+    dev_score: float | None = None
+    test_scores: Mapping[str, float] = field(default_factory=dict)
+
+
+def jobs_of(vary: Sequence[str], folder: Path) -> tuple[Job, ...]:
+    """Return a job for each combination of values, in the order of the fields.
+
+    A field is FIELD=VALUE,VALUE or FIELD=FIRST..LAST. UserError for any other text, for a field
+    that comes twice and for more than `MAX_JOBS` jobs."""
+    fields: dict[str, list[str]] = {}
+    for text in vary:
+        name, equals, values = text.partition("=")
+        if not (equals and name and values):
+            raise UserError(
+                f"--vary {text}: expected FIELD=VALUE,VALUE or FIELD=FIRST..LAST, as in "
+                "training.seed=1..5"
+            )
+        if name in fields:
+            raise UserError(f"--vary names {name} twice: give all of its values once")
+        fields[name] = _values(values)
+    if not fields:
+        raise UserError("name a field to vary, as in --vary training.seed=1..5")
+    num_jobs = 1
+    for values_of_field in fields.values():
+        num_jobs *= len(values_of_field)
+    if num_jobs > MAX_JOBS:
+        raise UserError(f"--vary gives {num_jobs:,} trainings: expected at most {MAX_JOBS:,}")
+    combinations = (tuple(zip(fields, values, strict=True)) for values in product(*fields.values()))
+    return tuple(Job(values, folder / _name(values)) for values in combinations)
+
+
+def _values(text: str) -> list[str]:
+    values: list[str] = []
+    for part in text.split(","):
+        match = RANGE.fullmatch(part)
+        if match is None:
+            values.append(part)
+            continue
+        first, last = int(match[1]), int(match[2])
+        if not 0 <= last - first < MAX_JOBS:
+            raise UserError(f"--vary {part}: expected a range of 1 to {MAX_JOBS:,} numbers")
+        values += map(str, range(first, last + 1))
+    return list(dict.fromkeys(values))
+
+
+def _name(values: Sequence[tuple[str, str]]) -> str:
+    """Return the name of a run's folder."""
+    return ",".join(f"{name}={value}" for name, value in values).replace("/", "_")[:200]
+
+
+def check_sweep(folder: Path, arguments: Sequence[str]) -> None:
+    """Write the arguments of a sweep into its folder. UserError if the folder has a sweep with
+    other arguments. Values may be added."""
+    path = folder / SWEEP
+    if path.exists():
+        known = json.loads(path.read_text(encoding="utf-8"))["arguments"]
+        if known != list(arguments):
+            raise UserError(
+                f"{folder} has the sweep `{' '.join(known)}`: repeat these arguments, or name "
+                "another folder with -o"
+            )
+        return
+    make_folder(folder)
+    with whole(path) as unfinished:
+        unfinished.write_text(json.dumps({"arguments": list(arguments)}), encoding="utf-8")
+
+
+def run_job(
+    job: Job, arguments: Sequence[str], num_threads: int, stopped: Event | None = None
+) -> JobResult:
+    """Train a job in a process of its own, evaluate it on its test split and return the scores.
+
+    A job that is complete is not trained again, and an interrupted one continues. The output is in
+    a file beside the run. `stopped` interrupts the process, which saves its training."""
+    run = RunFolder(job.folder)
+    stopped = stopped or Event()
+    if not _is_complete(run):
+        words = ["train", *arguments, *job.options, "-o", str(job.folder)]
+        problem = _run(
+            [*words, *(["--resume"] if run.config.exists() else [])], job, num_threads, stopped
+        )
+        if not problem and not _is_complete(run):
+            problem = "interrupted"
+        if problem:
+            return JobResult(job, problem)
+    if run.test.exists() and run.test.name not in evaluate.saved(run):
+        problem = _run(["evaluate", str(job.folder)], job, num_threads, stopped)
+        if problem:
+            return JobResult(job, problem)
+    return _result(job)
+
+
+def _is_complete(run: RunFolder) -> bool:
+    end = _end(run)
+    return end is not None and end["reason"] in COMPLETE
+
+
+def _end(run: RunFolder) -> dict[str, Any] | None:
+    """Return the last line of a run's log if the training has ended."""
+    if not run.log.exists():
+        return None
+    lines = run.log.read_text(encoding="utf-8").splitlines()
+    try:
+        record = json.loads(lines[-1]) if lines else {}
+    except ValueError:
+        return None
+    return record if record.get("kind") == "end" else None
+
+
+def _result(job: Job) -> JobResult:
+    """Return the scores of a complete run."""
+    run = RunFolder(job.folder)
+    end = _end(run) or {}
+    entries = evaluate.saved(run).get(run.test.name, [])
+    scores = {score["name"]: score["value"] for entry in entries[:1] for score in entry["scores"]}
+    return JobResult(job, "", end.get("seconds", 0.0), end.get("score"), scores)
+
+
+def _run(words: Sequence[str], job: Job, num_threads: int, stopped: Event) -> str:
+    """Run a command of Regard and return its problem, or nothing."""
+    if stopped.is_set():
+        return "interrupted"
+    log = job.folder.with_name(f"{job.folder.name}.log")
+    environment = {**os.environ, "OMP_NUM_THREADS": str(num_threads)}
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "regard", *words],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=environment,
+            start_new_session=True,  # Ctrl-C reaches this process alone, which passes it on
+        )
+        is_stopped = False
+        while True:
+            try:
+                status = process.wait(POLL_SECONDS)
+                break
+            except subprocess.TimeoutExpired:
+                if stopped.is_set() and not is_stopped:
+                    process.send_signal(signal.SIGINT)
+                    is_stopped = True
+    if status == 0:
+        return ""
+    if is_stopped:
+        return "interrupted"
+    lines = log.read_text(encoding="utf-8", errors="replace").split("\n")
+    return next((line for line in reversed(lines) if line.strip()), f"exit status {status}")
+
+
+@dataclass(frozen=True)
+class LocalWorkers:
+    """Workers on this machine, each with one job at a time."""
+
+    num_workers: int
+    num_threads: int = 1
+
+    def run(self, jobs: Sequence[Job], arguments: Sequence[str]) -> Iterator[JobResult]:
+        """Yield the results as jobs end. If the iteration is broken off, as by Ctrl-C, running jobs
+        save their trainings before this returns."""
+        stopped = Event()
+        with ThreadPoolExecutor(self.num_workers) as pool:
+            futures: list[Future[JobResult]] = [
+                pool.submit(run_job, job, arguments, self.num_threads, stopped) for job in jobs
+            ]
+            try:
+                for future in as_completed(futures):
+                    yield future.result()
+            finally:
+                stopped.set()
+
+
+def rows_of(results: Sequence[JobResult]) -> list[dict[str, Any]]:
+    """Return a row for each combination of values apart from seeds, with means over the seeds."""
+    groups: dict[tuple[tuple[str, str], ...], list[JobResult]] = {}
+    for result in results:
+        values = tuple(pair for pair in result.job.values if pair[0] not in SEEDS)
+        groups.setdefault(values, []).append(result)
+    return [_row(values, group) for values, group in groups.items()]
+
+
+def _row(values: Sequence[tuple[str, str]], results: Sequence[JobResult]) -> dict[str, Any]:
+    complete = [result for result in results if not result.problem]
+    dev = [result.dev_score for result in complete if result.dev_score is not None]
+    names = dict.fromkeys(name for result in complete for name in result.test_scores)
+    tests = {
+        name: [result.test_scores[name] for result in complete if name in result.test_scores]
+        for name in names
+    }
+    row: dict[str, Any] = {**dict(values), "runs": len(complete)}
+    for name, scores in {"dev score": dev, **{f"test {n}": s for n, s in tests.items()}}.items():
+        row[name] = statistics.fmean(scores) if scores else None
+        row[f"± {name}"] = statistics.stdev(scores) if len(scores) > 1 else None
+    row["seconds"] = statistics.fmean(r.seconds for r in complete) if complete else None
+    return row
+
+
+def save_table(results: Sequence[JobResult], path: Path) -> None:
+    """Write a CSV file with a row for each job."""
+    tests = list(dict.fromkeys(name for result in results for name in result.test_scores))
+    fields = [name for name, _ in results[0].job.values]
+    columns = [*fields, "run", "problem", "seconds", "dev score", *(f"test {n}" for n in tests)]
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer.writeheader()
+    for result in results:
+        scores = {f"test {name}": value for name, value in result.test_scores.items()}
+        facts = {"run": result.job.folder.name, "problem": result.problem}
+        numbers = {"seconds": result.seconds, "dev score": result.dev_score}
+        writer.writerow({**dict(result.job.values), **facts, **numbers, **scores})
+    with whole(path) as unfinished:
+        unfinished.write_text(text.getvalue(), encoding="utf-8")
+
+
+Workers = LocalWorkers
+OnResult = Callable[[JobResult], None]
+
+
+def sweep(
+    folder: Path,
+    jobs: Sequence[Job],
+    arguments: Sequence[str],
+    workers: Workers,
+    on_result: OnResult | None = None,
+) -> list[JobResult]:
+    """Train all jobs and write the table. Complete jobs are not trained again. Returns the results
+    in the order of the jobs."""
+    check_sweep(folder, arguments)
+    results: dict[Path, JobResult] = {}
+    for result in workers.run(jobs, arguments):
+        results[result.job.folder] = result
+        if on_result:
+            on_result(result)
+    ordered = [results[job.folder] for job in jobs]
+    save_table(ordered, folder / TABLE)
+    return ordered

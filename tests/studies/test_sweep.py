@@ -1,0 +1,157 @@
+"""`regard sweep`: combinations, one table, resumed and extended sweeps, failures, Ctrl-C."""
+
+import csv
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from regard.cli.main import run as regard
+from regard.cli.sweep import parse
+from regard.errors import UsageError, UserError
+from regard.studies.sweep import Job, JobResult, jobs_of, rows_of
+
+TINY = ["numbers", "--data.synthetic-size", "100", "--model.size", "8", "--training.updates", "2"]
+
+
+def test_each_combination_is_a_job(tmp_path):
+    jobs = jobs_of(["training.seed=1..2,7", "model.size=8,16"], tmp_path)
+    assert [job.values for job in jobs] == [
+        (("training.seed", seed), ("model.size", size)) for seed in "127" for size in ("8", "16")
+    ]
+    assert jobs[0].folder == tmp_path / "training.seed=1,model.size=8"
+    assert jobs[0].options == ["--training.seed", "1", "--model.size", "8"]
+    assert len({job.folder for job in jobs}) == 6
+
+
+@pytest.mark.parametrize(
+    ("vary", "message"),
+    [
+        (["seed"], "--vary seed: expected FIELD=VALUE,VALUE"),
+        (["training.seed="], "expected FIELD=VALUE,VALUE"),
+        (["a=1", "a=2"], "names a twice"),
+        ([], "name a field to vary"),
+        (["a=5..1"], "expected a range"),
+        (["a=1..100", "b=1..100"], "gives 10,000 trainings: expected at most 1,000"),
+    ],
+)
+def test_unclear_variations_are_refused(vary, message, tmp_path):
+    with pytest.raises(UserError, match=message):
+        jobs_of(vary, tmp_path)
+
+
+def test_other_options_are_those_of_train():
+    options = parse(["letters", "a.tsv", "--vary", "x=1", "--model.size=8", "--threads=2"])
+    assert options.arguments == ("letters", "a.tsv", "--model.size=8")
+    assert (options.threads, str(options.output)) == (2, "sweeps/letters")
+    assert options.workers >= 1
+    for words in (["--vary", "x=1"], ["letters", "--vary"], ["letters", "--resume"]):
+        with pytest.raises(UsageError):
+            parse(words)
+    with pytest.raises(UserError, match="--workers is '0'"):
+        parse(["letters", "--workers", "0"])
+
+
+def test_the_table_has_means_over_seeds(tmp_path):
+    def result(seed, size, score, problem=""):
+        values = (("training.seed", seed), ("model.size", size))
+        scores = {} if problem else {"chrF": 2 * score}
+        return JobResult(Job(values, tmp_path), problem, 3.0, score, scores)
+
+    rows = rows_of(
+        [
+            result("1", "8", 1.0),
+            result("1", "16", 5.0),
+            result("2", "8", 2.0),
+            result("2", "16", 0.0, "x"),
+        ]
+    )
+    assert rows == [
+        {
+            "model.size": "8",
+            "runs": 2,
+            "dev score": 1.5,
+            "± dev score": pytest.approx(0.5**0.5),
+            "test chrF": 3.0,
+            "± test chrF": pytest.approx(2**0.5),
+            "seconds": 3.0,
+        },
+        {
+            "model.size": "16",
+            "runs": 1,
+            "dev score": 5.0,
+            "± dev score": None,
+            "test chrF": 10.0,
+            "± test chrF": None,
+            "seconds": 3.0,
+        },
+    ]
+
+
+def in_this_process(words, job, num_threads, stopped):
+    """The command of a job, without a process of its own."""
+    return "" if regard(list(words)) == 0 else "failed"
+
+
+def test_a_sweep_is_extended_and_no_run_is_trained_again(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("regard.studies.sweep._run", in_this_process)
+    folder = tmp_path / "sweep"
+    words = ["sweep", *TINY, "-o", str(folder), "--workers", "1", "--vary"]
+    assert regard([*words, "training.seed=1"]) == 0
+    first = (folder / "training.seed=1" / "model.safetensors").stat().st_mtime_ns
+    assert regard([*words, "training.seed=1,2"]) == 0
+    assert (folder / "training.seed=1" / "model.safetensors").stat().st_mtime_ns == first
+    out = capsys.readouterr().out
+    assert "2 of 2  training.seed=2  dev score" in out
+    assert "compare them: regard compare" in out
+    with (folder / "table.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["training.seed"] for row in rows] == ["1", "2"]
+    results = json.loads((folder / "training.seed=2" / "results.json").read_text())
+    scores = {score["name"]: score["value"] for score in results["test.tsv"][0]["scores"]}
+    assert float(rows[1]["test chrF"]) == scores["chrF"]
+    assert regard(["sweep", *TINY[:-1], "3", "-o", str(folder), "--vary", "training.seed=1"]) == 1
+    assert "has the sweep `numbers" in capsys.readouterr().err
+
+
+def test_a_failed_training_is_named(tmp_path, capsys):
+    folder = tmp_path / "sweep"
+    (folder / "training.seed=1").mkdir(parents=True)
+    (folder / "training.seed=1" / "test.tsv").write_text("in the way")
+    words = ["sweep", *TINY, "-o", str(folder), "--vary", "training.seed=1"]
+    assert regard(words) == 1
+    captured = capsys.readouterr()
+    assert "training.seed=1 failed: regard train: " in captured.err
+    assert "has no weights, but has test.tsv" in captured.err
+
+
+def test_values_are_checked_before_any_training(tmp_path, capsys):
+    words = ["sweep", *TINY, "-o", str(tmp_path / "sweep"), "--vary", "model.size=8,many"]
+    assert regard(words) != 0
+    assert "model.size" in capsys.readouterr().err
+    assert not (tmp_path / "sweep").exists()
+
+
+def test_ctrl_c_saves_all_trainings_and_the_command_continues_them(tmp_path):
+    folder = tmp_path / "sweep"
+    words = [*TINY[:-1], "2000000", "--training.log-every", "1"]
+    command = [sys.executable, "-m", "regard", "sweep", *words, "-o", str(folder)]
+    command += ["--workers", "1", "--vary", "training.seed=1,2"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    log = folder / "training.seed=1" / "log.jsonl"
+    began = time.monotonic()
+    while not (log.exists() and log.read_text().count("\n") > 2):
+        assert process.poll() is None, process.stderr.read()
+        assert time.monotonic() - began < 60
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "all trainings are saved: repeat the command to continue" in err
+    end = json.loads(log.read_text().splitlines()[-1])
+    assert (end["kind"], end["reason"]) == ("end", "interrupted")
+    assert (folder / "training.seed=1" / "state").is_dir()
+    assert not (folder / "training.seed=2").exists()
