@@ -10,6 +10,9 @@ from typing import Annotated
 import tyro
 
 from regard.cli.options import parse
+from regard.errors import UsageError
+
+MIN_RUNS = 2
 
 
 @dataclass(frozen=True)
@@ -19,13 +22,20 @@ class Options:
 
     runs: tyro.conf.Positional[tuple[Path, ...]]
     """Two or more run folders."""
-    output: Annotated[Path, tyro.conf.arg(aliases=["-o"])]
-    """Folder to write the new run to."""
+    output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
+    """Folder to write the new run to (default: required)."""
 
 
 def run(arguments: list[str]) -> None:
     """Write a run with the mean weights."""
     options = parse(Options, arguments, "regard average")
+    problems = []
+    if len(options.runs) < MIN_RUNS:
+        problems.append(f"expected two or more runs to average, got {len(options.runs)}")
+    if options.output is None:
+        problems.append("name the folder of the new run with -o FOLDER")
+    if options.output is None or problems:
+        raise UsageError("; ".join(problems))
     from regard.pipeline.average import average
 
     folder = average(options.runs, options.output)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from regard.tasks.evaluation import Evaluation, EvaluationOptions
     from regard.tasks.task import ReportTexts
 
+COMPARE = "to compare runs, use `regard compare RUN RUN ...`"
 MAX_CHECKED = 2_000
 """Number of pairs whose unknown words are counted."""
 TASK_OPTIONS = (
@@ -75,7 +76,7 @@ class Options:
 
 def run(arguments: list[str]) -> None:
     """Score a run, save the scores and the outputs, and print the scores."""
-    options = parse(Options, arguments, "regard evaluate")
+    options = parse(Options, arguments, "regard evaluate", COMPARE)
     if options.first is not None and options.first < 1:
         raise UserError(f"--first is {options.first}: expected 1 or more")
     with pause_collection():

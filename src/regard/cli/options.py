@@ -58,16 +58,21 @@ RULE = re.compile(r"[─-]{5,}")
 
 
 def parse(
-    options: type[Record], arguments: list[str], prog: str, default: Record | None = None
+    options: type[Record],
+    arguments: list[str],
+    prog: str,
+    default: Record | None = None,
+    *,
+    remedy: str = "",
 ) -> Record:
     """Return the options of a command. `--help` prints them and exits. UserError of one line for
-    arguments that do not fit."""
+    arguments that do not fit; the remedy as in `one_line`."""
     if {"-h", "--help"} & {*takewhile(lambda argument: argument != "--", arguments)}:
         print(command_help(options, prog))
         raise SystemExit(0)
     check(options, arguments, default)
     arguments = _repeated(arguments)
-    with one_line(prog):
+    with one_line(prog, remedy):
         if default is None:
             return tyro.cli(options, args=arguments, prog=prog, config=CONFIG)
         return tyro.cli(options, args=arguments, prog=prog, config=CONFIG, default=default)

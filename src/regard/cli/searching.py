@@ -20,9 +20,10 @@ Options = TypeVar("Options")
 """Options of a command, with fields `run` and `search`."""
 
 
-def parse(options: type[Options], arguments: list[str], prog: str) -> Options:
-    """Parse the options of a command. Search options default to the recipe of the run."""
-    named: Any = parse_options(options, arguments, prog)
+def parse(options: type[Options], arguments: list[str], prog: str, remedy: str = "") -> Options:
+    """Parse the options of a command. Search options default to the recipe of the run. The remedy
+    is added to a message about unexpected arguments that are no options."""
+    named: Any = parse_options(options, arguments, prog, remedy=remedy)
     changes: dict[str, Any] = {"search": RunFolder(named.run).experiment().search}
     if hasattr(named, "ensemble"):
         changes["ensemble"] = ()  # the option appends to its default

@@ -86,6 +86,8 @@ Positive = Annotated[float, Range(0, is_open=True)]
 Value = TypeVar("Value")
 Record = TypeVar("Record")
 UNWRITABLE = re.compile("[\0\ud800-\udfff]")
+DECIMAL, GROUPED = re.compile(r"[-+]?\d+,\d+"), re.compile(r"[-+]?\d{1,3}(,\d{3})+")
+"""Numbers with a decimal comma, and with commas between thousands."""
 MAX_VALUE_LENGTH = 60
 """Largest number of characters of a value in a message."""
 
@@ -140,7 +142,22 @@ def find_problem(hint: Any, value: object) -> str:
     sentence = f"expected {_named(hint)}"
     names = choices_of(hint)
     near = difflib.get_close_matches(value, names, n=1) if isinstance(value, str) else []
-    return f"{sentence}; did you mean {near[0]}?" if near else sentence
+    if near:
+        return f"{sentence}; did you mean {near[0]}?"
+    remedy = _without_comma(hint, value)
+    return f"{sentence}; {remedy}" if remedy else sentence
+
+
+def _without_comma(hint: Any, value: object) -> str:
+    """Return how to write a number that has a comma. Empty for other values and annotations."""
+    kinds = {bare(kind) for kind in alternatives(hint)}
+    if not isinstance(value, str) or not {int, float} & kinds:
+        return ""
+    if float in kinds and DECIMAL.fullmatch(value):
+        return f"write {value.replace(',', '.')} with a point"
+    if GROUPED.fullmatch(value):
+        return f"write {value.replace(',', '')} without commas"
+    return ""
 
 
 def parse_value(hint: Any, words: Sequence[str]) -> Any:

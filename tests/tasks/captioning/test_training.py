@@ -183,6 +183,13 @@ def test_evaluation_uses_every_caption_of_an_image_as_a_reference(tmp_path):
     assert plain.outputs == scored.outputs
 
 
+def test_captions_without_their_images_name_the_option(tmp_path):
+    names = [str(tmp_path / f"{number}.jpg") for number in range(3)]
+    message = f"none of the 3 images is in {tmp_path}, such as 0.jpg: .* --data.images"
+    with pytest.raises(UserError, match=message):
+        ImageSources(8).image_set(names)
+
+
 def test_an_image_set_has_every_image_once(tmp_path):
     Image.new("RGB", (9, 9)).save(tmp_path / "a.png")
     name = str(tmp_path / "a.png")

@@ -31,7 +31,7 @@ from regard.data.images.images import (
     read_proportional,
 )
 from regard.errors import UserError
-from regard.files import UnwritableError, check_name
+from regard.files import UnwritableError, check_name, shorten_name
 from regard.models.vision_backbone import Backbone
 from regard.runs.cache import DataCache, cache_folder
 from regard.runs.file_digests import digests_of
@@ -127,7 +127,7 @@ class ImageSources:
         places = {name: row for row, name in enumerate(names) if row not in rows.broken}
         broken = list(rows.broken.values())
         if not places:
-            raise UserError(f"cannot read any of the {len(names)} images: {'; '.join(broken[:1])}")
+            raise _nothing_read(names, broken)
         return ImageSet(rows.values, places, digest), _unread(broken)
 
     def contents(self, names: Sequence[str]) -> Iterator[np.ndarray | str]:
@@ -172,6 +172,24 @@ class ImageSources:
         for name, content in zip(names, contents, strict=True):
             digest.update(json.dumps([name, content]).encode())
         return digest.hexdigest()
+
+
+def _nothing_read(names: Sequence[str], broken: Sequence[str]) -> UserError:
+    """Return the error for images of which none can be read. `broken` has a message for each."""
+    folders = {str(Path(name).parent) for name in names}
+    if len(names) > 1 and len(folders) == 1 and not any(map(_exists, names)):
+        return UserError(
+            f"none of the {len(names)} images is in {shorten_name(folders.pop())}, such as "
+            f"{shorten_name(Path(names[0]).name)}: name their folder with --data.images"
+        )
+    return UserError(f"cannot read any of the {len(names)} images: {'; '.join(broken[:1])}")
+
+
+def _exists(name: str) -> bool:
+    try:
+        return Path(name).exists()
+    except (OSError, ValueError):  # a name that no file can have
+        return False
 
 
 def _unread(broken: Sequence[str]) -> tuple[str, ...]:
