@@ -3,6 +3,7 @@
 import gc
 import signal
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import pandas
@@ -103,6 +104,32 @@ def test_the_experiment_is_the_recipe_with_the_settings(tmp_path):
     assert (experiment.data.path, experiment.data.synthetic) == (tmp_path / "ab.tsv.gz", None)
     labels, _ = experiment_of([("a", 1)], "labels", {"data.source_column": "a"})
     assert isinstance(labels.data, ClassificationDataConfig)
+
+
+def test_without_a_recipe_the_data_decides(tmp_path):
+    words = [("".join(letters), "".join(letters[::-1])) for letters in product("abcde", repeat=3)]
+    file = tmp_path / "words.csv"
+    file.write_text("lemma,form\n" + "".join(f"{s},{t}\n" for s, t in words))
+    frame = pandas.DataFrame(words, columns=["lemma", "form"])
+    for data, name in ((words, "model"), (frame, "model"), (file, "words")):
+        experiment, _ = experiment_of(data, None, {"training.epochs": 2})
+        letters = recipes.load(recipes.find("letters"))
+        assert experiment.model == letters.model
+        assert (experiment.name, experiment.training.epochs) == (name, 2)
+        columns = (experiment.data.source_column, experiment.data.target_column)
+        assert columns == ((None, None) if data is words else ("lemma", "form"))
+    rows = [{"id": n, "question": f"who is {n} {n}", "kind": "xy"[n % 2]} for n in range(60)]
+    experiment, _ = experiment_of(rows, None, {})
+    assert isinstance(experiment.data, ClassificationDataConfig)
+    assert experiment.data.target_column == ("kind",)
+
+
+def test_the_columns_of_a_file_are_recognised_for_a_recipe(tmp_path):
+    file = tmp_path / "a.csv"
+    file.write_text("id;Form;Lemma\n" + "".join(f"{n};a{n};b{n}\n" for n in range(30)))
+    experiment, _ = experiment_of(file, "letters", {"data.source_column": "Lemma"})
+    assert experiment.data.source_column == "Lemma"
+    assert experiment.data.target_column == "Form"
 
 
 @pytest.mark.parametrize(

@@ -9,14 +9,20 @@ import weakref
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast, get_args
 
 from regard import recipes
-from regard.config import DATA_SECTIONS, Data, Experiment
+from regard.config import DATA_SECTIONS, ClassificationDataConfig, Data, Experiment
+from regard.data.files.inspection import inspect
 from regard.data.files.objects import Table, table_of
+from regard.data.files.roles import assign_roles
+from regard.data.files.tables import TableSettings, find_column, suffix_of
 from regard.errors import UserError
 from regard.files import check_name
+from regard.names import TaskName
 from regard.pipeline import train as training
 from regard.pipeline.load import Model, load
+from regard.runs.table_settings import table_settings
 from regard.tasks.arguments import check_path
 from regard.training.log import Reporter
 
@@ -37,7 +43,8 @@ def train(
 
     `data` is a file, a pandas or polars data frame, a datasets.Dataset, a list of pairs or of
     dictionaries, or None for the recipe's own data. `settings` are fields of the recipe by full
-    name, such as {"training.epochs": 5}. Without `output` the run folder is temporary and lives as
+    name, such as {"training.epochs": 5}. Without a recipe the data decides, as in `regard train
+    FILE`. Without `output` the run folder is temporary and lives as
     long as the model. `reporter` observes the training; nothing is printed.
 
     UserError as from the command. Ctrl-C saves the training and raises KeyboardInterrupt; with
@@ -81,7 +88,7 @@ def experiment_of(
         if data is None:
             raise UserError("expected data, a recipe, or both")
         _check_no_recipe(path)
-        experiment = Experiment(name=_stem(path))
+        experiment = _recognised(path, table, settings)
     elif isinstance(recipe, Experiment):
         experiment = recipe
     else:
@@ -90,7 +97,81 @@ def experiment_of(
     experiment = recipes.with_settings(experiment, settings)
     if data is None:
         return experiment, None
-    return replace(experiment, data=_with_path(experiment.data, path)), table
+    section = _with_path(experiment.data, path)
+    if recipe is not None and path is not None and _is_inspected(path, section):
+        columns = inspect(path, table_settings(section), section.task).columns()
+        unset = {name: value for name, value in columns.items() if not _is_set(section, name)}
+        experiment = recipes.with_settings(
+            replace(experiment, data=section), _listed(unset, section)
+        )
+        section = experiment.data
+    return replace(experiment, data=section), table
+
+
+def _recognised(
+    path: Path | None, table: Table | None, settings: Mapping[str, object]
+) -> Experiment:
+    """Return the experiment of the recipe that suits the data, as `regard train FILE` does."""
+    named = dict(recipes.flat(dict(settings)))
+    task = named.get("data.task")
+    known = cast(TaskName, task) if task in get_args(TaskName) else None
+    if table is not None:
+        roles = assign_roles(table.names, table.rows, known, _numbers(table, named))
+        if table.names is None and (roles.source, roles.target) != (0, 1):
+            roles = assign_roles(None, table.rows, "translate")  # pairs are in order
+        fields: dict[str, str] = dict(roles.fields)
+        if table.names is not None:
+            fields["data.source_column"] = table.names[roles.source]
+            fields["data.target_column"] = table.names[roles.target]
+    elif path is not None and path.is_file() and suffix_of(path) != ".json":
+        inspection = inspect(path, _table_settings(named), known)
+        roles, fields = inspection.roles, inspection.fields()
+    elif path is not None and suffix_of(path) == ".json":
+        return replace(recipes.load(recipes.find("captions")), name=_stem(path), about="")
+    else:
+        return Experiment(name=_stem(path))
+    experiment = recipes.load(recipes.find(roles.recipe))
+    experiment = recipes.with_settings(experiment, _listed(fields, experiment.data))
+    return replace(experiment, name=_stem(path), about="")
+
+
+def _listed(fields: Mapping[str, str], data: Data) -> dict[str, object]:
+    """Return the fields with the target column as a list where the task takes several."""
+    result: dict[str, object] = dict(fields)
+    if isinstance(data, ClassificationDataConfig) and "data.target_column" in result:
+        result["data.target_column"] = [result["data.target_column"]]
+    return result
+
+
+def _is_inspected(path: Path, data: Data) -> bool:
+    has_targets = getattr(data, "target_path", None) is not None
+    return path.is_file() and suffix_of(path) != ".json" and not has_targets
+
+
+def _is_set(data: Data, name: str) -> bool:
+    return getattr(data, name.removeprefix("data.")) is not None
+
+
+def _table_settings(named: Mapping[str, Any]) -> TableSettings:
+    """Return the settings about the format and the columns of a file."""
+    values = {
+        name: named.get(f"data.{name}") for name in ("encoding", "delimiter", "header", "sheet")
+    }
+    columns = {f"{side}_columns": _words(named, side) or None for side in ("source", "target")}
+    return TableSettings(**values, **columns)  # type: ignore[arg-type]
+
+
+def _words(named: Mapping[str, Any], side: str) -> tuple[str, ...]:
+    value = named.get(f"data.{side}_column")
+    return () if value is None else (value,) if isinstance(value, str) else tuple(value)
+
+
+def _numbers(table: Table, named: Mapping[str, Any]) -> tuple[int | None, int | None]:
+    """Return the numbers of the columns of source and target that the settings name, from 0."""
+    source, target = (
+        find_column(table.names or (), _words(named, side)) for side in ("source", "target")
+    )
+    return source, target
 
 
 def _with_path(data: Data, path: Path | None) -> Data:
