@@ -1,12 +1,14 @@
 """Wrong options: each gets one line that names the option, what came and what was expected."""
 
+import importlib
+import shlex
 from dataclasses import is_dataclass
 from typing import Literal
 
 import pytest
 
 from regard import recipes
-from regard.cli import options
+from regard.cli import main, options
 from regard.cli.score import Options as ScoreOptions
 from regard.cli.train import Options
 from regard.config import KINDS
@@ -272,3 +274,19 @@ def test_the_file_after_an_ensemble_is_not_a_member(tmp_path):
         parsed = options.parse(ScoreOptions, words, "regard score")
         assert list(map(str, parsed.ensemble)) == ensemble
         assert (str(parsed.run), str(parsed.pairs)) == (first, file)
+
+
+@pytest.mark.parametrize(
+    "command", ["translate", "classify", "caption", "evaluate", "plot", "score"]
+)
+def test_examples_of_the_help_are_command_lines_of_the_command(command, capsys):
+    module = importlib.import_module(f"regard.cli.{command}")
+    with pytest.raises(SystemExit):
+        main.run([command, "--help"])
+    text = capsys.readouterr().out
+    assert len(module.EXAMPLES) >= 2
+    for line, _ in module.EXAMPLES:
+        assert line in text
+        program, name, *arguments = shlex.split(line)
+        assert (program, name) == ("regard", command)
+        options.check(module.Options, arguments)

@@ -28,6 +28,15 @@ if TYPE_CHECKING:
     from regard.tasks.captioning.model import CaptionModel
 
 
+EXAMPLES = (
+    ("regard caption runs/captions a.jpg b.jpg", "one caption for each image"),
+    (
+        "regard caption runs/captions a.jpg --beam 5 -o out.tsv",
+        "beam search, into a file",
+    ),
+)
+
+
 @dataclass(frozen=True)
 class Options:
     """Caption images: a line with name and caption for each. Images that cannot be read are

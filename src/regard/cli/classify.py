@@ -31,6 +31,13 @@ if TYPE_CHECKING:
 LINES_AT_A_TIME = 512
 
 
+EXAMPLES = (
+    ("regard classify runs/labels texts.txt", "one label for each line"),
+    ("regard classify runs/labels --probabilities", "all labels of each line of the input"),
+    ("regard classify runs/labels texts.txt --tint", "the texts too, coloured by attention"),
+)
+
+
 @dataclass(frozen=True)
 class Options:
     """Predict a label or numbers for each line. A blank line has a blank prediction. So does a line

@@ -36,6 +36,15 @@ TASK_OPTIONS = (
 """Options that apply to some tasks alone."""
 
 
+EXAMPLES = (
+    ("regard evaluate runs/letters", "scores on the held-out test split"),
+    (
+        "regard evaluate runs/letters more.tsv --examples 5",
+        "other pairs, and five outputs",
+    ),
+)
+
+
 @dataclass(frozen=True)
 class Options:
     """Score a run on pairs. Scores and outputs are saved in the run's results.json. Search options

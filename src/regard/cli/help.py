@@ -6,6 +6,7 @@ import ast
 import inspect
 import re
 import shutil
+import sys
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
@@ -55,7 +56,8 @@ def wrapped(text: str, column: int = 0) -> list[str]:
 
 
 def command_help(options: type, prog: str, column: int = 28) -> str:
-    """Return the help of a command whose options are the fields of a record."""
+    """Return the help of a command whose options are the fields of a record. `EXAMPLES` of the
+    record's module are pairs of a command line and its meaning."""
     words, arguments, flags = list[str](), list[Row](), list[Row]()
     for name, hint, default, text in _options(options):
         if POSITIONAL in extras(hint):
@@ -73,6 +75,11 @@ def command_help(options: type, prog: str, column: int = 28) -> str:
         for title, rows in (("arguments", arguments), ("options", flags))
         if rows
     ]
+    examples = getattr(sys.modules[options.__module__], "EXAMPLES", ())
+    if examples:
+        length = max(len(line) for line, _ in examples)
+        lines = [f"  {line:{length}}    {meaning}" for line, meaning in examples]
+        paragraphs.append("\n".join(["examples:", *lines]))
     return "\n\n".join([" ".join(["usage:", prog, *words, "[OPTIONS]"]), *paragraphs, *tables])
 
 

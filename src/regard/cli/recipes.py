@@ -50,8 +50,7 @@ def run(arguments: list[str]) -> None:
     for group, members in recipes.GROUPS.items():
         print(f"{group}:")
         for name in members:
-            title = textwrap.shorten(recipes.title(recipes.find(name)), 74, placeholder=" ...")
-            print(f"  {name:22}  {title}")
+            print(f"  {name:22}  {recipes.title(recipes.find(name))}")
         print()
     print("`regard recipes NAME` prints a whole recipe, `regard train NAME` trains it.")
 

@@ -16,6 +16,12 @@ from regard.memory_policy import pause_collection
 PAIRS_AT_A_TIME = 1024
 
 
+EXAMPLES = (
+    ("regard score runs/letters pairs.tsv", "log probability of each target"),
+    ("regard score runs/letters pairs.tsv --verbose", "log probability of each token too"),
+)
+
+
 @dataclass(frozen=True)
 class Options:
     """Print the log probability (natural logarithm) of each target, one pair per line. A pair with

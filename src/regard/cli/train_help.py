@@ -18,9 +18,12 @@ Train a recipe, or the recipe that suits a data file. `regard recipes` lists the
 Ctrl-C stops safely; --resume continues.
 
 examples:
-  regard train pairs.tsv                             a file of pairs, labels, captions or values
+  regard train pairs.tsv                             a file of pairs: words, letters or sentences
   regard train letters pairs.tsv --model.size 128    a recipe on this file
   regard train letters pairs.tsv --resume            continue an interrupted run
+  regard train labels questions.csv                  a table of texts with their labels
+  regard train captions captions.csv                 a table of images with their captions
+  regard train values readings.tsv                   series of numbers with a number each
 
 arguments:
   RECIPE|FILE         Name of a recipe, a recipe file (.yaml), or a data file.
@@ -44,15 +47,11 @@ COMMON = (
     "data.dev_path",
     "data.limit",
     "data.tokenizer",
-    "data.lowercase",
     "data.batch_tokens",
-    "data.batch_sentences",
     "model.size",
     "model.dropout",
     "model.encoder.kind",
-    "model.encoder.layers",
     "model.decoder.kind",
-    "model.decoder.layers",
     "model.head.kind",
     "training.epochs",
     "training.hours",

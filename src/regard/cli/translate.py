@@ -38,6 +38,16 @@ if TYPE_CHECKING:
 LINES_AT_A_TIME = 1024
 
 
+EXAMPLES = (
+    ("regard translate runs/letters words.txt", "one translation for each line"),
+    (
+        "regard translate runs/letters --beam 5 --nbest 3",
+        "three translations of each line",
+    ),
+    ("regard translate runs/letters --follow", "for a program that waits for each"),
+)
+
+
 @dataclass(frozen=True)
 class Options:
     """Translate each line. A blank line has a blank translation. So does a line of more tokens than
