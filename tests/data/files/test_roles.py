@@ -9,6 +9,7 @@ import random
 import pytest
 
 from regard.data.files.inspection import inspect
+from regard.data.files.roles import assign_roles
 from regard.data.files.tables import TableSettings
 from regard.errors import UserError
 
@@ -151,3 +152,11 @@ def test_an_empty_file_is_one_line(tmp_path):
     path.write_text("")
     with pytest.raises(UserError, match=r"empty.tsv is empty: expected rows"):
         inspect(path)
+
+
+@pytest.mark.parametrize("columns", [(0, None), (0, 1), (1, 0)])
+def test_columns_that_are_named_are_no_images(columns):
+    rows = [(f"lemma{number}", f"form{number}") for number in range(50)]
+    assert assign_roles(("lemma", "form"), rows, None, columns).task == "translate"
+    images = [(f"{number}.jpg", f"a caption number {number}") for number in range(50)]
+    assert assign_roles(None, images, None, (0, None)).task == "caption"

@@ -70,13 +70,12 @@ def assign_roles(
     rules = {"caption": _captions, "classify": _labels, "translate": _pairs}
     if task is not None:
         return rules[task](table) or _first_two(table, task)
-    if len(rows) >= FEW_ROWS:
-        for rule in (_captions, _labels):
-            if (roles := rule(table)) is not None:
-                return roles
-    elif (roles := _captions(table)) is not None:
-        return roles
-    return _pairs(table)
+    if table.source is None or table.source in table.images():
+        roles = _captions(table)
+        if roles is not None:
+            return roles
+    roles = _labels(table) if len(rows) >= FEW_ROWS else None
+    return roles or _pairs(table)
 
 
 class _Table:
@@ -109,6 +108,14 @@ class _Table:
         is_blank = 2 * sum(not cell for cell in cells) >= self.num_rows
         return not (is_blank or is_count(cells) or len(set(cells)) == 1)
 
+    def images(self) -> list[int]:
+        """Return the columns with names of images."""
+        return [
+            column
+            for column in self.useful
+            if sum(bool(IMAGE.search(cell)) for cell in self.cells[column]) > MOST * self.num_rows
+        ]
+
     def named(self, names: Sequence[str]) -> int | None:
         """Return the useful column with one of these names."""
         column = find_column(self.header, names) if self.header is not None else None
@@ -126,11 +133,7 @@ def is_count(cells: Sequence[str]) -> bool:
 
 
 def _captions(table: _Table) -> Roles | None:
-    images = [
-        column
-        for column in table.useful
-        if sum(bool(IMAGE.search(cell)) for cell in table.cells[column]) > MOST * table.num_rows
-    ]
+    images = table.images()
     source = table.source if table.source is not None else next(iter(images), None)
     if source is None or not table.num_rows:
         return None
