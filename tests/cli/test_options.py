@@ -284,8 +284,8 @@ def test_examples_of_the_help_are_command_lines_of_the_command(command, capsys):
     with pytest.raises(SystemExit):
         main.run([command, "--help"])
     text = capsys.readouterr().out
-    assert len(module.EXAMPLES) >= 2
-    for line, _ in module.EXAMPLES:
+    assert len(module.HELP_EXAMPLES) >= 2
+    for line, _ in module.HELP_EXAMPLES:
         assert line in text
         program, name, *arguments = shlex.split(line)
         assert (program, name) == ("regard", command)

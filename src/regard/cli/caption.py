@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from regard.tasks.captioning.model import CaptionModel
 
 
-EXAMPLES = (
+HELP_EXAMPLES = (
     ("regard caption runs/captions a.jpg b.jpg", "one caption for each image"),
     (
         "regard caption runs/captions a.jpg --beam 5 -o out.tsv",

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 LINES_AT_A_TIME = 512
 
 
-EXAMPLES = (
+HELP_EXAMPLES = (
     ("regard classify runs/labels texts.txt", "one label for each line"),
     ("regard classify runs/labels --probabilities", "all labels of each line of the input"),
     ("regard classify runs/labels texts.txt --tint", "the texts too, coloured by attention"),

@@ -36,7 +36,7 @@ TASK_OPTIONS = (
 """Options that apply to some tasks alone."""
 
 
-EXAMPLES = (
+HELP_EXAMPLES = (
     ("regard evaluate runs/letters", "scores on the held-out test split"),
     (
         "regard evaluate runs/letters more.tsv --examples 5",

@@ -56,7 +56,7 @@ def wrapped(text: str, column: int = 0) -> list[str]:
 
 
 def command_help(options: type, prog: str, column: int = 28) -> str:
-    """Return the help of a command whose options are the fields of a record. `EXAMPLES` of the
+    """Return the help of a command whose options are the fields of a record. `HELP_EXAMPLES` of the
     record's module are pairs of a command line and its meaning."""
     words, arguments, flags = list[str](), list[Row](), list[Row]()
     for name, hint, default, text in _options(options):
@@ -75,7 +75,7 @@ def command_help(options: type, prog: str, column: int = 28) -> str:
         for title, rows in (("arguments", arguments), ("options", flags))
         if rows
     ]
-    examples = getattr(sys.modules[options.__module__], "EXAMPLES", ())
+    examples = getattr(sys.modules[options.__module__], "HELP_EXAMPLES", ())
     if examples:
         length = max(len(line) for line, _ in examples)
         lines = [f"  {line:{length}}    {meaning}" for line, meaning in examples]

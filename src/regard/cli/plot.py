@@ -30,7 +30,7 @@ Inches = Annotated[float, Range(1, 100)]
 Dots = Annotated[int, Range(10, 2400)]
 
 
-EXAMPLES = (
+HELP_EXAMPLES = (
     ("regard plot runs/letters 'sixty-one'", "a heatmap in the terminal"),
     ("regard plot runs/letters 'sixty-one' -o map.png", "a heatmap as a figure"),
     ("regard plot runs/captions photo.jpg -o map.png", "attention of each word on the image"),

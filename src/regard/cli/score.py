@@ -16,7 +16,7 @@ from regard.memory_policy import pause_collection
 PAIRS_AT_A_TIME = 1024
 
 
-EXAMPLES = (
+HELP_EXAMPLES = (
     ("regard score runs/letters pairs.tsv", "log probability of each target"),
     ("regard score runs/letters pairs.tsv --verbose", "log probability of each token too"),
 )

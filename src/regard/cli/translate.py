@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 LINES_AT_A_TIME = 1024
 
 
-EXAMPLES = (
+HELP_EXAMPLES = (
     ("regard translate runs/letters words.txt", "one translation for each line"),
     (
         "regard translate runs/letters --beam 5 --nbest 3",
