@@ -55,7 +55,7 @@ def run(arguments: list[str]) -> int:
     """Train all combinations and print a table; return 1 if a training failed."""
     if {"-h", "--help"} & {*arguments} or not arguments:
         print(HELP)
-        return 0 if arguments else UsageError.STATUS
+        raise SystemExit(0 if arguments else UsageError.STATUS)
     options = parse(arguments)
     from regard.studies.sweep import LocalWorkers, jobs_of, rows_of, sweep
 
