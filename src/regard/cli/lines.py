@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 MOSTLY = 0.5
 """Share of unknown words above which a line is reported."""
+UNREADABLE = "\ufffd"
+"""Character in place of bytes that are not UTF-8."""
 WORDS_SHOWN = 5
 """Number of unknown words in a message."""
 
@@ -126,7 +128,10 @@ class UnknownWords:
     words: dict[str, None] = field(default_factory=dict)
 
     def add(self, number: int, words: Iterable[str]) -> None:
-        """Add a line and its unknown words."""
+        """Add a line and its unknown words. Bytes that could not be read have their own report."""
+        words = [word for word in words if UNREADABLE not in word]
+        if not words:
+            return
         self.lines.append(number)
         if len(self.words) < WORDS_SHOWN:
             self.words |= dict.fromkeys(words)
