@@ -86,3 +86,10 @@ def test_rows_have_the_numbers_and_faults_of_their_lines(tmp_path):
     first, second, *_ = read_rows(path, form, ANY)
     assert (first.line, first.fault) == (1, "not UTF-8")
     assert (second.line, second.fault, second.cells) == (3, None, ("d", "e", "f"))
+
+
+@pytest.mark.parametrize("name", ["a.tsv", "a.csv"])
+def test_cells_may_be_long(tmp_path, name):
+    delimiter = "," if name == "a.csv" else "\t"
+    path = written(tmp_path / name, f"{'x' * 200_000}{delimiter}b\nc{delimiter}d\n")
+    assert [len(source) for source, _ in rows(path)[1]] == [200_000, 1]

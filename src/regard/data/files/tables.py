@@ -7,9 +7,8 @@ import csv
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from regard.data.files.lines import Line
+from regard.data.files.lines import MAX_LINE, Line
 from regard.errors import UserError
 from regard.names import Fault
 
@@ -76,7 +75,11 @@ def table_rows(
 ) -> Iterator[Row]:
     """Yield the rows of delimited lines. A quoted cell may span several lines. UserError if a quote
     is not closed."""
-    quoting: Any = csv.QUOTE_MINIMAL if has_quotes else csv.QUOTE_NONE
+    if not has_quotes:
+        for line in lines:
+            yield Row(tuple(line.text.split(delimiter)), line.number, line.fault)
+        return
+    csv.field_size_limit(MAX_LINE)
     faults = dict[int, Fault]()
 
     def texts() -> Iterator[str]:
@@ -85,9 +88,7 @@ def table_rows(
                 faults[line.number] = line.fault
             yield f"{line.text}\n"
 
-    reader = csv.reader(
-        texts(), delimiter=delimiter, quoting=quoting, skipinitialspace=True, strict=True
-    )
+    reader = csv.reader(texts(), delimiter=delimiter, skipinitialspace=True, strict=True)
     while True:
         first = reader.line_num + 1
         try:
