@@ -101,7 +101,7 @@ def test_preparing_a_large_file_equals_preparing_in_memory(
 def test_preparing_two_large_files_equals_preparing_in_memory(monkeypatch, tmp_path):
     config = DataConfig(
         path=written(tmp_path / "a", [b"one", b"two", b"", b"four"] * 11),
-        target_path=written(tmp_path / "b", [b"eins", b"zwei", b"drei", b"v\xfcer"] * 11),
+        target_path=written(tmp_path / "b", [b"eins", b"zwei", b"drei", b"vier\0"] * 11),
     )
     expected = result_of(config, 1)
     assert "left out 11 lines" in expected[3][0]
