@@ -18,6 +18,7 @@ from regard.config import (
     Experiment,
     SearchConfig,
     TrainingConfig,
+    TranslationModelConfig,
     resolve,
 )
 from regard.config.checks import alternatives, field_types
@@ -79,6 +80,7 @@ NUMBERS = {
     "teacher_forcing_end": 0.5,
     "max_positions": 29,
     "size": 16,
+    "hours": 3.0,
 }
 ELSEWHERE = ("vectors", "extra_vectors", "extra_vectors_shape", "name", "kind")
 """Files, which training reads; the shape of one, which training sets; the kind itself."""
@@ -129,6 +131,8 @@ def computed(config):
         model = build_translation(config, 13, 13)
     torch.manual_seed(2)
     source = pad([[5, 6, 7, 8, 9, 10, 11], [9, 8, 5, 1]])
+    if isinstance(config, TranslationModelConfig):
+        source = replace(source, copies=source.ids)
     if isinstance(config, CaptionModelConfig):
         source = Images(torch.randint(255, (2, 3, 16, 16), dtype=torch.uint8))
     if isinstance(config, ClassificationModelConfig):
@@ -276,6 +280,7 @@ def test_every_field_of_the_search_is_unused_by_classifiers():
         unknown_replacement=True,
         lexicon=Path("x"),
         precision="bfloat16",
+        unknown="allow",
     )
     experiment = replace(DATA["classify"], search=search)
     assert {unused.name for unused in unused_fields(experiment)} == set(ALL_SEARCH)

@@ -19,6 +19,7 @@ class Counted:
     """A source of pairs that counts how often it is asked, and may break off."""
 
     vocabulary = 13
+    has_copies = False
 
     def __init__(self, error=None):
         self.asked = 0
