@@ -13,11 +13,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from regard import recipes
 from regard.config import ClassificationDataConfig, Data, DataConfig, Experiment
 from regard.errors import UserError
-from regard.pipeline.fit import train
-from regard.tasks.arguments import check_path
+from regard.pipeline.fit import recipe_of, train
 from regard.tasks.classification.model import ClassificationModel
 from regard.tasks.translation.model import TranslationModel
 
@@ -74,13 +72,7 @@ class _Parameters:
         have one pair alone."""
         if self.recipe is None:
             raise UserError("recipe is None: expected the name of a recipe")
-        if not isinstance(self.recipe, Experiment):
-            check_path("recipe", self.recipe)
-        recipe = (
-            self.recipe
-            if isinstance(self.recipe, Experiment)
-            else recipes.load(recipes.find(str(self.recipe)))
-        )
+        recipe = recipe_of(self.recipe)
         settings: dict[str, object] = {"data.test_size": 0, **(self.settings or {})}
         seed = _seed(self.random_state)
         if seed is not None:
@@ -194,7 +186,7 @@ class Translator(_Parameters):
         output: str | Path | None = None,
         random_state: Any = None,
     ) -> None:
-        """As for Classifier."""
+        """`recipe`, `settings`, `output` and `random_state` are those of `Classifier`."""
         self.recipe = recipe
         self.settings = settings
         self.output = output

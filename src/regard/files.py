@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import io
 import os
@@ -45,6 +46,16 @@ def shorten_name(name: str | Path) -> str:
     """Return a file name for a message, without the middle part of a long name."""
     text = str(name)
     return text if len(text) <= MAX_NAME_LENGTH else f"{text[: MAX_NAME_LENGTH // 2]}…{text[-20:]}"
+
+
+def exists(path: Path) -> bool:
+    """Return whether the path exists. False for a name that is too long for any file."""
+    try:
+        return path.exists()
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            return False
+        raise
 
 
 def check_name(name: str | Path) -> Path:

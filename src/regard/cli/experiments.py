@@ -6,7 +6,6 @@ from the command line, then from the recipe.
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import pairwise, takewhile
@@ -17,20 +16,19 @@ from regard import recipes
 from regard.config import (
     DATA_SECTIONS,
     KINDS,
-    ClassificationDataConfig,
     Data,
     DataConfig,
     Experiment,
 )
 from regard.config.checks import changed_fields, format_value
 from regard.data.files.formats import recognise
-from regard.data.files.inspection import Inspection, inspect
-from regard.data.files.tables import TableSettings, suffix_of
+from regard.data.files.inspection import Inspection, can_inspect, inspect
+from regard.data.files.tables import TableSettings
 from regard.errors import UsageError, UserError
-from regard.files import check_input, check_name, shorten_name
+from regard.files import check_input, check_name, exists, shorten_name
 from regard.names import TaskName
 from regard.runs.folder import RunFolder
-from regard.runs.table_settings import table_settings
+from regard.runs.table_settings import table_settings, with_fields
 
 FAMILY = "--model.family"
 """Short for the kind of every part that has this kind."""
@@ -112,7 +110,7 @@ def find_experiment(name: str, arguments: Sequence[str] = ()) -> Experiment:
         return Experiment(name=stem, data=DataConfig(path=path))
     if name in recipes.names():
         return recipes.load(recipes.find(name))
-    if _exists(path) and path.is_dir():
+    if exists(path) and path.is_dir():
         if (path / "config.yaml").exists():
             raise UserError(
                 f"{shorten_name(path)} is a run folder: expected a recipe or a file. To continue "
@@ -130,7 +128,7 @@ def find_experiment(name: str, arguments: Sequence[str] = ()) -> Experiment:
 def is_pairs(name: str) -> bool:
     """Whether the name is a file of pairs. UserError for a named pipe or a device."""
     path = check_name(name)
-    if path.suffix in (".yaml", ".yml") or not _exists(path) or path.is_dir():
+    if path.suffix in (".yaml", ".yml") or not exists(path) or path.is_dir():
         return False
     check_input(path)
     return True
@@ -140,7 +138,7 @@ def inspect_file(name: str, arguments: Sequence[str]) -> Inspection | None:
     """Return the inspection of a data file with the options that it needs; None for a recipe, a
     resumed run, a pipe, a JSON file, or if the targets have a file of their own."""
     path = Path(name)
-    is_inspected = is_pairs(name) and path.is_file() and suffix_of(path) != ".json"
+    is_inspected = is_pairs(name) and can_inspect(path)
     if not is_inspected or {"--resume", "--data.target-path"} & set(_flags(arguments)):
         return None
     task = option_values(arguments, "--data.task").get("--data.task")
@@ -209,16 +207,8 @@ def _resumed_run(stem: str, arguments: Sequence[str]) -> Experiment | None:
 def _of_recipe(recipe: str, name: str, path: Path, values: Mapping[str, str]) -> Experiment:
     """Return the experiment of a recipe on a data file, with these fields of its data."""
     experiment = recipes.load(recipes.find(recipe))
-    data = _with_fields(replace(experiment.data, path=path), values)
+    data = with_fields(replace(experiment.data, path=path), values)
     return replace(experiment, name=name, about="", data=data)
-
-
-def _with_fields(data: Data, values: Mapping[str, str]) -> Data:
-    """Return the data with these fields, by full names."""
-    changed: dict[str, Any] = {name.removeprefix("data."): value for name, value in values.items()}
-    if isinstance(data, ClassificationDataConfig) and "target_column" in changed:
-        changed["target_column"] = (changed["target_column"],)
-    return replace(data, **changed)
 
 
 def _choose_columns(chosen: ChosenExperiment, arguments: Sequence[str]) -> ChosenExperiment:
@@ -226,8 +216,7 @@ def _choose_columns(chosen: ChosenExperiment, arguments: Sequence[str]) -> Chose
     Lines of SOURCE TAB TARGET need none. UserError if the file is of another task."""
     data = chosen.experiment.data
     path = Path(option_values(arguments, "--data.path").get("--data.path", ""))
-    is_inspected = path.is_file() and suffix_of(path) != ".json"
-    if not is_inspected or {"--resume", "--data.target-path"} & set(_flags(arguments)):
+    if not can_inspect(path) or {"--resume", "--data.target-path"} & set(_flags(arguments)):
         return chosen
     settings = _table_settings(arguments, data)
     form = recognise(path, settings)
@@ -241,7 +230,7 @@ def _choose_columns(chosen: ChosenExperiment, arguments: Sequence[str]) -> Chose
     for name, value in (("source", settings.source_columns), ("target", settings.target_columns)):
         if value:
             columns.pop(f"data.{name}_column", None)
-    experiment = replace(chosen.experiment, data=_with_fields(data, columns))
+    experiment = replace(chosen.experiment, data=with_fields(data, columns))
     lines = inspection.lines(arguments[0])
     return replace(chosen, experiment=experiment, messages=(*chosen.messages, *lines))
 
@@ -321,14 +310,4 @@ def _choose_data(chosen: ChosenExperiment, arguments: Sequence[str]) -> ChosenEx
 def _names_data(word: str) -> bool:
     """Whether an argument after the recipe is a path."""
     path = Path(word)
-    return not word.startswith("-") and (path.suffix != "" or _exists(path))
-
-
-def _exists(path: Path) -> bool:
-    """Whether the path exists. A name that is too long for a file does not."""
-    try:
-        return path.exists()
-    except OSError as error:
-        if error.errno == errno.ENAMETOOLONG:
-            return False
-        raise
+    return not word.startswith("-") and (path.suffix != "" or exists(path))

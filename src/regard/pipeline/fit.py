@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, cast, get_args
 
 from regard import recipes
-from regard.config import DATA_SECTIONS, ClassificationDataConfig, Data, Experiment
-from regard.data.files.inspection import inspect
+from regard.config import DATA_SECTIONS, Data, Experiment
+from regard.data.files.inspection import can_inspect, inspect
 from regard.data.files.objects import Table, table_of
 from regard.data.files.roles import assign_roles
 from regard.data.files.tables import TableSettings, find_column, suffix_of
@@ -22,7 +22,7 @@ from regard.files import check_name
 from regard.names import TaskName
 from regard.pipeline import train as training
 from regard.pipeline.load import Model, load
-from regard.runs.table_settings import table_settings
+from regard.runs.table_settings import table_settings, with_fields
 from regard.tasks.arguments import check_path
 from regard.training.log import Reporter
 
@@ -89,11 +89,8 @@ def experiment_of(
             raise UserError("expected data, a recipe, or both")
         _check_no_recipe(path)
         experiment = _recognised(path, table, settings)
-    elif isinstance(recipe, Experiment):
-        experiment = recipe
     else:
-        check_path("recipe", recipe)
-        experiment = recipes.load(recipes.find(str(recipe)))
+        experiment = recipe_of(recipe)
     experiment = recipes.with_settings(experiment, settings)
     if data is None:
         return experiment, None
@@ -101,11 +98,17 @@ def experiment_of(
     if recipe is not None and path is not None and _is_inspected(path, section):
         columns = inspect(path, table_settings(section), section.task).columns()
         unset = {name: value for name, value in columns.items() if not _is_set(section, name)}
-        experiment = recipes.with_settings(
-            replace(experiment, data=section), _listed(unset, section)
-        )
-        section = experiment.data
+        section = with_fields(section, unset)
     return replace(experiment, data=section), table
+
+
+def recipe_of(recipe: str | Path | Experiment) -> Experiment:
+    """Return the experiment of a recipe: itself, or by its name or file. UserError if there is
+    none."""
+    if isinstance(recipe, Experiment):
+        return recipe
+    check_path("recipe", recipe)
+    return recipes.load(recipes.find(str(recipe)))
 
 
 def _recognised(
@@ -123,7 +126,7 @@ def _recognised(
         if table.names is not None:
             fields["data.source_column"] = table.names[roles.source]
             fields["data.target_column"] = table.names[roles.target]
-    elif path is not None and path.is_file() and suffix_of(path) != ".json":
+    elif path is not None and can_inspect(path):
         inspection = inspect(path, _table_settings(named), known)
         roles, fields = inspection.roles, inspection.fields()
     elif path is not None and suffix_of(path) == ".json":
@@ -131,21 +134,12 @@ def _recognised(
     else:
         return Experiment(name=_stem(path))
     experiment = recipes.load(recipes.find(roles.recipe))
-    experiment = recipes.with_settings(experiment, _listed(fields, experiment.data))
-    return replace(experiment, name=_stem(path), about="")
-
-
-def _listed(fields: Mapping[str, str], data: Data) -> dict[str, object]:
-    """Return the fields with the target column as a list where the task takes several."""
-    result: dict[str, object] = dict(fields)
-    if isinstance(data, ClassificationDataConfig) and "data.target_column" in result:
-        result["data.target_column"] = [result["data.target_column"]]
-    return result
+    data = with_fields(experiment.data, fields)
+    return replace(experiment, name=_stem(path), about="", data=data)
 
 
 def _is_inspected(path: Path, data: Data) -> bool:
-    has_targets = getattr(data, "target_path", None) is not None
-    return path.is_file() and suffix_of(path) != ".json" and not has_targets
+    return can_inspect(path) and getattr(data, "target_path", None) is None
 
 
 def _is_set(data: Data, name: str) -> bool:

@@ -6,7 +6,6 @@ Recipes, command-line options and Python share the checks of `config`.
 from __future__ import annotations
 
 import difflib
-import errno
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, fields, is_dataclass, replace
@@ -19,7 +18,7 @@ import yaml
 from regard.config import DATA_SECTIONS, KINDS, MODELS, Experiment, ModelConfig, resolve
 from regard.config.checks import alternatives, field_types, format_value, parse_value
 from regard.errors import UserError
-from regard.files import check_input, shorten_name
+from regard.files import check_input, exists, shorten_name
 from regard.recipes.upgrade import FORMAT, RENAMED, upgrade
 from regard.recipes.yaml_file import LOADER, RecipeFile, read_recipe_file
 
@@ -308,13 +307,7 @@ def _beside(record: Any, folder: Path) -> Any:
 
 
 def _is_file(path: Path) -> bool:
-    """Return whether a file has this path. False for a name that is too long for any file."""
-    try:
-        return path.is_file()
-    except OSError as error:
-        if error.errno == errno.ENAMETOOLONG:
-            return False
-        raise
+    return exists(path) and path.is_file()
 
 
 def _plain(value: Any) -> Any:

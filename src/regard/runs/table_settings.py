@@ -1,8 +1,12 @@
-"""Settings by which the files of a configuration are read."""
+"""Settings by which the files of a configuration are read, and fields that a file decides."""
 
 from __future__ import annotations
 
-from regard.config import Data
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from regard.config import ClassificationDataConfig, Data
 from regard.data.files.tables import TableSettings
 
 
@@ -20,3 +24,12 @@ def table_settings(config: Data) -> TableSettings:
 def columns(value: str | tuple[str, ...] | None) -> tuple[str, ...] | None:
     """Return one column, or several, as several."""
     return (value,) if isinstance(value, str) else value
+
+
+def with_fields(data: Data, values: Mapping[str, str]) -> Data:
+    """Return the data with the fields that an inspection found, by their full names. Classification
+    has several target columns."""
+    changed: dict[str, Any] = {name.removeprefix("data."): value for name, value in values.items()}
+    if isinstance(data, ClassificationDataConfig) and "target_column" in changed:
+        changed["target_column"] = columns(changed["target_column"])
+    return replace(data, **changed)

@@ -70,7 +70,7 @@ Colours = UInt8[np.ndarray, "channel height width"]
 
 @dataclass(frozen=True)
 class OverlaySettings:
-    """How weights are drawn on an image: smoothed or as cells, and which weights share a scale."""
+    """Drawing of weights on an image: smoothed or as cells, and the weights that share a scale."""
 
     smooth: bool = True
     scale: OverlayScale = "image"

@@ -41,7 +41,7 @@ FEW_LINES = 5
 
 @dataclass(frozen=True)
 class FileFormat:
-    """How the columns of a file are written."""
+    """Kind of a data file, its encoding, delimiter and quotes."""
 
     kind: TableFormat = "text"
     encoding: Encoding = UTF8

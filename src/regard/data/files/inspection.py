@@ -12,7 +12,7 @@ from regard.data.files.encodings import script_of
 from regard.data.files.formats import FileFormat
 from regard.data.files.header import has_header, is_only_label
 from regard.data.files.roles import FEW_ROWS, Roles, assign_roles
-from regard.data.files.tables import TableSettings, column_number, show_cells
+from regard.data.files.tables import TableSettings, column_number, show_cells, suffix_of
 from regard.errors import UserError
 from regard.files import check_input
 from regard.names import TaskName
@@ -37,7 +37,7 @@ UNKNOWN_LANGUAGE = "und"
 
 @dataclass(frozen=True)
 class Inspection:
-    """What a data file holds."""
+    """Format, task and columns of a data file."""
 
     path: Path
     form: FileFormat
@@ -115,6 +115,12 @@ class Inspection:
     @property
     def _in_order(self) -> bool:
         return (self.roles.source, self.roles.target) == (0, 1)
+
+
+def can_inspect(path: Path) -> bool:
+    """Return whether the path is a file with rows. A pipe cannot be read twice, and JSON files have
+    their own readers."""
+    return path.is_file() and suffix_of(path) != ".json"
 
 
 def inspect(

@@ -20,7 +20,7 @@ SHOWN_CELLS = 20
 
 @dataclass(frozen=True)
 class TableSettings:
-    """How a file is read. None: recognised from the file."""
+    """Encoding, delimiter, header and columns of a file. None: recognised from the file."""
 
     encoding: str | None = None
     delimiter: str | None = None
