@@ -166,6 +166,9 @@ SETS = {
     "TableFormat": Uses(
         {"formats": strings("data/files/test_formats")}, reason="recognised from the file"
     ),
+    "Severity": Uses(
+        {"checks": strings("tasks/test_checks")}, ("data checks",), ("options.md data.checks",)
+    ),
     "Fault": Uses(
         {"lines": strings("data/files/test_lines", "data/text/test_parallel")},
         reason="messages write `MEANINGS` instead",

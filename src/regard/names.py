@@ -36,6 +36,8 @@ LinkUnit = Literal["words", "pieces"]
 TableFormat = Literal["text", "csv"]
 """Formats of a data file: lines with tabs or with the label first (text), and other delimiters or
 quoted cells (csv)."""
+Severity = Literal["stop", "warn"]
+"""Responses to data from which nothing can be learned: stop, or warn and train."""
 Fault = Literal["blank", "one column", "few columns", "not UTF-8", "NUL", "byte-order mark"]
 """Problems of a line of a data file."""
 

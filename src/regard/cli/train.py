@@ -256,6 +256,8 @@ def _announce(plan: Plan, inherited: Container[str]) -> TrainingView:
     """Print a summary of the training that starts, and return its view."""
     for line in plan.left_out:
         say(line)
+    for finding in plan.findings:
+        say(f"warning: {finding.text}")
     for unused in plan.unused:
         if unused.name not in inherited:
             say(str(unused))

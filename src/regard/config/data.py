@@ -20,6 +20,7 @@ from regard.names import (
     GeneratedImages,
     GeneratedLabels,
     GeneratedPairs,
+    Severity,
     SourceKind,
     TargetKind,
     TokenizerKind,
@@ -44,6 +45,9 @@ class DataConfig:
     """Delimiter of columns: a character, tab, comma or semicolon. Default: recognised."""
     header: bool | None = None
     """Whether the first row names the columns. Default: recognised."""
+    checks: Severity = "stop"
+    """Response to data from which nothing can be learned, such as unknown held-out words: stop, or
+    warn and train."""
     source_column: str | None = None
     """Column of the sources, by name or by number from 1. Default: recognised for a file that the
     command line names; otherwise a column with a usual name, or the first."""
@@ -148,6 +152,9 @@ class ClassificationDataConfig:
     """Delimiter of columns: a character, tab, comma or semicolon. Default: recognised."""
     header: bool | None = None
     """Whether the first row names the columns. Default: recognised."""
+    checks: Severity = "stop"
+    """Response to data from which nothing can be learned, such as unknown held-out words: stop, or
+    warn and train."""
     source_column: str | None = None
     """Column of the sources in a table, by name or by number from 1. Default: found by common
     names."""
@@ -209,6 +216,9 @@ class CaptionDataConfig:
     """Delimiter of columns: a character, tab, comma or semicolon. Default: recognised."""
     header: bool | None = None
     """Whether the first row names the columns. Default: recognised."""
+    checks: Severity = "stop"
+    """Response to data from which nothing can be learned, such as unknown held-out words: stop, or
+    warn and train."""
     source_column: str | None = None
     """Column of the image files in a table, by name or by number from 1. Default: found by common
     names."""

@@ -26,6 +26,7 @@ from regard.runs.progress import OnProgress
 from regard.runs.resume import check_dev, check_folder, check_unused, training_alone
 from regard.runs.splits import Split
 from regard.tasks.all_tasks import task_of
+from regard.tasks.checks import Finding, check_findings
 from regard.tasks.cost import num_parameters
 from regard.tasks.setup import TrainingSetup
 from regard.tasks.translation.initialisation import Initialisation
@@ -72,6 +73,8 @@ class Plan:
     """Cache file of the encoded training pairs, if one was written."""
     initialisation: Initialisation | None = None
     """Weights taken from another run."""
+    findings: tuple[Finding, ...] = ()
+    """Reasons why little can be learned."""
 
 
 def train(
@@ -97,12 +100,14 @@ def train(
     split = splits.read(experiment.data, on_progress, table)
     task = task_of(experiment.data)
     setup = task.prepare(experiment, split, folder if goes_on else None, on_progress)
+    check_findings(experiment.data, () if goes_on else setup.findings)
     model, batches = setup.model, setup.batches
     keep_fixed(model, experiment.training.freeze)
     device = device_named(experiment.training.device, "training.device")
     model.to(device)
     precision = _precision(experiment.training, device)
     settings = settings_of(experiment.training, setup.objective, precision)
+    _check_held_out(experiment, setup)
     check(batches, settings, validates=setup.validate is not None)
     check_unused(folder)  # another training may have begun meanwhile
     checkpoints = Checkpoints(path, fingerprint_of(settings, batches))
@@ -123,6 +128,7 @@ def train(
         unused=unused_fields(experiment),
         cache_file=setup.cache_file,
         initialisation=setup.initialisation,
+        findings=() if goes_on else setup.findings,
     )
     with training_alone(folder):
         check_folder(folder, experiment, resume=resume)
@@ -140,6 +146,20 @@ def train(
                 folder=path,
                 resume=goes_on,
             )
+
+
+def _check_held_out(experiment: Experiment, setup: TrainingSetup) -> None:
+    """Raise a UserError if the data are too few to hold out pairs for the dev score, which patience
+    and averaging need."""
+    data, config = experiment.data, experiment.training
+    is_needed = config.patience is not None or config.average is not None
+    if setup.validate is None and is_needed and data.dev_size is None and data.path is not None:
+        noun = "pair" if setup.num_pairs == 1 else "pairs"
+        raise UserError(
+            f"{data.path} has {setup.num_pairs} {noun} to train on and none to hold out for the "
+            "dev score: expected at least 20; add pairs, set --data.dev-size, or use "
+            "--training.patience None --training.average None"
+        )
 
 
 def _check_state(folder: RunFolder, data: Data, checkpoints: Checkpoints, *, goes_on: bool) -> None:

@@ -23,6 +23,7 @@ MAY_CHANGE = (
     "about",
     "model.external_shape",  # of format 1
     "model.decoder.extra_vectors_shape",
+    "data.checks",
     "search.",
     "training.epochs",
     "training.updates",

@@ -10,6 +10,7 @@ from torch import nn
 
 from regard.config import Experiment
 from regard.runs.folder import RunFolder
+from regard.tasks.checks import Finding
 from regard.tasks.translation.initialisation import Initialisation
 from regard.training.log import Validation
 from regard.training.objective import Objective
@@ -40,3 +41,5 @@ class TrainingSetup:
     """Cache file of the encoded training pairs, if one was written."""
     initialisation: Initialisation | None = None
     """Weights taken from another run."""
+    findings: tuple[Finding, ...] = ()
+    """Reasons why little or nothing can be learned."""

@@ -40,6 +40,7 @@ from regard.runs.splits import Split
 from regard.tasks.arguments import sections_of
 from regard.tasks.captioning.images import ImageSources
 from regard.tasks.captioning.model import CaptionModel
+from regard.tasks.checks import caption_findings
 from regard.tasks.generation import GeneratedText
 from regard.tasks.setup import TrainingSetup
 from regard.tasks.translation.embeddings import read_extra_vectors, set_extra_vectors
@@ -97,6 +98,7 @@ def prepare(
         f"{len(image_set.names):,} images, vocabulary {len(tokenizer):,}",
         partial(_save, tokenizer, backbone),
         unread + too_long,
+        findings=caption_findings(len(image_set.names), is_pretrained=backbone is not None),
     )
 
 

@@ -23,6 +23,7 @@ from regard.models.heads import HeadModel
 from regard.runs.folder import RunFolder
 from regard.runs.splits import Split
 from regard.tasks.arguments import sections_of
+from regard.tasks.checks import label_findings
 from regard.tasks.classification.embeddings import set_embeddings
 from regard.tasks.classification.inputs import InputsAndTargets, placed
 from regard.tasks.classification.model import ClassificationModel
@@ -68,6 +69,7 @@ def prepare(experiment: Experiment, split: Split, resumed: RunFolder | None) -> 
         _vocabularies(inputs),
         inputs.save,
         reports,
+        findings=label_findings(pairs) if isinstance(inputs.targets, Labels) else (),
     )
 
 

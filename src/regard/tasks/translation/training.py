@@ -28,6 +28,7 @@ from regard.runs.folder import RunFolder
 from regard.runs.progress import OnProgress
 from regard.runs.splits import Split
 from regard.tasks.arguments import sections_of
+from regard.tasks.checks import Finding, pair_findings
 from regard.tasks.generation import GeneratedText
 from regard.tasks.setup import TrainingSetup
 from regard.tasks.translation import preparation
@@ -91,7 +92,16 @@ def prepare(
         encoded.left_out + too_long,
         encoded.cache_file,
         initialisation,
+        findings=() if model_config.copy != "none" else _findings(data, tokenizers, split),
     )
+
+
+def _findings(data: DataConfig, tokenizers: Tokenizers, split: Split) -> tuple[Finding, ...]:
+    """Return reasons why little can be learned; none for generated data. A model that copies is not
+    checked, because it can copy words that its vocabulary lacks."""
+    if data.synthetic is not None:
+        return ()
+    return pair_findings(data, (tokenizers.source, tokenizers.target), split.train, split.dev)
 
 
 def _tokenizers(

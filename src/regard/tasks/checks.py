@@ -1,0 +1,153 @@
+"""Checks of the data before training: reasons why little or nothing can be learned."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from regard.config import Data, DataConfig
+from regard.data.examples import Pair
+from regard.data.files.roles import is_count
+from regard.data.special_tokens import UNKNOWN
+from regard.data.text.tokenizer import Tokenizer
+from regard.errors import UserError
+from regard.names import Severity
+
+WORD_TOKENIZERS = ("words", "spaces", "spacy")
+"""Tokenizers whose tokens may be unknown."""
+NEARLY_ALL = 0.95
+"""Share of unknown held-out tokens above which nothing can be learned."""
+MANY = 0.3
+"""Share of unknown held-out tokens above which outputs are poor."""
+MIN_DEV = 20
+"""Number of dev pairs below which unknown tokens are not counted."""
+MIN_PAIRS = 50
+MIN_EXAMPLES = 20
+"""Least number of examples of a label."""
+MIN_IMAGES = 2000
+"""Number of images below which an encoder trained from scratch learns little."""
+NUM_PAIRS = 20_000
+"""Number of training pairs that are inspected."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Reason why little or nothing can be learned, with the option that helps."""
+
+    severity: Severity
+    text: str
+
+
+def check_findings(data: Data, findings: Sequence[Finding]) -> None:
+    """Raise a UserError for the first finding that stops a training, unless data.checks is warn."""
+    stops = [finding.text for finding in findings if finding.severity == "stop"]
+    if stops and data.checks == "stop":
+        raise UserError(f"{stops[0]}; to train anyway: --data.checks warn")
+
+
+def pair_findings(
+    data: DataConfig,
+    tokenizers: tuple[Tokenizer, Tokenizer],
+    train: Iterable[Pair],
+    dev: Sequence[Pair],
+) -> tuple[Finding, ...]:
+    """Return the findings about pairs of texts. At most `NUM_PAIRS` training pairs are read."""
+    pairs = list(islice(train, NUM_PAIRS))
+    findings = []
+    sides = (
+        ("source", data.tokenizer, [pair.source for pair in pairs], [pair.source for pair in dev]),
+        (
+            "target",
+            data.target_tokenizer or data.tokenizer,
+            [pair.target for pair in pairs],
+            [pair.target for pair in dev],
+        ),
+    )
+    for (side, kind, texts, held_out), tokenizer in zip(sides, tokenizers, strict=True):
+        option = "tokenizer" if side == "source" else "target-tokenizer"
+        if kind in WORD_TOKENIZERS:
+            findings += _unknown(side, tokenizer, held_out, option)
+        if side == "source" and len(pairs) >= MIN_DEV and is_count(texts):
+            findings.append(
+                Finding(
+                    "warn",
+                    f"the sources are the numbers {texts[0]}, {texts[1]}, {texts[2]}, …: name the "
+                    "column of the sources with --data.source-column",
+                )
+            )
+    if len(pairs) < MIN_PAIRS:
+        findings.append(_few(f"{len(pairs)} training {'pair' if len(pairs) == 1 else 'pairs'}"))
+    return tuple(findings)
+
+
+def _unknown(
+    side: str, tokenizer: Tokenizer, held_out: Sequence[str], option: str
+) -> list[Finding]:
+    """Return a finding if many tokens of the held-out texts are unknown."""
+    share = unknown_share(tokenizer, held_out)
+    if len(held_out) < MIN_DEV or share < MANY:
+        return []
+    is_single = sum(len(text.split()) == 1 for text in held_out) > len(held_out) / 2
+    kind = "characters (single words)" if is_single else "bpe (sentences)"
+    beginning = f"{share:.0%} of the held-out {side} words are unknown".replace("%", " %")
+    if share >= NEARLY_ALL:
+        text = f"{beginning}, so nothing can be learned: use --data.{option} {kind}"
+        return [Finding("stop", text)]
+    text = f"{beginning}, so outputs will be poor: consider --data.{option} {kind}"
+    return [Finding("warn", text)]
+
+
+def unknown_share(tokenizer: Tokenizer, texts: Sequence[str]) -> float:
+    """Return the share of tokens in these texts that the vocabulary lacks."""
+    ids = [token for tokens in tokenizer.encode_batch(list(texts)) for token in tokens]
+    return ids.count(UNKNOWN) / len(ids) if ids else 0.0
+
+
+def label_findings(train: Sequence[Pair]) -> tuple[Finding, ...]:
+    """Return the findings about texts with labels."""
+    counts = Counter(pair.target for pair in train)
+    findings = []
+    if len(counts) == 1 and len(train) > 1:
+        findings.append(
+            Finding(
+                "warn",
+                f"all {len(train):,} training examples have the label {next(iter(counts))[:40]!r}: "
+                "check the column with --data.target-column",
+            )
+        )
+    elif len(train) >= MIN_DEV and len(counts) > len(train) / 2:
+        findings.append(
+            Finding(
+                "warn",
+                f"{len(counts):,} labels for {len(train):,} training examples: check the column "
+                "with --data.target-column, or train pairs with `regard train letters FILE`",
+            )
+        )
+    else:
+        rare = [label for label, count in counts.items() if count < MIN_EXAMPLES]
+        if rare and len(train) >= MIN_DEV:
+            shown = ", ".join(f"{label[:20]} ({counts[label]})" for label in rare[:3])
+            noun = "label has" if len(rare) == 1 else "labels have"
+            findings.append(
+                _few(f"{len(rare)} {noun} fewer than {MIN_EXAMPLES} training examples: {shown}")
+            )
+    return tuple(findings)
+
+
+def caption_findings(num_images: int, *, is_pretrained: bool) -> tuple[Finding, ...]:
+    """Return the findings about images with captions."""
+    if is_pretrained or num_images >= MIN_IMAGES:
+        return ()
+    return (
+        Finding(
+            "warn",
+            f"{num_images:,} images: expect similar captions for all; --model.encoder.kind "
+            "backbone uses a pretrained network",
+        ),
+    )
+
+
+def _few(text: str) -> Finding:
+    return Finding("warn", f"{text}; expect the training data to be memorised")

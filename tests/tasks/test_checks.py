@@ -1,0 +1,90 @@
+"""Reasons why little or nothing can be learned, found before training."""
+
+from __future__ import annotations
+
+import pytest
+
+from regard.config import DataConfig
+from regard.data.examples import Pair
+from regard.data.text.tokenizer import Tokenizer, TokenizerSettings
+from regard.errors import UserError
+from regard.tasks.checks import (
+    Finding,
+    caption_findings,
+    check_findings,
+    label_findings,
+    pair_findings,
+    unknown_share,
+)
+
+NAMES = [f"{first}{second}" for first in "abcdefghij" for second in "klmnopqrst"]
+WORDS = [Pair(name, name[::-1], number) for number, name in enumerate(NAMES, start=1)]
+
+
+def findings(kind, train, dev):
+    settings = TokenizerSettings(kind=kind)
+    tokenizers = tuple(
+        Tokenizer.train([getattr(pair, side) for pair in train], settings)
+        for side in ("source", "target")
+    )
+    return pair_findings(DataConfig(tokenizer=kind), tokenizers, train, dev)
+
+
+def test_unknown_held_out_words_stop_a_training():
+    first, second = findings("words", WORDS[:70], WORDS[70:])
+    assert (first.severity, second.severity) == ("stop", "stop")
+    assert first.text == (
+        "100 % of the held-out source words are unknown, so nothing can be learned: use "
+        "--data.tokenizer characters (single words)"
+    )
+    with pytest.raises(
+        UserError, match=r"nothing can be learned.*; to train anyway: --data.checks"
+    ):
+        check_findings(DataConfig(), (first,))
+    check_findings(DataConfig(checks="warn"), (first,))
+    check_findings(DataConfig(), (Finding("warn", "little"),))
+
+
+def test_known_letters_and_few_dev_pairs_are_no_findings():
+    assert findings("characters", WORDS[:70], WORDS[70:]) == ()
+    assert findings("words", WORDS[:90], WORDS[90:]) == ()
+
+
+def test_some_unknown_words_are_a_warning():
+    dev = WORDS[40:90]
+    (source, target) = findings("words", WORDS[:60], dev)
+    assert source.severity == target.severity == "warn"
+    assert source.text.startswith("60 % of the held-out source words are unknown, so outputs")
+
+
+def test_numbers_in_order_are_no_sources():
+    pairs = [Pair(str(number), "word", number) for number in range(60)]
+    (finding,) = findings("characters", pairs, ())
+    assert finding.text.startswith("the sources are the numbers 0, 1, 2, …: name the column")
+
+
+def test_unknown_share_counts_tokens():
+    tokenizer = Tokenizer.train(["a b"], TokenizerSettings(kind="spaces"))
+    assert unknown_share(tokenizer, ["a x", "b y z"]) == 3 / 5
+    assert unknown_share(tokenizer, []) == 0
+
+
+@pytest.mark.parametrize(
+    ("labels", "words"),
+    [
+        (["A"] * 30, "all 30 training examples have the label 'A'"),
+        ([str(number) for number in range(40)], "40 labels for 40 training examples"),
+        (["A"] * 30 + ["B"] * 3, "1 label has fewer than 20 training examples: B (3)"),
+    ],
+)
+def test_labels(labels, words):
+    (finding,) = label_findings([Pair("text", label, 1) for label in labels])
+    assert finding.severity == "warn"
+    assert finding.text.startswith(words)
+
+
+def test_enough_labels_and_images_are_no_findings():
+    assert label_findings([Pair("text", label, 1) for label in "AB" * 30]) == ()
+    assert caption_findings(380, is_pretrained=True) == ()
+    assert caption_findings(2000, is_pretrained=False) == ()
+    assert caption_findings(380, is_pretrained=False)[0].text.startswith("380 images: expect")
