@@ -35,6 +35,7 @@ from regard.runs.folder import RunFolder
 
 if TYPE_CHECKING:
     from regard.pipeline.train import Plan
+    from regard.training.log import EndLine
 
 
 @dataclass(frozen=True)
@@ -76,12 +77,7 @@ def run(arguments: list[str]) -> int:
             begin=views.start_training,
             on_progress=views.preparation,
         )
-    if end.score == 0 and options.experiment.training.metric == "bleu":
-        warn(
-            "BLEU was 0 at every validation, so the dev loss alone selected the checkpoint. BLEU "
-            "is 0 unless four words in a row are right; for short targets use --training.metric "
-            "chrf or exact_match"
-        )
+    _diagnose(end, options.experiment, folder)
     if end.interrupted or end.reason == "hours":
         again = shlex.join(["regard", "train", options.recipe, "-o", str(folder), "--resume"])
         say(f"saved; resume with: {again}")
@@ -90,6 +86,22 @@ def run(arguments: list[str]) -> int:
     say(f"try it: {'    '.join(_next_commands(options.experiment, folder))}")
     _draw_curve(folder)
     return 0
+
+
+def _diagnose(end: EndLine, experiment: Experiment, folder: Path) -> None:
+    """Warn if nothing was learned, with the likely cause."""
+    from regard.data.text.parallel import read_pairs
+    from regard.pipeline.diagnosis import BLEU_IS_ZERO, diagnose
+    from regard.viewing import curve
+
+    run, targets = RunFolder(folder), list[str]()
+    if experiment.data.task == "classify" and run.dev.exists():
+        targets = [pair.target for pair in read_pairs(run.dev).pairs]
+    diagnosis = diagnose(end, curve.read_log(run.log), targets)
+    if diagnosis == BLEU_IS_ZERO:
+        warn(diagnosis)
+    elif diagnosis is not None:
+        say(diagnosis)
 
 
 def _next_commands(experiment: Experiment, folder: Path) -> list[str]:

@@ -1,0 +1,70 @@
+"""Diagnosis of a finished training whose dev score says that nothing was learned."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from regard.training.log import EndLine
+
+LEAST = {
+    "chrF": 10.0,
+    "BLEU": 1.0,
+    "exact match": 1.0,
+    "CIDEr": 1.0,
+    "R2": 0.0,
+}
+"""Dev score by metric at or below which nothing was learned."""
+FEW_UPDATES = 200
+FALL = 0.05
+"""Relative fall of the training loss below which the loss counts as flat."""
+BLEU_IS_ZERO = (
+    "BLEU was 0 at every validation, so the dev loss alone selected the checkpoint. BLEU is 0 "
+    "unless four words in a row are right; for short targets use --training.metric chrf or "
+    "exact_match"
+)
+
+
+def diagnose(
+    end: EndLine, records: Sequence[Mapping[str, Any]], targets: Sequence[str] = ()
+) -> str | None:
+    """Return a sentence with the likely cause if a finished training learned nothing, or None.
+
+    `records` are the lines of the log; `targets` are the dev targets of a classifier."""
+    validations = [record for record in records if record["kind"] == "dev"]
+    if end.interrupted or end.reason == "hours" or end.score is None or not validations:
+        return None
+    metric = str(validations[-1]["metric"])
+    least = LEAST.get(metric)
+    if metric == "accuracy" and targets:
+        ((_, count),) = Counter(targets).most_common(1)
+        least = 100 * count / len(targets)
+        if count == len(targets):
+            return None
+    if least is None or end.score > least:
+        return None
+    if metric == "BLEU":
+        return BLEU_IS_ZERO
+    score = f"nothing was learned (dev {metric} {end.score:.2f})"
+    return f"{score}: {_cause(end, records, validations)}"
+
+
+def _cause(
+    end: EndLine, records: Sequence[Mapping[str, Any]], validations: Sequence[Mapping[str, Any]]
+) -> str:
+    if end.update < FEW_UPDATES:
+        updates = "update" if end.update == 1 else "updates"
+        return (
+            f"only {end.update} {updates}; raise --training.epochs, or lower --data.batch-tokens "
+            "or --data.batch-sentences"
+        )
+    losses = [record["loss"] for record in records if record["kind"] == "train"]
+    dev = [record["loss"] for record in validations if record["loss"] is not None]
+    if len(dev) > 1 and min(dev) < dev[-1] and losses and losses[-1] < losses[0]:
+        return "the model memorises the training data; add data, or raise --model.dropout"
+    if losses and losses[-1] > (1 - FALL) * losses[0]:
+        return "the training loss does not fall; lower --training.learning-rate"
+    return (
+        "check the columns, whether sources determine targets, and the tokenizer (--data.tokenizer)"
+    )
