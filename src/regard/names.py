@@ -33,9 +33,9 @@ VocabularySide = Literal[Side, "shared"]
 """Sides of a vocabulary: one side each, or both."""
 LinkUnit = Literal["words", "pieces"]
 """Units that alignment links connect."""
-TableFormat = Literal["text", "csv"]
-"""Formats of a data file: lines with tabs or with the label first (text), and other delimiters or
-quoted cells (csv)."""
+TableFormat = Literal["text", "csv", "jsonl", "workbook", "parquet"]
+"""Formats of a data file: lines with tabs or with the label first (text), other delimiters or
+quoted cells (csv), and files with named or typed columns."""
 Severity = Literal["stop", "warn"]
 """Responses to data from which nothing can be learned: stop, or warn and train."""
 Fault = Literal["blank", "one column", "few columns", "not UTF-8", "NUL", "byte-order mark"]

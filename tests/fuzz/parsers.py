@@ -154,6 +154,12 @@ PARSERS: dict[str, Parser] = {
         "pairs.csv",
         (b'"', b";", b"\t", b"\0", b"\xff\xfe", b"\xe4"),
     ),
+    "json-lines": Parser(
+        lambda path: read_pairs(path, settings=TableSettings()),
+        lambda: iter([b'{"source": "a", "target": 1.5}\n{"target": ["b"], "source": null}\n']),
+        "pairs.jsonl",
+        JSON,
+    ),
     "labels": Parser(read_labelled, _labelled, "labels.csv", (b'"', b",", b"\r", b"\xef\xbb\xbf")),
     "series": Parser(
         _per_line(parse_series), lambda: iter([b"0.3,0 0.5,1", b"7 -2e3"]), "series", NUMBERS

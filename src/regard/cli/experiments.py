@@ -167,7 +167,7 @@ def _table_settings(arguments: Sequence[str], data: Data | None = None) -> Table
     """Return the options about the format and the columns of a file, by default those of the
     recipe's data."""
     settings = TableSettings() if data is None else table_settings(data)
-    names = ("encoding", "delimiter")
+    names = ("encoding", "delimiter", "sheet")
     flags = {f"--data.{name}": name for name in names}
     changed: dict[str, Any] = {
         flags[flag]: value for flag, value in option_values(arguments, *flags).items()

@@ -45,6 +45,8 @@ class DataConfig:
     """Delimiter of columns: a character, tab, comma or semicolon. Default: recognised."""
     header: bool | None = None
     """Whether the first row names the columns. Default: recognised."""
+    sheet: str | None = None
+    """Sheet of a workbook. Default: the first."""
     checks: Severity = "stop"
     """Response to data from which nothing can be learned, such as unknown held-out words: stop, or
     warn and train."""
@@ -152,6 +154,8 @@ class ClassificationDataConfig:
     """Delimiter of columns: a character, tab, comma or semicolon. Default: recognised."""
     header: bool | None = None
     """Whether the first row names the columns. Default: recognised."""
+    sheet: str | None = None
+    """Sheet of a workbook. Default: the first."""
     checks: Severity = "stop"
     """Response to data from which nothing can be learned, such as unknown held-out words: stop, or
     warn and train."""
@@ -216,6 +220,8 @@ class CaptionDataConfig:
     """Delimiter of columns: a character, tab, comma or semicolon. Default: recognised."""
     header: bool | None = None
     """Whether the first row names the columns. Default: recognised."""
+    sheet: str | None = None
+    """Sheet of a workbook. Default: the first."""
     checks: Severity = "stop"
     """Response to data from which nothing can be learned, such as unknown held-out words: stop, or
     warn and train."""

@@ -16,6 +16,7 @@ def table_settings(config: Data) -> TableSettings:
         encoding=config.encoding,
         delimiter=config.delimiter,
         header=config.header,
+        sheet=config.sheet,
         source_columns=columns(config.source_column),
         target_columns=columns(config.target_column),
     )

@@ -64,6 +64,7 @@ def swapped(rows):
         (SOUNDS, (), "letters", (0, 1)),
         (SENTENCES, (), "words", (0, 1)),
         (WORDS[:10], (), "letters", (0, 1)),
+        ([(*row, n / 2) for n, row in enumerate(WORDS)], ("word", "form", "n"), "letters", (0, 1)),
         (QUESTIONS, (), "labels", (0, 1)),
         (QUESTIONS, ("text", "label"), "labels", (0, 1)),
         (QUESTIONS, ("Frage", "Klasse"), "labels", (0, 1)),

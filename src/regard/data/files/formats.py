@@ -13,12 +13,14 @@ from pathlib import Path
 from regard.data.files import encodings
 from regard.data.files.encodings import UTF8, Encoding
 from regard.data.files.lines import (
+    MAX_LINE,
     LineNumbers,
     check_beginning,
     check_text,
     counting_marks,
     decoded,
 )
+from regard.data.files.named_rows import SUFFIXES, TITLES, named_rows
 from regard.data.files.tables import Row, TableSettings, suffix_of, table_rows
 from regard.errors import UserError
 from regard.files import open_bytes
@@ -58,8 +60,15 @@ class FileFormat:
         return self.kind == "text" and self.encoding.is_utf8 and is_table
 
     @property
+    def has_names(self) -> bool:
+        """Whether the first row is always a header."""
+        return self.kind in ("jsonl", "parquet")
+
+    @property
     def title(self) -> str:
         """Format and encoding, for messages."""
+        if self.kind in TITLES:
+            return TITLES[self.kind]
         if self.delimiter is None:
             return f"lines, {self.encoding.title}"
         name = PLURALS.get(self.delimiter, f"{self.delimiter!r} between columns")
@@ -96,6 +105,8 @@ def delimiter_of(settings: TableSettings) -> str | None:
 @lru_cache(maxsize=32)
 def _recognise(path: Path, settings: TableSettings, stamp: tuple[int, int]) -> FileFormat:
     del stamp  # part of the key: a changed file is read again
+    if suffix_of(path) in SUFFIXES:
+        return FileFormat(SUFFIXES[suffix_of(path)])
     with open_bytes(path) as file:
         head = file.read(HEAD)
     if len(head) == HEAD:
@@ -151,6 +162,7 @@ def _is_punctuation(lines: Sequence[str], delimiter: str) -> bool:
 def _share(lines: Sequence[str], delimiter: str) -> float:
     """Return the share of rows with the most frequent number of columns; 0 if that is one, or if
     the first row has another number."""
+    csv.field_size_limit(MAX_LINE)
     try:
         rows = list(csv.reader(lines, delimiter=delimiter, skipinitialspace=True, strict=True))
     except csv.Error:
@@ -187,7 +199,9 @@ def read_rows(
     """Yield the rows of a file with columns, the header included, in constant memory. Lines of a
     UTF-8 file that are not UTF-8 are decoded with the encoding `otherwise`, if it is set; lines
     with byte-order marks are added to `marks`. UserError if the file cannot be read."""
-    del settings
+    if form.kind in TITLES:
+        yield from named_rows(path, form.kind, settings.sheet)
+        return
     with open_bytes(path) as file:
         lines = decoded(file, path, otherwise, form.encoding.name)
         if marks is not None:

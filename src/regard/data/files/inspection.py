@@ -145,7 +145,7 @@ def _inspect(
     rows = [row for row in rows if any(cell.strip() for cell in row)]
     if not rows:
         raise UserError(f"{path} is empty: expected rows of a source and a target")
-    is_header = has_header(rows, settings) or _has_label_names(rows, settings)
+    is_header = form.has_names or has_header(rows, settings) or _has_label_names(rows, settings)
     header, body = (rows[0], rows[1:]) if is_header else (None, rows)
     num_columns = len(rows[0])
     sides = {"source": settings.source_columns, "target": settings.target_columns}

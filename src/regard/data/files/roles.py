@@ -195,6 +195,9 @@ def _values(table: _Table) -> Roles | None:
     if not numbers or len(table.useful) < 2:
         return None
     named = table.named(LABEL_NAMES)
+    num_texts = sum(not _are_numbers(table.cells[column]) for column in table.useful)
+    if named not in numbers and num_texts > 1:
+        return None  # pairs with a number each
     target = named if named in numbers else numbers[-1]
     source = table.source
     if source is None:

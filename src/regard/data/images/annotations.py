@@ -120,6 +120,8 @@ def read_captions(
 
 def _lines(path: Path, folder: Path, settings: TableSettings) -> Captions:
     form, marks = formats.recognise(path, settings), LineNumbers()
+    if form.has_names:
+        settings = replace(settings, header=True)
     is_table = form.kind != "text" or suffix_of(path) in SEPARATORS
     if not is_table and form.delimiter is not None and path.is_file():
         # Flickr8k's format has tabs too, but its first column ends with a number.

@@ -131,6 +131,8 @@ def _whole(file: Path) -> Pair | LineProblem:
 
 def _file(path: Path, settings: TableSettings, known: Set[str] | None) -> Corpus:
     form, marks = formats.recognise(path, settings), LineNumbers()
+    if form.has_names:
+        settings = replace(settings, header=True)
     if (form.kind == "text" and form.delimiter is None) or not path.is_file():
         return _lines(path, form, settings, known)
     rows = formats.read_rows(path, form, settings, otherwise=LEGACY_ENCODING, marks=marks)

@@ -109,7 +109,7 @@ def pair_columns(path: Path, settings: TableSettings) -> PairColumns:
         source, target = settings.source_columns or ("1",), settings.target_columns or ("2",)
         return PairColumns(form, settings.header is True, _number(source), _number(target))
     rows = [row.cells for row in formats.first_rows(path, form, settings, NUM_ROWS)]
-    with_header = has_header(rows, settings)
+    with_header = form.has_names or has_header(rows, settings)
     first = rows[0] if rows else ()
     header = first if with_header else None
     sides = {"source": settings.source_columns, "target": settings.target_columns}

@@ -1,0 +1,146 @@
+"""JSON lines, workbooks and Parquet."""
+
+from __future__ import annotations
+
+import datetime
+import io
+import sys
+import zipfile
+
+import pytest
+
+from regard.data.examples import Pair
+from regard.data.files.formats import read_rows, recognise
+from regard.data.files.inspection import inspect
+from regard.data.files.tables import TableSettings
+from regard.data.labels.readers import read_labelled
+from regard.data.text.parallel import read_pairs
+from regard.errors import UserError
+
+ANY = TableSettings()
+WORDS = [("λόγος", "logos"), ("νερό", "nero"), ("φως", "fos")]
+CELLS = (
+    '<c r="A{0}" t="inlineStr"><is><t>{1}</t></is></c>'
+    '<c r="B{0}" t="inlineStr"><is><t>{2}</t></is></c>'
+)
+NAMESPACE = "http://schemas.openxmlformats.org"
+
+
+def workbook(*sheets: list[tuple[str, str]]) -> bytes:
+    """Return a small .xlsx file with these sheets, named S1, S2 and so on."""
+    file = io.BytesIO()
+    main = f"{NAMESPACE}/spreadsheetml/2006/main"
+    office = f"{NAMESPACE}/officeDocument/2006/relationships"
+    package = f"{NAMESPACE}/package/2006"
+    names = list(enumerate(sheets, start=1))
+    with zipfile.ZipFile(file, "w") as archive:
+        parts = "".join(
+            f'<Override PartName="/xl/worksheets/sheet{n}.xml" ContentType="application/vnd.'
+            'openxmlformats-officedocument.spreadsheetml.worksheet+xml"/>'
+            for n, _ in names
+        )
+        archive.writestr(
+            "[Content_Types].xml",
+            f'<Types xmlns="{package}/content-types"><Default Extension="rels" ContentType='
+            '"application/vnd.openxmlformats-package.relationships+xml"/><Override PartName='
+            '"/xl/workbook.xml" ContentType="application/vnd.openxmlformats-officedocument.'
+            f'spreadsheetml.sheet.main+xml"/>{parts}</Types>',
+        )
+        archive.writestr(
+            "_rels/.rels",
+            f'<Relationships xmlns="{package}/relationships"><Relationship Id="r1" '
+            f'Type="{office}/officeDocument" Target="xl/workbook.xml"/></Relationships>',
+        )
+        links = "".join(
+            f'<Relationship Id="r{n}" Type="{office}/worksheet" Target="worksheets/sheet{n}.xml"/>'
+            for n, _ in names
+        )
+        archive.writestr(
+            "xl/_rels/workbook.xml.rels",
+            f'<Relationships xmlns="{package}/relationships">{links}</Relationships>',
+        )
+        listed = "".join(f'<sheet name="S{n}" sheetId="{n}" r:id="r{n}"/>' for n, _ in names)
+        archive.writestr(
+            "xl/workbook.xml",
+            f'<workbook xmlns="{main}" xmlns:r="{office}"><sheets>{listed}</sheets></workbook>',
+        )
+        for n, rows in names:
+            cells = "".join(
+                f'<row r="{line}">{CELLS.format(line, *row)}</row>'
+                for line, row in enumerate(rows, start=1)
+            )
+            archive.writestr(
+                f"xl/worksheets/sheet{n}.xml",
+                f'<worksheet xmlns="{main}"><sheetData>{cells}</sheetData></worksheet>',
+            )
+    return file.getvalue()
+
+
+def test_json_lines_are_read_by_names(tmp_path):
+    path = tmp_path / "words.jsonl"
+    path.write_text(
+        '{"id": 1, "word": "λόγος", "form": "logos"}\n\n'
+        '{"form": "nero", "id": 2, "word": "νερό"}\n{"word": "φως", "form": null}\n',
+        encoding="utf8",
+    )
+    corpus = read_pairs(path, settings=ANY)
+    assert corpus.pairs == (Pair("λόγος", "logos", 1), Pair("νερό", "nero", 3))
+    assert [problem.line for problem in corpus.problems] == [4]
+    assert inspect(path).form.title == "JSON lines"
+
+
+@pytest.mark.parametrize("line", ['{"a": ', "[1, 2]", "3", "[" * 100_000])
+def test_wrong_json_is_one_line(tmp_path, line):
+    path = tmp_path / "words.jsonl"
+    path.write_text(f'{{"a": "b", "c": "d"}}\n{line}\n')
+    with pytest.raises(UserError, match=r"words.jsonl, line 2"):
+        read_pairs(path, settings=ANY)
+
+
+def test_a_workbook_is_read(tmp_path):
+    pytest.importorskip("python_calamine")
+    path = tmp_path / "words.xlsx"
+    path.write_bytes(workbook([("Word", "Form"), *WORDS], [("uno", "dos")]))
+    assert [(pair.source, pair.target) for pair in read_pairs(path, settings=ANY).pairs] == WORDS
+    other = read_pairs(path, settings=TableSettings(sheet="S2"))
+    assert other.pairs == (Pair("uno", "dos", 1),)
+    with pytest.raises(UserError, match=r"the sheet 'S3' \(--data.sheet\): its sheets are S1, S2"):
+        read_pairs(path, settings=TableSettings(sheet="S3"))
+    assert inspect(path).form.title == "workbook"
+
+
+def test_a_parquet_file_is_read(tmp_path):
+    arrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    day = datetime.datetime(2024, 5, 3)
+    columns = {"text": ["a b", "c", "d"], "label": [1.0, 2.5, None], "day": [day] * 3}
+    path = tmp_path / "t.parquet"
+    parquet.write_table(arrow.table(columns), path)
+    form = recognise(path, ANY)
+    rows = [row.cells for row in read_rows(path, form, ANY)]
+    assert rows[:2] == [("text", "label", "day"), ("a b", "1", "2024-05-03")]
+    assert rows[2] == ("c", "2.5", "2024-05-03")
+    corpus = read_labelled(path)
+    assert [(pair.source, pair.target) for pair in corpus.pairs] == [("a b", "1"), ("c", "2.5")]
+
+
+@pytest.mark.parametrize("name", ["a.xlsx", "a.xls", "a.ods", "a.parquet"])
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04", b"PAR1" * 9, workbook([("a", "b")])[:-30]])
+def test_damaged_files_are_one_line(tmp_path, name, content):
+    pytest.importorskip("python_calamine")
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(UserError, match=rf"cannot read .*{name}: ") as caught:
+        read_pairs(path, settings=ANY)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "package"), [("a.xlsx", "python_calamine"), ("a.parquet", "pyarrow")]
+)
+def test_a_missing_library_is_named(tmp_path, monkeypatch, name, package):
+    (tmp_path / name).write_bytes(b"")
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(UserError, match=rf"{name} needs .*: .* -m pip install"):
+        read_pairs(tmp_path / name, settings=ANY)
