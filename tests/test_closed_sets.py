@@ -164,7 +164,8 @@ SETS = {
         ("captioning.md --scale",),
     ),
     "TableFormat": Uses(
-        {"formats": strings("data/files/test_formats")}, reason="recognised from the file"
+        {"formats": strings("data/files/test_formats", "data/files/test_named_rows")},
+        reason="recognised from the file",
     ),
     "Severity": Uses(
         {"checks": strings("tasks/test_checks")}, ("data checks",), ("options.md data.checks",)

@@ -87,6 +87,7 @@ def test_json_lines_are_read_by_names(tmp_path):
     assert corpus.pairs == (Pair("λόγος", "logos", 1), Pair("νερό", "nero", 3))
     assert [problem.line for problem in corpus.problems] == [4]
     assert inspect(path).form.title == "JSON lines"
+    assert inspect(path).form.kind == "jsonl"
 
 
 @pytest.mark.parametrize("line", ['{"a": ', "[1, 2]", "3", "[" * 100_000])
@@ -107,6 +108,7 @@ def test_a_workbook_is_read(tmp_path):
     with pytest.raises(UserError, match=r"the sheet 'S3' \(--data.sheet\): its sheets are S1, S2"):
         read_pairs(path, settings=TableSettings(sheet="S3"))
     assert inspect(path).form.title == "workbook"
+    assert inspect(path).form.kind == "workbook"
 
 
 def test_a_parquet_file_is_read(tmp_path):
@@ -118,6 +120,7 @@ def test_a_parquet_file_is_read(tmp_path):
     path = tmp_path / "t.parquet"
     parquet.write_table(arrow.table(columns), path)
     form = recognise(path, ANY)
+    assert form.kind == "parquet"
     rows = [row.cells for row in read_rows(path, form, ANY)]
     assert rows[:2] == [("text", "label", "day"), ("a b", "1", "2024-05-03")]
     assert rows[2] == ("c", "2.5", "2024-05-03")
