@@ -8,8 +8,8 @@ the training data lacks.
 `inflection` reads nouns.csv of german-nouns (CC BY-SA 4.0): the letters of a German noun, its case
 and its number to the letters of the form. Test nouns do not occur in training, in any form.
 `normalisation` reads Tatoeba's English sentences and adds a year or a page to each: the sentence to
-the sentence with the number in words. The tokens are words. A word that occurs once in training is
-unknown.
+the sentence with the number in words. The tokens are words and digits. A word that occurs once in
+training is unknown.
 
 Each model is trained with and without copying and with each seed. Numbers are the mean and the
 standard deviation over the seeds: the share of outputs that are right, the share of unknown words
@@ -28,10 +28,11 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
-from whole_runs import run_recipe
+from whole_runs import run_command
 
 from regard.data.generated.numbers import english
 
@@ -95,7 +96,8 @@ def normalisations(path: Path, size: int) -> tuple[Lines, Lines, Lines]:
         if len(words.split()) <= 12 and not re.search(r"\d", words):
             number = draw.randint(1, 2999)
             form = draw.choice(("In {} , {}", "{1} ( page {0} )"))
-            lines.append((form.format(number, words), form.format(english(number), words)))
+            digits = " ".join(str(number))
+            lines.append((form.format(digits, words), form.format(english(number), words)))
     draw.shuffle(lines)
     held_out = DEV + TEST
     return lines[held_out : held_out + size], lines[:DEV], lines[DEV:held_out]
@@ -109,7 +111,7 @@ def unknown_words(train: Lines, test: Lines) -> list[set[str]]:
 
 TASKS: dict[str, tuple[Callable[[Path, int], tuple[Lines, Lines, Lines]], int, int, int]] = {
     "inflection": (inflections, 1000, 1, 30),
-    "normalisation": (normalisations, 3000, 2, 15),
+    "normalisation": (normalisations, 2000, 2, 15),
 }
 """Reader, number of training pairs, least number of occurrences of a word, and epochs."""
 
@@ -138,20 +140,33 @@ def main() -> None:
         for model in arguments.models:
             recipe = folder / f"{model}.yaml"
             recipe.write_text(yaml.safe_dump(_recipe(model, folder, min_count, epochs)))
-            for output, options in _outputs(arguments.task):
+            for output, options in OUTPUTS.items():
+                if arguments.task == "inflection" and options.search:
+                    continue  # nearly all letters are known
                 runs = [
-                    _measured(recipe, folder, options, f"{model}-{output}-{seed}", seed, unknown)
+                    _measured(
+                        recipe, folder / f"{model}-{options.name}-{seed}", seed, options, unknown
+                    )
                     for seed in range(1, arguments.seeds + 1)
                 ]
                 print(f"| {model} | {output} | {' | '.join(_cells(runs))} |", flush=True)
 
 
-def _outputs(task: str) -> Iterator[tuple[str, list[str]]]:
-    """Yield the outputs to compare, with their options."""
-    yield "vocabulary", ["--model.copy", "none"]
-    if task == "normalisation":
-        yield "vocabulary, search.unknown-replacement", ["--search.unknown-replacement"]
-    yield "pointer-generator", ["--model.copy", "pointer_generator"]
+@dataclass(frozen=True)
+class Options:
+    """Options of an output for training and for search. `name` is that of its training."""
+
+    name: str
+    training: tuple[str, ...]
+    search: tuple[str, ...] = ()
+
+
+PLAIN = "--model.copy", "none"
+OUTPUTS = {
+    "vocabulary": Options("plain", PLAIN),
+    "vocabulary, --unknown-replacement": Options("plain", PLAIN, ("--unknown-replacement",)),
+    "pointer-generator": Options("copying", ("--model.copy", "pointer_generator")),
+}
 
 
 def _recipe(model: str, folder: Path, min_count: int, epochs: int) -> dict[str, object]:
@@ -166,27 +181,27 @@ def _recipe(model: str, folder: Path, min_count: int, epochs: int) -> dict[str, 
 
 
 def _measured(
-    recipe: Path,
-    folder: Path,
-    options: Sequence[str],
-    name: str,
-    seed: int,
-    unknown: Sequence[set[str]],
+    recipe: Path, run: Path, seed: int, options: Options, unknown: Sequence[set[str]]
 ) -> tuple[float, float, float]:
     """Return the share of right outputs, the share of unknown words in the outputs, and the CPU
-    seconds of a training."""
-    run = folder / name.replace(" ", "").replace(",", "-")
-    test = folder / "test.tsv"
-    whole = run_recipe(str(recipe), ["--training.seed", str(seed), *options], test, run=run)
-    sources = [line.split("\t")[0] for line in test.read_text(encoding="utf8").splitlines()]
-    command = [sys.executable, "-m", "regard.cli.main", "translate", str(run), "--beam", "1"]
+    seconds of the training, which is done once for each run."""
+    seconds = run.with_suffix(".seconds")
+    if not run.exists():
+        command = ["train", str(recipe), "--output", str(run), "--training.seed", str(seed)]
+        seconds.write_text(str(run_command(*command, *options.training).ru_utime))
+    lines = (recipe.parent / "test.tsv").read_text(encoding="utf8").splitlines()
+    sources, targets = zip(*(line.split("\t") for line in lines), strict=True)
+    command = [sys.executable, "-m", "regard.cli.main", "translate", str(run), *options.search]
     result = subprocess.run(
         command, input="\n".join(sources) + "\n", capture_output=True, text=True, check=True
     )
-    outputs = [set(line.split()) for line in result.stdout.splitlines()]
-    num_right = sum(len(words & output) for words, output in zip(unknown, outputs, strict=True))
-    share = 100 * num_right / max(1, sum(map(len, unknown)))
-    return whole.scores["exact match"], share, whole.seconds
+    outputs = result.stdout.splitlines()
+    num_right = sum(output == target for output, target in zip(outputs, targets, strict=True))
+    num_known = sum(
+        len(words & set(output.split())) for words, output in zip(unknown, outputs, strict=True)
+    )
+    share = 100 * num_known / max(1, sum(map(len, unknown)))
+    return 100 * num_right / len(targets), share, float(seconds.read_text())
 
 
 def _cells(runs: Sequence[tuple[float, float, float]]) -> Iterator[str]:

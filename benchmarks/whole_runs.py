@@ -27,8 +27,8 @@ def run_recipe(
 ) -> WholeRun:
     """Train a recipe with these options into a folder, and score it on `test` (by default its test
     split). SystemExit if either command fails."""
-    used = _regard("train", recipe, "--output", str(run), *options)
-    _regard("evaluate", str(run), *([str(test)] if test else []))
+    used = run_command("train", recipe, "--output", str(run), *options)
+    run_command("evaluate", str(run), *([str(test)] if test else []))
     (entries,) = json.loads((run / "results.json").read_text(encoding="utf8")).values()
     scores = {score["name"]: score["value"] for score in entries[-1]["scores"]}
     return WholeRun(scores, used.ru_utime, used.ru_maxrss / 1024)
@@ -40,7 +40,7 @@ def sounds(folder: Path, language: str) -> tuple[list[str], Path]:
     return ["--data.path", str(train), "--data.dev-path", str(dev)], test
 
 
-def _regard(*command: str) -> resource.struct_rusage:
+def run_command(*command: str) -> resource.struct_rusage:
     """Run a command and return its use of resources; SystemExit with its last line if it fails."""
     with tempfile.TemporaryFile("w+") as output:
         process = subprocess.Popen(

@@ -17,6 +17,7 @@ from regard.data.files.tables import TableSettings
 from regard.data.images.annotations import read_captions
 from regard.data.images.images import ImageError, read_image
 from regard.data.labels.numeric import parse_items, parse_series
+from regard.data.text.features import load_source
 from regard.data.text.parallel import read_pairs
 from regard.data.text.tokenizer import Tokenizer, TokenizerSettings
 from regard.data.text.vectors import read_external
@@ -327,7 +328,9 @@ def test_invalid_weights_are_one_line(content, tmp_path):
         assert "cannot be read as weights" in refused(read_tensors, path)
 
 
-@pytest.mark.parametrize("read", [Tokenizer.load, read_tensors, Trace.load, read_captions])
+@pytest.mark.parametrize(
+    "read", [Tokenizer.load, load_source, read_tensors, Trace.load, read_captions]
+)
 def test_devices_pipes_and_folders_are_rejected(read, tmp_path):
     os.mkfifo(tmp_path / "pipe.json")
     for name in ("pipe.json", "."):

@@ -20,6 +20,7 @@ from regard.data.images.annotations import read_captions
 from regard.data.images.images import read_image
 from regard.data.labels.numeric import parse_items, parse_series
 from regard.data.labels.readers import read_labelled
+from regard.data.text.features import load_source
 from regard.data.text.parallel import read_pairs
 from regard.data.text.tokenizer import Tokenizer, TokenizerSettings
 from regard.data.text.vectors import read_external
@@ -94,7 +95,7 @@ def _tokenizers() -> Iterator[bytes]:
 
 
 def _use_tokenizer(path: Path) -> None:
-    tokenizer = Tokenizer.load(path)
+    tokenizer = load_source(path)
     encoding = tokenizer.encode("the lowest ▁ λ")
     tokenizer.decode(encoding.ids)
 

@@ -175,6 +175,8 @@ def _table_settings(arguments: Sequence[str], data: Data | None = None) -> Table
     for side in ("source", "target"):
         if values := _all_values(arguments, f"--data.{side}-column"):
             changed[f"{side}_columns"] = values
+    if features := _all_values(arguments, "--data.feature-columns"):
+        changed["feature_columns"] = features
     switches = {"--data.header": True, "--data.no-header": False}
     for argument in arguments:
         if argument in switches:
@@ -223,7 +225,8 @@ def _choose_columns(chosen: ChosenExperiment, arguments: Sequence[str]) -> Chose
     if form.kind == "text" and form.delimiter is None:
         return chosen
     inspection = inspect(path, settings, data.task)
-    _check_task(inspection, settings, chosen.experiment)
+    if not settings.feature_columns:
+        _check_task(inspection, settings, chosen.experiment)
     columns = inspection.columns()
     if not columns and form.is_plain:
         return chosen

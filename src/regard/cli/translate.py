@@ -104,7 +104,8 @@ def run(arguments: list[str]) -> int:
         source = LineInput.open(options.file, files, faults.broken.append, follow=options.follow)
         output = opened(files, options.output) or sys.stdout
         alignments, traces = opened(files, options.alignments), opened(files, options.trace)
-        lines = _warn_of_tabs(source.lines)
+        has_features = bool(translator.data.feature_columns)
+        lines = source.lines if has_features else _warn_of_tabs(source.lines)
         number = 0
         for chunk in source.available(lines, 1 if options.follow else LINES_AT_A_TIME):
             for translation in translator.translate(

@@ -53,6 +53,10 @@ class DataConfig:
     source_column: str | None = None
     """Column of the sources, by name or by number from 1. Default: recognised for a file that the
     command line names; otherwise a column with a usual name, or the first."""
+    feature_columns: tuple[str, ...] | None = None
+    """Columns of features of the source, such as a case or a tense, by name or by number from 1.
+    Each value is one token after the text. Several values of a column have ; or | or spaces between
+    them."""
     target_column: str | None = None
     """Column of the targets, by name or by number from 1. Default: as for source_column, or the
     second."""
@@ -116,6 +120,12 @@ class DataConfig:
 
     def __post_init__(self) -> None:
         check_fields("data", self)
+        if self.feature_columns and (self.synthetic or self.target_path):
+            place = "generated pairs" if self.synthetic else "two files (data.target_path)"
+            raise UserError(
+                f"data.feature_columns names columns of one file, but the data are {place}: leave "
+                "it out, or put sources, features and targets into one file"
+            )
         is_shared = self.shared_vocabulary or self.vocabulary is not None
         if is_shared and self.target_tokenizer not in (None, self.tokenizer):
             raise UserError(

@@ -52,6 +52,16 @@ def _check_task(data: Data, model: ModelConfig) -> None:
     """Raise a UserError if the model does not fit the data."""
     match data, model:
         case DataConfig(), TranslationModelConfig():
+            if model.tied == "all" and data.feature_columns:
+                raise UserError(
+                    "model.tied all shares the embeddings of both sides, but data.feature_columns "
+                    "adds tokens to the source alone: set model.tied output or none"
+                )
+            if model.vectors is not None and data.feature_columns:
+                raise UserError(
+                    "model.vectors reads an embedding of every token, but features "
+                    "(data.feature_columns) are no words: leave one of them out"
+                )
             if model.tied == "all" and not (data.shared_vocabulary or data.vocabulary is not None):
                 raise UserError(
                     "model.tied all shares the embeddings of both sides, so it needs one "

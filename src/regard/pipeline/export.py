@@ -32,6 +32,11 @@ def export(run: Path, engine: Engine, folder: Path) -> tuple[str, ...]:
         raise UserError(f"{folder} is not empty: remove it, or name another folder with -o")
     writer = _writer(engine)
     translator = TranslationModel.load(run, device="cpu")
+    if translator.data.feature_columns:
+        raise UserError(
+            f"the model reads features of sources, which --to {engine} cannot: train without "
+            "--data.feature-columns"
+        )
     if translator.copies:
         raise UserError(
             f"the model copies source words, which --to {engine} cannot: train with "

@@ -96,6 +96,11 @@ def _translations(config: DataConfig, corpus: Corpus | None) -> DataSources:
     """Return the pairs of texts. Large files are read in every pass; other paths, such as pipes,
     can be read only once and are held in memory."""
     dev, settings = None, table_settings(config)
+    if corpus is not None and config.feature_columns:
+        raise UserError(
+            "data.feature_columns names columns of a file, but the data are in memory: write them "
+            "to a file, or leave it out"
+        )
     if corpus is not None:
         train: PairFiles | Corpus = corpus
     elif config.synthetic is not None:

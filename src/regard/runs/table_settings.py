@@ -19,6 +19,7 @@ def table_settings(config: Data) -> TableSettings:
         sheet=config.sheet,
         source_columns=columns(config.source_column),
         target_columns=columns(config.target_column),
+        feature_columns=getattr(config, "feature_columns", None),
     )
 
 

@@ -48,13 +48,23 @@ class EvaluationOptions:
     def table_settings(self, data: Data) -> TableSettings | None:
         """Return the columns of these options, by default those of the training data; None for
         held-out pairs. The format is recognised: it may differ from that of the training data."""
+        features = getattr(data, "feature_columns", None)
         if self.held_out:
-            return None
+            return None if features is None else held_out_settings(len(features))
         return TableSettings(
+            feature_columns=features,
             encoding=self.encoding,
             source_columns=columns(self.source_column or data.source_column),
             target_columns=columns(self.target_column or data.target_column),
         )
+
+
+def held_out_settings(num_features: int) -> TableSettings:
+    """Return the columns of held-out pairs with features: text, features, target."""
+    columns = [str(number) for number in range(1, num_features + 3)]
+    return TableSettings(
+        "utf-8", "\t", False, None, (columns[0],), (columns[-1],), tuple(columns[1:-1])
+    )
 
 
 @dataclass(frozen=True)

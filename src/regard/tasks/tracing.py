@@ -20,6 +20,7 @@ import torch
 from regard import trace
 from regard.data.batch import Tokens, pad, with_targets
 from regard.data.text.copying import CopySource, CopyVocabulary, pad_copied
+from regard.data.text.features import FeatureTokenizer
 from regard.data.text.tokenizer import Tokenizer
 from regard.models.contracts import AttentionBlock
 from regard.models.ensemble import Ensemble
@@ -47,7 +48,7 @@ class SourceFormat(Protocol):
 class TextSources:
     """Texts, encoded as token numbers, for a model that copies with the numbers to copy."""
 
-    tokenizer: Tokenizer
+    tokenizer: Tokenizer | FeatureTokenizer
     language: str
 
     def sequence(self, text: str, content: list[int] | CopySource) -> trace.TokenSequence:
@@ -279,7 +280,10 @@ def _steps(
 
 
 def _sequence(
-    vocabulary: Tokenizer | CopyVocabulary, text: str, ids: list[int], language: str
+    vocabulary: Tokenizer | FeatureTokenizer | CopyVocabulary,
+    text: str,
+    ids: list[int],
+    language: str,
 ) -> trace.TokenSequence:
     return trace.TokenSequence(text, vocabulary.pieces(ids), vocabulary.words(ids), language)
 

@@ -50,6 +50,8 @@ class Inspection:
     """Language codes of source and target, as far as their scripts tell."""
     has_all: bool = True
     """Whether all rows of the file were inspected."""
+    features: tuple[int, ...] = ()
+    """Columns of features, from 0."""
 
     def lines(self, recipe: str | None = None) -> tuple[str, ...]:
         """Return the lines that training prints: format, task and recipe; roles of the columns; and
@@ -74,12 +76,14 @@ class Inspection:
         roles = self.roles
         if self.form.delimiter is None and self.form.kind == "text":
             return "columns: the first word of each line -> target, the rest -> source"
-        used = (roles.source, roles.target)
+        used = (roles.source, roles.target, *self.features)
         rest = [self.column(each) for each in range(self.num_columns) if each not in used]
         shown = ", ".join(rest[:MAX_NAMES]) + (", …" if len(rest) > MAX_NAMES else "")
         unused = f"; not used: {shown}" if rest else ""
+        names = " ".join(map(self.column, self.features))
+        features = f"{names} -> features (--data.feature-columns), " if names else ""
         return (
-            f"columns: {self.column(roles.source)} -> source (--data.source-column), "
+            f"columns: {self.column(roles.source)} -> source (--data.source-column), {features}"
             f"{self.column(roles.target)} -> target (--data.target-column){unused}"
         )
 
@@ -160,6 +164,11 @@ def _inspect(
         roles,
         (_language(body, roles.source), _language(body, roles.target)),
         has_all=len(rows) < NUM_ROWS,
+        features=tuple(
+            number
+            for name in settings.feature_columns or ()
+            if (number := column_number(name, header, num_columns)) is not None
+        ),
     )
 
 

@@ -30,6 +30,8 @@ class TableSettings:
     """Columns of the source, by name or by number from 1."""
     target_columns: tuple[str, ...] | None = None
     """Columns of the target, by name or by number from 1."""
+    feature_columns: tuple[str, ...] | None = None
+    """Columns of features of the source, by name or by number from 1."""
 
 
 @dataclass(frozen=True, slots=True)

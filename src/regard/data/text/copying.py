@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 from regard.data.batch import Tokens, pad
 from regard.data.special_tokens import END, PAD, SPECIAL, UNKNOWN
+from regard.data.text.features import SEPARATOR, FeatureTokenizer
 from regard.data.text.segmentation import MARK, plain
 from regard.data.text.tokenizer import Tokenizer
 from regard.errors import UserError
@@ -36,7 +37,7 @@ class CopySource:
 class CopyEncoder:
     """Finds the words of sources in the target vocabulary, and copied words in targets."""
 
-    def __init__(self, source: Tokenizer, target: Tokenizer) -> None:
+    def __init__(self, source: Tokenizer | FeatureTokenizer, target: Tokenizer) -> None:
         """UserError if one side has whole words and the other smaller pieces."""
         if source.cuts_words != target.cuts_words:
             raise UserError(
@@ -48,7 +49,9 @@ class CopyEncoder:
         self._numbers = {piece: number for number, piece in enumerate(target.vocabulary)}
         first = len(source.settings.special)
         self._known = [
-            (_key(piece, source), self._number(piece)) if number >= first else ("", PAD)
+            ("", PAD)
+            if number < first or piece.startswith(SEPARATOR)
+            else (_key(piece, source), self._number(piece))
             for number, piece in enumerate(source.vocabulary)
         ]
 
@@ -78,9 +81,13 @@ class CopyEncoder:
     def _copied(self, text: str, ids: list[int], *, has_end: bool) -> CopySource:
         pieces = self._source.found_in(text) if any(map(self._source.is_unknown, ids)) else ()
         first_positions: dict[str, int] = {}
-        copies, keys = [], []
+        copies: list[int] = []
+        keys: list[str] = []
+        copy: int | None
         for position, number in enumerate(ids):
-            if self._source.is_unknown(number):
+            if self._source.is_unknown(number) and pieces[position].startswith(SEPARATOR):
+                key, copy = "", PAD  # a feature
+            elif self._source.is_unknown(number):
                 piece = self._source.normalise(pieces[position])
                 key, copy = piece, self._number(piece)
             elif number == END:
@@ -119,7 +126,7 @@ class CopyEncoder:
         return next((self._numbers[form] for form in forms if form in self._numbers), None)
 
 
-def _key(piece: str, tokenizer: Tokenizer) -> str:
+def _key(piece: str, tokenizer: Tokenizer | FeatureTokenizer) -> str:
     return piece.removeprefix(MARK) if tokenizer.cuts_words else piece
 
 

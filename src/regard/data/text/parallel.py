@@ -91,6 +91,7 @@ class PairColumns:
     has_header: bool = False
     source: int = 0
     target: int = 1
+    features: tuple[int, ...] = ()
 
 
 PLAIN = PairColumns(FileFormat(delimiter="\t"))
@@ -107,7 +108,10 @@ def pair_columns(path: Path, settings: TableSettings) -> PairColumns:
         form = replace(form, delimiter="\t")
     if not path.is_file():  # a pipe can be read only once
         source, target = settings.source_columns or ("1",), settings.target_columns or ("2",)
-        return PairColumns(form, settings.header is True, _number(source), _number(target))
+        features = tuple(_number((name,)) for name in settings.feature_columns or ())
+        return PairColumns(
+            form, settings.header is True, _number(source), _number(target), features
+        )
     rows = [row.cells for row in formats.first_rows(path, form, settings, NUM_ROWS)]
     with_header = form.has_names or has_header(rows, settings)
     first = rows[0] if rows else ()
@@ -129,7 +133,23 @@ def pair_columns(path: Path, settings: TableSettings) -> PairColumns:
             f"{path}: source and target are both column {pair[0] + 1}: set --data.source-column "
             "and --data.target-column"
         )
-    return PairColumns(form, with_header, *pair)
+    return PairColumns(form, with_header, *pair, _features(path, settings, header, first))
+
+
+def _features(
+    path: Path, settings: TableSettings, header: Sequence[str] | None, first: Sequence[str]
+) -> tuple[int, ...]:
+    """Return the columns of features. UserError if the file has no such column."""
+    features = []
+    for name in settings.feature_columns or ():
+        number = column_number(name, header, len(first))
+        if number is None:
+            raise UserError(
+                f"{path} has no column {name!r} (--data.feature-columns): the first row is "
+                f"{show_cells(first)}"
+            )
+        features.append(number)
+    return tuple(features)
 
 
 def _number(columns: tuple[str, ...]) -> int:
@@ -172,14 +192,15 @@ def _of_row(row: Row, columns: PairColumns, path: str) -> Pair | LineProblem:
     text = "\t".join(row.cells)
     if row.fault or "\0" in text:
         return LineProblem(path, row.line, row.fault or "NUL", text)
-    if len(row.cells) <= max(columns.source, columns.target):
+    if len(row.cells) <= max(columns.source, columns.target, *columns.features):
         return LineProblem(path, row.line, "few columns" if text.strip() else "blank", text)
     # Line ends and tabs inside a cell would end a field in the files of a run.
     cells = (row.cells[columns.source], row.cells[columns.target])
     source, target = (re.sub(r"[\t\r\n]+", " ", cell).strip() for cell in cells)
     if not source or not target:
         return LineProblem(path, row.line, "blank", text)
-    return Pair(source, target, row.line, path)
+    features = (re.sub(r"\s+", " ", row.cells[number]).strip() for number in columns.features)
+    return Pair("\t".join((source, *features)), target, row.line, path)
 
 
 def _encoding(path: str | Path, settings: TableSettings | None) -> str:

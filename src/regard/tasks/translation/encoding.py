@@ -10,6 +10,7 @@ from regard.config import DataConfig, TranslationModelConfig
 from regard.data.batch import END
 from regard.data.text.copying import CopyEncoder, CopySource
 from regard.data.text.encoded import EncodedPairs
+from regard.data.text.features import FeatureTokenizer, load_source, source_from_json
 from regard.data.text.tokenizer import Tokenizer
 from regard.runs.folder import RunFolder
 
@@ -19,9 +20,10 @@ EncodedSource = list[int] | CopySource
 
 @dataclass(frozen=True)
 class Tokenizers:
-    """Tokenizers of source and target. With a shared vocabulary both are the same tokenizer."""
+    """Tokenizers of source and target. With a shared vocabulary both are the same tokenizer, except
+    for the features of a source."""
 
-    source: Tokenizer
+    source: Tokenizer | FeatureTokenizer
     target: Tokenizer
 
     @property
@@ -32,15 +34,17 @@ class Tokenizers:
     @classmethod
     def load(cls, folder: RunFolder) -> Tokenizers:
         """Load both tokenizers of a run."""
-        source = Tokenizer.load(folder.source_tokenizer)
+        source = load_source(folder.source_tokenizer)
         return cls(source, Tokenizer.load(folder.target_tokenizer))
 
     @classmethod
     def from_json(cls, texts: Sequence[str]) -> Tokenizers:
         """Return the tokenizers that `to_json` wrote."""
         source, target = texts
-        shared = Tokenizer.from_json(source)
-        return cls(shared, shared if target == source else Tokenizer.from_json(target))
+        first = source_from_json(source)
+        if isinstance(first, Tokenizer) and target == source:
+            return cls(first, first)
+        return cls(first, Tokenizer.from_json(target))
 
     def to_json(self) -> tuple[str, str]:
         """Return both tokenizers as JSON."""

@@ -12,6 +12,7 @@ from regard.config import DataConfig, TranslationModelConfig
 from regard.data.batching import BatchSettings, PairBatches
 from regard.data.files.lines import LineNumbers
 from regard.data.text.encoded import EncodedPairs
+from regard.data.text.features import FeatureTokenizer, split_source
 from regard.data.text.tokenizer import Tokenizer, TokenizerSettings
 from regard.errors import UserError
 from regard.runs.cache import CachedPairs
@@ -29,12 +30,18 @@ def train_tokenizers(
     shared = config.shared_vocabulary or config.vocabulary is not None
     source = _settings(config, target=False)
     target = None if shared else _settings(config, target=True)
+    has_features = bool(config.feature_columns)
     if pairs.cache is None:
-        return _trained(source, target, pairs, on_progress)
+        return _trained(source, target, pairs, on_progress, has_features=has_features)
     facts = [pairs.facts(), asdict(source), target and asdict(target)]
+    facts += ["features"] if has_features else []
     return Tokenizers.from_json(
         pairs.cache.recall_or_compute(
-            "tokenizers", facts, lambda: _trained(source, target, pairs, on_progress).to_json()
+            "tokenizers",
+            facts,
+            lambda: _trained(
+                source, target, pairs, on_progress, has_features=has_features
+            ).to_json(),
         )
     )
 
@@ -44,18 +51,32 @@ def _trained(
     target: TokenizerSettings | None,
     pairs: TrainingPairs,
     on_progress: OnProgress | None,
+    *,
+    has_features: bool,
 ) -> Tokenizers:
-    """Train a tokenizer for each side; without settings for the target, one for both sides."""
+    """Train a tokenizer for each side; without settings for the target, one for both sides. With
+    features, the values of the sources are numbered too."""
+    values: set[str] = set()
     sources = (
-        pair.source for pair in pairs.with_progress("learning the source vocabulary", on_progress)
+        _text(pair.source, values) if has_features else pair.source
+        for pair in pairs.with_progress("learning the source vocabulary", on_progress)
     )
     targets = (
         pair.target for pair in pairs.with_progress("learning the target vocabulary", on_progress)
     )
     if target is None:
         both = Tokenizer.train(chain(sources, targets), source)
-        return Tokenizers(both, both)
-    return Tokenizers(Tokenizer.train(sources, source), Tokenizer.train(targets, target))
+        return Tokenizers(FeatureTokenizer(both, sorted(values)) if has_features else both, both)
+    text = Tokenizer.train(sources, source)
+    first = FeatureTokenizer(text, sorted(values)) if has_features else text
+    return Tokenizers(first, Tokenizer.train(targets, target))
+
+
+def _text(source: str, values: set[str]) -> str:
+    """Return the text of a source, and add its values to the set."""
+    text, own = split_source(source)
+    values.update(own)
+    return text
 
 
 def _settings(config: DataConfig, *, target: bool) -> TokenizerSettings:

@@ -20,6 +20,7 @@ from regard.config import (
 )
 from regard.data.batching import BatchSettings, PairBatches
 from regard.data.examples import Pair
+from regard.data.text.features import FeatureTokenizer
 from regard.errors import UserError
 from regard.metrics.error_rates import ERROR_RATES
 from regard.metrics.text import TEXT_METRICS
@@ -118,6 +119,13 @@ def _tokenizers(
     if path is None:
         return preparation.train_tokenizers(data, split.train, on_progress)
     tokenizers = Tokenizers.load(RunFolder(path))
+    has_features = isinstance(tokenizers.source, FeatureTokenizer)
+    if has_features != bool(data.feature_columns):
+        verb = "reads" if has_features else "does not read"
+        raise UserError(
+            f"data.tokenizers_path is {path}, which {verb} features of sources: set "
+            "data.feature_columns as in that run"
+        )
     if tied == "all" and not tokenizers.is_shared:
         raise UserError(
             f"model.tied all shares the embeddings of both sides, but {path} has two different "

@@ -18,6 +18,7 @@ from jaxtyping import Float
 
 from regard import trace
 from regard.config import SearchConfig
+from regard.data.text.features import SEPARATOR
 from regard.data.text.parallel import read_pairs
 from regard.errors import UserError
 from regard.tasks.translation.encoding import Tokenizers
@@ -61,7 +62,11 @@ class UnknownReplacement:
 
     def _source(self, read: trace.TokenSequence) -> list[str]:
         """Return the text that each source piece contributes: the piece, or its whole word."""
-        pieces = self.tokenizers.source.found_in(read.text)
+        pieces = [
+            piece
+            for piece in self.tokenizers.source.found_in(read.text)
+            if not piece.startswith(SEPARATOR)
+        ]
         if not self.tokenizers.target.cuts_words:
             return list(pieces)
         texts = []
