@@ -131,7 +131,11 @@ def label_findings(train: Sequence[Pair]) -> tuple[Finding, ...]:
             shown = ", ".join(f"{label[:20]} ({counts[label]})" for label in rare[:3])
             noun = "label has" if len(rare) == 1 else "labels have"
             findings.append(
-                _few(f"{len(rare)} {noun} fewer than {MIN_EXAMPLES} training examples: {shown}")
+                Finding(
+                    "warn",
+                    f"{len(rare)} {noun} fewer than {MIN_EXAMPLES} training examples: {shown}; "
+                    "expect them to be missed",
+                )
             )
     return tuple(findings)
 

@@ -46,6 +46,7 @@ def test_tables_with_and_without_a_header(tmp_path):
     named = written(tmp_path / "b.csv", '\ufeffLabel,id,Text\nyes,1,"good,\none"\nno,2,bad\n')
     pairs = [("good, one", "yes", 2), ("bad", "no", 4)]
     assert read(named) == (pairs, (f"columns of {named} that are not read: id",))
+    assert read(named, columns(("Text",), ("Label",))) == (pairs, ())
     table = written(tmp_path / "c.csv", "mood,said\nyes,good\n")
     assert read(table, columns(("said",), ("mood",)))[0] == [("good", "yes", 2)]
     tabs = written(tmp_path / "d.txt", "good\tyes\n")

@@ -168,14 +168,16 @@ def _with_marks(corpus: Corpus, marks: LineNumbers, path: Path) -> Corpus:
 def _table(
     rows: Sequence[Row], path: Path, settings: TableSettings, known: Set[str] | None
 ) -> Corpus:
-    """Read a table by the names in its header; without a header, text comes before label."""
+    """Read a table by the names in its header; without a header, text comes before label. Columns
+    that are not read are reported unless both sides are named in the settings."""
     if not rows:
         return Corpus(())
     head, body = rows[0].cells, [row.cells for row in rows[1:]]
     numbers, has_header = label_columns(head, body, path, settings, known)
+    is_chosen = bool(settings.source_columns and settings.target_columns)
     return Corpus.of(
         (_pair_of(row, numbers, path) for row in (rows[1:] if has_header else rows)),
-        _unused(head, numbers, path, has_header=has_header),
+        () if is_chosen else _unused(head, numbers, path, has_header=has_header),
     )
 
 
