@@ -14,7 +14,6 @@ from regard.tasks.checks import (
     check_findings,
     label_findings,
     pair_findings,
-    unknown_share,
 )
 
 NAMES = [f"{first}{second}" for first in "abcdefghij" for second in "klmnopqrst"]
@@ -61,12 +60,6 @@ def test_numbers_in_order_are_no_sources():
     pairs = [Pair(str(number), "word", number) for number in range(60)]
     (finding,) = findings("characters", pairs, ())
     assert finding.text.startswith("the sources are the numbers 0, 1, 2, …: name the column")
-
-
-def test_unknown_share_counts_tokens():
-    tokenizer = Tokenizer.train(["a b"], TokenizerSettings(kind="spaces"))
-    assert unknown_share(tokenizer, ["a x", "b y z"]) == 3 / 5
-    assert unknown_share(tokenizer, []) == 0
 
 
 @pytest.mark.parametrize(

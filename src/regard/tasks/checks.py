@@ -10,7 +10,7 @@ from itertools import islice
 from regard.config import Data, DataConfig
 from regard.data.examples import Pair
 from regard.data.files.roles import is_count
-from regard.data.special_tokens import UNKNOWN
+from regard.data.text.features import FeatureTokenizer, split_source
 from regard.data.text.tokenizer import Tokenizer
 from regard.errors import UserError
 from regard.names import Severity
@@ -49,44 +49,37 @@ def check_findings(data: Data, findings: Sequence[Finding]) -> None:
 
 def pair_findings(
     data: DataConfig,
-    tokenizers: tuple[Tokenizer, Tokenizer],
+    tokenizers: tuple[Tokenizer | FeatureTokenizer, Tokenizer],
     train: Iterable[Pair],
     dev: Sequence[Pair],
 ) -> tuple[Finding, ...]:
     """Return the findings about pairs of texts. At most `NUM_PAIRS` training pairs are read."""
     pairs = list(islice(train, NUM_PAIRS))
+    sources, held_out = [[split_source(pair.source)[0] for pair in part] for part in (pairs, dev)]
     findings = []
-    sides = (
-        ("source", data.tokenizer, [pair.source for pair in pairs], [pair.source for pair in dev]),
-        (
-            "target",
-            data.target_tokenizer or data.tokenizer,
-            [pair.target for pair in pairs],
-            [pair.target for pair in dev],
-        ),
-    )
-    for (side, kind, texts, held_out), tokenizer in zip(sides, tokenizers, strict=True):
-        option = "tokenizer" if side == "source" else "target-tokenizer"
-        if kind in WORD_TOKENIZERS:
-            findings += _unknown(side, tokenizer, held_out, option)
-        if side == "source" and len(pairs) >= MIN_DEV and is_count(texts):
-            findings.append(
-                Finding(
-                    "warn",
-                    f"the sources are the numbers {texts[0]}, {texts[1]}, {texts[2]}, …: name the "
-                    "column of the sources with --data.source-column",
-                )
+    if data.tokenizer in WORD_TOKENIZERS:
+        findings += _unknown("source", "tokenizer", tokenizers[0], held_out)
+    if (data.target_tokenizer or data.tokenizer) in WORD_TOKENIZERS:
+        targets = [pair.target for pair in dev]
+        findings += _unknown("target", "target-tokenizer", tokenizers[1], targets)
+    if len(pairs) >= MIN_DEV and is_count(sources):
+        findings.append(
+            Finding(
+                "warn",
+                f"the sources are the numbers {', '.join(sources[:3])}, …: name the column of the "
+                "sources with --data.source-column",
             )
+        )
     if len(pairs) < MIN_PAIRS:
         findings.append(_few(f"{len(pairs)} training {'pair' if len(pairs) == 1 else 'pairs'}"))
     return tuple(findings)
 
 
 def _unknown(
-    side: str, tokenizer: Tokenizer, held_out: Sequence[str], option: str
+    side: str, option: str, tokenizer: Tokenizer | FeatureTokenizer, held_out: Sequence[str]
 ) -> list[Finding]:
     """Return a finding if many tokens of the held-out texts are unknown."""
-    share = unknown_share(tokenizer, held_out)
+    share = tokenizer.unknown_share_of(held_out)
     if len(held_out) < MIN_DEV or share < MANY:
         return []
     is_single = sum(len(text.split()) == 1 for text in held_out) > len(held_out) / 2
@@ -97,12 +90,6 @@ def _unknown(
         return [Finding("stop", text)]
     text = f"{beginning}, so outputs will be poor: consider --data.{option} {kind}"
     return [Finding("warn", text)]
-
-
-def unknown_share(tokenizer: Tokenizer, texts: Sequence[str]) -> float:
-    """Return the share of tokens in these texts that the vocabulary lacks."""
-    ids = [token for tokens in tokenizer.encode_batch(list(texts)) for token in tokens]
-    return ids.count(UNKNOWN) / len(ids) if ids else 0.0
 
 
 def label_findings(train: Sequence[Pair]) -> tuple[Finding, ...]:
