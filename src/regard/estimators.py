@@ -233,13 +233,17 @@ def _names_of(classes: np.ndarray) -> list[str]:
 
 def _check_lengths(sources: list[str], targets: Any) -> None:
     if len(sources) != len(targets):
-        raise ValueError(f"X has {len(sources)} texts and y {len(targets)}: expected as many")
+        raise ValueError(
+            f"X has {len(sources)} texts and y {len(targets)}: expected one target a text"
+        )
 
 
 def _share(predictions: np.ndarray, targets: Any) -> float:
     expected = np.asarray(targets)
     if len(predictions) != len(expected):
-        raise ValueError(f"X has {len(predictions)} texts and y {len(expected)}: expected as many")
+        raise ValueError(
+            f"X has {len(predictions)} texts and y {len(expected)}: expected one target a text"
+        )
     return float(np.mean(predictions == expected))
 
 

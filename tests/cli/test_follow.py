@@ -91,7 +91,7 @@ def test_follow_reads_a_file_as_it_grows(run, tmp_path):
 def test_follow_rejects_options_of_several_lines(run, capsys):
     for options in (["--nbest", "2"], ["--verbose"], ["--output", "x"]):
         assert main.run(["translate", str(run), "--follow", *options]) == 1
-        assert "--follow prints one line for each line" in capsys.readouterr().err
+        assert "--follow prints one line for each input line" in capsys.readouterr().err
 
 
 def test_lines_of_mostly_unknown_words_are_reported(run, tmp_path, capsys):
@@ -99,7 +99,7 @@ def test_lines_of_mostly_unknown_words_are_reported(run, tmp_path, capsys):
     lines.write_text("a b c\nHello b xyz\na Hello\n")
     assert main.run(["translate", str(run), str(lines)]) == 0
     assert capsys.readouterr().err == (
-        '1 line has mostly unknown words (line 2): training had no "Hello", "xyz"\n'
+        '1 line has mostly unknown words (line 2): the vocabulary lacks "Hello", "xyz"\n'
     )
 
 

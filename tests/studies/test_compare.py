@@ -115,7 +115,7 @@ def test_the_command_prints_a_table_and_writes_files(runs, tmp_path, capsys):
 def test_seeds_alone_are_one_system_without_a_test(runs, capsys):
     assert regard(["compare", *map(str, runs[:2])]) == 0
     out = capsys.readouterr().out
-    assert "one system, so there is no test of significance" in out
+    assert "one system: no test of significance" in out
     assert "p bootstrap" not in out
 
 
@@ -134,10 +134,10 @@ def test_runs_that_cannot_be_compared_are_refused(runs, tmp_path):
     other = tmp_path / "other"
     shutil.copytree(runs[0], other)
     (other / "test.tsv").write_text("a\tb\n")
-    with pytest.raises(UserError, match="have different test splits: name the data"):
+    with pytest.raises(UserError, match="have different test splits: add a file"):
         compare([runs[0], other])
     (other / "test.tsv").unlink()
-    with pytest.raises(UserError, match="no held-out test split: name the data"):
+    with pytest.raises(UserError, match="no held-out test split: add a file"):
         compare([runs[0], other])
 
 

@@ -34,7 +34,7 @@ def test_unknown_held_out_words_stop_a_training():
     assert (first.severity, second.severity) == ("stop", "stop")
     assert first.text == (
         "100 % of the held-out source words are unknown, so nothing can be learned: use "
-        "--data.tokenizer characters (single words)"
+        "--data.tokenizer characters (for single words)"
     )
     with pytest.raises(
         UserError, match=r"nothing can be learned.*; to train anyway: --data.checks"

@@ -33,7 +33,7 @@ LINES_AT_A_TIME = 512
 
 HELP_EXAMPLES = (
     ("regard classify runs/labels texts.txt", "one label for each line"),
-    ("regard classify runs/labels --probabilities", "all labels of each line of the input"),
+    ("regard classify runs/labels --probabilities", "all labels with their probabilities"),
     ("regard classify runs/labels texts.txt --tint", "the texts too, coloured by attention"),
 )
 
@@ -66,7 +66,9 @@ def run(arguments: list[str]) -> int:
     options = parse(Options, arguments, "regard classify")
     check_different([options.file], options.output, options.trace)
     if options.follow and (options.tint or options.output):
-        raise UserError("--follow prints one line for each line: leave out --tint and --output")
+        raise UserError(
+            "--follow prints one line for each input line: leave out --tint and --output"
+        )
     with pause_collection():
         from regard.data.files.lines import LineProblem
         from regard.data.files.tables import SEPARATORS, suffix_of

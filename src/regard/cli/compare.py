@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Options:
     """Compare runs on the same pairs: the mean of each score with its deviation over seeds, and the
-    significance of the differences from the first run. Runs that differ in seeds alone are one
+    significance of the differences from the first run. Runs that differ only in seeds are one
     system."""
 
     runs: tyro.conf.Positional[tuple[Path, ...]]
-    """Two or more run folders, then a file of pairs (default: the test split that the runs
-    share)."""
+    """Two or more run folders, and after them optionally a file of pairs (default: the test split
+    that the runs share)."""
     output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
     """Figure to write (.png, .svg or .pdf)."""
     csv: Path | None = None
@@ -72,11 +72,11 @@ def run(arguments: list[str]) -> None:
 
 def _print_notes(study: Study) -> None:
     if len(study.systems) < 2:
-        print("the runs differ in seeds alone: one system, so there is no test of significance")
+        print("the runs differ only in seeds, so they are one system: no test of significance")
         return
     print(f"p: paired bootstrap and approximate randomisation against {study.systems[0].name}")
     if any(len(system.runs) > 1 for system in study.systems):
-        print("of several seeds, the run with the median score is tested")
+        print("a system with several seeds is tested by its run with the median score")
 
 
 def table(rows: Iterable[Mapping[str, Any]]) -> list[str]:

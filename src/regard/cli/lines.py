@@ -145,7 +145,7 @@ class UnknownWords:
             has = "has" if len(self.lines) == 1 else "have"
             warn(
                 f"{_count(len(self.lines))} {has} mostly unknown words ({numbers_of(self.lines)}): "
-                f"training had no {shown}"
+                f"the vocabulary lacks {shown}"
             )
         self.lines.clear()
         self.words.clear()

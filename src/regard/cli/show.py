@@ -56,7 +56,10 @@ def strongest_cells(words: LabelledMap) -> None:
         table.add_row(word, str(row + 1), str(column + 1), f"{100 * grid.max():.0f}")
     Console().print(table)
     side = grids.shape[1]
-    warn(f"strongest of {side} x {side} cells, from the top left; -o FILE draws them on the image")
+    warn(
+        f"largest weight of {side} x {side} cells, counted from the top left; -o FILE draws the "
+        "weights on the image"
+    )
 
 
 def tinted(trace: Trace) -> None:

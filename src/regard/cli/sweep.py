@@ -30,8 +30,8 @@ examples:
 options:
   --vary FIELD=VALUES   Values of a field: a list (128,256) or a range (1..5). Repeatable.
   -o, --output FOLDER   Folder of the runs and of table.csv. [sweeps/NAME]
-  --workers NUMBER      Trainings at a time. [number of cores / threads]
-  --threads NUMBER      Threads of each training. [1]
+  --workers NUMBER      Number of trainings at a time. [number of cores / threads]
+  --threads NUMBER      Number of threads of each training. [1]
   -h, --help            Show this help.
 
 All other options are those of `regard train`, for all runs.

@@ -44,7 +44,7 @@ HELP_EXAMPLES = (
         "regard translate runs/letters --beam 5 --nbest 3",
         "three translations of each line",
     ),
-    ("regard translate runs/letters --follow", "for a program that waits for each"),
+    ("regard translate runs/letters --follow", "for a program that waits for each line"),
 )
 
 
@@ -86,7 +86,8 @@ def run(arguments: list[str]) -> int:
     check_different([options.file], options.output, options.alignments, options.trace)
     if options.follow and (options.nbest > 1 or options.verbose or options.output):
         raise UserError(
-            "--follow prints one line for each line: leave out --nbest, --verbose and --output"
+            "--follow prints one line for each input line: leave out --nbest, --verbose and "
+            "--output"
         )
     with pause_collection():
         from regard.tasks.translation.model import TranslationModel

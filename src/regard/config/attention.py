@@ -87,8 +87,8 @@ class DecoderAttentionConfig:
     """Weight of the reward that trains hard attention. A larger weight adds noise to the other
     gradients."""
     entropy: Weight = 0.002
-    """Weight of the entropy of the weights in hard attention. A larger weight
-    delays weights that are concentrated on one position."""
+    """Weight of the entropy of the weights in hard attention. A larger weight delays weights that
+    are concentrated on one position."""
     doubly_stochastic: Weight = 0.0
     """Weight of the penalty for positions whose weights do not sum to one over the target (Xu et
     al. 2015)."""

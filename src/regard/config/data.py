@@ -35,14 +35,14 @@ class DataConfig:
     """Task: translate (text to text), classify (a source to a label or to numbers) or caption
     (image to text)."""
     path: Path | None = None
-    """Training pairs: a file of SOURCE TAB TARGET lines, or of the sources if target_path is
-    set."""
+    """Training pairs: a file with columns of sources and targets, such as SOURCE TAB TARGET lines,
+    CSV or a workbook, or a file of the sources if target_path is set."""
     target_path: Path | None = None
     """File of the targets, if sources and targets are in two files."""
     encoding: str | None = None
     """Encoding of the files, such as cp1253. Default: recognised."""
     delimiter: str | None = None
-    """Delimiter of columns: a character, tab, comma or semicolon. Default: recognised."""
+    """Delimiter of columns: a character, or tab, comma, semicolon or space. Default: recognised."""
     header: bool | None = None
     """Whether the first row names the columns. Default: recognised."""
     sheet: str | None = None
@@ -143,9 +143,9 @@ class ClassificationDataConfig:
     """Task: translate (text to text), classify (a source to a label or to numbers) or caption
     (image to text)."""
     path: Path | None = None
-    """Training examples: a file of TEXT TAB LABEL lines, a .csv file, a file in TREC's format
-    (label first), a folder with one subfolder per label, or a folder of files named train, dev and
-    test."""
+    """Training examples: a file with columns of texts and labels, such as TEXT TAB LABEL lines, CSV
+    or a workbook, a file in TREC's format (label first), a folder with one subfolder per label, or
+    a folder of files named train, dev and test."""
     synthetic: GeneratedLabels | None = None
     """Generate the examples: baskets of products with the mean price of the drinks, or series with
     a marked value."""
@@ -161,7 +161,7 @@ class ClassificationDataConfig:
     encoding: str | None = None
     """Encoding of the files, such as cp1253. Default: recognised."""
     delimiter: str | None = None
-    """Delimiter of columns: a character, tab, comma or semicolon. Default: recognised."""
+    """Delimiter of columns: a character, or tab, comma, semicolon or space. Default: recognised."""
     header: bool | None = None
     """Whether the first row names the columns. Default: recognised."""
     sheet: str | None = None
@@ -227,7 +227,7 @@ class CaptionDataConfig:
     encoding: str | None = None
     """Encoding of the files, such as cp1253. Default: recognised."""
     delimiter: str | None = None
-    """Delimiter of columns: a character, tab, comma or semicolon. Default: recognised."""
+    """Delimiter of columns: a character, or tab, comma, semicolon or space. Default: recognised."""
     header: bool | None = None
     """Whether the first row names the columns. Default: recognised."""
     sheet: str | None = None

@@ -39,16 +39,17 @@ def train(
     resume: bool = False,
     reporter: Reporter | None = None,
 ) -> Model:
-    """Train a model and return it, ready to use.
+    """Train a model and return it.
 
     `data` is a file, a pandas or polars data frame, a datasets.Dataset, a list of pairs or of
     dictionaries, or None for the recipe's own data. `settings` are fields of the recipe by full
-    name, such as {"training.epochs": 5}. Without a recipe the data decides, as in `regard train
-    FILE`. Without `output` the run folder is temporary and lives as
-    long as the model. `reporter` observes the training; nothing is printed.
+    name, such as {"training.epochs": 5}. Without `recipe`, the recipe is the one that suits the
+    data, as for `regard train FILE`. Without `output`, the run folder is temporary, and is deleted
+    with the model. `reporter` observes the training. Nothing is printed; rows and settings that are
+    not used are warnings.
 
-    UserError as from the command. Ctrl-C saves the training and raises KeyboardInterrupt; with
-    `resume` the run in the folder `output` continues."""
+    UserError as from the command, TypeError for data of another type. Ctrl-C saves the training and
+    raises KeyboardInterrupt; `resume` continues the run in the folder `output`."""
     if output is not None:
         check_path("output", output)
     elif resume:
@@ -184,7 +185,7 @@ def _check_no_recipe(path: Path | None) -> None:
     """Raise a UserError for the name of a recipe in place of data."""
     if path is not None and str(path) in recipes.names() and not path.exists():
         raise UserError(
-            f"{path} is a recipe, not a file: name it after the data, as in train(pairs, "
+            f"{path} is a recipe, not a file: pass it as the second argument, as in train(pairs, "
             f'"{path}"), or train(None, "{path}") for a recipe with data of its own'
         )
 

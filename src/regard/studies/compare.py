@@ -37,7 +37,7 @@ MAX_FIELDS = 2
 
 @dataclass(frozen=True)
 class System:
-    """Runs that differ in seeds alone, with their evaluations on the same pairs."""
+    """Runs that differ only in seeds, with their evaluations on the same pairs."""
 
     name: str
     runs: tuple[Path, ...]
@@ -186,12 +186,12 @@ def _check_tests(folders: Sequence[RunFolder]) -> None:
     for folder in folders:
         if not folder.test.exists():
             raise UserError(
-                f"{folder.path} has no held-out test split: name the data after the runs"
+                f"{folder.path} has no held-out test split: add a file of pairs after the runs"
             )
         if folder.test.read_bytes() != folders[0].test.read_bytes():
             raise UserError(
-                f"{folders[0].path} and {folder.path} have different test splits: name the data "
-                "after the runs, or train with the same data.seed"
+                f"{folders[0].path} and {folder.path} have different test splits: add a file "
+                "of pairs after the runs, or train with the same data.seed"
             )
 
 

@@ -83,7 +83,7 @@ def _unknown(
     if len(held_out) < MIN_DEV or share < MANY:
         return []
     is_single = sum(len(text.split()) == 1 for text in held_out) > len(held_out) / 2
-    kind = "characters (single words)" if is_single else "bpe (sentences)"
+    kind = "characters (for single words)" if is_single else "bpe (for sentences)"
     beginning = f"{share:.0%} of the held-out {side} words are unknown".replace("%", " %")
     if share >= NEARLY_ALL:
         text = f"{beginning}, so nothing can be learned: use --data.{option} {kind}"
@@ -121,7 +121,7 @@ def label_findings(train: Sequence[Pair]) -> tuple[Finding, ...]:
                 Finding(
                     "warn",
                     f"{len(rare)} {noun} fewer than {MIN_EXAMPLES} training examples: {shown}; "
-                    "expect them to be missed",
+                    "they will rarely be predicted",
                 )
             )
     return tuple(findings)

@@ -96,8 +96,8 @@ def delimiter_of(settings: TableSettings) -> str | None:
     delimiter = DELIMITER_NAMES.get(settings.delimiter, settings.delimiter)
     if len(delimiter) != 1 or delimiter in '"\n\r\0':
         raise UserError(
-            f"data.delimiter is {settings.delimiter[:40]!r}: expected one character, tab, comma or "
-            "semicolon"
+            f"data.delimiter is {settings.delimiter[:40]!r}: expected one character, or tab, "
+            "comma, semicolon or space"
         )
     return delimiter
 

@@ -88,8 +88,8 @@ def _workbook_rows(path: Path, sheet: str | None) -> Iterator[Row]:
     except Exception as error:  # the library raises many kinds
         raise _damaged(path, error) from error
     if not names or (sheet is not None and sheet not in names):
-        wanted = "a sheet" if sheet is None else f"the sheet {sheet!r} (--data.sheet)"
-        raise UserError(f"{path} has not {wanted}: its sheets are {', '.join(names)[:200]}")
+        wanted = "sheet" if sheet is None else f"sheet {sheet!r} (--data.sheet)"
+        raise UserError(f"{path} has no {wanted}: its sheets are {', '.join(names)[:200]}")
     try:
         rows = workbook.get_sheet_by_name(sheet or names[0]).to_python(skip_empty_area=False)
     except Exception as error:
@@ -109,7 +109,10 @@ def _check_size(content: bytes, path: Path) -> None:
     except (zipfile.BadZipFile, ValueError, NotImplementedError) as error:
         raise _damaged(path, error) from error
     if size > MAX_WHOLE:
-        raise UserError(f"{path} has more than {MAX_WHOLE:,} bytes when unpacked")
+        raise UserError(
+            f"{path} has {size:,} bytes when unpacked: expected at most {MAX_WHOLE:,}; save the "
+            "sheet as CSV"
+        )
 
 
 def _parquet_rows(path: Path) -> Iterator[Row]:

@@ -236,7 +236,9 @@ def _pairs(table: _Table) -> Roles:
         table.cells[column] if column < len(table.cells) else [] for column in (source, target)
     )
     recipe, fields = _text_recipe(sources, targets, table.num_rows)
-    title = "pairs" if table.num_rows >= FEW_ROWS else "too few rows to tell the task, so pairs"
+    title = (
+        "pairs" if table.num_rows >= FEW_ROWS else "too few rows to recognise the task, so pairs"
+    )
     return Roles("translate", recipe, source, target, title, fields)
 
 

@@ -138,4 +138,4 @@ class TrackingReporter:
     def _drop(self, name: TrackerName, error: Exception) -> None:
         (self._trackers or {}).pop(name, None)
         reason = " ".join(str(error).split()) or type(error).__name__
-        log.warning("training.track %s failed and is left out from here on: %s", name, reason)
+        log.warning("training.track %s failed and is no longer used: %s", name, reason)
