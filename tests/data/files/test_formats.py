@@ -67,6 +67,19 @@ def test_settings_replace_recognition(tmp_path):
         recognise(path, TableSettings(delimiter="xy"))
 
 
+def test_a_truncated_gzip_file_is_one_line(tmp_path):
+    path = written(tmp_path / "a.csv", gzip.compress(os.urandom(99).hex().encode())[:-20])
+    with pytest.raises(UserError, match=r"cannot read .*a.csv: "):
+        recognise(path, ANY)
+
+
+@pytest.mark.parametrize("name", ["punycode", "hex", "idna", "a\0"])
+def test_an_encoding_that_is_none_for_files(tmp_path, name):
+    path = written(tmp_path / "a.csv", "ä,b\n" * 9)
+    with pytest.raises(UserError, match=r"data.encoding is .*: expected a name such as"):
+        recognise(path, TableSettings(encoding=name))
+
+
 def test_a_changed_file_is_recognised_again(tmp_path):
     path = written(tmp_path / "a.csv", "a,b\n" * 9)
     assert recognise(path, ANY).delimiter == ","

@@ -26,8 +26,9 @@ CELLS = (
 NAMESPACE = "http://schemas.openxmlformats.org"
 
 
-def workbook(*sheets: list[tuple[str, str]]) -> bytes:
-    """Return a small .xlsx file with these sheets, named S1, S2 and so on."""
+def workbook(*sheets: list[tuple[str, str]], num_hidden: int = 0, last: str = "") -> bytes:
+    """Return a small .xlsx file with these sheets, named S1, S2 and so on, of which the first are
+    hidden. `last` is a cell at the end of each sheet."""
     file = io.BytesIO()
     main = f"{NAMESPACE}/spreadsheetml/2006/main"
     office = f"{NAMESPACE}/officeDocument/2006/relationships"
@@ -59,7 +60,11 @@ def workbook(*sheets: list[tuple[str, str]]) -> bytes:
             "xl/_rels/workbook.xml.rels",
             f'<Relationships xmlns="{package}/relationships">{links}</Relationships>',
         )
-        listed = "".join(f'<sheet name="S{n}" sheetId="{n}" r:id="r{n}"/>' for n, _ in names)
+        hidden = ' state="hidden"'
+        listed = "".join(
+            f'<sheet name="S{n}" sheetId="{n}" r:id="r{n}"{hidden if n <= num_hidden else ""}/>'
+            for n, _ in names
+        )
         archive.writestr(
             "xl/workbook.xml",
             f'<workbook xmlns="{main}" xmlns:r="{office}"><sheets>{listed}</sheets></workbook>',
@@ -71,7 +76,7 @@ def workbook(*sheets: list[tuple[str, str]]) -> bytes:
             )
             archive.writestr(
                 f"xl/worksheets/sheet{n}.xml",
-                f'<worksheet xmlns="{main}"><sheetData>{cells}</sheetData></worksheet>',
+                f'<worksheet xmlns="{main}"><sheetData>{cells}{last}</sheetData></worksheet>',
             )
     return file.getvalue()
 
@@ -109,6 +114,52 @@ def test_a_workbook_is_read(tmp_path):
         read_pairs(path, settings=TableSettings(sheet="S3"))
     assert inspect(path).form.title == "workbook"
     assert inspect(path).form.kind == "workbook"
+
+
+def test_a_hidden_sheet_is_not_read(tmp_path):
+    pytest.importorskip("python_calamine")
+    path = tmp_path / "words.xlsx"
+    path.write_bytes(workbook([("key", "value")], WORDS, WORDS, num_hidden=1))
+    assert [(pair.source, pair.target) for pair in read_pairs(path, settings=ANY).pairs] == WORDS
+    assert (
+        inspect(path).lines()[-1] == "words.xlsx: sheets that are not read: S3 (--data.sheet NAME)"
+    )
+
+
+def test_a_far_cell_is_one_line(tmp_path):
+    pytest.importorskip("python_calamine")
+    path = tmp_path / "words.xlsx"
+    path.write_bytes(workbook(WORDS, last='<row r="99999"><c r="ZZZ99999"><v>1</v></c></row>'))
+    with pytest.raises(UserError, match=r"a sheet of 1,827,\d+,\d+ cells"):
+        inspect(path)
+    path.write_bytes(workbook(WORDS, last='<row r="99999"><c r="ZZZ99999"/></row>'))
+    assert inspect(path).num_rows == 3
+
+
+def test_names_of_all_first_objects_are_columns(tmp_path):
+    path = tmp_path / "words.jsonl"
+    path.write_text('{"id": 1, "word": "a"}\n' + '{"id": 2, "word": "b", "form": "c"}\n' * 3)
+    corpus = read_pairs(path, settings=TableSettings(source_columns=("word",)))
+    assert [problem.line for problem in corpus.problems] == []
+    named = TableSettings(source_columns=("word",), target_columns=("form",))
+    corpus = read_pairs(path, settings=named)
+    assert (len(corpus.pairs), [problem.line for problem in corpus.problems]) == (3, [1])
+
+
+def test_names_inside_objects_are_columns(tmp_path):
+    path = tmp_path / "words.jsonl"
+    path.write_text('{"id": 7, "pair": {"en": "a b", "de": "c"}}\n' * 3)
+    columns = TableSettings(source_columns=("pair.en",), target_columns=("pair.de",))
+    assert read_pairs(path, settings=columns).pairs[0] == Pair("a b", "c", 1)
+    arrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    path = tmp_path / "words.parquet"
+    structs = [{"en": b"a b", "de": {"x": "c"}}, {"en": b"\xff", "de": {"x": "c"}}, None]
+    parquet.write_table(arrow.table({"pair": structs}), path)
+    corpus = read_pairs(path, settings=ANY)
+    assert corpus.pairs == (Pair("a b", "c", 1),)
+    assert [problem.line for problem in corpus.problems] == [2, 3]
 
 
 def test_a_parquet_file_is_read(tmp_path):

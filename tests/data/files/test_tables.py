@@ -10,6 +10,8 @@ def test_a_column_is_found_by_the_first_of_its_names():
     assert find_column(head, ["text", "review"]) == 2
     assert find_column(head, ["Review", "text"]) == 1
     assert find_column(head, ["label"]) is None
+    assert find_column(["Text", "text", "TEXT"], ["text"]) == 1
+    assert find_column(["Text", "TEXT"], ["text"]) == 0
 
 
 def test_a_zipped_table_is_a_table():

@@ -69,7 +69,7 @@ def named(name: str) -> Encoding:
     try:
         info = codecs.lookup(name)
         "a".encode(info.name)
-        b"a\n".decode(info.name, "replace")
+        b"a\n\xff\0".decode(info.name, "replace")
     except (LookupError, TypeError, ValueError, UnicodeError):
         raise UserError(
             f"data.encoding is {name[:80]!r}: expected a name such as utf-8, utf-16, cp1252 or "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -107,8 +108,11 @@ def _recognise(path: Path, settings: TableSettings, stamp: tuple[int, int]) -> F
     del stamp  # part of the key: a changed file is read again
     if suffix_of(path) in SUFFIXES:
         return FileFormat(SUFFIXES[suffix_of(path)])
-    with open_bytes(path) as file:
-        head = file.read(HEAD)
+    try:
+        with open_bytes(path) as file:
+            head = file.read(HEAD)
+    except (OSError, EOFError, zlib.error) as error:
+        raise UserError(f"cannot read {path}: {error}") from error
     if len(head) == HEAD:
         head = head[: head.rfind(b"\n") + 1] or head[: HEAD // 4 * 4]
     check_text(head, path)

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from regard.data.files.encodings import script_of
-from regard.data.files.tables import TableSettings, find_column
+from regard.data.files.tables import TableSettings, find_column, is_blank
 
 # fmt: off
 TEXT_NAMES = (
@@ -49,6 +49,7 @@ def has_header(rows: Sequence[Sequence[str]], settings: TableSettings) -> bool:
         return settings.header
     if not rows:
         return False
+    rows = _without_blank_columns(rows)
     first, body = rows[0], rows[1:]
     if names := named_columns(settings):
         # The wanted columns are named, so the file has a header if it has one of them.
@@ -62,6 +63,17 @@ def has_header(rows: Sequence[Sequence[str]], settings: TableSettings) -> bool:
     columns = [[row[column].strip() for row in body if len(row) > column] for column in range(2)]
     forms = zip(cells[:2], columns, strict=False)
     return len(body) >= MIN_ROWS and any(_differs(cell, column) for cell, column in forms)
+
+
+def _without_blank_columns(rows: Sequence[Sequence[str]]) -> list[list[str]]:
+    """Return the rows without the columns that are blank in all rows, which a workbook has beside a
+    table."""
+    blank = {
+        column
+        for column, cell in enumerate(rows[0])
+        if not cell.strip() and all(is_blank(row[column : column + 1]) for row in rows)
+    }
+    return [[cell for column, cell in enumerate(row) if column not in blank] for row in rows]
 
 
 def named_columns(settings: TableSettings) -> list[str]:

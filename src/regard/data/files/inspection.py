@@ -11,8 +11,9 @@ from regard.data.files import formats
 from regard.data.files.encodings import script_of
 from regard.data.files.formats import FileFormat
 from regard.data.files.header import has_header, is_only_label
+from regard.data.files.named_rows import unread_sheets
 from regard.data.files.roles import FEW_ROWS, Roles, assign_roles
-from regard.data.files.tables import TableSettings, column_number, show_cells, suffix_of
+from regard.data.files.tables import TableSettings, column_number, is_blank, show_cells, suffix_of
 from regard.errors import UserError
 from regard.files import check_input
 from regard.names import TaskName
@@ -52,11 +53,14 @@ class Inspection:
     """Whether all rows of the file were inspected."""
     features: tuple[int, ...] = ()
     """Columns of features, from 0."""
+    unread_sheets: tuple[str, ...] = ()
+    """Sheets of a workbook that are not read."""
 
     def lines(self, recipe: str | None = None) -> tuple[str, ...]:
-        """Return the lines that training prints: format, task and recipe; roles of the columns; and
-        the encoding, if it is a guess. `recipe` is the one that the user named, if any."""
-        name, roles = self.path.name, self.roles
+        """Return the lines that training prints: format, task and recipe; roles of the columns;
+        the encoding, if it is a guess; and sheets that are not read. `recipe` is the one that the
+        user named, if any."""
+        name, roles = " ".join(self.path.name.split()), self.roles
         head = ", header" if self.header is not None else ""
         title = roles.title if self.has_all else roles.title.replace(" in ", " in the first ")
         first = f"{name}: {self.form.title}{head}; {title}, recipe {recipe or roles.recipe}"
@@ -70,6 +74,9 @@ class Inspection:
                 f"{name}: read as {encoding.name} ({encoding.example!r}); for another encoding: "
                 "--data.encoding NAME"
             )
+        if self.unread_sheets:
+            sheets = ", ".join(self.unread_sheets[:MAX_NAMES])
+            lines.append(f"{name}: sheets that are not read: {sheets} (--data.sheet NAME)")
         return tuple(lines)
 
     def _columns(self) -> str:
@@ -89,13 +96,11 @@ class Inspection:
 
     def column(self, number: int) -> str:
         """Return the name of a column, or its number from 1."""
-        name = self.header[number].strip() if self.header and number < len(self.header) else ""
-        is_name = name and not name.isdecimal() and self._is_unique(name)
-        return " ".join(name.split()) if is_name and "\n" not in name else str(number + 1)
-
-    def _is_unique(self, name: str) -> bool:
-        names = [cell.strip().lower() for cell in self.header or ()]
-        return names.count(name.lower()) == 1
+        header = self.header or ()
+        name = header[number].strip() if number < len(header) else ""
+        is_unique = [cell.strip().lower() for cell in header].count(name.lower()) == 1
+        is_name = name and is_unique and name.isprintable()
+        return name if is_name else str(number + 1)
 
     def fields(self) -> dict[str, str]:
         """Return the fields of the experiment that the file decides, by their full names."""
@@ -111,10 +116,15 @@ class Inspection:
             is_text and (self.form.delimiter is None or self._in_order)
         ):
             return {}
-        return {
-            "data.source_column": self.column(self.roles.source),
-            "data.target_column": self.column(self.roles.target),
-        }
+        names = {}
+        for side, number in (("source", self.roles.source), ("target", self.roles.target)):
+            name = names[f"data.{side}_column"] = self.column(number)
+            if column_number(name, self.header, self.num_columns) not in (number, None):
+                raise UserError(
+                    f"{self.path}: column {number + 1} has no name of its own, and another column "
+                    f"has the name {name!r}: rename the columns"
+                )
+        return names
 
     @property
     def _in_order(self) -> bool:
@@ -146,9 +156,15 @@ def _inspect(
     if form.kind == "text" and form.delimiter is None:
         return _label_first(path, form, settings, task)
     rows = [row.cells for row in formats.first_rows(path, form, settings, NUM_ROWS)]
-    rows = [row for row in rows if any(cell.strip() for cell in row)]
+    rows = [row for row in rows if not is_blank(row)]
     if not rows:
         raise UserError(f"{path} is empty: expected rows of a source and a target")
+    if max(map(len, rows)) == 1:
+        raise UserError(
+            f"no pairs in {path}: its rows have one column ({show_cells(rows[0])}); expected a "
+            "source and a target; check the delimiter (--data.delimiter), or give the targets as a "
+            "second file (--data.path SOURCES --data.target-path TARGETS)"
+        )
     is_header = form.has_names or has_header(rows, settings) or _has_label_names(rows, settings)
     header, body = (rows[0], rows[1:]) if is_header else (None, rows)
     num_columns = len(rows[0])
@@ -169,6 +185,7 @@ def _inspect(
             for name in settings.feature_columns or ()
             if (number := column_number(name, header, num_columns)) is not None
         ),
+        unread_sheets=unread_sheets(path, settings.sheet) if form.kind == "workbook" else (),
     )
 
 

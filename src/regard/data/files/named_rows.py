@@ -7,12 +7,16 @@ import datetime
 import io
 import json
 import math
+import re
 import zipfile
-from collections.abc import Iterator
+import zlib
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import reduce
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from regard.data.files.lines import decoded
+from regard.data.files.lines import Line, decoded
 from regard.data.files.tables import Row
 from regard.errors import UserError, install_command
 from regard.files import MAX_WHOLE, open_bytes, read_bytes
@@ -36,6 +40,16 @@ TITLES: dict[TableFormat, str] = {
 }
 MAX_BATCH = 1024
 """Number of rows of a Parquet file that are held in memory."""
+NUM_OBJECTS = 1000
+"""Number of JSON objects whose names are columns."""
+MAX_DEPTH = 20
+"""Number of levels of nested columns."""
+MAX_CELLS = 50_000_000
+"""Largest number of cells from the first to the last cell of a sheet."""
+CELL = re.compile(rb'<c\b[^>/]{0,100}?\br="([A-Z]{1,3})([0-9]{1,7})"[^>/]{0,100}>')
+"""Place of a cell with a value in a sheet."""
+DIMENSION = re.compile(rb'<dimension ref="([A-Z]{1,3})([0-9]{1,7}):([A-Z]{1,3})([0-9]{1,7})"')
+"""First and last cell of a sheet."""
 
 
 def named_rows(path: Path, kind: TableFormat, sheet: str | None) -> Iterator[Row]:
@@ -51,42 +65,49 @@ def named_rows(path: Path, kind: TableFormat, sheet: str | None) -> Iterator[Row
 
 
 def _json_rows(path: Path) -> Iterator[Row]:
-    """Yield the rows of JSON objects or arrays, one a line. Objects have the names of the first
-    one."""
-    names: list[str] | None = None
+    """Yield the rows of JSON objects, one a line. The columns are the names of the first
+    `NUM_OBJECTS` objects."""
     with open_bytes(path) as file:
-        for line in decoded(file, path):
-            if not line.text.strip():
-                continue
-            try:
-                value = json.loads(line.text)
-            except (ValueError, RecursionError) as error:
-                problem = str(error)[:80]
-                raise UserError(f"{path}, line {line.number} is not JSON: {problem}") from error
-            if not isinstance(value, dict) or not value:
-                raise UserError(
-                    f"{path}, line {line.number}: expected an object such as "
-                    '{"source": "...", "target": "..."}, got '
-                    f"{line.text[:60]!r}"
-                )
-            if names is None:
-                names = list(value)
-                yield Row(tuple(map(_text, names)), line.number)
+        objects = _json_objects(decoded(file, path), path)
+        first = list(islice(objects, NUM_OBJECTS))
+        names = list(dict.fromkeys(name for _, value in first for name in value))
+        if names:
+            yield Row(tuple(map(_text, names)), first[0][0].number)
+        for line, value in chain(first, objects):
             yield Row(tuple(_text(value.get(name)) for name in names), line.number, line.fault)
 
 
+def _json_objects(lines: Iterable[Line], path: Path) -> Iterator[tuple[Line, dict[str, Any]]]:
+    """Yield the lines that are not blank with their objects. UserError for anything else."""
+    for line in lines:
+        if not line.text.strip():
+            continue
+        try:
+            value = json.loads(line.text)
+        except (ValueError, RecursionError) as error:
+            problem = str(error)[:80]
+            raise UserError(f"{path}, line {line.number} is not JSON: {problem}") from error
+        if not isinstance(value, dict) or not value:
+            raise UserError(
+                f"{path}, line {line.number}: expected an object such as "
+                '{"source": "...", "target": "..."}, got '
+                f"{line.text[:60]!r}"
+            )
+        yield line, dict(_flat(value))
+
+
+def _flat(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the names and values of an object. A name inside an object has the name of that object
+    and a dot before it."""
+    for name, item in value.items():
+        if isinstance(item, Mapping) and item:
+            yield from _flat(item, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", item
+
+
 def _workbook_rows(path: Path, sheet: str | None) -> Iterator[Row]:
-    try:
-        from python_calamine import CalamineWorkbook
-    except ImportError as error:
-        raise _missing(path, "python-calamine") from error
-    content = read_bytes(path)
-    _check_size(content, path)
-    try:
-        workbook = CalamineWorkbook.from_filelike(io.BytesIO(content))
-        names = workbook.sheet_names
-    except Exception as error:  # the library raises many kinds
-        raise _damaged(path, error) from error
+    workbook, names = _open_workbook(path)
     if not names or (sheet is not None and sheet not in names):
         wanted = "sheet" if sheet is None else f"sheet {sheet!r} (--data.sheet)"
         raise UserError(f"{path} has no {wanted}: its sheets are {', '.join(names)[:200]}")
@@ -99,15 +120,52 @@ def _workbook_rows(path: Path, sheet: str | None) -> Iterator[Row]:
             yield Row(tuple(map(_text, cells)), number)
 
 
+def unread_sheets(path: Path, sheet: str | None) -> tuple[str, ...]:
+    """Return the names of the visible sheets of a workbook that are not read."""
+    workbook, names = _open_workbook(path)
+    visible = [entry.name for entry in workbook.sheets_metadata if _is_visible(entry)]
+    return tuple(name for name in names if name in visible and name != (sheet or names[0]))
+
+
+def _open_workbook(path: Path) -> tuple[Any, list[str]]:
+    """Return a workbook with the names of its sheets that have cells, hidden sheets last."""
+    try:
+        from python_calamine import CalamineWorkbook
+    except ImportError as error:
+        raise _missing(path, "python-calamine") from error
+    content = read_bytes(path)
+    _check_size(content, path)
+    try:
+        workbook = CalamineWorkbook.from_filelike(io.BytesIO(content))
+        sheets = [sheet for sheet in workbook.sheets_metadata if "WorkSheet" in str(sheet.typ)]
+    except Exception as error:  # the library raises many kinds
+        raise _damaged(path, error) from error
+    ordered = sorted(sheets, key=lambda sheet: not _is_visible(sheet))
+    return workbook, [sheet.name for sheet in ordered]
+
+
+def _is_visible(sheet: Any) -> bool:
+    return "Visible" in str(sheet.visible).rpartition(".")[2]
+
+
 def _check_size(content: bytes, path: Path) -> None:
-    """Raise a UserError for a workbook that is too large when unpacked."""
+    """Raise a UserError for a workbook that is too large when unpacked, or that has a cell too far
+    from the others: the library stores all cells between them."""
     if not zipfile.is_zipfile(io.BytesIO(content)):
         return
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             size = sum(entry.file_size for entry in archive.infolist())
-    except (zipfile.BadZipFile, ValueError, NotImplementedError) as error:
+            sheets = [name for name in archive.namelist() if name.startswith("xl/worksheets/")]
+            checked = sheets if size <= MAX_WHOLE else []
+            num_cells = max((_num_cells(archive, name) for name in checked), default=0)
+    except (zipfile.BadZipFile, ValueError, NotImplementedError, zlib.error, EOFError) as error:
         raise _damaged(path, error) from error
+    if num_cells > MAX_CELLS:
+        raise UserError(
+            f"{path} has a sheet of {num_cells:,} cells from the first to the last one: expected "
+            f"at most {MAX_CELLS:,}; remove the cells far below or beside the table"
+        )
     if size > MAX_WHOLE:
         raise UserError(
             f"{path} has {size:,} bytes when unpacked: expected at most {MAX_WHOLE:,}; save the "
@@ -115,18 +173,57 @@ def _check_size(content: bytes, path: Path) -> None:
         )
 
 
+def _num_cells(archive: zipfile.ZipFile, sheet: str) -> int:
+    """Return the number of cells from the first to the last cell with a value. The places of the
+    cells are read if the sheet does not say that it is small."""
+    with archive.open(sheet) as file:
+        content = file.read(1 << 12)
+        if dimension := DIMENSION.search(content):
+            num_cells = _area([(dimension[1], dimension[2]), (dimension[3], dimension[4])])
+            if num_cells <= MAX_CELLS:
+                return num_cells
+        corners = set[tuple[bytes, bytes]]()
+        while content:
+            corners = _corners(corners | {(cell[1], cell[2]) for cell in CELL.finditer(content)})
+            more = file.read(1 << 20)
+            content = content[-200:] + more if more else b""
+    return _area(corners)
+
+
+def _corners(cells: Collection[tuple[bytes, bytes]]) -> set[tuple[bytes, bytes]]:
+    """Return the cells with the least and the largest row and column."""
+    if not cells:
+        return set()
+    rows = sorted(cells, key=lambda cell: int(cell[1]))
+    columns = sorted(cells, key=lambda cell: (len(cell[0]), cell[0]))
+    return {rows[0], rows[-1], columns[0], columns[-1]}
+
+
+def _area(cells: Collection[tuple[bytes, bytes]]) -> int:
+    """Return the number of cells of the smallest rectangle with these cells."""
+    rows = [int(row) for _, row in cells]
+    columns = [_column(letters) for letters, _ in cells]
+    return (max(rows) - min(rows) + 1) * (max(columns) - min(columns) + 1) if rows else 0
+
+
+def _column(letters: bytes) -> int:
+    """Return the number of a column, such as 28 for AB."""
+    return reduce(lambda number, letter: 26 * number + letter - ord("A") + 1, letters, 0)
+
+
 def _parquet_rows(path: Path) -> Iterator[Row]:
     try:
-        from pyarrow import parquet  # type: ignore[import-untyped]
+        from pyarrow import Table, parquet  # type: ignore[import-untyped]
     except ImportError as error:
         raise _missing(path, "pyarrow") from error
     number = 0
     try:
         with parquet.ParquetFile(path) as file:
-            names = list(file.schema_arrow.names)
+            names = _without_structs(file.schema_arrow.empty_table()).column_names
             yield Row(tuple(map(_text, names)), 0)
             for batch in file.iter_batches(MAX_BATCH):
-                columns = [column.to_pylist() for column in batch.columns]
+                table = _without_structs(Table.from_batches([batch]))
+                columns = [column.to_pylist() for column in table.columns]
                 for cells in zip(*columns, strict=True):
                     number += 1
                     yield Row(tuple(map(_text, cells)), number)
@@ -136,9 +233,19 @@ def _parquet_rows(path: Path) -> Iterator[Row]:
         raise _damaged(path, error) from error
 
 
+def _without_structs(table: Any) -> Any:
+    """Return a table with a column for each field of a nested column."""
+    for _ in range(MAX_DEPTH):
+        names = table.column_names
+        table = table.flatten()
+        if table.column_names == names:
+            break
+    return table
+
+
 def _text(value: Any) -> str:
-    """Return a cell as text: numbers without a fraction as whole numbers, dates in ISO format, and
-    missing values as empty texts."""
+    """Return a cell as text: numbers without a fraction as whole numbers, dates in ISO format,
+    bytes as UTF-8, and missing values, or bytes that are not UTF-8, as empty texts."""
     match value:
         case None:
             return ""
@@ -152,10 +259,19 @@ def _text(value: Any) -> str:
             return str(int(value))
         case datetime.datetime() if value.time() == datetime.time():
             return value.date().isoformat()
+        case bytes():
+            return _decoded(value)
         case list():
             return " ".join(map(_text, value))
         case _:
             return str(value)
+
+
+def _decoded(content: bytes) -> str:
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError:
+        return ""
 
 
 def _missing(path: Path, package: str) -> UserError:

@@ -51,10 +51,14 @@ def suffix_of(path: Path) -> str:
 
 
 def find_column(head: Sequence[str], names: Iterable[str]) -> int | None:
-    """Return the column of the first of these names that is in the header, ignoring case, or
-    None."""
-    cells = [cell.strip().lower() for cell in head]
-    return next((cells.index(name.lower()) for name in names if name.lower() in cells), None)
+    """Return the column of the first of these names that is in the header, or None. Case is
+    ignored if no column has the name in its own case."""
+    own = [cell.strip() for cell in head]
+    cells = [cell.lower() for cell in own]
+    name = next((name for name in names if name.lower() in cells), None)
+    if name is None:
+        return None
+    return own.index(name) if name in own else cells.index(name.lower())
 
 
 def column_number(name: str, header: Sequence[str] | None, num_columns: int) -> int | None:
@@ -64,6 +68,11 @@ def column_number(name: str, header: Sequence[str] | None, num_columns: int) -> 
     if column is None and name.isdecimal() and 1 <= int(name) <= num_columns:
         column = int(name) - 1
     return column
+
+
+def is_blank(cells: Iterable[str]) -> bool:
+    """Return whether no cell has a text."""
+    return not any(cell.strip() for cell in cells)
 
 
 def show_cells(cells: Sequence[str]) -> str:
@@ -98,7 +107,11 @@ def table_rows(
         except StopIteration:
             return
         except csv.Error as error:
-            raise UserError(f"cannot read {path} at line {first}: {error}") from error
+            problem = str(error).partition(" - ")[0]
+            raise UserError(
+                f"cannot read {path} at line {first}: {problem}; check the quotes and the line end "
+                "of this row"
+            ) from error
         last = reader.line_num + 1
         fault = next(
             (faults.pop(number) for number in range(first, last) if number in faults), None

@@ -42,6 +42,7 @@ from regard.data.files.tables import (
     TableSettings,
     column_number,
     find_column,
+    is_blank,
     show_cells,
     suffix_of,
     table_rows,
@@ -170,13 +171,23 @@ def _table(
 ) -> Corpus:
     """Read a table by the names in its header; without a header, text comes before label. Columns
     that are not read are reported unless both sides are named in the settings."""
-    if not rows:
-        return Corpus(())
-    head, body = rows[0].cells, [row.cells for row in rows[1:]]
+    first = next((n for n, row in enumerate(rows) if not is_blank(row.cells)), None)
+    if first is None:
+        return Corpus.of(_pair_of(row, LabelColumns(0, (1,)), path) for row in rows)
+    head, body = rows[first].cells, [row.cells for row in rows[first + 1 :]]
     numbers, has_header = label_columns(head, body, path, settings, known)
+    if numbers.text in numbers.labels:
+        raise UserError(
+            f"{path}: text and label are both column {numbers.text + 1}: set --data.source-column "
+            "and --data.target-column"
+        )
     is_chosen = bool(settings.source_columns and settings.target_columns)
     return Corpus.of(
-        (_pair_of(row, numbers, path) for row in (rows[1:] if has_header else rows)),
+        (
+            _pair_of(row, numbers, path)
+            for number, row in enumerate(rows)
+            if number != first or not has_header
+        ),
         () if is_chosen else _unused(head, numbers, path, has_header=has_header),
     )
 

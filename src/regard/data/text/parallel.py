@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice, zip_longest
+from itertools import zip_longest
 from pathlib import Path
 
 from regard.data.examples import Corpus, Pair
@@ -18,6 +18,7 @@ from regard.data.files.tables import (
     TableSettings,
     column_number,
     find_column,
+    is_blank,
     show_cells,
 )
 from regard.errors import UserError
@@ -113,6 +114,7 @@ def pair_columns(path: Path, settings: TableSettings) -> PairColumns:
             form, settings.header is True, _number(source), _number(target), features
         )
     rows = [row.cells for row in formats.first_rows(path, form, settings, NUM_ROWS)]
+    rows = [cells for cells in rows if not is_blank(cells)]
     with_header = form.has_names or has_header(rows, settings)
     first = rows[0] if rows else ()
     header = first if with_header else None
@@ -181,9 +183,12 @@ def _table(
 ) -> Iterator[Pair | LineProblem]:
     """Yield the pairs of a file of any format."""
     marks = LineNumbers()
-    rows = formats.read_rows(path, columns.form, settings, marks=marks)
-    for row in islice(rows, int(columns.has_header), None):
-        yield _of_row(row, columns, str(path))
+    is_header = columns.has_header
+    for row in formats.read_rows(path, columns.form, settings, marks=marks):
+        if is_header and not is_blank(row.cells):
+            is_header = False
+        else:
+            yield _of_row(row, columns, str(path))
     for line in marks.first:
         yield LineProblem(str(path), line, "byte-order mark", "")
 
