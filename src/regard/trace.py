@@ -155,12 +155,16 @@ def of_kind(maps: tuple[AttentionMap, ...], kind: AttentionKind) -> tuple[Attent
 @dataclass(frozen=True)
 class Step:
     """Decoding step: the chosen token and its natural log probability, the most probable tokens in
-    `top` with theirs, best first, and the entropy of the distribution in nats."""
+    `top` with theirs, best first, and the entropy of the distribution in nats.
+
+    `copied` is the probability to copy a piece of the source instead of generating a token of the
+    vocabulary; None for models that do not copy."""
 
     token: str
     log_probability: float
     top: tuple[tuple[str, float], ...] = ()
     entropy: float = 0.0
+    copied: float | None = None
 
 
 @dataclass(frozen=True)
@@ -224,6 +228,14 @@ class Trace:
     def rows(self, kind: AttentionKind) -> TokenSequence:
         """Return the sequence that attends: the rows of a map of this kind."""
         return self.source if kind == "encoder" else self.target
+
+    @property
+    def copied(self) -> tuple[bool, ...]:
+        """Whether the model copied each target piece rather than generated it: the probability to
+        copy is above 0.5."""
+        if not self.steps:
+            return (False,) * len(self.target.pieces)
+        return tuple((step.copied or 0.0) > 0.5 for step in self.steps)
 
     def columns(self, kind: AttentionKind) -> TokenSequence | None:
         """Return the sequence that is attended to: the columns of a map of this kind. None for grid
@@ -385,7 +397,13 @@ def _map(
 
 def _step(record: dict[str, Any]) -> Step:
     top = tuple((token, _number(number)) for token, number in record["top"])
-    return Step(record["token"], _number(record["log_probability"]), top, float(record["entropy"]))
+    return Step(
+        record["token"],
+        _number(record["log_probability"]),
+        top,
+        float(record["entropy"]),
+        record.get("copied"),  # files of older versions have none
+    )
 
 
 def _lattice(record: dict[str, Any]) -> BeamLattice:

@@ -198,7 +198,8 @@ def _line(translation: GeneratedText, number: int, num_best: int) -> str:
 
 
 def _steps(translation: GeneratedText) -> str:
-    """Return a line for each step, with the mean attention weights on the source, and the text."""
+    """Return a line for each step, with the mean attention weights on the source and, of a model
+    that copies, the probability to copy; then the text."""
     trace = translation.trace
     if trace is None:
         return f"Generated: {translation.text}"
@@ -206,7 +207,9 @@ def _steps(translation: GeneratedText) -> str:
     lines = []
     for number, piece in enumerate(trace.target.pieces):
         weights = ", ".join(f"{weight:.3f}" for weight in maps[0][number]) if maps else ""
-        lines.append(f"[Step {number}] {piece}, attn: [{weights}]")
+        copied = trace.steps[number].copied
+        gate = "" if copied is None else f", copied: {copied:.3f}"
+        lines.append(f"[Step {number}] {piece}, attn: [{weights}]{gate}")
     words = ", ".join(repr(piece) for piece in trace.target.pieces)
     return "\n".join([*lines, f"Generated: [{words}]"])
 

@@ -92,6 +92,8 @@ class DecoderOutput:
     features: Float[Tensor, "batch target feature"]
     attention: tuple[AttentionBlock, ...] = ()
     penalties: tuple[Penalty, ...] = ()
+    copied: Float[Tensor, "batch target"] | None = None
+    """Probability to copy a word of the source; None for decoders that do not copy."""
 
 
 @runtime_checkable
@@ -181,6 +183,11 @@ class Copying:
     def log_copy(self) -> Float[Tensor, "*target"]:
         """Log probability to copy."""
         return F.logsigmoid(-self.gate)
+
+    @property
+    def probability(self) -> Float[Tensor, "*target"]:
+        """Probability to copy; 0 without attention to any position."""
+        return torch.where(self.weights.sum(dim=-1) > 0, torch.sigmoid(-self.gate), 0)
 
 
 @runtime_checkable

@@ -134,9 +134,11 @@ class EnsembleDecoder:
 
 
 def _concatenated(outputs: Sequence[DecoderOutput]) -> DecoderOutput:
+    copied = [output.copied for output in outputs if output.copied is not None]
     return DecoderOutput(
         torch.cat([output.features for output in outputs], dim=-1),
         tuple(block for output in outputs for block in output.attention),
+        copied=torch.stack(copied).mean(dim=0) if copied else None,
     )
 
 

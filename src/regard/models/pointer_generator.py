@@ -88,7 +88,6 @@ class PointerGenerator(nn.Module):
         super().__init__()
         self.inner = inner
         self.gate = Linear(value_size + inner.projection.in_features, 1)
-
     @property
     def projection(self) -> nn.Linear:
         """The last layer of the generator, from the decoder's features to logits."""
@@ -162,7 +161,10 @@ class PointerGenerator(nn.Module):
         log_vocabulary = torch.log_softmax(logits, dim=-1, dtype=precise_type(logits.dtype))
         attention = output.attention if need_weights else ()
         return DecoderOutput(
-            log_mixture(log_vocabulary, copying, source.first), attention, output.penalties
+            log_mixture(log_vocabulary, copying, source.first),
+            attention,
+            output.penalties,
+            copying.probability,
         )
 
 

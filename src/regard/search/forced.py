@@ -20,14 +20,16 @@ WORDS_AT_A_TIME = 1024
 class Forced:
     """Log probabilities and entropies of given targets.
 
-    Log probabilities are natural logarithms; entropies are in nats. All are zero where the mask is
-    False. The `top` axis counts the most probable tokens, best first."""
+    Log probabilities are natural logarithms; entropies are in nats. Both are zero where the mask is
+    False. The `top` axis counts the most probable tokens, best first. `copied` is the probability
+    to copy, as in `DecoderOutput`."""
 
     log_probabilities: Float[Tensor, "batch target"]
     entropy: Float[Tensor, "batch target"]
     top_tokens: Int[Tensor, "batch target top"]
     top_log_probabilities: Float[Tensor, "batch target top"]
     attention: tuple[AttentionBlock, ...] = ()
+    copied: Float[Tensor, "batch target"] | None = None
 
     @property
     def scores(self) -> Float[Tensor, "batch"]:
@@ -63,7 +65,7 @@ def forced(
     log_probabilities, entropy, top_tokens, top = (
         _spread(torch.cat(values), mask) for values in zip(*chunks, strict=True)
     )
-    return Forced(log_probabilities, entropy, top_tokens, top, output.attention)
+    return Forced(log_probabilities, entropy, top_tokens, top, output.attention, output.copied)
 
 
 def _score(

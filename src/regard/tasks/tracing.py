@@ -85,6 +85,10 @@ class TraceParts(Protocol):
     def score(self) -> float:
         """Score of the output."""
 
+    @property
+    def copies(self) -> bool:
+        """Whether the model copies words of the source."""
+
     def source(self) -> trace.TokenSequence:
         """Return the source."""
 
@@ -131,8 +135,10 @@ class LazyTrace:
 
     @cached_property
     def figure(self) -> Trace:
-        """Trace without steps and beam. A figure needs no more, and the decoder does not run."""
-        return Trace(self.source, self.target, self.maps, score=self.score)
+        """Trace without beam. Only the traces of a model that copies have steps, because figures
+        mark copied words. Otherwise the decoder does not run."""
+        steps = self._parts.steps() if self._parts.copies else ()
+        return Trace(self.source, self.target, self.maps, steps, self.score)
 
     @cached_property
     def full(self) -> Trace:
@@ -216,6 +222,10 @@ class _Parts:
     def score(self) -> float:
         return self.output.score
 
+    @property
+    def copies(self) -> bool:
+        return isinstance(self.output.source, CopySource)
+
     def source(self) -> trace.TokenSequence:
         return self.tracer.sources.sequence(self.output.text, self.output.source)
 
@@ -272,11 +282,12 @@ def _steps(
 ) -> Iterator[Step]:
     log_probabilities = result.log_probabilities[row].tolist()
     entropies = result.entropy[row].tolist()
+    copied = repeat(None) if result.copied is None else result.copied[row].tolist()
     tops = result.top_log_probabilities[row].tolist()
     top_tokens = result.top_tokens[row].tolist()
-    for place, piece in enumerate(vocabulary.pieces(target)):
+    for place, (piece, share) in enumerate(zip(vocabulary.pieces(target), copied, strict=False)):
         top = tuple(zip(vocabulary.pieces(top_tokens[place]), tops[place], strict=True))
-        yield Step(piece, log_probabilities[place], top, entropies[place])
+        yield Step(piece, log_probabilities[place], top, entropies[place], share)
 
 
 def _sequence(

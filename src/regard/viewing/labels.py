@@ -18,6 +18,9 @@ VISIBLE = {" ": "␣", "▁": "␣", "\t": "⇥", "\n": "↵", "\r": "↵", "": 
 SPACE = "▁"
 """Character by which tokenizers mark a space."""
 NOTE = f"{UNKNOWN_MARK} unknown to the model"
+COPIED_MARK = "←"
+"""Mark after the label of a piece that the model copied from the source."""
+COPIED_NOTE = f"{COPIED_MARK} copied from the source"
 LONGEST = 24
 """Upper bound of the length of a label. Longer labels are cut off, because they would take more
 room than the map."""
@@ -70,8 +73,13 @@ class LabelledMap:
         if source is not None:
             languages = source.language, target.language
             weights = trace.map(kind).weights
-            note = NOTE if any((*source.unknown, *target.unknown)) else ""
-            return cls(weights, source.labels, target.labels, languages=languages, note=note)
+            copied = trace.copied if kind == "cross" else (False,) * len(target.pieces)
+            notes = [NOTE] * any((*source.unknown, *target.unknown)) + [COPIED_NOTE] * any(copied)
+            rows = tuple(
+                label + COPIED_MARK if is_copied else label
+                for label, is_copied in zip(target.labels, copied, strict=True)
+            )
+            return cls(weights, source.labels, rows, languages=languages, note="; ".join(notes))
         maps = _of_one_model(trace, kind)
         numbers = tuple(str(n + 1) for each in maps for n in range(each.weights.shape[3]))
         weights = np.concatenate([each.weights for each in maps], axis=3)
@@ -80,7 +88,7 @@ class LabelledMap:
     @classmethod
     def of_words(cls, trace: Trace, kind: AttentionKind = "cross") -> LabelledMap:
         """Return the map of this kind with one row for each word: the mean over its pieces."""
-        pieces, target = cls.of_trace(trace, kind), trace.rows(kind)
+        pieces, target = cls.of_trace(replace(trace, steps=()), kind), trace.rows(kind)
         words = [
             [position for position, _ in group]
             for _, group in groupby(enumerate(target.words), lambda item: item[1])

@@ -15,6 +15,7 @@ from regard.runs.folder import RunFolder
 from regard.tasks.translation.initialisation import initialise_from
 from regard.tasks.translation.loaded import TranslationRun
 from regard.tasks.translation.model import TranslationModel
+from regard.viewing.labels import LabelledMap
 from tests import configs
 
 FRAMES = (("call {} now", "ruf {} an"), ("{} sleeps", "{} schläft"))
@@ -85,6 +86,20 @@ def test_a_trace_has_the_copied_words(translator):
     assert output.trace.steps[1].top[0][0] == "Brno"
     assert "Brno" in output.trace.lattice.tokens[1]
     assert output.attention[0, 0, 1].argmax() == 1
+
+
+def test_steps_and_figures_show_which_words_were_copied(translator, folder, plain):
+    lazy_trace = translator.translate(UNSEEN[0]).lazy_trace
+    assert lazy_trace.full.copied == (False, True, False, False)
+    assert all(0 <= step.copied <= 1 for step in lazy_trace.full.steps)
+    drawn = LabelledMap.of_trace(lazy_trace.figure)
+    assert drawn.row_labels == ("ruf", "Brno←", "an", "<eos>")
+    assert drawn.note == "* unknown to the model; ← copied from the source"
+    both = TranslationModel.load(folder, folder).translate(UNSEEN[0]).trace
+    for step, alone in zip(both.steps, lazy_trace.full.steps, strict=True):
+        assert step.copied == pytest.approx(alone.copied, abs=1e-6)
+    other = TranslationModel.load(plain).translate(UNSEEN[0]).trace
+    assert {step.copied for step in other.steps} == {None}
 
 
 def test_scores_of_given_targets_are_those_of_the_search(translator):

@@ -84,6 +84,10 @@ class _Parts:
         probability = self.probabilities[0][1] if self.probabilities else 1.0
         return math.log(probability) if probability else -math.inf
 
+    @property
+    def copies(self) -> bool:
+        return False
+
     def source(self) -> trace.TokenSequence:
         return self.inputs.reader.sequence(self.text)
 
