@@ -175,6 +175,10 @@ class ClassificationDataConfig:
     target_column: tuple[str, ...] | None = None
     """Column of the labels or numbers in a table, by name or by number from 1. Several columns are
     several numbers. Default: found by common names."""
+    feature_columns: tuple[str, ...] | None = None
+    """Columns of features of the source, such as a year or a topic, by name or by number from 1.
+    Each value is one token after the text. Several values of a column have ; or | or spaces between
+    them."""
     limit: Count | None = None
     """Train on the first examples only, up to this number. Held-out examples are taken from the
     examples after them."""
@@ -210,6 +214,12 @@ class ClassificationDataConfig:
 
     def __post_init__(self) -> None:
         check_fields("data", self)
+        if self.feature_columns and (self.synthetic or self.source != "text"):
+            place = "generated" if self.synthetic else f"numbers (data.source {self.source})"
+            raise UserError(
+                "data.feature_columns names columns beside a text, but the sources are "
+                f"{place}: leave it out"
+            )
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,12 @@ from regard.config.search import SearchConfig
 from regard.config.training import TrainingConfig
 from regard.errors import UserError
 
+VECTORS_AND_FEATURES = (
+    "model.vectors reads an embedding of every token, but features (data.feature_columns) are no "
+    "words: leave one of them out"
+)
+"""Message about a model with both options."""
+
 
 @dataclass(frozen=True)
 class Experiment:
@@ -58,10 +64,7 @@ def _check_task(data: Data, model: ModelConfig) -> None:
                     "adds tokens to the source alone: set model.tied output or none"
                 )
             if model.vectors is not None and data.feature_columns:
-                raise UserError(
-                    "model.vectors reads an embedding of every token, but features "
-                    "(data.feature_columns) are no words: leave one of them out"
-                )
+                raise UserError(VECTORS_AND_FEATURES)
             if model.tied == "all" and not (data.shared_vocabulary or data.vocabulary is not None):
                 raise UserError(
                     "model.tied all shares the embeddings of both sides, so it needs one "
@@ -73,6 +76,8 @@ def _check_task(data: Data, model: ModelConfig) -> None:
                     "data.source is items, which have no order, but model.encoder.kind is "
                     f"{model.encoder.kind}: set model.encoder.kind to bag_of_words"
                 )
+            if model.vectors is not None and data.feature_columns:
+                raise UserError(VECTORS_AND_FEATURES)
         case CaptionDataConfig(), CaptionModelConfig():
             if isinstance(model.encoder, ConvolutionalEncoderConfig):
                 side, num_blocks = data.image_size, len(model.encoder.channels)

@@ -88,6 +88,7 @@ class PointerGenerator(nn.Module):
         super().__init__()
         self.inner = inner
         self.gate = Linear(value_size + inner.projection.in_features, 1)
+
     @property
     def projection(self) -> nn.Linear:
         """The last layer of the generator, from the decoder's features to logits."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from regard.config import CaptionDataConfig, ClassificationDataConfig, Data, DataConfig
 from regard.data.examples import Corpus
 from regard.data.files.header import CAPTION_NAMES, FILE_NAMES, LABEL_NAMES, TEXT_NAMES
-from regard.data.files.objects import ColumnChoice, Table, corpus_of
+from regard.data.files.objects import NO_FEATURES, ColumnChoice, Table, corpus_of
 from regard.data.generated import generate
 from regard.data.generated.scenes import NUM_WORDINGS, captioned, split_scenes
 from regard.data.images.annotations import Lists, read_captions
@@ -51,8 +51,8 @@ def read_sources(config: Data, table: Table | None = None) -> DataSources:
             return _captions(config) if corpus is None else _images(corpus, config.images)
 
 
-def _column_choices(config: Data) -> tuple[ColumnChoice, ColumnChoice]:
-    """Return the columns of sources and targets in a table in memory."""
+def _column_choices(config: Data) -> tuple[ColumnChoice, ColumnChoice, ColumnChoice]:
+    """Return the columns of sources, targets and features in a table in memory."""
     settings = table_settings(config)
     source, target = settings.source_columns or (), settings.target_columns or ()
     usual: dict[TaskName, tuple[tuple[str, ...], tuple[str, ...]]] = {
@@ -64,6 +64,7 @@ def _column_choices(config: Data) -> tuple[ColumnChoice, ColumnChoice]:
     return (
         ColumnChoice("data.source_column", source, sources),
         ColumnChoice("data.target_column", target, targets),
+        replace(NO_FEATURES, chosen=settings.feature_columns or ()),
     )
 
 
@@ -96,11 +97,6 @@ def _translations(config: DataConfig, corpus: Corpus | None) -> DataSources:
     """Return the pairs of texts. Large files are read in every pass; other paths, such as pipes,
     can be read only once and are held in memory."""
     dev, settings = None, table_settings(config)
-    if corpus is not None and config.feature_columns:
-        raise UserError(
-            "data.feature_columns names columns of a file, but the data are in memory: write them "
-            "to a file, or leave it out"
-        )
     if corpus is not None:
         train: PairFiles | Corpus = corpus
     elif config.synthetic is not None:

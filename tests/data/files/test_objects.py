@@ -58,6 +58,14 @@ def test_columns_are_chosen_by_name_or_by_number():
     )
 
 
+def test_features_follow_the_source_after_tabs():
+    table, features = table_of(pandas.DataFrame(COLUMNS)), ColumnChoice("o", ("number", "1"))
+    pairs = corpus_of(table, TEXT, LABEL, features).pairs
+    assert pairs == (Pair("a b\t1\t1", "x", 1), Pair("e\t\t3", "y", 3))
+    with pytest.raises(UserError, match="pairs without names: give a data frame"):
+        corpus_of(table_of([("a", "b")]), TEXT, LABEL, features)
+
+
 def test_two_columns_without_usual_names_are_read_in_order():
     table = table_of(pandas.DataFrame({"x1": ["a"], "x2": ["b"]}))
     assert corpus_of(table, TEXT, LABEL).pairs == (Pair("a", "b", 1),)

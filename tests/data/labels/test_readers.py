@@ -129,6 +129,24 @@ def test_files_of_a_folder_are_splits_by_name(tmp_path):
         split_files(tmp_path)
 
 
+def test_columns_of_features_follow_the_text(tmp_path):
+    named = written(tmp_path / "a.csv", "year,label,text\n1990;x,yes,a  b\n,no,c\n")
+    features = TableSettings(feature_columns=("year",))
+    assert [source for source, _, _ in read(named, features)[0]] == ["a b\t1990;x", "c\t"]
+    bare = written(tmp_path / "b.tsv", "a\t1\tno\nb\t2\tyes\nc\t1\tno\n")
+    settings = TableSettings(target_columns=("3",), feature_columns=("2",))
+    pairs, remarks = read(bare, settings)
+    assert pairs == [("a\t1", "no", 1), ("b\t2", "yes", 2), ("c\t1", "no", 3)]
+    assert not remarks
+    with pytest.raises(UserError, match=r"column 2 is read as target and as features"):
+        read(bare, TableSettings(feature_columns=("2",)))
+    with pytest.raises(UserError, match=r"no column 'month' \(--data\.feature-columns\)"):
+        read(named, TableSettings(feature_columns=("month",)))
+    (tmp_path / "folder" / "yes").mkdir(parents=True)
+    with pytest.raises(UserError, match=r"folder of texts, which have no features"):
+        read(tmp_path / "folder", features)
+
+
 def test_unreadable_files_are_one_line(tmp_path):
     with pytest.raises(UserError, match=r"no examples in .*: it is empty"):
         read(written(tmp_path / "empty.csv", ""))

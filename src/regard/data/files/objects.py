@@ -44,6 +44,10 @@ class ColumnChoice:
     usual: tuple[str, ...] = ()
 
 
+NO_FEATURES = ColumnChoice("data.feature_columns")
+"""Choice of no columns of features."""
+
+
 def table_of(data: object) -> Table:
     """Return the rows of a data frame, a dataset, a list of pairs or a list of dictionaries.
     TypeError for anything else."""
@@ -66,13 +70,24 @@ def table_of(data: object) -> Table:
     return Table(tuple((_cell(source), _cell(target)) for source, target in rows))
 
 
-def corpus_of(table: Table, sources: ColumnChoice, targets: ColumnChoice) -> Corpus:
-    """Return the pairs of a table. Blank rows are dropped and listed. UserError if there are none,
-    or if a column is not recognised."""
+def corpus_of(
+    table: Table,
+    sources: ColumnChoice,
+    targets: ColumnChoice,
+    features: ColumnChoice = NO_FEATURES,
+) -> Corpus:
+    """Return the pairs of a table. A source has its features after tabs. Blank rows are dropped and
+    listed. UserError if there are none, or if a column is not recognised."""
     if not table.rows:
         raise UserError(f"{NAME} has no rows: {EXPECTED}")
+    if features.chosen and table.names is None:
+        raise UserError(
+            f"{features.option} names columns, but the data are pairs without names: give a data "
+            "frame or a list of dictionaries, or leave it out"
+        )
     source, target = _columns(table, sources, targets)
-    corpus = Corpus.of(_pairs(table.rows, source, target))
+    feature_columns = _found(table.names or (), features, targets)
+    corpus = Corpus.of(_pairs(table.rows, (source, target), feature_columns))
     if not corpus.pairs:
         raise UserError(f"{NAME} has no pairs: {'; '.join(corpus.left_out.summary())}")
     return corpus
@@ -134,16 +149,19 @@ def _found(names: tuple[str, ...], choice: ColumnChoice, other: ColumnChoice) ->
 
 
 def _pairs(
-    rows: Iterable[tuple[str, ...]], source: tuple[int, ...], target: tuple[int, ...]
+    rows: Iterable[tuple[str, ...]],
+    pair: tuple[tuple[int, ...], tuple[int, ...]],
+    features: tuple[int, ...],
 ) -> Iterator[Pair | LineProblem]:
     for number, row in enumerate(rows, start=1):
-        sides = [[row[column] for column in columns] for columns in (source, target)]
+        sides = [[row[column] for column in columns] for columns in pair]
         fault: Fault | None = None
         if not all(map(all, sides)):
             fault = "blank"
         elif any("\0" in cell for side in sides for cell in side):
             fault = "NUL"
         if fault is None:
-            yield Pair(" ".join(sides[0]), " ".join(sides[1]), number, NAME)
+            source = "\t".join([" ".join(sides[0]), *(row[column] for column in features)])
+            yield Pair(source, " ".join(sides[1]), number, NAME)
         else:
             yield LineProblem(NAME, number, fault, " ".join(row))

@@ -62,6 +62,7 @@ class LabelColumns:
 
     text: int
     labels: tuple[int, ...]
+    features: tuple[int, ...] = ()
 
 
 def split_files(path: Path) -> dict[SplitName, Path]:
@@ -97,7 +98,13 @@ def read_labelled(
     `known`, such as those of the training data, are never read as names. If `known` is None,
     targets are numbers.
     """
-    corpus = _folders(path) if path.is_dir() else _file(path, settings or TableSettings(), known)
+    settings = settings or TableSettings()
+    if path.is_dir() and settings.feature_columns:
+        raise UserError(
+            f"{path} is a folder of texts, which have no features (--data.feature-columns): give a "
+            "table"
+        )
+    corpus = _folders(path) if path.is_dir() else _file(path, settings, known)
     if not corpus.pairs:
         reason = "; ".join(corpus.left_out.summary()) or "it is empty"
         raise UserError(
@@ -153,7 +160,7 @@ def _lines(path: Path, form: FileFormat, settings: TableSettings, known: Set[str
         if separator is not None:
             rows = table_rows(lines, path, separator, has_quotes=separator == ",")
             corpus = _table(list(rows), path, settings, known)
-        elif settings.source_columns or settings.target_columns:
+        elif settings.source_columns or settings.target_columns or settings.feature_columns:
             raise UserError(f"{path} has no columns: expected .csv, .tsv, or tabs between columns")
         else:
             corpus = Corpus.of(_label_first(line, path) for line in lines)
@@ -182,6 +189,7 @@ def _table(
             "and --data.target-column"
         )
     is_chosen = bool(settings.source_columns and settings.target_columns)
+    numbers = _with_features(numbers, head, path, settings, has_header=has_header)
     return Corpus.of(
         (
             _pair_of(row, numbers, path)
@@ -238,6 +246,34 @@ def label_columns(
     return LabelColumns(columns["source"][0], columns["target"]), has_header
 
 
+def _with_features(
+    numbers: LabelColumns,
+    head: Sequence[str],
+    path: Path,
+    settings: TableSettings,
+    *,
+    has_header: bool,
+) -> LabelColumns:
+    """Return the columns with those of features. UserError for a column that the table lacks, and
+    for one that is the text or a label too."""
+    features = []
+    for name in settings.feature_columns or ():
+        number = column_number(name, head if has_header else None, len(head))
+        if number is None:
+            raise UserError(
+                f"{path} has no column {name!r} (--data.feature-columns): the first row is "
+                f"{show_cells(head)}"
+            )
+        if number in (numbers.text, *numbers.labels):
+            side = "source" if number == numbers.text else "target"
+            raise UserError(
+                f"{path}: column {number + 1} is read as {side} and as features "
+                f"(--data.feature-columns): set --data.{side}-column"
+            )
+        features.append(number)
+    return replace(numbers, features=tuple(features))
+
+
 def _no_column(path: Path, side: str, name: str, head: Sequence[str]) -> str:
     return (
         f"{path} has no column {name!r} (--data.{side}-column): the first row is {show_cells(head)}"
@@ -286,7 +322,7 @@ def _unused(
     head: Sequence[str], used: LabelColumns, path: Path, *, has_header: bool
 ) -> tuple[str, ...]:
     """Return a sentence about columns that are not read, if there are any."""
-    numbers = {used.text, *used.labels}
+    numbers = {used.text, *used.labels, *used.features}
     names = [cell for number, cell in enumerate(head) if number not in numbers]
     if not names:
         return ()
@@ -303,7 +339,7 @@ def _pair_of(entry: Row, numbers: LabelColumns, path: Path) -> Pair | LineProble
     row, line = entry.cells, entry.line
     if entry.fault:
         return LineProblem(str(path), line, entry.fault, " ".join(row))
-    if len(row) <= max(numbers.text, *numbers.labels):
+    if len(row) <= max(numbers.text, *numbers.labels, *numbers.features):
         kind: Fault = "one column" if any(cell.strip() for cell in row) else "blank"
         return LineProblem(str(path), line, kind, " ".join(row))
     if any("\0" in cell for cell in row):
@@ -312,7 +348,8 @@ def _pair_of(entry: Row, numbers: LabelColumns, path: Path) -> Pair | LineProble
     labels = [" ".join(row[number].split()) for number in numbers.labels]
     if not text or not all(labels):
         return LineProblem(str(path), line, "blank", " ".join(row))
-    return Pair(text, " ".join(labels), line, str(path))
+    features = (" ".join(row[number].split()) for number in numbers.features)
+    return Pair("\t".join((text, *features)), " ".join(labels), line, str(path))
 
 
 def _label_first(line: Line, path: Path) -> Pair | LineProblem:

@@ -16,12 +16,14 @@ from regard.data.labels import targets as classification_targets
 from regard.data.labels.encoded import EncodedSource
 from regard.data.labels.numeric import NamedSeries, Series, parse_items, parse_series
 from regard.data.labels.targets import Labels, Standardiser, Targets
+from regard.data.text.features import FeatureTokenizer, load_source, split_source
 from regard.data.text.tokenizer import Tokenizer, TokenizerSettings
 from regard.errors import UserError
 from regard.names import TokenizerKind
 from regard.runs.folder import RunFolder
 
 Parsed = TypeVar("Parsed")
+Part = TypeVar("Part", list[int], tuple[str, ...], tuple[int, ...])
 
 
 class SourceError(UserError):
@@ -54,9 +56,10 @@ def _parse_all(parse: Callable[[str], Parsed], texts: Iterable[str]) -> list[Par
 
 @dataclass(frozen=True)
 class TextInputs:
-    """Texts as tokens. Tokens beyond `longest` are not read."""
+    """Texts as tokens, with features or without. Tokens of a text beyond `longest`, features
+    included, are not read."""
 
-    tokenizer: Tokenizer
+    tokenizer: Tokenizer | FeatureTokenizer
     language: str
     longest: int
     features = 0
@@ -64,15 +67,31 @@ class TextInputs:
     def encode(self, texts: Sequence[str]) -> list[EncodedSource]:
         """Encode texts. ValueError for a blank text."""
         encoded = self.tokenizer.encode_batch(texts)
-        return [EncodedSource(ids).cut(self.longest) for ids in encoded]
+        return [
+            EncodedSource(self._part(text, ids), is_cut=len(ids) > self.longest)
+            for text, ids in zip(texts, encoded, strict=True)
+        ]
 
     def sequence(self, text: str) -> trace.TokenSequence:
         """Return the text as a trace shows it."""
         encoding = self.tokenizer.encode(text)
-        part = slice(self.longest)
-        pieces = encoding.pieces[part]
-        texts = self.tokenizer.texts(text, pieces)
-        return trace.TokenSequence(text, pieces, encoding.words[part], self.language, texts)
+        texts = self.tokenizer.texts(text, encoding.pieces)
+        return trace.TokenSequence(
+            text,
+            self._part(text, encoding.pieces),
+            self._part(text, encoding.words),
+            self.language,
+            self._part(text, texts),
+        )
+
+    def _part(self, text: str, values: Part) -> Part:
+        """Return the values of the first tokens of a text and those of its features, which are
+        last."""
+        if len(values) <= self.longest or not isinstance(self.tokenizer, FeatureTokenizer):
+            return values[: self.longest]
+        num_features = min(len(split_source(text)[1]), self.longest)
+        rest = values[len(values) - num_features :]
+        return values[: self.longest - num_features] + rest
 
 
 @dataclass(frozen=True)
@@ -154,7 +173,10 @@ class InputsAndTargets:
         if config.source == "series":
             reader = SeriesInputs(config.source_language, config.max_length, features)
             return cls(reader, targets)
-        return cls(_inputs(config, Tokenizer.load(folder.source_tokenizer), features), targets)
+        if config.source == "text":
+            tokenizer = load_source(folder.source_tokenizer)
+            return cls(TextInputs(tokenizer, config.source_language, config.max_length), targets)
+        return cls(_items(config, Tokenizer.load(folder.source_tokenizer), features), targets)
 
     def save(self, folder: RunFolder) -> None:
         """Write the vocabulary and the targets into a run folder."""
@@ -187,15 +209,24 @@ def _learn(config: ClassificationDataConfig, texts: Sequence[str]) -> Inputs:
             (first_items,) = _parse_all(parse_items, texts[:1])
             features = first_items.series.values.shape[1]
             names = map(as_tokens, _parse_all(partial(parse_items, features=features), texts))
-            return _inputs(config, Tokenizer.train(names, _settings(config, "spaces")), features)
+            return _items(config, Tokenizer.train(names, _settings(config, "spaces")), features)
         case "text":
-            return _inputs(config, Tokenizer.train(texts, _settings(config, config.tokenizer)), 0)
+            tokenizer = _text_tokenizer(config, texts)
+            return TextInputs(tokenizer, config.source_language, config.max_length)
 
 
-def _inputs(config: ClassificationDataConfig, tokenizer: Tokenizer, features: int) -> Inputs:
-    if config.source == "items":
-        return ItemInputs(tokenizer, config.source_language, config.max_length, features)
-    return TextInputs(tokenizer, config.source_language, config.max_length)
+def _text_tokenizer(
+    config: ClassificationDataConfig, texts: Sequence[str]
+) -> Tokenizer | FeatureTokenizer:
+    settings = _settings(config, config.tokenizer)
+    if not config.feature_columns:
+        return Tokenizer.train(texts, settings)
+    tokenizer = Tokenizer.train((split_source(text)[0] for text in texts), settings)
+    return FeatureTokenizer.train(tokenizer, texts)
+
+
+def _items(config: ClassificationDataConfig, tokenizer: Tokenizer, features: int) -> ItemInputs:
+    return ItemInputs(tokenizer, config.source_language, config.max_length, features)
 
 
 def _settings(config: ClassificationDataConfig, kind: TokenizerKind) -> TokenizerSettings:

@@ -59,9 +59,9 @@ class ClassificationTask:
         from regard.data.labels.readers import read_labelled
         from regard.data.text.parallel import read_pairs
 
-        if options.held_out:
-            return read_pairs(path)
         settings = options.table_settings(model.data)
+        if options.held_out:
+            return read_pairs(path, settings=settings)
         return read_labelled(path, settings, frozenset(model.labels) or None)
 
     def evaluate(
