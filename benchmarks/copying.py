@@ -1,9 +1,10 @@
 """Measure the gain of a pointer-generator output (`--model.copy pointer_generator`) on words that
 the training data lacks.
 
-    pip install german-nouns
-    python benchmarks/copying.py inflection NOUNS.csv          (20 minutes on one core)
-    python benchmarks/copying.py normalisation DEU.txt         (15 minutes on one core)
+    pip install german-nouns==1.2.5
+    python benchmarks/copying.py inflection NOUNS.csv                    (10 minutes on one core)
+    python benchmarks/copying.py inflection NOUNS.csv --pairs 200        (10 minutes on one core)
+    python benchmarks/copying.py normalisation DEU.txt                   (15 minutes on one core)
 
 `inflection` reads nouns.csv of german-nouns (CC BY-SA 4.0): the letters of a German noun, its case
 and its number to the letters of the form. Test nouns do not occur in training, in any form.
@@ -11,9 +12,12 @@ and its number to the letters of the form. Test nouns do not occur in training, 
 the sentence with the number in words. The tokens are words and digits. A word that occurs once in
 training is unknown.
 
-Each model is trained with and without copying and with each seed. Numbers are the mean and the
-standard deviation over the seeds: the share of outputs that are right, the share of unknown words
-of the reference that the output has, and the CPU seconds of the training.
+Each model is trained with and without copying and with each seed. The number of updates does not
+depend on the number of pairs. "--init-from" is a training with copying that starts from the one
+without, for half as many epochs; its seconds are those of both. Numbers are the mean and the
+standard deviation over the seeds: the share of outputs that are right, in all pairs and in those
+with 0, 1 and 2 or more unknown words in the reference, the share of unknown words of the reference
+that the output has, and the CPU seconds of the training.
 """
 
 from __future__ import annotations
@@ -28,7 +32,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import yaml
@@ -58,7 +62,7 @@ TRAINING = {
     "schedule": "linear",
     "warmup": 100,
     "metric": "exact_match",
-    "validate_every": 120,
+    "validate_every": 240,
 }
 Lines = list[tuple[str, str]]
 
@@ -109,29 +113,51 @@ def unknown_words(train: Lines, test: Lines) -> list[set[str]]:
     return [{word for word in target.split() if counts[word] < 2} for _, target in test]
 
 
-TASKS: dict[str, tuple[Callable[[Path, int], tuple[Lines, Lines, Lines]], int, int, int]] = {
-    "inflection": (inflections, 1000, 1, 30),
-    "normalisation": (normalisations, 2000, 2, 15),
+@dataclass(frozen=True)
+class Task:
+    """Reader of the data, number of training pairs, least number of occurrences of a word, epochs
+    with this number of pairs, and whether test pairs have unknown words."""
+
+    read: Callable[[Path, int], tuple[Lines, Lines, Lines]]
+    size: int
+    min_count: int
+    epochs: int
+    has_unknown: bool
+
+
+TASKS = {
+    "inflection": Task(inflections, 1000, 1, 20, has_unknown=False),
+    "normalisation": Task(normalisations, 2000, 2, 24, has_unknown=True),
 }
-"""Reader, number of training pairs, least number of occurrences of a word, and epochs."""
+SLICES = (("0 unknown, %", 0, 0), ("1, %", 1, 1), ("2 or more, %", 2, 99))
+"""Name, and least and largest number of unknown words in the reference."""
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("task", choices=TASKS)
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
+    parser.add_argument("task", choices=TASKS, help="data to measure on")
     parser.add_argument("data", type=Path, help="nouns.csv or Tatoeba's deu.txt")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--pairs", type=int, help="number of training pairs")
     parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
+    parser.add_argument("--outputs", nargs="+", choices=OUTPUTS, default=list(OUTPUTS))
     arguments = parser.parse_args()
-    read, size, min_count, epochs = TASKS[arguments.task]
-    train, dev, test = read(arguments.data, arguments.pairs or size)
+    task = TASKS[arguments.task]
+    size = arguments.pairs or task.size
+    train, dev, test = task.read(arguments.data, size)
     unknown = unknown_words(train, test)
-    print(
-        f"{len(train)} training pairs, {len(test)} test pairs, "
-        f"{sum(map(len, unknown))} unknown words in {sum(map(bool, unknown))} of them\n"
-    )
-    print("| model | output | right, % | unknown words, % | seconds |\n|---|---|---|---|---|")
+    print(f"{len(train)} training pairs, {len(test)} test pairs", end="")
+    columns = ["model", "output", "right, %"]
+    if task.has_unknown:
+        numbers = [
+            sum(least <= len(words) <= most for words in unknown) for _, least, most in SLICES
+        ]
+        print(
+            f", of them {', '.join(map(str, numbers))} with 0, 1, 2 or more unknown words", end=""
+        )
+        columns += [name for name, _, _ in SLICES] + ["unknown words, %"]
+    columns.append("training, s")
+    print(f"\n\n| {' | '.join(columns)} |\n{'|---' * len(columns)}|", flush=True)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for part, lines in (("train", train), ("dev", dev), ("test", test)):
@@ -139,33 +165,42 @@ def main() -> None:
             (folder / f"{part}.tsv").write_text(text, encoding="utf8")
         for model in arguments.models:
             recipe = folder / f"{model}.yaml"
-            recipe.write_text(yaml.safe_dump(_recipe(model, folder, min_count, epochs)))
-            for output, options in OUTPUTS.items():
-                if arguments.task == "inflection" and options.search:
+            epochs = task.epochs * task.size // size
+            recipe.write_text(yaml.safe_dump(_recipe(model, folder, task.min_count, epochs)))
+            for options in map(OUTPUTS.__getitem__, arguments.outputs):
+                if (options.search or options.initial) and not task.has_unknown:
                     continue  # nearly all letters are known
                 runs = [
-                    _measured(
-                        recipe, folder / f"{model}-{options.name}-{seed}", seed, options, unknown
-                    )
+                    _measured(recipe, options, seed, epochs // 2, unknown)
                     for seed in range(1, arguments.seeds + 1)
                 ]
-                print(f"| {model} | {output} | {' | '.join(_cells(runs))} |", flush=True)
+                runs = [run if task.has_unknown else (run[0], run[-1]) for run in runs]
+                print(f"| {model} | {options.label} | {' | '.join(_cells(runs))} |", flush=True)
 
 
 @dataclass(frozen=True)
 class Options:
-    """Options of an output for training and for search. `name` is that of its training."""
+    """Options of an output for training and for search. `name` is that of its training, and
+    `initial` has the options of the training that it starts from."""
 
+    label: str
     name: str
     training: tuple[str, ...]
     search: tuple[str, ...] = ()
+    initial: Options | None = None
 
 
-PLAIN = "--model.copy", "none"
+PLAIN = Options("vocabulary", "plain", ("--model.copy", "none"))
+COPYING = Options("pointer-generator", "copying", ("--model.copy", "pointer_generator"))
 OUTPUTS = {
-    "vocabulary": Options("plain", PLAIN),
-    "vocabulary, --unknown-replacement": Options("plain", PLAIN, ("--unknown-replacement",)),
-    "pointer-generator": Options("copying", ("--model.copy", "pointer_generator")),
+    "plain": PLAIN,
+    "replacement": replace(
+        PLAIN, label="vocabulary, --unknown-replacement", search=("--unknown-replacement",)
+    ),
+    "copying": COPYING,
+    "continued": replace(
+        COPYING, label="pointer-generator, --init-from", name="continued", initial=PLAIN
+    ),
 }
 
 
@@ -180,15 +215,27 @@ def _recipe(model: str, folder: Path, min_count: int, epochs: int) -> dict[str, 
     return {"data": data, "model": MODELS[model], "training": {**TRAINING, "epochs": epochs}}
 
 
-def _measured(
-    recipe: Path, run: Path, seed: int, options: Options, unknown: Sequence[set[str]]
-) -> tuple[float, float, float]:
-    """Return the share of right outputs, the share of unknown words in the outputs, and the CPU
-    seconds of the training, which is done once for each run."""
+def _trained(recipe: Path, options: Options, seed: int, *more: str) -> tuple[Path, float]:
+    """Return the folder and the CPU seconds of a training, which is done once."""
+    run = recipe.parent / f"{recipe.stem}-{options.name}-{seed}"
     seconds = run.with_suffix(".seconds")
     if not run.exists():
         command = ["train", str(recipe), "--output", str(run), "--training.seed", str(seed)]
-        seconds.write_text(str(run_command(*command, *options.training).ru_utime))
+        seconds.write_text(str(run_command(*command, *options.training, *more).ru_utime))
+    return run, float(seconds.read_text())
+
+
+def _measured(
+    recipe: Path, options: Options, seed: int, epochs: int, unknown: Sequence[set[str]]
+) -> tuple[float, ...]:
+    """Return the share of right outputs, in all pairs and in each slice, the share of unknown words
+    in the outputs, and the CPU seconds of the training. `epochs` is the number of epochs of a
+    training that starts from another one."""
+    seconds, more = 0.0, tuple[str, ...]()
+    if options.initial is not None:
+        first, seconds = _trained(recipe, options.initial, seed)
+        more = ("--init-from", str(first), "--training.epochs", str(epochs))
+    run, last_seconds = _trained(recipe, options, seed, *more)
     lines = (recipe.parent / "test.tsv").read_text(encoding="utf8").splitlines()
     sources, targets = zip(*(line.split("\t") for line in lines), strict=True)
     command = [sys.executable, "-m", "regard.cli.main", "translate", str(run), *options.search]
@@ -196,15 +243,20 @@ def _measured(
         command, input="\n".join(sources) + "\n", capture_output=True, text=True, check=True
     )
     outputs = result.stdout.splitlines()
-    num_right = sum(output == target for output, target in zip(outputs, targets, strict=True))
-    num_known = sum(
+    right = [output == target for output, target in zip(outputs, targets, strict=True)]
+    slices = [
+        [each for each, words in zip(right, unknown, strict=True) if least <= len(words) <= most]
+        for _, least, most in SLICES
+    ]
+    num_copied = sum(
         len(words & set(output.split())) for words, output in zip(unknown, outputs, strict=True)
     )
-    share = 100 * num_known / max(1, sum(map(len, unknown)))
-    return 100 * num_right / len(targets), share, float(seconds.read_text())
+    shares = [sum(each) / max(1, len(each)) for each in (right, *slices)]
+    shares.append(num_copied / max(1, sum(map(len, unknown))))
+    return *(100 * share for share in shares), seconds + last_seconds
 
 
-def _cells(runs: Sequence[tuple[float, float, float]]) -> Iterator[str]:
+def _cells(runs: Sequence[tuple[float, ...]]) -> Iterator[str]:
     for values in zip(*runs, strict=True):
         spread = f" ± {statistics.stdev(values):.1f}" if len(values) > 1 else ""
         yield f"{statistics.mean(values):.1f}{spread}"

@@ -154,5 +154,16 @@ def test_a_run_without_copying_initialises_one_with_it(experiment, folder, tmp_p
     assert all((weight == inner[name]).all() for name, weight in model.decoder.state_dict().items())
 
 
+def test_copying_starts_from_a_run_without_it(experiment, plain):
+    first = TranslationRun.load(plain)
+    sizes = len(first.tokenizers.source), len(first.tokenizers.target)
+    model = build_translation(experiment.model, *sizes)
+    report = initialise_from(plain, experiment.model, model, first.tokenizers)
+    assert set(report.new) == {"decoder.gate.weight", "decoder.gate.bias"}
+    inner = model.decoder.inner.state_dict()
+    weights = first.model.decoder.state_dict()
+    assert all((weight == inner[name]).all() for name, weight in weights.items())
+
+
 def test_tokenizers_of_the_run_have_no_copied_words(folder):
     assert "Brno" not in RunFolder(folder).target_tokenizer.read_text(encoding="utf8")
