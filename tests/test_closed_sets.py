@@ -109,6 +109,27 @@ SETS = {
     "GeneratedImages": Uses(
         {"runs": strings("runs/test_corpora")}, ("data synthetic",), ("data.md regard data",)
     ),
+    "ExampleTable": Uses(
+        {"examples": strings("data/generated/test_example_files")},
+        ("regard data name",),
+        ("data.md regard data",),
+    ),
+    "ExampleImages": Uses(
+        {"examples": strings("cli/test_commands")},
+        ("regard data name",),
+        ("data.md regard data",),
+    ),
+    "Example": Uses(
+        {
+            "the sets of examples": [
+                name
+                for part in ("ExampleTable", "ExampleImages")
+                for name in get_args(getattr(names, part))
+            ]
+        },
+        ("regard data name",),
+        ("data.md regard data",),
+    ),
     "Download": Uses(
         {"modules": {path.stem for path in DOWNLOADS.glob("*.py")}},
         ("regard data name",),
@@ -118,7 +139,10 @@ SETS = {
         {
             "the sets of generated and downloaded data": [
                 name
-                for part in ("Download", "GeneratedPairs", "GeneratedLabels", "GeneratedImages")
+                for part in (
+                    *("Example", "Download", "GeneratedPairs", "GeneratedLabels"),
+                    "GeneratedImages",
+                )
                 for name in get_args(getattr(names, part))
             ]
         },

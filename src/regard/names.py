@@ -21,7 +21,12 @@ GeneratedLabels = Literal["drinks", "series"]
 GeneratedImages = Literal["shapes"]
 """Generated images with captions."""
 Download = Literal["tatoeba"]
-Dataset = Literal[Download, GeneratedPairs, GeneratedLabels, GeneratedImages]
+ExampleTable = Literal["letters", "words", "labels", "values"]
+"""Generated tables, named as the recipe that learns them."""
+ExampleImages = Literal["captions"]
+"""Generated images with a table of captions, named as the recipe that learns them."""
+Example = Literal[ExampleTable, ExampleImages]
+Dataset = Literal[Example, Download, GeneratedPairs, GeneratedLabels, GeneratedImages]
 """Data that `regard data` makes or downloads."""
 SourceKind = Literal["text", "items", "series"]
 """Sources of the classification task."""

@@ -413,6 +413,27 @@ def test_data_generates_pairs_that_check_reports_on(capsys, tmp_path):
     assert "50 pairs" in out
 
 
+def test_data_lists_the_examples_with_the_commands_that_train_them(capsys):
+    status, out, _ = regard(capsys, "data")
+    assert status == 0
+    assert "regard data letters && regard train data/letters.csv" in out
+    assert "regard data captions && regard train data/captions/captions.csv" in out
+
+
+def test_data_writes_an_example_with_its_command(capsys, tmp_path):
+    table, folder = tmp_path / "forms.csv", tmp_path / "captions"
+    _, out, _ = regard(capsys, "data", "letters", "--size", 30, "-o", table)
+    assert out == f"{table}: 30 examples; train it: regard train {table}\n"
+    assert table.read_text().startswith("number;word;transliteration;notes\n1;")
+    _, out, _ = regard(capsys, "data", "captions", "--size", 3, "-o", folder)
+    assert "3 images, 15 captions; train it: regard train" in out
+    scenes = (folder / "scenes.tsv").read_text()
+    assert scenes.count("\n") == 3
+    assert ";" not in scenes
+    status, _, err = regard(capsys, "data", "labels", "--size", 5000)
+    assert (status, err) == (1, "regard data: 5,000 requests: expected 1 to 4,344\n")
+
+
 def test_check_tokenizes_as_training(capsys, tmp_path):
     source, target = tmp_path / "a.en", tmp_path / "a.de"
     source.write_text("a b\na c\n" * 50)

@@ -466,6 +466,19 @@ def test_a_file_of_labels_is_classified(capsys, here):
     assert sorted(labels["answers"]["names"]) == ["blue", "red"]
 
 
+def test_the_recipe_values_reads_texts_and_items_too(here):
+    rows = [f"{number} lemons and a melon\t{number / 2}\n" for number in range(30)]
+    (here / "texts.tsv").write_text("".join(rows))
+    (here / "series.tsv").write_text(
+        "".join(row.replace(" lemons and a melon", " 3") for row in rows)
+    )
+    assert parse(["texts.tsv"]).experiment.data.source == "text"
+    assert parse(["values", "texts.tsv"]).experiment.data.source == "text"
+    assert parse(["values", "series.tsv"]).experiment.data.source == "series"
+    typed = parse(["values", "texts.tsv", "--data.source", "items"]).experiment
+    assert typed.data.source == "items"
+
+
 @pytest.mark.parametrize(("wiring", "draws"), [("luong", True), ("plain", False)])
 def test_the_last_line_names_commands_that_apply_to_the_model(capsys, here, wiring, draws):
     data = pairs(here / "mine.tsv")

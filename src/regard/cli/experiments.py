@@ -28,7 +28,7 @@ from regard.errors import UsageError, UserError
 from regard.files import check_input, check_name, exists, shorten_name
 from regard.names import TaskName
 from regard.runs.folder import RunFolder
-from regard.runs.table_settings import table_settings, with_fields
+from regard.runs.table_settings import source_field, table_settings, with_fields
 
 FAMILY = "--model.family"
 """Short for the kind of every part that has this kind."""
@@ -228,6 +228,8 @@ def _choose_columns(chosen: ChosenExperiment, arguments: Sequence[str]) -> Chose
     if not settings.feature_columns:
         _check_task(inspection, settings, chosen.experiment)
     columns = inspection.columns()
+    if "--data.source" not in _flags(arguments):
+        columns |= source_field(data, inspection.roles.fields)
     if not columns and form.is_plain:
         return chosen
     for name, value in (("source", settings.source_columns), ("target", settings.target_columns)):

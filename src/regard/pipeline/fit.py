@@ -22,7 +22,7 @@ from regard.files import check_name
 from regard.names import TaskName
 from regard.pipeline import train as training
 from regard.pipeline.load import Model, load
-from regard.runs.table_settings import table_settings, with_fields
+from regard.runs.table_settings import source_field, table_settings, with_fields
 from regard.tasks.arguments import check_path
 from regard.training.log import Reporter
 
@@ -97,9 +97,12 @@ def experiment_of(
         return experiment, None
     section = _with_path(experiment.data, path)
     if recipe is not None and path is not None and _is_inspected(path, section):
-        columns = inspect(path, table_settings(section), section.task).columns()
-        unset = {name: value for name, value in columns.items() if not _is_set(section, name)}
-        section = with_fields(section, unset)
+        inspection = inspect(path, table_settings(section), section.task)
+        columns = inspection.columns()
+        fields = {name: value for name, value in columns.items() if not _is_set(section, name)}
+        if "data.source" not in dict(recipes.flat(dict(settings))):
+            fields |= source_field(section, inspection.roles.fields)
+        section = with_fields(section, fields)
     return replace(experiment, data=section), table
 
 

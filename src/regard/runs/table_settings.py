@@ -35,3 +35,11 @@ def with_fields(data: Data, values: Mapping[str, str]) -> Data:
     if isinstance(data, ClassificationDataConfig) and "target_column" in changed:
         changed["target_column"] = columns(changed["target_column"])
     return replace(data, **changed)
+
+
+def source_field(data: Data, recognised: Mapping[str, str]) -> dict[str, str]:
+    """Return `data.source` as a field if the recipe reads series with a number each, and the fields
+    that an inspection recognised name texts or items as sources; otherwise no field."""
+    kind = recognised.get("data.source")
+    is_series = isinstance(data, ClassificationDataConfig) and data.source == "series"
+    return {"data.source": kind} if is_series and kind in ("text", "items") else {}

@@ -50,6 +50,15 @@ def swapped(rows):
     return [(target, source) for source, target in rows]
 
 
+def dated(rows):
+    return [(f"2024-05-{n % 28 + 1:02d}", *row) for n, row in enumerate(rows)]
+
+
+def both(rows, words):
+    """Return rows with a second text before the target."""
+    return [(text, words[n % 10] + words[n // 10], end) for n, (text, end) in enumerate(rows)]
+
+
 @pytest.mark.parametrize(
     ("rows", "head", "recipe", "columns"),
     [
@@ -80,6 +89,13 @@ def swapped(rows):
         (SERIES, (), "values", (0, 1)),
         (ITEMS, (), "values", (0, 1)),
         (PRICES, ("text", "price"), "values", (0, 1)),
+        (swapped(PRICES), ("price", "offer"), "values", (1, 0)),
+        (dated(PRICES), ("day", "offer", "price"), "values", (1, 2)),
+        (dated(SERIES), ("day", "readings", "highest"), "values", (1, 2)),
+        (both(PRICES, LATIN), ("review", "author", "score"), "values", (0, 2)),
+        (both(PRICES, LATIN), ("source", "target", "score"), "letters", (0, 1)),
+        (both(PRICES, LATIN), ("sentence", "translation", "length"), "letters", (0, 1)),
+        ([(text, n % 9) for n, (text, _) in enumerate(PRICES)], (), "values", (0, 1)),
     ],
 )
 def test_recipe_and_columns(tmp_path, rows, head, recipe, columns):

@@ -174,7 +174,7 @@ def _labels(table: _Table) -> Roles | None:
     if not is_set and 2 * table.num_values(source) <= table.num_rows:
         return None
     num_values = table.num_values(target)
-    if _are_numbers(table.cells[target]) and num_values > FEW_ROWS:
+    if _is_quantity(table, target):
         return _numbers(table, source, target)
     if is_set and not _has_labels(table, target):
         return None
@@ -184,25 +184,40 @@ def _labels(table: _Table) -> Roles | None:
 
 
 def _values(table: _Table) -> Roles | None:
-    """Return the roles of sources with a number each: the last column of numbers is the target."""
+    """Return the roles of sources with a number each: the last column of numbers is the target. The
+    source is the column of series, of items or of texts; dates and codes without letters are none
+    of these."""
     numbers = [
-        column
-        for column in table.useful
-        if column != table.source
-        and _are_numbers(table.cells[column])
-        and table.num_values(column) > FEW_ROWS
+        column for column in table.useful if column != table.source and _is_quantity(table, column)
     ]
     if not numbers or len(table.useful) < 2:
         return None
     named = table.named(LABEL_NAMES)
-    num_texts = sum(not _are_numbers(table.cells[column]) for column in table.useful)
-    if named not in numbers and num_texts > 1:
-        return None  # pairs with a number each
     target = named if named in numbers else numbers[-1]
-    source = table.source
-    if source is None:
-        source = next((column for column in table.useful if column != target), None)
+    others = [column for column in table.useful if column != target]
+    sources = [column for column in others if _has_sources(table.cells[column])]
+    if table.source is not None:
+        return _numbers(table, table.source, target)
+    named_text = table.named([name for name in TEXT_NAMES if name != _name(table, target)])
+    has_targets = named not in (None, *numbers) or table.named(TARGET_NAMES) is not None
+    is_clear = named in numbers or (named_text in sources and not has_targets)
+    if len(sources) > 1 and not is_clear:
+        return None  # pairs with a number each
+    source = named_text if named_text in sources else next(iter(sources or others), None)
     return None if source is None else _numbers(table, source, target)
+
+
+def _is_quantity(table: _Table, column: int) -> bool:
+    """Return whether a column has numbers with so many values that they are no labels."""
+    most = min(FEW_ROWS, table.num_rows / ROWS_PER_LABEL)
+    return _are_numbers(table.cells[column]) and table.num_values(column) > most
+
+
+def _has_sources(cells: Sequence[str]) -> bool:
+    """Return whether most cells are texts with letters, or series of several numbers."""
+    num_texts = sum(any(map(str.isalpha, cell)) for cell in cells)
+    num_series = sum(_is_series(cell) and not is_number(cell) for cell in cells)
+    return num_texts + num_series > len(cells) / 2
 
 
 def _numbers(table: _Table, source: int, target: int) -> Roles:

@@ -142,13 +142,14 @@ class SceneSplit:
     test: tuple[Scene, ...]
 
 
-def scenes(count: int, seed: int = 1) -> tuple[Scene, ...]:
-    """Draw distinct scenes with equal numbers of one, two and three shapes, as far as possible:
-    there are 324 scenes of one shape. UserError if there are fewer scenes than `count`."""
-    maximum = sum(map(_num_scenes, NUMBERS))
+def scenes(count: int, seed: int = 1, num_shapes: Sequence[int] = NUMBERS) -> tuple[Scene, ...]:
+    """Draw distinct scenes with equal numbers of scenes for each number of shapes, as far as
+    possible: there are 324 scenes of one shape. UserError if there are fewer scenes than
+    `count`."""
+    maximum = sum(map(_num_scenes, num_shapes))
     if not 1 <= count <= maximum:
         raise UserError(f"{count} scenes were asked for: expected 1 to {maximum:,}")
-    return _distinct(count, random.Random(seed), {n: _num_scenes(n) for n in NUMBERS})
+    return _distinct(count, random.Random(seed), {n: _num_scenes(n) for n in num_shapes})
 
 
 def split_scenes(count: int, held_out: tuple[int, int], seed: int = 1) -> SceneSplit:
@@ -179,7 +180,7 @@ def split_scenes(count: int, held_out: tuple[int, int], seed: int = 1) -> SceneS
 
 def _distinct(count: int, drawing: random.Random, limits: dict[int, int]) -> tuple[Scene, ...]:
     """Draw distinct scenes with equal numbers of shapes. At most `limits[n]` have n shapes."""
-    drawn, sizes = dict[Scene, None](), cycle(NUMBERS)
+    drawn, sizes = dict[Scene, None](), cycle(limits)
     room = dict(limits)
     while len(drawn) < count:
         number = next(number for number in sizes if room[number])
