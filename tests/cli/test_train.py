@@ -466,7 +466,7 @@ def test_a_file_of_labels_is_classified(capsys, here):
     assert sorted(labels["answers"]["names"]) == ["blue", "red"]
 
 
-def test_the_recipe_values_reads_texts_and_items_too(here):
+def test_the_kind_of_source_of_a_number_is_recognised(here):
     rows = [f"{number} lemons and a melon\t{number / 2}\n" for number in range(30)]
     (here / "texts.tsv").write_text("".join(rows))
     (here / "series.tsv").write_text(
@@ -475,8 +475,12 @@ def test_the_recipe_values_reads_texts_and_items_too(here):
     assert parse(["texts.tsv"]).experiment.data.source == "text"
     assert parse(["values", "texts.tsv"]).experiment.data.source == "text"
     assert parse(["values", "series.tsv"]).experiment.data.source == "series"
-    typed = parse(["values", "texts.tsv", "--data.source", "items"]).experiment
-    assert typed.data.source == "items"
+    (here / "items.tsv").write_text(
+        "".join(f"cola {row}".replace(" lemons and a melon", "; cola 2") for row in rows)
+    )
+    items = parse(["items.tsv"]).experiment
+    assert (items.data.source, items.data.synthetic) == ("items", None)
+    assert items.model.encoder.kind == "bag_of_words"
 
 
 @pytest.mark.parametrize(("wiring", "draws"), [("luong", True), ("plain", False)])

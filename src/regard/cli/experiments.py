@@ -209,8 +209,9 @@ def _resumed_run(stem: str, arguments: Sequence[str]) -> Experiment | None:
 def _of_recipe(recipe: str, name: str, path: Path, values: Mapping[str, str]) -> Experiment:
     """Return the experiment of a recipe on a data file, with these fields of its data."""
     experiment = recipes.load(recipes.find(recipe))
-    data = with_fields(replace(experiment.data, path=path), values)
-    return replace(experiment, name=name, about="", data=data)
+    size = DATA_SECTIONS[experiment.data.task]().synthetic_size
+    data = replace(experiment.data, path=path, synthetic=None, synthetic_size=size)
+    return replace(experiment, name=name, about="", data=with_fields(data, values))
 
 
 def _choose_columns(chosen: ChosenExperiment, arguments: Sequence[str]) -> ChosenExperiment:

@@ -39,7 +39,7 @@ def with_fields(data: Data, values: Mapping[str, str]) -> Data:
 
 def source_field(data: Data, recognised: Mapping[str, str]) -> dict[str, str]:
     """Return `data.source` as a field if the recipe reads series with a number each, and the fields
-    that an inspection recognised name texts or items as sources; otherwise no field."""
-    kind = recognised.get("data.source")
+    that an inspection recognised name texts as sources; otherwise no field."""
     is_series = isinstance(data, ClassificationDataConfig) and data.source == "series"
-    return {"data.source": kind} if is_series and kind in ("text", "items") else {}
+    is_text = is_series and recognised.get("data.source") == "text"
+    return {"data.source": "text"} if is_text else {}

@@ -87,7 +87,7 @@ def both(rows, words):
         (PICTURES[:3], (), "captions", (0, 1)),
         (FLICKR, (), "captions", (0, 1)),
         (SERIES, (), "values", (0, 1)),
-        (ITEMS, (), "values", (0, 1)),
+        (ITEMS, (), "drinks", (0, 1)),
         (PRICES, ("text", "price"), "values", (0, 1)),
         (swapped(PRICES), ("price", "offer"), "values", (1, 0)),
         (dated(PRICES), ("day", "offer", "price"), "values", (1, 2)),

@@ -229,8 +229,10 @@ def _numbers(table: _Table, source: int, target: int) -> Roles:
         fields["data.source"] = "items"
     else:
         fields["data.source"] = "text"
-    title = f"values (a number for each {_NOUNS[fields['data.source']]})"
-    return Roles("classify", "values", source, target, title, fields)
+    kind = fields["data.source"]
+    title = f"values (a number for each {_NOUNS[kind]})"
+    recipe = "drinks" if kind == "items" else "values"  # items have no order
+    return Roles("classify", recipe, source, target, title, fields)
 
 
 _NOUNS = {"series": "series", "items": "list of items", "text": "text"}
