@@ -466,6 +466,16 @@ def test_a_file_of_labels_is_classified(capsys, here):
     assert sorted(labels["answers"]["names"]) == ["blue", "red"]
 
 
+def test_columns_that_are_both_set_are_not_compared_with_the_task(here):
+    rows = [f"{number}.jpg\tthing {number}\tdessin {number}\n" for number in range(30)]
+    (here / "three.tsv").write_text("".join(rows))
+    with pytest.raises(UserError, match="looks like captions"):
+        parse(["letters", "three.tsv", "--data.target-column", "3"])
+    columns = ("--data.source-column", "1", "--data.target-column", "3")
+    data = parse(["letters", "three.tsv", *columns]).experiment.data
+    assert (data.source_column, data.target_column) == ("1", "3")
+
+
 def test_the_kind_of_source_of_a_number_is_recognised(here):
     rows = [f"{number} lemons and a melon\t{number / 2}\n" for number in range(30)]
     (here / "texts.tsv").write_text("".join(rows))

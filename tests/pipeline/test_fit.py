@@ -1,6 +1,7 @@
 """`regard.train`: the run of the command from Python, from files and from data in memory."""
 
 import gc
+import re
 import signal
 from dataclasses import replace
 from itertools import product
@@ -67,6 +68,26 @@ def test_a_folder_that_is_not_named_is_removed_with_the_model(tmp_path, monkeypa
 def test_dropped_rows_are_warned_of(tmp_path):
     with pytest.warns(UserWarning, match="left out 1 line of the data: 1 with a blank side"):
         regard.train([*PAIRS, ("a", None)], own(updates=1), output=tmp_path / "run")
+
+
+def test_findings_and_the_diagnosis_are_warned_of_at_the_call():
+    pairs = [(f"w{number}", f"v{number}") for number in range(60)]
+    settings = {"data.tokenizer": "words", "data.dev_size": 25, "data.checks": "warn"}
+    with pytest.warns(UserWarning, match="nothing was learned") as warned:
+        regard.train(pairs, own(updates=1, metric="chrf"), settings=settings)
+    texts = [str(warning.message) for warning in warned]
+    assert any("100 % of the held-out source words are unknown" in text for text in texts)
+    assert re.match(r"nothing was learned \(dev chrF \d\.\d\d\): only 1 update;", texts[-1])
+
+
+def test_a_list_of_labels_and_texts_is_classified():
+    rows = [("ab"[n % 2], f"text {n}") for n in range(40)]
+    for data in (rows, pandas.DataFrame(rows)):
+        experiment, _ = experiment_of(data, None, {})
+        assert experiment.data.task == "classify"
+        assert (experiment.data.source_column, experiment.data.target_column) == ("2", ("1",))
+    experiment, _ = experiment_of([(text, label) for label, text in rows], None, {})
+    assert experiment.data.source_column is None
 
 
 class Interrupting:

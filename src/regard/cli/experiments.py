@@ -226,7 +226,8 @@ def _choose_columns(chosen: ChosenExperiment, arguments: Sequence[str]) -> Chose
     if form.kind == "text" and form.delimiter is None:
         return chosen
     inspection = inspect(path, settings, data.task)
-    if not settings.feature_columns:
+    has_columns = bool(settings.source_columns and settings.target_columns)
+    if not has_columns:
         _check_task(inspection, settings, chosen.experiment)
     columns = inspection.columns()
     if "--data.source" not in _flags(arguments):

@@ -90,14 +90,9 @@ def run(arguments: list[str]) -> int:
 
 def _diagnose(end: EndLine, experiment: Experiment, folder: Path) -> None:
     """Warn if nothing was learned, with the likely cause."""
-    from regard.data.text.parallel import read_pairs
-    from regard.pipeline.diagnosis import BLEU_IS_ZERO, diagnose
-    from regard.viewing import curve
+    from regard.pipeline.diagnosis import BLEU_IS_ZERO, diagnose_run
 
-    run, targets = RunFolder(folder), list[str]()
-    if experiment.data.task == "classify" and run.dev.exists():
-        targets = [pair.target for pair in read_pairs(run.dev).pairs]
-    diagnosis = diagnose(end, curve.read_log(run.log), targets)
+    diagnosis = diagnose_run(end, RunFolder(folder), experiment.data.task)
     if diagnosis == BLEU_IS_ZERO:
         warn(diagnosis)
     elif diagnosis is not None:

@@ -6,7 +6,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from regard.data.text.parallel import read_pairs
+from regard.names import TaskName
+from regard.runs.folder import RunFolder
 from regard.training.log import EndLine
+from regard.viewing.curve import read_log
 
 LEAST = {
     "chrF": 10.0,
@@ -24,6 +28,15 @@ BLEU_IS_ZERO = (
     "unless four words in a row are right; for short targets use --training.metric chrf or "
     "exact_match"
 )
+
+
+def diagnose_run(end: EndLine, folder: RunFolder, task: TaskName) -> str | None:
+    """Return a sentence with the likely cause if the finished training of a run learned nothing, or
+    None."""
+    targets = list[str]()
+    if task == "classify" and folder.dev.exists():
+        targets = [pair.target for pair in read_pairs(folder.dev).pairs]
+    return diagnose(end, read_log(folder.log), targets)
 
 
 def diagnose(

@@ -16,12 +16,14 @@ from regard.config import DATA_SECTIONS, Data, Experiment
 from regard.data.files.inspection import can_inspect, inspect
 from regard.data.files.objects import Table, table_of
 from regard.data.files.roles import assign_roles
-from regard.data.files.tables import TableSettings, find_column, suffix_of
+from regard.data.files.tables import TableSettings, column_number, suffix_of
 from regard.errors import UserError
 from regard.files import check_name
 from regard.names import TaskName
 from regard.pipeline import train as training
+from regard.pipeline.diagnosis import diagnose_run
 from regard.pipeline.load import Model, load
+from regard.runs.folder import RunFolder
 from regard.runs.table_settings import source_field, table_settings, with_fields
 from regard.tasks.arguments import check_path
 from regard.training.log import Reporter
@@ -45,8 +47,9 @@ def train(
     dictionaries, or None for the recipe's own data. `settings` are fields of the recipe by full
     name, such as {"training.epochs": 5}. Without `recipe`, the recipe is the one that suits the
     data, as for `regard train FILE`. Without `output`, the run folder is temporary, and is deleted
-    with the model. `reporter` observes the training. Nothing is printed; rows and settings that are
-    not used are warnings.
+    with the model. `reporter` observes the training. Nothing is printed; warnings name rows and
+    settings that are not used, reasons why little can be learned, and the likely cause if nothing
+    was learned.
 
     UserError as from the command, TypeError for data of another type. Ctrl-C saves the training and
     raises KeyboardInterrupt; `resume` continues the run in the folder `output`."""
@@ -69,6 +72,9 @@ def train(
                 f"saved in {folder}; call train again with resume=True" if output else end.reason
             )
             raise KeyboardInterrupt(saved)
+        diagnosis = diagnose_run(end, RunFolder(folder), experiment.data.task)
+        if diagnosis is not None:
+            warnings.warn(diagnosis, stacklevel=2)
         model = load(folder, device=experiment.training.device)
     except BaseException:
         if output is None:
@@ -124,12 +130,13 @@ def _recognised(
     known = cast(TaskName, task) if task in get_args(TaskName) else None
     if table is not None:
         roles = assign_roles(table.names, table.rows, known, _numbers(table, named))
-        if table.names is None and (roles.source, roles.target) != (0, 1):
-            roles = assign_roles(None, table.rows, "translate")  # pairs are in order
         fields: dict[str, str] = dict(roles.fields)
-        if table.names is not None:
-            fields["data.source_column"] = table.names[roles.source]
-            fields["data.target_column"] = table.names[roles.target]
+        columns = roles.source, roles.target
+        if table.names is not None or columns != (0, 1):
+            names = table.names or [str(number + 1) for number in range(max(columns) + 1)]
+            fields["data.source_column"], fields["data.target_column"] = (
+                names[column] for column in columns
+            )
     elif path is not None and can_inspect(path):
         inspection = inspect(path, _table_settings(named), known)
         roles, fields = inspection.roles, inspection.fields()
@@ -166,8 +173,10 @@ def _words(named: Mapping[str, Any], side: str) -> tuple[str, ...]:
 
 def _numbers(table: Table, named: Mapping[str, Any]) -> tuple[int | None, int | None]:
     """Return the numbers of the columns of source and target that the settings name, from 0."""
+    width = len(table.rows[0]) if table.rows else 0
     source, target = (
-        find_column(table.names or (), _words(named, side)) for side in ("source", "target")
+        next((column_number(name, table.names, width) for name in _words(named, side)), None)
+        for side in ("source", "target")
     )
     return source, target
 
@@ -196,9 +205,11 @@ def _check_no_recipe(path: Path | None) -> None:
 def _begin(
     plan: training.Plan, reporter: Reporter | None, settings: Mapping[str, object]
 ) -> Reporter | None:
-    """Warn of rows and settings that are not used, and return the reporter."""
+    """Warn of rows and settings that are not used and of reasons why little can be learned, and
+    return the reporter."""
     names = {name for name, _ in recipes.flat(dict(settings))}
     unused = [str(option) for option in plan.unused if option.name in names]
-    for line in (*plan.left_out, *unused):
+    findings = [finding.text for finding in plan.findings]
+    for line in (*plan.left_out, *findings, *unused):
         warnings.warn(line, stacklevel=5)  # the caller of `train`
     return reporter

@@ -7,7 +7,7 @@ import polars
 import pytest
 
 from regard.data.examples import Pair
-from regard.data.files.objects import NAME, ColumnChoice, corpus_of, table_of
+from regard.data.files.objects import NAME, ColumnChoice, Table, corpus_of, table_of
 from regard.errors import UserError
 
 COLUMNS = {
@@ -42,6 +42,17 @@ def test_pairs_are_read_in_order():
     pairs = [("a", 1), ["b", np.int64(2)], ("c\nd", "e")]
     corpus = corpus_of(table_of(iter(pairs)), TEXT, LABEL)
     assert corpus.pairs == (Pair("a", "1", 1), Pair("b", "2", 2), Pair("c d", "e", 3))
+
+
+def test_columns_without_names_have_numbers():
+    rows = [("x", 1), ("y", 2)]
+    frame, array = pandas.DataFrame(rows), np.array(rows)
+    table = Table((("x", "1"), ("y", "2")))
+    assert table_of(frame) == table_of(array) == table_of(rows) == table
+    swapped = ColumnChoice("data.source_column", ("2",)), ColumnChoice("o", ("1",))
+    assert corpus_of(table_of(frame), *swapped).pairs[0] == Pair("1", "x", 1)
+    with pytest.raises(UserError, match=r"columns 1, 2, 3: name the column with data\.source"):
+        corpus_of(table_of(pandas.DataFrame([("x", "y", "z")])), TEXT, LABEL)
 
 
 def test_missing_values_of_pandas_are_empty():

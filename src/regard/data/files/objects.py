@@ -31,7 +31,7 @@ class Table:
 
     rows: tuple[tuple[str, ...], ...]
     names: tuple[str, ...] | None = None
-    """Names of the columns; None for pairs."""
+    """Names of the columns; None for pairs, and for data frames whose columns have numbers."""
 
 
 @dataclass(frozen=True)
@@ -56,10 +56,15 @@ def table_of(data: object) -> Table:
     if isinstance(names, Iterable) and hasattr(data, "__getitem__"):
         listed = list(names)
         columns = [[_cell(value) for value in data[name]] for name in listed]
-        return Table(tuple(zip(*columns, strict=True)), tuple(map(str, listed)))
+        # A data frame made without names numbers its columns.
+        is_named = any(not isinstance(name, int) for name in listed)
+        return Table(
+            tuple(zip(*columns, strict=True)), tuple(map(str, listed)) if is_named else None
+        )
     if isinstance(data, str | bytes | Mapping) or not isinstance(data, Iterable):
         raise TypeError(f"data is {type(data).__name__}: {EXPECTED}")
-    rows = list(data)
+    to_list = getattr(data, "tolist", None)  # an array of NumPy
+    rows = list(data if to_list is None else to_list())
     if rows and all(isinstance(row, Mapping) for row in rows):
         keys = list(dict.fromkeys(key for row in rows for key in row))
         cells = tuple(tuple(_cell(row.get(key)) for key in keys) for row in rows)
@@ -110,11 +115,9 @@ def _columns(
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return the numbers of the columns of sources and targets, from 0."""
     width = len(table.rows[0])
-    if table.names is None:
-        return (0,), tuple(range(1, width))
+    names = table.names or tuple(str(number) for number in range(1, width + 1))
     by_name = [
-        _found(table.names, choice, other)
-        for choice, other in ((sources, targets), (targets, sources))
+        _found(names, choice, other) for choice, other in ((sources, targets), (targets, sources))
     ]
     if all(by_name):
         return by_name[0], by_name[1]
@@ -122,8 +125,7 @@ def _columns(
         return (0,), (1,)
     choice = targets if by_name[0] else sources
     raise UserError(
-        f"{NAME} has the columns {', '.join(table.names)[:200]}: name the column with "
-        f"{choice.option}"
+        f"{NAME} has the columns {', '.join(names)[:200]}: name the column with {choice.option}"
     )
 
 
