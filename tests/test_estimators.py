@@ -96,9 +96,9 @@ def test_the_random_state_is_the_seed(seed):
 
 
 def test_labels_with_one_text_stay_apart():
-    classes = regard.estimators._names_of(np.array([1, "1 ", "1"], dtype=object))
+    classes = regard.estimators._texts_of_labels(np.array([1, "1 ", "1"], dtype=object))
     assert classes == ["0", "1", "2"]
-    assert regard.estimators._names_of(np.array([True, False])) == ["True", "False"]
+    assert regard.estimators._texts_of_labels(np.array([True, False])) == ["True", "False"]
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)

@@ -19,7 +19,7 @@ from regard.pipeline.fit import recipe_of, train
 from regard.tasks.classification.model import ClassificationModel
 from regard.tasks.translation.model import TranslationModel
 
-AnyEstimator = TypeVar("AnyEstimator", bound="_Parameters")
+AnyEstimator = TypeVar("AnyEstimator", bound="_Estimator")
 SEED_BOUND = 1 << 31
 """Upper bound of a seed that is drawn from a random state."""
 
@@ -28,9 +28,10 @@ class UnfittedError(ValueError, AttributeError):
     """The estimator is not fitted. If scikit-learn is loaded, its NotFittedError is raised."""
 
 
-class _Parameters:
-    """Parameters of an estimator: the arguments of its constructor, as scikit-learn reads and sets
-    them."""
+class _Estimator:
+    """Base of the estimators: parameters, training and tags.
+
+    The parameters are the arguments of the constructor, as scikit-learn reads and sets them."""
 
     recipe: str | Path | Experiment
     settings: Mapping[str, object] | None
@@ -38,21 +39,21 @@ class _Parameters:
     random_state: Any
 
     @classmethod
-    def _names(cls) -> list[str]:
+    def _parameter_names(cls) -> list[str]:
         return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters by name. No parameter is an estimator, so `deep` has no effect."""
         del deep
-        return {name: getattr(self, name) for name in self._names()}
+        return {name: getattr(self, name) for name in self._parameter_names()}
 
     def set_params(self: AnyEstimator, **parameters: Any) -> AnyEstimator:
         """Set parameters by name and return the estimator. ValueError for an unknown name."""
         for name, value in parameters.items():
-            if name not in self._names():
+            if name not in self._parameter_names():
                 raise ValueError(
                     f"{name!r} is not a parameter of {type(self).__name__}: expected "
-                    f"{', '.join(self._names())}"
+                    f"{', '.join(self._parameter_names())}"
                 )
             setattr(self, name, value)
         return self
@@ -68,8 +69,7 @@ class _Parameters:
         return f"{type(self).__name__}({inner})"
 
     def _fit(self, sources: list[str], targets: list[str], task: type[Data]) -> Any:
-        """Train a model of this task on the pairs. No test pairs are held out, and each side may
-        have one pair alone."""
+        """Train a model of this task on the pairs, without a test split."""
         if self.recipe is None:
             raise UserError("recipe is None: expected the name of a recipe")
         recipe = recipe_of(self.recipe)
@@ -111,7 +111,7 @@ class _Parameters:
         )
 
 
-class Classifier(_Parameters):
+class Classifier(_Estimator):
     """Classifier of texts with the interface of scikit-learn.
 
     After `fit`, `model_` is the trained ClassificationModel and `classes_` has the labels, sorted.
@@ -140,8 +140,8 @@ class Classifier(_Parameters):
         classes, places = np.unique(labels, return_inverse=True)
         if len(classes) < 2:
             raise ValueError(f"y has {len(classes)} class: expected at least 2")
-        self._names_of_classes = _names_of(classes)
-        targets = [self._names_of_classes[place] for place in places]
+        self._label_texts = _texts_of_labels(classes)
+        targets = [self._label_texts[place] for place in places]
         self.model_: ClassificationModel = self._fit(sources, targets, ClassificationDataConfig)
         self.classes_ = classes
         return self
@@ -157,7 +157,7 @@ class Classifier(_Parameters):
         `classes_`. A blank text has equal probabilities."""
         model = self._fitted()
         sources = _texts("X", X)
-        columns = {name: column for column, name in enumerate(self._names_of_classes)}
+        columns = {name: column for column, name in enumerate(self._label_texts)}
         result = np.zeros((len(sources), len(columns)))
         for row, prediction in zip(result, model.classify(sources, attention=False), strict=True):
             for name, probability in prediction.probabilities:
@@ -174,7 +174,7 @@ class Classifier(_Parameters):
         return self._tags(is_classifier=True)
 
 
-class Translator(_Parameters):
+class Translator(_Estimator):
     """Translator of texts, such as words or sentences, with the interface of scikit-learn.
 
     After `fit`, `model_` is the trained TranslationModel."""
@@ -224,14 +224,14 @@ def _texts(name: str, values: Any) -> list[str]:
     return list(map(str, texts))
 
 
-def _names_of(classes: np.ndarray) -> list[str]:
+def _texts_of_labels(classes: np.ndarray) -> list[str]:
     """Return the labels as texts on one line, or their numbers if two labels have one text."""
     names = [" ".join(str(label).split()) for label in classes.tolist()]
     is_distinct = len(set(names)) == len(names) and all(names)
     return names if is_distinct else [str(number) for number in range(len(names))]
 
 
-def _check_lengths(sources: list[str], targets: Any) -> None:
+def _check_lengths(sources: Any, targets: Any) -> None:
     if len(sources) != len(targets):
         raise ValueError(
             f"X has {len(sources)} texts and y {len(targets)}: expected one target a text"
@@ -239,11 +239,9 @@ def _check_lengths(sources: list[str], targets: Any) -> None:
 
 
 def _share(predictions: np.ndarray, targets: Any) -> float:
+    """Return the share of predictions that equal their targets."""
     expected = np.asarray(targets)
-    if len(predictions) != len(expected):
-        raise ValueError(
-            f"X has {len(predictions)} texts and y {len(expected)}: expected one target a text"
-        )
+    _check_lengths(predictions, expected)
     return float(np.mean(predictions == expected))
 
 

@@ -77,5 +77,5 @@ def test_equal_systems_have_the_p_value_of_sacrebleu():
 
 @pytest.mark.parametrize("values", [{"a": [], "b": []}, {"a": [1.0], "b": [1.0, 2.0]}])
 def test_other_numbers_of_items_are_rejected(values):
-    with pytest.raises(ValueError, match="expected as many items"):
+    with pytest.raises(ValueError, match="expected equal numbers of items"):
         compare_values("x", {name: np.array(each) for name, each in values.items()})

@@ -87,7 +87,7 @@ class LineInput:
 
     def available(self, lines: Iterable[str], size: int) -> Iterator[list[str]]:
         """Yield lists of at most `size` of these lines. A list ends before a line that has not
-        arrived, so that the lines before it can be answered."""
+        arrived, so that the outputs of the lines before it need not wait."""
         if self.stream is None:
             yield from chunks(lines, size)
             return

@@ -43,7 +43,7 @@ def compare_texts(
     outputs: Mapping[str, Sequence[str]], references: References, num_samples: int = 1000
 ) -> tuple[Comparison, ...]:
     """Compare the texts of systems with those of the first one, by BLEU and chrF. ValueError if
-    there are no texts, or other numbers of texts than references."""
+    there are no texts, or if the numbers of texts and references differ."""
     from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.metrics.chrf import CHRF
     from sacrebleu.significance import PairedTest
@@ -82,10 +82,10 @@ def compare_values(
     metric: str, values: Mapping[str, np.ndarray], num_samples: int = 1000
 ) -> tuple[Comparison, ...]:
     """Compare systems with the first one, by the mean of the value of each item. ValueError if
-    there are no items, or if systems have other numbers of items."""
+    there are no items, or if their numbers differ."""
     sizes = {len(system) for system in values.values()}
     if len(sizes) != 1 or sizes == {0}:
-        raise ValueError(f"values: expected as many items, at least one, for each; got {sizes}")
+        raise ValueError(f"values: expected equal numbers of items, at least one; got {sizes}")
     (_, baseline), *others = values.items()
     return tuple(
         _comparison(

@@ -4,9 +4,9 @@
     +---------+   +---------+   +---------+   +---------+
     |  O      |   | (O)     |   | (O)     |   | (O)     |
 
-The panel of a word shows the image in pale colours, under the colour of the weights of the word:
-the colour scale of all figures, as a transparent film. All words share one scale, up to the largest
-weight of the image, or each word has its own. Cells are shown as squares or smoothed.
+The panel of a word shows the image in pale colours, and over it the weights of the word as
+transparent colours, from the colour scale of all figures. All words share one scale, up to the
+largest weight of the image, or each word has its own. Cells are shown as squares or smoothed.
 """
 
 from __future__ import annotations

@@ -66,8 +66,8 @@ def tracked(
 class TrackingReporter:
     """Reporter that writes every line of the log to trackers and passes all calls on.
 
-    The trackers are opened at the first update, which says where a resumed run continues. A tracker
-    that fails is reported once and dropped; training continues."""
+    The trackers are opened at the first update, whose number shows where a resumed run continues. A
+    tracker that fails is reported once and is not used again; training continues."""
 
     def __init__(
         self,

@@ -25,10 +25,10 @@ class MlflowTracker:
 
 
 def open_tracker(run: TrackedRun) -> MlflowTracker:
-    """Return the tracker of a run; a resumed run continues its entry."""
-    number = run.saved_id("mlflow")
-    session = mlflow.start_run(run_id=number, run_name=run.name)
-    if number is None:
+    """Return the tracker of a run; a resumed run continues its MLflow run."""
+    identifier = run.saved_id("mlflow")
+    session = mlflow.start_run(run_id=identifier, run_name=run.name)
+    if identifier is None:
         run.save_id("mlflow", session.info.run_id)
         fields = iter(run.fields.items())
         while part := dict(islice(fields, FIELDS_AT_A_TIME)):

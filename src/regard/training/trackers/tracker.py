@@ -21,24 +21,24 @@ class TrackedRun:
     fields: Mapping[str, object]
     """Fields of the experiment by full name."""
     first_update: int
-    """First update of the session: 1, or the update after which a run was resumed plus 1."""
+    """First update of the session: 1, or the update after the one at which the run is resumed."""
 
     @property
     def is_resumed(self) -> bool:
         return self.first_update > 1
 
     def saved_id(self, tracker: str) -> str | None:
-        """Return the number that a service gave this run in an earlier session."""
+        """Return the identifier that a service gave this run in an earlier session."""
         path = self._ids
         return (
             json.loads(path.read_text()).get(tracker) if self.is_resumed and path.exists() else None
         )
 
-    def save_id(self, tracker: str, number: str) -> None:
-        """Save the number that a service gave this run."""
+    def save_id(self, tracker: str, identifier: str) -> None:
+        """Save the identifier that a service gave this run."""
         ids = json.loads(self._ids.read_text()) if self._ids.exists() else {}
         with whole(self._ids) as path:
-            path.write_text(json.dumps({**ids, tracker: number}), encoding="utf-8")
+            path.write_text(json.dumps({**ids, tracker: identifier}), encoding="utf-8")
 
     @property
     def _ids(self) -> Path:

@@ -29,7 +29,7 @@ class WandbTracker:
 
 
 def open_tracker(run: TrackedRun) -> WandbTracker:
-    """Return the tracker of a run; a resumed run continues its entry."""
+    """Return the tracker of a run; a resumed run continues its W&B run."""
     session = wandb.init(
         project=os.environ.get("WANDB_PROJECT", PROJECT),
         name=run.name,
