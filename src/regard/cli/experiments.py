@@ -43,7 +43,7 @@ def expand_shortcuts(arguments: Sequence[str]) -> list[str]:
             "an argument is empty: expected the name of a recipe or a file, as in "
             "`regard train words pairs.tsv`"
         )
-    if len(words) > 1 and _names_data(words[1]) and not is_pairs(words[0]):
+    if len(words) > 1 and _names_data(words[1]) and not is_data_file(words[0]):
         words[1:2] = ["--data.path", words[1]]
     family = option_values(words, FAMILY).get(FAMILY)
     if family is None:
@@ -98,7 +98,7 @@ def find_experiment(name: str, arguments: Sequence[str] = ()) -> Experiment:
     A file that is not inspected, because its targets are in a second file or because it is a pipe,
     is a file of pairs for the default model. A resumed run has its own configuration."""
     path = Path(name)
-    if is_pairs(name):
+    if is_data_file(name):
         stem = path.name.lstrip(".").split(".")[0] or Experiment.name
         if "--resume" in arguments and (run := _resumed_run(stem, arguments)) is not None:
             return replace(run, data=replace(run.data, path=path))
@@ -125,8 +125,9 @@ def find_experiment(name: str, arguments: Sequence[str] = ()) -> Experiment:
     return recipes.load(recipes.find(name))
 
 
-def is_pairs(name: str) -> bool:
-    """Whether the name is a file of pairs. UserError for a named pipe or a device."""
+def is_data_file(name: str) -> bool:
+    """Return whether the name is a file, and not a recipe file. UserError for a named pipe or a
+    device."""
     path = check_name(name)
     if path.suffix in (".yaml", ".yml") or not exists(path) or path.is_dir():
         return False
@@ -138,7 +139,7 @@ def inspect_file(name: str, arguments: Sequence[str]) -> Inspection | None:
     """Return the inspection of a data file with the options that it needs; None for a recipe, a
     resumed run, a pipe, a JSON file, or if the targets have a file of their own."""
     path = Path(name)
-    is_inspected = is_pairs(name) and can_inspect(path)
+    is_inspected = is_data_file(name) and can_inspect(path)
     if not is_inspected or {"--resume", "--data.target-path"} & set(_flags(arguments)):
         return None
     task = option_values(arguments, "--data.task").get("--data.task")

@@ -18,7 +18,7 @@ from regard.cli.experiments import (
     expand_shortcuts,
     find_experiment,
     has_help_option,
-    is_pairs,
+    is_data_file,
     option_values,
 )
 from regard.cli.options import check, one_line
@@ -176,7 +176,7 @@ def _resumed(options: Options, recipe: Experiment) -> Experiment:
     folder = folder_of(options)
     run = RunFolder(folder).experiment()
     differs = recipe.about != run.about or not recipe.about
-    if not is_pairs(options.recipe) and options.experiment.name != run.name and differs:
+    if not is_data_file(options.recipe) and options.experiment.name != run.name and differs:
         raise UserError(
             f"{folder} is a run of {run.name}, not of {options.recipe}: name the recipe "
             f"{run.name}, or another folder with -o"

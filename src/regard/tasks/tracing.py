@@ -231,12 +231,12 @@ class _Parts:
 
     def target(self) -> trace.TokenSequence:
         vocabulary, target = self.tracer.vocabulary(self.output), self.output.target
-        given = self.output.target_text
-        text = vocabulary.decode(target) if given is None else given
+        typed = self.output.target_text
+        text = vocabulary.decode(target) if typed is None else typed
         sequence = _sequence(vocabulary, text, target, self.tracer.language)
-        if given is None:
+        if typed is None:
             return sequence
-        return replace(sequence, texts=self.tracer.tokenizer.texts(given, sequence.pieces))
+        return replace(sequence, texts=self.tracer.tokenizer.texts(typed, sequence.pieces))
 
     def maps(self) -> tuple[AttentionMap, ...]:
         sizes = len(self.output.target), len(self.output.source)

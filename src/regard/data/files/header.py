@@ -33,7 +33,7 @@ KNOWN_NAMES = frozenset(
     )
 )
 """Usual names of columns, in lower case."""
-MOST = 0.9
+NEARLY_ALL = 0.9
 """Share of the cells of a column whose form counts as that of the column."""
 MIN_ROWS = 5
 """Number of rows below which the form of a column is not compared with the first row."""
@@ -118,13 +118,13 @@ def _differs(cell: str, column: Sequence[str]) -> bool:
     if len(present) < MIN_ROWS:
         return False
     num_numbers = sum(map(is_number, present))
-    if num_numbers > MOST * len(present):
+    if num_numbers > NEARLY_ALL * len(present):
         return not is_number(cell) and len(cell) > 1
     scripts = _scripts(cell)
     if not scripts:
         return False
     num_others = sum(not scripts & _scripts(text) for text in present)
-    return num_others > MOST * len(present)
+    return num_others > NEARLY_ALL * len(present)
 
 
 def _scripts(text: str) -> set[str]:

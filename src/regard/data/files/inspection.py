@@ -13,7 +13,14 @@ from regard.data.files.formats import FileFormat
 from regard.data.files.header import has_header, is_only_label
 from regard.data.files.named_rows import unread_sheets
 from regard.data.files.roles import FEW_ROWS, Roles, assign_roles
-from regard.data.files.tables import TableSettings, column_number, is_blank, show_cells, suffix_of
+from regard.data.files.tables import (
+    TableSettings,
+    column_number,
+    is_blank,
+    require_column,
+    show_cells,
+    suffix_of,
+)
 from regard.errors import UserError
 from regard.files import check_input
 from regard.names import TaskName
@@ -67,7 +74,7 @@ class Inspection:
         if recipe is None:
             change = {"translate": "classify"}.get(roles.task, "translate")
             first += f". Otherwise: --data.task {change}"
-        lines = [first, self._columns()]
+        lines = [first, self._roles_line()]
         encoding = self.form.encoding
         if not encoding.is_certain:
             lines.append(
@@ -79,12 +86,13 @@ class Inspection:
             lines.append(f"{name}: sheets that are not read: {sheets} (--data.sheet NAME)")
         return tuple(lines)
 
-    def _columns(self) -> str:
+    def _roles_line(self) -> str:
+        """Return the roles of the columns, with the options that change them."""
         roles = self.roles
         if self.form.delimiter is None and self.form.kind == "text":
             return "columns: the first word of each line -> target, the rest -> source"
         used = (roles.source, roles.target, *self.features)
-        rest = [self.column(each) for each in range(self.num_columns) if each not in used]
+        rest = [self.column(number) for number in range(self.num_columns) if number not in used]
         shown = ", ".join(rest[:MAX_NAMES]) + (", …" if len(rest) > MAX_NAMES else "")
         unused = f"; not used: {shown}" if rest else ""
         names = " ".join(map(self.column, self.features))
@@ -231,13 +239,7 @@ def _number(
     """Return the column of one side that the settings name. UserError if the file has none."""
     if not names:
         return None
-    number = column_number(names[0], header, len(first))
-    if number is None:
-        raise UserError(
-            f"{path} has no column {names[0]!r} (--data.{side}-column): the first row is "
-            f"{show_cells(first)}"
-        )
-    return number
+    return require_column(path, names[0], f"--data.{side}-column", header, first)
 
 
 def _language(rows: Sequence[Sequence[str]], column: int) -> str:

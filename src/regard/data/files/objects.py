@@ -13,7 +13,7 @@ from typing import Any
 
 from regard.data.examples import Corpus, Pair
 from regard.data.files.lines import LineProblem
-from regard.data.files.tables import find_column
+from regard.data.files.tables import column_number, find_column
 from regard.errors import UserError
 from regard.names import Fault
 
@@ -91,7 +91,7 @@ def corpus_of(
             "frame or a list of dictionaries, or leave it out"
         )
     source, target = _columns(table, sources, targets)
-    feature_columns = _found(table.names or (), features, targets)
+    feature_columns = _column_numbers(table.names or (), features, targets)
     corpus = Corpus.of(_pairs(table.rows, (source, target), feature_columns))
     if not corpus.pairs:
         raise UserError(f"{NAME} has no pairs: {'; '.join(corpus.left_out.summary())}")
@@ -117,7 +117,8 @@ def _columns(
     width = len(table.rows[0])
     names = table.names or tuple(str(number) for number in range(1, width + 1))
     by_name = [
-        _found(names, choice, other) for choice, other in ((sources, targets), (targets, sources))
+        _column_numbers(names, choice, opposite)
+        for choice, opposite in ((sources, targets), (targets, sources))
     ]
     if all(by_name):
         return by_name[0], by_name[1]
@@ -129,18 +130,18 @@ def _columns(
     )
 
 
-def _found(names: tuple[str, ...], choice: ColumnChoice, other: ColumnChoice) -> tuple[int, ...]:
+def _column_numbers(
+    names: tuple[str, ...], choice: ColumnChoice, opposite: ColumnChoice
+) -> tuple[int, ...]:
     """Return the numbers of the chosen columns, or of the first usual one; empty if there is none.
     UserError for a chosen name that no column has."""
     if not choice.chosen:
-        usual = [name for name in choice.usual if name not in map(str.lower, other.chosen)]
+        usual = [name for name in choice.usual if name not in map(str.lower, opposite.chosen)]
         number = find_column(names, usual)
         return () if number is None else (number,)
     numbers = []
     for name in choice.chosen:
-        number = find_column(names, [name])
-        if number is None and name.isdecimal() and 1 <= int(name) <= len(names):
-            number = int(name) - 1
+        number = column_number(name, names, len(names))
         if number is None:
             raise UserError(
                 f"{NAME} has no column {name!r} ({choice.option}): the columns are "

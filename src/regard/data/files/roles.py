@@ -22,20 +22,20 @@ from regard.names import TaskName
 IMAGE = re.compile(r"\.(jpe?g|png|webp|gif|bmp|tiff?)(#\d+)?$", re.IGNORECASE)
 FEW_ROWS = 20
 """Number of rows below which the task is not recognised."""
-MOST = 0.9
+NEARLY_ALL = 0.9
 """Share of cells that decides about a column."""
 MAX_LABELS = 200
-ROWS_PER_LABEL = 10
-"""Least mean number of rows of a label."""
-LABEL_WORDS = 3
+MIN_ROWS_PER_LABEL = 10
+"""Smallest mean number of rows of a label."""
+MAX_LABEL_WORDS = 3
 """Largest median number of words of a label."""
 FEW_PAIRS = 5000
 """Number of pairs below which short sources are read letter by letter."""
-SHORT = 40
+MAX_SHORT_LENGTH = 40
 """Largest mean number of letters of a short source."""
 MAX_SYMBOLS = 200
 """Largest number of different symbols in targets with spaces between symbols."""
-SYMBOL = 2.5
+MAX_SYMBOL_LENGTH = 2.5
 """Largest mean number of letters of such a symbol."""
 
 
@@ -50,7 +50,7 @@ class Roles:
     target: int
     """Column of the targets, from 0."""
     title: str
-    """Task for messages, with what decided."""
+    """Task for messages, with the counts that decided."""
     fields: Mapping[str, str] = field(default_factory=dict)
     """Fields of the experiment that the rows decide, by full names."""
     is_recognised: bool = True
@@ -113,7 +113,8 @@ class _Table:
         return [
             column
             for column in self.useful
-            if sum(bool(IMAGE.search(cell)) for cell in self.cells[column]) > MOST * self.num_rows
+            if sum(bool(IMAGE.search(cell)) for cell in self.cells[column])
+            > NEARLY_ALL * self.num_rows
         ]
 
     def named(self, names: Sequence[str]) -> int | None:
@@ -178,9 +179,8 @@ def _labels(table: _Table) -> Roles | None:
         return _numbers(table, source, target)
     if is_set and not _has_labels(table, target):
         return None
-    noun = "labels" if num_values > 1 else "label"
-    title = f"labels ({num_values:,} {noun} in {table.num_rows:,} rows)"
-    return Roles("classify", "labels", source, target, title.replace(f" {noun} in", " in"))
+    title = f"labels ({num_values:,} in {table.num_rows:,} rows)"
+    return Roles("classify", "labels", source, target, title)
 
 
 def _values(table: _Table) -> Roles | None:
@@ -209,7 +209,7 @@ def _values(table: _Table) -> Roles | None:
 
 def _is_quantity(table: _Table, column: int) -> bool:
     """Return whether a column has numbers with so many values that they are no labels."""
-    most = min(FEW_ROWS, table.num_rows / ROWS_PER_LABEL)
+    most = min(FEW_ROWS, table.num_rows / MIN_ROWS_PER_LABEL)
     return _are_numbers(table.cells[column]) and table.num_values(column) > most
 
 
@@ -223,9 +223,9 @@ def _has_sources(cells: Sequence[str]) -> bool:
 def _numbers(table: _Table, source: int, target: int) -> Roles:
     cells = table.cells[source]
     fields = {"data.target": "number"}
-    if sum(map(_is_series, cells)) > MOST * len(cells):
+    if sum(map(_is_series, cells)) > NEARLY_ALL * len(cells):
         fields["data.source"] = "series"
-    elif sum(map(_is_items, cells)) > MOST * len(cells):
+    elif sum(map(_is_items, cells)) > NEARLY_ALL * len(cells):
         fields["data.source"] = "items"
     else:
         fields["data.source"] = "text"
@@ -265,19 +265,19 @@ def _text_recipe(
     """Return the recipe for pairs: letters if the texts are single words, or few and short."""
     if not sources:
         return "letters", {}
-    single = sum(len(cell.split()) == 1 for cell in sources) >= MOST * len(sources)
+    single = sum(len(cell.split()) == 1 for cell in sources) >= NEARLY_ALL * len(sources)
     target_words = [cell.split() for cell in targets]
     symbols = [symbol for words in target_words for symbol in words]
-    if single and sum(len(words) == 1 for words in target_words) >= MOST * len(targets):
+    if single and sum(len(words) == 1 for words in target_words) >= NEARLY_ALL * len(targets):
         return "letters", {}
     if (
         single
         and symbols
         and len(set(symbols)) <= MAX_SYMBOLS
-        and mean(map(len, symbols)) <= SYMBOL
+        and mean(map(len, symbols)) <= MAX_SYMBOL_LENGTH
     ):
         return "letters", {"data.target_tokenizer": "spaces"}
-    is_short = num_rows < FEW_PAIRS and mean(map(len, sources)) <= SHORT
+    is_short = num_rows < FEW_PAIRS and mean(map(len, sources)) <= MAX_SHORT_LENGTH
     return ("letters" if is_short else "words"), {}
 
 
@@ -299,9 +299,11 @@ def _has_labels(table: _Table, column: int) -> bool:
     values."""
     cells = table.cells[column]
     num_values = table.num_values(column)
-    is_small = num_values <= min(MAX_LABELS, table.num_rows / ROWS_PER_LABEL)
+    is_small = num_values <= min(MAX_LABELS, table.num_rows / MIN_ROWS_PER_LABEL)
     return (
-        num_values > 1 and is_small and median(len(cell.split()) for cell in cells) <= LABEL_WORDS
+        num_values > 1
+        and is_small
+        and median(len(cell.split()) for cell in cells) <= MAX_LABEL_WORDS
     )
 
 

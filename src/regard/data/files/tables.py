@@ -70,6 +70,24 @@ def column_number(name: str, header: Sequence[str] | None, num_columns: int) -> 
     return column
 
 
+def require_column(
+    path: Path, name: str, option: str, header: Sequence[str] | None, first: Sequence[str]
+) -> int:
+    """Return the column with this name, or with this number from 1. UserError if there is neither.
+    The option named the column, and `first` is the first row."""
+    column = column_number(name, header, len(first))
+    if column is None:
+        raise missing_column(path, name, option, first)
+    return column
+
+
+def missing_column(path: Path, name: str, option: str, first: Sequence[str]) -> UserError:
+    """Return the error for a column of an option that a file with this first row lacks."""
+    return UserError(
+        f"{path} has no column {name!r} ({option}): the first row is {show_cells(first)}"
+    )
+
+
 def is_blank(cells: Iterable[str]) -> bool:
     """Return whether no cell has a text."""
     return not any(cell.strip() for cell in cells)

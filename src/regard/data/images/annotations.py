@@ -36,6 +36,7 @@ from regard.data.files.tables import (
     TableSettings,
     column_number,
     find_column,
+    missing_column,
     show_cells,
     suffix_of,
     table_rows,
@@ -214,10 +215,7 @@ def _named_columns(
     for side, names, usual_names in usual:
         column = column_number(names[0], row, len(row)) if names else find_column(row, usual_names)
         if column is None and names:
-            raise UserError(
-                f"{path} has no column {names[0]!r} (--data.{side}-column): the first row is "
-                f"{show_cells(row)}"
-            )
+            raise missing_column(path, names[0], f"--data.{side}-column", row)
         if column is not None:
             columns.append(column)
     return (columns[0], columns[1]) if len(columns) == 2 else None

@@ -43,6 +43,8 @@ from regard.data.files.tables import (
     column_number,
     find_column,
     is_blank,
+    missing_column,
+    require_column,
     show_cells,
     suffix_of,
     table_rows,
@@ -229,7 +231,7 @@ def label_columns(
         numbers = [column_number(name, None, len(head)) for name in side_names]
         if None in numbers:
             name = side_names[numbers.index(None)]
-            raise UserError(_no_column(path, side, name, head))
+            raise missing_column(path, name, f"--data.{side}-column", head)
         present = tuple(number for number in numbers if number is not None)
         columns[side] = present or columns[side]
     if not wanted["source"] and columns["source"][0] in columns["target"]:
@@ -258,12 +260,8 @@ def _with_features(
     for one that is the text or a label too."""
     features = []
     for name in settings.feature_columns or ():
-        number = column_number(name, head if has_header else None, len(head))
-        if number is None:
-            raise UserError(
-                f"{path} has no column {name!r} (--data.feature-columns): the first row is "
-                f"{show_cells(head)}"
-            )
+        header = head if has_header else None
+        number = require_column(path, name, "--data.feature-columns", header, head)
         if number in (numbers.text, *numbers.labels):
             side = "source" if number == numbers.text else "target"
             raise UserError(
@@ -272,12 +270,6 @@ def _with_features(
             )
         features.append(number)
     return replace(numbers, features=tuple(features))
-
-
-def _no_column(path: Path, side: str, name: str, head: Sequence[str]) -> str:
-    return (
-        f"{path} has no column {name!r} (--data.{side}-column): the first row is {show_cells(head)}"
-    )
 
 
 def _named_columns(
@@ -291,7 +283,7 @@ def _named_columns(
     for side, names in wanted.items():
         for name in names:
             if column_number(name, head, len(head)) is None:
-                raise UserError(_no_column(path, side, name, head))
+                raise missing_column(path, name, f"--data.{side}-column", head)
     texts, labels = wanted["source"], wanted["target"]
     usual = [name for name in TEXT_NAMES if name not in map(str.lower, labels)]
     text = column_number(texts[0], head, len(head)) if texts else find_column(head, usual)

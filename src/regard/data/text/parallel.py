@@ -19,7 +19,8 @@ from regard.data.files.tables import (
     column_number,
     find_column,
     is_blank,
-    show_cells,
+    missing_column,
+    require_column,
 )
 from regard.errors import UserError
 from regard.files import open_bytes
@@ -125,11 +126,8 @@ def pair_columns(path: Path, settings: TableSettings) -> PairColumns:
     missing = [side for side, number in numbers.items() if number is None]
     if missing and (with_header or len(first) != 2):
         names = sides[missing[0]] or ("",)
-        raise UserError(
-            f"{path} has no column {names[0]!r} (--data.{missing[0]}-column): the first row is "
-            f"{show_cells(first)}"
-        )
-    pair = (0, 1) if missing else _both(numbers, header)
+        raise missing_column(path, names[0], f"--data.{missing[0]}-column", first)
+    pair = (0, 1) if missing else _pair(numbers, header)
     if pair[0] == pair[1]:
         raise UserError(
             f"{path}: source and target are both column {pair[0] + 1}: set --data.source-column "
@@ -142,16 +140,10 @@ def _features(
     path: Path, settings: TableSettings, header: Sequence[str] | None, first: Sequence[str]
 ) -> tuple[int, ...]:
     """Return the columns of features. UserError if the file has no such column."""
-    features = []
-    for name in settings.feature_columns or ():
-        number = column_number(name, header, len(first))
-        if number is None:
-            raise UserError(
-                f"{path} has no column {name!r} (--data.feature-columns): the first row is "
-                f"{show_cells(first)}"
-            )
-        features.append(number)
-    return tuple(features)
+    return tuple(
+        require_column(path, name, "--data.feature-columns", header, first)
+        for name in settings.feature_columns or ()
+    )
 
 
 def _number(columns: tuple[str, ...]) -> int:
@@ -164,8 +156,9 @@ def _number(columns: tuple[str, ...]) -> int:
     return int(columns[0]) - 1
 
 
-def _both(numbers: dict[str, int | None], header: Sequence[str] | None) -> tuple[int, int]:
-    """Return the columns of source and target, where some are set."""
+def _pair(numbers: dict[str, int | None], header: Sequence[str] | None) -> tuple[int, int]:
+    """Return the columns of source and target: those that are set, those with usual names, or the
+    first two."""
     source, target = numbers.get("source"), numbers.get("target")
     if source is None and target is None and header is not None:
         named = find_column(header, SOURCE_NAMES), find_column(header, TARGET_NAMES)

@@ -192,7 +192,7 @@ class ClassificationModel:
         reader = self.inputs.reader
         return reader.tokenizer.unknown_in(text) if isinstance(reader, TextInputs) else ()
 
-    def _unknown_in(self, source: EncodedSource) -> float:
+    def _unknown_share_of(self, source: EncodedSource) -> float:
         """Return the share of unknown tokens in a text; 0 for numbers."""
         reader = self.inputs.reader
         if not isinstance(reader, TextInputs):
@@ -214,7 +214,7 @@ class ClassificationModel:
                 predicted,
                 ranking,
                 source.is_cut,
-                self._unknown_in(source),
+                self._unknown_share_of(source),
                 LazyTrace(_Parts(self.inputs, text, predicted, weights, ranking))
                 if attention
                 else None,
