@@ -215,6 +215,20 @@ def test_evaluate_prints_signatures_and_examples(capsys, run):
     assert (run / "results.json").exists()
 
 
+def test_bleu_of_short_references_is_only_in_the_results(capsys, run, tmp_path):
+    data = tmp_path / "words.tsv"
+    data.write_text("a b c\ta b c\nb\tb\n")
+    _, out, _ = regard(capsys, "evaluate", run, data)
+    assert not any(line.startswith("BLEU  ") for line in out.splitlines())
+    assert (
+        "BLEU is only in results.json: it counts groups of 4 words, and references have 2.0" in out
+    )
+    (entry,) = json.loads((run / "results.json").read_text())[str(data)]
+    assert entry["scores"][0]["name"] == "BLEU"
+    _, out, _ = regard(capsys, "evaluate", run, data, "--tokenized")
+    assert any(line.startswith("BLEU  ") for line in out.splitlines())
+
+
 def test_scores_are_printed_if_they_cannot_be_saved(capsys, run, monkeypatch):
     def refuse(self, path, text):
         raise UnwritableError(f"cannot write {path}: Read-only file system")

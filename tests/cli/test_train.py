@@ -466,6 +466,19 @@ def test_a_file_of_labels_is_classified(capsys, here):
     assert sorted(labels["answers"]["names"]) == ["blue", "red"]
 
 
+def test_a_file_of_which_few_lines_can_be_read_is_not_trained_on(capsys, here):
+    with pairs(here / "mine.tsv").open("a") as file:
+        file.writelines(f"line {number}\n" for number in range(41))
+    status, _, err = regard(capsys, "letters", "mine.tsv", *SMALL)
+    assert (status, err.count("\n")) == (1, 1)
+    assert "only 40 of 81 lines can be read: left out 41 lines of mine.tsv: 41 without" in err
+    assert err.endswith("check --data.delimiter; to train anyway: --data.checks warn\n")
+    few = ("--training.updates", 1, "--data.checks", "warn")
+    status, out, _ = regard(capsys, "letters", "mine.tsv", *SMALL, *few)
+    assert status == 0
+    assert "warning: only 40 of 81 lines can be read" in out
+
+
 def test_columns_that_are_both_set_are_not_compared_with_the_task(here):
     rows = [f"{number}.jpg\tthing {number}\tdessin {number}\n" for number in range(30)]
     (here / "three.tsv").write_text("".join(rows))

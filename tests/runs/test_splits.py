@@ -34,6 +34,24 @@ def test_default_sizes_are_maxima(twofold):
     assert len(set.union(*parts)) == sum(map(len, parts)) == 150
 
 
+def test_files_of_which_most_lines_cannot_be_read_are_named(tmp_path, monkeypatch):
+    pairs, words = [f"s{n}\tt{n}" for n in range(40)], [f"word{n}" for n in range(41)]
+    path = written(tmp_path / "half.tsv", [*pairs, *words])
+    sentence = (
+        f"only 40 of 81 lines can be read: left out 41 lines of {path}: 41 without a tab "
+        "(lines 41, 42, 43, 44, 45 and 36 more); check --data.delimiter"
+    )
+    assert splits.read(DataConfig(path=path)).unreadable == (sentence,)
+    monkeypatch.setattr("regard.runs.corpora.LARGE", 0)
+    monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
+    for _ in range(2):  # the second time from the cache
+        assert splits.read(DataConfig(path=path)).unreadable == (sentence,)
+    good = written(tmp_path / "good.tsv", [*pairs, *words[1:], *["\t"] * 100])
+    dev = splits.read(DataConfig(path=good, dev_path=path))
+    assert dev.unreadable == (sentence,)
+    assert splits.read(DataConfig(path=good)).unreadable == ()
+
+
 def test_requested_sizes_are_exact_or_rejected_by_name(twofold):
     split = splits.read(DataConfig(path=twofold, dev_size=26, test_size=34))
     assert [len(part) for part in (split.dev, split.test)] == [26, 34]

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 COMPARE = "to compare runs, use `regard compare RUN RUN ...`"
 MAX_CHECKED = 2_000
 """Number of pairs whose unknown words are counted."""
+MIN_WORDS = 4
+"""Mean number of words of the references below which BLEU is not printed."""
 TASK_OPTIONS = (
     *("target_path", "lowercase", "tokenized", "error_rates"),
     *("encoding", "source_column", "target_column"),
@@ -119,7 +121,8 @@ def run(arguments: list[str]) -> None:
         texts = task.report_texts
         counts = {"sources": len(evaluation.outputs), "pairs": evaluation.num_pairs}
         print(f"{texts.counts_format.format(**counts)}, {path}")
-        _report(evaluation, texts, getattr(model, "labels", ()), options.examples)
+        labels = getattr(model, "labels", ())
+        _report(evaluation, texts, labels, options.examples, tokenized=options.tokenized)
 
 
 def _warn_of_unknown(model: Model, run: Path, pairs: Sequence[Pair]) -> None:
@@ -144,19 +147,39 @@ def _evaluation_options(options: Options, *, held_out: bool) -> EvaluationOption
 
 
 def _report(
-    evaluation: Evaluation, texts: ReportTexts, labels: Sequence[str], num_examples: int
+    evaluation: Evaluation,
+    texts: ReportTexts,
+    labels: Sequence[str],
+    num_examples: int,
+    *,
+    tokenized: bool,
 ) -> None:
-    """Print scores and examples."""
+    """Print scores and examples. BLEU of short references is left out, unless the score of
+    tokenized texts is asked for."""
     for line in evaluation.left_out:
         print(line)
+    num_words = _mean_words(evaluation)
+    is_short = num_words < MIN_WORDS and not tokenized
+    scores = [score for score in evaluation.scores if not (is_short and score.name == "BLEU")]
     width = max(12, *(len(score.name) for score in evaluation.scores))
-    for score in evaluation.scores:
+    for score in scores:
         print(f"{score.name:{width}} {score.value:{texts.score_format}}  {score.signature}")
+    if len(scores) < len(evaluation.scores):
+        print(
+            f"BLEU is only in results.json: it counts groups of {MIN_WORDS} words, and references "
+            f"have {num_words:.1f} on average"
+        )
     if labels:
         show.confusion(evaluation.confusion(labels))
     for output in evaluation.outputs[:num_examples]:
         print(f"\n{texts.source_label:10} {output.source}\n{texts.output_label:10} {output.text}")
         print("\n".join(f"Actual:    {reference}" for reference in output.references))
+
+
+def _mean_words(evaluation: Evaluation) -> float:
+    """Return the mean number of words of the references."""
+    references = [text for output in evaluation.outputs for text in output.references]
+    return sum(len(text.split()) for text in references) / max(1, len(references))
 
 
 def _check_options(model: Model, task_options: Sequence[str], options: Options) -> None:

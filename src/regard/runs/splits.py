@@ -20,10 +20,18 @@ from regard.data.text.parallel import no_pairs
 from regard.data.text.report import Overlap
 from regard.data.text.streamed import PairFiles
 from regard.errors import UserError
+from regard.names import Fault
 from regard.runs.cache import DataCache, cache_folder
 from regard.runs.corpora import DataSources, read_sources
 from regard.runs.progress import OnProgress, with_progress
 
+UNREADABLE: dict[Fault, str] = {
+    "one column": "--data.delimiter",
+    "few columns": "--data.delimiter, --data.source-column and --data.target-column",
+    "not UTF-8": "--data.encoding",
+    "NUL": "--data.encoding",
+}
+"""Faults of lines that cannot be read, and the options that may help."""
 UNUSED = 3
 """Number of the split of pairs after the limit that are not used."""
 
@@ -66,6 +74,8 @@ class Split:
     dev: tuple[Pair, ...]
     test: tuple[Pair, ...]
     left_out: tuple[str, ...]
+    unreadable: tuple[str, ...] = ()
+    """Sentences about files of which fewer than half of the lines can be read."""
 
 
 def read(config: Data, on_progress: OnProgress | None = None, table: Table | None = None) -> Split:
@@ -85,9 +95,11 @@ def read(config: Data, on_progress: OnProgress | None = None, table: Table | Non
         )
         result = _from_json(values, source)
     train = TrainingPairs(source, result.num_train, result.first, frozenset(result.held_out), cache)
+    unreadable = _unreadable(result.num_pairs, result.left_out)
     left_out = result.left_out.summary() + (source.remarks if isinstance(source, Corpus) else ())
     for corpus in (dev, test):
         left_out += corpus.summary() if corpus else ()
+        unreadable += _unreadable(len(corpus.pairs), corpus.left_out) if corpus else ()
     if dev is not None:
         left_out += Overlap("dev", len(dev.pairs), result.num_shared).warnings()
     if test is not None:
@@ -97,6 +109,22 @@ def read(config: Data, on_progress: OnProgress | None = None, table: Table | Non
         dev.pairs if dev else result.dev,
         test.pairs if test else result.test,
         left_out,
+        unreadable,
+    )
+
+
+def _unreadable(num_pairs: int, left_out: LeftOut) -> tuple[str, ...]:
+    """Return a sentence if the lines that cannot be read outnumber the pairs. Lines with a blank
+    side count for neither: missing values are usual in tables."""
+    counts = left_out.counts()
+    faults = {fault: counts[fault] for fault in UNREADABLE if counts[fault]}
+    num_faults = sum(faults.values())
+    if num_faults <= num_pairs:
+        return ()
+    options = dict.fromkeys(UNREADABLE[fault] for fault in faults)
+    return (
+        f"only {num_pairs:,} of {num_pairs + num_faults:,} lines can be read: "
+        f"{left_out.summary()[0]}; check {' and '.join(options)}",
     )
 
 
@@ -104,6 +132,7 @@ def read(config: Data, on_progress: OnProgress | None = None, table: Table | Non
 class _SplitResult:
     """Result of a pass over all pairs."""
 
+    num_pairs: int
     num_train: int
     first: int
     held_out: tuple[int, ...]
@@ -135,7 +164,7 @@ class _Splitter:
         config = self.config
         dev = self.sources.dev and hashlib.sha256(self.dev_hashes.tobytes()).hexdigest()
         test = self.sources.test and hashlib.sha256(self.test_hashes.tobytes()).hexdigest()
-        return ["split", config.limit, config.dev_size, config.test_size, config.seed, dev, test]
+        return ["split 2", config.limit, config.dev_size, config.test_size, config.seed, dev, test]
 
     def split(self) -> _SplitResult:
         left_out = LeftOut()
@@ -152,6 +181,7 @@ class _Splitter:
             )
         held_out = self._taken(np.flatnonzero((split_of == DEV) | (split_of == TEST)))
         return _SplitResult(
+            num_pairs=len(hashes),
             num_train=int(trained.sum()),
             first=first,
             held_out=tuple(np.flatnonzero(~trained[:first]).tolist()),

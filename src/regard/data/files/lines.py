@@ -8,6 +8,7 @@ import logging
 import sys
 import unicodedata
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from io import BufferedIOBase, IOBase
@@ -99,6 +100,13 @@ class LeftOut:
 
     def has(self, kind: Fault) -> bool:
         return any(kind in kinds for kinds in self.places.values())
+
+    def counts(self) -> Counter[Fault]:
+        """Return the number of dropped lines for each reason."""
+        totals = Counter[Fault]()
+        for kinds in self.places.values():
+            totals.update({kind: lines.count for kind, lines in kinds.items()})
+        return totals
 
     def summary(self) -> tuple[str, ...]:
         """Return one sentence for the dropped lines of each file, and one for byte-order marks."""
