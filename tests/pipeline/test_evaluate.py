@@ -10,8 +10,9 @@ from sacrebleu.metrics.bleu import BLEU
 from regard.config import SearchConfig
 from regard.data.examples import Pair
 from regard.data.text.tokenizer import Tokenizer, TokenizerSettings
-from regard.pipeline.evaluate import evaluate, save, saved
+from regard.pipeline.evaluate import evaluate, save
 from regard.runs.folder import RunFolder
+from regard.runs.results import saved_evaluations
 from regard.tasks.evaluation import EvaluationOptions
 from regard.tasks.generation import GeneratedText
 from regard.tasks.translation import evaluation as translation
@@ -54,7 +55,7 @@ def test_results_have_raw_outputs_and_earlier_entries(run, tmp_path, monkeypatch
     monkeypatch.chdir(tmp_path)
     for path in (folder.dev, Path("run/test.tsv"), Path("mine.tsv")):
         save(folder, evaluation, path)
-    page = saved(folder)
+    page = saved_evaluations(folder)
     assert set(page) == {"dev.tsv", "test.tsv", str(tmp_path / "mine.tsv")}
     (entry,) = page["dev.tsv"]
     kept_of_it = {"num_pairs", "search", "lowercase", "tokenized", "scores", "outputs", "ensemble"}
@@ -71,11 +72,11 @@ def test_results_have_the_search_and_keep_other_entries(run, tmp_path):
     wider = replace(usual, search=replace(usual.search, beam=3))
     for _ in range(2):
         save(folder, evaluate(translator, pairs, usual), folder.test)
-    assert len(saved(folder)["test.tsv"]) == 1
+    assert len(saved_evaluations(folder)["test.tsv"]) == 1
     save(folder, evaluate(translator, pairs[:1], usual), folder.test)
     save(folder, evaluate(translator, pairs, wider), folder.test)
     save(folder, evaluate(translator, pairs, replace(usual, lowercase=True)), folder.test)
-    entries = saved(folder)["test.tsv"]
+    entries = saved_evaluations(folder)["test.tsv"]
     assert [entry["num_pairs"] for entry in entries] == [2, 1, 2, 2]
     assert [entry["search"]["beam"] for entry in entries] == [1, 1, 3, 1]
     assert [entry["lowercase"] for entry in entries] == [False, False, False, True]

@@ -12,7 +12,8 @@ import pytest
 from regard.cli.main import run as regard
 from regard.cli.sweep import parse
 from regard.errors import UsageError, UserError
-from regard.studies.sweep import Job, JobResult, jobs_of, rows_of
+from regard.files import locked
+from regard.studies.sweep import PROCESS, Job, JobResult, jobs_of, rows_of
 
 TINY = ["numbers", "--data.synthetic-size", "100", "--model.size", "8", "--training.updates", "2"]
 
@@ -32,10 +33,11 @@ def test_each_combination_is_a_job(tmp_path):
     [
         (["seed"], "--vary seed: expected FIELD=VALUE,VALUE"),
         (["training.seed="], "expected FIELD=VALUE,VALUE"),
-        (["a=1", "a=2"], "names a twice"),
+        (["a.b=1", "a.b=2"], "names a.b twice"),
+        (["output=x"], "--vary output: expected a field of the recipe"),
         ([], "name a field to vary"),
-        (["a=5..1"], "expected a range"),
-        (["a=1..100", "b=1..100"], "gives 10,000 trainings: expected at most 1,000"),
+        (["a.b=5..1"], "expected a range"),
+        (["a.b=1..100", "a.c=1..100"], "gives 10,000 trainings: expected at most 1,000"),
     ],
 )
 def test_unclear_variations_are_refused(vary, message, tmp_path):
@@ -47,12 +49,20 @@ def test_other_options_are_those_of_train():
     options = parse(["letters", "a.tsv", "--vary", "x=1", "--model.size=8", "--threads=2"])
     assert options.arguments == ("letters", "a.tsv", "--model.size=8")
     assert (options.threads, str(options.output)) == (2, "sweeps/letters")
-    assert options.workers >= 1
-    for words in (["--vary", "x=1"], ["letters", "--vary"], ["letters", "--resume"]):
+    assert (options.workers, options.address, options.gpus) == (None, None, 0)
+    options = parse(["letters", "--vary", "x=1", "--address", "auto", "--gpus", "0.5"])
+    assert (options.address, options.gpus) == ("auto", 0.5)
+    for words in (
+        *(["--vary", "x=1"], ["letters", "--vary"], ["letters", "--resume"]),
+        ["letters", "--gpus", "1"],
+    ):
         with pytest.raises(UsageError):
             parse(words)
     with pytest.raises(UserError, match="--workers is '0'"):
         parse(["letters", "--workers", "0"])
+    for number in ("many", "1.5", "-1", "inf", "nan"):
+        with pytest.raises(UserError, match=f"--gpus is '{number}'"):
+            parse(["letters", "--address", "local", "--gpus", number])
 
 
 def test_the_table_has_means_over_seeds(tmp_path):
@@ -115,6 +125,69 @@ def test_a_sweep_is_extended_and_no_run_is_trained_again(tmp_path, capsys, monke
     assert float(rows[1]["test chrF"]) == scores["chrF"]
     assert regard(["sweep", *TINY[:-1], "3", "-o", str(folder), "--vary", "training.seed=1"]) == 1
     assert "has the sweep `numbers" in capsys.readouterr().err
+
+
+def test_an_interrupted_sweep_continues_to_the_same_weights(tmp_path, capsys, monkeypatch):
+    run, alone = tmp_path / "sweep" / "training.seed=1", tmp_path / "alone"
+    words = ["sweep", *TINY, "-o", str(tmp_path / "sweep"), "--vary", "training.seed=1"]
+    monkeypatch.setattr("regard.studies.sweep._run", in_this_process)
+    reasons = iter([None, "hours"])
+    with monkeypatch.context() as patch:
+        patch.setattr("regard.training.loop._reason_to_end", lambda *_: next(reasons))
+        assert regard(words) == 1
+    assert "training.seed=1 is not complete: repeat the command" in capsys.readouterr().err
+    assert json.loads((run / "log.jsonl").read_text().splitlines()[-1])["update"] == 1
+    assert regard(words) == 0
+    assert json.loads((run / "log.jsonl").read_text().splitlines()[-1])["update"] == 2
+    assert regard(["train", *TINY, "--training.seed", "1", "-o", str(alone)]) == 0
+    assert len({(folder / "model.safetensors").read_bytes() for folder in (run, alone)}) == 1
+
+
+def test_a_second_sweep_in_the_folder_is_refused(tmp_path, capsys):
+    folder = tmp_path / "sweep"
+    folder.mkdir()
+    with locked(folder):
+        assert regard(["sweep", *TINY, "-o", str(folder), "--vary", "training.seed=1"]) == 1
+    assert "another process runs the sweep" in capsys.readouterr().err
+
+
+def test_a_damaged_record_of_the_sweep_is_one_line(tmp_path, capsys):
+    (tmp_path / "sweep.json").write_text("{}")
+    assert regard(["sweep", *TINY, "-o", str(tmp_path), "--vary", "training.seed=1"]) == 1
+    assert "sweep.json is damaged: remove it" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("values", ["a/b,a_b", f"{'é' * 150}1,{'é' * 150}2"])
+def test_each_job_has_a_folder_that_file_systems_allow(values, tmp_path):
+    jobs = jobs_of([f"data.path={values}"], tmp_path)
+    assert len({job.folder for job in jobs}) == 2
+    for job in jobs:
+        job.folder.with_name(f"{job.folder.name}.log").touch()
+        assert job.folder.parent == tmp_path
+
+
+def test_ray_is_optional(tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    monkeypatch.delitem(sys.modules, "regard.studies.ray_workers", raising=False)
+    words = ["sweep", *TINY, "-o", str(tmp_path / "sweep"), "--vary", "training.seed=1"]
+    assert regard([*words, "--address", "local"]) == 1
+    assert "pip install 'ray[tune]'" in capsys.readouterr().err
+    assert not (tmp_path / "sweep").exists()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells it to a process")
+def test_a_killed_sweep_interrupts_its_trainings(tmp_path):
+    code = "import sys, time; "
+    code += f"from {PROCESS} import follow_parent; "
+    code += "follow_parent(int(sys.argv[1])); print('follows', flush=True); time.sleep(60)"
+    parent = "import os, subprocess, sys; "
+    parent += "subprocess.Popen([sys.executable, '-c', sys.argv[1], str(os.getpid())]).wait()"
+    command = [sys.executable, "-c", parent, code]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "follows\n"
+    process.kill()
+    _, err = process.communicate(timeout=30)
+    assert err.rstrip().endswith("KeyboardInterrupt")
 
 
 def test_a_failed_training_is_named(tmp_path, capsys):

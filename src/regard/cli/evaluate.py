@@ -94,6 +94,7 @@ def run(arguments: list[str]) -> None:
         from regard.pipeline import evaluate
         from regard.pipeline.load import load
         from regard.runs.folder import RunFolder
+        from regard.runs.results import saved_evaluations
         from regard.tasks.all_tasks import task_of
 
     model = load(options.run, *options.ensemble, device=options.device)
@@ -105,7 +106,7 @@ def run(arguments: list[str]) -> None:
             f"{options.run} has no held-out test split: name the data, as in `regard evaluate "
             f"{options.run} DATA`"
         )
-    evaluate.saved(folder)  # fails before the work if results.json is damaged
+    saved_evaluations(folder)  # fails before the work if results.json is damaged
     chosen = _evaluation_options(options, held_out=path == folder.test)
     corpus = evaluate.read(model, path, chosen)
     for line in corpus.summary():

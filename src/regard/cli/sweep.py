@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 from regard.cli import train
 from regard.cli.compare import table
 from regard.cli.output import say, warn
-from regard.errors import UsageError, UserError
+from regard.errors import UsageError, UserError, install_command
+from regard.interruption import TerminatedError
 
 if TYPE_CHECKING:
-    from regard.studies.sweep import Job, JobResult
+    from regard.studies.sweep import Job, JobResult, Workers
 
 HELP = """\
 usage: regard sweep RECIPE [FILE] --vary FIELD=VALUES [OPTIONS]
@@ -32,12 +33,15 @@ options:
   -o, --output FOLDER   Folder of the runs and of table.csv. [sweeps/NAME]
   --workers NUMBER      Number of trainings at a time. [number of cores / threads]
   --threads NUMBER      Number of threads of each training. [1]
+  --address ADDRESS     Train on the Ray cluster at HOST:PORT, on the one that this machine belongs
+                        to (auto), or on Ray started on this machine (local). Needs ray[tune].
+  --gpus NUMBER         Number of GPUs of each training on a Ray cluster, such as 1 or 0.5. [0]
   -h, --help            Show this help.
 
 All other options are those of `regard train`, for all runs.
 """
 OWN = {"--vary": "vary", "-o": "output", "--output": "output", "--workers": "workers"}
-OWN |= {"--threads": "threads"}
+OWN |= {"--threads": "threads", "--address": "address", "--gpus": "gpus"}
 
 
 @dataclass(frozen=True)
@@ -46,8 +50,11 @@ class Options:
 
     vary: tuple[str, ...]
     output: Path
-    workers: int
+    workers: int | None
+    """Number of trainings at a time; None for the default."""
     threads: int
+    address: str | None
+    gpus: float
     arguments: tuple[str, ...]
 
 
@@ -57,12 +64,12 @@ def run(arguments: list[str]) -> int:
         print(HELP)
         raise SystemExit(0 if arguments else UsageError.STATUS)
     options = parse(arguments)
-    from regard.studies.sweep import LocalWorkers, jobs_of, rows_of, sweep
+    from regard.studies.sweep import INTERRUPTED, jobs_of, rows_of, sweep
 
     jobs = jobs_of(options.vary, options.output)
     _check_jobs(jobs, options.arguments)
-    num_workers = min(options.workers, len(jobs))
-    say(f"{len(jobs)} trainings, {num_workers} at a time, in {options.output}")
+    workers, place = _workers(options, len(jobs))
+    say(f"{len(jobs)} trainings, {place}, in {options.output}")
     num_done = 0
 
     def report(result: JobResult) -> None:
@@ -72,10 +79,9 @@ def run(arguments: list[str]) -> int:
         outcome = result.problem or f"{score}  {result.seconds:.0f} s"
         say(f"{num_done} of {len(jobs)}  {result.job.folder.name}  {outcome}")
 
-    workers = LocalWorkers(num_workers, options.threads)
     try:
         results = sweep(options.output, jobs, options.arguments, workers, report)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, TerminatedError):
         warn("all trainings are saved: repeat the command to continue")
         raise
     print()
@@ -85,8 +91,32 @@ def run(arguments: list[str]) -> int:
         say(f"compare them: regard compare {shlex.join(map(str, folders))}")
     failed = [result for result in results if result.problem]
     for result in failed:
-        warn(f"{result.job.folder.name} failed: {result.problem}")
+        name = result.job.folder.name
+        if result.problem == INTERRUPTED:
+            warn(f"{name} is not complete: repeat the command to continue it")
+        else:
+            warn(f"{name} failed: {result.problem}")
     return 1 if failed else 0
+
+
+def _workers(options: Options, num_jobs: int) -> tuple[Workers, str]:
+    """Return the workers of a sweep and their description. UserError if Ray is not installed."""
+    if options.address is None:
+        from regard.studies.sweep import LocalWorkers
+
+        cores = os.cpu_count() or 1
+        if hasattr(os, "sched_getaffinity"):
+            cores = len(os.sched_getaffinity(0))
+        number = min(options.workers or max(1, cores // options.threads), num_jobs)
+        return LocalWorkers(number, options.threads), f"{number} at a time"
+    try:
+        from regard.studies.ray_workers import RayWorkers
+    except ImportError as error:
+        raise UserError(
+            f"--address needs Ray Tune, which is not installed: {install_command('ray[tune]')}"
+        ) from error
+    workers = RayWorkers(options.address, options.threads, options.gpus, options.workers)
+    return workers, f"on Ray ({options.address})"
 
 
 def _shown(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -120,26 +150,37 @@ def parse(arguments: list[str]) -> Options:
         )
     if "--resume" in rest:
         raise UsageError("--resume is not needed: repeat the command to continue a sweep")
-    threads = _number("--threads", values["threads"], 1)
-    cores = os.cpu_count() or 1
-    if hasattr(os, "sched_getaffinity"):
-        cores = len(os.sched_getaffinity(0))
+    if values["gpus"] and not values["address"]:
+        raise UsageError("--gpus is for Ray: name a cluster with --address")
     output = values["output"][-1] if values["output"] else f"sweeps/{Path(rest[0]).stem}"
     return Options(
         vary=tuple(values["vary"]),
         output=Path(output),
-        workers=_number("--workers", values["workers"], max(1, cores // threads)),
-        threads=threads,
+        workers=_number("--workers", values["workers"]),
+        threads=_number("--threads", values["threads"]) or 1,
+        address=values["address"][-1] if values["address"] else None,
+        gpus=_gpus(values["gpus"]),
         arguments=tuple(rest),
     )
 
 
-def _number(flag: str, values: list[str], default: int) -> int:
+def _number(flag: str, values: list[str]) -> int | None:
     if not values:
-        return default
+        return None
     if not values[-1].isdecimal() or int(values[-1]) < 1:
         raise UserError(f"{flag} is {values[-1]!r}: expected a whole number from 1")
     return int(values[-1])
+
+
+def _gpus(values: list[str]) -> float:
+    """Return the number of GPUs of a training: a whole number, or a fraction of one GPU."""
+    try:
+        number = float(values[-1]) if values else 0.0
+        if 0 <= number <= 1 or (number.is_integer() and 1 < number < float("inf")):
+            return number
+    except ValueError:
+        pass
+    raise UserError(f"--gpus is {values[-1]!r}: expected a whole number, or a fraction below 1")
 
 
 def _check_jobs(jobs: tuple[Job, ...], arguments: tuple[str, ...]) -> None:

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from regard.data.examples import Corpus, Pair
-from regard.errors import UserError
 from regard.files import locked
 from regard.pipeline.load import Model
 from regard.runs.folder import RunFolder
 from regard.runs.progress import OnProgress
+from regard.runs.results import key_of, saved_evaluations
 from regard.tasks.all_tasks import task_of
 from regard.tasks.evaluation import Evaluation, EvaluationOptions
 
@@ -34,37 +34,13 @@ def evaluate(
     return task_of(model.data).evaluate(model, pairs, options, on_progress)
 
 
-def saved(folder: RunFolder) -> dict[str, list[dict[str, Any]]]:
-    """Return the content of a run's results.json: the evaluations on each file of pairs. UserError
-    if the file holds anything else."""
-    if not folder.results.exists():
-        return {}
-    try:
-        results = json.loads(folder.results.read_text(encoding="utf8"))
-    except (OSError, ValueError) as error:
-        raise UserError(
-            f"cannot read {folder.results}: {error}. Move the file to another folder"
-        ) from error
-    if not (
-        isinstance(results, dict) and all(isinstance(entries, list) for entries in results.values())
-    ):
-        raise UserError(
-            f"{folder.results} was not written by `regard evaluate`: move it to another folder"
-        )
-    return results
-
-
 def save(folder: RunFolder, evaluation: Evaluation, data: Path) -> None:
     """Add an evaluation, with scores and outputs, to the run's results.json. It replaces an earlier
-    evaluation on as many pairs of the same file with the same options.
-
-    The key of a file in the run folder is its name, so that the folder can be moved; the key of
-    another file is its path."""
-    path, home = data.resolve(), folder.path.resolve()
-    name = str(path.relative_to(home) if path.is_relative_to(home) else path)
+    evaluation on as many pairs of the same file with the same options."""
+    name = key_of(folder, data)
     new = json.loads(json.dumps(evaluation.entry(), default=str))
     with locked(folder.path):
-        results = saved(folder)
+        results = saved_evaluations(folder)
         others = [entry for entry in results.get(name, []) if _options(entry) != _options(new)]
         results[name] = [*others, new]
         folder.write(folder.results, json.dumps(results, ensure_ascii=False, indent=1))

@@ -23,9 +23,10 @@ from regard.pipeline import evaluate
 from regard.pipeline.load import load
 from regard.runs.folder import RunFolder
 from regard.runs.progress import OnProgress
+from regard.runs.results import key_of, saved_evaluations
+from regard.studies.sweep import SEEDS
 from regard.tasks.evaluation import Evaluation, EvaluationOptions, ScoredOutput
 
-SEEDS = ("training.seed", "data.seed")
 IGNORED = (
     *("name", "about", *SEEDS, "training.device", "training.track", "training.hours"),
     *("training.log_every", "training.log_by", "search.device"),
@@ -229,9 +230,7 @@ def _evaluation(folder: RunFolder, data: Path, on_progress: OnProgress | None) -
     model = load(folder.path)
     options = EvaluationOptions(search=model.experiment.search, held_out=data == folder.test)
     pairs = evaluate.read(model, data, options).pairs
-    path, home = data.resolve(), folder.path.resolve()
-    name = str(path.relative_to(home) if path.is_relative_to(home) else path)
-    for entry in evaluate.saved(folder).get(name, []):
+    for entry in saved_evaluations(folder).get(key_of(folder, data), []):
         known = _saved(entry)
         if known is not None and _is_on(known, [pair.source for pair in pairs], options):
             return known

@@ -7,31 +7,40 @@ import io
 import json
 import os
 import re
+import shlex
 import signal
 import statistics
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from contextlib import closing
 from dataclasses import dataclass, field
+from hashlib import sha256
 from itertools import product
 from pathlib import Path
 from threading import Event
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from regard.errors import UserError
-from regard.files import make_folder, whole
-from regard.pipeline import evaluate
+from regard.files import locked_or_refused, make_folder, whole
 from regard.runs.folder import RunFolder
-from regard.studies.compare import SEEDS
+from regard.runs.results import saved_evaluations
 
 SWEEP, TABLE = "sweep.json", "table.csv"
 """Names of the record and of the table in the folder of a sweep."""
+SEEDS = ("training.seed", "data.seed")
+"""Fields over which the table has means."""
 MAX_JOBS = 1000
 RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)")
+PROCESS = "regard.studies.training_process"
 COMPLETE = ("finished", "patience")
 """Reasons for the end of a training that is not continued."""
+INTERRUPTED = "interrupted"
+"""Problem of a job that was stopped."""
 POLL_SECONDS = 0.2
+MAX_NAME_BYTES = 200
+"""Largest size of the name of a run folder. File systems allow 255 bytes, `.log` included."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +82,8 @@ def jobs_of(vary: Sequence[str], folder: Path) -> tuple[Job, ...]:
                 f"--vary {text}: expected FIELD=VALUE,VALUE or FIELD=FIRST..LAST, as in "
                 "training.seed=1..5"
             )
+        if "." not in name:
+            raise UserError(f"--vary {name}: expected a field of the recipe, as training.seed")
         if name in fields:
             raise UserError(f"--vary names {name} twice: give all of its values once")
         fields[name] = _values(values)
@@ -102,19 +113,33 @@ def _values(text: str) -> list[str]:
 
 
 def _name(values: Sequence[tuple[str, str]]) -> str:
-    """Return the name of a run's folder."""
-    return ",".join(f"{name}={value}" for name, value in values).replace("/", "_")[:200]
+    """Return the name of a run's folder. A name that is shortened, or has a slash, ends with a
+    digest, so no two jobs have the same name."""
+    text = ",".join(f"{name}={value}" for name, value in values)
+    name = text.replace("/", "_").encode()
+    if name == text.encode() and len(name) <= MAX_NAME_BYTES:
+        return text
+    digest = sha256(text.encode()).hexdigest()[:8]
+    return f"{name[: MAX_NAME_BYTES - 9].decode(errors='ignore')}-{digest}"
+
+
+@runtime_checkable
+class StopSignal(Protocol):
+    """Signal to stop a job, such as `threading.Event`."""
+
+    def is_set(self) -> bool:
+        """Return whether the job has to stop."""
 
 
 def check_sweep(folder: Path, arguments: Sequence[str]) -> None:
     """Write the arguments of a sweep into its folder. UserError if the folder has a sweep with
     other arguments. Values may be added."""
     path = folder / SWEEP
-    if path.exists():
-        known = json.loads(path.read_text(encoding="utf-8"))["arguments"]
+    known = arguments_of(folder)
+    if known is not None:
         if known != list(arguments):
             raise UserError(
-                f"{folder} has the sweep `{' '.join(known)}`: repeat these arguments, or name "
+                f"{folder} has the sweep `{shlex.join(known)}`: repeat these arguments, or name "
                 "another folder with -o"
             )
         return
@@ -123,8 +148,23 @@ def check_sweep(folder: Path, arguments: Sequence[str]) -> None:
         unfinished.write_text(json.dumps({"arguments": list(arguments)}), encoding="utf-8")
 
 
+def arguments_of(folder: Path) -> list[str] | None:
+    """Return the arguments of the sweep in a folder; None if there is none. UserError for a damaged
+    record."""
+    path = folder / SWEEP
+    try:
+        words = json.loads(path.read_text(encoding="utf-8"))["arguments"]
+        return [str(word) for word in words]
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError) as error:
+        raise UserError(
+            f"{path} is damaged: remove it and repeat the command, which continues the sweep"
+        ) from error
+
+
 def run_job(
-    job: Job, arguments: Sequence[str], num_threads: int, stopped: Event | None = None
+    job: Job, arguments: Sequence[str], num_threads: int, stopped: StopSignal | None = None
 ) -> JobResult:
     """Train a job in a process of its own, evaluate it on its test split and return the scores.
 
@@ -138,14 +178,24 @@ def run_job(
             [*words, *(["--resume"] if run.config.exists() else [])], job, num_threads, stopped
         )
         if not problem and not _is_complete(run):
-            problem = "interrupted"
+            problem = INTERRUPTED
         if problem:
             return JobResult(job, problem)
-    if run.test.exists() and run.test.name not in evaluate.saved(run):
+    if not _is_evaluated(run):
         problem = _run(["evaluate", str(job.folder)], job, num_threads, stopped)
         if problem:
             return JobResult(job, problem)
-    return _result(job)
+    return result_of(job)
+
+
+def is_done(job: Job) -> bool:
+    """Return whether a job is trained and evaluated."""
+    run = RunFolder(job.folder)
+    return _is_complete(run) and _is_evaluated(run)
+
+
+def _is_evaluated(run: RunFolder) -> bool:
+    return not run.test.exists() or run.test.name in saved_evaluations(run)
 
 
 def _is_complete(run: RunFolder) -> bool:
@@ -165,24 +215,24 @@ def _end(run: RunFolder) -> dict[str, Any] | None:
     return record if record.get("kind") == "end" else None
 
 
-def _result(job: Job) -> JobResult:
-    """Return the scores of a complete run."""
+def result_of(job: Job) -> JobResult:
+    """Return the scores of a job that is done."""
     run = RunFolder(job.folder)
     end = _end(run) or {}
-    entries = evaluate.saved(run).get(run.test.name, [])
+    entries = saved_evaluations(run).get(run.test.name, [])
     scores = {score["name"]: score["value"] for entry in entries[:1] for score in entry["scores"]}
     return JobResult(job, "", end.get("seconds", 0.0), end.get("score"), scores)
 
 
-def _run(words: Sequence[str], job: Job, num_threads: int, stopped: Event) -> str:
+def _run(words: Sequence[str], job: Job, num_threads: int, stopped: StopSignal) -> str:
     """Run a command of Regard and return its problem, or nothing."""
     if stopped.is_set():
-        return "interrupted"
+        return INTERRUPTED
     log = job.folder.with_name(f"{job.folder.name}.log")
     environment = {**os.environ, "OMP_NUM_THREADS": str(num_threads)}
     with log.open("ab") as output:
         process = subprocess.Popen(
-            [sys.executable, "-m", "regard", *words],
+            [sys.executable, "-m", PROCESS, str(os.getpid()), *words],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
@@ -201,9 +251,20 @@ def _run(words: Sequence[str], job: Job, num_threads: int, stopped: Event) -> st
     if status == 0:
         return ""
     if is_stopped:
-        return "interrupted"
+        return INTERRUPTED
     lines = log.read_text(encoding="utf-8", errors="replace").split("\n")
     return next((line for line in reversed(lines) if line.strip()), f"exit status {status}")
+
+
+@runtime_checkable
+class Workers(Protocol):
+    """Workers that run jobs side by side."""
+
+    def run(
+        self, jobs: Sequence[Job], arguments: Sequence[str]
+    ) -> Generator[JobResult, None, None]:
+        """Yield the results as jobs end. If the iteration is broken off, as by Ctrl-C, running jobs
+        save their trainings before this returns."""
 
 
 @dataclass(frozen=True)
@@ -213,9 +274,10 @@ class LocalWorkers:
     num_workers: int
     num_threads: int = 1
 
-    def run(self, jobs: Sequence[Job], arguments: Sequence[str]) -> Iterator[JobResult]:
-        """Yield the results as jobs end. If the iteration is broken off, as by Ctrl-C, running jobs
-        save their trainings before this returns."""
+    def run(
+        self, jobs: Sequence[Job], arguments: Sequence[str]
+    ) -> Generator[JobResult, None, None]:
+        """Yield the results as jobs end, as in `Workers`."""
         stopped = Event()
         with ThreadPoolExecutor(self.num_workers) as pool:
             futures: list[Future[JobResult]] = [
@@ -270,7 +332,6 @@ def save_table(results: Sequence[JobResult], path: Path) -> None:
         unfinished.write_text(text.getvalue(), encoding="utf-8")
 
 
-Workers = LocalWorkers
 OnResult = Callable[[JobResult], None]
 
 
@@ -282,13 +343,25 @@ def sweep(
     on_result: OnResult | None = None,
 ) -> list[JobResult]:
     """Train all jobs and write the table. Complete jobs are not trained again. Returns the results
-    in the order of the jobs."""
+    in the order of the jobs. UserError if another process runs a sweep in the folder."""
     check_sweep(folder, arguments)
+    refusal = (
+        f"another process runs the sweep in {folder}: wait for its end, or name another folder "
+        "with -o"
+    )
     results: dict[Path, JobResult] = {}
-    for result in workers.run(jobs, arguments):
-        results[result.job.folder] = result
-        if on_result:
-            on_result(result)
-    ordered = [results[job.folder] for job in jobs]
-    save_table(ordered, folder / TABLE)
+    with locked_or_refused(folder, refusal):
+        rest = [job for job in jobs if not is_done(job)]
+        for job in jobs:
+            if job not in rest:
+                results[job.folder] = result_of(job)
+                if on_result:
+                    on_result(results[job.folder])
+        with closing(workers.run(rest, arguments)) as ended:
+            for result in ended:
+                results[result.job.folder] = result
+                if on_result:
+                    on_result(result)
+        ordered = [results[job.folder] for job in jobs]
+        save_table(ordered, folder / TABLE)
     return ordered
