@@ -23,10 +23,12 @@ from regard.names import TaskName
 from regard.pipeline import train as training
 from regard.pipeline.diagnosis import diagnose_run
 from regard.pipeline.load import Model, load
+from regard.pipeline.notebook_progress import NotebookProgress
 from regard.runs.folder import RunFolder
 from regard.runs.table_settings import source_field, table_settings, with_fields
 from regard.tasks.arguments import check_path
 from regard.training.log import Reporter
+from regard.viewing.notebook import is_notebook
 
 NAME = "model"
 """Name of a run without a recipe and without a file."""
@@ -47,9 +49,9 @@ def train(
     dictionaries, or None for the recipe's own data. `settings` are fields of the recipe by full
     name, such as {"training.epochs": 5}. Without `recipe`, the recipe is the one that suits the
     data, as for `regard train FILE`. Without `output`, the run folder is temporary, and is deleted
-    with the model. `reporter` observes the training. Nothing is printed; warnings name rows and
-    settings that are not used, reasons why little can be learned, and the likely cause if nothing
-    was learned.
+    with the model. `reporter` observes the training; by default, a notebook shows a bar and the
+    validations, and nothing is printed elsewhere. Warnings name rows and settings that are not
+    used, reasons why little can be learned, and the likely cause if nothing was learned.
 
     UserError as from the command, TypeError for data of another type. Ctrl-C saves the training and
     raises KeyboardInterrupt; `resume` continues the run in the folder `output`."""
@@ -58,13 +60,16 @@ def train(
     elif resume:
         raise UserError("resume continues a run in a folder: name it with output")
     experiment, table = experiment_of(data, recipe, settings or {})
+    progress = NotebookProgress() if reporter is None and is_notebook() else None
+    observer = reporter or progress
     folder = Path(output or tempfile.mkdtemp(prefix="regard-"))
     try:
         end = training.train(
             experiment,
             folder,
             resume=resume,
-            begin=lambda plan: _begin(plan, reporter, settings or {}),
+            begin=lambda plan: _begin(plan, observer, settings or {}),
+            on_progress=progress.on_progress if progress else None,
             table=table,
         )
         if end.interrupted:

@@ -33,6 +33,7 @@ from regard.search import (
 )
 from regard.search import beam as beam_search
 from regard.search import greedy as greedy_search
+from regard.tasks.display import describe_result
 from regard.tasks.tracing import LazyTrace, Output, Tracer, by_sentence
 from regard.trace import AttentionMap, Trace, of_kind
 
@@ -77,6 +78,31 @@ class GeneratedText:
                 "there is no attention: the text is blank, or the call had attention=False"
             )
         return of_kind(self.maps, "cross")[0].weights
+
+    def __repr__(self) -> str:
+        return describe_result("GeneratedText", self.source, self.text, self._notes())
+
+    def _repr_html_(self) -> str:
+        """Return source, text and a figure of the attention, for notebooks."""
+        from regard.viewing import notebook
+
+        if self.lazy_trace is None:
+            return notebook.page(self.source, self.text, self._notes())
+        lazy_trace = self.lazy_trace
+        return notebook.page(
+            self.source, self.text, self._notes(), lazy_trace.figure, lazy_trace.image
+        )
+
+    def _notes(self) -> list[str]:
+        number = len(self.alternatives)
+        notes = {
+            f"score {self.score:.2f}": not self.is_refused,
+            f"{number} alternative{'s' * (number > 1)}": number,
+            "longer than all sources in training": self.is_long,
+            "too long: not decoded": self.is_refused,
+            f"{100 * self.unknown:.0f}% of the source unknown": self.unknown,
+        }
+        return [note for note, applies in notes.items() if applies]
 
 
 @dataclass(frozen=True)

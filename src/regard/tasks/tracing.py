@@ -43,6 +43,9 @@ class SourceFormat(Protocol):
     def pad(self, contents: Sequence[Any]) -> Any:
         """Return encoded sources as one batch, which has a method `to`."""
 
+    def show(self, source: str) -> np.ndarray | None:
+        """Return the image of a source for a figure; None for a text."""
+
 
 @dataclass(frozen=True)
 class TextSources:
@@ -60,6 +63,9 @@ class TextSources:
         if contents and isinstance(contents[0], CopySource):
             return pad_copied(cast(Sequence[CopySource], contents))
         return pad(cast(Sequence[list[int]], contents))
+
+    def show(self, source: str) -> None:
+        """Return None: a text has no image."""
 
 
 @dataclass(frozen=True)
@@ -139,6 +145,12 @@ class LazyTrace:
         mark copied words. Otherwise the decoder does not run."""
         steps = self._parts.steps() if self._parts.copies else ()
         return Trace(self.source, self.target, self.maps, steps, self.score)
+
+    def image(self) -> np.ndarray | None:
+        """Return the image of the source, read again from its file; None for a text, and in a
+        pickled copy. ImageError if it cannot be read."""
+        parts = self.__dict__.get("_parts")
+        return parts.image() if isinstance(parts, _Parts) else None
 
     @cached_property
     def full(self) -> Trace:
@@ -241,6 +253,9 @@ class _Parts:
     def maps(self) -> tuple[AttentionMap, ...]:
         sizes = len(self.output.target), len(self.output.source)
         return tuple(as_map(each, *sizes) for each in self.output.attention)
+
+    def image(self) -> np.ndarray | None:
+        return self.tracer.sources.show(self.output.text)
 
     def steps(self) -> tuple[Step, ...]:
         vocabulary = self.tracer.vocabulary(self.output)

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from io import BytesIO
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -108,16 +109,27 @@ def check_suffix(path: str | Path) -> str:
 def write(figure: Figure, path: str | Path, dots: int | None = None) -> None:
     """Write a .png, .svg or .pdf file, completely or not at all. Equal figures give equal bytes;
     SVG and PDF keep text as text. `dots` are dots per inch of a PNG."""
+    kind, path = check_suffix(path), Path(path)
+    with whole(path) as unfinished:
+        _save(figure, unfinished, kind, dots)
+
+
+def png(figure: Figure, dots: int | None = None) -> bytes:
+    """Return the content of a PNG file."""
+    file = BytesIO()
+    _save(figure, file, "png", dots)
+    return file.getvalue()
+
+
+def _save(figure: Figure, file: Path | BytesIO, kind: str, dots: int | None) -> None:
     import matplotlib
 
-    kind, path = check_suffix(path), Path(path)
     settings: dict[Any, Any] = {"svg.fonttype": "none", "svg.hashsalt": "regard"}
     metadata = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}[kind]
     dots = min(dots or DOTS_AN_INCH, MAX_DOTS / max(figure.get_size_inches()))
-    styled = matplotlib.rc_context(settings)
-    with whole(path) as unfinished, styled, without_glyph_warnings():
+    with matplotlib.rc_context(settings), without_glyph_warnings():
         figure.savefig(
-            unfinished,
+            file,
             format=kind,
             dpi=dots,
             bbox_inches="tight",

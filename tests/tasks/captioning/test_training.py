@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import pickle
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -63,11 +65,14 @@ def test_every_captioner_trains_captions_and_attends(tmp_path, model):
     captioner = regard.load(tmp_path / "run")
     assert isinstance(captioner, CaptionModel)
     assert len(captioner.caption(SCENE, num_best=2).alternatives) == 1
+    assert re.fullmatch(r"CaptionModel\('.*', \w+ -> \w+, [\d,]+ parameters, .*\)", repr(captioner))
     output = captioner.caption(SCENE)
     (block,) = [each for each in output.maps if each.kind == "image"]
     assert block.weights.shape[2:] == (len(output.trace.target.pieces), 16)
     np.testing.assert_allclose(block.weights.sum(axis=-1), 1, atol=1e-4)
     assert output.trace.source.text == SCENE
+    assert output.lazy_trace.image().shape[0] == 3
+    assert pickle.loads(pickle.dumps(output)).lazy_trace.image() is None
     alone, again = captioner.caption([SCENE, "small white triangle bottom"], attention=False)
     assert alone.text == output.text
     assert alone.trace is again.trace is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -72,6 +73,9 @@ def test_labels_are_learned(questions, tmp_path, model):
     train(small(questions, **model), tmp_path / "run")
     classifier = regard.load(tmp_path / "run")
     assert isinstance(classifier, ClassificationModel)
+    assert re.fullmatch(
+        r"Class.*\(.*, [\d,]+ parameters, vocabulary \d+, 3 labels, .*\)", repr(classifier)
+    )
     answers = classifier.classify(["so where os it1 ?", "", "well many llew"])
     assert [each.text for each in answers] == ["place", "", "number"]
     best, *others = answers[0].probabilities
@@ -86,6 +90,8 @@ def test_labels_are_learned(questions, tmp_path, model):
 def test_predictions_attend_to_the_decisive_word(questions, tmp_path):
     train(small(questions), tmp_path / "run")
     answer = regard.load(tmp_path / "run").classify("and who dna it9 ?")
+    assert repr(answer).startswith("Prediction('and who dna it9 ?' -> ")
+    assert 'src="data:image/png;base64,' in answer._repr_html_()
     assert answer.trace.source.pieces == ("and", "who", "dna", "<unk>", "?")
     assert answer.trace.target.pieces == ("person",)
     weights = answer.attention

@@ -23,6 +23,7 @@ from regard.runs.folder import RunFolder
 from regard.search import Limits
 from regard.tasks.arguments import check_texts, search_of, sections_of
 from regard.tasks.captioning.images import ImageSources
+from regard.tasks.display import describe_model
 from regard.tasks.generation import GeneratedText, Searcher, forbidden_tokens, generated_texts
 from regard.tasks.tracing import LazyTrace, Output, Tracer
 
@@ -79,6 +80,10 @@ class CaptionModel:
         if backbone is None or is_fine_tuned(config):
             return cls(experiment, tokenizer, model)
         return cls(experiment, tokenizer, model, backbone.to(place))
+
+    def __repr__(self) -> str:
+        sizes = f"vocabulary {len(self.tokenizer):,}"
+        return describe_model("CaptionModel", self.experiment, self.model, sizes)
 
     @overload  # a str matches both overloads; this one applies
     def caption(  # type: ignore[overload-overlap]

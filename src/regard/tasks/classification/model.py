@@ -24,7 +24,13 @@ from regard.runs.folder import RunFolder
 from regard.search import HypothesisAttention
 from regard.shapes import Float, Tensor
 from regard.tasks.arguments import check_texts, sections_of
-from regard.tasks.classification.inputs import InputsAndTargets, SourceError, TextInputs
+from regard.tasks.classification.inputs import (
+    InputsAndTargets,
+    SeriesInputs,
+    SourceError,
+    TextInputs,
+)
+from regard.tasks.display import describe_model, describe_result
 from regard.tasks.tracing import TOP, LazyTrace, as_map, by_sentence
 from regard.trace import AttentionMap, Step, Trace, of_kind
 
@@ -66,6 +72,25 @@ class Prediction:
                 "there is no attention: the source is blank, or the call had attention=False"
             )
         return of_kind(self.lazy_trace.maps, "cross")[0].weights
+
+    def __repr__(self) -> str:
+        share = [f"{100 * self.probability:.1f}%"] if self.probabilities else []
+        return describe_result("Prediction", self.source, self.text, share + self._notes())
+
+    def _repr_html_(self) -> str:
+        """Return source, prediction and a figure of the attention, for notebooks."""
+        from regard.viewing import notebook
+
+        figure = None if self.lazy_trace is None else self.lazy_trace.figure
+        labels = [f"{name} {100 * share:.1f}%" for name, share in self.probabilities[:TOP]]
+        return notebook.page(self.source, self.text, labels + self._notes(), figure)
+
+    def _notes(self) -> list[str]:
+        notes = {
+            "longer than data.max_length: the rest was not read": self.is_long,
+            f"{100 * self.unknown:.0f}% of the source unknown": self.unknown,
+        }
+        return [note for note, applies in notes.items() if applies]
 
 
 @dataclass(frozen=True)
@@ -138,6 +163,17 @@ class ClassificationModel:
             partial(build_classifier, config, *sizes), folder.model, folder.tensor_names()
         )
         return cls(experiment, inputs, model.to(place).eval())
+
+    def __repr__(self) -> str:
+        reader = self.inputs.reader
+        source = f"vocabulary {self.inputs.vocabulary_size:,}"
+        if isinstance(reader, SeriesInputs):
+            source = f"{reader.features} numbers a step"
+        targets = (
+            f"{len(self.labels)} labels" if self.labels else f"{self.inputs.targets.size} numbers"
+        )
+        sizes = f"{source}, {targets}"
+        return describe_model("ClassificationModel", self.experiment, self.model, sizes)
 
     @property
     def labels(self) -> tuple[str, ...]:

@@ -27,6 +27,7 @@ from regard.models.ensemble import Ensemble
 from regard.models.seq2seq import Seq2Seq
 from regard.search import Limits
 from regard.tasks.arguments import check_pairs, check_texts, search_of, sections_of
+from regard.tasks.display import describe_model
 from regard.tasks.generation import GeneratedText, Searcher, forbidden_tokens, generated_texts
 from regard.tasks.tracing import LazyTrace, Output, TextSources, Tracer
 from regard.tasks.translation.encoding import EncodedSource, PairEncoder, Tokenizers
@@ -85,6 +86,13 @@ class TranslationModel:
         ensemble = Ensemble([member.model for member in (first, *rest)]).to(place)
         configs = [member.config for member in rest]
         return cls(first.experiment, first.tokenizers, ensemble, configs)
+
+    def __repr__(self) -> str:
+        source, target = len(self.tokenizers.source), len(self.tokenizers.target)
+        sizes = f"vocabulary {source:,} and {target:,}"
+        if len(self._members) > 1:
+            sizes = f"ensemble of {len(self._members)}, {sizes}"
+        return describe_model("TranslationModel", self.experiment, self.model, sizes)
 
     @overload  # a str matches both overloads; this one applies
     def translate(  # type: ignore[overload-overlap]
