@@ -251,9 +251,9 @@ def _measured(
     num_copied = sum(
         len(words & set(output.split())) for words, output in zip(unknown, outputs, strict=True)
     )
-    shares = [sum(each) / max(1, len(each)) for each in (right, *slices)]
-    shares.append(num_copied / max(1, sum(map(len, unknown))))
-    return *(100 * share for share in shares), seconds + last_seconds
+    percentages = [100 * sum(part) / max(1, len(part)) for part in (right, *slices)]
+    percentages.append(100 * num_copied / max(1, sum(map(len, unknown))))
+    return *percentages, seconds + last_seconds
 
 
 def _cells(runs: Sequence[tuple[float, ...]]) -> Iterator[str]:

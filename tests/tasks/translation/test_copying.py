@@ -98,8 +98,8 @@ def test_steps_and_figures_show_which_words_were_copied(translator, folder, plai
     both = TranslationModel.load(folder, folder).translate(UNSEEN[0]).trace
     for step, alone in zip(both.steps, lazy_trace.full.steps, strict=True):
         assert step.copied == pytest.approx(alone.copied, abs=1e-6)
-    other = TranslationModel.load(plain).translate(UNSEEN[0]).trace
-    assert {step.copied for step in other.steps} == {None}
+    without = TranslationModel.load(plain).translate(UNSEEN[0]).trace
+    assert {step.copied for step in without.steps} == {None}
 
 
 def test_scores_of_given_targets_are_those_of_the_search(translator):
