@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import errno
 import gzip
 import io
@@ -9,7 +10,7 @@ import os
 import re
 import stat
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -169,10 +170,11 @@ def read_text(name: str | Path, max_bytes: int = MAX_WHOLE) -> str:
 def whole(path: Path) -> Iterator[Path]:
     """Yield a path to write to. The file replaces `path` when the block ends without an error.
 
-    It is then on the disk, not only in memory: who is killed, or loses power, leaves the old file
-    or the new one, and where the block fails the old one stays. Of several who write at once the
-    last one's file stays, whole. Who may read the old file may read the new one. What is no file
-    (/dev/stdout, a pipe) is written to as it is. UnwritableError where nothing can be written."""
+    The new file is on the disk before it replaces the old one, so a crash or a power failure leaves
+    one of them, complete. If the block fails, the old file is unchanged. If several processes write
+    at once, the file of the last one remains. The new file has the permissions of the old one. A
+    path that is not a file (/dev/stdout, a pipe) is written to directly. UnwritableError if the
+    path cannot be written to."""
     try:
         if path.exists() and not path.is_file():
             yield path
@@ -185,6 +187,16 @@ def whole(path: Path) -> Iterator[Path]:
         raise UnwritableError(
             f"cannot write {shorten_name(path)}: {error.strerror or error}"
         ) from error
+
+
+def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, object]]) -> None:
+    """Write a CSV file with a header, completely or not at all. A missing cell is empty."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    with whole(path) as unfinished:
+        unfinished.write_text(text.getvalue(), encoding="utf-8")
 
 
 def make_folder(path: Path) -> None:

@@ -46,13 +46,13 @@ def test_a_result_has_its_texts_a_figure_and_the_figure_in_words():
 
 
 def test_a_single_token_is_drawn_on_its_source_and_a_caption_on_its_image():
-    single = notebook.picture_of(trace(np.array([[[[0.9, 0.1]]]]), ["person"]))
+    single = notebook.describe_figure(trace(np.array([[[[0.9, 0.1]]]]), ["person"]))
     assert single is not None
     assert "1 output token to 2 source tokens" in single.description
     weights = np.full((1, 1, 2, 4), 0.1)
     weights[..., 3] = 0.7
     caption = trace(weights, ["a", "dog"], "image", TokenSequence("a.png", (), ()))
-    picture = notebook.picture_of(caption, lambda: PICTURE)
+    picture = notebook.describe_figure(caption, lambda: PICTURE)
     assert picture is not None
     assert [axes.get_title() for axes in picture.figure.axes[:3]] == ["image", "a", "dog"]
     assert "dog: row 2, column 2 70%" in picture.description
@@ -61,7 +61,7 @@ def test_a_single_token_is_drawn_on_its_source_and_a_caption_on_its_image():
 def test_a_long_output_and_an_image_that_is_gone_are_shown_as_text():
     many = notebook.MAX_POSITIONS + 1
     long = trace(np.full((1, 1, many, 2), 0.5), ["a"] * many)
-    assert notebook.picture_of(long) is None
+    assert notebook.describe_figure(long) is None
     assert "<img" not in notebook.page("a", "b", [])
 
     def gone():

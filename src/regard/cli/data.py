@@ -97,7 +97,7 @@ def _list() -> list[str]:
     return [
         *lines,
         "",
-        "`regard data NAME` writes them to data/; `regard data --help` has options.",
+        "`regard data NAME` writes the data to data/; `regard data --help` lists the options.",
     ]
 
 

@@ -155,8 +155,8 @@ def _report(
     *,
     tokenized: bool,
 ) -> None:
-    """Print scores and examples. BLEU of short references is left out, unless the score of
-    tokenized texts is asked for."""
+    """Print scores and examples, without BLEU if the references are short and `tokenized` is
+    False."""
     for line in evaluation.left_out:
         print(line)
     num_words = _mean_words(evaluation)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -15,7 +13,7 @@ import numpy as np
 from regard import recipes
 from regard.config import ClassificationDataConfig, Experiment
 from regard.errors import UserError
-from regard.files import whole
+from regard.files import write_csv
 from regard.metrics.metric import MetricScore
 from regard.metrics.significance import Comparison, compare_texts, compare_values
 from regard.metrics.text import chrf
@@ -66,7 +64,7 @@ class System:
         return statistics.stdev(scores) if len(scores) > 1 else None
 
     @property
-    def median(self) -> int:
+    def median_run(self) -> int:
         """Number of the run with the median score on the first metric; the lower of two."""
         scores = self.scores(self.metrics[0])
         order = sorted(range(len(scores)), key=scores.__getitem__)
@@ -75,7 +73,7 @@ class System:
     @property
     def outputs(self) -> tuple[ScoredOutput, ...]:
         """Outputs of the run with the median score."""
-        return self.evaluations[self.median].outputs
+        return self.evaluations[self.median_run].outputs
 
 
 @dataclass(frozen=True)
@@ -120,12 +118,7 @@ class Study:
     def save(self, path: Path) -> None:
         """Write the rows as a CSV file."""
         rows = list(self.rows())
-        text = io.StringIO()
-        writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-        with whole(path) as unfinished:
-            unfinished.write_text(text.getvalue(), encoding="utf-8")
+        write_csv(path, list(rows[0]), rows)
 
 
 def compare(

@@ -143,7 +143,7 @@ class Observer(tune.Callback):
 
     @property
     def is_stopped(self) -> bool:
-        """Whether the sweep was stopped and no job is left that has to save its training."""
+        """Whether the sweep was stopped and all jobs have saved their trainings."""
         return self._awaited is not None and not self._awaited & self._running
 
     def on_trial_start(self, trial: Any, **_: Any) -> None:  # type: ignore[override]
@@ -180,7 +180,7 @@ class Stopper(tune.Stopper):
 
 
 class SignalState:
-    """State of a signal, in a process that all nodes can ask."""
+    """State of a signal, in a process that all nodes can query."""
 
     def __init__(self) -> None:
         self._is_set = False
@@ -244,7 +244,7 @@ def _train(
 
 
 def _check_reachable(address: str) -> None:
-    """Raise a UserError if nobody answers at HOST:PORT. Ray itself would wait for minutes."""
+    """Raise a UserError if HOST:PORT accepts no connection. Ray itself would wait for minutes."""
     host, colon, port = address.rpartition(":")
     if not (colon and port.isdecimal()):
         return

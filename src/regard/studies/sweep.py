@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import os
 import re
@@ -23,7 +21,7 @@ from threading import Event
 from typing import Any, Protocol, runtime_checkable
 
 from regard.errors import UserError
-from regard.files import locked_or_refused, make_folder, whole
+from regard.files import locked_or_refused, make_folder, whole, write_csv
 from regard.runs.folder import RunFolder
 from regard.runs.results import saved_evaluations
 
@@ -320,16 +318,18 @@ def save_table(results: Sequence[JobResult], path: Path) -> None:
     tests = list(dict.fromkeys(name for result in results for name in result.test_scores))
     fields = [name for name, _ in results[0].job.values]
     columns = [*fields, "run", "problem", "seconds", "dev score", *(f"test {n}" for n in tests)]
-    text = io.StringIO()
-    writer = csv.DictWriter(text, columns, lineterminator="\n")
-    writer.writeheader()
-    for result in results:
-        scores = {f"test {name}": value for name, value in result.test_scores.items()}
-        facts = {"run": result.job.folder.name, "problem": result.problem}
-        numbers = {"seconds": result.seconds, "dev score": result.dev_score}
-        writer.writerow({**dict(result.job.values), **facts, **numbers, **scores})
-    with whole(path) as unfinished:
-        unfinished.write_text(text.getvalue(), encoding="utf-8")
+    rows = [
+        {
+            **dict(result.job.values),
+            "run": result.job.folder.name,
+            "problem": result.problem,
+            "seconds": result.seconds,
+            "dev score": result.dev_score,
+            **{f"test {name}": value for name, value in result.test_scores.items()},
+        }
+        for result in results
+    ]
+    write_csv(path, columns, rows)
 
 
 OnResult = Callable[[JobResult], None]

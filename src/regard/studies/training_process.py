@@ -1,7 +1,7 @@
 """Command of Regard in a process that is interrupted, as by Ctrl-C, when its parent ends.
 
-A sweep that is killed, or a node's worker that fails, thus leaves no training behind. Only Linux
-tells a process that its parent ended."""
+A sweep that is killed, or a node's worker that fails, therefore leaves no training running. Only
+Linux notifies a process that its parent has ended."""
 
 from __future__ import annotations
 

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MAX_POSITIONS = 80
-"""Largest number of rows or columns of a heatmap that is drawn unasked."""
+"""Largest number of rows or columns of a heatmap that is drawn by default."""
 MAX_PANELS = 35
-"""Largest number of words that are drawn on an image unasked."""
+"""Largest number of words that are drawn on an image by default."""
 MAX_DESCRIBED = 12
 """Largest number of output tokens whose attention the alternative text describes."""
 DOTS_AN_INCH, PIXELS_AN_INCH = 160, 96
@@ -35,14 +35,16 @@ DOTS_AN_INCH, PIXELS_AN_INCH = 160, 96
 Colours = UInt8[np.ndarray, "channel height width"]
 
 
-class Picture(NamedTuple):
+class DescribedFigure(NamedTuple):
     """Figure with its description for readers who do not see it."""
 
     figure: Figure
     description: str
 
 
-def picture_of(trace: Trace, image: Callable[[], Colours | None] | None = None) -> Picture | None:
+def describe_figure(
+    trace: Trace, image: Callable[[], Colours | None] | None = None
+) -> DescribedFigure | None:
     """Return the figure of an output: the weights of a caption on its image, of a single token on
     the words of its source, of other texts as a heatmap of the mean over layers and heads. None
     without attention, and for a long output or source (`MAX_POSITIONS`, `MAX_PANELS`)."""
@@ -56,7 +58,7 @@ def picture_of(trace: Trace, image: Callable[[], Colours | None] | None = None) 
         if len(words.row_labels) > MAX_PANELS:
             return None
         figure = overlay.draw(words, colours)
-        return Picture(figure, _described(_with_cells(words), "cell"))
+        return DescribedFigure(figure, _described(_with_cells(words), "cell"))
     full = LabelledMap.of_trace(trace, kind)
     if max(full.weights.shape[2:]) > MAX_POSITIONS:
         return None
@@ -65,7 +67,7 @@ def picture_of(trace: Trace, image: Callable[[], Colours | None] | None = None) 
         figure = sentence.draw(sentence.ShadedSentence.of(trace))
     else:
         figure = heatmap.draw(mean)
-    return Picture(figure, _described(mean, "token"))
+    return DescribedFigure(figure, _described(mean, "token"))
 
 
 def _averaged(labelled: LabelledMap) -> LabelledMap:
@@ -122,22 +124,22 @@ def page(
     if facts:
         lines.append(f"<div><small>{escape('; '.join(facts))}</small></div>")
     try:
-        picture = None if trace is None else picture_of(trace, image)
+        figure = None if trace is None else describe_figure(trace, image)
     except UserError as error:  # the image of a caption may be gone
-        picture = None
+        figure = None
         lines.append(f"<div><small>{escape(str(error))}</small></div>")
-    if picture is not None:
-        lines.append(_image(picture))
+    if figure is not None:
+        lines.append(_image(figure))
     return f"<div>{''.join(lines)}</div>"
 
 
-def _image(picture: Picture) -> str:
-    content = png(picture.figure, DOTS_AN_INCH)
-    width = picture.figure.get_tightbbox().width + 2 * MARGIN
+def _image(figure: DescribedFigure) -> str:
+    content = png(figure.figure, DOTS_AN_INCH)
+    width = figure.figure.get_tightbbox().width + 2 * MARGIN
     data = base64.b64encode(content).decode()
     return (
         f'<img src="data:image/png;base64,{data}" width="{round(width * PIXELS_AN_INCH)}" '
-        f'style="max-width: 100%" alt="{escape(picture.description)}">'
+        f'style="max-width: 100%" alt="{escape(figure.description)}">'
     )
 
 

@@ -97,7 +97,7 @@ def test_scenes_are_distinct_and_balanced_by_number_of_shapes():
     drawn = scenes(1100)
     assert by_number(drawn) == {1: 324, 2: 388, 3: 388}
     assert len(set(drawn)) == 1100
-    with pytest.raises(UserError, match="0 scenes were asked for: expected 1 to 3,966,084"):
+    with pytest.raises(UserError, match="0 scenes: expected 1 to 3,966,084"):
         scenes(0)
 
 

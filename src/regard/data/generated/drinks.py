@@ -26,7 +26,7 @@ def baskets(count: int, seed: int = 1) -> tuple[Pair, ...]:
     """Generate distinct baskets of three to eight products with at least one drink. UserError for a
     count below 1."""
     if count < 1:
-        raise UserError(f"{count} baskets were asked for: expected 1 or more")
+        raise UserError(f"{count} baskets: expected 1 or more")
     drawing = random.Random(seed)
     pairs: dict[str, Pair] = {}
     while len(pairs) < count:

@@ -17,7 +17,7 @@ def readings(count: int, seed: int = 1) -> tuple[Pair, ...]:
     """Generate distinct series of three to nine readings with the highest. UserError for a count
     below 1."""
     if count < 1:
-        raise UserError(f"{count} series were asked for: expected 1 or more")
+        raise UserError(f"{count} series: expected 1 or more")
     drawing = random.Random(seed)
     pairs: dict[str, Pair] = {}
     while len(pairs) < count:

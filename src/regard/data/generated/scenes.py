@@ -148,7 +148,7 @@ def scenes(count: int, seed: int = 1, num_shapes: Sequence[int] = NUMBERS) -> tu
     `count`."""
     maximum = sum(map(_num_scenes, num_shapes))
     if not 1 <= count <= maximum:
-        raise UserError(f"{count} scenes were asked for: expected 1 to {maximum:,}")
+        raise UserError(f"{count} scenes: expected 1 to {maximum:,}")
     return _distinct(count, random.Random(seed), {n: _num_scenes(n) for n in num_shapes})
 
 

@@ -15,7 +15,7 @@ def marked_series(count: int, seed: int = 1) -> tuple[Pair, ...]:
     """Generate distinct series of five to twenty positions. A position has a value from -1 to 1 and
     a mark, which is 1 at one position and 0 elsewhere. UserError for a count below 1."""
     if count < 1:
-        raise UserError(f"{count} series were asked for: expected 1 or more")
+        raise UserError(f"{count} series: expected 1 or more")
     drawing = random.Random(seed)
     pairs: dict[str, Pair] = {}
     while len(pairs) < count:
