@@ -30,6 +30,7 @@ TINY = {
     "data.batch_sentences": 16,
 }
 LETTERS = {"training.epochs": 1, "model.size": 16}
+UNSORTED = np.array(["x", 2], dtype=object)
 ESTIMATORS = {"Classifier": regard.Classifier, "Translator": regard.Translator}
 CHECKS = (
     "estimator_cloneable",
@@ -93,6 +94,18 @@ def test_the_random_state_is_the_seed(seed):
     assert outputs.shape == (5,)
     assert translator.score(WORDS[:5], outputs) == 1.0
     assert translator.score(WORDS[:5], [f"{output}a" for output in outputs]) == 0.0
+
+
+def test_a_failed_training_leaves_the_estimator_as_it_was(classifier):
+    copied = pickle.loads(pickle.dumps(classifier))
+    with pytest.raises(UserError, match="did you mean epochs"):
+        copied.set_params(settings={"training.epochz": 1}).fit(QUESTIONS, ["a", "b"] * len(WORDS))
+    assert copied.predict(QUESTIONS[:6]).tolist() == KINDS[:6]
+
+
+def test_labels_may_be_a_column():
+    estimator = regard.Classifier(settings={**TINY, "training.epochs": 1})
+    assert estimator.fit(QUESTIONS, pandas.DataFrame({"y": KINDS})).classes_.tolist() == [1, 3]
 
 
 def test_labels_with_one_text_stay_apart():
@@ -171,6 +184,11 @@ def test_scikit_learn_is_optional():
         (lambda: regard.Classifier().predict(["a"]), NotFittedError, "call fit first"),
         (lambda: regard.Classifier().fit(["a", "b"], [1]), ValueError, "X has 2 texts and y 1"),
         (lambda: regard.Classifier().fit(["a", "b"], [1, 1]), ValueError, "y has 1 class"),
+        (lambda: regard.Classifier().fit(["a"], [["b", "c"]]), ValueError, "y has 2 axes"),
+        (lambda: regard.Classifier().fit(["a"], None), ValueError, "y has 0 axes"),
+        (lambda: regard.Classifier().fit(["a", "b"], [1, np.nan]), ValueError, "missing labels"),
+        (lambda: regard.Classifier().fit(["a", "b"], ["x", None]), ValueError, "missing labels"),
+        (lambda: regard.Classifier().fit(["a", "b"], UNSORTED), ValueError, "cannot be sorted"),
         (lambda: regard.Classifier().fit(["a", 2], [1, 2]), TypeError, r"X\[1\] is int"),
         (lambda: regard.Classifier().fit("ab", [1, 2]), TypeError, "X is str: expected a list"),
         (lambda: regard.Classifier().fit(np.ones((2, 2)), [1, 2]), TypeError, r"X\[0\] is ndarray"),

@@ -6,6 +6,7 @@ scikit-learn is optional: its functions take these estimators, and nothing here 
 from __future__ import annotations
 
 import inspect
+import math
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -135,15 +136,18 @@ class Classifier(_Estimator):
     def fit(self, X: Any, y: Any) -> Classifier:  # noqa: N803 - scikit-learn's name
         """Train on texts and their labels, of any type that NumPy sorts, and return the
         estimator."""
-        sources, labels = _texts("X", X), np.asarray(y)
+        sources, labels = _texts("X", X), _labels(y)
         _check_lengths(sources, labels)
-        classes, places = np.unique(labels, return_inverse=True)
+        try:
+            classes, places = np.unique(labels, return_inverse=True)
+        except TypeError as error:
+            raise ValueError(f"y has labels that cannot be sorted: {error}") from error
         if len(classes) < 2:
             raise ValueError(f"y has {len(classes)} class: expected at least 2")
-        self._label_texts = _texts_of_labels(classes)
-        targets = [self._label_texts[place] for place in places]
+        texts = _texts_of_labels(classes)
+        targets = [texts[place] for place in places]
         self.model_: ClassificationModel = self._fit(sources, targets, ClassificationDataConfig)
-        self.classes_ = classes
+        self._label_texts, self.classes_ = texts, classes
         return self
 
     def predict(self, X: Any) -> np.ndarray:  # noqa: N803
@@ -222,6 +226,24 @@ def _texts(name: str, values: Any) -> list[str]:
         if not isinstance(text, str):
             raise TypeError(f"{name}[{number}] is {type(text).__name__}: expected a text")
     return list(map(str, texts))
+
+
+def _labels(values: Any) -> np.ndarray:
+    """Return labels as an array of one axis. ValueError for other axes and for missing labels."""
+    labels = np.asarray(values)
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels[:, 0]
+    if labels.ndim != 1:
+        raise ValueError(f"y has {labels.ndim} axes: expected a list with a label for each text")
+    if any(map(_is_missing, labels.tolist())):
+        raise ValueError("y has missing labels (None or NaN): leave their texts out")
+    return labels
+
+
+def _is_missing(label: object) -> bool:
+    """Return whether a label is None, NaN or a missing value of pandas."""
+    is_nan = isinstance(label, float) and math.isnan(label)
+    return label is None or is_nan or type(label).__name__ in ("NAType", "NaTType")
 
 
 def _texts_of_labels(classes: np.ndarray) -> list[str]:

@@ -6,6 +6,7 @@ import signal
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
+from threading import Thread
 
 import pandas
 import pytest
@@ -66,8 +67,23 @@ def test_a_folder_that_is_not_named_is_removed_with_the_model(tmp_path, monkeypa
 
 
 def test_dropped_rows_are_warned_of(tmp_path):
-    with pytest.warns(UserWarning, match="left out 1 line of the data: 1 with a blank side"):
-        regard.train([*PAIRS, ("a", None)], own(updates=1), output=tmp_path / "run")
+    rows = [*PAIRS, ("a", None), ("\ud800", "b")]
+    with pytest.warns(UserWarning, match=r"left out 2 lines.*1 with a blank side.*1 not UTF-8"):
+        regard.train(rows, own(updates=1), output=tmp_path / "run")
+
+
+def test_trainings_of_two_threads_do_not_mix(tmp_path):
+    folders = [tmp_path / name for name in ("alone", "first", "second")]
+    alone, *both = [
+        Thread(target=regard.train, args=(PAIRS, own()), kwargs={"output": folder})
+        for folder in folders
+    ]
+    for threads in ([alone], both):
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert weights(folders[0]) == weights(folders[1]) == weights(folders[2])
 
 
 def test_findings_and_the_diagnosis_are_warned_of_at_the_call():
@@ -160,6 +176,7 @@ def test_the_columns_of_a_file_are_recognised_for_a_recipe(tmp_path):
         (("numbers",), UserError, r"numbers is a recipe, not a file: .* train\(None"),
         ((PAIRS, "leters"), UserError, "did you mean letters"),
         ((3, "letters"), TypeError, "data is int: expected a pandas"),
+        (("", "letters"), UserError, "data is an empty file name"),
         ((Path("gone.tsv"), "letters"), UserError, "gone"),
     ],
 )
@@ -168,3 +185,9 @@ def test_wrong_arguments_are_named(arguments, error, message):
         regard.train(*arguments)
     with pytest.raises(UserError, match="name it with output"):
         regard.train(PAIRS, "letters", resume=True)
+    with pytest.raises(UserError, match="output is empty"):
+        regard.train(PAIRS, "letters", output="")
+    with pytest.raises(UserError, match="NUL"):
+        regard.train(PAIRS, "letters", output="a\0")
+    with pytest.raises(TypeError, match="settings"):
+        regard.train(PAIRS, "letters", settings=[1])

@@ -8,6 +8,9 @@ import sys
 
 import pytest
 
+from regard.errors import UserError
+from regard.tasks.arguments import check_texts
+
 SCRIPT = """
 import json, sys
 import numpy as np, torch
@@ -110,3 +113,8 @@ def test_wrong_arguments_are_named(outcomes):
 )
 def test_messages_have_the_invalid_value(outcomes, name, words):
     assert words in outcomes[name][1]
+
+
+def test_half_of_a_surrogate_pair_is_named():
+    with pytest.raises(UserError, match=r"texts\[1\] is '.*ud800x': it has half of a surrogate"):
+        check_texts("texts", ["a", "\ud800x"])

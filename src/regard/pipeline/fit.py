@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import threading
 import warnings
 import weakref
 from collections.abc import Mapping
@@ -32,6 +33,8 @@ from regard.viewing.notebook import is_notebook
 
 NAME = "model"
 """Name of a run without a recipe and without a file."""
+_one_training = threading.RLock()
+"""Lock of a training: the trainings of several threads would draw from one random generator."""
 
 
 def train(
@@ -57,6 +60,9 @@ def train(
     raises KeyboardInterrupt; `resume` continues the run in the folder `output`."""
     if output is not None:
         check_path("output", output)
+        check_name(output)
+        if output == "":
+            raise UserError("output is empty: expected a folder, or None for a temporary one")
     elif resume:
         raise UserError("resume continues a run in a folder: name it with output")
     experiment, table = experiment_of(data, recipe, settings or {})
@@ -64,14 +70,15 @@ def train(
     observer = reporter or progress
     folder = Path(output or tempfile.mkdtemp(prefix="regard-"))
     try:
-        end = training.train(
-            experiment,
-            folder,
-            resume=resume,
-            begin=lambda plan: _begin(plan, observer, settings or {}),
-            on_progress=progress.on_progress if progress else None,
-            table=table,
-        )
+        with _one_training:
+            end = training.train(
+                experiment,
+                folder,
+                resume=resume,
+                begin=lambda plan: _begin(plan, observer, settings or {}),
+                on_progress=progress.on_progress if progress else None,
+                table=table,
+            )
         if end.interrupted:
             saved = (
                 f"saved in {folder}; call train again with resume=True" if output else end.reason
@@ -94,6 +101,13 @@ def experiment_of(
     data: object, recipe: str | Path | Experiment | None, settings: Mapping[str, object]
 ) -> tuple[Experiment, Table | None]:
     """Return the experiment of a call of `train`, and the rows of data in memory."""
+    if not isinstance(settings, Mapping):
+        raise TypeError(
+            f"settings is {type(settings).__name__}: expected fields with their values, such as "
+            '{"training.epochs": 5}'
+        )
+    if isinstance(data, str) and not data:
+        raise UserError("data is an empty file name: expected a file or data in memory")
     path = check_name(data) if isinstance(data, str | Path) else None
     table = None if data is None or path is not None else table_of(data)
     if recipe is None:

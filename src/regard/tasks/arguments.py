@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from regard.config import Data, Experiment, SearchConfig
 from regard.config.checks import format_value
+from regard.data.files.lines import SURROGATE
 from regard.errors import UserError
 
 AnyData = TypeVar("AnyData", bound=Data)
@@ -44,6 +45,11 @@ def check_texts(name: str, values: Any, kinds: tuple[type, ...] = (str,)) -> lis
     for number, entry in enumerate(entries):
         if not isinstance(entry, kinds):
             raise TypeError(_wrong(f"{name}[{number}]", entry, expected))
+        if isinstance(entry, str) and SURROGATE.search(entry):
+            raise UserError(
+                f"{name}[{number}] is {ascii(entry)[:80]}: it has half of a surrogate pair; "
+                "correct it"
+            )
     return entries
 
 

@@ -60,6 +60,37 @@ def test_missing_values_of_pandas_are_empty():
     assert table_of(frame).rows == (("a", ""), ("", "3"))
 
 
+def test_texts_are_not_missing_values():
+    frame = pandas.DataFrame({"word": ["NaT", "<NA>"], "n": np.array([float("nan"), 3], "f4")})
+    assert table_of(frame).rows == (("NaT", ""), ("<NA>", "3"))
+    assert table_of([(np.float32("nan"), np.float32(2)), ("a", "b")]).rows[0] == ("", "2")
+
+
+@pytest.mark.parametrize("make", [list, datasets.Dataset.from_list, polars.DataFrame])
+def test_fields_inside_a_field_are_columns(make):
+    rows = [{"translation": {"en": "a b", "de": "c"}}, {"translation": {"en": "d", "de": "e"}}]
+    table = table_of(make(rows))
+    assert table.names == ("translation.en", "translation.de")
+    assert table.rows == (("a b", "c"), ("d", "e"))
+
+
+def test_equal_or_missing_columns_are_named():
+    frame = pandas.DataFrame([["a", "b"]] * 2, columns=["x", "x"])
+    with pytest.raises(UserError, match="the data has 2 columns 'x': rename them"):
+        table_of(frame)
+    for data in (frame.iloc[:, :1], [{"x": "a"}], datasets.Dataset.from_dict({"x": ["a"]})):
+        with pytest.raises(UserError, match="one column, x: expected a source and a target"):
+            table_of(data)
+    with pytest.raises(UserError, match="has no columns"):
+        table_of(pandas.DataFrame())
+
+
+def test_source_and_target_are_two_columns():
+    table = table_of(pandas.DataFrame({"word": ["a"], "label": ["b"]}))
+    with pytest.raises(UserError, match="source and target are both column label"):
+        corpus_of(table, ColumnChoice("o", ("2",)), LABEL)
+
+
 def test_columns_are_chosen_by_name_or_by_number():
     table = table_of(pandas.DataFrame(COLUMNS))
     numbers = ColumnChoice("data.target_column", ("id", "NUMBER"))
@@ -83,7 +114,11 @@ def test_two_columns_without_usual_names_are_read_in_order():
 
 
 @pytest.mark.parametrize(
-    "data", ["ab", b"ab", 3, {"a": 1}, None, ["ab"], [("a",)], [("a", "b", "c")], [1]]
+    "data",
+    [
+        *("ab", b"ab", 3, {"a": 1}, None, ["ab"], [("a",)], [("a", "b", "c")], [1]),
+        *({("a", "b")}, polars.LazyFrame({"a": ["b"]}), datasets.DatasetDict()),
+    ],
 )
 def test_other_objects_are_refused_with_the_accepted_kinds(data):
     with pytest.raises(TypeError, match="expected a pandas or polars data frame"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import logging
+import re
 import sys
 import unicodedata
 import zlib
@@ -38,6 +39,8 @@ MARK = b"\xef\xbb\xbf"
 NUL = b"\0"
 LEGACY_ENCODING = "latin-1"
 """Encoding of lines that are not UTF-8 in files of older collections."""
+SURROGATE = re.compile("[\ud800-\udfff]")
+"""Half of a surrogate pair, which no file of UTF-8 can hold."""
 MAX_ODD = 0.02
 """Largest share of odd characters in a text."""
 ODD = ("Cc", "Cn", "Co", "Cs")

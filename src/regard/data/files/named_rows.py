@@ -10,14 +10,14 @@ import math
 import re
 import zipfile
 import zlib
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from functools import reduce
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
 from regard.data.files.lines import Line, decoded
-from regard.data.files.tables import Row
+from regard.data.files.tables import Row, flat_fields
 from regard.errors import UserError, install_command
 from regard.files import MAX_WHOLE, open_bytes, read_bytes
 from regard.names import TableFormat
@@ -93,17 +93,7 @@ def _json_objects(lines: Iterable[Line], path: Path) -> Iterator[tuple[Line, dic
                 '{"source": "...", "target": "..."}, got '
                 f"{line.text[:60]!r}"
             )
-        yield line, dict(_flat(value))
-
-
-def _flat(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the names and values of an object. A name inside an object has the name of that object
-    and a dot before it."""
-    for name, item in value.items():
-        if isinstance(item, Mapping) and item:
-            yield from _flat(item, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", item
+        yield line, dict(flat_fields(value))
 
 
 def _workbook_rows(path: Path, sheet: str | None) -> Iterator[Row]:

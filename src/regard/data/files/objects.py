@@ -7,13 +7,18 @@ name is read, as pandas, polars and datasets do.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from itertools import chain
+from numbers import Real
 from typing import Any
 
+import numpy as np
+
 from regard.data.examples import Corpus, Pair
-from regard.data.files.lines import LineProblem
-from regard.data.files.tables import column_number, find_column
+from regard.data.files.lines import SURROGATE, LineProblem
+from regard.data.files.tables import column_number, find_column, flat_fields
 from regard.errors import UserError
 from regard.names import Fault
 
@@ -49,30 +54,71 @@ NO_FEATURES = ColumnChoice("data.feature_columns")
 
 
 def table_of(data: object) -> Table:
-    """Return the rows of a data frame, a dataset, a list of pairs or a list of dictionaries.
-    TypeError for anything else."""
+    """Return the rows of a data frame, a dataset, a list of pairs or a list of dictionaries. Fields
+    inside a field are columns, such as translation.en.
+
+    TypeError for anything else. UserError for fewer than two columns, or equal names."""
+    if isinstance(data, str | bytes | Mapping | Set):
+        raise _wrong_type(data)
     names = getattr(data, "column_names", None)
     names = getattr(data, "columns", None) if names is None else names
     if isinstance(names, Iterable) and hasattr(data, "__getitem__"):
         listed = list(names)
-        columns = [[_cell(value) for value in data[name]] for name in listed]
+        _check_names(map(str, listed))
+        try:
+            values = [list(data[name]) for name in listed]
+        except TypeError as error:  # a data frame without values yet
+            raise _wrong_type(data) from error
+        if any(isinstance(value, Mapping) for column in values for value in column):
+            return _of_records(
+                [dict(zip(listed, row, strict=True)) for row in zip(*values, strict=True)]
+            )
+        _check_number(listed)
+        columns = [list(map(_cell, column)) for column in values]
         # A data frame made without names numbers its columns.
         is_named = any(not isinstance(name, int) for name in listed)
         return Table(
             tuple(zip(*columns, strict=True)), tuple(map(str, listed)) if is_named else None
         )
-    if isinstance(data, str | bytes | Mapping) or not isinstance(data, Iterable):
-        raise TypeError(f"data is {type(data).__name__}: {EXPECTED}")
+    if not isinstance(data, Iterable):
+        raise _wrong_type(data)
     to_list = getattr(data, "tolist", None)  # an array of NumPy
     rows = list(data if to_list is None else to_list())
     if rows and all(isinstance(row, Mapping) for row in rows):
-        keys = list(dict.fromkeys(key for row in rows for key in row))
-        cells = tuple(tuple(_cell(row.get(key)) for key in keys) for row in rows)
-        return Table(cells, tuple(map(str, keys)))
+        return _of_records(rows)
     for number, row in enumerate(rows):
         if isinstance(row, str) or not isinstance(row, Sequence) or len(row) != 2:
             raise TypeError(f"data[{number}] is {repr(row)[:60]}: {EXPECTED}")
     return Table(tuple((_cell(source), _cell(target)) for source, target in rows))
+
+
+def _of_records(records: Iterable[Mapping[Any, Any]]) -> Table:
+    """Return the rows of dictionaries."""
+    rows = [dict(flat_fields(record)) for record in records]
+    names = tuple(dict.fromkeys(name for row in rows for name in row))
+    _check_number(names)
+    return Table(tuple(tuple(_cell(row.get(name)) for name in names) for row in rows), names)
+
+
+def _check_number(names: Sequence[object]) -> None:
+    """Raise a UserError for fewer than two columns."""
+    if len(names) < 2:
+        columns = f"one column, {names[0]}" if names else "no columns"
+        raise UserError(
+            f"{NAME} has {columns}: expected a source and a target; reset_index makes the index of "
+            "a data frame a column"
+        )
+
+
+def _check_names(names: Iterable[str]) -> None:
+    """Raise a UserError for equal names of columns."""
+    for name, count in Counter(names).items():
+        if count > 1:
+            raise UserError(f"{NAME} has {count} columns {name!r}: rename them")
+
+
+def _wrong_type(data: object) -> TypeError:
+    return TypeError(f"data is {type(data).__name__}: {EXPECTED}")
 
 
 def corpus_of(
@@ -101,11 +147,13 @@ def corpus_of(
 def _cell(value: Any) -> str:
     """Return a value as text on one line. Whole floats are integers: data frames store integers
     beside missing values as floats."""
-    if value is None or (isinstance(value, float) and math.isnan(value)):
-        return ""
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    if str(value) in ("<NA>", "NaT"):  # missing values of pandas
+    if isinstance(value, Real) and not isinstance(value, int | np.integer):
+        number = float(value)
+        if math.isnan(number):
+            return ""
+        value = int(number) if number.is_integer() else value
+    is_text = isinstance(value, str)
+    if value is None or (not is_text and str(value) in ("<NA>", "NaT")):  # missing in pandas
         return ""
     return " ".join(str(value).split())
 
@@ -120,6 +168,11 @@ def _columns(
         _column_numbers(names, choice, opposite)
         for choice, opposite in ((sources, targets), (targets, sources))
     ]
+    if set(by_name[0]) & set(by_name[1]):
+        raise UserError(
+            f"{NAME}: source and target are both column {names[by_name[0][0]]}: set "
+            f"{sources.option} and {targets.option}"
+        )
     if all(by_name):
         return by_name[0], by_name[1]
     if width == 2 and not sources.chosen and not targets.chosen:
@@ -163,6 +216,8 @@ def _pairs(
             fault = "blank"
         elif any("\0" in cell for side in sides for cell in side):
             fault = "NUL"
+        elif any(map(SURROGATE.search, chain.from_iterable(sides))):
+            fault = "not UTF-8"
         if fault is None:
             source = "\t".join([" ".join(sides[0]), *(row[column] for column in features)])
             yield Pair(source, " ".join(sides[1]), number, NAME)

@@ -4,9 +4,10 @@ number."""
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from regard.data.files.lines import MAX_LINE, Line
 from regard.errors import UserError
@@ -86,6 +87,16 @@ def missing_column(path: Path, name: str, option: str, first: Sequence[str]) -> 
     return UserError(
         f"{path} has no column {name!r} ({option}): the first row is {show_cells(first)}"
     )
+
+
+def flat_fields(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the names and values of an object. A name inside an object has the name of that object
+    and a dot before it."""
+    for name, item in value.items():
+        if isinstance(item, Mapping) and item:
+            yield from flat_fields(item, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", item
 
 
 def is_blank(cells: Iterable[str]) -> bool:
