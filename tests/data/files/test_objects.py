@@ -104,8 +104,11 @@ def test_features_follow_the_source_after_tabs():
     table, features = table_of(pandas.DataFrame(COLUMNS)), ColumnChoice("o", ("number", "1"))
     pairs = corpus_of(table, TEXT, LABEL, features).pairs
     assert pairs == (Pair("a b\t1\t1", "x", 1), Pair("e\t\t3", "y", 3))
-    with pytest.raises(UserError, match="pairs without names: give a data frame"):
-        corpus_of(table_of([("a", "b")]), TEXT, LABEL, features)
+    bare = table_of(pandas.DataFrame([["a", "b", "c"]]))
+    numbers = [ColumnChoice("o", (number,)) for number in "132"]
+    assert corpus_of(bare, *numbers).pairs == (Pair("a\tb", "c", 1),)
+    with pytest.raises(UserError, match=r"column '2' is read as features .* target"):
+        corpus_of(table_of([("a", "b")]), TEXT, LABEL, ColumnChoice("o", ("2",)))
 
 
 def test_two_columns_without_usual_names_are_read_in_order():

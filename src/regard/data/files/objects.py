@@ -131,13 +131,15 @@ def corpus_of(
     listed. UserError if there are none, or if a column is not recognised."""
     if not table.rows:
         raise UserError(f"{NAME} has no rows: {EXPECTED}")
-    if features.chosen and table.names is None:
-        raise UserError(
-            f"{features.option} names columns, but the data are pairs without names: give a data "
-            "frame or a list of dictionaries, or leave it out"
-        )
-    source, target = _columns(table, sources, targets)
-    feature_columns = _column_numbers(table.names or (), features, targets)
+    names = table.names or tuple(str(number + 1) for number in range(len(table.rows[0])))
+    source, target = _columns(names, sources, targets)
+    feature_columns = _column_numbers(names, features, targets)
+    for number in feature_columns:
+        if number in (*source, *target):
+            raise UserError(
+                f"{NAME}: column {names[number]!r} is read as features ({features.option}) and as "
+                f"{'source' if number in source else 'target'}: choose another column"
+            )
     corpus = Corpus.of(_pairs(table.rows, (source, target), feature_columns))
     if not corpus.pairs:
         raise UserError(f"{NAME} has no pairs: {'; '.join(corpus.left_out.summary())}")
@@ -159,11 +161,10 @@ def _cell(value: Any) -> str:
 
 
 def _columns(
-    table: Table, sources: ColumnChoice, targets: ColumnChoice
+    names: tuple[str, ...], sources: ColumnChoice, targets: ColumnChoice
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the numbers of the columns of sources and targets, from 0."""
-    width = len(table.rows[0])
-    names = table.names or tuple(str(number) for number in range(1, width + 1))
+    """Return the numbers of the columns of sources and targets, from 0. The names of columns
+    without names are their numbers from 1."""
     by_name = [
         _column_numbers(names, choice, opposite)
         for choice, opposite in ((sources, targets), (targets, sources))
@@ -175,7 +176,7 @@ def _columns(
         )
     if all(by_name):
         return by_name[0], by_name[1]
-    if width == 2 and not sources.chosen and not targets.chosen:
+    if len(names) == 2 and not sources.chosen and not targets.chosen:
         return (0,), (1,)
     choice = targets if by_name[0] else sources
     raise UserError(
