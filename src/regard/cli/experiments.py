@@ -6,7 +6,7 @@ from the command line, then from the recipe.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import pairwise, takewhile
 from pathlib import Path
@@ -17,7 +17,6 @@ from regard.config import (
     DATA_SECTIONS,
     KINDS,
     Data,
-    DataConfig,
     Experiment,
 )
 from regard.config.checks import changed_fields, format_value
@@ -28,7 +27,13 @@ from regard.errors import UsageError, UserError
 from regard.files import check_input, check_name, exists, shorten_name
 from regard.names import TaskName
 from regard.runs.folder import RunFolder
-from regard.runs.table_settings import source_field, table_settings, with_fields
+from regard.runs.table_settings import (
+    experiment_on_file,
+    run_name,
+    source_field,
+    table_settings,
+    with_fields,
+)
 
 FAMILY = "--model.family"
 """Short for the kind of every part that has this kind."""
@@ -99,15 +104,10 @@ def find_experiment(name: str, arguments: Sequence[str] = ()) -> Experiment:
     is a file of pairs for the default model. A resumed run has its own configuration."""
     path = Path(name)
     if is_data_file(name):
-        stem = path.name.lstrip(".").split(".")[0] or Experiment.name
-        if "--resume" in arguments and (run := _resumed_run(stem, arguments)) is not None:
+        own_name = run_name(path) or Experiment.name
+        if "--resume" in arguments and (run := _resumed_run(own_name, arguments)) is not None:
             return replace(run, data=replace(run.data, path=path))
-        if path.name.lower().endswith((".json", ".json.gz")):
-            return _of_recipe("captions", stem, path, {})
-        inspection = inspect_file(name, arguments)
-        if inspection is not None:
-            return _of_recipe(inspection.roles.recipe, stem, path, inspection.fields())
-        return Experiment(name=stem, data=DataConfig(path=path))
+        return experiment_on_file(path, inspect_file(name, arguments), own_name)
     if name in recipes.names():
         return recipes.load(recipes.find(name))
     if exists(path) and path.is_dir():
@@ -200,19 +200,11 @@ def _words(argument: str, flag: str) -> list[str]:
     return argument.split("=", 1) if argument.startswith(f"{flag}=") else [argument]
 
 
-def _resumed_run(stem: str, arguments: Sequence[str]) -> Experiment | None:
+def _resumed_run(name: str, arguments: Sequence[str]) -> Experiment | None:
     """Return the experiment of the run to resume, if there is one."""
     values = option_values(arguments, "-o", "--output")
-    folder = RunFolder(Path(values.get("-o", values.get("--output", f"runs/{stem}"))))
+    folder = RunFolder(Path(values.get("-o", values.get("--output", f"runs/{name}"))))
     return folder.experiment() if folder.config.is_file() else None
-
-
-def _of_recipe(recipe: str, name: str, path: Path, values: Mapping[str, str]) -> Experiment:
-    """Return the experiment of a recipe on a data file, with these fields of its data."""
-    experiment = recipes.load(recipes.find(recipe))
-    size = DATA_SECTIONS[experiment.data.task]().synthetic_size
-    data = replace(experiment.data, path=path, synthetic=None, synthetic_size=size)
-    return replace(experiment, name=name, about="", data=with_fields(data, values))
 
 
 def _choose_columns(chosen: ChosenExperiment, arguments: Sequence[str]) -> ChosenExperiment:

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any, cast, get_args
 
 from regard import recipes
-from regard.config import DATA_SECTIONS, Data, Experiment
+from regard.config import Data, Experiment
 from regard.data.files.inspection import can_inspect, inspect
 from regard.data.files.objects import Table, table_of
 from regard.data.files.roles import assign_roles
-from regard.data.files.tables import TableSettings, column_number, suffix_of
+from regard.data.files.tables import TableSettings, column_number
 from regard.errors import UserError
 from regard.files import check_name
 from regard.names import TaskName
@@ -26,7 +26,15 @@ from regard.pipeline.diagnosis import diagnose_run
 from regard.pipeline.load import Model, load
 from regard.pipeline.notebook_progress import NotebookProgress
 from regard.runs.folder import RunFolder
-from regard.runs.table_settings import source_field, table_settings, with_fields
+from regard.runs.table_settings import (
+    experiment_of_recipe,
+    experiment_on_file,
+    run_name,
+    source_field,
+    table_settings,
+    with_fields,
+    with_path,
+)
 from regard.tasks.arguments import check_path
 from regard.training.log import Reporter
 from regard.viewing.notebook import is_notebook
@@ -110,17 +118,19 @@ def experiment_of(
         raise UserError("data is an empty file name: expected a file or data in memory")
     path = check_name(data) if isinstance(data, str | Path) else None
     table = None if data is None or path is not None else table_of(data)
-    if recipe is None:
-        if data is None:
-            raise UserError("expected data, a recipe, or both")
-        _check_no_recipe(path)
-        experiment = _recognised(path, table, settings)
-    else:
+    if recipe is not None:
         experiment = recipe_of(recipe)
+    elif table is not None:
+        experiment = _experiment_on_table(table, settings)
+    elif path is not None:
+        _check_no_recipe(path)
+        experiment = _experiment_on_file(path, settings)
+    else:
+        raise UserError("expected data, a recipe, or both")
     experiment = recipes.with_settings(experiment, settings)
     if data is None:
         return experiment, None
-    section = _with_path(experiment.data, path)
+    section = with_path(experiment.data, path)
     if recipe is not None and path is not None and _is_inspected(path, section):
         inspection = inspect(path, table_settings(section), section.task)
         columns = inspection.columns()
@@ -140,32 +150,33 @@ def recipe_of(recipe: str | Path | Experiment) -> Experiment:
     return recipes.load(recipes.find(str(recipe)))
 
 
-def _recognised(
-    path: Path | None, table: Table | None, settings: Mapping[str, object]
-) -> Experiment:
-    """Return the experiment of the recipe that suits the data, as `regard train FILE` does."""
+def _experiment_on_file(path: Path, settings: Mapping[str, object]) -> Experiment:
+    """Return the experiment of the recipe that suits a file, as `regard train FILE` does."""
     named = dict(recipes.flat(dict(settings)))
+    inspection = None
+    if can_inspect(path):
+        inspection = inspect(path, _table_settings(named), _task_of(named))
+    return experiment_on_file(path, inspection, run_name(path) or NAME)
+
+
+def _experiment_on_table(table: Table, settings: Mapping[str, object]) -> Experiment:
+    """Return the experiment of the recipe that suits data in memory."""
+    named = dict(recipes.flat(dict(settings)))
+    roles = assign_roles(table.names, table.rows, _task_of(named), _numbers(table, named))
+    fields: dict[str, str] = dict(roles.fields)
+    columns = roles.source, roles.target
+    if table.names is not None or columns != (0, 1):
+        names = table.names or [str(number + 1) for number in range(max(columns) + 1)]
+        fields["data.source_column"], fields["data.target_column"] = (
+            names[column] for column in columns
+        )
+    return experiment_of_recipe(roles.recipe, None, NAME, fields)
+
+
+def _task_of(named: Mapping[str, Any]) -> TaskName | None:
+    """Return the task of the settings, if there is one."""
     task = named.get("data.task")
-    known = cast(TaskName, task) if task in get_args(TaskName) else None
-    if table is not None:
-        roles = assign_roles(table.names, table.rows, known, _numbers(table, named))
-        fields: dict[str, str] = dict(roles.fields)
-        columns = roles.source, roles.target
-        if table.names is not None or columns != (0, 1):
-            names = table.names or [str(number + 1) for number in range(max(columns) + 1)]
-            fields["data.source_column"], fields["data.target_column"] = (
-                names[column] for column in columns
-            )
-    elif path is not None and can_inspect(path):
-        inspection = inspect(path, _table_settings(named), known)
-        roles, fields = inspection.roles, inspection.fields()
-    elif path is not None and suffix_of(path) == ".json":
-        return replace(recipes.load(recipes.find("captions")), name=_stem(path), about="")
-    else:
-        return Experiment(name=_stem(path))
-    experiment = recipes.load(recipes.find(roles.recipe))
-    data = with_fields(experiment.data, fields)
-    return replace(experiment, name=_stem(path), about="", data=data)
+    return cast(TaskName, task) if task in get_args(TaskName) else None
 
 
 def _is_inspected(path: Path, data: Data) -> bool:
@@ -200,21 +211,9 @@ def _numbers(table: Table, named: Mapping[str, Any]) -> tuple[int | None, int | 
     return source, target
 
 
-def _with_path(data: Data, path: Path | None) -> Data:
-    """Return the data section with this file, or none for data in memory, and without generated
-    data."""
-    size = DATA_SECTIONS[data.task]().synthetic_size
-    return replace(data, path=path, synthetic=None, synthetic_size=size)
-
-
-def _stem(path: Path | None) -> str:
-    """Return the name of a run on this file."""
-    return (path.name.lstrip(".").split(".")[0] if path else "") or NAME
-
-
-def _check_no_recipe(path: Path | None) -> None:
+def _check_no_recipe(path: Path) -> None:
     """Raise a UserError for the name of a recipe in place of data."""
-    if path is not None and str(path) in recipes.names() and not path.exists():
+    if str(path) in recipes.names() and not path.exists():
         raise UserError(
             f"{path} is a recipe, not a file: pass it as the second argument, as in train(pairs, "
             f'"{path}"), or train(None, "{path}") for a recipe with data of its own'

@@ -1,13 +1,17 @@
-"""Settings by which the files of a configuration are read, and fields that a file decides."""
+"""Settings by which the files of a configuration are read, fields that a file decides, and recipes
+on data files."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
-from regard.config import ClassificationDataConfig, Data
-from regard.data.files.tables import TableSettings
+from regard import recipes
+from regard.config import DATA_SECTIONS, ClassificationDataConfig, Data, DataConfig, Experiment
+from regard.data.files.inspection import Inspection
+from regard.data.files.tables import TableSettings, suffix_of
 
 
 def table_settings(config: Data) -> TableSettings:
@@ -43,3 +47,35 @@ def source_field(data: Data, recognised: Mapping[str, str]) -> dict[str, str]:
     is_series = isinstance(data, ClassificationDataConfig) and data.source == "series"
     is_text = is_series and recognised.get("data.source") == "text"
     return {"data.source": "text"} if is_text else {}
+
+
+def experiment_on_file(path: Path, inspection: Inspection | None, name: str) -> Experiment:
+    """Return the experiment of the recipe that suits a data file. A file that is not inspected has
+    captions if it is JSON, otherwise pairs for the default model."""
+    if inspection is not None:
+        return experiment_of_recipe(inspection.roles.recipe, path, name, inspection.fields())
+    if suffix_of(path) == ".json":
+        return experiment_of_recipe("captions", path, name, {})
+    return Experiment(name=name, data=DataConfig(path=path))
+
+
+def experiment_of_recipe(
+    recipe: str, path: Path | None, name: str, values: Mapping[str, str]
+) -> Experiment:
+    """Return the experiment of a recipe on a data file, or on data in memory, with these fields of
+    its data."""
+    experiment = recipes.load(recipes.find(recipe))
+    data = with_fields(with_path(experiment.data, path), values)
+    return replace(experiment, name=name, about="", data=data)
+
+
+def with_path(data: Data, path: Path | None) -> Data:
+    """Return the data with this file, or none for data in memory, and without generated data."""
+    size = DATA_SECTIONS[data.task]().synthetic_size
+    return replace(data, path=path, synthetic=None, synthetic_size=size)
+
+
+def run_name(path: Path) -> str:
+    """Return the name of a run on a data file: its name without suffixes. Empty if nothing is
+    left."""
+    return path.name.lstrip(".").split(".")[0]
