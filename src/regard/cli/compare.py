@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
 from regard.cli.options import parse
 from regard.cli.progress import PreparationView
+from regard.cli.tables import format_table
 from regard.config.checks import Count, CountOrZero
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def run(arguments: list[str]) -> None:
             num_differences=options.sentences,
             on_progress=on_progress,
         )
-    print("\n".join(table(study.rows())))
+    print("\n".join(format_table(study.rows())))
     _print_notes(study)
     for row in study.differences:
         print(f"\nSource:    {row.source}\nReference: {' | '.join(row.references)}")
@@ -77,28 +77,3 @@ def _print_notes(study: Study) -> None:
     print(f"p: paired bootstrap and approximate randomisation against {study.systems[0].name}")
     if any(len(system.runs) > 1 for system in study.systems):
         print("a system with several seeds is tested by its run with the median score")
-
-
-def table(rows: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return rows as lines with aligned columns. Empty columns are left out."""
-    listed = list(rows)
-    names = [name for name in listed[0] if any(row[name] is not None for row in listed)]
-    cells = [[name.replace("_", " ") for name in names]]
-    cells += [[_cell(name, row[name]) for name in names] for row in listed]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    numeric = [all(not isinstance(row[name], str) for row in listed) for name in names]
-    return [
-        "  ".join(
-            cell.rjust(width) if is_number else cell.ljust(width)
-            for cell, width, is_number in zip(line, widths, numeric, strict=True)
-        ).rstrip()
-        for line in cells
-    ]
-
-
-def _cell(name: str, value: Any) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, float):
-        return f"{value:.4f}" if name.startswith("p_") else f"{value:.2f}"
-    return str(value)

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regard.cli import train
-from regard.cli.compare import table
 from regard.cli.output import say, warn
+from regard.cli.tables import format_table
 from regard.errors import UsageError, UserError, install_command
 from regard.interruption import TerminatedError
 
@@ -85,7 +85,7 @@ def run(arguments: list[str]) -> int:
         warn("all trainings are saved: repeat the command to continue")
         raise
     print()
-    print("\n".join(table([_shown(row) for row in rows_of(results)])))
+    print("\n".join(format_table([_shown(row) for row in rows_of(results)])))
     folders = [result.job.folder for result in results if not result.problem]
     if len(folders) > 1:
         say(f"compare them: regard compare {shlex.join(map(str, folders))}")
