@@ -82,9 +82,74 @@ def test_the_input_file_is_not_overwritten(run, data, tmp_path, capsys):
     status, _, err = regard(capsys, "classify", run, lines, "-o", lines)
     assert (status, lines.read_text()) == (1, "who is it\n")
     assert err.startswith(f"regard classify: {lines} would be overwritten while it is read: ")
-    status, out, err = regard(capsys, "classify", run, lines)
-    assert (status, out) == (0, "person\n")
-    assert "is a table, but each line is one source" in err
+
+
+TABLE = """n;text;remark
+1;who is it;"a; b"
+
+2;so where
+3; ;c
+4;now many ?;d;e
+"""
+
+
+def test_a_table_is_written_with_predictions(run, tmp_path, capsys):
+    table, output = tmp_path / "table.csv", tmp_path / "out.csv"
+    table.write_text(TABLE)
+    status, out, err = regard(capsys, "classify", run, table, "-o", output)
+    assert (status, out) == (0, "")
+    rows = [line.rsplit(";", 2) for line in output.read_text().splitlines()]
+    assert [row[:2] for row in rows] == [
+        ["n;text;remark", "prediction"],
+        ['1;who is it;"a; b"', "person"],
+        [";;", ""],
+        ["2;so where;", "place"],
+        ["3;;c", ""],
+        ["4;now many ?;d;e", "number"],
+    ]
+    assert all(0.5 < float(row[2]) <= 1 for row in rows[1:] if row[1])
+    assert f"{table}: 1 row has more than 3 columns (line 6)" in err
+    assert f"{table}: 2 rows have no source" in err
+
+
+def test_columns_of_a_table_may_be_named(run, tmp_path, capsys):
+    table = tmp_path / "table.tsv"
+    table.write_text("x\twho is it\ny\tso where\n")
+    named = ("--source-column", 2, "--probabilities")
+    status, out, _ = regard(capsys, "classify", run, table, *named)
+    rows = [line.split("\t") for line in out.splitlines()]
+    assert (status, [row[:3] for row in rows]) == (
+        0,
+        [["x", "who is it", "person"], ["y", "so where", "place"]],
+    )
+    assert [len(row) for row in rows] == [7, 7]
+    table.write_text("a\tb\nx\tso where\n")
+    status, out, _ = regard(capsys, "classify", run, table, "--source-column", "b")
+    assert (status, out.splitlines()[0]) == (0, "a\tb\tprediction\tprobability")
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "message"),
+    [
+        ("a,b\nc,d\n", ("--source-column", "text"), "has no column 'text' (--source-column)"),
+        ("id,kind\n1,x\n2,y\n3,z\n4,x\n5,z\n6,z\n", (), "name the column of the sources with"),
+        ("", (), "is empty: expected rows with a source each"),
+        ("who\n", ("--tint",), "--tint is for lines, but"),
+        ("who\n", ("--follow",), "--follow is for lines, but"),
+    ],
+)
+def test_wrong_tables_are_one_line(run, tmp_path, capsys, content, options, message):
+    table = tmp_path / "table.csv"
+    table.write_text(content)
+    status, out, err = regard(capsys, "classify", run, table, *options)
+    assert (status, out, err.count("\n")) == (1, "", 1)
+    assert message in err
+
+
+def test_options_of_tables_need_a_table(run, tmp_path, capsys):
+    (tmp_path / "lines").write_text("who\n")
+    status, _, err = regard(capsys, "classify", run, tmp_path / "lines", "--header", "True")
+    assert (status, "--header is for tables, but each line of" in err) == (1, True)
 
 
 def test_a_table_is_scored_by_the_named_columns(run, tmp_path, capsys):

@@ -35,22 +35,31 @@ HELP_EXAMPLES = (
     ("regard classify runs/labels texts.txt", "one label for each line"),
     ("regard classify runs/labels --probabilities", "all labels with their probabilities"),
     ("regard classify runs/labels texts.txt --tint", "the texts too, coloured by attention"),
+    ("regard classify runs/labels table.csv -o out.csv", "a table with predictions"),
 )
 
 
 @dataclass(frozen=True)
 class Options:
-    """Predict a label or numbers for each line. A blank line has a blank prediction. So does a line
-    that cannot be read: it is reported, and the exit status is 1."""
+    """Predict a label or numbers for each line, or for each row of a table (.csv, .tsv, .jsonl,
+    .xlsx, .parquet), which is written with the columns prediction and probability. A blank line has
+    a blank prediction. So does a line that cannot be read: it is reported, and the exit status is
+    1."""
 
     run: tyro.conf.Positional[Path]
     """Run folder."""
     file: tyro.conf.Positional[str] = "-"
-    """File of sources, one per line; - is the standard input."""
+    """File of sources, one per line, or table with a column of sources; - is the standard input."""
     output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
     """File to write the predictions to (default: print them)."""
     probabilities: bool = False
-    """Print all labels with their probabilities after the prediction, the most probable first."""
+    """Print all labels with their probabilities after the prediction, the most probable first. In a
+    table, each label has a column."""
+    source_column: str | None = None
+    """Table: column of the sources, by name or by number from 1 (default: as in training, or a
+    usual name)."""
+    header: bool | None = None
+    """Table: True if the first row has names, False if it is an example (default: recognised)."""
     tint: bool = False
     """Print the source too, coloured by its attention weights."""
     trace: Path | None = None
@@ -71,7 +80,7 @@ def run(arguments: list[str]) -> int:
         )
     with pause_collection():
         from regard.data.files.lines import LineProblem
-        from regard.data.files.tables import SEPARATORS, suffix_of
+        from regard.data.files.source_table import is_table
         from regard.tasks.classification.model import ClassificationModel
 
     classifier = ClassificationModel.load(options.run, device=options.device)
@@ -80,8 +89,14 @@ def run(arguments: list[str]) -> int:
             f"--tint shows attention weights, but {options.run} has no attention: leave it out, or "
             "train with --model.head.kind attention"
         )
-    if suffix_of(Path(options.file)) in SEPARATORS:
-        warn(f"{options.file} is a table, but each line is one source: give a file of texts")
+    if options.file != "-" and is_table(Path(options.file)):
+        return _table(classifier, options)
+    for name in ("source_column", "header"):
+        if getattr(options, name) is not None:
+            raise UserError(
+                f"--{name.replace('_', '-')} is for tables, but each line of {options.file} is one "
+                "source: leave it out, or name a .csv or .tsv file"
+            )
     broken: list[LineProblem] = []
     long: list[int] = []
     unknown = UnknownWords()
@@ -122,6 +137,34 @@ def run(arguments: list[str]) -> int:
                 warn_of_faults()
     warn_of_faults()
     return 1 if refused else 0
+
+
+def _table(classifier: ClassificationModel, options: Options) -> int:
+    """Write a table with predictions; return 1 if a source should be numbers and is not."""
+    from regard.cli.classify_table import TableOutput, classify_table
+    from regard.data.files.source_table import SourceTable
+    from regard.data.files.tables import TableSettings
+    from regard.runs.table_settings import table_settings
+
+    if options.tint or options.follow:
+        raise UserError(
+            f"--{'tint' if options.tint else 'follow'} is for lines, but {options.file} is a "
+            "table: leave it out"
+        )
+    trained = table_settings(classifier.data)
+    column = options.source_column
+    settings = TableSettings(
+        header=options.header,
+        source_columns=trained.source_columns if column is None else (column,),
+        feature_columns=trained.feature_columns,
+    )
+    table = SourceTable.open(Path(options.file), settings)
+    output = TableOutput(options.output, options.trace, options.probabilities)
+
+    def classified(sources: list[str], attention: bool) -> tuple[list[Prediction], dict[int, str]]:
+        return _classified(classifier, sources, attention)
+
+    return classify_table(classifier, table, output, classified)
 
 
 def _classified(

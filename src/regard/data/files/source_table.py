@@ -1,0 +1,122 @@
+"""Tables of which one column has sources, for commands that add columns to a table."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from regard.data.files import formats
+from regard.data.files.formats import FileFormat
+from regard.data.files.header import TEXT_NAMES, has_header
+from regard.data.files.lines import LEGACY_ENCODING
+from regard.data.files.named_rows import SUFFIXES
+from regard.data.files.tables import (
+    SEPARATORS,
+    Row,
+    TableSettings,
+    column_number,
+    find_column,
+    missing_column,
+    show_cells,
+    suffix_of,
+)
+from regard.errors import UserError
+
+NUM_ROWS = 1000
+"""Number of rows from which a header is recognised."""
+OPTION = "--source-column"
+
+
+@dataclass(frozen=True)
+class SourceTable:
+    """Table with a column of sources, and columns of their features."""
+
+    path: Path
+    form: FileFormat
+    settings: TableSettings
+    header: tuple[str, ...] | None
+    width: int
+    """Number of columns of the first row."""
+    source: int
+    """Column of the sources, from 0."""
+    features: tuple[int, ...] = ()
+
+    @classmethod
+    def open(cls, path: Path, settings: TableSettings) -> SourceTable:
+        """Return a table with the columns of the settings, or with usual names. UserError if the
+        table cannot be read, is empty, or has no column of sources."""
+        form = formats.recognise(path, settings)
+        if form.delimiter is None and form.kind == "text":
+            form = replace(form, delimiter="\t")
+        rows = [row.cells for row in formats.first_rows(path, form, settings, NUM_ROWS)]
+        rows = [row for row in rows if any(cell.strip() for cell in row)]
+        if not rows:
+            raise UserError(f"{path} is empty: expected rows with a source each")
+        first = rows[0]
+        is_header = form.has_names or has_header(rows, settings) or _is_name(rows, settings)
+        header = first if is_header else None
+        source = _source(path, settings, header, first)
+        features = []
+        for name in settings.feature_columns or ():
+            number = column_number(name, header, len(first))
+            if number is None:
+                raise missing_column(path, name, "--data.feature-columns", first)
+            features.append(number)
+        return cls(path, form, settings, header, len(first), source, tuple(features))
+
+    def rows(self) -> Iterator[Row]:
+        """Yield all rows below the header, in constant memory."""
+        rows = formats.read_rows(self.path, self.form, self.settings, otherwise=LEGACY_ENCODING)
+        is_header = self.header is not None
+        for row in rows:
+            if is_header and any(cell.strip() for cell in row.cells):
+                is_header = False
+            elif not is_header:
+                yield row
+
+    def source_of(self, row: Row) -> str:
+        """Return the source of a row on one line, with its features; blank if the row is too
+        short."""
+        columns = (self.source, *self.features)
+        if len(row.cells) <= max(columns) or not row.cells[self.source].strip():
+            return ""
+        return "\t".join(re.sub(r"\s+", " ", row.cells[column]).strip() for column in columns)
+
+
+def is_table(path: Path) -> bool:
+    """Return whether a file name is that of a table: CSV, TSV, JSON lines, a workbook or
+    Parquet."""
+    return suffix_of(path) in (*SEPARATORS, *SUFFIXES)
+
+
+def _is_name(rows: Sequence[Sequence[str]], settings: TableSettings) -> bool:
+    """Return whether a cell of the first row is a usual name of sources that no row below has."""
+    column = find_column(rows[0], TEXT_NAMES)
+    if column is None or settings.header is not None or settings.source_columns:
+        return False
+    return not any(len(row) > column and row[column] == rows[0][column] for row in rows[1:])
+
+
+def _source(
+    path: Path, settings: TableSettings, header: Sequence[str] | None, first: Sequence[str]
+) -> int:
+    """Return the column of the sources. The only column of a table needs no name."""
+    if len(first) == 1:
+        return 0
+    (name, *_) = settings.source_columns or ("",)
+    if name:
+        number = column_number(name, header, len(first))
+        if number is None:
+            raise missing_column(path, name, OPTION, first)
+        return number
+    if header is None:
+        return 0
+    number = find_column(header, TEXT_NAMES)
+    if number is None:
+        raise UserError(
+            f"{path}: name the column of the sources with {OPTION}: the first row is "
+            f"{show_cells(first)}"
+        )
+    return number
