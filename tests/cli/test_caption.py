@@ -79,6 +79,24 @@ def test_unreadable_images_are_named_and_the_others_captioned(run, tmp_path, cap
     assert f"cannot read the image {bad}" in err
 
 
+def test_the_images_of_a_folder_are_captioned_in_order(run, tmp_path, capsys):
+    for name in ("b.png", "a.jpg", "c.PNG"):
+        Image.new("RGB", (9, 9)).save(tmp_path / name)
+    (tmp_path / "captions.csv").write_text("file,caption\n")
+    (tmp_path / "folder.png").mkdir()
+    status, out, err = regard(capsys, "caption", run, tmp_path)
+    assert (status, err) == (0, "")
+    names = [line.partition("\t")[0] for line in out.splitlines()]
+    assert names == [str(tmp_path / name) for name in ("a.jpg", "b.png", "c.PNG")]
+    for name in ("d.png", "e.png"):
+        (tmp_path / name).write_text("no image")
+    status, again, err = regard(capsys, "caption", run, tmp_path)
+    assert (status, again, err.count("\n")) == (1, out, 1)
+    assert err.startswith(f"left out 2 images: cannot read the image {tmp_path / 'd.png'}: ")
+    status, _, err = regard(capsys, "caption", run, tmp_path / "folder.png")
+    assert (status, "has no images: expected files such as .jpg" in err) == (1, True)
+
+
 def test_images_are_captioned_in_order(run, tmp_path, capsys, monkeypatch):
     from regard.tasks.captioning import model as captioner
     from regard.tasks.generation import Searcher

@@ -47,4 +47,5 @@ def evaluate(
     if scenes is not None:
         scores += scenes.scores()
     settings = {"search": asdict(search), "left_out": left_out}
-    return Evaluation(len(pairs), scores, scored_outputs(read, texts), settings, left_out)
+    named = {captioner.sources.name_of(name): captions for name, captions in read.items()}
+    return Evaluation(len(pairs), scores, scored_outputs(named, texts), settings, left_out)

@@ -58,12 +58,25 @@ class ImageSources:
     scenes: bool = False
     backbone: Backbone | None = field(default=None, compare=False)
     max_pixels: int = MAX_PIXELS
+    folder: Path | None = field(default=None, compare=False)
+    """Folder of the images of the data."""
 
     @classmethod
     def of(cls, config: CaptionDataConfig, backbone: Backbone | None = None) -> ImageSources:
         """Return the images of a recipe."""
         scenes = config.synthetic is not None
-        return cls(config.image_size, scenes, backbone, config.max_pixels)
+        folder = config.images or (None if config.path is None else config.path.parent)
+        place = None if folder is None else folder.absolute()
+        return cls(config.image_size, scenes, backbone, config.max_pixels, place)
+
+    def name_of(self, source: str) -> str:
+        """Return the name of an image for logs and tables: relative to the folder of the images, if
+        it is there."""
+        try:
+            is_inside = self.folder is not None and Path(source).is_relative_to(self.folder)
+        except ValueError:
+            return source
+        return str(Path(source).relative_to(self.folder)) if is_inside and self.folder else source
 
     def read(self, source: str) -> np.ndarray:
         """Return an image with axes channel, height and width, from 0 to 255. ImageError names an
@@ -128,7 +141,7 @@ class ImageSources:
         broken = list(rows.broken.values())
         if not places:
             raise _nothing_read(names, broken)
-        return ImageSet(rows.values, places, digest), _unread(broken)
+        return ImageSet(rows.values, places, digest), _unread(broken, self.folder)
 
     def contents(self, names: Sequence[str]) -> Iterator[np.ndarray | str]:
         """Yield the model's input for each image, or a message if the image cannot be read."""
@@ -192,9 +205,15 @@ def _exists(name: str) -> bool:
         return False
 
 
-def _unread(broken: Sequence[str]) -> tuple[str, ...]:
+def _unread(broken: Sequence[str], folder: Path | None) -> tuple[str, ...]:
+    """Return a message about images that cannot be read, with names relative to their folder."""
     if not broken:
         return ()
+    if folder is not None and all(f"{folder}/" in message for message in broken):
+        broken = [message.replace(f"{folder}/", "", 1) for message in broken]
+        where = f" of {folder}"
+    else:
+        where = ""
     more = f" and {len(broken) - SHOWN} more" if len(broken) > SHOWN else ""
     number = "1 image" if len(broken) == 1 else f"{len(broken)} images"
-    return (f"left out {number}: {'; '.join(broken[:SHOWN])}{more}",)
+    return (f"left out {number}{where}: {'; '.join(broken[:SHOWN])}{more}",)

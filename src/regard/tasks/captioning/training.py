@@ -205,7 +205,7 @@ def _validation(
 
     return DecodingValidation(
         decode,
-        names,
+        [ImageSources.of(data).name_of(name) for name in names],
         [references[name] for name in names],
         metric_named(experiment.training.metric, METRICS, "cider", "captions"),
         batches,
