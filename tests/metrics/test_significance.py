@@ -61,18 +61,29 @@ def test_randomisation_agrees_with_all_permutations():
     differences = [
         abs((np.array(signs) * (second - first)).mean()) for signs in product((1, -1), repeat=8)
     ]
-    exact = np.mean([difference > observed + 1e-9 for difference in differences])
+    exact = np.mean([difference >= observed - 1e-9 for difference in differences])
     (result,) = compare_values("x", {"a": first, "b": second}, 20_000)
     assert result.p_randomisation == pytest.approx(exact, abs=0.01)
-    (same,) = compare_values("x", {"a": first, "b": first}, 100)
-    assert same.p_randomisation == pytest.approx(1 / 101)
 
 
-def test_equal_systems_have_the_p_value_of_sacrebleu():
-    """A difference of zero is not attributed to chance: no sample exceeds it."""
-    _, chrf = compare_texts({"a": FIRST, "b": FIRST}, [[text] for text in REFERENCES], 100)
+def test_equal_systems_do_not_differ_significantly():
+    texts = compare_texts({"a": FIRST, "b": FIRST}, [[text] for text in REFERENCES], 100)
     (match,) = compare_values("x", {"a": np.ones(9), "b": np.ones(9)}, 100)
-    assert chrf.p_randomisation == match.p_randomisation == pytest.approx(1 / 101)
+    for test in (*texts, match):
+        assert test.p_randomisation == test.p_bootstrap == 1
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_a_few_different_outputs_have_the_p_value_of_the_exact_test(number):
+    """All differences have one sign, so 2 of 2^k exchanges reach the observed difference."""
+    worse = ["falsch"] * number + REFERENCES[number:]
+    texts = compare_texts({"a": REFERENCES, "b": worse}, [[text] for text in REFERENCES], 1000)
+    right = np.array([text == reference for text, reference in zip(worse, REFERENCES, strict=True)])
+    (match,) = compare_values("x", {"a": np.ones(40), "b": right.astype(float)}, 1000)
+    for test in texts:
+        assert test.p_randomisation == 2 / 2**number
+    assert match.p_randomisation == pytest.approx(2 / 2**number, abs=0.05)
+    assert match.p_bootstrap > 0.01
 
 
 @pytest.mark.parametrize("values", [{"a": [], "b": []}, {"a": [1.0], "b": [1.0, 2.0]}])

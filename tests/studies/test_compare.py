@@ -129,8 +129,9 @@ def test_the_figure_has_a_panel_for_each_metric_and_a_row_for_each_system():
 
 
 def test_runs_that_cannot_be_compared_are_refused(runs, tmp_path):
-    with pytest.raises(UserError, match="two or more runs to compare, got 1"):
-        compare(runs[:1])
+    for same in ([runs[0]], [runs[0], runs[0].parent / "two" / ".." / "one"]):
+        with pytest.raises(UserError, match=r"two or more different runs to compare, got .*one$"):
+            compare(same)
     other = tmp_path / "other"
     shutil.copytree(runs[0], other)
     (other / "test.tsv").write_text("a\tb\n")
@@ -141,6 +142,31 @@ def test_runs_that_cannot_be_compared_are_refused(runs, tmp_path):
         compare([runs[0], other])
 
 
+def test_the_folder_of_a_sweep_stands_for_its_complete_runs(runs, tmp_path, capsys):
+    for number, run in enumerate(runs):
+        shutil.copytree(run, tmp_path / str(number))
+    (tmp_path / "sweep.json").write_text("{}")
+    (tmp_path / "2" / "log.jsonl").write_text("")
+    study = compare([tmp_path], num_samples=20)
+    assert [run.name for system in study.systems for run in system.runs] == ["0", "1"]
+    assert study.incomplete == ()
+    paths = [str(tmp_path / name) for name in "02"]
+    assert regard(["compare", *paths, "--samples", "20"]) == 0
+    assert f"the training of {paths[1]} is not complete" in capsys.readouterr().err
+
+
+def test_scores_from_before_a_continued_training_are_not_used(runs, tmp_path):
+    run = tmp_path / "run"
+    shutil.copytree(runs[0], run)
+    compare([run, runs[1]], num_samples=20)
+    results = json.loads((run / "results.json").read_text())
+    results["test.tsv"][0]["scores"][0]["value"] = 77.0
+    (run / "results.json").write_text(json.dumps(results))
+    assert compare([run, runs[1]], num_samples=20).systems[0].scores("BLEU")[0] == 77
+    (run / "model.safetensors").touch()
+    assert compare([run, runs[1]], num_samples=20).systems[0].scores("BLEU")[0] != 77
+
+
 def test_the_message_of_the_command_is_one_line(runs, capsys):
     assert regard(["compare", str(runs[0])]) == 1
-    assert "expected two or more runs" in capsys.readouterr().err
+    assert "expected two or more different runs" in capsys.readouterr().err

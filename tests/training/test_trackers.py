@@ -105,7 +105,7 @@ def test_weights_and_biases_receives_the_numbers_and_continues_its_entry(tmp_pat
         return SimpleNamespace(
             id="abc",
             log=lambda values, step: calls.append(("log", values, step)),
-            finish=lambda: calls.append(("finish",)),
+            finish=lambda exit_code: calls.append(("finish", exit_code)),
         )
 
     fake(monkeypatch, "wandb", init=init)
@@ -118,7 +118,7 @@ def test_weights_and_biases_receives_the_numbers_and_continues_its_entry(tmp_pat
     assert starts[0]["project"] == "regard"
     steps = [call[2] for call in calls if call[0] == "log" and "train/loss" in call[1]]
     assert steps == [3, 6, 9]
-    assert [call[0] for call in calls].count("finish") == 2
+    assert [call for call in calls if call[0] == "finish"] == [("finish", 0)] * 2
 
 
 def test_mlflow_receives_the_fields_in_parts_and_the_numbers(tmp_path, monkeypatch):
@@ -134,7 +134,7 @@ def test_mlflow_receives_the_fields_in_parts_and_the_numbers(tmp_path, monkeypat
         start_run=start_run,
         log_params=lambda values: calls.append(("fields", values)),
         log_metrics=lambda values, step: calls.append(("numbers", values, step)),
-        end_run=lambda: calls.append(("end",)),
+        end_run=lambda status: calls.append(("end", status)),
     )
     run(tmp_path, "mlflow", interrupt_after=4)
     run(tmp_path, "mlflow", resume=True)
@@ -146,7 +146,8 @@ def test_mlflow_receives_the_fields_in_parts_and_the_numbers(tmp_path, monkeypat
     assert [len(part) for part in parts] == [100, 30]
     assert {**parts[0], **parts[1]} == FIELDS
     assert [call[2] for call in calls if call[0] == "numbers"][-1] == 9
-    assert calls[-1] == ("end",)
+    ends = [call[1] for call in calls if call[0] == "end"]
+    assert ends == ["KILLED", "FINISHED"]
 
 
 @pytest.mark.parametrize("function", ["init", "log", "finish"])
@@ -154,7 +155,8 @@ def test_a_tracker_that_fails_is_dropped_with_one_warning(tmp_path, monkeypatch,
     def fail(*_arguments, **_named):
         raise ConnectionError("no network")
 
-    session = {"log": lambda values, step: None, "finish": lambda: None, function: fail}
+    session = {"log": lambda values, step: None, "finish": lambda exit_code: None}
+    session[function] = fail
     start = fail if function == "init" else lambda **_named: SimpleNamespace(id="a", **session)
     fake(monkeypatch, "wandb", init=start)
     watcher = run(tmp_path, "wandb", "csv")

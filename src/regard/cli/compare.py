@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from regard.cli.options import parse
+from regard.cli.output import warn
 from regard.cli.progress import PreparationView
 from regard.cli.tables import format_table
 from regard.config.checks import Count, CountOrZero
@@ -24,8 +25,8 @@ class Options:
     system."""
 
     runs: tyro.conf.Positional[tuple[Path, ...]]
-    """Two or more run folders, and after them optionally a file of pairs (default: the test split
-    that the runs share)."""
+    """Two or more run folders, or the folder of a sweep, and after them optionally a file of pairs
+    (default: the test split that the runs share)."""
     output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
     """Figure to write (.png, .svg or .pdf)."""
     csv: Path | None = None
@@ -54,6 +55,8 @@ def run(arguments: list[str]) -> None:
             num_differences=options.sentences,
             on_progress=on_progress,
         )
+    for path in study.incomplete:
+        warn(f"the training of {path} is not complete: its best weights so far are compared")
     print("\n".join(format_table(study.rows())))
     _print_notes(study)
     for row in study.differences:

@@ -1,9 +1,11 @@
 """Paired significance tests of two systems on the same items: bootstrap resampling (Koehn 2004) and
 approximate randomisation (Riezler and Maxwell 2005).
 
-BLEU and chrF have sacrebleu's tests. Metrics that are means over items have the same tests here,
-with the same formulas: c is the number of samples whose difference exceeds the observed one, and
-p = (c + 1) / (samples + 1).
+BLEU and chrF have sacrebleu's tests: c is the number of samples whose difference exceeds the
+observed one, and p = (c + 1) / (samples + 1). Metrics that are means over items have the same
+tests here, but c also counts samples with exactly the observed difference (Noreen 1989). Otherwise
+a single different item, whose difference is that of every sample, would be significant. For BLEU
+and chrF, p is at least that of the exact test: 2 / 2^k if k texts differ; it is 1 for equal scores.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
+from operator import ne
 from typing import Any
 
 import numpy as np
@@ -57,20 +60,25 @@ def compare_texts(
         metrics = {"BLEU": BLEU(force=True), "chrF": CHRF()}
         test = PairedTest(named, metrics, streams, test_type=kind, n_samples=num_samples)
         results[kind] = test()[1]
-    return tuple(
-        Comparison(
-            system=name,
-            metric=metric,
-            baseline_score=float(results["bs"][shown][0].score),
-            score=float(results["bs"][shown][place].score),
-            p_bootstrap=float(results["bs"][shown][place].p_value),
-            p_randomisation=float(results["ar"][shown][place].p_value),
-            margin=float(results["bs"][shown][place].ci),
-        )
-        for metric, shown in zip(("BLEU", "chrF"), _metrics_of(results["bs"]), strict=True)
-        for place, name in enumerate(outputs)
-        if place > 0
-    )
+    comparisons = []
+    for metric, shown in zip(("BLEU", "chrF"), _metrics_of(results["bs"]), strict=True):
+        baseline, *systems = zip(results["bs"][shown], results["ar"][shown], strict=True)
+        for (name, texts), (bootstrap, randomisation) in zip(named[1:], systems, strict=True):
+            num_different = sum(map(ne, named[0][1], texts))
+            is_equal = bootstrap.score == baseline[0].score
+            smallest = 1.0 if is_equal else 2.0 ** (1 - num_different)
+            comparisons.append(
+                Comparison(
+                    system=name,
+                    metric=metric,
+                    baseline_score=float(baseline[0].score),
+                    score=float(bootstrap.score),
+                    p_bootstrap=1.0 if is_equal else float(bootstrap.p_value),
+                    p_randomisation=max(smallest, float(randomisation.p_value)),
+                    margin=float(bootstrap.ci),
+                )
+            )
+    return tuple(comparisons)
 
 
 def _metrics_of(results: Mapping[str, Any]) -> list[str]:
@@ -115,11 +123,11 @@ def _comparison(
         metric=metric,
         baseline_score=float(baseline.mean()),
         score=float(system.mean()),
-        p_bootstrap=_p_value(centred, observed + tolerance),
-        p_randomisation=_p_value(shuffled, observed + tolerance),
+        p_bootstrap=_p_value(centred, observed - tolerance),
+        p_randomisation=_p_value(shuffled, observed - tolerance),
         margin=float(high - low) / 2,
     )
 
 
 def _p_value(samples: np.ndarray, observed: float) -> float:
-    return float((np.sum(samples > observed) + 1) / (len(samples) + 1))
+    return float((np.sum(samples >= observed) + 1) / (len(samples) + 1))

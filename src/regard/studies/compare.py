@@ -12,6 +12,8 @@ import numpy as np
 
 from regard import recipes
 from regard.config import ClassificationDataConfig, Experiment
+from regard.data.examples import Pair
+from regard.data.text.parallel import read_pairs
 from regard.errors import UserError
 from regard.files import write_csv
 from regard.metrics.metric import MetricScore
@@ -22,7 +24,7 @@ from regard.pipeline.load import load
 from regard.runs.folder import RunFolder
 from regard.runs.progress import OnProgress
 from regard.runs.results import key_of, saved_evaluations
-from regard.studies.sweep import SEEDS
+from regard.studies.sweep import SEEDS, SWEEP, is_complete
 from regard.tasks.evaluation import Evaluation, EvaluationOptions, ScoredOutput
 
 IGNORED = (
@@ -97,6 +99,12 @@ class Study:
     comparisons: tuple[Comparison, ...]
     differences: tuple[DifferentOutput, ...]
 
+    @property
+    def incomplete(self) -> tuple[Path, ...]:
+        """Runs whose training was interrupted, or has not ended."""
+        runs = (RunFolder(run) for system in self.systems for run in system.runs)
+        return tuple(run.path for run in runs if run.log.exists() and not is_complete(run))
+
     def rows(self) -> Iterator[dict[str, Any]]:
         """Yield a row for each system and metric, as in the CSV file."""
         for system in self.systems:
@@ -135,9 +143,7 @@ def compare(
     Scores are taken from the results.json of a run if it has them, and are saved there otherwise.
     UserError for fewer than two runs, for runs of different tasks, and for different test splits.
     """
-    if len(runs) < 2:
-        raise UserError(f"expected two or more runs to compare, got {len(runs)}")
-    folders = [RunFolder(path) for path in dict.fromkeys(runs)]
+    folders = _folders(runs)
     experiments = [folder.experiment() for folder in folders]
     _check_tasks(folders, experiments)
     if data is None:
@@ -163,6 +169,21 @@ def compare(
         _comparisons(systems, experiments[0], num_samples),
         _differences(systems, experiments[0], num_differences),
     )
+
+
+def _folders(paths: Sequence[Path]) -> list[RunFolder]:
+    """Return distinct runs, with all complete runs of a sweep in place of its folder. UserError for
+    fewer than two."""
+    runs: dict[Path, RunFolder] = {}
+    for path in paths:
+        is_sweep = (path / SWEEP).exists()
+        for run in map(RunFolder, sorted(path.iterdir()) if is_sweep else [path]):
+            if not is_sweep or is_complete(run):
+                runs.setdefault(run.path.resolve(), run)
+    if len(runs) < 2:
+        names = ", ".join(str(run.path) for run in runs.values()) or "none"
+        raise UserError(f"expected two or more different runs to compare, got {names}")
+    return list(runs.values())
 
 
 def _check_tasks(folders: Sequence[RunFolder], experiments: Sequence[Experiment]) -> None:
@@ -220,16 +241,31 @@ def _names(groups: Sequence[Sequence[RunFolder]], fields: Sequence[Mapping[str, 
 def _evaluation(folder: RunFolder, data: Path, on_progress: OnProgress | None) -> Evaluation:
     """Return the evaluation of a run on a file: a saved one of the same pairs with the run's own
     search, or a new one, which is saved."""
-    model = load(folder.path)
-    options = EvaluationOptions(search=model.experiment.search, held_out=data == folder.test)
-    pairs = evaluate.read(model, data, options).pairs
-    for entry in saved_evaluations(folder).get(key_of(folder, data), []):
-        known = _saved(entry)
-        if known is not None and _is_on(known, [pair.source for pair in pairs], options):
+    search = folder.experiment().search
+    options = EvaluationOptions(search=search, held_out=data == folder.test)
+    if options.held_out:  # the pairs are known without the model
+        known = _known(folder, data, read_pairs(data).pairs, options)
+        if known is not None:
             return known
-    result = evaluate.evaluate(model, pairs, options, on_progress=on_progress)
-    evaluate.save(folder, result, data)
-    return result
+    model = load(folder.path)
+    pairs = evaluate.read(model, data, options).pairs
+    known = _known(folder, data, pairs, options)
+    if known is None:
+        known = evaluate.evaluate(model, pairs, options, on_progress=on_progress)
+        evaluate.save(folder, known, data)
+    return known
+
+
+def _known(
+    folder: RunFolder, data: Path, pairs: Sequence[Pair], options: EvaluationOptions
+) -> Evaluation | None:
+    """Return the saved evaluation of a run on these pairs with these options. None without one, and
+    if the training continued after it."""
+    if folder.results.exists() and folder.results.stat().st_mtime < folder.model.stat().st_mtime:
+        return None
+    sources = [pair.source for pair in pairs]
+    evaluations = map(_saved, saved_evaluations(folder).get(key_of(folder, data), []))
+    return next((each for each in evaluations if each and _is_on(each, sources, options)), None)
 
 
 def _saved(entry: Mapping[str, Any]) -> Evaluation | None:

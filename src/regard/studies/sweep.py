@@ -170,12 +170,12 @@ def run_job(
     a file beside the run. `stopped` interrupts the process, which saves its training."""
     run = RunFolder(job.folder)
     stopped = stopped or Event()
-    if not _is_complete(run):
+    if not is_complete(run):
         words = ["train", *arguments, *job.options, "-o", str(job.folder)]
         problem = _run(
             [*words, *(["--resume"] if run.config.exists() else [])], job, num_threads, stopped
         )
-        if not problem and not _is_complete(run):
+        if not problem and not is_complete(run):
             problem = INTERRUPTED
         if problem:
             return JobResult(job, problem)
@@ -189,14 +189,15 @@ def run_job(
 def is_done(job: Job) -> bool:
     """Return whether a job is trained and evaluated."""
     run = RunFolder(job.folder)
-    return _is_complete(run) and _is_evaluated(run)
+    return is_complete(run) and _is_evaluated(run)
 
 
 def _is_evaluated(run: RunFolder) -> bool:
     return not run.test.exists() or run.test.name in saved_evaluations(run)
 
 
-def _is_complete(run: RunFolder) -> bool:
+def is_complete(run: RunFolder) -> bool:
+    """Return whether the training of a run has ended, neither interrupted nor out of time."""
     end = _end(run)
     return end is not None and end["reason"] in COMPLETE
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import wandb
 
-from regard.training.log import Line
+from regard.training.log import EndLine, Line
 from regard.training.trackers.tracker import TrackedRun, scalars
 
 PROJECT = "regard"
@@ -19,13 +19,15 @@ class WandbTracker:
 
     def __init__(self, session: Any) -> None:
         self._session = session
+        self._has_ended = False
 
     def write(self, line: Line) -> None:
+        self._has_ended |= isinstance(line, EndLine)
         if values := scalars(line):
             self._session.log(values, step=line.update)
 
     def close(self) -> None:
-        self._session.finish()
+        self._session.finish(exit_code=0 if self._has_ended else 1)
 
 
 def open_tracker(run: TrackedRun) -> WandbTracker:
