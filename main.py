@@ -185,7 +185,7 @@ def folder(text: str) -> Path:
 
 
 def check_ram(num_bytes: int, remedy: str) -> None:
-    """Raise a UserError if the process may not use so many bytes of RAM."""
+    """Raise a UserError if the process may not use this number of bytes of RAM."""
     from regard.building.ram import ram_limit
 
     limit = ram_limit()

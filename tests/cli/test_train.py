@@ -440,7 +440,7 @@ def test_only_files_are_taken_as_pairs(capsys, here):
         ("fifo.yaml", "cannot read fifo.yaml: it is a named pipe (FIFO)"),
         ("folder.tsv", "folder.tsv is a directory: expected a recipe or a file"),
         ("old", "old is a run folder: expected a recipe or a file. To continue"),
-        ("gone.tsv", "gone.tsv does not exist: expected a file of pairs"),
+        ("gone.tsv", "gone.tsv does not exist: expected a data file"),
         ("gone.yaml", "cannot read gone.yaml: no such file"),
         ("/dev/zero", "cannot read /dev/zero: it is a device"),
         ("/dev/null", "no pairs in /dev/null"),

@@ -71,8 +71,8 @@ def system(name, *texts):
 
 def test_outputs_that_differ_most_come_first():
     baseline = system("a", "abcd", "abcx", "xxxx", "x")
-    other = system("b", "abcd", "abcd", "abcd", "y")
-    first, second = _differences([baseline, other], small(), 2)
+    improved = system("b", "abcd", "abcd", "abcd", "y")
+    first, second = _differences([baseline, improved], small(), 2)
     assert (first.source, first.baseline_text, first.text) == ("r", "xxxx", "abcd")
     assert first.gain == pytest.approx(100)
     assert second.source == "q"
@@ -128,18 +128,18 @@ def test_the_figure_has_a_panel_for_each_metric_and_a_row_for_each_system():
     assert low > high
 
 
-def test_runs_that_cannot_be_compared_are_refused(runs, tmp_path):
+def test_runs_that_cannot_be_compared_are_rejected(runs, tmp_path):
     for same in ([runs[0]], [runs[0], runs[0].parent / "two" / ".." / "one"]):
         with pytest.raises(UserError, match=r"two or more different runs to compare, got .*one$"):
             compare(same)
-    other = tmp_path / "other"
-    shutil.copytree(runs[0], other)
-    (other / "test.tsv").write_text("a\tb\n")
+    copy = tmp_path / "copy"
+    shutil.copytree(runs[0], copy)
+    (copy / "test.tsv").write_text("a\tb\n")
     with pytest.raises(UserError, match="have different test splits: add a file"):
-        compare([runs[0], other])
-    (other / "test.tsv").unlink()
+        compare([runs[0], copy])
+    (copy / "test.tsv").unlink()
     with pytest.raises(UserError, match="no held-out test split: add a file"):
-        compare([runs[0], other])
+        compare([runs[0], copy])
 
 
 def test_the_folder_of_a_sweep_stands_for_its_complete_runs(runs, tmp_path, capsys):

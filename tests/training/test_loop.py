@@ -226,9 +226,9 @@ def test_a_session_ends_after_its_hours_and_is_resumed(tmp_path, monkeypatch):
         ("hours", 10),
         ("finished", 12),
     ]
-    other = tiny_model(dropout=0.3)
-    train(other, BATCHES, EVERYTHING, validate=dev_score, folder=whole)
-    assert_same(weights(model), weights(other))
+    uninterrupted = tiny_model(dropout=0.3)
+    train(uninterrupted, BATCHES, EVERYTHING, validate=dev_score, folder=whole)
+    assert_same(weights(model), weights(uninterrupted))
     ended = [line for line in log(folder) if line["kind"] == "end"]
     assert log(folder) == log(whole)
     assert [line["reason"] for line in ended] == ["finished"]

@@ -121,7 +121,7 @@ def find_experiment(name: str, arguments: Sequence[str] = ()) -> Experiment:
             "labelled texts, use `regard train labels FOLDER`"
         )
     if path.suffix in (".tsv", ".txt", ".gz"):
-        raise UserError(f"{shorten_name(path)} does not exist: expected a file of pairs")
+        raise UserError(f"{shorten_name(path)} does not exist: expected a data file")
     return recipes.load(recipes.find(name))
 
 

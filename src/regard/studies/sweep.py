@@ -147,8 +147,8 @@ def check_sweep(folder: Path, arguments: Sequence[str]) -> None:
 
 
 def arguments_of(folder: Path) -> list[str] | None:
-    """Return the arguments of the sweep in a folder; None if there is none. UserError for a damaged
-    record."""
+    """Return the arguments of the sweep in a folder, or None if it has no sweep. UserError for a
+    damaged record."""
     path = folder / SWEEP
     try:
         words = json.loads(path.read_text(encoding="utf-8"))["arguments"]

@@ -55,7 +55,7 @@ def test_few_lines_of_another_encoding_do_not_decide():
     assert recognise("Käse\nsüß\n".encode() + "Öl\n".encode("cp1252"), Path("a")) == UTF8
 
 
-def test_bytes_without_words_are_refused():
+def test_bytes_without_words_are_rejected():
     content = b"\xff\xa4\xa4\xa4\xa4\n" * 20
     with pytest.raises(UserError, match=r"words.tsv: the encoding was not recognised: name it"):
         recognise(content, Path("words.tsv"))

@@ -74,7 +74,7 @@ def test_a_truncated_gzip_file_is_one_line(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["punycode", "hex", "idna", "a\0"])
-def test_an_encoding_that_is_none_for_files(tmp_path, name):
+def test_a_codec_that_is_no_encoding_of_files_is_rejected(tmp_path, name):
     path = written(tmp_path / "a.csv", "ä,b\n" * 9)
     with pytest.raises(UserError, match=r"data.encoding is .*: expected a name such as"):
         recognise(path, TableSettings(encoding=name))

@@ -108,8 +108,8 @@ def test_a_workbook_is_read(tmp_path):
     path = tmp_path / "words.xlsx"
     path.write_bytes(workbook([("Word", "Form"), *WORDS], [("uno", "dos")]))
     assert [(pair.source, pair.target) for pair in read_pairs(path, settings=ANY).pairs] == WORDS
-    other = read_pairs(path, settings=TableSettings(sheet="S2"))
-    assert other.pairs == (Pair("uno", "dos", 1),)
+    second = read_pairs(path, settings=TableSettings(sheet="S2"))
+    assert second.pairs == (Pair("uno", "dos", 1),)
     with pytest.raises(UserError, match=r"no sheet 'S3' \(--data.sheet\): its sheets are S1, S2"):
         read_pairs(path, settings=TableSettings(sheet="S3"))
     assert inspect(path).form.title == "workbook"

@@ -16,7 +16,7 @@ def pipe():
     os.close(source)
 
 
-def test_a_line_is_there_once_its_end_is(pipe):
+def test_a_line_is_available_when_its_end_has_arrived(pipe):
     stream, sink = pipe
     assert not stream.has_line()
     os.write(sink, b"first\nsec")

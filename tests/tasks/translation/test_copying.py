@@ -52,14 +52,14 @@ def folder(experiment, tmp_path_factory):
 @pytest.fixture(scope="module")
 def plain(experiment, folder, tmp_path_factory):
     """Run without copying, initialised from the run with it."""
-    other = replace(
+    without_copying = replace(
         experiment,
         data=replace(experiment.data, tokenizers_path=folder),
         model=replace(experiment.model, copy="none"),
         training=replace(experiment.training, epochs=1, initial_run=folder),
     )
     path = tmp_path_factory.mktemp("runs") / "plain"
-    train(other, path)
+    train(without_copying, path)
     return path
 
 

@@ -91,7 +91,8 @@ def recognise(path: Path, settings: TableSettings) -> FileFormat:
 
 
 def delimiter_of(settings: TableSettings) -> str | None:
-    """Return the delimiter of the settings as a character. UserError if it is none."""
+    """Return the delimiter of the settings as a character. UserError for any other
+    text."""
     if settings.delimiter is None:
         return None
     delimiter = DELIMITER_NAMES.get(settings.delimiter, settings.delimiter)

@@ -185,8 +185,7 @@ def _labels(table: _Table) -> Roles | None:
 
 def _values(table: _Table) -> Roles | None:
     """Return the roles of sources with a number each: the last column of numbers is the target. The
-    source is the column of series, of items or of texts; dates and codes without letters are none
-    of these."""
+    source is the column of series, of items or of texts, not of dates or codes without letters."""
     numbers = [
         column for column in table.useful if column != table.source and _is_quantity(table, column)
     ]
@@ -208,9 +207,9 @@ def _values(table: _Table) -> Roles | None:
 
 
 def _is_quantity(table: _Table, column: int) -> bool:
-    """Return whether a column has numbers with so many values that they are no labels."""
-    most = min(FEW_ROWS, table.num_rows / MIN_ROWS_PER_LABEL)
-    return _are_numbers(table.cells[column]) and table.num_values(column) > most
+    """Return whether a column has numbers, with too many different values for labels."""
+    max_labels = min(FEW_ROWS, table.num_rows / MIN_ROWS_PER_LABEL)
+    return _are_numbers(table.cells[column]) and table.num_values(column) > max_labels
 
 
 def _has_sources(cells: Sequence[str]) -> bool:
