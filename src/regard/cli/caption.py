@@ -43,7 +43,7 @@ HELP_EXAMPLES = (
 
 @dataclass(frozen=True)
 class Options:
-    """Caption images: a line with name and caption for each. Of a folder, all images are captioned,
+    """Caption images: a line with name and caption for each. All images of a folder are captioned,
     sorted by name. Images that cannot be read are reported and left out, and the exit status is 1.
     Search options default to the run's recipe."""
 
@@ -66,7 +66,7 @@ def run(arguments: list[str]) -> int:
     options = parse(Options, arguments, "regard caption")
     if not options.images:
         raise UserError("no images: name at least one image file")
-    images = [name for given in options.images for name in _images(given)]
+    images = [name for argument in options.images for name in _images(argument)]
     check_different(images, options.output, options.trace)
     with pause_collection():
         from regard.tasks.captioning.model import IMAGES_AT_A_TIME, CaptionModel

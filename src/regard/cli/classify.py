@@ -1,10 +1,11 @@
-"""`regard classify`: classify lines."""
+"""`regard classify`: classify lines, or the rows of a table."""
 
 from __future__ import annotations
 
 import sys
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -26,6 +27,7 @@ from regard.errors import UserError
 from regard.memory_policy import pause_collection
 
 if TYPE_CHECKING:
+    from regard.data.files.lines import LineProblem
     from regard.tasks.classification.model import ClassificationModel, Prediction
 
 LINES_AT_A_TIME = 512
@@ -71,7 +73,7 @@ class Options:
 
 
 def run(arguments: list[str]) -> int:
-    """Classify lines in their order; return 1 if a line should be numbers and is not."""
+    """Classify lines or rows in their order; return 1 if a source should be numbers and is not."""
     options = parse(Options, arguments, "regard classify")
     check_different([options.file], options.output, options.trace)
     if options.follow and (options.tint or options.output):
@@ -79,7 +81,6 @@ def run(arguments: list[str]) -> int:
             "--follow prints one line for each input line: leave out --tint and --output"
         )
     with pause_collection():
-        from regard.data.files.lines import LineProblem
         from regard.data.files.source_table import is_table
         from regard.tasks.classification.model import ClassificationModel
 
@@ -97,22 +98,16 @@ def run(arguments: list[str]) -> int:
                 f"--{name.replace('_', '-')} is for tables, but each line of {options.file} is one "
                 "source: leave it out, or name a .csv or .tsv file"
             )
-    broken: list[LineProblem] = []
-    long: list[int] = []
-    unknown = UnknownWords()
-    number = refused = 0
+    return _lines(classifier, options)
+
+
+def _lines(classifier: ClassificationModel, options: Options) -> int:
+    """Print a prediction for each line; return 1 if a line should be numbers and is not."""
+    faults = _Faults(classifier)
+    number = num_refused = 0
     name = "standard input" if options.file == "-" else options.file
-
-    def warn_of_faults() -> None:
-        warn_of_problems(broken)
-        outcome = "the tokens after that were not read"
-        warn_of_long(long, classifier.data.max_length, outcome)
-        unknown.warn()
-        broken.clear()
-        long.clear()
-
     with ExitStack() as files:
-        source = LineInput.open(options.file, files, broken.append, follow=options.follow)
+        source = LineInput.open(options.file, files, faults.broken.append, follow=options.follow)
         output = opened(files, options.output) or sys.stdout
         traces = opened(files, options.trace)
         for chunk in source.available(source.lines, 1 if options.follow else LINES_AT_A_TIME):
@@ -120,13 +115,10 @@ def run(arguments: list[str]) -> int:
             predictions, errors = _classified(classifier, chunk, attention)
             for place, error in errors.items():
                 warn(f"{name}, line {number + place + 1}: {error}")
-            refused += len(errors)
+            num_refused += len(errors)
             for prediction in predictions:
                 number += 1
-                if prediction.is_long:
-                    long.append(number)
-                if prediction.unknown > MOSTLY:
-                    unknown.add(number, classifier.unknown_in(prediction.source))
+                faults.add(number, prediction)
                 print(_line(prediction, options.probabilities), file=output)
                 if options.tint and prediction.trace is not None:
                     show.tinted(prediction.trace)
@@ -134,9 +126,35 @@ def run(arguments: list[str]) -> int:
                     print(prediction.trace.to_json() if prediction.trace else "{}", file=traces)
             output.flush()
             if options.follow:
-                warn_of_faults()
-    warn_of_faults()
-    return 1 if refused else 0
+                faults.warn()
+    faults.warn()
+    return 1 if num_refused else 0
+
+
+@dataclass
+class _Faults:
+    """Lines of the input that were not classified as they are, until `warn` reports them."""
+
+    classifier: ClassificationModel
+    broken: list[LineProblem] = field(default_factory=list)
+    long: list[int] = field(default_factory=list)
+    unknown: UnknownWords = field(default_factory=UnknownWords)
+
+    def add(self, number: int, prediction: Prediction) -> None:
+        """Add the line with this number, from 1, if its prediction reports a fault."""
+        if prediction.is_long:
+            self.long.append(number)
+        if prediction.unknown > MOSTLY:
+            self.unknown.add(number, self.classifier.unknown_in(prediction.source))
+
+    def warn(self) -> None:
+        """Report the lines since the last report."""
+        warn_of_problems(self.broken)
+        outcome = "the tokens after that were not read"
+        warn_of_long(self.long, self.classifier.data.max_length, outcome)
+        self.unknown.warn()
+        self.broken.clear()
+        self.long.clear()
 
 
 def _table(classifier: ClassificationModel, options: Options) -> int:
@@ -160,11 +178,7 @@ def _table(classifier: ClassificationModel, options: Options) -> int:
     )
     table = SourceTable.open(Path(options.file), settings)
     output = TableOutput(options.output, options.trace, options.probabilities)
-
-    def classified(sources: list[str], attention: bool) -> tuple[list[Prediction], dict[int, str]]:
-        return _classified(classifier, sources, attention)
-
-    return classify_table(classifier, table, output, classified)
+    return classify_table(classifier, table, output, partial(_classified, classifier))
 
 
 def _classified(

@@ -43,17 +43,15 @@ def classify_table(
 ) -> int:
     """Write the table with predictions, every row in its order; return 1 if a source cannot be
     read. A row with a blank source has a blank prediction."""
-    unknown, long, wide, num_blank, refused = UnknownWords(), list[int](), list[int](), 0, 0
+    unknown, long, wide, num_blank, num_refused = UnknownWords(), list[int](), list[int](), 0, 0
     labels = classifier.labels
     with ExitStack() as files:
         file = opened(files, output.path) or sys.stdout
         traces = opened(files, output.trace)
         writer = csv.writer(file, delimiter=_delimiter(table, output.path), lineterminator="\n")
         if table.header is not None:
-            added = [*NAMES[: 2 if labels else 1]]
-            if output.probabilities:
-                added += [f"probability {label}" for label in labels]
-            writer.writerow([*table.header, *added])
+            names = _names(labels, all_labels=output.probabilities)
+            writer.writerow([*table.header, *names])
         rows = table.rows()
         while chunk := list(islice(rows, ROWS_AT_A_TIME)):
             sources = [table.source_of(row) for row in chunk]
@@ -61,7 +59,7 @@ def classify_table(
             predictions, errors = classified(sources, traces is not None)
             for place, error in errors.items():
                 warn(f"{table.path}, line {chunk[place].line}: {error}")
-            refused += len(errors)
+            num_refused += len(errors)
             for row, prediction in zip(chunk, predictions, strict=True):
                 if prediction.is_long:
                     long.append(row.line)
@@ -84,11 +82,17 @@ def classify_table(
         )
     if num_blank:
         warn(f"{table.path}: {_rows(num_blank)} no source")
-    return 1 if refused else 0
+    return 1 if num_refused else 0
 
 
 def _rows(number: int) -> str:
     return "1 row has" if number == 1 else f"{number} rows have"
+
+
+def _names(labels: Sequence[str], *, all_labels: bool) -> list[str]:
+    """Return the names of the added columns."""
+    names = list(NAMES if labels else NAMES[:1])
+    return [*names, *(f"probability {label}" for label in labels)] if all_labels else names
 
 
 def _cells(prediction: Prediction, labels: Sequence[str], *, all_labels: bool) -> list[str]:

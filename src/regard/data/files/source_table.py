@@ -1,4 +1,4 @@
-"""Tables of which one column has sources, for commands that add columns to a table."""
+"""Tables with a column of sources, for commands that add columns to a table."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from regard.data.files.tables import (
     SEPARATORS,
     Row,
     TableSettings,
-    column_number,
     find_column,
-    missing_column,
+    is_blank,
+    require_column,
     show_cells,
     suffix_of,
 )
@@ -51,27 +51,25 @@ class SourceTable:
         if form.delimiter is None and form.kind == "text":
             form = replace(form, delimiter="\t")
         rows = [row.cells for row in formats.first_rows(path, form, settings, NUM_ROWS)]
-        rows = [row for row in rows if any(cell.strip() for cell in row)]
+        rows = [row for row in rows if not is_blank(row)]
         if not rows:
             raise UserError(f"{path} is empty: expected rows with a source each")
         first = rows[0]
         is_header = form.has_names or has_header(rows, settings) or _is_name(rows, settings)
         header = first if is_header else None
         source = _source(path, settings, header, first)
-        features = []
-        for name in settings.feature_columns or ():
-            number = column_number(name, header, len(first))
-            if number is None:
-                raise missing_column(path, name, "--data.feature-columns", first)
-            features.append(number)
-        return cls(path, form, settings, header, len(first), source, tuple(features))
+        features = tuple(
+            require_column(path, name, "--data.feature-columns", header, first)
+            for name in settings.feature_columns or ()
+        )
+        return cls(path, form, settings, header, len(first), source, features)
 
     def rows(self) -> Iterator[Row]:
         """Yield all rows below the header, in constant memory."""
         rows = formats.read_rows(self.path, self.form, self.settings, otherwise=LEGACY_ENCODING)
         is_header = self.header is not None
         for row in rows:
-            if is_header and any(cell.strip() for cell in row.cells):
+            if is_header and not is_blank(row.cells):
                 is_header = False
             elif not is_header:
                 yield row
@@ -92,7 +90,8 @@ def is_table(path: Path) -> bool:
 
 
 def _is_name(rows: Sequence[Sequence[str]], settings: TableSettings) -> bool:
-    """Return whether a cell of the first row is a usual name of sources that no row below has."""
+    """Return whether the first row has a usual name of sources that no row below has in its
+    column."""
     column = find_column(rows[0], TEXT_NAMES)
     if column is None or settings.header is not None or settings.source_columns:
         return False
@@ -107,10 +106,7 @@ def _source(
         return 0
     (name, *_) = settings.source_columns or ("",)
     if name:
-        number = column_number(name, header, len(first))
-        if number is None:
-            raise missing_column(path, name, OPTION, first)
-        return number
+        return require_column(path, name, OPTION, header, first)
     if header is None:
         return 0
     number = find_column(header, TEXT_NAMES)
