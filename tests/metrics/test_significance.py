@@ -4,7 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from sacrebleu.metrics import BLEU, CHRF
+from sacrebleu.metrics import BLEU, CHRF, TER
 from sacrebleu.significance import PairedTest
 
 from regard.metrics.significance import SEED, compare_texts, compare_values
@@ -17,12 +17,12 @@ SECOND = [text if RANDOM.random() < 0.5 else "ganz falsch" for text in REFERENCE
 
 def test_texts_have_the_results_of_sacrebleu():
     references = [[text] for text in REFERENCES]
-    bleu, chrf = compare_texts({"a": FIRST, "b": SECOND}, references, 100)
+    bleu, chrf, ter = compare_texts({"a": FIRST, "b": SECOND}, references, 100)
     named = [("a", FIRST), ("b", SECOND)]
-    metrics = {"BLEU": BLEU(force=True), "chrF": CHRF()}
+    metrics = {"BLEU": BLEU(force=True), "chrF": CHRF(), "TER": TER(case_sensitive=True)}
     for kind, p_value in (("bs", "p_bootstrap"), ("ar", "p_randomisation")):
         test = PairedTest(named, metrics, [REFERENCES], test_type=kind, n_samples=100)
-        for ours, name in ((bleu, "BLEU"), (chrf, "chrF2")):
+        for ours, name in ((bleu, "BLEU"), (chrf, "chrF2"), (ter, "TER")):
             baseline, system = test()[1][name]
             assert getattr(ours, p_value) == pytest.approx(system.p_value)
             assert (ours.baseline_score, ours.score) == (baseline.score, system.score)
@@ -37,7 +37,7 @@ def test_several_references_may_differ_in_number():
     references = [
         [text, "falsch"] if place % 2 else [text] for place, text in enumerate(REFERENCES)
     ]
-    bleu, _ = compare_texts({"a": REFERENCES, "b": REFERENCES}, references, 20)
+    bleu, *_ = compare_texts({"a": REFERENCES, "b": REFERENCES}, references, 20)
     assert (bleu.baseline_score, bleu.score) == (pytest.approx(100), pytest.approx(100))
     assert bleu.p_bootstrap > 0.04
 
@@ -69,7 +69,9 @@ def test_randomisation_agrees_with_all_permutations():
 def test_equal_systems_do_not_differ_significantly():
     texts = compare_texts({"a": FIRST, "b": FIRST}, [[text] for text in REFERENCES], 100)
     (match,) = compare_values("x", {"a": np.ones(9), "b": np.ones(9)}, 100)
-    for test in (*texts, match):
+    first, second = np.array([1.0, 0, 0, 1, 1]), np.array([0.0, 1, 1, 1, 0])
+    (balanced,) = compare_values("x", {"a": first, "b": second}, 100)
+    for test in (*texts, match, balanced):
         assert test.p_randomisation == test.p_bootstrap == 1
 
 

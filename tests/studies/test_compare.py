@@ -4,6 +4,7 @@ import csv
 import json
 import shutil
 from dataclasses import replace
+from pathlib import Path
 from statistics import fmean, stdev
 
 import pytest
@@ -13,7 +14,8 @@ from regard.errors import UserError
 from regard.metrics.metric import MetricScore
 from regard.metrics.text import exact_match
 from regard.pipeline.train import train
-from regard.studies.compare import System, _differences, compare
+from regard.runs.folder import RunFolder
+from regard.studies.compare import System, _differences, _names, compare
 from regard.tasks.evaluation import Evaluation, ScoredOutput
 from regard.viewing.comparison import draw
 from tests.small_runs import small
@@ -52,7 +54,7 @@ def test_runs_that_differ_in_seeds_are_one_system(runs):
         assert small_system.mean(metric) == fmean(scores)
         assert small_system.deviation(metric) == stdev(scores)
     assert large.deviation("chrF") is None
-    assert {test.metric for test in study.comparisons} == {"BLEU", "chrF", "exact match"}
+    assert {test.metric for test in study.comparisons} == {"BLEU", "chrF", "TER", "exact match"}
     assert {test.system for test in study.comparisons} == {"model.size=24"}
     for test in study.comparisons:
         assert test.score == pytest.approx(large.mean(test.metric))
@@ -67,6 +69,16 @@ def system(name, *texts):
         ScoredOutput(source, text, ("abcd",)) for source, text in zip("pqrs", texts, strict=True)
     ]
     return System(name, (), (Evaluation(4, (MetricScore("BLEU", 1.0, ""),), tuple(outputs)),))
+
+
+def test_systems_are_named_after_kinds_without_the_fields_of_each_kind():
+    groups = [[RunFolder(Path(name))] for name in "ab"]
+    fields = [
+        {"model.head.kind": "attention", "model.head.size": "8", "model.size": "8"},
+        {"model.head.kind": "mean", "model.size": "16"},
+    ]
+    names = ["model.size=8, model.head.kind=attention", "model.size=16, model.head.kind=mean"]
+    assert _names(groups, fields) == names
 
 
 def test_outputs_that_differ_most_come_first():

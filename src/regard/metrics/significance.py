@@ -1,11 +1,12 @@
 """Paired significance tests of two systems on the same items: bootstrap resampling (Koehn 2004) and
 approximate randomisation (Riezler and Maxwell 2005).
 
-BLEU and chrF have sacrebleu's tests: c is the number of samples whose difference exceeds the
+BLEU, chrF and TER have sacrebleu's tests: c is the number of samples whose difference exceeds the
 observed one, and p = (c + 1) / (samples + 1). Metrics that are means over items have the same
 tests here, but c also counts samples with exactly the observed difference (Noreen 1989). Otherwise
-a single different item, whose difference is that of every sample, would be significant. For BLEU
-and chrF, p is at least that of the exact test: 2 / 2^k if k texts differ; it is 1 for equal scores.
+a single different item, whose difference is that of every sample, would be significant. For BLEU,
+chrF and TER, p is at least that of the exact test, 2 / 2^k if k texts differ, and 1 for equal
+scores.
 """
 
 from __future__ import annotations
@@ -45,10 +46,11 @@ class Comparison:
 def compare_texts(
     outputs: Mapping[str, Sequence[str]], references: References, num_samples: int = 1000
 ) -> tuple[Comparison, ...]:
-    """Compare the texts of systems with those of the first one, by BLEU and chrF. ValueError if
-    there are no texts, or if the numbers of texts and references differ."""
+    """Compare the texts of systems with those of the first one, by BLEU, chrF and TER. ValueError
+    if there are no texts, or if the numbers of texts and references differ."""
     from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.metrics.chrf import CHRF
+    from sacrebleu.metrics.ter import TER
     from sacrebleu.significance import PairedTest
 
     for texts in outputs.values():
@@ -57,11 +59,11 @@ def compare_texts(
     named: list[tuple[str, Sequence[str]]] = [(name, list(each)) for name, each in outputs.items()]
     results: dict[str, dict[str, Any]] = {}
     for kind in ("bs", "ar"):
-        metrics = {"BLEU": BLEU(force=True), "chrF": CHRF()}
+        metrics = {"BLEU": BLEU(force=True), "chrF": CHRF(), "TER": TER(case_sensitive=True)}
         test = PairedTest(named, metrics, streams, test_type=kind, n_samples=num_samples)
         results[kind] = test()[1]
     comparisons = []
-    for metric, shown in zip(("BLEU", "chrF"), _metrics_of(results["bs"]), strict=True):
+    for metric, shown in zip(("BLEU", "chrF", "TER"), _metrics_of(results["bs"]), strict=True):
         baseline, *systems = zip(results["bs"][shown], results["ar"][shown], strict=True)
         for (name, texts), (bootstrap, randomisation) in zip(named[1:], systems, strict=True):
             num_different = sum(map(ne, named[0][1], texts))
@@ -123,7 +125,7 @@ def _comparison(
         metric=metric,
         baseline_score=float(baseline.mean()),
         score=float(system.mean()),
-        p_bootstrap=_p_value(centred, observed - tolerance),
+        p_bootstrap=_p_value(centred, observed - tolerance) if observed > tolerance else 1.0,
         p_randomisation=_p_value(shuffled, observed - tolerance),
         margin=float(high - low) / 2,
     )

@@ -233,6 +233,10 @@ def _names(groups: Sequence[Sequence[RunFolder]], fields: Sequence[Mapping[str, 
         )
         if len(set(columns[name])) > 1 and not is_inherited:
             varied[name] = columns[name]
+    kinds = tuple(name.removesuffix("kind") for name in varied if name.endswith(".kind"))
+    for name in [name for name in varied if name.startswith(kinds)]:
+        if not name.endswith(".kind"):
+            del varied[name]  # kinds have fields of their own
     if not 0 < len(varied) <= MAX_FIELDS:
         return [str(group[0].path) for group in groups]
     return [", ".join(f"{name}={values.get(name)}" for name in varied) for values in fields]
