@@ -448,6 +448,39 @@ def test_data_writes_an_example_with_its_command(capsys, tmp_path):
     assert (status, err) == (1, "regard data: 5,000 requests: expected 1 to 4,344\n")
 
 
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [
+        ("letters", ("word -> source", "60 pairs; 0 repeat an earlier one", "min_count 1:")),
+        ("labels", ("intent -> target", "60 examples: 54 to train, 3 dev", "alarm 10, ")),
+        ("values", ("highest -> target", "60 examples: 54 to train, 3 dev", "targets from ")),
+    ],
+)
+def test_check_reports_on_data_of_each_task(capsys, tmp_path, name, lines):
+    path = tmp_path / "data.csv"
+    regard(capsys, "data", name, "--size", 60, "-o", path)
+    status, out, err = regard(capsys, "check", path)
+    assert (status, err) == (0, "")
+    assert out.startswith(f"data.csv: CSV with {'commas' if name == 'labels' else 'semicolons'}")
+    assert [line for line in lines if line not in out] == []
+
+
+def test_check_names_what_stops_a_training(capsys, tmp_path):
+    path = tmp_path / "words.tsv"
+    path.write_text("".join(f"w{number}\tv{number}\n" for number in range(30)) + "a\n" * 31)
+    status, out, _ = regard(capsys, "check", path)
+    assert (status, "training would stop: only 30 of 61 lines can be read" in out) == (1, True)
+    captions = tmp_path / "captions.csv"
+    captions.write_text("file,caption\n" + "".join(f"{n}.png,thing {n}\n" for n in range(30)))
+    status, _, err = regard(capsys, "check", captions)
+    assert (status, err.count("\n")) == (1, 1)
+    assert "none of the 29 images is in" in err
+    status, _, err = regard(capsys, "check", captions, "--min-count", 2)
+    assert (status, "--min-count has no effect on" in err) == (1, True)
+    status, out, _ = regard(capsys, "check", captions, "--task", "translate")
+    assert (status, "30 pairs" in out) == (0, True)
+
+
 def test_check_tokenizes_as_training(capsys, tmp_path):
     source, target = tmp_path / "a.en", tmp_path / "a.de"
     source.write_text("a b\na c\n" * 50)

@@ -1,29 +1,57 @@
-"""`regard check`: inspect pairs of texts before training."""
+"""`regard check`: inspect data before training."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import tyro
 
 from regard.cli.options import parse
+from regard.config import (
+    CaptionDataConfig,
+    ClassificationDataConfig,
+    DataConfig,
+    Experiment,
+)
 from regard.config.checks import Count, Length
-from regard.names import TokenizerKind
+from regard.errors import UserError
+from regard.files import check_input
+from regard.names import TaskName, TokenizerKind
 
 if TYPE_CHECKING:
     from regard.data.examples import Corpus
+    from regard.data.files.tables import TableSettings
+
+
+LARGE = 1 << 25
+"""Size of files of pairs in bytes above which they are not encoded as for training."""
+PAIR_OPTIONS = (
+    *("dev_target_path", "test_target_path", "tokenizer", "target_tokenizer", "min_count"),
+    *("vocabulary_size", "source_language", "target_language", "lowercase", "max_length"),
+)
+"""Options that only pairs of texts have."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """Report on pairs of texts: counts, lengths, vocabulary, unknown words by cut-off, duplicates,
-    overlap of splits, and warnings. Nothing is changed. For labels and captions, `regard train`
-    reports problems."""
+    """Report on data before training: the task and the columns that are recognised, counts, and
+    reasons why little can be learned, with the option that helps. For pairs of texts also lengths,
+    vocabulary, unknown words by cut-off, duplicates and overlap of splits. Nothing is changed. The
+    exit status is 1 if training would stop."""
 
     data: tyro.conf.Positional[Path]
-    """Training pairs: a file with source TAB target on each line, or the file of the sources."""
+    """Data to train on: a file of pairs, labels, captions or values, a folder of labelled texts, or
+    the file of the sources."""
+    task: TaskName | None = None
+    """Task of the data (default: recognised)."""
+    source_column: str | None = None
+    """Source column, by name or by number from 1 (default: recognised)."""
+    target_column: str | None = None
+    """Target column, by name or by number from 1 (default: recognised)."""
+    images: Path | None = None
+    """Captions: folder of the images (default: the folder of the captions)."""
     target_path: Path | None = None
     """File of the targets, if the pairs are in two files."""
     dev: Path | None = None
@@ -34,10 +62,11 @@ class Options:
     """Test pairs, to report the overlap with the training pairs."""
     test_target_path: Path | None = None
     """File of the test targets, if the pairs are in two files."""
-    tokenizer: TokenizerKind = "words"
-    """Tokenizer of the sources."""
+    tokenizer: TokenizerKind | None = None
+    """Tokenizer of the sources (default: that of the recipe that suits the file, otherwise
+    words)."""
     target_tokenizer: TokenizerKind | None = None
-    """Tokenizer of the targets (default: that of the sources)."""
+    """Tokenizer of the targets (default: that of the recipe, otherwise that of the sources)."""
     min_count: Count = 1
     """Number of occurrences below which a word becomes <unk>."""
     vocabulary_size: Count | None = None
@@ -52,33 +81,120 @@ class Options:
     """Largest number of tokens on a side in training."""
 
 
-def run(arguments: list[str]) -> None:
-    """Print the report."""
+def run(arguments: list[str]) -> int:
+    """Print the report; return 1 if training would stop."""
     options = parse(Options, arguments, "regard check")
+    experiment = _experiment(options)
+    if experiment is None:
+        _print_report(options, DataConfig())
+        return 0
+    _check_options(options, experiment.data.task)
+    if not isinstance(experiment.data, DataConfig):
+        return _print_check(experiment)
+    _print_report(options, experiment.data)
+    is_large = options.data.stat().st_size >= LARGE
+    return 0 if is_large else _print_check(experiment, counts=False)
+
+
+def _experiment(options: Options) -> Experiment | None:
+    """Return the experiment that suits the data, and print what is recognised; None for pairs that
+    are not inspected: those of two files and of a pipe."""
+    from regard.cli.experiments import find_experiment, inspect_file
+
+    path, name = options.data, str(options.data)
+    if options.target_path is not None:
+        return None
+    if path.is_dir():
+        if (path / "config.yaml").exists():
+            raise UserError(f"{name} is a run folder: expected data to train on")
+        labels = find_experiment("labels")
+        return replace(labels, data=replace(labels.data, path=path))
+    check_input(path)
+    if not path.is_file():
+        return None
+    typed = {
+        "--data.task": options.task,
+        "--data.source-column": options.source_column,
+        "--data.target-column": options.target_column,
+    }
+    words = [word for flag, value in typed.items() if value for word in (flag, value)]
+    inspection = inspect_file(name, words)
+    if inspection is not None:
+        print("\n".join(inspection.lines()))
+    experiment = find_experiment(name, words)
+    data = experiment.data
+    if isinstance(data, CaptionDataConfig):
+        data = replace(data, images=options.images)
+    if isinstance(data, DataConfig):
+        data = replace(data, dev_path=options.dev, dev_target_path=options.dev_target_path)
+        if options.tokenizer is not None:
+            data = replace(data, tokenizer=options.tokenizer)
+    if isinstance(data, ClassificationDataConfig):
+        data = replace(data, dev_path=options.dev, test_path=options.test)
+    return replace(experiment, data=data)
+
+
+def _check_options(options: Options, task: TaskName) -> None:
+    """Raise a UserError for an option of pairs of texts with other data."""
+    defaults = {field.name: field.default for field in fields(Options)}
+    names = list[str]() if task == "translate" else [*PAIR_OPTIONS]
+    names += ("dev", "test") if task == "caption" else ("images",)
+    unused = [name for name in names if getattr(options, name) != defaults[name]]
+    if unused:
+        raise UserError(
+            f"--{unused[0].replace('_', '-')} has no effect on {options.data}, data for data.task "
+            f"{task}: leave it out"
+        )
+
+
+def _print_check(experiment: Experiment, *, counts: bool = True) -> int:
+    """Print counts and findings as training has them; return 1 if it would stop."""
+    from regard.cli.progress import PreparationView
+    from regard.pipeline.check import check_data
+
+    with PreparationView() as on_progress:
+        result = check_data(experiment, on_progress)
+    if counts:
+        print("\n".join((*result.counts, *(f"warning: {line}" for line in result.left_out))))
+    for finding in result.findings:
+        label = "training would stop" if finding.severity == "stop" else "warning"
+        print(f"{label}: {finding.text}")
+    return 1 if any(finding.severity == "stop" for finding in result.findings) else 0
+
+
+def _print_report(options: Options, data: DataConfig) -> None:
+    """Print the report on pairs of texts, by default with the tokenizers of the recipe."""
     from regard.data.text.parallel import read_pairs
     from regard.data.text.report import CheckSettings, check
     from regard.data.text.tokenizer import TokenizerSettings
+    from regard.runs.table_settings import table_settings
 
+    settings = None if data.path is None else table_settings(data)
     cut = TokenizerSettings(
-        options.tokenizer,
+        options.tokenizer or data.tokenizer,
         options.source_language,
         options.lowercase,
         options.min_count,
-        options.vocabulary_size,
+        options.vocabulary_size or (None if options.tokenizer else data.vocabulary_size),
     )
+    target_kind = None if options.tokenizer else data.target_tokenizer
     target = replace(
-        cut, kind=options.target_tokenizer or cut.kind, language=options.target_language
+        cut,
+        kind=options.target_tokenizer or target_kind or cut.kind,
+        language=options.target_language,
     )
     report = check(
-        read_pairs(options.data, target_path=options.target_path),
-        dev=_pairs(options.dev, options.dev_target_path),
-        test=_pairs(options.test, options.test_target_path),
+        read_pairs(options.data, target_path=options.target_path, settings=settings),
+        dev=_pairs(options.dev, options.dev_target_path, settings),
+        test=_pairs(options.test, options.test_target_path, settings),
         settings=CheckSettings(cut, target, options.max_length),
     )
     print("\n".join(report.lines()))
 
 
-def _pairs(path: Path | None, target_path: Path | None) -> Corpus | None:
+def _pairs(
+    path: Path | None, target_path: Path | None, settings: TableSettings | None
+) -> Corpus | None:
     from regard.data.text.parallel import read_pairs
 
-    return read_pairs(path, target_path=target_path) if path else None
+    return read_pairs(path, target_path=target_path, settings=settings) if path else None

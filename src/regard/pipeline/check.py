@@ -1,0 +1,81 @@
+"""Check of data before training: counts, and the reasons why little or nothing can be learned."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from statistics import mean, median
+
+from regard.config import ClassificationDataConfig, Data, Experiment, resolve
+from regard.data.examples import Pair
+from regard.runs import splits
+from regard.runs.progress import OnProgress
+from regard.tasks.all_tasks import task_of
+from regard.tasks.checks import Finding
+
+SHOWN = 20
+"""Number of labels whose counts are shown."""
+
+
+@dataclass(frozen=True)
+class DataCheck:
+    """Counts of the data of an experiment, and findings about them."""
+
+    counts: tuple[str, ...]
+    """Sentences about the examples and their targets."""
+    left_out: tuple[str, ...]
+    """Messages about examples that are not used."""
+    findings: tuple[Finding, ...]
+
+
+def check_data(experiment: Experiment, on_progress: OnProgress | None = None) -> DataCheck:
+    """Return counts and findings of a training without training. UserError if the data cannot be
+    read, or if recipe and data do not fit."""
+    experiment = resolve(experiment)
+    split = splits.read(experiment.data, on_progress)
+    setup = task_of(experiment.data).prepare(experiment, split, None, on_progress)
+    unreadable = tuple(Finding("stop", text) for text in split.unreadable)
+    pairs = list(chain(split.train, split.dev, split.test))
+    sizes = f"{len(split.train):,} to train, {len(split.dev):,} dev, {len(split.test):,} test"
+    noun = {"translate": "pairs", "classify": "examples", "caption": "captions"}
+    return DataCheck(
+        (
+            f"{len(pairs):,} {noun[experiment.data.task]}: {sizes}; {setup.vocabularies}",
+            *_targets(experiment.data, pairs),
+        ),
+        split.left_out + setup.left_out,
+        (*unreadable, *setup.findings),
+    )
+
+
+def _targets(data: Data, pairs: Sequence[Pair]) -> Iterator[str]:
+    """Yield sentences about the targets of labelled texts and of images."""
+    if data.task == "caption":
+        counts = Counter(pair.source for pair in pairs)
+        least, most = min(counts.values()), max(counts.values())
+        each = str(least) if least == most else f"{least} to {most}"
+        yield f"{len(counts):,} images with {each} captions each; {_lengths(pairs, 'target')}"
+    if not isinstance(data, ClassificationDataConfig):
+        return
+    if data.source == "text":
+        yield _lengths(pairs, "source")
+    if data.target == "label":
+        labels = Counter(pair.target for pair in pairs).most_common()
+        shown = ", ".join(f"{label[:40]} {count:,}" for label, count in labels[:SHOWN])
+        more = f" and {len(labels) - SHOWN:,} more" if len(labels) > SHOWN else ""
+        yield f"examples of each label: {shown}{more}"
+    else:
+        numbers = [float(pair.target.split()[0]) for pair in pairs]
+        yield (
+            f"targets from {min(numbers):g} to {max(numbers):g}, mean {mean(numbers):.4g}, "
+            f"{len(set(numbers)):,} different"
+        )
+
+
+def _lengths(pairs: Sequence[Pair], side: str) -> str:
+    """Return the lengths of sources or targets in words."""
+    lengths = [len(getattr(pair, side).split()) for pair in pairs]
+    noun = "texts" if side == "source" else "captions"
+    return f"{noun} have {median(lengths):g} words (median), at most {max(lengths):,}"
