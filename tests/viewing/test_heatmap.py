@@ -226,6 +226,6 @@ def test_a_style_sets_title_names_and_width() -> None:
     boxes = [text.get_window_extent(renderer) for text in figure.texts]
     assert not any(one.overlaps(other) for one, other in itertools.combinations(boxes, 2))
     assert figure.get_tightbbox().width + 2 * MARGIN == pytest.approx(4, abs=0.05)
-    for sizes in ({"width": 0.0}, {"dots": -1}):
-        with pytest.raises(ValueError, match=f"{next(iter(sizes))} must be a positive number"):
+    for sizes in ({"width": 0.0}, {"width": 0.1}, {"width": 1e9}, {"dots": -1}, {"dots": 1}):
+        with pytest.raises(ValueError, match=f"{next(iter(sizes))} must be a number from 1"):
             Style(**sizes)

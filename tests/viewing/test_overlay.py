@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -149,3 +150,21 @@ def test_uniform_attention_is_said_and_the_style_is_used():
     assert texts[1] == "a dog"
     assert next(iter(panels(figure))) == "photo"
     assert figure.get_tightbbox().width + 2 * MARGIN == pytest.approx(5, abs=0.25)
+
+
+@pytest.mark.parametrize("text", ["$\\frac{$", "a\nb\0c", "\ud800", "<b> & $x^2$"])
+def test_names_and_titles_are_plain_text(text):
+    labelled = replace(LabelledMap.of_words(trace(weights()), "image"), title=text)
+    figure = draw(labelled, PICTURE, style=Style(title=text, source_name=text))
+    figure.canvas.draw()
+    names = [figure.axes[0].get_title(), *(artist.get_text() for artist in figure.texts)]
+    assert all("\n" not in name and "\0" not in name for name in names)
+    assert names[0].startswith(text[0] if text.isprintable() else ("a b", "\\ud800"))
+
+
+def test_other_images_and_weights_are_named():
+    for shape in ((32, 32, 3), (4, 8, 8), (3, 0, 8)):
+        with pytest.raises(ValueError, match=r"must have the shape \(3, height, width\), got"):
+            draw(trace(weights()), np.zeros(shape, np.uint8))
+    with pytest.raises(ValueError, match="weights must be finite"):
+        draw(LabelledMap.of_words(trace(weights() * np.nan), "image"), PICTURE)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -35,12 +34,16 @@ NUM_SCALINGS = 3
 """Number of steps of `scale_to`: the width of letters is not quite proportional to their size."""
 
 
+SIZES = {"width": (1, 100), "dots": (10, 2400)}
+"""Least and largest width in inches, and dots per inch, of a figure."""
+
+
 @dataclass(frozen=True)
 class Style:
     """Title, names of axes and size of a figure.
 
     `width` is in inches, margins included; letters and lines are scaled with it. `dots` is the
-    resolution of a PNG in dots per inch. ValueError for sizes that are not positive."""
+    resolution of a PNG in dots per inch. ValueError for sizes that no figure has."""
 
     title: str | None = None
     source_name: str | None = None
@@ -49,10 +52,10 @@ class Style:
     dots: int | None = None
 
     def __post_init__(self) -> None:
-        for name in ("width", "dots"):
+        for name, (least, largest) in SIZES.items():
             size = getattr(self, name)
-            if size is not None and not 0 < size < math.inf:
-                raise ValueError(f"{name} must be a positive number, got {size}")
+            if size is not None and not least <= size <= largest:
+                raise ValueError(f"{name} must be a number from {least} to {largest}, got {size}")
 
 
 PLAIN = Style()

@@ -38,7 +38,7 @@ from regard.viewing.figure import (
     write,
 )
 from regard.viewing.fonts import Choice, Fonts
-from regard.viewing.labels import LabelledMap, labelled, short, visible
+from regard.viewing.labels import LabelledMap, labelled, short, spaced
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -98,7 +98,7 @@ def draw(
     install."""
     labelled_map = labelled(attention)
     title = labelled_map.title if style.title is None else style.title
-    names = [_spaced(name) for name in (title, style.source_name or "", style.target_name or "")]
+    names = [spaced(name) for name in (title, style.source_name or "", style.target_name or "")]
     column_choices, row_choices, name_choices = choose_fonts(
         (list(map(short, labelled_map.column_labels)), labelled_map.languages[0]),
         (list(map(short, labelled_map.row_labels)), labelled_map.languages[1]),
@@ -120,11 +120,6 @@ class _Names:
     title: Choice | None
     source: Choice | None
     target: Choice | None
-
-
-def _spaced(name: str) -> str:
-    """Return a name whose invisible characters are signs, but blanks between words are blanks."""
-    return " ".join(map(visible, name.split()))
 
 
 def _figure(

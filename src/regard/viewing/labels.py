@@ -152,6 +152,11 @@ def visible(piece: str) -> str:
     return shown
 
 
+def spaced(name: str) -> str:
+    """Return a name whose invisible characters are signs, but blanks between words are blanks."""
+    return " ".join(map(visible, name.split()))
+
+
 def short(piece: str) -> str:
     """Return `visible(piece)`, cut off after `LONGEST` characters."""
     shown = visible(piece)

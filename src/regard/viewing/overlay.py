@@ -37,7 +37,7 @@ from regard.viewing.figure import (
     write,
 )
 from regard.viewing.fonts import Choice, Fonts
-from regard.viewing.labels import LabelledMap, short
+from regard.viewing.labels import LabelledMap, short, spaced
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -105,12 +105,14 @@ def draw(
 ) -> Figure:
     """Return a figure with the image and a panel for each word. The image may have any size and
     proportions: the grid of cells is stretched to it. `source_name` of the style is the name of the
-    image. ValueError if the number of cells is not a square, or if the trace has no attention to an
-    image."""
+    image. ValueError if the number of cells is not a square, if weights are not finite, if the
+    image has not three channels of pixels, or if the trace has no attention to an image."""
+    if image.ndim != 3 or len(image) != len(LUMA) or not image.size:
+        raise ValueError(f"the image must have the shape (3, height, width), got {image.shape}")
     words = LabelledMap.of_words(attention, "image") if isinstance(attention, Trace) else attention
     names, titles = choose_fonts(
         (list(map(short, words.row_labels)), words.languages[1]),
-        ([style.title] if style.title else [], words.languages[1]),
+        ([spaced(style.title)] if style.title else [], words.languages[1]),
         fonts=fonts,
     )
     with without_glyph_warnings():
@@ -152,7 +154,8 @@ def _figure(
 
     first = place(0)
     first.imshow(colours, aspect="auto")
-    first.set_title(style.source_name or IMAGE, size=TYPE, color=QUIET, pad=3)
+    first.set_title(spaced(style.source_name or IMAGE), size=TYPE, color=QUIET, pad=3,
+                    parse_math=False)  # fmt: skip
     maps = grids(words)
     largest = max(float(maps.max(initial=0)), 1e-9)
     has_own_scales = settings.scale == "word"
@@ -190,7 +193,7 @@ def _notes(
         if settings.scale == "word"
         else f"0 to {largest:.2g}, one scale for all words"
     )
-    notes = [words.title] * bool(words.title) + [f"colour: attention weight, {scale}"]
+    notes = [spaced(words.title)] * bool(words.title) + [f"colour: attention weight, {scale}"]
     if largest < UNIFORM / cells:
         notes.append(f"nearly uniform attention (1/{cells} = {1 / cells:.2g} a cell)")
     return "; ".join(notes)
@@ -205,7 +208,7 @@ def _foot(figure: Figure, notes: str, page: tuple[float, float]) -> None:
     for spine in bar.spines.values():
         spine.set(linewidth=0.5, color=FRAME)
     figure.text((BAR[0] + 0.08) / page[0], (0.05 + BAR[1] / 2) / page[1], notes, size=SMALL,
-                color=QUIET, ha="left", va="center")  # fmt: skip
+                color=QUIET, ha="left", va="center", parse_math=False)  # fmt: skip
 
 
 def _panel_size(height: int, width: int) -> tuple[float, float]:
@@ -217,8 +220,10 @@ def _panel_size(height: int, width: int) -> tuple[float, float]:
 
 def grids(words: LabelledMap) -> Float[np.ndarray, "target row column"]:
     """Return the weights of each word as a square grid of cells, averaged over layers and heads.
-    ValueError if the number of cells is not a square."""
+    ValueError if the number of cells is not a square, or if weights are not finite."""
     weights = words.weights.mean(axis=(0, 1))
+    if not np.isfinite(weights).all():
+        raise ValueError("the attention weights must be finite, got NaN or infinity")
     side = math.isqrt(weights.shape[1])
     if side * side != weights.shape[1]:
         raise ValueError(f"expected a square grid of cells, got {weights.shape[1]} cells")

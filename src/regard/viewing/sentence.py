@@ -33,7 +33,7 @@ from regard.viewing.figure import (
     write,
 )
 from regard.viewing.fonts import Choice, Fonts
-from regard.viewing.labels import NOTE, visible
+from regard.viewing.labels import NOTE, spaced, visible
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -119,7 +119,7 @@ def draw(sentence: ShadedSentence, *, style: Style = PLAIN, fonts: Fonts | None 
     pieces, (output,), titles = choose_fonts(
         (list(map(visible, sentence.pieces)), sentence.language),
         ([visible(sentence.output)], None),
-        ([style.title] if style.title else [], None),
+        ([spaced(style.title)] if style.title else [], None),
         fonts=fonts,
     )
     with without_glyph_warnings():
