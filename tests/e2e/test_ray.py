@@ -3,15 +3,43 @@
 import csv
 import json
 import logging
+from pathlib import Path
 
 import pytest
 import ray
 from ray.cluster_utils import Cluster
 
 from regard.cli.main import run as regard
+from regard.studies.ray_workers import Signal, train_on_node
+from regard.studies.sweep import jobs_of
 
 TINY = ["numbers", "--data.synthetic-size", "100", "--model.size", "8", "--training.updates", "2"]
 TINY += ["--data.test-size", "0"]  # no evaluation on a test split
+
+
+@pytest.mark.parametrize(
+    ("address", "message"),
+    [
+        ("127.0.0.1:1", "no Ray cluster at 127.0.0.1:1: start one with `ray start --head`"),
+        ("ray://127.0.0.1:1", "expected HOST:PORT, auto or local"),
+        ("nonsense", "no Ray cluster at nonsense"),
+    ],
+)
+def test_an_address_without_a_cluster_is_one_line(address, message, tmp_path, capsys):
+    words = ["sweep", *TINY, "-o", str(tmp_path / "sweep"), "--vary", "training.seed=1"]
+    assert regard([*words, "--address", address]) == 1
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("folder", ["absent", "."])
+def test_a_node_without_the_folder_of_the_sweep_is_named(tmp_path, folder, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (job,) = jobs_of(["training.seed=1"], Path("sweep"))
+    signal = Signal(None)
+    result = train_on_node({"number": 0}, (job,), TINY, 1, tmp_path / folder, signal)["result"]
+    assert result.job == job
+    assert "does not have" in result.problem
+    assert result.problem.endswith("all nodes need the same folders, as on a shared file system")
 
 
 @pytest.fixture

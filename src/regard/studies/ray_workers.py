@@ -95,7 +95,7 @@ class RayWorkers:
         """Run Ray Tune until all jobs have ended. Its own handler of Ctrl-C is for main threads."""
         storage = (jobs[0].folder.parent / FOLDER).resolve()
         trial = tune.with_parameters(
-            _train,
+            train_on_node,
             jobs=tuple(jobs),
             arguments=tuple(arguments),
             num_threads=self.num_threads,
@@ -215,7 +215,7 @@ def _signal() -> Signal:
     return Signal(actor.options(num_cpus=0, scheduling_strategy=strategy).remote())
 
 
-def _train(
+def train_on_node(
     config: dict[str, Any],
     jobs: Sequence[Job],
     arguments: Sequence[str],
