@@ -166,5 +166,6 @@ def test_other_images_and_weights_are_named():
     for shape in ((32, 32, 3), (4, 8, 8), (3, 0, 8)):
         with pytest.raises(ValueError, match=r"must have the shape \(3, height, width\), got"):
             draw(trace(weights()), np.zeros(shape, np.uint8))
+    labelled = LabelledMap.of_words(trace(weights()), "image")
     with pytest.raises(ValueError, match="weights must be finite"):
-        draw(LabelledMap.of_words(trace(weights() * np.nan), "image"), PICTURE)
+        draw(replace(labelled, weights=labelled.weights * np.nan), PICTURE)
