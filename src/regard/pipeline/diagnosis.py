@@ -12,14 +12,14 @@ from regard.runs.folder import RunFolder
 from regard.training.log import EndLine
 from regard.viewing.curve import read_log
 
-LEAST = {
+MAX_UNLEARNED = {
     "chrF": 10.0,
     "BLEU": 1.0,
     "exact match": 1.0,
     "CIDEr": 1.0,
     "R2": 0.0,
 }
-"""Dev score by metric at or below which nothing was learned."""
+"""Largest dev score, by metric, of a training that learned nothing."""
 FEW_UPDATES = 200
 FALL = 0.05
 """Relative fall of the training loss below which the loss counts as flat."""
@@ -49,13 +49,13 @@ def diagnose(
     if end.interrupted or end.reason == "hours" or end.score is None or not validations:
         return None
     metric = str(validations[-1]["metric"])
-    least = LEAST.get(metric)
+    maximum = MAX_UNLEARNED.get(metric)
     if metric == "accuracy" and targets:
         ((_, count),) = Counter(targets).most_common(1)
-        least = 100 * count / len(targets)
+        maximum = 100 * count / len(targets)
         if count == len(targets):
             return None
-    if least is None or end.score > least:
+    if maximum is None or end.score > maximum:
         return None
     if metric == "BLEU":
         return BLEU_IS_ZERO

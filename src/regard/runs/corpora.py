@@ -7,7 +7,14 @@ from pathlib import Path
 
 from regard.config import CaptionDataConfig, ClassificationDataConfig, Data, DataConfig
 from regard.data.examples import Corpus
-from regard.data.files.header import CAPTION_NAMES, FILE_NAMES, LABEL_NAMES, TEXT_NAMES
+from regard.data.files.header import (
+    CAPTION_NAMES,
+    FILE_NAMES,
+    LABEL_NAMES,
+    SOURCE_NAMES,
+    TARGET_NAMES,
+    TEXT_NAMES,
+)
 from regard.data.files.objects import NO_FEATURES, ColumnChoice, Table, corpus_of
 from regard.data.generated import generate
 from regard.data.generated.scenes import NUM_WORDINGS, captioned, split_scenes
@@ -22,9 +29,6 @@ from regard.runs.table_settings import table_settings
 
 LARGE = 1 << 25
 """Size of files in bytes above which pairs are not held in memory and their encoding is cached."""
-SOURCE_NAMES = ("source", "input", "word", "lemma", "text", "src")
-TARGET_NAMES = ("target", "output", "translation", "form", "label", "tgt")
-"""Usual names of the columns of pairs in a table in memory."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,7 @@ def _column_choices(config: Data) -> tuple[ColumnChoice, ColumnChoice, ColumnCho
     settings = table_settings(config)
     source, target = settings.source_columns or (), settings.target_columns or ()
     usual: dict[TaskName, tuple[tuple[str, ...], tuple[str, ...]]] = {
-        "translate": (SOURCE_NAMES, TARGET_NAMES),
+        "translate": (SOURCE_NAMES, (*TARGET_NAMES, "label")),
         "classify": (TEXT_NAMES, LABEL_NAMES),
         "caption": (FILE_NAMES, CAPTION_NAMES),
     }
