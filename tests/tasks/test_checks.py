@@ -26,7 +26,7 @@ def findings(kind, train, dev):
         Tokenizer.train([getattr(pair, side) for pair in train], settings)
         for side in ("source", "target")
     )
-    return pair_findings(DataConfig(tokenizer=kind), tokenizers, train, dev)
+    return pair_findings(tokenizers, train, dev)
 
 
 def test_unknown_held_out_words_stop_a_training():

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from regard.config import Data, DataConfig
+from regard.config import Data
 from regard.data.examples import Pair
 from regard.data.files.roles import is_count
 from regard.data.text.features import FeatureTokenizer, split_source
@@ -15,8 +15,6 @@ from regard.data.text.tokenizer import Tokenizer
 from regard.errors import UserError
 from regard.names import Severity
 
-WORD_TOKENIZERS = ("words", "spaces", "spacy")
-"""Tokenizers whose tokens may be unknown."""
 NEARLY_ALL = 0.95
 """Share of unknown held-out tokens above which nothing can be learned."""
 MANY = 0.3
@@ -48,18 +46,18 @@ def check_findings(data: Data, findings: Sequence[Finding]) -> None:
 
 
 def pair_findings(
-    data: DataConfig,
     tokenizers: tuple[Tokenizer | FeatureTokenizer, Tokenizer],
     train: Iterable[Pair],
     dev: Sequence[Pair],
 ) -> tuple[Finding, ...]:
-    """Return the findings about pairs of texts. At most `NUM_PAIRS` training pairs are read."""
+    """Return the findings about pairs of texts. At most `NUM_PAIRS` training pairs are read.
+    Unknown held-out words are counted if tokens are whole words. Features are not checked."""
     pairs = list(islice(train, NUM_PAIRS))
     sources, held_out = [[split_source(pair.source)[0] for pair in part] for part in (pairs, dev)]
     findings = []
-    if data.tokenizer in WORD_TOKENIZERS:
+    if tokenizers[0].cuts_words:
         findings += _unknown("source", "tokenizer", tokenizers[0], held_out)
-    if (data.target_tokenizer or data.tokenizer) in WORD_TOKENIZERS:
+    if tokenizers[1].cuts_words:
         targets = [pair.target for pair in dev]
         findings += _unknown("target", "target-tokenizer", tokenizers[1], targets)
     if len(pairs) >= MIN_DEV and is_count(sources):

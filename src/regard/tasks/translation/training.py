@@ -102,7 +102,7 @@ def _findings(data: DataConfig, tokenizers: Tokenizers, split: Split) -> tuple[F
     checked, because it can copy words that its vocabulary lacks."""
     if data.synthetic is not None:
         return ()
-    return pair_findings(data, (tokenizers.source, tokenizers.target), split.train, split.dev)
+    return pair_findings((tokenizers.source, tokenizers.target), split.train, split.dev)
 
 
 def _tokenizers(
