@@ -19,6 +19,7 @@ from regard.errors import UserError
 from regard.pipeline.fit import recipe_of, train
 from regard.tasks.classification.model import ClassificationModel
 from regard.tasks.translation.model import TranslationModel
+from regard.training.log import SilentReporter
 
 AnyEstimator = TypeVar("AnyEstimator", bound="_Estimator")
 SEED_BOUND = 1 << 31
@@ -84,7 +85,11 @@ class _Estimator:
                 f"recipe with data.task {task.task}"
             )
         return train(
-            list(zip(sources, targets, strict=True)), recipe, settings=settings, output=self.output
+            list(zip(sources, targets, strict=True)),
+            recipe,
+            settings=settings,
+            output=self.output,
+            reporter=SilentReporter(),  # as other estimators, also in notebooks
         )
 
     def _fitted(self) -> Any:

@@ -55,11 +55,8 @@ def test_a_notebook_shows_a_bar_and_a_table_of_validations(shown):
     assert "<img" not in model.translate("ab", attention=False)._repr_html_()
 
 
-def test_a_reporter_replaces_the_display(shown):
-    class Silent:
-        def __getattr__(self, name):
-            return lambda *arguments: None
-
-    settings = {"training.updates": 1, "model.size": 8, "data.test_size": 0}
-    regard.train(PAIRS, "letters", settings=settings, reporter=Silent())
+def test_an_estimator_shows_nothing(shown):
+    settings = {"training.updates": 1, "model.size": 8}
+    texts, targets = zip(*PAIRS, strict=True)
+    regard.Translator(settings=settings).fit(texts, targets)
     assert shown == []

@@ -62,7 +62,8 @@ def test_a_long_output_and_an_image_that_is_gone_are_shown_as_text():
     many = notebook.MAX_POSITIONS + 1
     long = trace(np.full((1, 1, many, 2), 0.5), ["a"] * many)
     assert notebook.describe_figure(long) is None
-    assert "<img" not in notebook.page("a", "b", [])
+    assert notebook.TOO_LONG in notebook.page("a", "b", [], long)
+    assert notebook.TOO_LONG not in notebook.page("a", "b", [])
 
     def gone():
         raise UserError("cannot read a.png")

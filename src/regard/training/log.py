@@ -130,6 +130,25 @@ class Reporter(Protocol):
         """Called once, at the end."""
 
 
+class SilentReporter:
+    """Reporter that does nothing."""
+
+    def on_update(self, progress: Progress) -> None:
+        """Do nothing."""
+
+    def on_train(self, line: TrainLine, progress: Progress) -> None:
+        """Do nothing."""
+
+    def on_validation(self, line: DevLine, validation: Validation) -> None:
+        """Do nothing."""
+
+    def on_average(self, line: AverageLine, validation: Validation) -> None:
+        """Do nothing."""
+
+    def on_end(self, line: EndLine) -> None:
+        """Do nothing."""
+
+
 class Log:
     """Log file of a run; without a folder nothing is written."""
 

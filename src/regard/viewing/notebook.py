@@ -18,7 +18,7 @@ from regard.names import AttentionKind
 from regard.trace import Trace
 from regard.viewing import heatmap, overlay, sentence
 from regard.viewing.figure import MARGIN, png
-from regard.viewing.labels import LabelledMap
+from regard.viewing.labels import LabelledMap, visible
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -31,6 +31,8 @@ MAX_DESCRIBED = 12
 """Largest number of output tokens whose attention the alternative text describes."""
 DOTS_AN_INCH, PIXELS_AN_INCH = 160, 96
 """Resolution of the image, and the number of pixels that browsers call an inch."""
+
+TOO_LONG = "too long for a figure here: regard plot draws the attention"
 
 Colours = UInt8[np.ndarray, "channel height width"]
 
@@ -93,7 +95,7 @@ def _described(labelled: LabelledMap, name: str) -> str:
     weights = labelled.weights.mean(axis=(0, 1))
     num_rows, num_columns = weights.shape
     parts = [
-        f"{labelled.row_labels[row]}: {labelled.column_labels[column]} "
+        f"{visible(labelled.row_labels[row])}: {visible(labelled.column_labels[column])} "
         f"{100 * weights[row, column]:.0f}%"
         for row, column in enumerate(weights.argmax(axis=1)[:MAX_DESCRIBED])
     ]
@@ -125,6 +127,8 @@ def page(
         lines.append(f"<div><small>{escape('; '.join(facts))}</small></div>")
     try:
         figure = None if trace is None else describe_figure(trace, image)
+        if figure is None and trace is not None and trace.attention:
+            lines.append(f"<div><small>{TOO_LONG}</small></div>")
     except UserError as error:  # the image of a caption may be gone
         figure = None
         lines.append(f"<div><small>{escape(str(error))}</small></div>")
