@@ -32,6 +32,8 @@ MAX_DESCRIBED = 12
 DOTS_AN_INCH, PIXELS_AN_INCH = 160, 96
 """Resolution of the image, and the number of pixels that browsers call an inch."""
 
+CELL = "cell"
+"""Name of a source position of an image."""
 TOO_LONG = "too long for a figure here: regard plot draws the attention"
 
 Colours = UInt8[np.ndarray, "channel height width"]
@@ -60,7 +62,7 @@ def describe_figure(
         if len(words.row_labels) > MAX_PANELS:
             return None
         figure = overlay.draw(words, colours)
-        return DescribedFigure(figure, _described(_with_cells(words), "cell"))
+        return DescribedFigure(figure, _described(_with_cells(words), CELL))
     full = LabelledMap.of_trace(trace, kind)
     if max(full.weights.shape[2:]) > MAX_POSITIONS:
         return None
@@ -94,9 +96,9 @@ def _described(labelled: LabelledMap, name: str) -> str:
     """Return the largest weight of each row as text."""
     weights = labelled.weights.mean(axis=(0, 1))
     num_rows, num_columns = weights.shape
+    columns = labelled.column_labels if name == CELL else [*map(visible, labelled.column_labels)]
     parts = [
-        f"{visible(labelled.row_labels[row])}: {visible(labelled.column_labels[column])} "
-        f"{100 * weights[row, column]:.0f}%"
+        f"{visible(labelled.row_labels[row])}: {columns[column]} {100 * weights[row, column]:.0f}%"
         for row, column in enumerate(weights.argmax(axis=1)[:MAX_DESCRIBED])
     ]
     rest = "; …" if num_rows > MAX_DESCRIBED else ""
