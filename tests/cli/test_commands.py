@@ -83,6 +83,8 @@ def test_other_runtime_errors_are_not_reported_as_lack_of_memory(monkeypatch):
         (("train", "gone.tsv"), "gone.tsv does not exist"),
         (("check", "gone.tsv"), "cannot read gone.tsv"),
         (("recipes", "nothing"), "neither a recipe nor a file"),
+        (("compare",), "name two or more run folders"),
+        (("compare", "gone"), "gone does not exist: expected a run folder or a file of pairs"),
     ],
 )
 def test_a_user_error_is_one_line_with_a_status(capsys, arguments, words):

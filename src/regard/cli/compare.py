@@ -13,6 +13,7 @@ from regard.cli.output import warn
 from regard.cli.progress import PreparationView
 from regard.cli.tables import format_table
 from regard.config.checks import Count, CountOrZero
+from regard.errors import UsageError, UserError
 
 if TYPE_CHECKING:
     from regard.studies.compare import Study
@@ -45,7 +46,11 @@ def run(arguments: list[str]) -> None:
 
     if options.output is not None:
         figure.check_suffix(options.output)
+    if not options.runs:
+        raise UsageError("name two or more run folders, or the folder of a sweep")
     *runs, last = options.runs
+    if not last.exists():
+        raise UserError(f"{last} does not exist: expected a run folder or a file of pairs")
     is_run = (last / "config.yaml").exists() or last.is_dir()
     with PreparationView() as on_progress:
         study = compare(
