@@ -35,8 +35,9 @@ def keep_freed_memory() -> bool:
 @contextmanager
 def pause_collection() -> Iterator[None]:
     """Import PyTorch and other modules without garbage collection, and exempt all present objects
-    from later collections. Modules stay, but searching them for garbage, then and at the end of the
-    process, takes a quarter of the time of `import torch`. No effect if PyTorch is imported."""
+    from later collections. Modules are never garbage, but searching them, during the import
+    and at the end of the process, takes a quarter of the time of `import torch`. No effect if
+    PyTorch is already imported."""
     if "torch" in sys.modules or not gc.isenabled():
         yield
         return

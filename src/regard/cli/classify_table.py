@@ -6,7 +6,7 @@ import csv
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from regard.data.files.source_table import SourceTable
+    from regard.data.files.tables import Row
     from regard.tasks.classification.model import ClassificationModel, Prediction
 
 ROWS_AT_A_TIME = 512
@@ -43,8 +44,7 @@ def classify_table(
 ) -> int:
     """Write the table with predictions, every row in its order; return 1 if a source cannot be
     read. A row with a blank source has a blank prediction."""
-    unknown, long, wide, num_blank, num_refused = UnknownWords(), list[int](), list[int](), 0, 0
-    labels = classifier.labels
+    faults, labels, num_refused = _Faults(classifier, table), classifier.labels, 0
     with ExitStack() as files:
         file = opened(files, output.path) or sys.stdout
         traces = opened(files, output.trace)
@@ -55,34 +55,58 @@ def classify_table(
         rows = table.rows()
         while chunk := list(islice(rows, ROWS_AT_A_TIME)):
             sources = [table.source_of(row) for row in chunk]
-            num_blank += sources.count("")
+            faults.num_blank += sources.count("")
             predictions, errors = classified(sources, traces is not None)
             for place, error in errors.items():
                 warn(f"{table.path}, line {chunk[place].line}: {error}")
             num_refused += len(errors)
             for row, prediction in zip(chunk, predictions, strict=True):
-                if prediction.is_long:
-                    long.append(row.line)
-                if prediction.unknown > MOSTLY:
-                    unknown.add(row.line, classifier.unknown_in(prediction.source))
-                if len(row.cells) > table.width:
-                    wide.append(row.line)
+                faults.add(row, prediction)
                 padding = [""] * (table.width - len(row.cells))
                 cells = _cells(prediction, labels, all_labels=output.probabilities)
                 writer.writerow([*row.cells, *padding, *cells])
                 if traces:
                     print(prediction.trace.to_json() if prediction.trace else "{}", file=traces)
             file.flush()
-    warn_of_long(long, classifier.data.max_length, "the tokens after that were not read")
-    unknown.warn()
-    if wide:
-        warn(
-            f"{table.path}: {_rows(len(wide))} more than {table.width} columns "
-            f"({numbers_of(wide)}): their predictions come after these"
-        )
-    if num_blank:
-        warn(f"{table.path}: {_rows(num_blank)} no source")
+    faults.warn()
     return 1 if num_refused else 0
+
+
+@dataclass
+class _Faults:
+    """Rows that are reported after the last one."""
+
+    classifier: ClassificationModel
+    table: SourceTable
+    long: list[int] = field(default_factory=list)
+    """Lines of rows with sources that are longer than in training."""
+    wide: list[int] = field(default_factory=list)
+    """Lines of rows with more cells than the first row."""
+    unknown: UnknownWords = field(default_factory=UnknownWords)
+    num_blank: int = 0
+
+    def add(self, row: Row, prediction: Prediction) -> None:
+        """Add a row if it has more cells than the first row, or if its prediction reports a
+        fault."""
+        if prediction.is_long:
+            self.long.append(row.line)
+        if prediction.unknown > MOSTLY:
+            self.unknown.add(row.line, self.classifier.unknown_in(prediction.source))
+        if len(row.cells) > self.table.width:
+            self.wide.append(row.line)
+
+    def warn(self) -> None:
+        """Report the rows."""
+        max_length = self.classifier.data.max_length
+        warn_of_long(self.long, max_length, "the tokens after that were not read")
+        self.unknown.warn()
+        if self.wide:
+            warn(
+                f"{self.table.path}: {_rows(len(self.wide))} more than {self.table.width} columns "
+                f"({numbers_of(self.wide)}): their predictions come after these"
+            )
+        if self.num_blank:
+            warn(f"{self.table.path}: {_rows(self.num_blank)} no source")
 
 
 def _rows(number: int) -> str:
