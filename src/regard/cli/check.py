@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from regard.data.files.tables import TableSettings
 
 
-LARGE = 1 << 25
-"""Size of files of pairs in bytes above which they are not encoded as for training."""
 PAIR_OPTIONS = (
     *("dev_target_path", "test_target_path", "tokenizer", "target_tokenizer", "min_count"),
     *("vocabulary_size", "source_language", "target_language", "lowercase", "max_length"),
@@ -92,7 +90,9 @@ def run(arguments: list[str]) -> int:
     if not isinstance(experiment.data, DataConfig):
         return _print_check(experiment)
     _print_report(options, experiment.data)
-    is_large = options.data.stat().st_size >= LARGE
+    from regard.runs.corpora import LARGE
+
+    is_large = options.data.stat().st_size >= LARGE  # encoding as for training would take long
     return 0 if is_large else _print_check(experiment, counts=False)
 
 

@@ -54,9 +54,9 @@ def _targets(data: Data, pairs: Sequence[Pair]) -> Iterator[str]:
     """Yield sentences about the targets of labelled texts and of images."""
     if data.task == "caption":
         counts = Counter(pair.source for pair in pairs)
-        least, most = min(counts.values()), max(counts.values())
-        each = str(least) if least == most else f"{least} to {most}"
-        yield f"{len(counts):,} images with {each} captions each; {_lengths(pairs, 'target')}"
+        minimum, maximum = min(counts.values()), max(counts.values())
+        number = str(minimum) if minimum == maximum else f"{minimum} to {maximum}"
+        yield f"{len(counts):,} images with {number} captions each; {_lengths(pairs, 'target')}"
     if not isinstance(data, ClassificationDataConfig):
         return
     if data.source == "text":

@@ -35,7 +35,7 @@ NUM_SCALINGS = 3
 
 
 SIZES = {"width": (1, 100), "dots": (10, 2400)}
-"""Least and largest width in inches, and dots per inch, of a figure."""
+"""Smallest and largest width in inches, and dots per inch, of a figure."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,8 @@ class Style:
     """Title, names of axes and size of a figure.
 
     `width` is in inches, margins included; letters and lines are scaled with it. `dots` is the
-    resolution of a PNG in dots per inch. ValueError for sizes that no figure has."""
+    resolution of a PNG in dots per inch. ValueError for sizes outside of
+    `SIZES`."""
 
     title: str | None = None
     source_name: str | None = None
@@ -52,10 +53,10 @@ class Style:
     dots: int | None = None
 
     def __post_init__(self) -> None:
-        for name, (least, largest) in SIZES.items():
+        for name, (minimum, maximum) in SIZES.items():
             size = getattr(self, name)
-            if size is not None and not least <= size <= largest:
-                raise ValueError(f"{name} must be a number from {least} to {largest}, got {size}")
+            if size is not None and not minimum <= size <= maximum:
+                raise ValueError(f"{name} must be a number from {minimum} to {maximum}, got {size}")
 
 
 PLAIN = Style()
