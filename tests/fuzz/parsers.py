@@ -5,13 +5,16 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import pyarrow  # type: ignore[import-untyped]
 import torch
 from PIL import Image
+from pyarrow import parquet  # type: ignore[import-untyped]
 from safetensors.torch import save
 
 from regard import recipes
@@ -28,6 +31,7 @@ from regard.errors import UserError
 from regard.metrics.alignment import read_pharaoh
 from regard.models.weights import read_tensors
 from regard.runs.folder import RunFolder
+from tests.data.files.test_named_rows import CELLS, workbook
 
 FORMATS = ("PNG", "JPEG", "GIF", "TIFF", "BMP", "PPM", "WEBP", "ICO", "TGA", "PCX", "SGI", "DDS")
 
@@ -58,6 +62,35 @@ def _tables() -> Iterator[bytes]:
     yield text.encode()
     yield text.encode("utf-16")
     yield text.replace(";", "\t").replace("ὕδωρ", "Öl").encode("cp1252") * 3
+
+
+def _workbooks() -> Iterator[bytes]:
+    yield workbook([("source", "target"), ("λόγος", "logos")], [("other", "sheet")])
+    yield bomb()
+
+
+def bomb() -> bytes:
+    """A workbook of a few kilobytes that unpacks to 4 MiB."""
+    file = io.BytesIO(workbook([("source", "target")]))
+    with zipfile.ZipFile(file, "a", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("xl/media/image1.bin", bytes(1 << 22))
+    return file.getvalue()
+
+
+def _in_workbook(path: Path) -> None:
+    """Read a workbook with this content as the cells of its sheet."""
+    content = path.read_bytes().decode("utf8", "replace")
+    path.write_bytes(workbook([("source", "target")], last=content))
+    read_pairs(path, settings=TableSettings())
+
+
+def _parquet() -> Iterator[bytes]:
+    columns = {"source": ["a", "b", None] * 9, "target": [1.5, 2.0, float("nan")] * 9}
+    nested = {"source": ["a", "b"], "more": [{"target": [b"x"]}, {"target": [b"\xff", None]}]}
+    for table, compression in ((columns, "none"), (columns, "zstd"), (nested, "snappy")):
+        file = io.BytesIO()
+        parquet.write_table(pyarrow.table(table), file, compression=compression)
+        yield file.getvalue()
 
 
 def _labelled() -> Iterator[bytes]:
@@ -160,6 +193,34 @@ PARSERS: dict[str, Parser] = {
         lambda: iter([b'{"source": "a", "target": 1.5}\n{"target": ["b"], "source": null}\n']),
         "pairs.jsonl",
         JSON,
+    ),
+    "workbooks": Parser(
+        lambda path: read_pairs(path, settings=TableSettings()),
+        _workbooks,
+        "pairs.xlsx",
+        (b"PK\x03\x04", b"PK\x01\x02", b"PK\x05\x06", b"xl/workbook.xml"),
+    ),
+    "sheets": Parser(
+        _in_workbook,
+        lambda: iter(
+            [CELLS.format(2, "a", "b").encode(), b'<row r="3"><c r="A3"><v>1</v></c></row>']
+        ),
+        "pairs.xlsx",
+        (
+            b'r="XFD1048576"',
+            b't="s"',
+            b't="d"',
+            b"<v>1e999</v>",
+            b"&#x0;",
+            b"<row r='0'>",
+            b"</row>",
+        ),
+    ),
+    "parquet": Parser(
+        lambda path: read_pairs(path, settings=TableSettings()),
+        _parquet,
+        "pairs.parquet",
+        (b"PAR1",),
     ),
     "labels": Parser(read_labelled, _labelled, "labels.csv", (b'"', b",", b"\r", b"\xef\xbb\xbf")),
     "series": Parser(

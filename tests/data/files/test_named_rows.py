@@ -136,6 +136,83 @@ def test_a_far_cell_is_one_line(tmp_path):
     assert inspect(path).num_rows == 3
 
 
+FAR = '<row r="9"><c r={}><v>1</v></c></row>'
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        FAR.format('"XFD1048576"'),
+        FAR.format("'XFD1048576'"),
+        FAR.format('"&#88;FD1048576"'),
+        FAR.format(f'"ABCD{"9" * 5000}"'),
+        '<row r="1048576"><c><v>1</v></c></row><row r="3"><c r="XFD3"><v>1</v></c></row>',
+    ],
+)
+def test_far_cells_are_found_in_any_spelling(tmp_path, last):
+    """The library stops the process for want of memory."""
+    pytest.importorskip("python_calamine")
+    path = tmp_path / "words.xlsx"
+    path.write_bytes(workbook(WORDS, last=last))
+    with pytest.raises(UserError, match=r"a sheet of [\d,]+ cells from the first to the last one"):
+        read_pairs(path, settings=ANY)
+
+
+CELL = '<table:table-cell office:value-type="string"{}><text:p>{}</text:p></table:table-cell>'
+
+
+def open_document(rows: str) -> bytes:
+    """Return an .ods file with these rows."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("mimetype", "application/vnd.oasis.opendocument.spreadsheet")
+        archive.writestr("META-INF/manifest.xml", '<m:manifest xmlns:m="m"/>')
+        archive.writestr(
+            "content.xml",
+            '<office:document-content xmlns:office="o" xmlns:table="t" xmlns:text="x">'
+            f'<office:body><office:spreadsheet><table:table table:name="S">{rows}</table:table>'
+            "</office:spreadsheet></office:body></office:document-content>",
+        )
+    return file.getvalue()
+
+
+def test_repeated_cells_of_open_documents_are_limited(tmp_path):
+    pytest.importorskip("python_calamine")
+    path = tmp_path / "words.ods"
+    pair = CELL.format("", "a") + CELL.format("", "b")
+    repeated = ' table:number-columns-repeated="4000000000"'
+    row = '<table:table-row table:number-rows-repeated="1048574">{}</table:table-row>'
+    blank = row.format("<table:table-cell/>")
+    path.write_bytes(open_document(f"<table:table-row>{pair}</table:table-row>{blank}"))
+    assert read_pairs(path, settings=ANY).pairs == (Pair("a", "b", 1),)
+    for rows in (
+        f'<table:table-row table:number-rows-repeated="4000000000">{pair}</table:table-row>',
+        f"<table:table-row>{CELL.format(repeated, 'a')}{pair}</table:table-row>",
+        f"{blank * 99}<table:table-row>{pair}</table:table-row>",
+    ):
+        path.write_bytes(open_document(rows))
+        with pytest.raises(UserError, match=r"a sheet of [\d,]+ cells from the first"):
+            read_pairs(path, settings=ANY)
+
+
+def test_panics_of_the_library_are_one_line(tmp_path, monkeypatch):
+    calamine = pytest.importorskip("python_calamine")
+
+    class PanicException(BaseException):
+        pass
+
+    class Panicking:
+        @staticmethod
+        def from_filelike(file):
+            raise PanicException("attempt to subtract\nwith overflow")
+
+    path = tmp_path / "words.xlsx"
+    path.write_bytes(workbook(WORDS))
+    monkeypatch.setattr(calamine, "CalamineWorkbook", Panicking)
+    with pytest.raises(UserError, match=r"words\.xlsx: attempt to subtract with overflow"):
+        read_pairs(path, settings=ANY)
+
+
 def test_names_of_all_first_objects_are_columns(tmp_path):
     path = tmp_path / "words.jsonl"
     path.write_text('{"id": 1, "word": "a"}\n' + '{"id": 2, "word": "b", "form": "c"}\n' * 3)

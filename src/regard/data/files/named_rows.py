@@ -10,11 +10,12 @@ import math
 import re
 import zipfile
 import zlib
-from collections.abc import Collection, Iterable, Iterator
-from functools import reduce
+from collections.abc import Iterable, Iterator
+from functools import lru_cache, reduce
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
+from xml.parsers import expat
 
 from regard.data.files.lines import Line, decoded
 from regard.data.files.tables import Row, flat_fields
@@ -44,12 +45,20 @@ NUM_OBJECTS = 1000
 """Number of JSON objects whose names are columns."""
 MAX_DEPTH = 20
 """Number of levels of nested columns."""
+UNZIP_ERRORS = (
+    *(zipfile.BadZipFile, ValueError, NotImplementedError, zlib.error, EOFError, RuntimeError),
+    *(expat.ExpatError, OSError),
+)
+"""Errors of a damaged workbook. A RuntimeError is that of an encrypted one."""
+ODS_SHEETS = "content.xml"
+SHEETS = rf"xl/worksheets/[^/]+\.xml|{re.escape(ODS_SHEETS)}"
+"""Names of the parts of a workbook that have cells."""
+MAX_DIGITS = 12
+"""Number of letters, or of digits, of the place of a cell that are read."""
+FAR = 10**18
+"""Number above that of every row or column."""
 MAX_CELLS = 50_000_000
 """Largest number of cells from the first to the last cell of a sheet."""
-CELL = re.compile(rb'<c\b[^>/]{0,100}?\br="([A-Z]{1,3})([0-9]{1,7})"[^>/]{0,100}>')
-"""Place of a cell with a value in a sheet."""
-DIMENSION = re.compile(rb'<dimension ref="([A-Z]{1,3})([0-9]{1,7}):([A-Z]{1,3})([0-9]{1,7})"')
-"""First and last cell of a sheet."""
 
 
 def named_rows(path: Path, kind: TableFormat, sheet: str | None) -> Iterator[Row]:
@@ -103,8 +112,8 @@ def _workbook_rows(path: Path, sheet: str | None) -> Iterator[Row]:
         raise UserError(f"{path} has no {wanted}: its sheets are {', '.join(names)[:200]}")
     try:
         rows = workbook.get_sheet_by_name(sheet or names[0]).to_python(skip_empty_area=False)
-    except Exception as error:
-        raise _damaged(path, error) from error
+    except BaseException as error:
+        raise _library_error(path, error) from error
     for number, cells in enumerate(rows, start=1):
         if any(cell != "" for cell in cells):
             yield Row(tuple(map(_text, cells)), number)
@@ -124,18 +133,29 @@ def _open_workbook(path: Path) -> tuple[Any, list[str]]:
     except ImportError as error:
         raise _missing(path, "python-calamine") from error
     content = read_bytes(path)
-    _check_size(content, path)
+    if path.is_file():
+        status = path.stat()
+        _check_once(path, (status.st_size, status.st_mtime_ns))
+    else:
+        _check_size(content, path)
     try:
         workbook = CalamineWorkbook.from_filelike(io.BytesIO(content))
         sheets = [sheet for sheet in workbook.sheets_metadata if "WorkSheet" in str(sheet.typ)]
-    except Exception as error:  # the library raises many kinds
-        raise _damaged(path, error) from error
+    except BaseException as error:
+        raise _library_error(path, error) from error
     ordered = sorted(sheets, key=lambda sheet: not _is_visible(sheet))
     return workbook, [sheet.name for sheet in ordered]
 
 
 def _is_visible(sheet: Any) -> bool:
     return "Visible" in str(sheet.visible).rpartition(".")[2]
+
+
+@lru_cache(maxsize=8)
+def _check_once(path: Path, stamp: tuple[int, int]) -> None:
+    """Check a workbook unless this file was checked before."""
+    del stamp  # part of the key: a changed file is checked again
+    _check_size(read_bytes(path), path)
 
 
 def _check_size(content: bytes, path: Path) -> None:
@@ -146,10 +166,11 @@ def _check_size(content: bytes, path: Path) -> None:
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             size = sum(entry.file_size for entry in archive.infolist())
-            sheets = [name for name in archive.namelist() if name.startswith("xl/worksheets/")]
+            names = archive.namelist()
+            sheets = [name for name in names if re.fullmatch(SHEETS, name)]
             checked = sheets if size <= MAX_WHOLE else []
             num_cells = max((_num_cells(archive, name) for name in checked), default=0)
-    except (zipfile.BadZipFile, ValueError, NotImplementedError, zlib.error, EOFError) as error:
+    except UNZIP_ERRORS as error:
         raise _damaged(path, error) from error
     if num_cells > MAX_CELLS:
         raise UserError(
@@ -164,36 +185,91 @@ def _check_size(content: bytes, path: Path) -> None:
 
 
 def _num_cells(archive: zipfile.ZipFile, sheet: str) -> int:
-    """Return the number of cells from the first to the last cell with a value. The places of the
-    cells are read if the sheet does not say that it is small."""
+    """Return the number of cells from the first to the last cell of a sheet. ExpatError if the
+    sheet is not XML: the library would read it all the same."""
+    extent = _RepeatedExtent() if sheet == ODS_SHEETS else _Extent()
+    parser = expat.ParserCreate()
+    parser.StartElementHandler, parser.EndElementHandler = extent.start, extent.end
     with archive.open(sheet) as file:
-        content = file.read(1 << 12)
-        if dimension := DIMENSION.search(content):
-            num_cells = _area([(dimension[1], dimension[2]), (dimension[3], dimension[4])])
-            if num_cells <= MAX_CELLS:
-                return num_cells
-        corners = set[tuple[bytes, bytes]]()
-        while content:
-            corners = _corners(corners | {(cell[1], cell[2]) for cell in CELL.finditer(content)})
-            more = file.read(1 << 20)
-            content = content[-200:] + more if more else b""
-    return _area(corners)
+        while content := file.read(1 << 20):
+            parser.Parse(content)
+        parser.Parse(b"", True)
+    return extent.num_cells
 
 
-def _corners(cells: Collection[tuple[bytes, bytes]]) -> set[tuple[bytes, bytes]]:
-    """Return the cells with the least and the largest row and column."""
-    if not cells:
-        return set()
-    rows = sorted(cells, key=lambda cell: int(cell[1]))
-    columns = sorted(cells, key=lambda cell: (len(cell[0]), cell[0]))
-    return {rows[0], rows[-1], columns[0], columns[-1]}
+class _Extent:
+    """Smallest rectangle with all cells of a sheet that have a value. Cells without a place follow
+    the cell before them, and rows without a number the row before them."""
+
+    def __init__(self) -> None:
+        self.row = self.column = self.cell_row = 0
+        self.first_row = self.first_column = FAR
+        self.last_row = self.last_column = 0
+
+    def start(self, name: str, attributes: dict[str, str]) -> None:
+        """Add an element of the sheet."""
+        place = attributes.get("r", "")
+        digits = "".join(filter(str.isdecimal, place))[:MAX_DIGITS]
+        match name.rpartition(":")[2]:
+            case "row":
+                self.row = int(digits) if digits else self.row + 1
+                self.column = 0
+            case "c":
+                letters = "".join(filter(str.isalpha, place))[:MAX_DIGITS].upper()
+                is_place = letters.isascii() and letters
+                self.column = _column(letters.encode()) if is_place else self.column + 1
+                self.cell_row = int(digits) if digits else self.row
+            case "v" | "is":
+                self._add(self.cell_row)
+
+    def end(self, name: str) -> None:
+        """Nothing ends with an element."""
+
+    def _add(self, row: int) -> None:
+        self.first_row, self.last_row = min(self.first_row, row), max(self.last_row, row)
+        self.first_column = min(self.first_column, self.column)
+        self.last_column = max(self.last_column, self.column)
+
+    @property
+    def num_cells(self) -> int:
+        """Number of cells of the rectangle."""
+        num_rows = max(0, self.last_row - self.first_row + 1)
+        return num_rows * max(0, self.last_column - self.first_column + 1)
 
 
-def _area(cells: Collection[tuple[bytes, bytes]]) -> int:
-    """Return the number of cells of the smallest rectangle with these cells."""
-    rows = [int(row) for _, row in cells]
-    columns = [_column(letters) for letters, _ in cells]
-    return (max(rows) - min(rows) + 1) * (max(columns) - min(columns) + 1) if rows else 0
+class _RepeatedExtent:
+    """Size of the largest sheet of an OpenDocument file, whose rows and cells may be repeated. Rows
+    without a text count if a row with a text follows them."""
+
+    def __init__(self) -> None:
+        self.num_cells = 0
+        self.rows = self.columns = self.blank_rows = 0
+        self.row_size = self.column = self.last = 0
+
+    def start(self, name: str, attributes: dict[str, str]) -> None:
+        """Add an element of the file."""
+        sizes = {key.rpartition(":")[2]: value[:MAX_DIGITS] for key, value in attributes.items()}
+        match name.rpartition(":")[2]:
+            case "table":
+                self.rows = self.columns = self.blank_rows = 0
+            case "table-row":
+                self.row_size = int(sizes.get("number-rows-repeated", "1"))
+                self.column = self.last = 0
+            case "table-cell" | "covered-table-cell":
+                self.column += int(sizes.get("number-columns-repeated", "1"))
+                if sizes.keys() & {"value", "value-type", "date-value", "boolean-value"}:
+                    self.last = self.column
+
+    def end(self, name: str) -> None:
+        """End a row."""
+        if name.rpartition(":")[2] != "table-row":
+            return
+        if not self.last:
+            self.blank_rows += self.row_size
+            return
+        self.rows += self.blank_rows + self.row_size
+        self.blank_rows, self.columns = 0, max(self.columns, self.last)
+        self.num_cells = max(self.num_cells, self.rows * self.columns)
 
 
 def _column(letters: bytes) -> int:
@@ -268,6 +344,13 @@ def _missing(path: Path, package: str) -> UserError:
     return UserError(f"{path} needs {package}: {install_command(package)}")
 
 
-def _damaged(path: Path, error: Exception) -> UserError:
+def _library_error(path: Path, error: BaseException) -> BaseException:
+    """Return the error for an exception of the library, which raises many kinds; a panic of its
+    Rust code is no Exception. Signals stay as they are."""
+    is_panic = type(error).__name__ == "PanicException"
+    return _damaged(path, error) if is_panic or isinstance(error, Exception) else error
+
+
+def _damaged(path: Path, error: BaseException) -> UserError:
     problem = " ".join(str(error).split())[:120]
     return UserError(f"cannot read {path}: {problem or type(error).__name__}")
