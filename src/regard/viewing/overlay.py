@@ -106,7 +106,7 @@ def draw(
     """Return a figure with the image and a panel for each word. The image may have any size and
     proportions: the grid of cells is stretched to it. `source_name` of the style is the name of the
     image. ValueError if the number of cells is not a square, if weights are not finite, if the
-    image has not three channels of pixels, or if the trace has no attention to an image."""
+    image does not have three channels, or if the trace has no attention to an image."""
     if image.ndim != 3 or len(image) != len(LUMA) or not image.size:
         raise ValueError(f"the image must have the shape (3, height, width), got {image.shape}")
     words = LabelledMap.of_words(attention, "image") if isinstance(attention, Trace) else attention

@@ -65,7 +65,7 @@ UTF8 = Encoding("utf-8")
 
 
 def named(name: str) -> Encoding:
-    """Return the encoding of this name. UserError if there is none."""
+    """Return the encoding of this name. UserError for an unknown name."""
     try:
         info = codecs.lookup(name)
         "a".encode(info.name)
