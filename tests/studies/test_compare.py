@@ -162,6 +162,9 @@ def test_the_folder_of_a_sweep_stands_for_its_complete_runs(runs, tmp_path, caps
     study = compare([tmp_path], num_samples=20)
     assert [run.name for system in study.systems for run in system.runs] == ["0", "1"]
     assert study.incomplete == ()
+    (tmp_path / "table.csv").write_text("training.seed,run\n2,1\n1,0\n")
+    (system,) = compare([tmp_path], num_samples=20).systems
+    assert [run.name for run in system.runs] == ["1", "0"]
     paths = [str(tmp_path / name) for name in "02"]
     assert regard(["compare", *paths, "--samples", "20"]) == 0
     assert f"the training of {paths[1]} is not complete" in capsys.readouterr().err

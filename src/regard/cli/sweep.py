@@ -86,9 +86,8 @@ def run(arguments: list[str]) -> int:
         raise
     print()
     print("\n".join(format_table([_shown(row) for row in rows_of(results)])))
-    folders = [result.job.folder for result in results if not result.problem]
-    if len(folders) > 1:
-        say(f"compare them: regard compare {shlex.join(map(str, folders))}")
+    if sum(not result.problem for result in results) > 1:
+        say(f"compare them: regard compare {shlex.quote(str(options.output))}")
     failed = [result for result in results if result.problem]
     for result in failed:
         name = result.job.folder.name

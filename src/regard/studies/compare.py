@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -24,7 +26,7 @@ from regard.pipeline.load import load
 from regard.runs.folder import RunFolder
 from regard.runs.progress import OnProgress
 from regard.runs.results import key_of, saved_evaluations
-from regard.studies.sweep import SEEDS, SWEEP, is_complete
+from regard.studies.sweep import SEEDS, SWEEP, TABLE, is_complete
 from regard.tasks.evaluation import Evaluation, EvaluationOptions, ScoredOutput
 
 IGNORED = (
@@ -177,13 +179,21 @@ def _folders(paths: Sequence[Path]) -> list[RunFolder]:
     runs: dict[Path, RunFolder] = {}
     for path in paths:
         is_sweep = (path / SWEEP).exists()
-        for run in map(RunFolder, sorted(path.iterdir()) if is_sweep else [path]):
+        for run in map(RunFolder, _runs_of(path) if is_sweep else [path]):
             if not is_sweep or is_complete(run):
                 runs.setdefault(run.path.resolve(), run)
     if len(runs) < 2:
         names = ", ".join(str(run.path) for run in runs.values()) or "none"
         raise UserError(f"expected two or more different runs to compare, got {names}")
     return list(runs.values())
+
+
+def _runs_of(sweep: Path) -> list[Path]:
+    """Return the files of a sweep: those that its table names in this order, then the others."""
+    table = sweep / TABLE
+    rows = csv.DictReader(io.StringIO(table.read_text("utf-8"))) if table.exists() else []
+    names = [str(row.get("run")) for row in rows]
+    return [*(sweep / name for name in names), *sorted(sweep.iterdir())]
 
 
 def _check_tasks(folders: Sequence[RunFolder], experiments: Sequence[Experiment]) -> None:
