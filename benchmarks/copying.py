@@ -2,15 +2,15 @@
 the training data lacks.
 
     pip install german-nouns==1.2.5
-    python benchmarks/copying.py inflection NOUNS.csv                    (10 minutes on one core)
-    python benchmarks/copying.py inflection NOUNS.csv --pairs 200        (10 minutes on one core)
-    python benchmarks/copying.py normalisation DEU.txt                   (15 minutes on one core)
+    python benchmarks/copying.py inflection NOUNS.csv                    (6 minutes on one core)
+    python benchmarks/copying.py inflection NOUNS.csv --pairs 200        (6 minutes on one core)
+    python benchmarks/copying.py normalisation DEU.txt                   (20 minutes on one core)
 
 `inflection` reads nouns.csv of german-nouns (CC BY-SA 4.0): the letters of a German noun, its case
 and its number to the letters of the form. Test nouns do not occur in training, in any form.
 `normalisation` reads Tatoeba's English sentences and adds a year or a page to each: the sentence to
-the sentence with the number in words. The tokens are words and digits. A word that occurs once in
-training is unknown.
+the sentence with the number in words. The tokens are words and digits. A word that occurs at
+most once in training is unknown.
 
 Each model is trained with and without copying and with each seed. The number of updates does not
 depend on the number of pairs. "--init-from" is a training with copying that starts from the one
