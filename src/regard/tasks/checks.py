@@ -119,7 +119,7 @@ def label_findings(train: Sequence[Pair]) -> tuple[Finding, ...]:
                 Finding(
                     "warn",
                     f"{len(rare)} {noun} fewer than {MIN_EXAMPLES} training examples: {shown}; "
-                    "they will rarely be predicted",
+                    "expect poor predictions of these labels",
                 )
             )
     return tuple(findings)

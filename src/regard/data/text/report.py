@@ -216,10 +216,12 @@ class _Side:
                 "spaces: use the tokenizer characters, unigram or spacy"
             )
         elif share > MANY_UNKNOWN and self._settings.kind not in SUBWORDS:
-            yield (
-                f"{share:.0%} of the {self.name} pieces of new texts would be unknown: use the "
-                "tokenizer bpe or unigram, or lower min_count"
+            remedy = (
+                "add pairs, or lower min_count"
+                if self._settings.kind == "characters"
+                else "use the tokenizer bpe or unigram, or lower min_count"
             )
+            yield (f"{share:.0%} of the {self.name} pieces of new texts would be unknown: {remedy}")
         broken = [text for text in self._texts if _is_garbled(text)]
         if broken:
             yield (
