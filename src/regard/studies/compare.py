@@ -103,7 +103,7 @@ class Study:
 
     @property
     def incomplete(self) -> tuple[Path, ...]:
-        """Runs whose training was interrupted, or has not ended."""
+        """Runs with an incomplete training."""
         runs = (RunFolder(run) for system in self.systems for run in system.runs)
         return tuple(run.path for run in runs if run.log.exists() and not is_complete(run))
 
