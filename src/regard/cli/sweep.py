@@ -69,7 +69,8 @@ def run(arguments: list[str]) -> int:
     jobs = jobs_of(options.vary, options.output)
     _check_jobs(jobs, options.arguments)
     workers, place = _workers(options, len(jobs))
-    say(f"{len(jobs)} trainings, {place}, in {options.output}")
+    noun = "training" if len(jobs) == 1 else "trainings"
+    say(f"{len(jobs)} {noun}, {place}, in {options.output}")
     num_done = 0
 
     def report(result: JobResult) -> None:
