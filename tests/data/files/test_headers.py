@@ -82,3 +82,12 @@ def test_a_file_name_with_a_line_end_is_one_line(tmp_path):
     path = tmp_path / "a\nb.tsv"
     path.write_text("".join(f"{a}\t{b}\n" for a, b in ROWS))
     assert not any("\n" in line for line in inspect(path).lines())
+
+
+@pytest.mark.parametrize(("names", "is_header"), [("a,b,price of c", True), ("w,v,n/a", False)])
+def test_names_above_a_third_column_of_numbers(tmp_path, names, is_header):
+    path = tmp_path / "a.csv"
+    rows = "".join(f"{a},{b},{n}.5\n" for n, (a, b) in enumerate(ROWS))
+    path.write_text(f"{names}\n{rows}")
+    assert (inspect(path).header is not None) == is_header
+    assert len(read(path).pairs) == 31 - is_header

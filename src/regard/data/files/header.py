@@ -35,6 +35,10 @@ KNOWN_NAMES = frozenset(
 """Usual names of columns, in lower case."""
 NEARLY_ALL = 0.9
 """Share of the cells of a column whose form counts as that of the column."""
+MAX_COLUMNS = 50
+"""Number of columns that are compared with the first row."""
+MISSING = ("na", "n/a", "null", "none", "missing", "unknown")
+"""Texts in place of a number, in lower case."""
 MIN_ROWS = 5
 """Number of rows below which the form of a column is not compared with the first row."""
 
@@ -60,9 +64,14 @@ def has_header(rows: Sequence[Sequence[str]], settings: TableSettings) -> bool:
     num_named = sum(is_usual_name(cell) for cell in cells if cell)
     if 2 * num_named >= sum(1 for cell in cells if cell) and not _occurs_again(first, body):
         return True
-    columns = [[row[column].strip() for row in body if len(row) > column] for column in range(2)]
-    forms = zip(cells[:2], columns, strict=False)
-    return len(body) >= MIN_ROWS and any(_differs(cell, column) for cell, column in forms)
+    columns = [
+        [row[column].strip() for row in body if len(row) > column]
+        for column in range(max(2, min(len(cells), MAX_COLUMNS)))
+    ]
+    forms = list(zip(cells, columns, strict=False))
+    if len(body) < MIN_ROWS:
+        return False
+    return any(_differs(cell, column) for cell, column in forms[:2]) or _are_above_numbers(forms)
 
 
 def _without_blank_columns(rows: Sequence[Sequence[str]]) -> list[list[str]]:
@@ -125,6 +134,21 @@ def _differs(cell: str, column: Sequence[str]) -> bool:
         return False
     num_others = sum(not scripts & _scripts(text) for text in present)
     return num_others > NEARLY_ALL * len(present)
+
+
+def _are_above_numbers(forms: Sequence[tuple[str, Sequence[str]]]) -> bool:
+    """Return whether some columns have numbers, and the first row has a text in each of them.
+    Numbers that are missing are no texts."""
+    numbers = [(cell, [text for text in column if text]) for cell, column in forms]
+    numbers = [
+        (cell, present)
+        for cell, present in numbers
+        if len(present) >= MIN_ROWS and sum(map(is_number, present)) > NEARLY_ALL * len(present)
+    ]
+    return bool(numbers) and all(
+        any(map(str.isalpha, cell)) and not is_number(cell) and cell.lower() not in MISSING
+        for cell, _ in numbers
+    )
 
 
 def _scripts(text: str) -> set[str]:
