@@ -281,10 +281,22 @@ def _in_range(value: Any, limits: Range | None) -> bool:
 
 def _named(hint: Any) -> str:
     """Return the values of an annotation in words."""
-    names = [_name(kind) for kind in alternatives(hint) if kind is not NoneType]
+    kinds = [kind for kind in alternatives(hint) if kind is not NoneType]
+    choices = [choice for kind in kinds if _is_choice(kind) for choice in get_args(_split(kind)[0])]
+    names = [_listed(choices)] if choices else []
+    names += [_name(kind) for kind in kinds if not _is_choice(kind)]
     if NoneType in alternatives(hint):
         names.append("None")
     return " or ".join(names)
+
+
+def _is_choice(annotation: Any) -> bool:
+    return get_origin(_split(annotation)[0]) is Literal
+
+
+def _listed(choices: Sequence[object]) -> str:
+    *first, last = map(str, choices)
+    return f"{', '.join(first)} or {last}" if first else last
 
 
 def _name(annotation: Any) -> str:
@@ -292,8 +304,7 @@ def _name(annotation: Any) -> str:
     if get_origin(kind) in (Union, UnionType):
         return _named(kind)
     if get_origin(kind) is Literal:
-        *first, last = map(str, get_args(kind))
-        return f"{', '.join(first)} or {last}" if first else last
+        return _listed(get_args(kind))
     if get_origin(kind) is tuple:
         kinds = get_args(kind)
         if kinds[-1] is ...:
