@@ -188,7 +188,11 @@ SETS = {
         ("captioning.md --scale",),
     ),
     "TableFormat": Uses(
-        {"formats": strings("data/files/test_formats", "data/files/test_named_rows")},
+        {
+            "formats": strings(
+                "data/files/test_formats", "data/files/test_named_rows", "data/files/test_workbooks"
+            )
+        },
         reason="recognised from the file",
     ),
     "Severity": Uses(

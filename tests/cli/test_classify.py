@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from regard.cli import show
+from regard.metrics.classification import Confusion
 from tests.cli.test_commands import regard
 
 WORDS = ("who", "person"), ("where", "place"), ("many", "number")
@@ -190,6 +192,33 @@ def test_evaluation_prints_accuracy_and_the_confusion_table(run, data, capsys):
     results = json.loads((run / "results.json").read_text())
     assert {"test.tsv", str(data / "test.csv")} <= set(results)
     assert set(results["test.tsv"][0]) == {"num_pairs", "scores", "outputs"}
+
+
+def test_scores_on_the_training_file_are_marked(run, data, capsys):
+    _, _, err = regard(capsys, "evaluate", run, data / "test.csv")
+    assert "was trained on" not in err
+    recipe, again = run.parent / "questions.yaml", run.parent / "on_file"
+    path = data / "train.txt"
+    regard(capsys, "train", recipe, "--data.path", path, "-o", again, "--training.epochs", 1)
+    _, _, err = regard(capsys, "evaluate", again, path, "--first", 3)
+    assert f"{again} was trained on {path}: its scores say little about other data" in err
+
+
+def test_a_text_in_place_of_a_file(run, capsys):
+    status, _, err = regard(capsys, "classify", run, "who is it")
+    assert status == 1
+    assert "cannot read who is it: no such file or directory; to read a text instead" in err
+
+
+def test_many_labels_have_a_row_each(capsys):
+    names = [f"label {number}" for number in range(12)]
+    matrix = Confusion.of(
+        [*names[:9], "label 0", "label 0"], [*names[:9], "label 1", "label 1"], names
+    )
+    show.confusion(matrix)
+    out = capsys.readouterr().out
+    assert "label 1 3 100.0 33.3 50.0 label 0 (2)" in " ".join(out.split())
+    assert "label 9" not in out
 
 
 def test_plot_draws_a_shaded_sentence(run, tmp_path, capsys):

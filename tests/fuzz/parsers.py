@@ -31,7 +31,7 @@ from regard.errors import UserError
 from regard.metrics.alignment import read_pharaoh
 from regard.models.weights import read_tensors
 from regard.runs.folder import RunFolder
-from tests.data.files.test_named_rows import CELLS, workbook
+from tests.data.files.test_workbooks import CELLS, workbook
 
 FORMATS = ("PNG", "JPEG", "GIF", "TIFF", "BMP", "PPM", "WEBP", "ICO", "TGA", "PCX", "SGI", "DDS")
 

@@ -15,7 +15,7 @@ from regard.cli.options import Device, Runs
 from regard.cli.output import warn
 from regard.cli.progress import PreparationView
 from regard.cli.searching import SearchFields, parse
-from regard.config import SearchConfig
+from regard.config import Data, SearchConfig
 from regard.config.checks import CountOrZero
 from regard.errors import UserError
 from regard.memory_policy import pause_collection
@@ -111,6 +111,8 @@ def run(arguments: list[str]) -> None:
     corpus = evaluate.read(model, path, chosen)
     for line in corpus.summary():
         print(line)
+    if options.data is not None and _is_training_file(model.data, options.data):
+        warn(f"{options.run} was trained on {options.data}: its scores say little about other data")
     _warn_of_unknown(model, options.run, corpus.pairs[: options.first][:MAX_CHECKED])
     with PreparationView() as on_progress:
         evaluation = evaluate.evaluate(
@@ -124,6 +126,11 @@ def run(arguments: list[str]) -> None:
         print(f"{texts.counts_format.format(**counts)}, {path}")
         labels = getattr(model, "labels", ())
         _report(evaluation, texts, labels, options.examples, tokenized=options.tokenized)
+
+
+def _is_training_file(data: Data, path: Path) -> bool:
+    """Return whether this is the file of the training data."""
+    return data.path is not None and data.path.is_file() and data.path.samefile(path)
 
 
 def _warn_of_unknown(model: Model, run: Path, pairs: Sequence[Pair]) -> None:

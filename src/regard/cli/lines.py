@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from regard.cli.output import warn
 from regard.errors import UserError
-from regard.files import check_input, resolved, shorten_name, whole
+from regard.files import check_input, exists, resolved, shorten_name, whole
 
 if TYPE_CHECKING:
     from regard.data.files.lines import LineProblem
@@ -77,6 +77,11 @@ class LineInput:
         from regard.data.files.streams import LineStream
 
         stream = None
+        if name != "-" and not exists(Path(name)):
+            raise UserError(
+                f"cannot read {shorten_name(name)}: no such file or directory; to read a text "
+                "instead of a file, pipe it into the command: echo TEXT | regard ..."
+            )
         if name == "-":
             with suppress(OSError, ValueError):  # a stream that is no file of the system
                 stream = LineStream(sys.stdin.fileno(), "standard input")

@@ -8,7 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 from rich.console import Console
+from rich.table import Table
 
 from regard.cli.output import warn
 from regard.errors import UserError
@@ -16,8 +18,6 @@ from regard.files import shorten_name
 from regard.viewing import figure, labels
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from regard.metrics.classification import Confusion
     from regard.trace import Trace
     from regard.viewing.labels import LabelledMap
@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 NUMBERS = (".json", ".npz")
 MAX_ROWS = 40
 """Largest number of rows that a terminal shows well."""
+MAX_LABELS = 8
+"""Largest number of labels of a table of predictions. With more, each has one row of scores."""
+SCORES = ("precision", "recall", "F1")
+"""Columns of the scores of a label."""
 
 
 def attention_map(attention: Trace | LabelledMap) -> None:
@@ -75,17 +79,42 @@ def tinted(trace: Trace) -> None:
 
 def confusion(matrix: Confusion) -> None:
     """Print the number of predictions (columns) for each true label (rows), with the precision,
-    recall and F1 of each label."""
-    from rich.table import Table
+    recall and F1 of each label. For many labels, print the most frequent wrong prediction of each
+    instead. Labels that are neither true nor predicted are not shown."""
+    sums = matrix.counts.sum(axis=0) + matrix.counts.sum(axis=1)
+    shown = np.flatnonzero(sums).tolist()
+    Console().print(_counts(matrix, shown) if len(shown) <= MAX_LABELS else _errors(matrix, shown))
 
+
+def _counts(matrix: Confusion, shown: list[int]) -> Table:
     table = Table(title="rows: true labels; columns: predictions", box=None, title_justify="left")
     table.add_column("")
-    for label in [*matrix.labels, "precision", "recall", "F1"]:
+    for label in [*(matrix.labels[number] for number in shown), *SCORES]:
         table.add_column(label, justify="right")
-    scores = zip(matrix.precisions, matrix.recalls, matrix.f1, strict=True)
-    for label, counts, values in zip(matrix.labels, matrix.counts, scores, strict=True):
-        table.add_row(label, *map(str, counts), *(f"{100 * value:.1f}" for value in values))
-    Console().print(table)
+    for number in shown:
+        counts = map(str, matrix.counts[number, shown])
+        table.add_row(matrix.labels[number], *counts, *_scores(matrix, number))
+    return table
+
+
+def _errors(matrix: Confusion, shown: list[int]) -> Table:
+    table = Table(title="true labels", box=None, title_justify="left")
+    table.add_column("")
+    for name in ("examples", *SCORES):
+        table.add_column(name, justify="right")
+    table.add_column("most frequent error")
+    for number in shown:
+        counts = matrix.counts[number].copy()
+        num_examples, counts[number] = counts.sum(), 0
+        error = f"{matrix.labels[counts.argmax()]} ({counts.max()})" if counts.any() else ""
+        scores = _scores(matrix, number)
+        table.add_row(matrix.labels[number], str(num_examples), *scores, error)
+    return table
+
+
+def _scores(matrix: Confusion, number: int) -> list[str]:
+    values = (matrix.precisions, matrix.recalls, matrix.f1)
+    return [f"{100 * scores[number]:.1f}" for scores in values]
 
 
 def check_figure(path: Path) -> None:

@@ -31,6 +31,10 @@ PICTURES = [(f"{n}.jpg", f"a picture of {latin}") for n, (_, latin) in enumerate
 FLICKR = [(f"{n // 5}.jpg#{n % 5}", text) for n, (_, text) in enumerate(PICTURES)]
 SERIES = [(f"0.{n} 0.5 0.{n + 7}", f"0.{n + 7}") for n in range(50)]
 ITEMS = [(f"cola 1.{n}; bread 0.{n + 10}", f"1.{n}") for n in range(10, 60)]
+PACKAGES = [
+    (name, f"The team for everything of kind {n % 7} <team-{n % 7}@example.org>", f"tool {n}", kind)
+    for n, ((_, name), (_, kind)) in enumerate(zip(WORDS, QUESTIONS, strict=True))
+]
 PRICES = [(f"a house with {latin}", str(1000 + 7 * n)) for n, (_, latin) in enumerate(WORDS)]
 
 
@@ -81,6 +85,7 @@ def both(rows, words):
         (swapped(QUESTIONS), ("topic", "question"), "labels", (1, 0)),
         ([(n, *row, "anna") for n, row in enumerate(QUESTIONS)], (), "labels", (1, 2)),
         (REVIEWS, ("review", "stars"), "labels", (0, 1)),
+        (PACKAGES, ("Paket", "Betreuer", "Zweck", "Abteilung"), "labels", (0, 3)),
         (PICTURES, (), "captions", (0, 1)),
         (PICTURES, ("Filename", "Description"), "captions", (0, 1)),
         (swapped(PICTURES), ("caption", "file"), "captions", (1, 0)),
@@ -117,6 +122,16 @@ def test_recipe_and_columns(tmp_path, rows, head, recipe, columns):
 )
 def test_fields_that_the_rows_decide(tmp_path, rows, fields):
     assert inspect(written(tmp_path, rows)).roles.fields == fields
+
+
+def test_a_task_that_the_file_does_not_look_like_has_the_likely_columns(tmp_path):
+    rows = [
+        (f"{n}-{name}", f"L{n % 30}", f"text about {name}") for n, (_, name) in enumerate(WORDS)
+    ]
+    path = written(tmp_path, rows, ("code", "place", "note"))
+    assert inspect(path).roles.task == "translate"
+    roles = inspect(path, task="classify").roles
+    assert (roles.source, roles.target, roles.is_recognised) == (2, 1, False)
 
 
 def test_lines_with_the_label_first(tmp_path):

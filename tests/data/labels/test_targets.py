@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from regard.data.examples import Pair
-from regard.data.labels.targets import Labels, Standardiser, from_json, to_json
+from regard.data.labels.targets import Labels, Standardiser, describe_unseen, from_json, to_json
 from regard.errors import UserError
 
 
@@ -31,6 +31,18 @@ def test_a_label_that_was_not_trained_on_is_named():
         labels.encode(pairs("a", "c"))
     with pytest.raises(UserError, match="all examples have the label 'a'"):
         Labels.of(pairs("a", "a"))
+
+
+def test_unseen_labels_are_described():
+    examples = pairs("a", "c", "d", "c", "b")
+    unseen = Labels.of(pairs("a", "b")).unseen(examples)
+    assert unseen == (examples[1], examples[2], examples[3])
+    assert describe_unseen(unseen, 5, "examples count as wrong") == (
+        "3 of 5 examples count as wrong, because no training example has their label: c, d",
+    )
+    assert describe_unseen((), 5, "examples count as wrong") == ()
+    (many,) = describe_unseen(pairs(*"abcdefg"), 7, "examples count as wrong")
+    assert many.endswith("a, b, c, d, e and 2 more")
 
 
 def test_numbers_are_standardised_and_restored():

@@ -87,6 +87,23 @@ def test_labels_are_learned(questions, tmp_path, model):
     assert answers[1].trace is None
 
 
+def test_held_out_labels_that_no_training_example_has(questions, tmp_path):
+    dev, run, lines = tmp_path / "dev.tsv", tmp_path / "run", list[str]()
+    dev.write_text("now who won it ?\tperson\nwhy is it ?\treason\n")
+    experiment = small(questions)
+    data = replace(experiment.data, dev_path=dev, dev_size=None, test_size=0)
+    brief = replace(experiment, data=data, training=replace(experiment.training, epochs=1))
+    train(brief, run, begin=lambda plan: lines.extend(plan.left_out))
+    reason = "because no training example has their label: reason"
+    assert f"1 of 2 dev examples are not scored, {reason}" in lines
+    status, out, _ = regard_command("evaluate", run, dev)
+    assert status == 0
+    assert f"1 of 2 examples count as wrong, {reason}" in out
+    dev.write_text("why is it ?\treason\n")
+    with pytest.raises(UserError, match=r"line 1: the label 'reason' is not in the training data"):
+        train(brief, tmp_path / "other")
+
+
 def test_predictions_attend_to_the_decisive_word(questions, tmp_path):
     train(small(questions), tmp_path / "run")
     answer = regard.load(tmp_path / "run").classify("and who dna it9 ?")

@@ -11,7 +11,6 @@ from regard.data.files import formats
 from regard.data.files.encodings import script_of
 from regard.data.files.formats import FileFormat
 from regard.data.files.header import has_header, is_only_label
-from regard.data.files.named_rows import unread_sheets
 from regard.data.files.roles import FEW_ROWS, Roles, assign_roles
 from regard.data.files.tables import (
     TableSettings,
@@ -21,6 +20,7 @@ from regard.data.files.tables import (
     show_cells,
     suffix_of,
 )
+from regard.data.files.workbooks import unread_sheets
 from regard.errors import UserError
 from regard.files import check_input
 from regard.names import TaskName

@@ -54,7 +54,7 @@ class Roles:
     fields: Mapping[str, str] = field(default_factory=dict)
     """Fields of the experiment that the rows decide, by full names."""
     is_recognised: bool = True
-    """Whether the columns fit the task; otherwise they are the first two."""
+    """Whether the columns fit the task."""
 
 
 def assign_roles(
@@ -69,7 +69,7 @@ def assign_roles(
     table = _Table(header, rows, columns)
     rules = {"caption": _captions, "classify": _labels, "translate": _pairs}
     if task is not None:
-        return rules[task](table) or _first_two(table, task)
+        return rules[task](table) or _unrecognised(table, task)
     if table.source is None or table.source in table.images():
         roles = _captions(table)
         if roles is not None:
@@ -167,11 +167,13 @@ def _labels(table: _Table) -> Roles | None:
     if source is None:
         named = table.named([name for name in TEXT_NAMES if name != _name(table, target)])
         source = named if named in others else None
+    is_set = table.target is not None or table.source is not None
     if source is None:
-        source = max(others, key=lambda column: _length(table.cells[column]), default=None)
+        different = [column for column in others if 2 * table.num_values(column) > table.num_rows]
+        candidates = different or (others if is_set else [])
+        source = max(candidates, key=lambda column: _length(table.cells[column]), default=None)
     if source is None:
         return None
-    is_set = table.target is not None or table.source is not None
     if not is_set and 2 * table.num_values(source) <= table.num_rows:
         return None
     num_values = table.num_values(target)
@@ -280,10 +282,19 @@ def _text_recipe(
     return ("letters" if is_short else "words"), {}
 
 
-def _first_two(table: _Table, task: TaskName) -> Roles:
-    """Return the roles of a file that has no column for the task that the user named."""
-    source = 0 if table.source is None else table.source
-    target = (1 if source == 0 else 0) if table.target is None else table.target
+def _unrecognised(table: _Table, task: TaskName) -> Roles:
+    """Return the roles of a file that does not look like the task that the user named: for labels
+    the column with the fewest different values and the longest other one, otherwise the first
+    two."""
+    source, target = table.source, table.target
+    if task == "classify" and target is None and table.num_rows >= FEW_ROWS:
+        others = [column for column in table.useful if column != source]
+        target = min(others, key=table.num_values, default=None)
+    if task == "classify" and target is not None and source is None:
+        others = [column for column in table.useful if column != target]
+        source = max(others, key=lambda column: _length(table.cells[column]), default=None)
+    source = 0 if source is None else source
+    target = (1 if source == 0 else 0) if target is None else target
     recipe = {"translate": "letters", "classify": "labels", "caption": "captions"}[task]
     return Roles(task, recipe, source, target, recipe, is_recognised=False)
 

@@ -15,6 +15,9 @@ from regard.data.examples import Pair
 from regard.errors import UserError
 from regard.shapes import Float, Tensor
 
+MAX_SHOWN = 5
+"""Largest number of labels in a message."""
+
 
 @dataclass(frozen=True)
 class Labels:
@@ -51,6 +54,11 @@ class Labels:
                     f"expected one of {shown}"
                 )
         return np.array([numbers[pair.target] for pair in pairs], dtype=np.int64)
+
+    def unseen(self, pairs: Iterable[Pair]) -> tuple[Pair, ...]:
+        """Return the pairs whose label is none of these."""
+        names = {*self.names}
+        return tuple(pair for pair in pairs if pair.target not in names)
 
     def decode(self, outputs: Float[Tensor, "batch class"]) -> list[str]:
         """Return the most probable label of each output."""
@@ -98,6 +106,20 @@ class Standardiser:
 
 Targets = Labels | Standardiser
 KINDS: dict[str, type[Labels] | type[Standardiser]] = {"labels": Labels, "scale": Standardiser}
+
+
+def describe_unseen(unseen: Sequence[Pair], num_pairs: int, outcome: str) -> tuple[str, ...]:
+    """Return a sentence about held-out pairs with unseen labels and their outcome, if there are
+    any."""
+    if not unseen:
+        return ()
+    labels = list(dict.fromkeys(pair.target for pair in unseen))
+    shown = ", ".join(label[:40] for label in labels[:MAX_SHOWN])
+    more = f" and {len(labels) - MAX_SHOWN:,} more" if len(labels) > MAX_SHOWN else ""
+    return (
+        f"{len(unseen):,} of {num_pairs:,} {outcome}, because no training example has their label: "
+        f"{shown}{more}",
+    )
 
 
 def to_json(targets: Targets) -> dict[str, Any]:

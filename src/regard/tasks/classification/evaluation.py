@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from regard.data.examples import Pair
+from regard.data.labels.targets import Labels, describe_unseen
 from regard.metrics.classification import LABEL_METRICS, NUMBER_METRICS
 from regard.runs.progress import OnProgress
 from regard.tasks.classification.inputs import placed
@@ -21,8 +22,12 @@ def evaluate(
     on_progress: OnProgress | None = None,
 ) -> Evaluation:
     """Classify all sources: accuracy and macro F1 for labels; R2, mean error and root mean square
-    error for numbers. UserError for a target that the run cannot predict."""
-    classifier.inputs.targets.encode(pairs)  # checks the targets
+    error for numbers. A label that the run cannot predict counts as wrong. UserError for a target
+    that is not numbers, or if the run can predict no label of the pairs."""
+    known_targets = classifier.inputs.targets
+    unseen = known_targets.unseen(pairs) if isinstance(known_targets, Labels) else ()
+    if not unseen or len(unseen) == len(pairs):
+        known_targets.encode(pairs)  # checks the targets
     texts: list[str] = []
     for part in parts_of(pairs, SOURCES_AT_A_TIME, "classifying", on_progress):
         with placed(part):
@@ -35,4 +40,5 @@ def evaluate(
         ScoredOutput(pair.source, text, (pair.target,))
         for pair, text in zip(pairs, texts, strict=True)
     )
-    return Evaluation(len(pairs), scores, tuple(outputs))
+    left_out = describe_unseen(unseen, len(pairs), "examples count as wrong")
+    return Evaluation(len(pairs), scores, tuple(outputs), left_out=left_out)

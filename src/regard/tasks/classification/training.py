@@ -15,7 +15,7 @@ from regard.config import ClassificationDataConfig, Experiment, TrainingConfig
 from regard.data.batching import BatchSettings, PairBatches
 from regard.data.examples import Pair
 from regard.data.labels.encoded import EncodedLabels
-from regard.data.labels.targets import Labels
+from regard.data.labels.targets import Labels, describe_unseen
 from regard.errors import UserError
 from regard.metrics.classification import LABEL_METRICS, NUMBER_METRICS, PredictionFunction
 from regard.metrics.metric import Metric
@@ -56,7 +56,8 @@ def prepare(experiment: Experiment, split: Split, resumed: RunFolder | None) -> 
     check_ram(build)
     torch.manual_seed(config.seed)
     model = build()
-    reports = _cut(encoded, data.max_length)
+    dev, unseen = _scored(inputs, split.dev)
+    reports = (*_cut(encoded, data.max_length), *unseen)
     if model_config.vectors is not None and resumed is None:
         reports += (str(set_embeddings(model, inputs.reader, model_config.vectors)),)
     return TrainingSetup(
@@ -64,7 +65,7 @@ def prepare(experiment: Experiment, split: Split, resumed: RunFolder | None) -> 
         model,
         PairBatches(encoded, settings, config.seed),
         _objective(inputs, config.label_smoothing),
-        _validation(experiment, inputs, split.dev) if split.dev else None,
+        _validation(experiment, inputs, dev) if dev else None,
         len(encoded),
         _vocabularies(inputs),
         inputs.save,
@@ -86,6 +87,19 @@ def _cut(encoded: EncodedLabels, longest: int) -> tuple[str, ...]:
     number = sum(source.is_cut for source in encoded.sources)
     report = f"cut {number} sources to their first {longest} tokens (data.max_length)"
     return (report,) if number else ()
+
+
+def _scored(
+    inputs: InputsAndTargets, dev: Sequence[Pair]
+) -> tuple[Sequence[Pair], tuple[str, ...]]:
+    """Return the dev examples whose labels are in the training data, and a message about the
+    others. UserError if there are only others."""
+    targets = inputs.targets
+    unseen = targets.unseen(dev) if isinstance(targets, Labels) else ()
+    if unseen and len(unseen) == len(dev):
+        targets.encode(dev)
+    known = [pair for pair in dev if pair not in unseen] if unseen else dev
+    return known, describe_unseen(unseen, len(dev), "dev examples are not scored")
 
 
 def _check(config: TrainingConfig) -> None:
