@@ -43,7 +43,9 @@ TableFormat = Literal["text", "csv", "jsonl", "workbook", "parquet"]
 quoted cells (csv), and files with named or typed columns."""
 Severity = Literal["stop", "warn"]
 """Responses to data from which nothing can be learned: stop, or warn and train."""
-Fault = Literal["blank", "one column", "few columns", "not UTF-8", "NUL", "byte-order mark"]
+Fault = Literal[
+    "blank", "one column", "few columns", "title", "not UTF-8", "NUL", "byte-order mark"
+]
 """Problems of a line of a data file."""
 
 # Models

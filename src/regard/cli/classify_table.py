@@ -97,6 +97,8 @@ class _Faults:
 
     def warn(self) -> None:
         """Report the rows."""
+        if titles := self.table.titles:
+            warn(titles)
         max_length = self.classifier.data.max_length
         warn_of_long(self.long, max_length, "the tokens after that were not read")
         self.unknown.warn()

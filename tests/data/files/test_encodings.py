@@ -55,6 +55,14 @@ def test_few_lines_of_another_encoding_do_not_decide():
     assert recognise("Käse\nsüß\n".encode() + "Öl\n".encode("cp1252"), Path("a")) == UTF8
 
 
+def test_few_lines_beyond_ascii_decide_if_none_is_utf8():
+    names = ["Größe", "Håvard", "Aïssi", "Peña", "Günther"]
+    lines = [b"a name"] * 500 + [name.encode("cp1252") for name in names]
+    encoding = recognise(b"\n".join(lines), Path("packages.csv"))
+    assert (encoding.name, encoding.example) == ("cp1252", "Größe")
+    assert recognise(b"\n".join([*lines, "Öl".encode()]), Path("packages.csv")) == UTF8
+
+
 def test_bytes_without_words_are_rejected():
     content = b"\xff\xa4\xa4\xa4\xa4\n" * 20
     with pytest.raises(UserError, match=r"words.tsv: the encoding was not recognised: name it"):

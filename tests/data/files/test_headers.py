@@ -8,7 +8,9 @@ from dataclasses import replace
 import pytest
 
 from regard.data.files.inspection import inspect
+from regard.data.files.source_table import SourceTable
 from regard.data.files.tables import TableSettings
+from regard.data.images.annotations import read_captions
 from regard.data.labels.readers import read_labelled
 from regard.data.text.parallel import read_pairs
 from regard.errors import UserError
@@ -91,3 +93,66 @@ def test_names_above_a_third_column_of_numbers(tmp_path, names, is_header):
     path.write_text(f"{names}\n{rows}")
     assert (inspect(path).header is not None) == is_header
     assert len(read(path).pairs) == 31 - is_header
+
+
+TABLE = [["id", "word", "form", "date"], *([str(n), *row, "1990"] for n, row in enumerate(ROWS))]
+PAIRS = TableSettings(source_columns=("word",), target_columns=("form",))
+
+
+@pytest.mark.parametrize(
+    ("name", "titles"),
+    [
+        ("a.csv", ["# from the archive"]),
+        ("a.csv", ["Words and forms,,,", ""]),
+        ("a.tsv", ["Words and forms", ",,,", "# 2026"]),
+        ("a.csv", ["30"]),
+    ],
+)
+def test_rows_above_the_table_are_left_out(tmp_path, name, titles):
+    path, delimiter = tmp_path / name, "," if name == "a.csv" else "\t"
+    text = "\n".join([*titles, *map(",".join, TABLE)]) + "\n"
+    path.write_text(text.replace(",", delimiter))
+    found, corpus = inspect(path, PAIRS), read(path, PAIRS)
+    assert found.header == tuple(TABLE[0])
+    title = titles[0].rstrip(",")
+    assert found.lines()[2].startswith(f"{name}: rows above the table that are not read: line")
+    assert found.lines()[2].endswith(f"({title})")
+    assert [(pair.source, pair.target) for pair in corpus.pairs] == ROWS
+    assert len(corpus.problems) == len(titles)
+    assert "above the table (line" in corpus.summary()[0]
+    labelled = read_labelled(path, PAIRS)
+    assert (len(labelled.pairs), len(labelled.problems)) == (30, len(titles))
+    table = SourceTable.open(path, PAIRS)
+    assert (table.header, len(list(table.rows())), table.width) == (found.header, 30, 4)
+
+
+def test_a_table_below_a_title_may_have_no_header(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text(
+        "178,13\n" + "".join(f"{n},{n}.5,{a},{b},{n % 2}\n" for n, (a, b) in enumerate(ROWS))
+    )
+    assert (inspect(path).header, inspect(path).num_rows) == (None, 30)
+    corpus = read_pairs(path, settings=TableSettings(header=False, target_columns=("5",)))
+    assert (len(corpus.pairs), [problem.line for problem in corpus.problems]) == (30, [1])
+
+
+@pytest.mark.parametrize(
+    "first", ["a", "word1,form1", "source,target", "name,other", "word1,form1,,"]
+)
+def test_ragged_rows_are_no_titles(tmp_path, first):
+    path = tmp_path / "a.csv"
+    num_columns = 2 if first == "a" else 4 if first != "source,target" else 6
+    cells = ["x", "y", "z", "v"][: num_columns - 2]
+    path.write_text(f"{first}\n" + "".join(",".join([*row, *cells]) + "\n" for row in ROWS))
+    assert len(inspect(path).lines()) == 2
+    assert not any(
+        problem.kind == "title" for problem in read_pairs(path, settings=TableSettings()).problems
+    )
+
+
+def test_captions_may_have_a_title(tmp_path):
+    path = tmp_path / "captions.csv"
+    rows = [f"{n},{n}.jpg,a picture of {a}" for n, (a, _) in enumerate(ROWS)]
+    path.write_text("\n".join(["# Pictures", "id,file,caption", *rows]) + "\n")
+    captions = read_captions(path).train
+    assert (len(captions.pairs), [problem.line for problem in captions.problems]) == (30, [1])

@@ -34,6 +34,8 @@ NEARLY = 0.02
 """Difference of implausibility below which two encodings fit equally well."""
 MAX_IMPLAUSIBLE = 0.7
 """Implausibility above which an encoding is not taken."""
+MIN_WORDS = 5
+"""Number of words below which few lines of another encoding do not decide."""
 MAX_WORDS = 3000
 """Number of words from which an encoding is recognised."""
 IDEOGRAPHIC = {"CJK", "HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA", "IDEOGRAPHIC", "HALFWIDTH"}
@@ -83,9 +85,10 @@ def recognise(head: bytes, path: Path) -> Encoding:
     """Return the encoding of a file from its first bytes, which end with a whole line.
 
     A byte-order mark decides, then valid UTF-8, then NUL bytes at every second place (UTF-16). A
-    file with few lines that are not UTF-8 is UTF-8. Otherwise the words with a byte beyond ASCII
-    are decoded with each of `CODECS`; the encoding with the most plausible words is taken.
-    UserError if none is plausible."""
+    file with few lines that are not UTF-8 is UTF-8 if it has characters beyond ASCII in UTF-8, or
+    fewer than `MIN_WORDS` words with a byte beyond ASCII. Otherwise these words are decoded with
+    each of `CODECS`; the encoding with the most plausible words is taken. If few lines have such
+    words, cp1252 precedes encodings that fit equally well. UserError if none is plausible."""
     if head.startswith(MARK):
         return UTF8
     for mark, marked in MARKS.items():
@@ -98,10 +101,16 @@ def recognise(head: bytes, path: Path) -> Encoding:
     lines = head.splitlines()
     beyond = [line for line in lines if not line.isascii()]
     num_wrong = sum(not _is_utf8(line) for line in beyond)
-    if num_wrong <= FEW * len(lines) or 2 * num_wrong <= len(beyond):
+    is_rare = num_wrong <= FEW * len(lines)
+    has_letters = not head.decode("utf-8", "ignore").isascii()
+    if has_letters and (is_rare or 2 * num_wrong <= len(beyond)):
         return UTF8
     words = re.findall(rb"[^\s,;\"]*[\x80-\xff][^\s,;\"]*", head)[:MAX_WORDS]
-    name = _most_plausible(words)
+    if is_rare and len(words) < MIN_WORDS:
+        return UTF8
+    name = _most_plausible(words, prefers_western=is_rare)
+    if name is None and is_rare:
+        return UTF8
     if name is None:
         raise UserError(
             f"{path}: the encoding was not recognised: name it with --data.encoding, such as cp1252"
@@ -126,8 +135,9 @@ def _is_utf8(content: bytes) -> bool:
     return True
 
 
-def _most_plausible(words: Sequence[bytes]) -> str | None:
-    """Return the encoding in which the words are most plausible, or None if they are in none."""
+def _most_plausible(words: Sequence[bytes], *, prefers_western: bool) -> str | None:
+    """Return the encoding in which the words are most plausible, or None if they are in none.
+    `prefers_western`: cp1252 precedes encodings that fit equally well."""
     from charset_normalizer import from_bytes
 
     scores = [(_implausibility(words, name), name) for name in CODECS]
@@ -135,6 +145,8 @@ def _most_plausible(words: Sequence[bytes]) -> str | None:
     if lowest is None or lowest > MAX_IMPLAUSIBLE:
         return None
     near = [name for score, name in scores if score is not None and score <= lowest + NEARLY]
+    if prefers_western and "cp1252" in near:
+        return "cp1252"
     best = from_bytes(b" ".join(words), cp_isolation=list(CODECS)).best()
     suggestions = best.could_be_from_charset if best else []
     name = next((name for name in suggestions if name in near), near[0])

@@ -6,13 +6,14 @@ import csv
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 
 from regard.data.files import encodings
 from regard.data.files.encodings import UTF8, Encoding
+from regard.data.files.header import num_titles
 from regard.data.files.lines import (
     MAX_LINE,
     LineNumbers,
@@ -20,9 +21,10 @@ from regard.data.files.lines import (
     check_text,
     counting_marks,
     decoded,
+    numbers_of,
 )
 from regard.data.files.named_rows import SUFFIXES, TITLES, named_rows
-from regard.data.files.tables import Row, TableSettings, suffix_of, table_rows
+from regard.data.files.tables import Row, TableSettings, is_blank, show_cells, suffix_of, table_rows
 from regard.errors import UserError
 from regard.files import open_bytes
 from regard.names import TableFormat
@@ -53,12 +55,15 @@ class FileFormat:
     and csv."""
     has_quotes: bool = False
     """Whether cells may be quoted."""
+    first_line: int = 0
+    """Number of the first line of the table, below titles and comments."""
 
     @property
     def is_plain(self) -> bool:
         """Whether the file has lines of UTF-8 with tabs between columns."""
         is_table = self.delimiter in ("\t", None) and not self.has_quotes
-        return self.kind == "text" and self.encoding.is_utf8 and is_table
+        is_text = self.kind == "text" and self.encoding.is_utf8
+        return is_text and is_table and self.first_line == 0
 
     @property
     def has_names(self) -> bool:
@@ -108,7 +113,7 @@ def delimiter_of(settings: TableSettings) -> str | None:
 def _recognise(path: Path, settings: TableSettings, stamp: tuple[int, int]) -> FileFormat:
     del stamp  # part of the key: a changed file is read again
     if suffix_of(path) in SUFFIXES:
-        return FileFormat(SUFFIXES[suffix_of(path)])
+        return _below_titles(path, FileFormat(SUFFIXES[suffix_of(path)]), settings)
     try:
         with open_bytes(path) as file:
             head = file.read(HEAD)
@@ -125,7 +130,17 @@ def _recognise(path: Path, settings: TableSettings, stamp: tuple[int, int]) -> F
         check_beginning(head[: head.find(b"\n") + 1] or head, path)
     lines = head.decode(encoding.name, "replace").removeprefix("\ufeff").split("\n")[:NUM_LINES]
     lines = [line.removesuffix("\r") for line in lines if line.strip()]
-    return _columns(path, lines, encoding, delimiter_of(settings))
+    form = _columns(path, lines, encoding, delimiter_of(settings))
+    return _below_titles(path, form, settings)
+
+
+def _below_titles(path: Path, form: FileFormat, settings: TableSettings) -> FileFormat:
+    """Return the format with the first line of the table, from the first rows of the file."""
+    if form.has_names or (form.kind == "text" and form.delimiter is None):
+        return form
+    rows = first_rows(path, form, settings, NUM_LINES)
+    start = num_titles([row.cells for row in rows], settings)
+    return replace(form, first_line=rows[start].line) if start else form
 
 
 def _columns(path: Path, lines: list[str], encoding: Encoding, delimiter: str | None) -> FileFormat:
@@ -165,13 +180,14 @@ def _is_punctuation(lines: Sequence[str], delimiter: str) -> bool:
 
 
 def _share(lines: Sequence[str], delimiter: str) -> float:
-    """Return the share of rows with the most frequent number of columns; 0 if that is one, or if
-    the first row has another number."""
+    """Return the share of rows below titles with the most frequent number of columns; 0 if that is
+    one, or if the first of them has another number."""
     csv.field_size_limit(MAX_LINE)
     try:
         rows = list(csv.reader(lines, delimiter=delimiter, skipinitialspace=True, strict=True))
     except csv.Error:
         return 0.0
+    rows = rows[num_titles(rows, TableSettings()) :]
     counts = Counter(map(len, rows))
     if not counts:
         return 0.0
@@ -201,9 +217,27 @@ def read_rows(
     otherwise: str | None = None,
     marks: LineNumbers | None = None,
 ) -> Iterator[Row]:
-    """Yield the rows of a file with columns, the header included, in constant memory. Lines of a
-    UTF-8 file that are not UTF-8 are decoded with the encoding `otherwise`, if it is set; lines
-    with byte-order marks are added to `marks`. UserError if the file cannot be read."""
+    """Yield the rows of a file with columns, the header included, in constant memory. Rows above
+    the table have the fault "title", apart from blank rows. Lines of a UTF-8 file that are not
+    UTF-8 are decoded with the encoding `otherwise`, if it is set; lines with byte-order marks are
+    added to `marks`. UserError if the file cannot be read."""
+    rows = _all_rows(path, form, settings, otherwise, marks)
+    for row in rows:
+        if row.line >= form.first_line:
+            yield row
+            break
+        yield row if is_blank(row.cells) else replace(row, fault="title")
+    yield from rows
+
+
+def _all_rows(
+    path: Path,
+    form: FileFormat,
+    settings: TableSettings,
+    otherwise: str | None,
+    marks: LineNumbers | None,
+) -> Iterator[Row]:
+    """Yield all rows of a file, in constant memory."""
     if form.kind in TITLES:
         yield from named_rows(path, form.kind, settings.sheet)
         return
@@ -215,6 +249,19 @@ def read_rows(
         yield from table_rows(lines, path, delimiter, has_quotes=form.has_quotes)
 
 
+def titles_line(path: Path, form: FileFormat, settings: TableSettings) -> str:
+    """Return the line that names the rows above the table; blank if there are none."""
+    if form.first_line == 0:
+        return ""
+    rows = islice(read_rows(path, form, settings, otherwise="latin-1"), form.first_line)
+    titles = [row for row in rows if row.fault == "title"]
+    lines = numbers_of([row.line for row in titles])
+    cells = [cell for cell in titles[0].cells if cell.strip()]
+    name = " ".join(path.name.split())
+    return f"{name}: rows above the table that are not read: {lines} ({show_cells(cells)})"
+
+
 def first_rows(path: Path, form: FileFormat, settings: TableSettings, number: int) -> list[Row]:
-    """Return the first rows of a file, the header included."""
-    return list(islice(read_rows(path, form, settings, otherwise="latin-1"), number))
+    """Return the first rows of the table in a file, the header included."""
+    rows = read_rows(path, form, settings, otherwise="latin-1")
+    return list(islice((row for row in rows if row.fault != "title"), number))

@@ -85,6 +85,38 @@ def _without_blank_columns(rows: Sequence[Sequence[str]]) -> list[list[str]]:
     return [[cell for column, cell in enumerate(row) if column not in blank] for row in rows]
 
 
+def num_titles(rows: Sequence[Sequence[str]], settings: TableSettings) -> int:
+    """Return the number of rows at the top that are titles or comments, blank rows after them
+    included.
+
+    Titles have less than half the cells with text that most rows have, so two of three or four
+    columns are no title. A row with a column that the settings name, or with usual names in half
+    of its cells, is a header. A ragged table has no titles."""
+    num_cells = [sum(1 for cell in row if cell.strip()) for row in rows]
+    counts = Counter(number for number in num_cells if number)
+    if not counts:
+        return 0
+    usual = max(counts, key=lambda number: (counts[number], number))
+    start = next(
+        number
+        for number, row in enumerate(rows)
+        if 2 * num_cells[number] >= usual or _has_names(row, settings)
+    )
+    below = [len(row) for row in rows[start:] if not is_blank(row)]
+    num_full = sum(2 * width >= usual for width in below)
+    is_table = num_full >= NEARLY_ALL * len(below) and num_full > start
+    return start if is_table and any(num_cells[:start]) else 0
+
+
+def _has_names(row: Sequence[str], settings: TableSettings) -> bool:
+    """Return whether a row has a column that the settings name, or at least two cells, half of
+    which are usual names."""
+    if any(find_column(row, [name]) is not None for name in named_columns(settings)):
+        return True
+    cells = [cell for cell in row if cell.strip()]
+    return len(cells) > 1 and 2 * sum(map(is_usual_name, cells)) >= len(cells)
+
+
 def named_columns(settings: TableSettings) -> list[str]:
     """Return the columns of the settings that are names, not numbers."""
     names = (*(settings.source_columns or ()), *(settings.target_columns or ()))

@@ -62,11 +62,13 @@ class Inspection:
     """Columns of features, from 0."""
     unread_sheets: tuple[str, ...] = ()
     """Sheets of a workbook that are not read."""
+    titles: str = ""
+    """Line that names the rows above the table; blank if there are none."""
 
     def lines(self, recipe: str | None = None) -> tuple[str, ...]:
         """Return the lines that training prints: format, task and recipe; roles of the columns;
-        the encoding, if it is a guess; and sheets that are not read. `recipe` is the one that the
-        user named, if any."""
+        rows above the table; the encoding, if it is a guess; and sheets that are not read.
+        `recipe` is the one that the user named, if any."""
         name, roles = " ".join(self.path.name.split()), self.roles
         head = ", header" if self.header is not None else ""
         title = roles.title if self.has_all else roles.title.replace(" in ", " in the first ")
@@ -74,7 +76,7 @@ class Inspection:
         if recipe is None:
             change = {"translate": "classify"}.get(roles.task, "translate")
             first += f". Otherwise: --data.task {change}"
-        lines = [first, self._roles_line()]
+        lines = [first, self._roles_line(), *([self.titles] if self.titles else [])]
         encoding = self.form.encoding
         if not encoding.is_certain:
             lines.append(
@@ -194,6 +196,7 @@ def _inspect(
             if (number := column_number(name, header, num_columns)) is not None
         ),
         unread_sheets=unread_sheets(path, settings.sheet) if form.kind == "workbook" else (),
+        titles=formats.titles_line(path, form, settings),
     )
 
 

@@ -27,6 +27,7 @@ MEANINGS: dict[Fault, str] = {
     "blank": "with a blank side",
     "one column": "without a tab",
     "few columns": "with too few columns",
+    "title": "above the table",
     "not UTF-8": "not UTF-8",
     "NUL": "with NUL characters",
 }

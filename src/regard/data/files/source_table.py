@@ -43,6 +43,11 @@ class SourceTable:
     """Column of the sources, from 0."""
     features: tuple[int, ...] = ()
 
+    @property
+    def titles(self) -> str:
+        """Line that names the rows above the table; blank if there are none."""
+        return formats.titles_line(self.path, self.form, self.settings)
+
     @classmethod
     def open(cls, path: Path, settings: TableSettings) -> SourceTable:
         """Return a table with the columns of the settings, or with usual names. UserError if the
@@ -69,6 +74,8 @@ class SourceTable:
         rows = formats.read_rows(self.path, self.form, self.settings, otherwise=LEGACY_ENCODING)
         is_header = self.header is not None
         for row in rows:
+            if row.fault == "title":
+                continue
             if is_header and not is_blank(row.cells):
                 is_header = False
             elif not is_header:

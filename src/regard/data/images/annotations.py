@@ -164,6 +164,9 @@ def _table(
     columns: tuple[int, int] | None = None
     for row in rows:
         cells = row.cells
+        if row.fault == "title":
+            yield LineProblem(str(path), row.line, row.fault, " ".join(cells))
+            continue
         if columns is None:
             columns, has_header = caption_columns(cells, settings, path)
             if has_header:

@@ -180,7 +180,9 @@ def _table(
 ) -> Corpus:
     """Read a table by the names in its header; without a header, text comes before label. Columns
     that are not read are reported unless both sides are named in the settings."""
-    first = next((n for n, row in enumerate(rows) if not is_blank(row.cells)), None)
+    first = next(
+        (n for n, row in enumerate(rows) if row.fault != "title" and not is_blank(row.cells)), None
+    )
     if first is None:
         return Corpus.of(_pair_of(row, LabelColumns(0, (1,)), path) for row in rows)
     head, body = rows[first].cells, [row.cells for row in rows[first + 1 :]]

@@ -178,7 +178,7 @@ def _table(
     marks = LineNumbers()
     is_header = columns.has_header
     for row in formats.read_rows(path, columns.form, settings, marks=marks):
-        if is_header and not is_blank(row.cells):
+        if is_header and row.fault != "title" and not is_blank(row.cells):
             is_header = False
         else:
             yield _of_row(row, columns, str(path))
