@@ -123,7 +123,8 @@ class _Table:
         return column if column in self.useful else None
 
     def num_values(self, column: int) -> int:
-        return len(set(self.cells[column]))
+        """Return the number of different cells of a column that are not blank."""
+        return len(set(self.cells[column]) - {""})
 
 
 def is_count(cells: Sequence[str]) -> bool:
@@ -176,12 +177,14 @@ def _labels(table: _Table) -> Roles | None:
         return None
     if not is_set and 2 * table.num_values(source) <= table.num_rows:
         return None
-    num_values = table.num_values(target)
     if _is_quantity(table, target):
         return _numbers(table, source, target)
     if is_set and not _has_labels(table, target):
         return None
-    title = f"labels ({num_values:,} in {table.num_rows:,} rows)"
+    cells = table.cells[source], table.cells[target]
+    examples = [(text, label) for text, label in zip(*cells, strict=True) if text and label]
+    num_labels = len({label for _, label in examples})
+    title = f"labels ({num_labels:,} in {len(examples):,} rows)"
     return Roles("classify", "labels", source, target, title)
 
 
