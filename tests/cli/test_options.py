@@ -9,6 +9,7 @@ import pytest
 
 from regard import recipes
 from regard.cli import main, options
+from regard.cli.check import Options as CheckOptions
 from regard.cli.score import Options as ScoreOptions
 from regard.cli.train import Options
 from regard.config import KINDS
@@ -136,7 +137,7 @@ def test_named_alternatives_to_numbers_are_accepted():
         ("train copy --data.images x", "option of data.task caption, but data.task is translate"),
         ("translate x --beam 4611686018427387904", "--beam is '4611686018427387904': expected"),
         ("translate x --nbest 0", "--nbest is '0': expected a whole number from 1 to"),
-        ("translate x --length-penalty avg", "or average"),
+        ("translate x --length-penalty avg", "expected average or a number at least 0"),
         ("caption x y --beam 1e3", "--beam is '1e3': expected a whole number"),
         ("evaluate x --examples -1", "--examples is '-1': expected a whole number from 0"),
         ("check x --min-count 0", "--min-count is '0': expected a whole number from 1"),
@@ -290,3 +291,17 @@ def test_examples_of_the_help_are_command_lines_of_the_command(command, capsys):
         program, name, *arguments = shlex.split(line)
         assert (program, name) == ("regard", command)
         options.check(module.Options, arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["--header"], ["--header", "True"]),
+        (["--no-header", "x"], ["--header", "False", "x"]),
+        (["--header", "False"], ["--header", "False"]),
+        (["--header=None", "-o", "x"], ["--header=None", "-o", "x"]),
+        (["--images", "x", "--", "--no-header"], ["--images", "x", "--", "--no-header"]),
+    ],
+)
+def test_switches_that_are_recognised_by_default(arguments, expected):
+    assert options.with_switch_values(CheckOptions, arguments) == expected

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from regard.data.files.tables import TableSettings
 
 
+PREFIX = "--data."
+"""Prefix of the options of `regard train`, which the printed lines name."""
+FORMAT = ("encoding", "delimiter", "header", "sheet")
+"""Options about the format of the file."""
 PAIR_OPTIONS = (
     *("dev_target_path", "test_target_path", "tokenizer", "target_tokenizer", "min_count"),
     *("vocabulary_size", "source_language", "target_language", "lowercase", "max_length"),
@@ -48,6 +52,14 @@ class Options:
     """Source column, by name or by number from 1 (default: recognised)."""
     target_column: str | None = None
     """Target column, by name or by number from 1 (default: recognised)."""
+    encoding: str | None = None
+    """Encoding of the file, such as cp1253 (default: recognised)."""
+    delimiter: str | None = None
+    """Delimiter of columns (default: recognised)."""
+    header: bool | None = None
+    """Whether the first row names the columns (default: recognised)."""
+    sheet: str | None = None
+    """Sheet of a workbook (default: the first)."""
     images: Path | None = None
     """Captions: folder of the images (default: the folder of the captions)."""
     target_path: Path | None = None
@@ -81,7 +93,10 @@ class Options:
 
 def run(arguments: list[str]) -> int:
     """Print the report; return 1 if training would stop."""
-    options = parse(Options, arguments, "regard check")
+    names = [
+        f"--{word.removeprefix(PREFIX)}" if word.startswith(PREFIX) else word for word in arguments
+    ]
+    options = parse(Options, names, "regard check")
     experiment = _experiment(options)
     if experiment is None:
         _print_report(options, DataConfig())
@@ -117,12 +132,16 @@ def _experiment(options: Options) -> Experiment | None:
         "--data.source-column": options.source_column,
         "--data.target-column": options.target_column,
     }
+    form = {name: getattr(options, name) for name in FORMAT}
+    typed |= {f"--data.{name}": form[name] for name in FORMAT if name != "header"}
     words = [word for flag, value in typed.items() if value for word in (flag, value)]
+    if options.header is not None:
+        words.append("--data.header" if options.header else "--data.no-header")
     inspection = inspect_file(name, words)
     if inspection is not None:
         print("\n".join(inspection.lines()))
     experiment = find_experiment(name, words)
-    data = experiment.data
+    data = replace(experiment.data, **form)
     if isinstance(data, CaptionDataConfig):
         data = replace(data, images=options.images)
     if isinstance(data, DataConfig):

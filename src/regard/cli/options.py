@@ -11,8 +11,9 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr
 from dataclasses import MISSING, is_dataclass
-from itertools import takewhile
+from itertools import takewhile, zip_longest
 from pathlib import Path
+from types import NoneType
 from typing import Annotated, Any, TypeVar, get_args, get_origin
 
 import tyro
@@ -50,6 +51,8 @@ SECTIONS: dict[str, tuple[str, dict[str, Any]]] = {
 ENSEMBLE = "--ensemble"
 TRUTHS = ("true", "false", "yes", "no", "on", "off")
 """Words that a switch does not take."""
+VALUES = ("True", "False", "None")
+"""Values of a switch that is recognised by default."""
 RENAMED = {"run": "output", **FIELDS}
 """Options of earlier versions with their present names."""
 CONFIG = (tyro.conf.PositionalMetavarFromFieldName,)
@@ -70,6 +73,7 @@ def parse(
     if {"-h", "--help"} & {*takewhile(lambda argument: argument != "--", arguments)}:
         print(command_help(options, prog))
         raise SystemExit(0)
+    arguments = with_switch_values(options, arguments, default)
     check(options, arguments, default)
     arguments = _repeated(arguments)
     with one_line(prog, remedy):
@@ -159,6 +163,28 @@ def _fields(record: Any, default: Any, prefix: str) -> Iterator[tuple[str, Any]]
             kind = bare(kinds[0]) if section is None else section.__class__
             is_flat = get_origin(hint) is Annotated
             yield from _fields(kind, section, prefix if is_flat else f"{prefix}{name}.")
+
+
+def with_switch_values(options: Any, arguments: Sequence[str], default: Any = None) -> list[str]:
+    """Return the arguments with a value after each switch that is recognised by default, such as
+    --data.header: True, or False for --data.no-header."""
+    switches = {
+        f"--{name.replace('_', '-')}"
+        for name, hint in _fields(options, default, "")
+        if {bool, NoneType} == {bare(kind) for kind in alternatives(hint)}
+    }
+    options = list(takewhile(lambda argument: argument != "--", arguments))
+    words = []
+    for argument, following in zip_longest(options, options[1:], fillvalue=""):
+        section, dot, name = argument.rpartition("." if "." in argument else "--")
+        positive = f"{section}{dot}{name.removeprefix('no-')}"
+        if argument in switches:
+            words += [argument] if following in VALUES else [argument, "True"]
+        elif positive in switches:
+            words += [positive, "False"]
+        else:
+            words.append(argument)
+    return words + list(arguments[len(options) :])
 
 
 def _aliases(hint: Any) -> Iterator[str]:

@@ -21,7 +21,7 @@ from regard.cli.experiments import (
     is_data_file,
     option_values,
 )
-from regard.cli.options import check, one_line
+from regard.cli.options import check, one_line, with_switch_values
 from regard.cli.output import say, warn
 from regard.cli.progress import PreparationView, TrainingView
 from regard.cli.train_help import full_help, short_help
@@ -163,6 +163,7 @@ def _check_shared(model: ModelConfig, arguments: list[str]) -> None:
 
 def _cli(arguments: list[str], default: Options) -> Options:
     """Parse the options. The model's options are those of the parts of the default's model."""
+    arguments = with_switch_values(Options, arguments, default)
     check(Options, arguments, default)
     with one_line(PROG, DATA_FILE):
         return tyro.cli(PARSER, args=arguments, prog=PROG, default=default)
