@@ -156,3 +156,31 @@ def test_captions_may_have_a_title(tmp_path):
     path.write_text("\n".join(["# Pictures", "id,file,caption", *rows]) + "\n")
     captions = read_captions(path).train
     assert (len(captions.pairs), [problem.line for problem in captions.problems]) == (30, [1])
+
+
+def test_inspection_announces_the_header_that_the_reader_skips(tmp_path):
+    path = tmp_path / "a.csv"
+    rows = [f"{a} {b},{'AB'[n % 2]},{b}" for n, (a, b) in enumerate(ROWS)]
+    path.write_text("\n".join(["foo,bar,baz", *rows]) + "\n")
+    found = inspect(path)
+    assert (found.header, found.num_rows) == (("foo", "bar", "baz"), 30)
+    assert "header; labels (2 in 30 rows)" in found.lines()[0]
+    settings = TableSettings(source_columns=("1",), target_columns=("2",))
+    assert len(read_labelled(path, settings).pairs) == 30
+
+
+def test_the_separator_that_excel_reads_is_no_header(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("\ufeffsep=;\nword;form\n" + "".join(f"{a};{b}\n" for a, b in ROWS))
+    assert inspect(path).header == ("word", "form")
+    assert [(pair.source, pair.target) for pair in read(path).pairs] == ROWS
+    path.write_text("sep=;\n")
+    with pytest.raises(UserError, match=r"no pairs in .*a\.csv"):
+        read(path)
+
+
+def test_a_missing_number_in_the_first_row_is_no_header(tmp_path):
+    path = tmp_path / "a.tsv"
+    rows = [f"{b}\t{a} {b}\t{n if n else ''}" for n, (a, b) in enumerate(ROWS)]
+    path.write_text("\n".join(rows) + "\n")
+    assert inspect(path, task="classify").header is None

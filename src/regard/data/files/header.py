@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from regard.data.files.encodings import script_of
 from regard.data.files.tables import TableSettings, find_column, is_blank
@@ -90,22 +90,31 @@ def num_titles(rows: Sequence[Sequence[str]], settings: TableSettings) -> int:
     included.
 
     Titles have less than half the cells with text that most rows have, so two of three or four
-    columns are no title. A row with a column that the settings name, or with usual names in half
-    of its cells, is a header. A ragged table has no titles."""
+    columns are no title. `sep=;`, which Excel writes above a table, is a title of any table. A row
+    with a column that the settings name, or with usual names in half of its cells, is a header. A
+    ragged table has no titles."""
     num_cells = [sum(1 for cell in row if cell.strip()) for row in rows]
     counts = Counter(number for number in num_cells if number)
     if not counts:
         return 0
     usual = max(counts, key=lambda number: (counts[number], number))
-    start = next(
+    table = (
         number
         for number, row in enumerate(rows)
-        if 2 * num_cells[number] >= usual or _has_names(row, settings)
+        if not _names_separator(row)
+        and (2 * num_cells[number] >= usual or _has_names(row, settings))
     )
+    start = next(table, len(rows))
     below = [len(row) for row in rows[start:] if not is_blank(row)]
     num_full = sum(2 * width >= usual for width in below)
     is_table = num_full >= NEARLY_ALL * len(below) and num_full > start
     return start if is_table and any(num_cells[:start]) else 0
+
+
+def _names_separator(row: Sequence[str]) -> bool:
+    """Return whether a row is the line `sep=;`, with any delimiter, which Excel reads."""
+    text = "".join(row).strip()
+    return text.lower().startswith("sep=") and len(text) <= len("sep=;")
 
 
 def _has_names(row: Sequence[str], settings: TableSettings) -> bool:
@@ -126,6 +135,16 @@ def named_columns(settings: TableSettings) -> list[str]:
 def is_usual_name(cell: str) -> bool:
     """Return whether a cell is a usual name of a column, apart from an addition in brackets."""
     return re.sub(r"\s*[(\[].*", "", cell).strip().lower() in KNOWN_NAMES
+
+
+def names_labels(label: str, labels: Sequence[str], known: Set[str] | None) -> bool:
+    """Return whether the label of the first row names the column, which has these labels below: a
+    usual name or a label of no other row, unless it is in `known`. If `known` is None, targets are
+    numbers, and any text is a name."""
+    if known is None:
+        return bool(label) and not is_number(label)
+    is_named = is_usual_name(label) and label not in labels
+    return label not in known and (is_named or is_only_label(label, labels))
 
 
 def is_only_label(label: str, labels: Sequence[str]) -> bool:

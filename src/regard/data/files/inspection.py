@@ -10,7 +10,7 @@ from pathlib import Path
 from regard.data.files import formats
 from regard.data.files.encodings import script_of
 from regard.data.files.formats import FileFormat
-from regard.data.files.header import has_header, is_only_label
+from regard.data.files.header import has_header, is_only_label, names_labels
 from regard.data.files.roles import FEW_ROWS, Roles, assign_roles
 from regard.data.files.tables import (
     TableSettings,
@@ -181,6 +181,9 @@ def _inspect(
     sides = {"source": settings.source_columns, "target": settings.target_columns}
     numbers = {side: _number(path, side, names, rows[0], header) for side, names in sides.items()}
     roles = assign_roles(header, body, task, (numbers["source"], numbers["target"]))
+    if header is None and roles.task == "classify" and _names_labels(rows, roles, settings):
+        header, body = rows[0], rows[1:]
+        roles = assign_roles(header, body, task, (roles.source, roles.target))
     return Inspection(
         path,
         form,
@@ -219,6 +222,15 @@ def _label_first(
         )
     languages = UNKNOWN_LANGUAGE, UNKNOWN_LANGUAGE
     return Inspection(path, form, None, 1, len(rows), roles, languages, len(first) < NUM_ROWS)
+
+
+def _names_labels(rows: Sequence[Sequence[str]], roles: Roles, settings: TableSettings) -> bool:
+    """Return whether the reader of labels takes the first row as a header."""
+    if settings.header is not None or len(rows[0]) <= roles.target:
+        return False
+    labels = [row[roles.target].strip() for row in rows[1:] if len(row) > roles.target]
+    known = None if roles.fields.get("data.target") == "number" else frozenset[str]()
+    return names_labels(rows[0][roles.target].strip(), labels, known)
 
 
 def _has_label_names(rows: Sequence[Sequence[str]], settings: TableSettings) -> bool:

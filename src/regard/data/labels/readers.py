@@ -19,13 +19,7 @@ from pathlib import Path
 from regard.data.examples import Corpus, Pair
 from regard.data.files import formats
 from regard.data.files.formats import FileFormat
-from regard.data.files.header import (
-    LABEL_NAMES,
-    TEXT_NAMES,
-    is_number,
-    is_only_label,
-    is_usual_name,
-)
+from regard.data.files.header import LABEL_NAMES, TEXT_NAMES, names_labels
 from regard.data.files.lines import (
     LEGACY_ENCODING,
     Line,
@@ -225,7 +219,7 @@ def label_columns(
     if settings.header is None and not has_header and known is not None:
         label = head[1].strip() if len(head) > 1 else ""
         labels = [row[1].strip() for row in body if len(row) > 1]
-        has_header = label not in known and is_only_label(label, labels)
+        has_header = names_labels(label, labels, known)
     if named is not None:
         return named, has_header
     columns: dict[str, tuple[int, ...]] = {"source": (0,), "target": (1,)}
@@ -242,11 +236,7 @@ def label_columns(
         target = columns["target"][0]
         labels = [row[target].strip() for row in body if len(row) > target]
         label = head[target].strip() if len(head) > target else ""
-        is_named = is_usual_name(label) and label not in labels
-        if known is None:
-            has_header = not is_number(label)
-        else:
-            has_header = label not in known and (is_named or is_only_label(label, labels))
+        has_header = names_labels(label, labels, known)
     return LabelColumns(columns["source"][0], columns["target"]), has_header
 
 
