@@ -105,6 +105,7 @@ class TrainingView:
         self._facts = ""
         self._clock = _LineClock()
         self._first: tuple[int, float] | None = None
+        self._metric = "score"
 
     def __enter__(self) -> TrainingView:
         return self
@@ -138,6 +139,7 @@ class TrainingView:
             self._say(f"Epoch {line.epoch}, update {line.update}, Loss: {line.loss:.4f}")
 
     def on_validation(self, line: DevLine, validation: Validation) -> None:
+        self._metric = line.metric
         loss = "" if line.loss is None else f", dev loss {line.loss:.3f}"
         best = "  (best so far)" if line.best else ""
         self._say(
@@ -162,7 +164,7 @@ class TrainingView:
 
     def on_end(self, line: EndLine) -> None:
         self._stop()
-        score = "" if line.score is None else f", best dev score {line.score:.2f}"
+        score = "" if line.score is None else f", best dev {self._metric} {line.score:.2f}"
         reason = "out of time (training.hours)" if line.reason == "hours" else line.reason
         say(f"{reason} after {line.update} updates, {line.seconds:.0f} s{score}")
 

@@ -23,7 +23,7 @@ class NotebookProgress:
         self._status = "preparation"
         self._facts = ""
         self._done, self._total = 0, 0
-        self._metric = ""
+        self._metric = "score"
         self._rows: list[tuple[str, ...]] = []
         self._shown = -SECONDS
 
@@ -51,7 +51,7 @@ class NotebookProgress:
         self._add(line, "mean weights")
 
     def on_end(self, line: EndLine) -> None:
-        score = "" if line.score is None else f", best dev score {line.score:.2f}"
+        score = "" if line.score is None else f", best dev {self._metric} {line.score:.2f}"
         self._status = f"{line.reason} after {line.update:,} updates, {line.seconds:.0f} s{score}"
         self._facts = ""
         self._show(now=True)

@@ -19,6 +19,8 @@ Scores = Mapping[str, Sequence[float]]
 WIDTH, ROW, HEAD = 6.4, 0.28, 0.7
 """Width of the figure, height of a system's row and of a panel's margins in inches."""
 RUN, MEAN = hexadecimal(0.6), "#c4572a"
+MIN_RANGE = 1.0
+"""Range of scores below which the axis is widened, so that equal scores look equal."""
 MAX_NAME = 40
 """Largest number of characters of a system's name."""
 
@@ -42,8 +44,10 @@ def draw(panels: Mapping[str, Scores]) -> Figure:
 
 
 def _panel(axis: Axes, metric: str, scores: Scores) -> None:
+    low, high = (limit(map(limit, scores.values())) for limit in (min, max))
     for place, values in enumerate(scores.values()):
-        axis.plot(values, [place] * len(values), "o", color=RUN, markersize=4, alpha=0.6)
+        places = [place] * len(values)
+        axis.plot(values, places, "o", color=RUN, markersize=4, alpha=0.6, clip_on=False)
         deviation = stdev(values) if len(values) > 1 else None
         axis.errorbar(
             fmean(values), place, xerr=deviation, fmt="|", color=MEAN, markersize=11, capsize=3
@@ -55,6 +59,10 @@ def _panel(axis: Axes, metric: str, scores: Scores) -> None:
         color=INK,
     )
     axis.set_ylim(len(scores) - 0.5, -0.5)
+    if high - low < MIN_RANGE:
+        axis.set_xlim(max(low - MIN_RANGE, 0) if low >= 0 else low - MIN_RANGE, high + MIN_RANGE)
+    elif low >= 0:
+        axis.set_xlim(left=max(axis.get_xlim()[0], 0))
     axis.set_title(metric, fontsize=9, color=INK, loc="left")
     axis.tick_params(axis="x", labelsize=8, colors=QUIET)
     axis.grid(axis="x", color=GRID)
