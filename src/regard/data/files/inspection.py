@@ -71,8 +71,7 @@ class Inspection:
         `recipe` is the one that the user named, if any."""
         name, roles = " ".join(self.path.name.split()), self.roles
         head = ", header" if self.header is not None else ""
-        title = roles.title if self.has_all else roles.title.replace(" in ", " in the first ")
-        first = f"{name}: {self.form.title}{head}; {title}, recipe {recipe or roles.recipe}"
+        first = f"{name}: {self.form.title}{head}; {self._title()}, recipe {recipe or roles.recipe}"
         if recipe is None:
             change = {"translate": "classify"}.get(roles.task, "translate")
             first += f". Otherwise: --data.task {change}"
@@ -87,6 +86,14 @@ class Inspection:
             sheets = ", ".join(self.unread_sheets[:MAX_NAMES])
             lines.append(f"{name}: sheets that are not read: {sheets} (--data.sheet NAME)")
         return tuple(lines)
+
+    def _title(self) -> str:
+        """Return the task, with the number of rows if not all rows were inspected."""
+        title = self.roles.title
+        if self.has_all:
+            return title
+        title = title.replace(" images)", f" images in {self.num_rows:,} rows)")
+        return title.replace(" in ", " in the first ")
 
     def _roles_line(self) -> str:
         """Return the roles of the columns, with the options that change them."""
@@ -165,8 +172,8 @@ def _inspect(
     form = formats.recognise(path, settings)
     if form.kind == "text" and form.delimiter is None:
         return _label_first(path, form, settings, task)
-    rows = [row.cells for row in formats.first_rows(path, form, settings, NUM_ROWS)]
-    rows = [row for row in rows if not is_blank(row)]
+    first = formats.first_rows(path, form, settings, NUM_ROWS)
+    rows = [row.cells for row in first if not is_blank(row.cells)]
     if not rows:
         raise UserError(f"{path} is empty: expected rows of a source and a target")
     if max(map(len, rows)) == 1:
@@ -192,7 +199,7 @@ def _inspect(
         len(body),
         roles,
         (_language(body, roles.source), _language(body, roles.target)),
-        has_all=len(rows) < NUM_ROWS,
+        has_all=len(first) < NUM_ROWS,
         features=tuple(
             number
             for name in settings.feature_columns or ()
