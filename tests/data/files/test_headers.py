@@ -193,3 +193,11 @@ def test_the_first_line_says_that_only_the_first_rows_were_inspected(tmp_path):
     assert "labels (2 in the first 4,998 rows)" in inspect(path).lines()[0]
     path.write_text("file,caption\n" + "".join(f"{n // 5}.jpg,dog {n}\n" for n in range(6000)))
     assert "captions (1,000 images in the first 4,999 rows)" in inspect(path).lines()[0]
+
+
+def test_a_first_row_without_the_last_column_is_rejected(tmp_path):
+    path = tmp_path / "a.csv"
+    rows = [f"{a} {b},{b},{'AB'[n % 2]}" for n, (a, b) in enumerate(ROWS)]
+    path.write_text("\n".join(["foo,bar", *rows]) + "\n")
+    with pytest.raises(UserError, match=r"first row has 2 cells, and rows below have 3 or more"):
+        inspect(path).fields()

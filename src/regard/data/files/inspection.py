@@ -133,6 +133,13 @@ class Inspection:
             is_text and (self.form.delimiter is None or self._in_order)
         ):
             return {}
+        last = max(self.roles.source, self.roles.target) + 1
+        if last > self.num_columns:
+            cells = "1 cell" if self.num_columns == 1 else f"{self.num_columns} cells"
+            raise UserError(
+                f"{self.path}: the first row has {cells}, and rows below have {last} or more: add "
+                "the cells that the first row lacks, or remove the row if it is a title"
+            )
         names = {}
         for side, number in (("source", self.roles.source), ("target", self.roles.target)):
             name = names[f"data.{side}_column"] = self.column(number)
