@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import codecs
+import math
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
+from itertools import combinations, pairwise
 from pathlib import Path
 
 from regard.data.files.lines import MARK, NUL, reads_as
@@ -40,6 +42,31 @@ MAX_WORDS = 3000
 """Number of words from which an encoding is recognised."""
 IDEOGRAPHIC = {"CJK", "HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA", "IDEOGRAPHIC", "HALFWIDTH"}
 """Scripts that occur inside one word, by the first word of their characters' names."""
+WESTERN = (
+    *("äöüß", "àâæçèéêëîïôœùûüÿ", "áéíóúñü", "àèéìíîòóù", "àáâãçéêíóôõúü", "àçèéíïòóúü"),
+    *("éèëïöüó", "åäöé", "æøåéòô", "áæéíðóöúýþ", "äöõüšž"),
+)
+LATIN = {
+    "cp1252": WESTERN,
+    "cp1250": (
+        *("ąćęłńóśźż", "áčďéěíňóřšťúůýž", "áäčďéíĺľňóôŕšťúýž", "áéíóöőúüű", "ăâîşţ", "čćđšž"),
+        *("äöüß", "çë"),
+    ),
+    "cp1254": ("çğıİöşüâîû", *WESTERN[:6]),
+    "cp1257": ("ąčęėįšųūž", "āčēģīķļņšūž", "äöõüšž"),
+    "mac_roman": WESTERN,
+}
+"""Letters beyond ASCII of the languages of each encoding of the Latin script."""
+SECOND_LANGUAGE = 0.1
+"""Implausibility of letters of two languages instead of one."""
+RARELY_WESTERN = 0.3
+"""Like `NEARLY`, for cp1252 in a file with few lines beyond ASCII."""
+UNLIKELY = {"mac_roman": 0.1}
+"""Implausibility of encodings that are rare."""
+MARGINS = "€£§°«»„“”‚‘’‹›–—…·´©®™¿¡‰×½¼¾²³\xa0"
+"""Characters beyond ASCII that occur at the beginning and at the end of words."""
+INNER = "’–"
+"""Characters beyond ASCII that occur between letters, apart from letters."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +78,8 @@ class Encoding:
     is_certain: bool = True
     """Whether the file is UTF-8, has a byte-order mark or was named by the user."""
     example: str = ""
-    """First word beyond ASCII, decoded, if the encoding is not certain."""
+    """First word that the second best encoding reads differently, decoded, if the encoding is not
+    certain."""
 
     @property
     def is_utf8(self) -> bool:
@@ -88,7 +116,7 @@ def recognise(head: bytes, path: Path) -> Encoding:
     file with few lines that are not UTF-8 is UTF-8 if it has characters beyond ASCII in UTF-8, or
     fewer than `MIN_WORDS` words with a byte beyond ASCII. Otherwise these words are decoded with
     each of `CODECS`; the encoding with the most plausible words is taken. If few lines have such
-    words, cp1252 precedes encodings that fit equally well. UserError if none is plausible."""
+    words, cp1252 precedes encodings that fit slightly better. UserError if none is plausible."""
     if head.startswith(MARK):
         return UTF8
     for mark, marked in MARKS.items():
@@ -108,14 +136,15 @@ def recognise(head: bytes, path: Path) -> Encoding:
     words = re.findall(rb"[^\s,;\"]*[\x80-\xff][^\s,;\"]*", head)[:MAX_WORDS]
     if is_rare and len(words) < MIN_WORDS:
         return UTF8
-    name = _most_plausible(words, prefers_western=is_rare)
+    scores = _scores(words)
+    name = _most_plausible(words, scores, prefers_western=is_rare)
     if name is None and is_rare:
         return UTF8
     if name is None:
         raise UserError(
             f"{path}: the encoding was not recognised: name it with --data.encoding, such as cp1252"
         )
-    return Encoding(name, is_certain=False, example=words[0].decode(name)[:20])
+    return Encoding(name, is_certain=False, example=_example(words, scores, name))
 
 
 def _with_nul(head: bytes) -> Encoding:
@@ -135,46 +164,86 @@ def _is_utf8(content: bytes) -> bool:
     return True
 
 
-def _most_plausible(words: Sequence[bytes], *, prefers_western: bool) -> str | None:
+def _scores(words: Sequence[bytes]) -> dict[str, float]:
+    """Return the implausibility of the words in each encoding in which they can be decoded."""
+    scores = {name: _implausibility(words, name) for name in CODECS}
+    return {name: score for name, score in scores.items() if score is not None}
+
+
+def _most_plausible(
+    words: Sequence[bytes], scores: Mapping[str, float], *, prefers_western: bool
+) -> str | None:
     """Return the encoding in which the words are most plausible, or None if they are in none.
-    `prefers_western`: cp1252 precedes encodings that fit equally well."""
+    `prefers_western`: cp1252 precedes encodings that fit slightly better."""
     from charset_normalizer import from_bytes
 
-    scores = [(_implausibility(words, name), name) for name in CODECS]
-    lowest = min((score for score, _ in scores if score is not None), default=None)
+    lowest = min(scores.values(), default=None)
     if lowest is None or lowest > MAX_IMPLAUSIBLE:
         return None
-    near = [name for score, name in scores if score is not None and score <= lowest + NEARLY]
-    if prefers_western and "cp1252" in near:
+    if prefers_western and scores.get("cp1252", math.inf) <= lowest + RARELY_WESTERN:
         return "cp1252"
+    near = [name for name, score in scores.items() if score <= lowest + NEARLY]
+    latin = [name for name in near if name in LATIN]
+    if latin:
+        return min(latin, key=scores.__getitem__)
     best = from_bytes(b" ".join(words), cp_isolation=list(CODECS)).best()
     suggestions = best.could_be_from_charset if best else []
-    name = next((name for name in suggestions if name in near), near[0])
-    is_western = "cp1252" in near and all(
-        word.decode(name) == word.decode("cp1252") for word in words
-    )
-    return "cp1252" if is_western else name
+    return next((name for name in suggestions if name in near), near[0])
+
+
+def _example(words: Sequence[bytes], scores: Mapping[str, float], name: str) -> str:
+    """Return the first word that the most plausible encoding of another reading reads
+    differently."""
+    decoded = [word.decode(name) for word in words]
+    for second in sorted(scores, key=scores.__getitem__):
+        for content, word in zip(words, decoded, strict=True):
+            if content.decode(second) != word:
+                return word[:20]
+    return decoded[0][:20]
 
 
 def _implausibility(words: Sequence[bytes], name: str) -> float | None:
     """Return the number of odd places in the words, decoded, over the number of their characters
     beyond ASCII; None if they cannot be decoded.
 
-    Odd are characters beyond ASCII that are no letters, capitals after small letters, changes of
-    script inside a word, and words of capitals."""
-    odd, num_letters = 0.0, 0
+    Odd are characters beyond ASCII that are no letters, apart from `MARGINS`, capitals after small
+    letters, changes of script inside a word, words of capitals, and in Latin encodings letters of
+    other languages than the most frequent ones."""
+    odd, counts = 0.0, Counter[str]()
     for content in words:
         try:
-            word = content.decode(name)
+            word = content.decode(name).strip(MARGINS)
         except UnicodeDecodeError:
             return None
-        letters = [letter for letter in word if ord(letter) > 127]
-        num_letters += len(letters) or 1
+        letters = [letter for letter in word if ord(letter) > 127 and letter not in INNER]
+        counts.update(letters)
         odd += sum(not unicodedata.category(letter).startswith(("L", "M")) for letter in letters)
         odd += sum(_is_odd(first, second) for first, second in pairwise(word))
         if len(word) > 1 and word.isupper():
             odd += 0.3 * len(word)
-    return odd / num_letters
+    num_letters = max(counts.total(), 1)
+    return odd / num_letters + _foreign_share(counts, name) + UNLIKELY.get(name, 0.0)
+
+
+def _foreign_share(counts: Mapping[str, int], name: str) -> float:
+    """Return the share of letters that are in no alphabet of one language of this encoding, or of
+    two languages with the addition `SECOND_LANGUAGE`; 0 for other scripts than Latin."""
+    alphabets = LATIN.get(name)
+    letters = {letter: count for letter, count in counts.items() if letter.isalpha()}
+    if alphabets is None or not letters:
+        return 0.0
+
+    def share(alphabet: str) -> float:
+        num_foreign = sum(
+            count
+            for letter, count in letters.items()
+            if letter not in alphabet and letter.lower() not in alphabet
+        )
+        return num_foreign / sum(letters.values())
+
+    single = min(map(share, alphabets))
+    pairs = (share(first + second) for first, second in combinations(alphabets, 2))
+    return min(single, min(pairs) + SECOND_LANGUAGE)
 
 
 def _is_odd(first: str, second: str) -> int:
