@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from regard.viewing.colours import BLACK, SCALE, WHITE, hexadecimal, ink
+from regard.viewing.colours import BLACK, FILM, SCALE, WHITE, hexadecimal, ink
 
 
 def relative_luminance(colour: str) -> float:
@@ -15,9 +15,12 @@ def relative_luminance(colour: str) -> float:
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
-def test_lightness_decreases_linearly() -> None:
+@pytest.mark.parametrize("colours", [SCALE, FILM])
+def test_lightness_decreases_linearly(colours) -> None:
     """CIE lightness is no part of how the scale is made."""
-    luminance = np.array([relative_luminance(hexadecimal(w)) for w in np.linspace(0, 1, 21)])
+    places = np.linspace(0, len(colours) - 1, 21).round().astype(int)
+    parts = [f"#{''.join(f'{round(255 * part):02x}' for part in colours[n])}" for n in places]
+    luminance = np.array([relative_luminance(colour) for colour in parts])
     lightness = np.where(luminance > 0.008856, 116 * np.cbrt(luminance) - 16, 903.3 * luminance)
     steps = -np.diff(lightness)
     assert lightness[0] == pytest.approx(100)

@@ -53,10 +53,10 @@ def test_attended_areas_are_coloured_on_one_scale_for_all_words(smooth):
     result = panels(draw(trace(weights()), PICTURE, settings=OverlaySettings(smooth=smooth)))
     assert list(result) == ["image", "a", "dog", "<eos>"]
     np.testing.assert_array_equal(result["image"], 200)
-    red = result["dog"][..., 0]
+    green = result["dog"][..., 1]
     pale = round(255 * (0.45 + 0.55 * 200 / 255))
-    assert red[24:, 24:].min() == pytest.approx(pale, abs=9)
-    assert red[8:16, 8:16].min() < pale / 2
+    assert green[24:, 24:].min() == pytest.approx(pale, abs=9)
+    assert green[8:16, 8:16].min() < pale / 2
     assert result["a"].min() == pytest.approx(pale, abs=9)  # it attends evenly
 
 

@@ -1,4 +1,5 @@
-"""Colour scale of all figures: white for 0, then blue to a dark indigo for 1.
+"""Colour scale of figures: white for 0, then blue to a dark indigo for 1. Images, which often have
+blue areas, are covered with a scale of magentas.
 
 Lightness falls linearly, so equal differences of weights look equal, also in grey and to
 colour-blind readers; hue and chroma only support it. The scale is computed in OKLab (Ottosson
@@ -17,6 +18,8 @@ HUES = (215.0, 285.0)
 """Hue in degrees at weight 0 and at weight 1."""
 CHROMA = 0.12
 """Largest chroma, in the middle of the scale."""
+FILM_HUES, FILM_CHROMA = (335.0, 320.0), 0.2
+"""Hues and largest chroma of the scale on images."""
 
 FROM_OKLAB = np.array(
     [
@@ -34,12 +37,13 @@ TO_LINEAR_RGB = np.array(
 )
 
 
-def scale() -> Float[np.ndarray, "colour 3"]:
-    """Return red, green and blue (sRGB, 0 to 1) of evenly spaced weights from 0 to 1."""
+def scale(hues: tuple[float, float], largest_chroma: float) -> Float[np.ndarray, "colour 3"]:
+    """Return red, green and blue (sRGB, 0 to 1) of evenly spaced weights from 0 to 1. The hues are
+    those of weights 0 and 1, in degrees."""
     weight = np.linspace(0, 1, NUM_COLOURS)
     lightness = LIGHTEST + (DARKEST - LIGHTEST) * weight
-    hue = np.radians(HUES[0] + (HUES[1] - HUES[0]) * weight)
-    chroma = CHROMA * np.sin(np.pi * weight**0.8 * 0.82)
+    hue = np.radians(hues[0] + (hues[1] - hues[0]) * weight)
+    chroma = largest_chroma * np.sin(np.pi * weight**0.8 * 0.82)
     return _to_srgb(np.stack([lightness, chroma * np.cos(hue), chroma * np.sin(hue)], axis=1))
 
 
@@ -70,4 +74,6 @@ def _colour(weight: float) -> Float[np.ndarray, "3"]:
     return SCALE[round(min(max(weight, 0.0), 1.0) * (NUM_COLOURS - 1))]
 
 
-SCALE = scale()
+SCALE = scale(HUES, CHROMA)
+FILM = scale(FILM_HUES, FILM_CHROMA)
+"""Colour scale of weights on images."""

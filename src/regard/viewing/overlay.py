@@ -5,7 +5,7 @@
     |  O      |   | (O)     |   | (O)     |   | (O)     |
 
 The panel of a word shows the image in pale colours, and over it the weights of the word as
-transparent colours, from the colour scale of all figures. All words share one scale, up to the
+transparent colours. All words share one scale, up to the
 largest weight of the image, or each word has its own. Cells are shown as squares or smoothed.
 """
 
@@ -21,7 +21,7 @@ from jaxtyping import Float, UInt8
 
 from regard.names import OverlayScale
 from regard.trace import Trace
-from regard.viewing.colours import SCALE
+from regard.viewing.colours import FILM
 from regard.viewing.figure import (
     FRAME,
     INK,
@@ -179,8 +179,8 @@ def under_film(
     """Return an image in pale colours under the colours of weights from 0 to 1."""
     grey = (colours @ np.array(LUMA))[..., None]
     pale = LIGHTNESS + CONTRAST / 255 * (grey + SATURATION * (colours - grey))
-    places = np.rint(weight.clip(0, 1) * DEEPEST * (len(SCALE) - 1)).astype(int)
-    return np.rint(255 * pale * SCALE[places]).astype(np.uint8)
+    places = np.rint(weight.clip(0, 1) * DEEPEST * (len(FILM) - 1)).astype(int)
+    return np.rint(255 * pale * FILM[places]).astype(np.uint8)
 
 
 def _notes(
@@ -200,10 +200,10 @@ def _notes(
 
 
 def _foot(figure: Figure, notes: str, page: tuple[float, float]) -> None:
-    """Draw the colour scale and the notes below the panels."""
+    """Draw the colour scale, on grey, and the notes below the panels."""
     bar = figure.add_axes((0, 0.05 / page[1], BAR[0] / page[0], BAR[1] / page[1]))
-    colours = SCALE[: round(DEEPEST * (len(SCALE) - 1)) + 1]
-    bar.imshow(colours[None], aspect="auto")
+    grey = np.full((1, len(FILM), 3), 128, np.uint8)
+    bar.imshow(under_film(grey, np.linspace(0, 1, len(FILM))[None]), aspect="auto")
     bar.set(xticks=[], yticks=[])
     for spine in bar.spines.values():
         spine.set(linewidth=0.5, color=FRAME)
