@@ -49,17 +49,18 @@ def diagnose(
     if end.interrupted or end.reason == "hours" or end.score is None or not validations:
         return None
     metric = str(validations[-1]["metric"])
-    maximum = MAX_UNLEARNED.get(metric)
+    maximum, comparison = MAX_UNLEARNED.get(metric), ""
     if metric == "accuracy" and targets:
-        ((_, count),) = Counter(targets).most_common(1)
+        ((label, count),) = Counter(targets).most_common(1)
         maximum = 100 * count / len(targets)
+        comparison = f", not above {maximum:.2f} for always answering {label[:40]!r}"
         if count == len(targets):
             return None
     if maximum is None or end.score > maximum:
         return None
     if metric == "BLEU":
         return BLEU_IS_ZERO
-    score = f"nothing was learned (dev {metric} {end.score:.2f})"
+    score = f"nothing was learned (dev {metric} {end.score:.2f}{comparison})"
     return f"{score}: {_cause(end, records, validations)}"
 
 
