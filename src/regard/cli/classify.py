@@ -60,6 +60,8 @@ class Options:
     source_column: str | None = None
     """Table: column of the sources, by name or by number from 1 (default: as in training, or a
     usual name)."""
+    encoding: str | None = None
+    """Table: encoding, such as cp1253 (default: recognised)."""
     header: bool | None = None
     """Table: True if the first row has names, False if it is an example (default: recognised)."""
     tint: bool = False
@@ -81,6 +83,7 @@ def run(arguments: list[str]) -> int:
             "--follow prints one line for each input line: leave out --tint and --output"
         )
     with pause_collection():
+        from regard.cli.table_rows import reject_table_options
         from regard.data.files.source_table import is_table
         from regard.tasks.classification.model import ClassificationModel
 
@@ -92,12 +95,7 @@ def run(arguments: list[str]) -> int:
         )
     if options.file != "-" and is_table(Path(options.file)):
         return _table(classifier, options)
-    for name in ("source_column", "header"):
-        if getattr(options, name) is not None:
-            raise UserError(
-                f"--{name.replace('_', '-')} is for tables, but each line of {options.file} is one "
-                "source: leave it out, or name a .csv or .tsv file"
-            )
+    reject_table_options(options)
     return _lines(classifier, options)
 
 
@@ -160,8 +158,8 @@ class _Faults:
 def _table(classifier: ClassificationModel, options: Options) -> int:
     """Write a table with predictions; return 1 if a source should be numbers and is not."""
     from regard.cli.classify_table import TableOutput, classify_table
+    from regard.cli.table_rows import check_table_output, settings_of
     from regard.data.files.source_table import SourceTable
-    from regard.data.files.tables import TableSettings
     from regard.runs.table_settings import table_settings
 
     if options.tint or options.follow:
@@ -169,13 +167,8 @@ def _table(classifier: ClassificationModel, options: Options) -> int:
             f"--{'tint' if options.tint else 'follow'} is for lines, but {options.file} is a "
             "table: leave it out"
         )
-    trained = table_settings(classifier.data)
-    column = options.source_column
-    settings = TableSettings(
-        header=options.header,
-        source_columns=trained.source_columns if column is None else (column,),
-        feature_columns=trained.feature_columns,
-    )
+    check_table_output(options.output)
+    settings = settings_of(options, table_settings(classifier.data))
     table = SourceTable.open(Path(options.file), settings)
     output = TableOutput(options.output, options.trace, options.probabilities)
     return classify_table(classifier, table, output, partial(_classified, classifier))

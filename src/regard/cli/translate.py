@@ -1,13 +1,13 @@
-"""`regard translate`: translate lines."""
+"""`regard translate`: translate lines, or the rows of a table."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple, TextIO
 
 import tyro
 
@@ -31,7 +31,10 @@ from regard.memory_policy import pause_collection
 from regard.names import LinkUnit
 
 if TYPE_CHECKING:
+    from regard.cli.table_rows import RowFaults, WiderTable
     from regard.data.files.lines import LineProblem
+    from regard.data.files.source_table import SourceTable
+    from regard.data.files.tables import Row
     from regard.tasks.generation import GeneratedText
     from regard.tasks.translation.model import TranslationModel
 
@@ -44,21 +47,32 @@ HELP_EXAMPLES = (
         "regard translate runs/letters --beam 5 --nbest 3",
         "three translations of each line",
     ),
+    ("regard translate runs/letters table.csv -o out.csv", "a table with translations"),
     ("regard translate runs/letters --follow", "for a program that waits for each line"),
 )
 
 
 @dataclass(frozen=True)
 class Options:
-    """Translate each line. A blank line has a blank translation. So does a line of more tokens than
-    --max-source; then the exit status is 1. Search options default to the run's recipe."""
+    """Translate each line, or each row of a table (.csv, .jsonl, .xlsx, .parquet, and .tsv if its
+    first row names the source column). A blank line has a blank translation. So does a line of more
+    tokens than --max-source; then the exit status is 1. Search options default to the run's
+    recipe."""
 
     run: tyro.conf.Positional[Path]
     """Run folder."""
     file: tyro.conf.Positional[str] = "-"
-    """File of sources, one per line; - is the standard input."""
+    """File of sources, one per line, or table with a column of sources; - is the standard input."""
     output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
-    """File to write the translations to (default: print them)."""
+    """File to write the translations to (default: print them). For a table, a .csv or .tsv file is
+    the table with a column of translations."""
+    source_column: str | None = None
+    """Table: column of the sources, by name or by number from 1 (default: as in training, or a
+    usual name)."""
+    encoding: str | None = None
+    """Table: encoding, such as cp1253 (default: recognised)."""
+    header: bool | None = None
+    """Table: True if the first row has names, False if it is an example (default: recognised)."""
     search: SearchFields = field(default_factory=SearchConfig)
     nbest: BeamSize = 1
     """Number of translations of each line. With more than one, a line of the output has line
@@ -90,6 +104,8 @@ def run(arguments: list[str]) -> int:
             "--output"
         )
     with pause_collection():
+        from regard.cli.table_rows import reject_table_options
+        from regard.cli.translate_table import find_table
         from regard.tasks.translation.model import TranslationModel
 
     translator = TranslationModel.load(options.run, *options.ensemble, device=options.device)
@@ -99,33 +115,137 @@ def run(arguments: list[str]) -> int:
             "has no attention to the source: leave --alignments out"
         )
     faults = _Faults(options, translator)
-    unit = options.links or _unit(translator)
     attention = bool(options.alignments or options.trace or options.verbose)
+    table = find_table(options, translator.data)
     with ExitStack() as files:
-        source = LineInput.open(options.file, files, faults.broken.append, follow=options.follow)
-        output = opened(files, options.output) or sys.stdout
-        alignments, traces = opened(files, options.alignments), opened(files, options.trace)
-        has_features = bool(translator.data.feature_columns)
-        lines = source.lines if has_features else _warn_of_tabs(source.lines)
+        if table is None:
+            reject_table_options(options)
+            chunks = _line_chunks(options, translator, files, faults.broken.append)
+        else:
+            _check_table_options(options)
+            chunks = _row_chunks(table)
+        output = _Output.open(options, translator, table, files)
         number = 0
-        for chunk in source.available(lines, 1 if options.follow else LINES_AT_A_TIME):
-            for translation in translator.translate(
-                chunk, search=options.search, num_best=options.nbest, attention=attention
-            ):
-                if options.verbose:
-                    print(_steps(translation), file=output)
-                print(_line(translation, number, options.nbest), file=output)
-                if alignments:
-                    print(_links(translation, unit), file=alignments)
-                if traces:
-                    print(translation.trace.to_json() if translation.trace else "{}", file=traces)
+        for chunk in chunks:
+            texts = [source.text for source in chunk]
+            translations = translator.translate(
+                texts, search=options.search, num_best=options.nbest, attention=attention
+            )
+            for source, translation in zip(chunk, translations, strict=True):
+                output.add(source, number, translation)
                 number += 1
-                faults.add(number, translation)
-            output.flush()
+                faults.add(source.line, translation)
+            (output.file or sys.stdout).flush()
             if options.follow:
                 faults.warn()
+    output.warn()
     faults.warn()
     return 1 if faults.num_refused else 0
+
+
+class _Source(NamedTuple):
+    """Source with its line in the input, from 1, and its row of a table."""
+
+    line: int
+    text: str
+    row: Row | None = None
+
+
+def _line_chunks(
+    options: Options,
+    translator: TranslationModel,
+    files: ExitStack,
+    report: Callable[[LineProblem], None],
+) -> Iterator[list[_Source]]:
+    """Open the file of lines, and yield lists of lines."""
+    source = LineInput.open(options.file, files, report, follow=options.follow)
+    has_features = bool(translator.data.feature_columns)
+    lines = source.lines if has_features else _warn_of_tabs(source.lines)
+    number = 0
+    for chunk in source.available(lines, 1 if options.follow else LINES_AT_A_TIME):
+        yield [_Source(line, text) for line, text in enumerate(chunk, number + 1)]
+        number += len(chunk)
+
+
+def _check_table_options(options: Options) -> None:
+    """Raise a UserError for options that a table cannot have."""
+    from regard.cli.table_rows import check_table_output
+    from regard.cli.translate_table import is_table_name
+
+    check_table_output(options.output)
+    if options.follow:
+        raise UserError(f"--follow is for lines, but {options.file} is a table: leave it out")
+    if is_table_name(options.output) and (options.nbest > 1 or options.verbose):
+        raise UserError(
+            f"{options.output} has one translation in each row: leave out --nbest and --verbose, "
+            "or name a .txt file"
+        )
+
+
+def _row_chunks(table: SourceTable) -> Iterator[list[_Source]]:
+    """Yield lists of rows of a table."""
+    from regard.cli.table_rows import row_chunks
+
+    for rows, texts in row_chunks(table):
+        yield [_Source(row.line, text, row) for row, text in zip(rows, texts, strict=True)]
+
+
+@dataclass
+class _Output:
+    """Files of translations, links and traces."""
+
+    options: Options
+    unit: LinkUnit
+    file: TextIO | None
+    """File of translations. None: the standard output."""
+    alignments: TextIO | None
+    traces: TextIO | None
+    row_faults: RowFaults | None = None
+    writer: WiderTable | None = None
+    """Table with translations."""
+
+    @classmethod
+    def open(
+        cls,
+        options: Options,
+        translator: TranslationModel,
+        table: SourceTable | None,
+        files: ExitStack,
+    ) -> _Output:
+        """Open the files until `files` close."""
+        from regard.cli.table_rows import RowFaults, WiderTable
+        from regard.cli.translate_table import is_table_name, target_name
+
+        file = opened(files, options.output)
+        alignments, traces = opened(files, options.alignments), opened(files, options.trace)
+        unit = options.links or _unit(translator)
+        output = cls(options, unit, file, alignments, traces)
+        if table is not None:
+            output.row_faults = RowFaults(table)
+            if is_table_name(options.output):
+                name = target_name(table, translator.data)
+                output.writer = WiderTable(file, table, options.output, [name])
+        return output
+
+    def add(self, source: _Source, number: int, translation: GeneratedText) -> None:
+        """Write the translation of the source with this number, from 0."""
+        if self.row_faults is not None and source.row is not None:
+            self.row_faults.add(source.row, source.text)
+        if self.options.verbose:
+            print(_steps(translation), file=self.file)
+        if self.writer is not None and source.row is not None:
+            self.writer.add(source.row, [translation.text])
+        else:
+            print(_line(translation, number, self.options.nbest), file=self.file)
+        if self.alignments:
+            print(_links(translation, self.unit), file=self.alignments)
+        if self.traces:
+            print(translation.trace.to_json() if translation.trace else "{}", file=self.traces)
+
+    def warn(self) -> None:
+        """Report rows of a table without a source or with further columns."""
+        if self.row_faults is not None:
+            self.row_faults.warn()
 
 
 @dataclass

@@ -49,9 +49,11 @@ class SourceTable:
         return formats.titles_line(self.path, self.form, self.settings)
 
     @classmethod
-    def open(cls, path: Path, settings: TableSettings) -> SourceTable:
-        """Return a table with the columns of the settings, or with usual names. UserError if the
-        table cannot be read, is empty, or has no column of sources."""
+    def open(
+        cls, path: Path, settings: TableSettings, names: Sequence[str] = TEXT_NAMES
+    ) -> SourceTable:
+        """Return a table with the columns of the settings, or with usual names: for sources,
+        `names`. UserError if the table cannot be read, is empty, or has no column of sources."""
         form = formats.recognise(path, settings)
         if form.delimiter is None and form.kind == "text":
             form = replace(form, delimiter="\t")
@@ -60,9 +62,9 @@ class SourceTable:
         if not rows:
             raise UserError(f"{path} is empty: expected rows with a source each")
         first = rows[0]
-        is_header = form.has_names or has_header(rows, settings) or _is_name(rows, settings)
+        is_header = form.has_names or has_header(rows, settings) or _is_name(rows, settings, names)
         header = first if is_header else None
-        source = _source(path, settings, header, first)
+        source = _source(path, settings, header, first, names)
         features = tuple(
             require_column(path, name, "--data.feature-columns", header, first)
             for name in settings.feature_columns or ()
@@ -96,17 +98,21 @@ def is_table(path: Path) -> bool:
     return suffix_of(path) in (*SEPARATORS, *SUFFIXES)
 
 
-def _is_name(rows: Sequence[Sequence[str]], settings: TableSettings) -> bool:
+def _is_name(rows: Sequence[Sequence[str]], settings: TableSettings, names: Sequence[str]) -> bool:
     """Return whether the first row has a usual name of sources that no row below has in its
     column."""
-    column = find_column(rows[0], TEXT_NAMES)
+    column = find_column(rows[0], names)
     if column is None or settings.header is not None or settings.source_columns:
         return False
     return not any(len(row) > column and row[column] == rows[0][column] for row in rows[1:])
 
 
 def _source(
-    path: Path, settings: TableSettings, header: Sequence[str] | None, first: Sequence[str]
+    path: Path,
+    settings: TableSettings,
+    header: Sequence[str] | None,
+    first: Sequence[str],
+    names: Sequence[str],
 ) -> int:
     """Return the column of the sources. The only column of a table needs no name."""
     if len(first) == 1:
@@ -116,7 +122,7 @@ def _source(
         return require_column(path, name, OPTION, header, first)
     if header is None:
         return 0
-    number = find_column(header, TEXT_NAMES)
+    number = find_column(header, names)
     if number is None:
         raise UserError(
             f"{path}: name the column of the sources with {OPTION}: the first row is "

@@ -1,0 +1,134 @@
+"""Rows of a table as input, and the table with further columns as output."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TextIO, runtime_checkable
+
+from regard.cli.output import warn
+from regard.data.files.lines import numbers_of
+from regard.data.files.named_rows import SUFFIXES
+from regard.data.files.tables import SEPARATORS, TableSettings, suffix_of
+from regard.errors import UserError
+
+if TYPE_CHECKING:
+    from regard.data.files.source_table import SourceTable
+    from regard.data.files.tables import Row
+
+ROWS_AT_A_TIME = 512
+OPTIONS = ("source_column", "encoding", "header")
+"""Options about the table."""
+
+
+@runtime_checkable
+class TableOptions(Protocol):
+    """Options of a command that reads tables."""
+
+    @property
+    def file(self) -> str: ...
+    @property
+    def source_column(self) -> str | None: ...
+    @property
+    def encoding(self) -> str | None: ...
+    @property
+    def header(self) -> bool | None: ...
+
+
+def settings_of(options: TableOptions, trained: TableSettings) -> TableSettings:
+    """Return the settings by which a table is read: the columns of the training and the options."""
+    column = options.source_column
+    return TableSettings(
+        encoding=options.encoding,
+        header=options.header,
+        source_columns=trained.source_columns if column is None else (column,),
+        feature_columns=trained.feature_columns,
+    )
+
+
+def reject_table_options(options: TableOptions) -> None:
+    """Raise a UserError if an option about tables is set."""
+    for name in OPTIONS:
+        if getattr(options, name) is not None:
+            raise UserError(
+                f"--{name.replace('_', '-')} is for tables, but each line of {options.file} is one "
+                "source: leave it out, or name a .csv or .tsv file"
+            )
+
+
+def check_table_output(path: Path | None) -> None:
+    """Raise a UserError if a table cannot be written in the format that the file name has."""
+    if path is not None and suffix_of(path) in SUFFIXES:
+        raise UserError(f"cannot write {path}: name a .csv or .tsv file for the table")
+
+
+def row_chunks(table: SourceTable) -> Iterator[tuple[list[Row], list[str]]]:
+    """Yield lists of rows with their sources."""
+    rows = table.rows()
+    while chunk := list(islice(rows, ROWS_AT_A_TIME)):
+        yield chunk, [table.source_of(row) for row in chunk]
+
+
+class WiderTable:
+    """Table with further columns, written row by row."""
+
+    def __init__(
+        self, file: TextIO | None, table: SourceTable, path: Path | None, names: Sequence[str]
+    ) -> None:
+        """Write the header, if the table has one, with the names of the further columns. None: the
+        file is the standard output."""
+        delimiter = _delimiter(table, path)
+        self._table = table
+        self._writer: Any = csv.writer(file or sys.stdout, delimiter=delimiter, lineterminator="\n")
+        if table.header is not None:
+            self._writer.writerow([*table.header, *names])
+
+    def add(self, row: Row, cells: Sequence[str]) -> None:
+        """Write a row with the cells of the further columns."""
+        padding = [""] * (self._table.width - len(row.cells))
+        self._writer.writerow([*row.cells, *padding, *cells])
+
+
+@dataclass
+class RowFaults:
+    """Rows that are reported after the last one."""
+
+    table: SourceTable
+    wide: list[int] = field(default_factory=list)
+    """Lines of rows with more cells than the first row."""
+    num_blank: int = 0
+
+    def add(self, row: Row, source: str) -> None:
+        """Add a row if it has no source, or more cells than the first row."""
+        self.num_blank += not source
+        if len(row.cells) > self.table.width:
+            self.wide.append(row.line)
+
+    def warn(self) -> None:
+        """Report the rows."""
+        if titles := self.table.titles:
+            warn(titles)
+        if self.wide:
+            warn(
+                f"{self.table.path}: {_rows(len(self.wide))} more than {self.table.width} columns "
+                f"({numbers_of(self.wide)}): their predictions come after these"
+            )
+        if self.num_blank:
+            warn(f"{self.table.path}: {_rows(self.num_blank)} no source")
+
+
+def _rows(number: int) -> str:
+    return "1 row has" if number == 1 else f"{number} rows have"
+
+
+def _delimiter(table: SourceTable, output: Path | None) -> str:
+    """Return the delimiter of the output: tabs for .tsv, otherwise that of the table."""
+    suffix = "" if output is None else output.suffix.lower()
+    if suffix == ".tsv":
+        return SEPARATORS[suffix]
+    own = table.form.delimiter or ","
+    return "," if suffix == ".csv" and own == "\t" else own

@@ -1,0 +1,101 @@
+"""Tables as input and output of `regard translate`."""
+
+from dataclasses import replace
+
+import pytest
+
+from regard.pipeline.train import train
+from tests.cli.test_commands import regard
+from tests.small_runs import smaller
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs")
+    rows = [f"{n},{n % 7} {n % 19} a,{n % 7} b" for n in range(130)]
+    (folder / "pairs.csv").write_text("\n".join(["n,English,Deutsch", *rows]))
+    experiment = smaller(epochs=1)
+    columns = dict(source_column="English", target_column="Deutsch", dev_size=4, test_size=0)
+    data = replace(experiment.data, path=folder / "pairs.csv", synthetic=None, **columns)
+    train(replace(experiment, data=data), folder / "small")
+    return folder / "small"
+
+
+def translations(capsys, run, path, *sources):
+    path.write_text("".join(f"{source}\n" for source in sources))
+    return regard(capsys, "translate", run, path)[1].splitlines()
+
+
+TABLE = """n;English;remark
+1;1 2 a;"a; b"
+2; ;c
+3;3 1 a
+4;6 4 a;d;e
+"""
+
+
+def test_a_table_is_written_with_translations(run, tmp_path, capsys):
+    expected = translations(capsys, run, tmp_path / "in.txt", "1 2 a", "", "3 1 a", "6 4 a")
+    table, output, links, traces = (
+        tmp_path / name for name in ("table.csv", "out.csv", "links", "traces")
+    )
+    table.write_text(TABLE)
+    files = ("-o", output, "--alignments", links, "--trace", traces)
+    status, out, err = regard(capsys, "translate", run, table, *files)
+    assert (status, out) == (0, "")
+    assert output.read_text().splitlines() == [
+        "n;English;remark;Deutsch",
+        f'1;1 2 a;"a; b";{expected[0]}',
+        "2; ;c;".replace(" ", ""),
+        f"3;3 1 a;;{expected[2]}",
+        f"4;6 4 a;d;e;{expected[3]}",
+    ]
+    assert [len(file.read_text().splitlines()) for file in (links, traces)] == [4, 4]
+    assert f"{table}: 1 row has more than 3 columns (line 5)" in err
+    assert f"{table}: 1 row has no source" in err
+    assert regard(capsys, "translate", run, table)[1].splitlines() == expected
+
+
+def test_the_column_of_translations_has_an_own_name(run, tmp_path, capsys):
+    (tmp_path / "table.tsv").write_text("Deutsch\tEnglish\nx\t1 2 a\n")
+    output = tmp_path / "out.csv"
+    assert regard(capsys, "translate", run, tmp_path / "table.tsv", "-o", output)[0] == 0
+    assert output.read_text().splitlines()[0] == "Deutsch,English,prediction"
+    (tmp_path / "table.jsonl").write_text('{"English": "1 2 a"}\n')
+    assert regard(capsys, "translate", run, tmp_path / "table.jsonl", "-o", output)[0] == 0
+    assert output.read_text().splitlines()[0] == "English,Deutsch"
+
+
+def test_lines_with_tabs_are_a_table_if_a_column_is_named(run, tmp_path, capsys):
+    path = tmp_path / "pairs.tsv"
+    path.write_text("x\t1 2 a\ny\t3 1 a\n")
+    _, lines, err = regard(capsys, "translate", run, path)
+    assert "line 1 has a tab, but each line is one source" in err
+    named = ("--source-column", 2, "--no-header")
+    _, rows, err = regard(capsys, "translate", run, path, *named)
+    assert (lines.count("\n"), rows.count("\n"), err) == (2, 2, "")
+    assert rows.splitlines() == translations(capsys, run, tmp_path / "in.txt", "1 2 a", "3 1 a")
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("table.csv", ("--source-column", "text"), "has no column 'text' (--source-column)"),
+        ("table.csv", ("--follow",), "--follow is for lines, but"),
+        ("table.csv", ("-o", "out.xlsx"), "cannot write out.xlsx: name a .csv or .tsv file"),
+        ("table.csv", ("-o", "out.csv", "--nbest", 2), "out.csv has one translation in each row"),
+        ("lines.txt", ("--header",), "--header is for tables, but each line of"),
+    ],
+)
+def test_wrong_tables_are_one_line(run, tmp_path, capsys, name, options, message):
+    (tmp_path / name).write_text(TABLE)
+    status, out, err = regard(capsys, "translate", run, tmp_path / name, *options)
+    assert (status, out, err.count("\n")) == (1, "", 1)
+    assert message in err
+
+
+def test_rows_of_too_many_tokens_have_no_translation(run, tmp_path, capsys):
+    (tmp_path / "table.csv").write_text("n,English\n1,1 2 a\n2,1 2 3 4 5 6\n")
+    status, out, err = regard(capsys, "translate", run, tmp_path / "table.csv", "--max-source", 4)
+    assert (status, out.splitlines()[1:]) == (1, [""])
+    assert "1 line of more than 4 tokens (line 3)" in err
