@@ -199,6 +199,15 @@ def test_an_unknown_name_suggests_the_nearest():
         recipes.find("tatoeba-lung")
 
 
+@pytest.mark.parametrize(
+    ("task", "hint"),
+    [("classify", "labels"), ("translate", "letters or words"), ("caption", "captions")],
+)
+def test_the_name_of_a_task_suggests_its_recipes(task, hint):
+    with pytest.raises(UserError, match=rf"neither .*: did you mean {hint}\?"):
+        recipes.find(task)
+
+
 def test_every_recipe_is_in_one_group():
     names = [name for members in recipes.GROUPS.values() for name in members]
     assert sorted(names) == recipes.names()

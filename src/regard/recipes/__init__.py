@@ -55,6 +55,12 @@ GROUPS = {
 """The recipes that come with the package, in the order of `regard recipes`."""
 WORDS = tuple[str, ...]
 DEFAULT_TASK = "translate"
+TASK_RECIPES = {
+    "classify": ("labels",),
+    "translate": ("letters", "words"),
+    "caption": ("captions",),
+}
+"""Usual recipes of each task, for messages."""
 
 
 def names() -> list[str]:
@@ -74,7 +80,7 @@ def find(name: str) -> Path:
             f"{name} is not a recipe: expected a name or a .yaml file. `regard recipes` lists the "
             f"names; `regard train {name}` trains on a file of pairs"
         )
-    near = difflib.get_close_matches(name, names(), n=1)
+    near = list(TASK_RECIPES.get(name, ())) or difflib.get_close_matches(name, names(), n=1)
     near = near or [known for known in names() if len(name) > 2 and name in known]
     hint = f"did you mean {' or '.join(near)}? " if near else ""
     raise UserError(

@@ -192,3 +192,37 @@ def test_columns_that_are_named_are_no_images(columns):
     assert assign_roles(("lemma", "form"), rows, None, columns).task == "translate"
     images = [(f"{number}.jpg", f"a caption number {number}") for number in range(50)]
     assert assign_roles(None, images, None, (0, None)).task == "caption"
+
+
+@pytest.mark.parametrize(
+    ("rows", "delimiter", "title"),
+    [
+        ([(f"{n} g Käse", f"{n},03") for n in range(50)], ";", "text, decimal commas"),
+        ([(f"{n} g Käse", f"1.{n + 100},50") for n in range(50)], "\t", "text, decimal commas"),
+        ([(f"{n} g Käse", f"1,5{n}", f"{n},03") for n in range(50)], ";", "text, decimal commas"),
+        ([(f"0.{n},0 0.52,1", f"{n},5") for n in range(50)], "\t", "series, decimal commas"),
+        ([(f"0.{n},0 0.52,1", f"0.{n}") for n in range(50)], "\t", "series"),
+        ([(f"{n},0 1,1", f"0.{n}") for n in range(50)], "\t", "series"),
+    ],
+)
+def test_numbers_of_targets_may_have_decimal_commas(tmp_path, rows, delimiter, title):
+    path = written(
+        tmp_path, rows, ("Artikel", *("Preis",) * (len(rows[0]) - 1)), "a.csv", delimiter
+    )
+    inspection = inspect(path)
+    assert inspection.roles.title == f"values (a number for each {title})"
+    assert inspection.header is not None
+    assert inspection.roles.target == len(rows[0]) - 1
+
+
+@pytest.mark.parametrize(
+    ("rows", "delimiter"),
+    [
+        ([(f"{n} g Käse", f"{n},03") for n in range(50)], ","),
+        ([(f"{n} g Käse", f"{n + 1},234") for n in range(50)], ";"),
+        ([(f"{n},5", f"{n},03") for n in range(50)], ";"),
+    ],
+)
+def test_other_commas_are_no_decimal_commas(tmp_path, rows, delimiter):
+    path = written(tmp_path, rows, name="a.csv", delimiter=delimiter)
+    assert inspect(path).roles.task == "translate"

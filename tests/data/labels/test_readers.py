@@ -186,3 +186,22 @@ def test_a_long_first_row_is_shortened_in_the_message(tmp_path: Path) -> None:
         read_labelled(path)
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 500
+
+
+@pytest.mark.parametrize(
+    ("text", "targets"),
+    [
+        ("Artikel;Preis\nMilch;14,03\nBrot;1.234,50\nKäse;1,234\nEi;2\n", "14.03 1234.50 1.234 2"),
+        ("Milch;14,03\nBrot;0,5\n", "14.03 0.5"),
+        ("Milch;1,234\nBrot;2,345\n", "1,234 2,345"),
+        ("Milch;14,03\nBrot;0.5\n", "14,03 0.5"),
+        ('Milch,"14,03"\nBrot,"0,5"\n', "14,03 0,5"),
+        ("0.1,0 0.52,1;0.5\n0.2,0 0.3,1;0.7\n", "0.5 0.7"),
+    ],
+)
+def test_decimal_commas_of_numbers_become_points(tmp_path, text, targets):
+    path = written(tmp_path / "a.csv", text)
+    corpus = read_labelled(path, TableSettings(header=text.startswith("Artikel")), None)
+    assert [pair.target for pair in corpus.pairs] == targets.split()
+    labels = [pair.target for pair in read_labelled(path, TableSettings()).pairs]
+    assert not {"14.03", "1.234"} & set(labels)

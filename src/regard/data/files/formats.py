@@ -71,6 +71,11 @@ class FileFormat:
         return self.kind in ("jsonl", "parquet")
 
     @property
+    def may_have_commas(self) -> bool:
+        """Whether numbers may have decimal commas: no commas divide the columns."""
+        return self.delimiter != ","
+
+    @property
     def title(self) -> str:
         """Format and encoding, for messages."""
         if self.kind in TITLES:

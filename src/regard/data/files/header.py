@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence, Set
 
+from regard.data.files.decimals import is_comma_number
 from regard.data.files.encodings import script_of
 from regard.data.files.tables import TableSettings, find_column, is_blank
 
@@ -142,7 +143,7 @@ def names_labels(label: str, labels: Sequence[str], known: Set[str] | None) -> b
     usual name or a label of no other row, unless it is in `known`. If `known` is None, targets are
     numbers, and any text is a name."""
     if known is None:
-        return bool(label) and not is_number(label)
+        return bool(label) and not _may_be_number(label)
     is_named = is_usual_name(label) and label not in labels
     return label not in known and (is_named or is_only_label(label, labels))
 
@@ -164,6 +165,11 @@ def is_number(text: str) -> bool:
     return True
 
 
+def _may_be_number(text: str) -> bool:
+    """Return whether a text is a number, perhaps with a decimal comma."""
+    return is_number(text) or is_comma_number(text)
+
+
 def _occurs_again(first: Sequence[str], body: Sequence[Sequence[str]]) -> bool:
     """Return whether a cell of the first row occurs in its column again: names do not."""
     return any(
@@ -177,9 +183,9 @@ def _differs(cell: str, column: Sequence[str]) -> bool:
     present = [text for text in column if text]
     if len(present) < MIN_ROWS:
         return False
-    num_numbers = sum(map(is_number, present))
+    num_numbers = sum(map(_may_be_number, present))
     if num_numbers > NEARLY_ALL * len(present):
-        return not is_number(cell) and len(cell) > 1
+        return not _may_be_number(cell) and len(cell) > 1
     scripts = _scripts(cell)
     if not scripts:
         return False
@@ -194,10 +200,11 @@ def _are_above_numbers(forms: Sequence[tuple[str, Sequence[str]]]) -> bool:
     numbers = [
         (cell, present)
         for cell, present in numbers
-        if len(present) >= MIN_ROWS and sum(map(is_number, present)) > NEARLY_ALL * len(present)
+        if len(present) >= MIN_ROWS
+        and sum(map(_may_be_number, present)) > NEARLY_ALL * len(present)
     ]
     return bool(numbers) and all(
-        any(map(str.isalpha, cell)) and not is_number(cell) and cell.lower() not in MISSING
+        any(map(str.isalpha, cell)) and not _may_be_number(cell) and cell.lower() not in MISSING
         for cell, _ in numbers
     )
 

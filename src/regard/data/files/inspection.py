@@ -194,10 +194,12 @@ def _inspect(
     num_columns = len(rows[0])
     sides = {"source": settings.source_columns, "target": settings.target_columns}
     numbers = {side: _number(path, side, names, rows[0], header) for side, names in sides.items()}
-    roles = assign_roles(header, body, task, (numbers["source"], numbers["target"]))
+    columns, may_have_commas = (numbers["source"], numbers["target"]), form.may_have_commas
+    roles = assign_roles(header, body, task, columns, may_have_commas=may_have_commas)
     if header is None and roles.task == "classify" and _names_labels(rows, roles, settings):
         header, body = rows[0], rows[1:]
-        roles = assign_roles(header, body, task, (roles.source, roles.target))
+        columns = roles.source, roles.target
+        roles = assign_roles(header, body, task, columns, may_have_commas=may_have_commas)
     return Inspection(
         path,
         form,

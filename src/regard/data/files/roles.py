@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import chain, pairwise
 from statistics import mean, median
 
+from regard.data.files.decimals import has_decimal_commas, has_decimal_point, with_points
 from regard.data.files.header import (
     CAPTION_NAMES,
     LABEL_NAMES,
@@ -62,11 +63,14 @@ def assign_roles(
     rows: Sequence[Sequence[str]],
     task: TaskName | None = None,
     columns: tuple[int | None, int | None] = (None, None),
+    *,
+    may_have_commas: bool = False,
 ) -> Roles:
     """Return the roles of a table with these rows: captions if a column has names of images, labels
     if a column has few different values, values if the targets are numbers, otherwise pairs. The
-    task and the columns of source and target may be given."""
-    table = _Table(header, rows, columns)
+    task and the columns of source and target may be given. `may_have_commas`: numbers of targets
+    may have decimal commas."""
+    table = _Table(header, rows, columns, may_have_commas=may_have_commas)
     rules = {"caption": _captions, "classify": _labels, "translate": _pairs}
     if task is not None:
         return rules[task](table) or _unrecognised(table, task)
@@ -86,6 +90,8 @@ class _Table:
         header: Sequence[str] | None,
         rows: Sequence[Sequence[str]],
         columns: tuple[int | None, int | None],
+        *,
+        may_have_commas: bool,
     ) -> None:
         self.header = header
         self.num_rows = len(rows)
@@ -98,6 +104,24 @@ class _Table:
         self.useful = [column for column in range(num_columns) if self._is_useful(column)]
         if len(self.useful) < 2:
             self.useful = list(range(num_columns))
+        self.with_commas = self._columns_with_commas() if may_have_commas else frozenset[int]()
+
+    def _columns_with_commas(self) -> frozenset[int]:
+        """Return the columns of numbers with decimal commas; none if a column of numbers has
+        decimal points."""
+        numbers = chain.from_iterable(cells for cells in self.cells if _are_numbers(cells))
+        if any(map(has_decimal_point, numbers)):
+            return frozenset()
+        return frozenset(
+            column
+            for column, cells in enumerate(self.cells)
+            if has_decimal_commas(cells) and _are_numbers(list(map(with_points, cells)))
+        )
+
+    def numbers(self, column: int) -> list[str]:
+        """Return the cells of a column with decimal points in its numbers."""
+        cells = self.cells[column]
+        return list(map(with_points, cells)) if column in self.with_commas else cells
 
     def _is_useful(self, column: int) -> bool:
         cells = self.cells[column]
@@ -199,7 +223,7 @@ def _values(table: _Table) -> Roles | None:
     named = table.named(LABEL_NAMES)
     target = named if named in numbers else numbers[-1]
     others = [column for column in table.useful if column != target]
-    sources = [column for column in others if _has_sources(table.cells[column])]
+    sources = [column for column in others if _has_sources(table.numbers(column))]
     if table.source is not None:
         return _numbers(table, table.source, target)
     named_text = table.named([name for name in TEXT_NAMES if name != _name(table, target)])
@@ -208,13 +232,15 @@ def _values(table: _Table) -> Roles | None:
     if len(sources) > 1 and not is_clear:
         return None  # pairs with a number each
     source = named_text if named_text in sources else next(iter(sources or others), None)
-    return None if source is None else _numbers(table, source, target)
+    if source is None or source in table.with_commas:
+        return None
+    return _numbers(table, source, target)
 
 
 def _is_quantity(table: _Table, column: int) -> bool:
     """Return whether a column has numbers, with too many different values for labels."""
     max_labels = min(FEW_ROWS, table.num_rows / MIN_ROWS_PER_LABEL)
-    return _are_numbers(table.cells[column]) and table.num_values(column) > max_labels
+    return _are_numbers(table.numbers(column)) and table.num_values(column) > max_labels
 
 
 def _has_sources(cells: Sequence[str]) -> bool:
@@ -234,7 +260,8 @@ def _numbers(table: _Table, source: int, target: int) -> Roles:
     else:
         fields["data.source"] = "text"
     kind = fields["data.source"]
-    title = f"values (a number for each {_NOUNS[kind]})"
+    commas = ", decimal commas" if target in table.with_commas else ""
+    title = f"values (a number for each {_NOUNS[kind]}{commas})"
     recipe = "drinks" if kind == "items" else "values"  # items have no order
     return Roles("classify", recipe, source, target, title, fields)
 

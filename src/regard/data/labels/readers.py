@@ -18,6 +18,7 @@ from pathlib import Path
 
 from regard.data.examples import Corpus, Pair
 from regard.data.files import formats
+from regard.data.files.decimals import has_decimal_commas, with_points
 from regard.data.files.formats import FileFormat
 from regard.data.files.header import LABEL_NAMES, TEXT_NAMES, names_labels
 from regard.data.files.lines import (
@@ -92,7 +93,7 @@ def read_labelled(
     UserError if there are no examples, or if a column is missing. The first row of a table is a
     header if it has a usual name, or if its second field is a label of no other row. Labels in
     `known`, such as those of the training data, are never read as names. If `known` is None,
-    targets are numbers.
+    targets are numbers; decimal commas become points unless commas divide the columns.
     """
     settings = settings or TableSettings()
     if path.is_dir() and settings.feature_columns:
@@ -101,6 +102,8 @@ def read_labelled(
             "table"
         )
     corpus = _folders(path) if path.is_dir() else _file(path, settings, known)
+    if known is None and not path.is_dir() and formats.recognise(path, settings).may_have_commas:
+        corpus = _with_points(corpus)
     if not corpus.pairs:
         reason = "; ".join(corpus.left_out.summary()) or "it is empty"
         raise UserError(
@@ -108,6 +111,14 @@ def read_labelled(
             "of label SPACE text"
         )
     return corpus
+
+
+def _with_points(corpus: Corpus) -> Corpus:
+    """Return the corpus with decimal points in the targets if they have decimal commas."""
+    if not has_decimal_commas(pair.target for pair in corpus.pairs):
+        return corpus
+    pairs = (replace(pair, target=with_points(pair.target)) for pair in corpus.pairs)
+    return replace(corpus, pairs=tuple(pairs))
 
 
 def _folders(path: Path) -> Corpus:
