@@ -199,7 +199,11 @@ SETS = {
         {"checks": strings("tasks/test_checks")}, ("data checks",), ("options.md data.checks",)
     ),
     "Fault": Uses(
-        {"lines": strings("data/files/test_lines", "data/text/test_parallel")},
+        {
+            "lines": strings(
+                "data/files/test_lines", "data/files/test_headers", "data/text/test_parallel"
+            )
+        },
         reason="messages write `MEANINGS` instead",
     ),
     "TextEncoderKind": Uses(
