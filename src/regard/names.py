@@ -38,7 +38,7 @@ VocabularySide = Literal[Side, "shared"]
 """Sides of a vocabulary: one side each, or both."""
 LinkUnit = Literal["words", "pieces"]
 """Units that alignment links connect."""
-TableFormat = Literal["text", "csv", "jsonl", "workbook", "parquet"]
+TableFormat = Literal["text", "csv", "jsonl", "json", "workbook", "parquet"]
 """Formats of a data file: lines with tabs or with the label first (text), other delimiters or
 quoted cells (csv), and files with named or typed columns."""
 Severity = Literal["stop", "warn"]

@@ -42,6 +42,42 @@ def test_wrong_json_is_one_line(tmp_path, line):
         read_pairs(path, settings=ANY)
 
 
+def test_an_array_of_objects_is_read_like_json_lines(tmp_path):
+    path = tmp_path / "words.json"
+    path.write_text(
+        '\ufeff[\n  {"id": 1, "word": "λόγος", "form": "logos"},\n  {"word": "νερό",\n'
+        '   "form": "nero"}, {"word": "φως", "form": null}\n]\n',
+        encoding="utf8",
+    )
+    corpus = read_pairs(path, settings=ANY)
+    assert corpus.pairs == (Pair("λόγος", "logos", 2), Pair("νερό", "nero", 3))
+    assert [problem.line for problem in corpus.problems] == [4]
+    assert inspect(path).form.title == "JSON array"
+    assert inspect(path).columns() == {"data.source_column": "word", "data.target_column": "form"}
+    labelled = tmp_path / "labels.json"
+    labelled.write_text('[{"label": "a", "text": "b c"}, {"label": "d", "text": "e"}]')
+    labels = [(pair.source, pair.target) for pair in read_labelled(labelled).pairs]
+    assert labels == [("b c", "a"), ("e", "d")]
+
+
+@pytest.mark.parametrize(
+    ("rest", "problem"),
+    [
+        ("\n3]", "line 2: expected an object such as .* got '3'"),
+        ("{}]", "line 1: expected an object"),
+        ('{"a": ', "line 1 is not JSON"),
+        ("[" * 100_000, "line 1 is not JSON"),
+        ('{"a": "b"}', "line 1 is not JSON: expected , or ], got ''"),
+        ('{"a": "b"}] 3', "line 1 is not JSON: text after the array"),
+    ],
+)
+def test_a_wrong_array_is_one_line(tmp_path, rest, problem):
+    path = tmp_path / "words.json"
+    path.write_text(f'[{{"a": "b", "c": "d"}}, {rest}')
+    with pytest.raises(UserError, match=rf"words.json, {problem}"):
+        read_pairs(path, settings=ANY)
+
+
 def test_names_of_all_first_objects_are_columns(tmp_path):
     path = tmp_path / "words.jsonl"
     path.write_text('{"id": 1, "word": "a"}\n' + '{"id": 2, "word": "b", "form": "c"}\n' * 3)

@@ -203,3 +203,13 @@ def test_quotes_must_close_in_csv_and_are_characters_in_tsv(tmp_path):
     lines = tmp_path / "captions.tsv"
     lines.write_text('a.png\tthe "small" dog\nb.png\t"so\n')
     assert [pair.target for pair in read_captions(lines).train.pairs] == ['the "small" dog', '"so']
+
+
+def test_an_array_of_objects_is_read_by_its_names(tmp_path):
+    path = tmp_path / "captions.json"
+    path.write_text('[{"caption": "a cat", "image": "1.jpg"}, {"caption": "", "image": "2.jpg"}]')
+    captions = read_captions(path)
+    assert [(pair.source, pair.target) for pair in captions.pairs] == [
+        (str(tmp_path / "1.jpg"), "a cat")
+    ]
+    assert len(captions.train.problems) == 1

@@ -23,7 +23,7 @@ from regard.data.files.lines import (
     decoded,
     numbers_of,
 )
-from regard.data.files.named_rows import SUFFIXES, TITLES, named_rows
+from regard.data.files.named_rows import SUFFIXES, TITLES, is_json_array, named_rows
 from regard.data.files.tables import Row, TableSettings, is_blank, show_cells, suffix_of, table_rows
 from regard.errors import UserError
 from regard.files import open_bytes
@@ -68,7 +68,7 @@ class FileFormat:
     @property
     def has_names(self) -> bool:
         """Whether the first row is always a header."""
-        return self.kind in ("jsonl", "parquet")
+        return self.kind in ("jsonl", "json", "parquet")
 
     @property
     def may_have_commas(self) -> bool:
@@ -119,6 +119,8 @@ def _recognise(path: Path, settings: TableSettings, stamp: tuple[int, int]) -> F
     del stamp  # part of the key: a changed file is read again
     if suffix_of(path) in SUFFIXES:
         return _below_titles(path, FileFormat(SUFFIXES[suffix_of(path)]), settings)
+    if is_json_array(path):
+        return FileFormat("json")
     try:
         with open_bytes(path) as file:
             head = file.read(HEAD)

@@ -4,6 +4,7 @@
     Flickr8k.token.txt           name.jpg#0, tab, caption; other files list the images of a split
     dataset.json                 Karpathy's splits: images with sentences and their split
     captions_*.json              COCO: images and annotations
+    FILE.json                    array of objects with the names file and caption
 
 Each annotation is a `Pair` of an image file and a caption. An image has one pair for each caption.
 """
@@ -30,6 +31,7 @@ from regard.data.files.lines import (
     decoded,
     marks_removed,
 )
+from regard.data.files.named_rows import is_json_array
 from regard.data.files.tables import (
     SEPARATORS,
     Row,
@@ -107,7 +109,7 @@ def read_captions(
     of its images, or if two lists name one image."""
     folder = (images or path.parent).absolute()
     try:
-        if suffix_of(path) == ".json":
+        if suffix_of(path) == ".json" and not is_json_array(path):
             captions = _json(path, folder)
         else:
             captions = _lines(path, folder, settings or TableSettings())
