@@ -405,12 +405,33 @@ def test_examples_of_the_dev_score_are_cut_off(capsys):
 
 def test_lines_that_are_not_utf8_are_reported_in_one_line(capsys, run, tmp_path):
     text = tmp_path / "in.txt"
-    text.write_bytes(b"a\n" + b"\xff\n" * 7)
+    text.write_bytes("é\n".encode() + b"\xff\n" * 7 + "é\n".encode() * 9)
     _, out, err = regard(capsys, "translate", run, text)
-    assert out.count("\n") == 8
-    assert err.count("\n") == 1
+    assert out.count("\n") == 17
+    assert err.count("became") == 1
     assert "7 lines not in UTF-8" in err
     assert "lines 2, 3, 4, 5, 6 and 2 more" in err
+
+
+def test_the_encoding_of_a_file_is_recognised_or_set(capsys, run, tmp_path):
+    text = tmp_path / "in.txt"
+    text.write_text("a b c\n\nb\n")
+    expected = regard(capsys, "translate", run, text)
+    text.write_bytes("a b c\n\nb\n".encode("utf-16"))
+    assert regard(capsys, "translate", run, text) == expected
+
+    text.write_bytes("Αθήνα λόγος\nμέλι και γάλα\n".encode("cp1253"))
+    _, _, err = regard(capsys, "translate", run, text)
+    assert f"{text}: read as cp1253 ('Αθήνα'); for another encoding: --encoding NAME" in err
+    assert 'the vocabulary lacks "Αθήνα", "λόγος"' in err
+    _, _, err = regard(capsys, "translate", run, text, "--encoding", "cp1252")
+    assert ("read as" in err, 'the vocabulary lacks "ÁèÞíá"' in err) == (False, True)
+
+    text.write_bytes(b"a\n\x81\n")
+    _, _, err = regard(capsys, "translate", run, text, "--encoding", "cp1252")
+    assert "1 line not in CP1252 (line 2); bytes that cannot be read became" in err
+    status, _, err = regard(capsys, "translate", run, "--encoding", "cp1252")
+    assert (status, "but the standard input is read as it arrives, as UTF-8" in err) == (1, True)
 
 
 def test_plot_of_a_blank_text_is_one_line(capsys, run):

@@ -61,7 +61,7 @@ class Options:
     """Table: column of the sources, by name or by number from 1 (default: as in training, or a
     usual name)."""
     encoding: str | None = None
-    """Table: encoding, such as cp1253 (default: recognised)."""
+    """Encoding of the file, such as cp1253 (default: recognised; the standard input is UTF-8)."""
     header: bool | None = None
     """Table: True if the first row has names, False if it is an example (default: recognised)."""
     tint: bool = False
@@ -105,7 +105,13 @@ def _lines(classifier: ClassificationModel, options: Options) -> int:
     number = num_refused = 0
     name = "standard input" if options.file == "-" else options.file
     with ExitStack() as files:
-        source = LineInput.open(options.file, files, faults.broken.append, follow=options.follow)
+        source = LineInput.open(
+            options.file,
+            files,
+            faults.broken.append,
+            follow=options.follow,
+            encoding=options.encoding,
+        )
         output = opened(files, options.output) or sys.stdout
         traces = opened(files, options.trace)
         for chunk in source.available(source.lines, 1 if options.follow else LINES_AT_A_TIME):

@@ -70,9 +70,11 @@ class LineInput:
         report: Callable[[LineProblem], None],
         *,
         follow: bool = False,
+        encoding: str | None = None,
     ) -> LineInput:
-        """Open a file ("-" is the standard input) until `files` close. UserError if it cannot be
-        opened."""
+        """Open a file ("-" is the standard input) until `files` close. The encoding of a file is
+        recognised unless it is set; a stream is UTF-8. UserError if it cannot be opened."""
+        from regard.data.files.formats import encoding_of_lines
         from regard.data.files.lines import read_lines
         from regard.data.files.streams import LineStream
 
@@ -82,13 +84,27 @@ class LineInput:
                 f"cannot read {shorten_name(name)}: no such file or directory; to read a text "
                 "instead of a file, pipe it into the command: echo TEXT | regard ..."
             )
+        if encoding is not None and (name == "-" or follow):
+            shown = "the standard input" if name == "-" else name
+            raise UserError(
+                f"--encoding is for whole files, but {shown} is read as it arrives, as UTF-8: "
+                "leave it out"
+            )
         if name == "-":
             with suppress(OSError, ValueError):  # a stream that is no file of the system
                 stream = LineStream(sys.stdin.fileno(), "standard input")
         elif follow:
             file = files.enter_context(check_input(name).open("rb", buffering=0))
             stream = LineStream(file.fileno(), name, follow=True)
-        return cls(read_lines(name if stream is None else stream, report), stream)
+        if stream is not None or name == "-":
+            return cls(read_lines(name if stream is None else stream, report), stream)
+        form = encoding_of_lines(Path(name), encoding)
+        if not form.is_certain:
+            warn(
+                f"{name}: read as {form.name} ({form.example!r}); for another encoding: "
+                "--encoding NAME"
+            )
+        return cls(read_lines(name, report, form.name))
 
     def available(self, lines: Iterable[str], size: int) -> Iterator[list[str]]:
         """Yield lists of at most `size` of these lines. A list ends before a line that has not
@@ -157,12 +173,13 @@ class UnknownWords:
 
 
 def warn_of_problems(problems: Sequence[LineProblem]) -> None:
-    """Warn of lines that are not UTF-8, or have NUL characters or a byte-order mark."""
+    """Warn of lines that are not of the encoding, or have NUL characters or a byte-order mark."""
     from regard.data.files.lines import LeftOut, marks_removed
 
     places = LeftOut()
     for problem in problems:
         places.add(problem)
+    encodings = {problem.path: problem.encoding for problem in problems}
     for path, kinds in places.places.items():
         for kind, lines in kinds.items():
             if kind == "byte-order mark":
@@ -173,9 +190,10 @@ def warn_of_problems(problems: Sequence[LineProblem]) -> None:
                     "UTF-16, save it as UTF-8"
                 )
             else:
+                encoding = encodings[path].upper()
                 warn(
-                    f"{path}: {_count(lines.count)} not in UTF-8 ({lines}); bytes that cannot be "
-                    "read became \ufffd"
+                    f"{path}: {_count(lines.count)} not in {encoding} ({lines}); bytes that cannot "
+                    "be read became \ufffd"
                 )
 
 

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from regard.data.files.tables import Row
 
 ROWS_AT_A_TIME = 512
-OPTIONS = ("source_column", "encoding", "header")
-"""Options about the table."""
+OPTIONS = ("source_column", "header")
+"""Options that only tables have."""
 
 
 @runtime_checkable

@@ -70,7 +70,7 @@ class Options:
     """Table: column of the sources, by name or by number from 1 (default: as in training, or a
     usual name)."""
     encoding: str | None = None
-    """Table: encoding, such as cp1253 (default: recognised)."""
+    """Encoding of the file, such as cp1253 (default: recognised; the standard input is UTF-8)."""
     header: bool | None = None
     """Table: True if the first row has names, False if it is an example (default: recognised)."""
     search: SearchFields = field(default_factory=SearchConfig)
@@ -158,7 +158,9 @@ def _line_chunks(
     report: Callable[[LineProblem], None],
 ) -> Iterator[list[_Source]]:
     """Open the file of lines, and yield lists of lines."""
-    source = LineInput.open(options.file, files, report, follow=options.follow)
+    source = LineInput.open(
+        options.file, files, report, follow=options.follow, encoding=options.encoding
+    )
     has_features = bool(translator.data.feature_columns)
     lines = source.lines if has_features else _warn_of_tabs(source.lines)
     number = 0

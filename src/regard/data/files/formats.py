@@ -121,13 +121,7 @@ def _recognise(path: Path, settings: TableSettings, stamp: tuple[int, int]) -> F
         return _below_titles(path, FileFormat(SUFFIXES[suffix_of(path)]), settings)
     if is_json_array(path):
         return FileFormat("json")
-    try:
-        with open_bytes(path) as file:
-            head = file.read(HEAD)
-    except (OSError, EOFError, zlib.error) as error:
-        raise UserError(f"cannot read {path}: {error}") from error
-    if len(head) == HEAD:
-        head = head[: head.rfind(b"\n") + 1] or head[: HEAD // 4 * 4]
+    head = _head(path)
     check_text(head, path)
     if settings.encoding is not None:
         encoding = encodings.named(settings.encoding)
@@ -139,6 +133,33 @@ def _recognise(path: Path, settings: TableSettings, stamp: tuple[int, int]) -> F
     lines = [line.removesuffix("\r") for line in lines if line.strip()]
     form = _columns(path, lines, encoding, delimiter_of(settings))
     return _below_titles(path, form, settings)
+
+
+def encoding_of_lines(path: Path, name: str | None) -> Encoding:
+    """Return the encoding of this name, or that of a file of lines. UTF-8 if the file cannot be
+    read twice, or if its encoding is not recognised. UserError for an unknown name, and if the file
+    cannot be read."""
+    if name is not None:
+        return encodings.named(name)
+    if not path.is_file():
+        return UTF8
+    head = _head(path)
+    try:
+        return encodings.recognise(head, path)
+    except UserError:
+        return UTF8
+
+
+def _head(path: Path) -> bytes:
+    """Return the first bytes of a file, which end with a whole line."""
+    try:
+        with open_bytes(path) as file:
+            head = file.read(HEAD)
+    except (OSError, EOFError, zlib.error) as error:
+        raise UserError(f"cannot read {path}: {error}") from error
+    if len(head) == HEAD:
+        head = head[: head.rfind(b"\n") + 1] or head[: HEAD // 4 * 4]
+    return head
 
 
 def _below_titles(path: Path, form: FileFormat, settings: TableSettings) -> FileFormat:

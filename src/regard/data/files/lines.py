@@ -72,6 +72,8 @@ class LineProblem:
     line: int
     kind: Fault
     text: str
+    encoding: str = "utf-8"
+    """Encoding by which the file is read."""
 
 
 @dataclass
@@ -121,13 +123,15 @@ class LeftOut:
 def read_lines(
     source: str | Path | BinaryIO | BufferedIOBase,
     report: Callable[[LineProblem], None] | None = None,
+    encoding: str = "utf-8",
 ) -> Iterator[str]:
-    """Yield the lines of a file ("-" is the standard input) or of a binary stream.
+    """Yield the lines of a file ("-" is the standard input) or of a binary stream. Only a file may
+    have another encoding than UTF-8.
 
-    Blank lines are kept, so that there is one output for each line. Bytes that are not UTF-8 are
-    replaced by U+FFFD, a byte-order mark inside the file is removed, a NUL is kept; `report` is
-    called for each of these lines, by default with a warning in the log. UserError as in
-    `decoded`, and if the file cannot be opened.
+    Blank lines are kept, so that there is one output for each line. Bytes that are not of the
+    encoding are replaced by U+FFFD, a byte-order mark inside the file is removed, a NUL is kept;
+    `report` is called for each of these lines, by default with a warning in the log. UserError as
+    in `decoded`, and if the file cannot be opened.
     """
     report = report or _warn
     if not isinstance(source, str | Path):
@@ -135,7 +139,7 @@ def read_lines(
     if str(source) == "-":
         return _replacing(sys.stdin.buffer, "standard input", report)
     file = open_bytes(source)  # opened before the first line is read, so that errors come first
-    return _closing(file, str(source), report)
+    return _closing(file, str(source), report, encoding)
 
 
 def numbers_of(lines: Sequence[int]) -> str:
@@ -337,18 +341,21 @@ def marks_removed(path: str | Path, lines: LineNumbers) -> str:
 
 
 def _closing(
-    file: BufferedIOBase, path: str, report: Callable[[LineProblem], None]
+    file: BufferedIOBase, path: str, report: Callable[[LineProblem], None], encoding: str
 ) -> Iterator[str]:
     with file:
-        yield from _replacing(file, path, report)
+        yield from _replacing(file, path, report, encoding)
 
 
 def _replacing(
-    file: Iterable[bytes], path: str, report: Callable[[LineProblem], None]
+    file: Iterable[bytes],
+    path: str,
+    report: Callable[[LineProblem], None],
+    encoding: str = "utf-8",
 ) -> Iterator[str]:
-    for line in decoded(file, path):
+    for line in decoded(file, path, encoding=encoding):
         if line.fault:
-            report(LineProblem(path, line.number, line.fault, line.text))
+            report(LineProblem(path, line.number, line.fault, line.text, encoding))
         if line.is_marked:
             report(LineProblem(path, line.number, "byte-order mark", line.text))
         yield line.text
@@ -356,7 +363,7 @@ def _replacing(
 
 def _warn(problem: LineProblem) -> None:
     reports: dict[Fault, str] = {
-        "not UTF-8": "is not UTF-8: what could not be read became U+FFFD",
+        "not UTF-8": f"is not {problem.encoding.upper()}: what could not be read became U+FFFD",
         "NUL": "has NUL characters",
         "byte-order mark": "had a byte-order mark, which was removed",
     }
