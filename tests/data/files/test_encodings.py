@@ -98,6 +98,13 @@ def test_windows_code_pages_are_recognised_beside_english(language, price):
     assert encoding.name == name
 
 
+@pytest.mark.parametrize("language", ["German", "French", "Turkish", "Polish", "Czech"])
+def test_words_in_capitals_are_recognised(language):
+    name, words = WORDS[language]
+    text = "".join(f"some word;{word}\n" for word in words.replace("ß", "ss").upper().split())
+    assert text.encode(name).decode(recognise(text.encode(name), Path("a")).name) == text
+
+
 def test_the_example_differs_in_the_second_best_encoding():
     turkish = "".join(f"word;{word}\n" for word in WORDS["Turkish"][1].split())
     encoding = recognise(f"Arbëreshë;Arnavutça\n{turkish}".encode("cp1254"), Path("names.csv"))

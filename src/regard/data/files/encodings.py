@@ -62,7 +62,7 @@ SECOND_LANGUAGE = 0.1
 RARELY_WESTERN = 0.3
 """Like `NEARLY`, for cp1252 in a file with few lines beyond ASCII."""
 UNLIKELY = {"mac_roman": 0.1}
-"""Implausibility of encodings that are rare."""
+"""Additional implausibility of encodings that are rare."""
 MARGINS = "€£§°«»„“”‚‘’‹›–—…·´©®™¿¡‰×½¼¾²³\xa0"
 """Characters beyond ASCII that occur at the beginning and at the end of words."""
 INNER = "’–"
@@ -192,13 +192,15 @@ def _most_plausible(
 
 
 def _example(words: Sequence[bytes], scores: Mapping[str, float], name: str) -> str:
-    """Return the first word that the most plausible encoding of another reading reads
-    differently."""
+    """Return the first word that the most plausible encoding of another reading reads differently;
+    one with a letter, if there is any."""
     decoded = [word.decode(name) for word in words]
     for second in sorted(scores, key=scores.__getitem__):
-        for content, word in zip(words, decoded, strict=True):
-            if content.decode(second) != word:
-                return word[:20]
+        pairs = zip(words, decoded, strict=True)
+        different = [word for content, word in pairs if content.decode(second) != word]
+        if different:
+            with_letters = (word for word in different if any(map(str.isalpha, word)))
+            return next(with_letters, different[0])[:20]
     return decoded[0][:20]
 
 
@@ -207,8 +209,8 @@ def _implausibility(words: Sequence[bytes], name: str) -> float | None:
     beyond ASCII; None if they cannot be decoded.
 
     Odd are characters beyond ASCII that are no letters, apart from `MARGINS`, capitals after small
-    letters, changes of script inside a word, words of capitals, and in Latin encodings letters of
-    other languages than the most frequent ones."""
+    letters, changes of script inside a word, words of capitals beyond ASCII, and in Latin encodings
+    letters of other languages than the most frequent ones."""
     odd, counts = 0.0, Counter[str]()
     for content in words:
         try:
@@ -219,7 +221,7 @@ def _implausibility(words: Sequence[bytes], name: str) -> float | None:
         counts.update(letters)
         odd += sum(not unicodedata.category(letter).startswith(("L", "M")) for letter in letters)
         odd += sum(_is_odd(first, second) for first, second in pairwise(word))
-        if len(word) > 1 and word.isupper():
+        if len(word) > 1 and word.isupper() and len(letters) == len(word):
             odd += 0.3 * len(word)
     num_letters = max(counts.total(), 1)
     return odd / num_letters + _foreign_share(counts, name) + UNLIKELY.get(name, 0.0)
