@@ -169,6 +169,21 @@ def test_the_columns_of_a_file_are_recognised_for_a_recipe(tmp_path):
     assert experiment.data.target_column == "Form"
 
 
+def test_the_columns_of_a_frame_are_recognised_as_those_of_its_file(tmp_path):
+    rows = [(n, f"Paket {n}", f"was {n} tut", "xy"[n % 2]) for n in range(40)]
+    frame = pandas.DataFrame(rows, columns=["Nr", "Paket", "Beschreibung", "Abteilung"])
+    frame.to_csv(tmp_path / "pakete.csv", index=False)
+    for recipe, columns in (
+        ("labels", ("Beschreibung", ("Abteilung",))),
+        ("letters", ("Paket", "Beschreibung")),
+    ):
+        for data in (frame, tmp_path / "pakete.csv"):
+            section = experiment_of(data, recipe, {})[0].data
+            assert (section.source_column, section.target_column) == columns
+    section = experiment_of(frame, "labels", {"data.source_column": "Paket"})[0].data
+    assert (section.source_column, section.target_column) == ("Paket", ("Abteilung",))
+
+
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [

@@ -14,9 +14,9 @@ from typing import Any, cast, get_args
 
 from regard import recipes
 from regard.config import Data, Experiment
-from regard.data.files.inspection import can_inspect, inspect
+from regard.data.files.inspection import NUM_ROWS, can_inspect, inspect
 from regard.data.files.objects import Table, table_of
-from regard.data.files.roles import assign_roles
+from regard.data.files.roles import Roles, assign_roles
 from regard.data.files.tables import TableSettings, column_number
 from regard.errors import UserError
 from regard.files import check_name
@@ -131,12 +131,19 @@ def experiment_of(
     if data is None:
         return experiment, None
     section = with_path(experiment.data, path)
+    roles, columns = None, dict[str, str]()
     if recipe is not None and path is not None and _is_inspected(path, section):
         inspection = inspect(path, table_settings(section), section.task)
-        columns = inspection.columns()
+        roles, columns = inspection.roles, inspection.columns()
+    elif recipe is not None and table is not None and table.names and table.rows:
+        names = ("source_column", "target_column")
+        numbers = _numbers(table, {f"data.{name}": getattr(section, name) for name in names})
+        roles = assign_roles(table.names, table.rows[:NUM_ROWS], section.task, numbers)
+        columns = _columns(table, roles) if roles.is_recognised else {}
+    if roles is not None:
         fields = {name: value for name, value in columns.items() if not _is_set(section, name)}
         if "data.source" not in dict(recipes.flat(dict(settings))):
-            fields |= source_field(section, inspection.roles.fields)
+            fields |= source_field(section, roles.fields)
         section = with_fields(section, fields)
     return replace(experiment, data=section), table
 
@@ -164,13 +171,17 @@ def _experiment_on_table(table: Table, settings: Mapping[str, object]) -> Experi
     named = dict(recipes.flat(dict(settings)))
     roles = assign_roles(table.names, table.rows, _task_of(named), _numbers(table, named))
     fields: dict[str, str] = dict(roles.fields)
-    columns = roles.source, roles.target
-    if table.names is not None or columns != (0, 1):
-        names = table.names or [str(number + 1) for number in range(max(columns) + 1)]
-        fields["data.source_column"], fields["data.target_column"] = (
-            names[column] for column in columns
-        )
+    if table.names is not None or (roles.source, roles.target) != (0, 1):
+        fields |= _columns(table, roles)
     return experiment_of_recipe(roles.recipe, None, NAME, fields)
+
+
+def _columns(table: Table, roles: Roles) -> dict[str, str]:
+    """Return the columns of source and target as fields, by names, or by numbers from 1."""
+    columns = roles.source, roles.target
+    names = table.names or [str(number + 1) for number in range(max(columns) + 1)]
+    source, target = (names[column] for column in columns)
+    return {"data.source_column": source, "data.target_column": target}
 
 
 def _task_of(named: Mapping[str, Any]) -> TaskName | None:
