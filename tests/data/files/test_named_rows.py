@@ -52,7 +52,7 @@ def test_an_array_of_objects_is_read_like_json_lines(tmp_path):
     corpus = read_pairs(path, settings=ANY)
     assert corpus.pairs == (Pair("λόγος", "logos", 2), Pair("νερό", "nero", 3))
     assert [problem.line for problem in corpus.problems] == [4]
-    assert inspect(path).form.title == "JSON array"
+    assert (inspect(path).form.kind, inspect(path).form.title) == ("json", "JSON array")
     assert inspect(path).columns() == {"data.source_column": "word", "data.target_column": "form"}
     labelled = tmp_path / "labels.json"
     labelled.write_text('[{"label": "a", "text": "b c"}, {"label": "d", "text": "e"}]')
