@@ -283,11 +283,12 @@ def _named(hint: Any) -> str:
     """Return the values of an annotation in words."""
     kinds = [kind for kind in alternatives(hint) if kind is not NoneType]
     choices = [choice for kind in kinds if _is_choice(kind) for choice in get_args(_split(kind)[0])]
-    names = [_listed(choices)] if choices else []
-    names += [_name(kind) for kind in kinds if not _is_choice(kind)]
+    others = [_name(kind) for kind in kinds if not _is_choice(kind)]
     if NoneType in alternatives(hint):
-        names.append("None")
-    return " or ".join(names)
+        others.append("None")
+    if others == ["None"]:
+        return _listed([*choices, *others])
+    return " or ".join([_listed(choices), *others] if choices else others)
 
 
 def _is_choice(annotation: Any) -> bool:
