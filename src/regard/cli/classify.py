@@ -13,16 +13,14 @@ import tyro
 
 from regard.cli import show
 from regard.cli.lines import (
-    MOSTLY,
     LineInput,
-    UnknownWords,
     check_different,
     opened,
-    warn_of_long,
     warn_of_problems,
 )
 from regard.cli.options import Device, parse
 from regard.cli.output import warn
+from regard.cli.prediction_faults import PredictionFaults
 from regard.errors import UserError
 from regard.memory_policy import pause_collection
 
@@ -136,29 +134,16 @@ def _lines(classifier: ClassificationModel, options: Options) -> int:
 
 
 @dataclass
-class _Faults:
-    """Lines of the input that were not classified as they are, until `warn` reports them."""
+class _Faults(PredictionFaults):
+    """Sources, and lines whose bytes could not be read."""
 
-    classifier: ClassificationModel
     broken: list[LineProblem] = field(default_factory=list)
-    long: list[int] = field(default_factory=list)
-    unknown: UnknownWords = field(default_factory=UnknownWords)
-
-    def add(self, number: int, prediction: Prediction) -> None:
-        """Add the line with this number, from 1, if its prediction reports a fault."""
-        if prediction.is_long:
-            self.long.append(number)
-        if prediction.unknown > MOSTLY:
-            self.unknown.add(number, self.classifier.unknown_in(prediction.source))
 
     def warn(self) -> None:
         """Report the lines since the last report."""
         warn_of_problems(self.broken)
-        outcome = "the tokens after that were not read"
-        warn_of_long(self.long, self.classifier.data.max_length, outcome)
-        self.unknown.warn()
         self.broken.clear()
-        self.long.clear()
+        super().warn()
 
 
 def _table(classifier: ClassificationModel, options: Options) -> int:

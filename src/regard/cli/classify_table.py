@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from regard.cli.lines import MOSTLY, UnknownWords, opened, warn_of_long
+from regard.cli.lines import opened
 from regard.cli.output import warn
+from regard.cli.prediction_faults import PredictionFaults
 from regard.cli.table_rows import RowFaults, WiderTable, row_chunks
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def classify_table(
 ) -> int:
     """Write the table with predictions, every row in its order; return 1 if a source cannot be
     read. A row with a blank source has a blank prediction."""
-    faults, labels, num_refused = _Faults(classifier), classifier.labels, 0
+    faults, labels, num_refused = PredictionFaults(classifier), classifier.labels, 0
     row_faults = RowFaults(table)
     with ExitStack() as files:
         file = opened(files, output.path)
@@ -62,29 +63,6 @@ def classify_table(
     row_faults.warn()
     faults.warn()
     return 1 if num_refused else 0
-
-
-@dataclass
-class _Faults:
-    """Sources that are reported after the last one."""
-
-    classifier: ClassificationModel
-    long: list[int] = field(default_factory=list)
-    """Lines of rows with sources that are longer than in training."""
-    unknown: UnknownWords = field(default_factory=UnknownWords)
-
-    def add(self, line: int, prediction: Prediction) -> None:
-        """Add the row at this line if its prediction reports a fault."""
-        if prediction.is_long:
-            self.long.append(line)
-        if prediction.unknown > MOSTLY:
-            self.unknown.add(line, self.classifier.unknown_in(prediction.source))
-
-    def warn(self) -> None:
-        """Report the rows."""
-        max_length = self.classifier.data.max_length
-        warn_of_long(self.long, max_length, "the tokens after that were not read")
-        self.unknown.warn()
 
 
 def _names(labels: Sequence[str], *, all_labels: bool) -> list[str]:

@@ -96,7 +96,7 @@ class _Extent:
                 self._add(self.cell_row)
 
     def end(self, name: str) -> None:
-        """Nothing ends with an element."""
+        """Accept the end of an element, which changes nothing."""
 
     def _add(self, row: int) -> None:
         self.first_row, self.last_row = min(self.first_row, row), max(self.last_row, row)

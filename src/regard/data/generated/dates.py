@@ -10,8 +10,8 @@ import random
 from calendar import monthrange
 
 from regard.data.examples import Pair
+from regard.data.generated.distinct import distinct_pairs
 from regard.data.generated.numbers import english
-from regard.errors import UserError
 
 MONTHS = (
     *("January", "February", "March", "April", "May", "June", "July", "August", "September"),
@@ -96,23 +96,18 @@ def time(hour: int, minute: int) -> str:
 def spoken_dates(count: int, seed: int = 1) -> tuple[Pair, ...]:
     """Generate distinct sentences with a date, a time and mostly a number, and their spoken form.
     UserError for a count below 1."""
-    if count < 1:
-        raise UserError(f"{count} sentences: expected 1 or more")
-    drawing = random.Random(seed)
-    pairs: dict[str, Pair] = {}
-    while len(pairs) < count:
-        event = drawing.choice(EVENTS).format(
-            name=drawing.choice(NAMES), place=drawing.choice(PLACES)
-        )
-        ending, number = drawing.choice((*ENDINGS, "")), drawing.randint(1, LARGEST)
-        years, month = drawing.randint(FIRST_YEAR, LAST_YEAR), drawing.randint(1, 12)
-        day = drawing.randint(1, monthrange(years, month)[1])
-        hour, minute = drawing.randint(0, 23), 5 * drawing.randint(0, 11)
-        figures = f"on {day}.{month}.{years} at {hour}:{minute:02d}"
-        words = (
-            f"on the {ordinal(day)} of {MONTHS[month - 1]} {year(years)} at {time(hour, minute)}"
-        )
-        source = f"{event} {figures} {ending.format(number=number)}".strip()
-        target = f"{event} {words} {ending.format(number=english(number))}".strip()
-        pairs.setdefault(source, Pair(f"{source}.", f"{target}.", len(pairs) + 1))
-    return tuple(pairs.values())
+    return distinct_pairs(count, seed, "sentences", _draw)
+
+
+def _draw(drawing: random.Random) -> tuple[str, str]:
+    """Draw a sentence with figures, and its spoken form."""
+    event = drawing.choice(EVENTS).format(name=drawing.choice(NAMES), place=drawing.choice(PLACES))
+    ending, number = drawing.choice((*ENDINGS, "")), drawing.randint(1, LARGEST)
+    years, month = drawing.randint(FIRST_YEAR, LAST_YEAR), drawing.randint(1, 12)
+    day = drawing.randint(1, monthrange(years, month)[1])
+    hour, minute = drawing.randint(0, 23), 5 * drawing.randint(0, 11)
+    figures = f"on {day}.{month}.{years} at {hour}:{minute:02d}"
+    words = f"on the {ordinal(day)} of {MONTHS[month - 1]} {year(years)} at {time(hour, minute)}"
+    source = f"{event} {figures} {ending.format(number=number)}".strip()
+    target = f"{event} {words} {ending.format(number=english(number))}".strip()
+    return f"{source}.", f"{target}."

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from regard.data.examples import Pair
+from regard.data.generated.distinct import distinct_pairs
 from regard.errors import UserError
 
 
@@ -67,11 +68,10 @@ def _pairs(
             f"{count} different sequences: expected 1 to {settings.possible // 2}, which is half "
             f"of all with {settings.shortest} to {settings.longest} of {settings.symbols!r}"
         )
-    drawing = random.Random(seed)
-    pairs: dict[str, Pair] = {}
-    while len(pairs) < count:
+
+    def draw(drawing: random.Random) -> tuple[str, str]:
         length = drawing.randint(settings.shortest, settings.longest)
         letters = drawing.choices(settings.symbols, k=length)
-        source, target = " ".join(letters), " ".join(transform(letters))
-        pairs.setdefault(source, Pair(source, target, len(pairs) + 1))
-    return tuple(pairs.values())
+        return " ".join(letters), " ".join(transform(letters))
+
+    return distinct_pairs(count, seed, "sequences", draw)

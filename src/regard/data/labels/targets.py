@@ -44,19 +44,18 @@ class Labels:
 
     def encode(self, pairs: Sequence[Pair]) -> np.ndarray:
         """Return the numbers of the labels. UserError for an unknown label, with its line."""
+        for pair in self.unseen(pairs):
+            names = [name[:40] for name in self.names[:10]]
+            shown = ", ".join(names) + (" …" if len(self.names) > 10 else "")
+            raise UserError(
+                f"{pair.place}: the label {pair.target[:40]!r} is not in the training data: "
+                f"expected one of {shown}"
+            )
         numbers = {name: number for number, name in enumerate(self.names)}
-        for pair in pairs:
-            if pair.target not in numbers:
-                names = [name[:40] for name in self.names[:10]]
-                shown = ", ".join(names) + (" …" if len(self.names) > 10 else "")
-                raise UserError(
-                    f"{pair.place}: the label {pair.target[:40]!r} is not in the training data: "
-                    f"expected one of {shown}"
-                )
         return np.array([numbers[pair.target] for pair in pairs], dtype=np.int64)
 
     def unseen(self, pairs: Iterable[Pair]) -> tuple[Pair, ...]:
-        """Return the pairs whose label is none of these."""
+        """Return the pairs with a label that the training data lack."""
         names = {*self.names}
         return tuple(pair for pair in pairs if pair.target not in names)
 
