@@ -13,6 +13,12 @@ from typing import Literal
 # Tasks and data
 
 TaskName = Literal["translate", "classify", "caption"]
+TASK_RECIPES: Mapping[str, tuple[str, ...]] = {
+    "translate": ("letters", "words"),
+    "classify": ("labels",),
+    "caption": ("captions",),
+}
+"""Usual recipes of each task."""
 SplitName = Literal["train", "dev", "test"]
 GeneratedPairs = Literal["numbers", "copy", "reverse", "sort"]
 """Generated sources with a target sequence each."""

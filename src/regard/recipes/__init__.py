@@ -19,6 +19,7 @@ from regard.config import DATA_SECTIONS, KINDS, MODELS, Experiment, ModelConfig,
 from regard.config.checks import alternatives, field_types, format_value, parse_value
 from regard.errors import UserError
 from regard.files import check_input, exists, shorten_name
+from regard.names import TASK_RECIPES
 from regard.recipes.upgrade import FORMAT, RENAMED, upgrade
 from regard.recipes.yaml_file import LOADER, RecipeFile, read_recipe_file
 
@@ -55,12 +56,6 @@ GROUPS = {
 """The recipes that come with the package, in the order of `regard recipes`."""
 WORDS = tuple[str, ...]
 DEFAULT_TASK = "translate"
-TASK_RECIPES = {
-    "classify": ("labels",),
-    "translate": ("letters", "words"),
-    "caption": ("captions",),
-}
-"""Usual recipes of each task, for messages."""
 
 
 def names() -> list[str]:

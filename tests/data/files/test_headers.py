@@ -112,18 +112,18 @@ def test_rows_above_the_table_are_left_out(tmp_path, name, titles):
     path, delimiter = tmp_path / name, "," if name == "a.csv" else "\t"
     text = "\n".join([*titles, *map(",".join, TABLE)]) + "\n"
     path.write_text(text.replace(",", delimiter))
-    found, corpus = inspect(path, PAIRS), read(path, PAIRS)
-    assert found.header == tuple(TABLE[0])
+    inspection, corpus = inspect(path, PAIRS), read(path, PAIRS)
+    assert inspection.header == tuple(TABLE[0])
     title = titles[0].rstrip(",")
-    assert found.lines()[2].startswith(f"{name}: rows above the table that are not read: line")
-    assert found.lines()[2].endswith(f"({title})")
+    assert inspection.lines()[2].startswith(f"{name}: rows above the table that are not read: line")
+    assert inspection.lines()[2].endswith(f"({title})")
     assert [(pair.source, pair.target) for pair in corpus.pairs] == ROWS
     assert len(corpus.problems) == len(titles)
     assert "above the table (line" in corpus.summary()[0]
     labelled = read_labelled(path, PAIRS)
     assert (len(labelled.pairs), len(labelled.problems)) == (30, len(titles))
     table = SourceTable.open(path, PAIRS)
-    assert (table.header, len(list(table.rows())), table.width) == (found.header, 30, 4)
+    assert (table.header, len(list(table.rows())), table.width) == (inspection.header, 30, 4)
 
 
 def test_a_table_below_a_title_may_have_no_header(tmp_path):
@@ -162,9 +162,9 @@ def test_inspection_announces_the_header_that_the_reader_skips(tmp_path):
     path = tmp_path / "a.csv"
     rows = [f"{a} {b},{'AB'[n % 2]},{b}" for n, (a, b) in enumerate(ROWS)]
     path.write_text("\n".join(["foo,bar,baz", *rows]) + "\n")
-    found = inspect(path)
-    assert (found.header, found.num_rows) == (("foo", "bar", "baz"), 30)
-    assert "header; labels (2 in 30 rows)" in found.lines()[0]
+    inspection = inspect(path)
+    assert (inspection.header, inspection.num_rows) == (("foo", "bar", "baz"), 30)
+    assert "header; labels (2 in 30 rows)" in inspection.lines()[0]
     settings = TableSettings(source_columns=("1",), target_columns=("2",))
     assert len(read_labelled(path, settings).pairs) == 30
 

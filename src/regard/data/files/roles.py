@@ -18,7 +18,7 @@ from regard.data.files.header import (
     is_number,
 )
 from regard.data.files.tables import find_column
-from regard.names import TaskName
+from regard.names import TASK_RECIPES, TaskName
 
 IMAGE = re.compile(r"\.(jpe?g|png|webp|gif|bmp|tiff?)(#\d+)?$", re.IGNORECASE)
 FEW_ROWS = 20
@@ -325,7 +325,7 @@ def _unrecognised(table: _Table, task: TaskName) -> Roles:
         source = max(others, key=lambda column: _length(table.cells[column]), default=None)
     source = 0 if source is None else source
     target = (1 if source == 0 else 0) if target is None else target
-    recipe = {"translate": "letters", "classify": "labels", "caption": "captions"}[task]
+    recipe = TASK_RECIPES[task][0]
     return Roles(task, recipe, source, target, recipe, is_recognised=False)
 
 

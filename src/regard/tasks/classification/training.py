@@ -98,7 +98,8 @@ def _scored(
     unseen = targets.unseen(dev) if isinstance(targets, Labels) else ()
     if unseen and len(unseen) == len(dev):
         targets.encode(dev)
-    known = [pair for pair in dev if pair not in unseen] if unseen else dev
+    left_out = {*unseen}
+    known = [pair for pair in dev if pair not in left_out] if unseen else dev
     return known, describe_unseen(unseen, len(dev), "dev examples are not scored")
 
 
