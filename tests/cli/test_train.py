@@ -16,7 +16,7 @@ from rich.console import Console
 import regard as regard_package
 from regard import recipes
 from regard.cli import main, progress
-from regard.cli.train import parse
+from regard.cli.train import folder_of, parse
 from regard.errors import UserError
 from regard.pipeline.train import train
 from regard.runs import corpora
@@ -423,10 +423,35 @@ def test_a_recipe_of_version_0_1_trains(capsys, here):
     assert RunFolder(here / "runs" / "old").experiment().model.decoder.attention.size == 3
 
 
-def test_a_data_file_may_follow_the_recipe(capsys, here):
+def test_a_run_is_named_after_the_data_file_behind_the_recipe(capsys, here):
     pairs(here / "mine.tsv")
     assert regard(capsys, "g2p", "mine.tsv", *SMALL, "--training.epochs", 1)[::2] == (0, "")
-    assert str(RunFolder(here / "runs" / "g2p").experiment().data.path) == "mine.tsv"
+    experiment = RunFolder(here / "runs" / "mine").experiment()
+    assert (str(experiment.data.path), experiment.name) == ("mine.tsv", "g2p")
+    status, _, err = regard(capsys, "letters", "mine.tsv", "--resume")
+    assert status == 1
+    assert "runs/mine is a run of g2p, not of letters: repeat the command of its training" in err
+    status, _, err = regard(capsys, "g2p", "mine.tsv", "--resume", "--training.epochs", 2)
+    assert (status, err) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "folder"),
+    [
+        (["letters", "mine.tsv"], "runs/mine"),
+        (["letters", "data/mine.tsv.gz", "--name", "other"], "runs/other"),
+        (["letters", "mine.tsv", "-o", "there"], "there"),
+        (["letters", "--data.path", "mine.tsv"], "runs/letters"),
+        (["labels", "folder/"], "runs/folder"),
+        (["labels", "."], "runs/labels"),
+        (["mine.tsv"], "runs/mine"),
+        (["numbers"], "runs/numbers"),
+    ],
+)
+def test_the_folder_of_a_run(here, arguments, folder):
+    pairs(here / "mine.tsv")
+    (here / "folder").mkdir()
+    assert folder_of(parse(arguments)) == Path(folder)
 
 
 def test_only_files_are_taken_as_pairs(capsys, here):

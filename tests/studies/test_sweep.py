@@ -48,7 +48,7 @@ def test_unclear_variations_are_refused(vary, message, tmp_path):
 def test_other_options_are_those_of_train():
     options = parse(["letters", "a.tsv", "--vary", "x=1", "--model.size=8", "--threads=2"])
     assert options.arguments == ("letters", "a.tsv", "--model.size=8")
-    assert (options.threads, str(options.output)) == (2, "sweeps/letters")
+    assert (options.threads, str(options.output)) == (2, "sweeps/a")
     assert (options.workers, options.address, options.gpus) == (None, None, 0)
     options = parse(["letters", "--vary", "x=1", "--address", "auto", "--gpus", "0.5"])
     assert (options.address, options.gpus) == ("auto", 0.5)

@@ -48,8 +48,8 @@ def expand_shortcuts(arguments: Sequence[str]) -> list[str]:
             "an argument is empty: expected the name of a recipe or a file, as in "
             "`regard train words pairs.tsv`"
         )
-    if len(words) > 1 and _names_data(words[1]) and not is_data_file(words[0]):
-        words[1:2] = ["--data.path", words[1]]
+    if (file := data_after_recipe(words)) is not None:
+        words[1:2] = ["--data.path", file]
     family = option_values(words, FAMILY).get(FAMILY)
     if family is None:
         if FAMILY in words:
@@ -94,6 +94,13 @@ def choose_experiment(arguments: Sequence[str]) -> ChosenExperiment:
     if inspection is not None:
         return replace(chosen, messages=(*inspection.lines(), *chosen.messages))
     return _choose_columns(_choose_data(chosen, arguments), arguments)
+
+
+def data_after_recipe(arguments: Sequence[str]) -> str | None:
+    """Return the data file or folder that follows the name of a recipe, if there is one."""
+    if len(arguments) < 2 or not _names_data(arguments[1]) or is_data_file(arguments[0]):
+        return None
+    return arguments[1]
 
 
 def find_experiment(name: str, arguments: Sequence[str] = ()) -> Experiment:

@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regard.cli import train
+from regard.cli.experiments import data_after_recipe
 from regard.cli.output import say, warn
 from regard.cli.tables import format_table
 from regard.errors import UsageError, UserError, install_command
 from regard.interruption import TerminatedError
+from regard.runs.table_settings import run_name
 
 if TYPE_CHECKING:
     from regard.studies.sweep import Job, JobResult, Workers
@@ -152,7 +154,8 @@ def parse(arguments: list[str]) -> Options:
         raise UsageError("--resume is not needed: repeat the command to continue a sweep")
     if values["gpus"] and not values["address"]:
         raise UsageError("--gpus is for Ray: name a cluster with --address")
-    output = values["output"][-1] if values["output"] else f"sweeps/{Path(rest[0]).stem}"
+    name = run_name(Path(data_after_recipe(rest) or "")) or Path(rest[0]).stem
+    output = values["output"][-1] if values["output"] else f"sweeps/{name}"
     return Options(
         vary=tuple(values["vary"]),
         output=Path(output),

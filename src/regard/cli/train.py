@@ -15,6 +15,7 @@ import tyro
 
 from regard.cli.experiments import (
     choose_experiment,
+    data_after_recipe,
     expand_shortcuts,
     find_experiment,
     has_help_option,
@@ -32,6 +33,7 @@ from regard.errors import UsageError, UserError
 from regard.files import shorten_name
 from regard.interruption import INTERRUPTED, TERMINATED
 from regard.runs.folder import RunFolder
+from regard.runs.table_settings import run_name
 
 if TYPE_CHECKING:
     from regard.pipeline.train import Plan
@@ -47,7 +49,8 @@ class Options:
     recipe: tyro.conf.Positional[str]
     """Name of a recipe, a recipe file, or a data file."""
     output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
-    """Folder to write the run to (default: runs/NAME)."""
+    """Folder to write the run to (default: runs/NAME, named after the data file, or else after the
+    recipe)."""
     resume: bool = False
     """Continue the run in the folder. The result is that of an uninterrupted run."""
     experiment: Annotated[Experiment, tyro.conf.arg(name="")] = field(default_factory=Experiment)
@@ -125,9 +128,10 @@ def parse(arguments: list[str]) -> Options:
             f"{shorten_name(arguments[0])} precedes the recipe: name the recipe or data file "
             "first, as in `regard train RECIPE --training.epochs 5`"
         )
+    output = _default_output(arguments)
     arguments = expand_shortcuts(arguments)
     chosen = choose_experiment(arguments)
-    default = Options(recipe=arguments[0], experiment=chosen.experiment)
+    default = Options(recipe=arguments[0], output=output, experiment=chosen.experiment)
     if has_help_option(arguments):
         check(Options, arguments, default)
         _print_help(resolve(default.experiment), arguments)
@@ -140,6 +144,15 @@ def parse(arguments: list[str]) -> Options:
     default = replace(default, experiment=_resumed(options, default.experiment))
     _check_kinds(folder_of(options), default.experiment.model, arguments)
     return _cli(arguments, default)
+
+
+def _default_output(arguments: list[str]) -> Path | None:
+    """Return the folder of a run that is named after the data file behind the recipe. None if there
+    is no such file, or if --name names the run."""
+    if "--name" in option_values(arguments, "--name"):
+        return None
+    name = run_name(Path(data_after_recipe(arguments) or ""))
+    return Path("runs") / name if name else None
 
 
 def _print_help(experiment: Experiment, arguments: list[str]) -> NoReturn:
@@ -179,8 +192,8 @@ def _resumed(options: Options, recipe: Experiment) -> Experiment:
     differs = recipe.about != run.about or not recipe.about
     if not is_data_file(options.recipe) and options.experiment.name != run.name and differs:
         raise UserError(
-            f"{folder} is a run of {run.name}, not of {options.recipe}: name the recipe "
-            f"{run.name}, or another folder with -o"
+            f"{folder} is a run of {run.name}, not of {options.recipe}: repeat the command of its "
+            "training with --resume, or name another folder with -o"
         )
     if recipe.data.path is not None and run.data.synthetic is not None:
         raise UserError(

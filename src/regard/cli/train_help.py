@@ -30,7 +30,7 @@ arguments:
   FILE                Data file of the recipe: short for --data.path FILE.
 """
 RUN = (
-    Row("-o, --output FOLDER", "Run folder. [runs/NAME]"),
+    Row("-o, --output FOLDER", "Run folder. [runs/NAME, after the file or the recipe]"),
     Row("--resume", "Continue the run in the folder."),
     Row(
         "--model.family NAME",

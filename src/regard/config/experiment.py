@@ -30,7 +30,7 @@ class Experiment:
     """A recipe: data, model, training, search."""
 
     name: str = "experiment"
-    """Name of the run. Its folder is runs/NAME."""
+    """Name of the run. --name NAME writes it to runs/NAME."""
     about: str = ""
     """Description: the task, the paper, published figures and ours."""
     data: Data = field(default_factory=DataConfig)
