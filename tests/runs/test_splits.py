@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from regard.config import CaptionDataConfig, ClassificationDataConfig, DataConfig
+from regard.data.files.objects import Table
 from regard.data.splits import canonical_text, split_held_out
 from regard.data.text.parallel import read_pairs
 from regard.errors import UserError
@@ -41,15 +42,51 @@ def test_files_of_which_most_lines_cannot_be_read_are_named(tmp_path, monkeypatc
         f"only 40 of 81 lines can be read: left out 41 lines of {path}: 41 without a tab "
         "(lines 41, 42, 43, 44, 45 and 36 more); check --data.delimiter"
     )
-    assert splits.read(DataConfig(path=path)).unreadable == (sentence,)
+    assert splits.read(DataConfig(path=path)).unusable == (sentence,)
     monkeypatch.setattr("regard.runs.corpora.LARGE", 0)
     monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
     for _ in range(2):  # the second time from the cache
-        assert splits.read(DataConfig(path=path)).unreadable == (sentence,)
+        assert splits.read(DataConfig(path=path)).unusable == (sentence,)
     good = written(tmp_path / "good.tsv", [*pairs, *words[1:], *["\t"] * 100])
     dev = splits.read(DataConfig(path=good, dev_path=path))
-    assert dev.unreadable == (sentence,)
-    assert splits.read(DataConfig(path=good)).unreadable == ()
+    assert dev.unusable == (sentence,)
+    assert splits.read(DataConfig(path=good)).unusable == ()
+
+
+def test_one_column_of_a_table_of_numbers_is_no_text(tmp_path):
+    numbers = [f"{n * 7 % 17},{n * 5 % 13},{n * 3 % 19 / 10},{n % 3}" for n in range(60)]
+    pairs = DataConfig(path=written(tmp_path / "digits.csv", numbers), delimiter="comma")
+    (sentence,) = splits.read(pairs).unusable
+    assert sentence.startswith("digits.csv: the sources are one of 4 columns of numbers: write")
+    species = written(tmp_path / "iris.csv", ["a,b,c,class", *(f"{row} x" for row in numbers)])
+    columns = dict(source_column="a", target_column=("class",))
+    labels = ClassificationDataConfig(path=species, **columns)
+    (sentence,) = splits.read(labels).unusable
+    assert "one of 3 columns of numbers" in sentence
+    split = splits.read(replace(labels, source="series"))
+    assert (split.unusable, sentence in split.left_out) == ((), True)
+    table = Table(tuple(tuple(row.split(",")) for row in numbers))
+    assert (
+        splits.read(DataConfig(source_column="1", target_column="2"), table=table)
+        .unusable[0]
+        .startswith("the data: the sources")
+    )
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "{n},{square},{double}",  # row numbers
+        "{square},word{n},{double}",
+        "{square} {n},{double},{square}",
+        "{square},{double}",
+    ],
+)
+def test_one_number_beside_others_may_be_a_text(tmp_path, row):
+    rows = [row.format(n=n, square=n * n % 37, double=2 * n) for n in range(60)]
+    columns = dict(source_column="2", target_column="1") if row.startswith("{n}") else {}
+    config = DataConfig(path=written(tmp_path / "pairs.csv", rows), **columns)
+    assert splits.read(config).unusable == ()
 
 
 def test_requested_sizes_are_exact_or_rejected_by_name(twofold):

@@ -36,7 +36,7 @@ def check_data(experiment: Experiment, on_progress: OnProgress | None = None) ->
     experiment = resolve(experiment)
     split = splits.read(experiment.data, on_progress)
     setup = task_of(experiment.data).prepare(experiment, split, None, on_progress)
-    unreadable = tuple(Finding("stop", text) for text in split.unreadable)
+    unusable = tuple(Finding("stop", text) for text in split.unusable)
     pairs = list(chain(split.train, split.dev, split.test))
     sizes = f"{len(split.train):,} to train, {len(split.dev):,} dev, {len(split.test):,} test"
     noun = {"translate": "pairs", "classify": "examples", "caption": "captions"}
@@ -46,7 +46,7 @@ def check_data(experiment: Experiment, on_progress: OnProgress | None = None) ->
             *_targets(experiment.data, pairs),
         ),
         split.left_out + setup.left_out,
-        (*unreadable, *setup.findings),
+        (*unusable, *setup.findings),
     )
 
 

@@ -98,8 +98,8 @@ def train(
     check_writable(path)
     check_packages(experiment.training.track)
     split = splits.read(experiment.data, on_progress, table)
-    unreadable = () if goes_on else tuple(Finding("stop", text) for text in split.unreadable)
-    check_findings(experiment.data, unreadable)
+    unusable = () if goes_on else tuple(Finding("stop", text) for text in split.unusable)
+    check_findings(experiment.data, unusable)
     task = task_of(experiment.data)
     setup = task.prepare(experiment, split, folder if goes_on else None, on_progress)
     check_findings(experiment.data, () if goes_on else setup.findings)
@@ -130,7 +130,7 @@ def train(
         unused=unused_fields(experiment),
         cache_file=setup.cache_file,
         initialisation=setup.initialisation,
-        findings=() if goes_on else (*unreadable, *setup.findings),
+        findings=() if goes_on else (*unusable, *setup.findings),
     )
     with training_alone(folder):
         check_folder(folder, experiment, resume=resume)

@@ -23,6 +23,7 @@ from regard.errors import UserError
 from regard.names import Fault
 from regard.runs.cache import DataCache, cache_folder
 from regard.runs.corpora import DataSources, read_sources
+from regard.runs.number_tables import describe_numbers
 from regard.runs.progress import OnProgress, with_progress
 
 UNREADABLE: dict[Fault, str] = {
@@ -74,8 +75,9 @@ class Split:
     dev: tuple[Pair, ...]
     test: tuple[Pair, ...]
     left_out: tuple[str, ...]
-    unreadable: tuple[str, ...] = ()
-    """Sentences about files of which fewer than half of the lines can be read."""
+    unusable: tuple[str, ...] = ()
+    """Sentences about files of which fewer than half of the lines can be read, or that have numbers
+    in place of texts."""
 
 
 def read(config: Data, on_progress: OnProgress | None = None, table: Table | None = None) -> Split:
@@ -95,21 +97,26 @@ def read(config: Data, on_progress: OnProgress | None = None, table: Table | Non
         )
         result = _from_json(values, source)
     train = TrainingPairs(source, result.num_train, result.first, frozenset(result.held_out), cache)
-    unreadable = _unreadable(result.num_pairs, result.left_out)
+    unusable = _unreadable(result.num_pairs, result.left_out)
     left_out = result.left_out.summary() + (source.remarks if isinstance(source, Corpus) else ())
     for corpus in (dev, test):
         left_out += corpus.summary() if corpus else ()
-        unreadable += _unreadable(len(corpus.pairs), corpus.left_out) if corpus else ()
+        unusable += _unreadable(len(corpus.pairs), corpus.left_out) if corpus else ()
     if dev is not None:
         left_out += Overlap("dev", len(dev.pairs), result.num_shared).warnings()
     if test is not None:
         left_out += Overlap("test", len(test.pairs), result.num_test_shared).warnings()
+    numbers = describe_numbers(config, train, table)
+    if getattr(config, "source", "text") == "text":
+        unusable += numbers
+    else:
+        left_out += numbers
     return Split(
         train,
         dev.pairs if dev else result.dev,
         test.pairs if test else result.test,
         left_out,
-        unreadable,
+        unusable,
     )
 
 

@@ -151,6 +151,14 @@ class _Table:
         return len(set(self.cells[column]) - {""})
 
 
+def num_columns_of_numbers(rows: Sequence[Sequence[str]]) -> tuple[int, int]:
+    """Return the number of columns of numbers, and of other columns, without those that count rows,
+    are constant or are mostly blank."""
+    table = _Table(None, rows, (None, None), may_have_commas=True)
+    numbers = [_are_numbers(table.numbers(column)) for column in table.useful]
+    return sum(numbers), len(numbers) - sum(numbers)
+
+
 def is_count(cells: Sequence[str]) -> bool:
     """Return whether the cells are whole numbers that rise by one, such as row numbers."""
     if len(cells) < 3 or not all(cell.isdecimal() and len(cell) < 16 for cell in cells):
