@@ -466,6 +466,8 @@ def test_only_files_are_taken_as_pairs(capsys, here):
         ("folder.tsv", "folder.tsv is a directory: expected a recipe or a file"),
         ("old", "old is a run folder: expected a recipe or a file. To continue"),
         ("gone.tsv", "gone.tsv does not exist: expected a data file"),
+        ("gone.xlsx", "gone.xlsx does not exist: expected a data file"),
+        ("gone.csv.gz", "gone.csv.gz does not exist: expected a data file"),
         ("gone.yaml", "cannot read gone.yaml: no such file"),
         ("/dev/zero", "cannot read /dev/zero: it is a device"),
         ("/dev/null", "no pairs in /dev/null"),

@@ -208,6 +208,52 @@ def test_values_are_checked_before_any_training(tmp_path, capsys):
     assert not (tmp_path / "sweep").exists()
 
 
+@pytest.mark.parametrize(
+    ("vary", "message"),
+    [
+        ("training.seed=1,2", "cannot read gone.tsv: no such file"),
+        ("data.path=gone.tsv,pairs.tsv", "cannot read gone.tsv: no such file"),
+        ("data.source-column=1,9", "pairs.tsv has no column '9'"),
+    ],
+)
+def test_the_data_are_read_before_any_training(tmp_path, capsys, monkeypatch, vary, message):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("regard.studies.sweep._run", lambda *_: pytest.fail("a training began"))
+    (tmp_path / "pairs.tsv").write_text("".join(f"a{n}\tb{n}\n" for n in range(30)))
+    data = ["gone.tsv"] if vary.startswith("training") else ["pairs.tsv"]
+    assert regard(["sweep", "letters", *data, "--vary", vary]) == 1
+    out, err = capsys.readouterr()
+    assert message in err
+    assert err.count("\n") == 1
+    assert "trainings" not in out
+    assert not (tmp_path / "sweeps").exists()
+
+
+def test_combinations_are_checked_before_any_training(tmp_path, capsys):
+    words = [
+        "sweep",
+        "numbers",
+        "--model.encoder.kind",
+        "transformer",
+        "-o",
+        str(tmp_path / "sweep"),
+    ]
+    assert regard([*words, "--vary", "model.size=8,12", "--vary", "model.encoder.heads=4,8"]) == 1
+    err = capsys.readouterr().err
+    assert "heads" in err
+    assert "12" in err
+    assert not (tmp_path / "sweep").exists()
+
+
+def test_the_lines_about_the_file_are_printed_once(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("regard.studies.sweep._run", lambda *_: "no training")
+    (tmp_path / "pairs.csv").write_text("".join(f"a{n},b{n}\n" for n in range(30)))
+    assert regard(["sweep", "pairs.csv", "--vary", "training.seed=1,2"]) == 1
+    out = capsys.readouterr().out
+    assert [out.count(f"\n{start}") for start in ("columns: 1 -> source", "1 of 2")] == [1, 1]
+
+
 def test_ctrl_c_saves_all_trainings_and_the_command_continues_them(tmp_path):
     folder = tmp_path / "sweep"
     words = [*TINY[:-1], "2000000", "--training.log-every", "1"]

@@ -22,7 +22,8 @@ from regard.config import (
 from regard.config.checks import changed_fields, format_value
 from regard.data.files.formats import recognise
 from regard.data.files.inspection import Inspection, can_inspect, inspect
-from regard.data.files.tables import TableSettings
+from regard.data.files.named_rows import SUFFIXES
+from regard.data.files.tables import TableSettings, suffix_of
 from regard.errors import UsageError, UserError
 from regard.files import check_input, check_name, exists, shorten_name
 from regard.names import TaskName
@@ -37,6 +38,8 @@ from regard.runs.table_settings import (
 
 FAMILY = "--model.family"
 """Short for the kind of every part that has this kind."""
+DATA_SUFFIXES = {".tsv", ".txt", ".csv", ".json", *SUFFIXES}
+"""Suffixes of data files: a missing file with another suffix is an unknown recipe."""
 
 
 def expand_shortcuts(arguments: Sequence[str]) -> list[str]:
@@ -127,7 +130,7 @@ def find_experiment(name: str, arguments: Sequence[str] = ()) -> Experiment:
             f"{shorten_name(path)} is a directory: expected a recipe or a file. For a folder of "
             "labelled texts, use `regard train labels FOLDER`"
         )
-    if path.suffix in (".tsv", ".txt", ".gz"):
+    if suffix_of(path) in DATA_SUFFIXES or path.suffix == ".gz":
         raise UserError(f"{shorten_name(path)} does not exist: expected a data file")
     return recipes.load(recipes.find(name))
 

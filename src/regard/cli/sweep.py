@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 from regard.cli import train
 from regard.cli.experiments import data_after_recipe
 from regard.cli.output import say, warn
+from regard.cli.progress import PreparationView
 from regard.cli.tables import format_table
+from regard.config import Data, Experiment, resolve
 from regard.errors import UsageError, UserError, install_command
 from regard.interruption import TerminatedError
 from regard.runs.table_settings import run_name
@@ -66,10 +68,12 @@ def run(arguments: list[str]) -> int:
         print(HELP)
         raise SystemExit(0 if arguments else UsageError.STATUS)
     options = parse(arguments)
-    from regard.studies.sweep import INTERRUPTED, jobs_of, rows_of, sweep
+    from regard.studies.sweep import INTERRUPTED, is_done, jobs_of, rows_of, sweep
 
     jobs = jobs_of(options.vary, options.output)
-    _check_jobs(jobs, options.arguments)
+    experiments = _experiments(jobs, options.arguments)
+    if not all(map(is_done, jobs)):
+        _check_data(experiments)
     workers, place = _workers(options, len(jobs))
     noun = "training" if len(jobs) == 1 else "trainings"
     say(f"{len(jobs)} {noun}, {place}, in {options.output}")
@@ -186,11 +190,37 @@ def _gpus(values: list[str]) -> float:
     raise UserError(f"--gpus is {values[-1]!r}: expected a whole number, or a fraction below 1")
 
 
-def _check_jobs(jobs: tuple[Job, ...], arguments: tuple[str, ...]) -> None:
-    """Raise a UserError for an option or a value that training would not accept. Each value is
-    checked once."""
+def _experiments(jobs: Sequence[Job], arguments: Sequence[str]) -> list[Experiment]:
+    """Return the experiments of the jobs, and print the lines about data and recipe, each once.
+    Jobs that differ in seeds alone have one experiment. UserError for an option, a value or a
+    combination that training would not accept."""
+    from regard.studies.sweep import SEEDS
+
+    experiments: list[Experiment] = []
+    messages: list[str] = []
     checked: set[tuple[str, str]] = set()
+    combinations: set[frozenset[tuple[str, str]]] = set()
     for job in jobs:
-        if not checked.issuperset(job.values):
-            train.parse([*arguments, *job.options])
-            checked.update(job.values)
+        combination = frozenset(pair for pair in job.values if pair[0] not in SEEDS)
+        if combination in combinations and checked.issuperset(job.values):
+            continue
+        options = train.parse([*arguments, *job.options], messages.append)
+        if combination not in combinations:
+            experiments.append(resolve(options.experiment))
+        checked.update(job.values)
+        combinations.add(combination)
+    for message in dict.fromkeys(messages):
+        say(message)
+    return experiments
+
+
+def _check_data(experiments: Sequence[Experiment]) -> None:
+    """Raise a UserError if an experiment has no data, or files that cannot be read."""
+    from regard.pipeline.check import check_files
+
+    checked: list[Data] = []
+    for data in (experiment.data for experiment in experiments):
+        if data not in checked and (data.path is not None or data.synthetic is None):
+            with PreparationView() as on_progress:
+                check_files(data, on_progress)
+        checked.append(data)

@@ -111,8 +111,9 @@ def _next_commands(experiment: Experiment, folder: Path) -> list[str]:
     return [use, plot] if has_attention(experiment.model) else [use]
 
 
-def parse(arguments: list[str]) -> Options:
-    """Return the options. Their defaults are the values of the recipe, or of the resumed run."""
+def parse(arguments: list[str], on_message: Callable[[str], None] = say) -> Options:
+    """Return the options. Their defaults are the values of the recipe, or of the resumed run.
+    `on_message` takes each line about the data file and about unused fields of the recipe."""
     if "--output=" in arguments or {("--output", ""), ("-o", "")} & {*pairwise(arguments)}:
         raise UsageError("--output is empty: expected a folder (default: runs/NAME)")
     if not arguments:
@@ -139,7 +140,7 @@ def parse(arguments: list[str]) -> Options:
     if not options.resume:
         _check_shared(options.experiment.model, arguments)
         for message in chosen.messages:
-            say(message)
+            on_message(message)
         return options
     default = replace(default, experiment=_resumed(options, default.experiment))
     _check_kinds(folder_of(options), default.experiment.model, arguments)

@@ -13,7 +13,7 @@ from regard.data.examples import Pair
 from regard.runs import splits
 from regard.runs.progress import OnProgress
 from regard.tasks.all_tasks import task_of
-from regard.tasks.checks import Finding
+from regard.tasks.checks import Finding, check_findings
 
 SHOWN = 20
 """Number of labels whose counts are shown."""
@@ -48,6 +48,12 @@ def check_data(experiment: Experiment, on_progress: OnProgress | None = None) ->
         split.left_out + setup.left_out,
         (*unusable, *setup.findings),
     )
+
+
+def check_files(data: Data, on_progress: OnProgress | None = None) -> None:
+    """Raise a UserError if the files of the data cannot be read, or are unusable for training."""
+    unusable = splits.read(data, on_progress).unusable
+    check_findings(data, [Finding("stop", text) for text in unusable])
 
 
 def _targets(data: Data, pairs: Sequence[Pair]) -> Iterator[str]:
