@@ -8,6 +8,7 @@ import pytest
 from regard import recipes
 from regard.cli.train import parse
 from regard.config import CaptionDataConfig, ClassificationDataConfig, DataConfig
+from regard.data.files.objects import Table
 from regard.errors import UserError
 from regard.runs import corpora
 
@@ -73,3 +74,11 @@ def test_generated_data_and_a_file_together_are_rejected(name):
     words = [name, "--data.path", "gone.tsv", "--data.synthetic", generated]
     with pytest.raises(UserError, match=r"data.path is gone.tsv, but data.synthetic"):
         corpora.read_sources(parse(words).experiment.data)
+
+
+def test_numbers_in_memory_may_have_a_unit():
+    table = Table((("milk", "3.20 €"), ("bread", "2 €")), ("text", "value"))
+    numbers = corpora.read_sources(ClassificationDataConfig(target="number"), table).train.pairs
+    assert [pair.target for pair in numbers] == ["3.20", "2"]
+    labels = corpora.read_sources(ClassificationDataConfig(), table).train.pairs
+    assert [pair.target for pair in labels] == ["3.20 €", "2 €"]

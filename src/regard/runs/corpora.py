@@ -19,7 +19,7 @@ from regard.data.files.objects import NO_FEATURES, ColumnChoice, Table, corpus_o
 from regard.data.generated import generate
 from regard.data.generated.scenes import NUM_WORDINGS, captioned, split_scenes
 from regard.data.images.annotations import Lists, read_captions
-from regard.data.labels.readers import read_labelled, split_files
+from regard.data.labels.readers import read_labelled, split_files, with_bare_numbers
 from regard.data.splits import MAX_HELD_OUT
 from regard.data.text.parallel import read_pairs
 from regard.data.text.streamed import PairFiles
@@ -134,6 +134,8 @@ def _labelled(config: ClassificationDataConfig, corpus: Corpus | None) -> DataSo
         return read_labelled(path, settings, labels if config.target == "label" else None)
 
     if corpus is not None:
+        if config.target == "number":
+            corpus = with_bare_numbers(corpus, may_have_commas=False)
         return DataSources(corpus, read(config.dev_path, corpus), read(config.test_path, corpus))
     if config.synthetic is not None:
         train = Corpus(generate(config.synthetic, config.synthetic_size, config.seed))

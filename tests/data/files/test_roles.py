@@ -203,9 +203,12 @@ def test_columns_that_are_named_are_no_images(columns):
         ([(f"0.{n},0 0.52,1", f"{n},5") for n in range(50)], "\t", "series, decimal commas"),
         ([(f"0.{n},0 0.52,1", f"0.{n}") for n in range(50)], "\t", "series"),
         ([(f"{n},0 1,1", f"0.{n}") for n in range(50)], "\t", "series"),
+        ([(f"{n} g Käse", f"{n},03 €") for n in range(50)], ";", "text, in €, decimal commas"),
+        ([(f"{n} g Käse", f"${n}.03") for n in range(50)], ",", "text, in $"),
+        ([(f"{n} g Käse", f"{n} kg", f"{n} %") for n in range(50)], ",", "text, in %"),
     ],
 )
-def test_numbers_of_targets_may_have_decimal_commas(tmp_path, rows, delimiter, title):
+def test_numbers_of_targets_may_have_decimal_commas_and_a_unit(tmp_path, rows, delimiter, title):
     path = written(
         tmp_path, rows, ("Artikel", *("Preis",) * (len(rows[0]) - 1)), "a.csv", delimiter
     )
@@ -221,8 +224,10 @@ def test_numbers_of_targets_may_have_decimal_commas(tmp_path, rows, delimiter, t
         ([(f"{n} g Käse", f"{n},03") for n in range(50)], ","),
         ([(f"{n} g Käse", f"{n + 1},234") for n in range(50)], ";"),
         ([(f"{n},5", f"{n},03") for n in range(50)], ";"),
+        ([(f"{n} g Käse", f"{n} {'kg'[n % 2 :]}") for n in range(50)], ";"),
+        ([(f"{n} kg", f"{n} €") for n in range(50)], ";"),
     ],
 )
-def test_other_commas_are_no_decimal_commas(tmp_path, rows, delimiter):
+def test_other_commas_and_several_units_give_pairs(tmp_path, rows, delimiter):
     path = written(tmp_path, rows, name="a.csv", delimiter=delimiter)
     assert inspect(path).roles.task == "translate"

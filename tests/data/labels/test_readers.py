@@ -197,9 +197,12 @@ def test_a_long_first_row_is_shortened_in_the_message(tmp_path: Path) -> None:
         ("Milch;14,03\nBrot;0.5\n", "14,03 0.5"),
         ('Milch,"14,03"\nBrot,"0,5"\n', "14,03 0,5"),
         ("0.1,0 0.52,1;0.5\n0.2,0 0.3,1;0.7\n", "0.5 0.7"),
+        ("Artikel;Preis\nMilch;14,03 €\nBrot;1.234,50 €\n", "14.03 1234.50"),
+        ("Milch;$14.03\nBrot;$0.5\n", "14.03 0.5"),
+        ("Milch;14kg\nBrot;0.5g\n", "14kg 0.5g"),
     ],
 )
-def test_decimal_commas_of_numbers_become_points(tmp_path, text, targets):
+def test_decimal_commas_of_numbers_become_points_and_units_are_left_out(tmp_path, text, targets):
     path = written(tmp_path / "a.csv", text)
     corpus = read_labelled(path, TableSettings(header=text.startswith("Artikel")), None)
     assert [pair.target for pair in corpus.pairs] == targets.split()

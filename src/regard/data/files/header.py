@@ -9,6 +9,7 @@ from collections.abc import Sequence, Set
 from regard.data.files.decimals import is_comma_number
 from regard.data.files.encodings import script_of
 from regard.data.files.tables import TableSettings, find_column, is_blank
+from regard.data.files.units import split_unit, without_units
 
 # fmt: off
 TEXT_NAMES = (
@@ -166,8 +167,16 @@ def is_number(text: str) -> bool:
 
 
 def _may_be_number(text: str) -> bool:
-    """Return whether a text is a number, perhaps with a decimal comma."""
-    return is_number(text) or is_comma_number(text)
+    """Return whether a text is a number, perhaps with a decimal comma or a unit."""
+    number, _ = split_unit(text) or (text, "")
+    return is_number(number) or is_comma_number(number)
+
+
+def _num_numbers(texts: Sequence[str]) -> int:
+    """Return how many texts are numbers. Numbers with units count if all texts have the same
+    unit."""
+    bare = without_units(texts)
+    return sum(is_number(text) or is_comma_number(text) for text in bare)
 
 
 def _occurs_again(first: Sequence[str], body: Sequence[Sequence[str]]) -> bool:
@@ -183,8 +192,7 @@ def _differs(cell: str, column: Sequence[str]) -> bool:
     present = [text for text in column if text]
     if len(present) < MIN_ROWS:
         return False
-    num_numbers = sum(map(_may_be_number, present))
-    if num_numbers > NEARLY_ALL * len(present):
+    if _num_numbers(present) > NEARLY_ALL * len(present):
         return not _may_be_number(cell) and len(cell) > 1
     scripts = _scripts(cell)
     if not scripts:
@@ -200,8 +208,7 @@ def _are_above_numbers(forms: Sequence[tuple[str, Sequence[str]]]) -> bool:
     numbers = [
         (cell, present)
         for cell, present in numbers
-        if len(present) >= MIN_ROWS
-        and sum(map(_may_be_number, present)) > NEARLY_ALL * len(present)
+        if len(present) >= MIN_ROWS and _num_numbers(present) > NEARLY_ALL * len(present)
     ]
     return bool(numbers) and all(
         any(map(str.isalpha, cell)) and not _may_be_number(cell) and cell.lower() not in MISSING

@@ -18,6 +18,7 @@ from regard.data.files.header import (
     is_number,
 )
 from regard.data.files.tables import find_column
+from regard.data.files.units import unit_of, without_units
 from regard.names import TASK_RECIPES, TaskName
 
 IMAGE = re.compile(r"\.(jpe?g|png|webp|gif|bmp|tiff?)(#\d+)?$", re.IGNORECASE)
@@ -104,23 +105,24 @@ class _Table:
         self.useful = [column for column in range(num_columns) if self._is_useful(column)]
         if len(self.useful) < 2:
             self.useful = list(range(num_columns))
+        self.bare = [without_units(cells) for cells in self.cells]
         self.with_commas = self._columns_with_commas() if may_have_commas else frozenset[int]()
 
     def _columns_with_commas(self) -> frozenset[int]:
         """Return the columns of numbers with decimal commas; none if a column of numbers has
         decimal points."""
-        numbers = chain.from_iterable(cells for cells in self.cells if _are_numbers(cells))
+        numbers = chain.from_iterable(cells for cells in self.bare if _are_numbers(cells))
         if any(map(has_decimal_point, numbers)):
             return frozenset()
         return frozenset(
             column
-            for column, cells in enumerate(self.cells)
+            for column, cells in enumerate(self.bare)
             if has_decimal_commas(cells) and _are_numbers(list(map(with_points, cells)))
         )
 
     def numbers(self, column: int) -> list[str]:
-        """Return the cells of a column with decimal points in its numbers."""
-        cells = self.cells[column]
+        """Return the cells of a column without a unit, and with decimal points in its numbers."""
+        cells = self.bare[column]
         return list(map(with_points, cells)) if column in self.with_commas else cells
 
     def _is_useful(self, column: int) -> bool:
@@ -240,7 +242,7 @@ def _values(table: _Table) -> Roles | None:
     if len(sources) > 1 and not is_clear:
         return None  # pairs with a number each
     source = named_text if named_text in sources else next(iter(sources or others), None)
-    if source is None or source in table.with_commas:
+    if source is None or source in table.with_commas or unit_of(table.cells[source]):
         return None
     return _numbers(table, source, target)
 
@@ -268,8 +270,10 @@ def _numbers(table: _Table, source: int, target: int) -> Roles:
     else:
         fields["data.source"] = "text"
     kind = fields["data.source"]
+    unit = unit_of(table.cells[target])
+    units = f", in {unit}" if unit else ""
     commas = ", decimal commas" if target in table.with_commas else ""
-    title = f"values (a number for each {_NOUNS[kind]}{commas})"
+    title = f"values (a number for each {_NOUNS[kind]}{units}{commas})"
     recipe = "drinks" if kind == "items" else "values"  # items have no order
     return Roles("classify", recipe, source, target, title, fields)
 

@@ -44,6 +44,7 @@ from regard.data.files.tables import (
     suffix_of,
     table_rows,
 )
+from regard.data.files.units import without_units
 from regard.errors import UserError
 from regard.files import open_bytes, read_bytes
 from regard.names import Fault, SplitName
@@ -93,7 +94,8 @@ def read_labelled(
     UserError if there are no examples, or if a column is missing. The first row of a table is a
     header if it has a usual name, or if its second field is a label of no other row. Labels in
     `known`, such as those of the training data, are never read as names. If `known` is None,
-    targets are numbers; decimal commas become points unless commas divide the columns.
+    targets are numbers; a unit is left out if all targets have it, and decimal commas become points
+    unless commas divide the columns.
     """
     settings = settings or TableSettings()
     if path.is_dir() and settings.feature_columns:
@@ -102,8 +104,9 @@ def read_labelled(
             "table"
         )
     corpus = _folders(path) if path.is_dir() else _file(path, settings, known)
-    if known is None and not path.is_dir() and formats.recognise(path, settings).may_have_commas:
-        corpus = _with_points(corpus)
+    if known is None:
+        may_have_commas = not path.is_dir() and formats.recognise(path, settings).may_have_commas
+        corpus = with_bare_numbers(corpus, may_have_commas=may_have_commas)
     if not corpus.pairs:
         reason = "; ".join(corpus.left_out.summary()) or "it is empty"
         raise UserError(
@@ -113,12 +116,17 @@ def read_labelled(
     return corpus
 
 
-def _with_points(corpus: Corpus) -> Corpus:
-    """Return the corpus with decimal points in the targets if they have decimal commas."""
-    if not has_decimal_commas(pair.target for pair in corpus.pairs):
+def with_bare_numbers(corpus: Corpus, *, may_have_commas: bool) -> Corpus:
+    """Return the corpus whose targets are numbers without their unit, if all have the same one, and
+    with decimal points, if they may have decimal commas."""
+    targets = [pair.target for pair in corpus.pairs]
+    numbers = without_units(targets)
+    if may_have_commas and has_decimal_commas(numbers):
+        numbers = list(map(with_points, numbers))
+    if numbers == targets:
         return corpus
-    pairs = (replace(pair, target=with_points(pair.target)) for pair in corpus.pairs)
-    return replace(corpus, pairs=tuple(pairs))
+    pairs = zip(corpus.pairs, numbers, strict=True)
+    return replace(corpus, pairs=tuple(replace(pair, target=number) for pair, number in pairs))
 
 
 def _folders(path: Path) -> Corpus:
