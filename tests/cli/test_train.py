@@ -21,6 +21,7 @@ from regard.errors import UserError
 from regard.pipeline.train import train
 from regard.runs import corpora
 from regard.runs.folder import RunFolder
+from regard.training.log import EndLine
 from regard.training.schedule import Progress
 from tests.small_runs import small
 
@@ -81,6 +82,24 @@ def test_a_run_is_resumed_on_the_file_that_is_named(capsys, here, monkeypatch):
     )
     assert (status, err) == (0, "")
     assert "epoch   2" in out
+
+
+def test_a_complete_run_that_is_resumed_names_the_option_that_trains_it_longer(
+    capsys, here, monkeypatch
+):
+    pairs(here / "mine.tsv")
+    message = "runs/mine was complete already, after 2 updates, so nothing was trained; "
+    assert message not in regard(capsys, "mine.tsv", *SMALL, "--training.updates", 2)[1]
+    status, out, err = regard(capsys, "mine.tsv", "--resume")
+    assert (status, err) == (0, "")
+    assert f"{message}to train it longer: --training.updates above 2\n" in out
+    epochs = ("--training.updates", "None", "--training.epochs", 1)
+    out = regard(capsys, "mine.tsv", "--resume", *epochs)[1]
+    assert f"{message}to train it longer: --training.epochs above 1\n" in out
+    end = EndLine(update=2, epoch=2, reason="patience", score=0.0, seconds=1.0)
+    monkeypatch.setattr("regard.pipeline.train.train", lambda *_, **__: end)
+    out = regard(capsys, "mine.tsv", "--resume", "--training.patience", 3)[1]
+    assert f"{message}to train it longer: --training.patience above 3, or None\n" in out
 
 
 @pytest.mark.parametrize("name", ["test.tsv", "dev.tsv"])

@@ -26,7 +26,7 @@ from regard.cli.options import check, one_line, with_switch_values
 from regard.cli.output import say, warn
 from regard.cli.progress import PreparationView, TrainingView
 from regard.cli.train_help import full_help, short_help
-from regard.config import Experiment, ModelConfig, resolve
+from regard.config import Experiment, ModelConfig, TrainingConfig, resolve
 from regard.config.models import has_attention, inheriting
 from regard.config.unused import unused_fields
 from regard.errors import UsageError, UserError
@@ -72,6 +72,7 @@ def run(arguments: list[str]) -> int:
     from regard.pipeline.train import train
 
     folder = folder_of(options)
+    ended_after = _update_of_end(folder) if options.resume else None
     with training_views(_inherited(options, arguments)) as views:
         end = train(
             options.experiment,
@@ -80,7 +81,10 @@ def run(arguments: list[str]) -> int:
             begin=views.start_training,
             on_progress=views.preparation,
         )
-    _diagnose(end, options.experiment, folder)
+    if end.update == ended_after:
+        _say_complete(end, options.experiment.training, folder)
+    else:
+        _diagnose(end, options.experiment, folder)
     if end.interrupted or end.reason == "hours":
         again = shlex.join(["regard", "train", options.recipe, "-o", str(folder), "--resume"])
         say(f"saved; resume with: {again}")
@@ -89,6 +93,33 @@ def run(arguments: list[str]) -> int:
     say(f"try it: {'    '.join(_next_commands(options.experiment, folder))}")
     _draw_curve(folder)
     return 0
+
+
+def _update_of_end(folder: Path) -> int | None:
+    """Return the number of updates after which the training of a run ended, or None for a training
+    that was killed or has not begun."""
+    from regard.viewing.curve import read_log
+
+    log = RunFolder(folder).log
+    records = read_log(log) if log.exists() else []
+    return records[-1].get("update") if records and records[-1]["kind"] == "end" else None
+
+
+def _say_complete(end: EndLine, training: TrainingConfig, folder: Path) -> None:
+    """Say that a resumed training was complete already, and which option continues it."""
+    match end.reason:
+        case "patience":
+            option = f"--training.patience above {training.patience}, or None"
+        case "finished" if training.updates is not None:
+            option = f"--training.updates above {training.updates}"
+        case "finished":
+            option = f"--training.epochs above {training.epochs}"
+        case _:
+            return
+    say(
+        f"{folder} was complete already, after {end.update:,} updates, so nothing was trained; to "
+        f"train it longer: {option}"
+    )
 
 
 def _diagnose(end: EndLine, experiment: Experiment, folder: Path) -> None:
