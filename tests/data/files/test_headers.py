@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from regard.data.files.formats import recognise
 from regard.data.files.inspection import inspect
 from regard.data.files.source_table import SourceTable
 from regard.data.files.tables import TableSettings
@@ -198,6 +199,55 @@ def test_the_first_line_says_that_only_the_first_rows_were_inspected(tmp_path):
 def test_a_first_row_without_the_last_column_is_rejected(tmp_path):
     path = tmp_path / "a.csv"
     rows = [f"{a} {b},{b},{'AB'[n % 2]}" for n, (a, b) in enumerate(ROWS)]
-    path.write_text("\n".join(["foo,bar", *rows]) + "\n")
+    path.write_text("\n".join(["foo,bar", *rows, rows[0]]) + "\n")
     with pytest.raises(UserError, match=r"first row has 2 cells, and rows below have 3 or more"):
         inspect(path).fields()
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.txt"])
+@pytest.mark.parametrize("title", ["", "Table 1\n\n"])
+@pytest.mark.parametrize("first", ["", ","])
+def test_names_of_rows_need_no_name(tmp_path, name, title, first):
+    delimiter = {"a.csv": ";", "a.tsv": "\t", "a.txt": ","}[name]
+    path = tmp_path / name
+    rows = [f"{n},{a},{b},{'yn'[n % 2]}" for n, (a, b) in enumerate(ROWS, 7)]
+    text = title + "\n".join([f"{first}foo,bar,baz", *rows]) + "\n"
+    path.write_text(text.replace(",", delimiter))
+    inspection = inspect(path)
+    assert inspection.header == ("", "foo", "bar", "baz")
+    assert "columns: foo -> source" in inspection.lines()[1]
+    settings = TableSettings(source_columns=("foo",), target_columns=("bar",))
+    corpus = read_pairs(path, settings=settings)
+    assert [(pair.source, pair.target) for pair in corpus.pairs] == ROWS
+    labels = read_labelled(path, replace(settings, target_columns=("baz",)))
+    assert [pair.source for pair in labels.pairs] == [source for source, _ in ROWS]
+    table = SourceTable.open(path, TableSettings(source_columns=("bar",)))
+    assert [table.source_of(row) for row in table.rows()] == [target for _, target in ROWS]
+
+
+def test_a_first_row_without_a_cell_is_no_header_if_that_is_set(tmp_path):
+    path = tmp_path / "a.csv"
+    rows = [f"{n},{a},{b}" for n, (a, b) in enumerate(ROWS)]
+    path.write_text("\n".join(["word,form", *rows]) + "\n")
+    assert inspect(path).header == ("", "word", "form")
+    settings = TableSettings(header=False, source_columns=("1",), target_columns=("2",))
+    assert read_pairs(path, settings=settings).pairs[0].target == "form"
+    path.write_text("\n".join(["word,form", *rows, "1,2"]) + "\n")
+    assert inspect(path).header == ("word", "form")
+
+
+def test_a_blank_first_cell_above_equal_cells_is_no_header(tmp_path):
+    path = tmp_path / "a.tsv"
+    path.write_text("\tx0\ty0\n" + "".join(f"a\tx{n}\ty{n}\n" for n in range(1, 30)))
+    assert inspect(path).header is None
+
+
+@pytest.mark.parametrize("delimiter", [" ", "\t"])
+def test_a_table_of_r_has_quotes(tmp_path, delimiter):
+    path = tmp_path / "a.txt"
+    rows = [f'"{n}"#"{a} {b}"#{n * 7 % 31}#"{b}"' for n, (a, b) in enumerate(ROWS)]
+    path.write_text("\n".join(['"text"#"age"#"form"', *rows]).replace("#", delimiter) + "\n")
+    corpus = read(path, TableSettings(source_columns=("text",), target_columns=("form",)))
+    assert [(p.source, p.target) for p in corpus.pairs] == [(f"{a} {b}", b) for a, b in ROWS]
+    path.write_text(path.read_text().partition("\n")[2])
+    assert not recognise(path, TableSettings()).has_quotes

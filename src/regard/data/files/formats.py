@@ -13,7 +13,7 @@ from pathlib import Path
 
 from regard.data.files import encodings
 from regard.data.files.encodings import UTF8, Encoding
-from regard.data.files.header import num_titles
+from regard.data.files.header import lacks_first_name, num_titles
 from regard.data.files.lines import (
     MAX_LINE,
     LineNumbers,
@@ -57,18 +57,20 @@ class FileFormat:
     """Whether cells may be quoted."""
     first_line: int = 0
     """Number of the first line of the table, below titles and comments."""
+    has_row_names: bool = False
+    """Whether the header lacks the cell above the first column, which has names of rows."""
 
     @property
     def is_plain(self) -> bool:
         """Whether the file has lines of UTF-8 with tabs between columns."""
         is_table = self.delimiter in ("\t", None) and not self.has_quotes
         is_text = self.kind == "text" and self.encoding.is_utf8
-        return is_text and is_table and self.first_line == 0
+        return is_text and is_table and self.first_line == 0 and not self.has_row_names
 
     @property
     def has_names(self) -> bool:
         """Whether the first row is always a header."""
-        return self.kind in ("jsonl", "json", "parquet")
+        return self.kind in ("jsonl", "json", "parquet") or self.has_row_names
 
     @property
     def may_have_commas(self) -> bool:
@@ -163,12 +165,16 @@ def _head(path: Path) -> bytes:
 
 
 def _below_titles(path: Path, form: FileFormat, settings: TableSettings) -> FileFormat:
-    """Return the format with the first line of the table, from the first rows of the file."""
+    """Return the format with the first line of the table, and whether its header lacks a cell, from
+    the first rows of the file."""
     if form.has_names or (form.kind == "text" and form.delimiter is None):
         return form
     rows = first_rows(path, form, settings, NUM_LINES)
-    start = num_titles([row.cells for row in rows], settings)
-    return replace(form, first_line=rows[start].line) if start else form
+    cells = [row.cells for row in rows]
+    start = num_titles(cells, settings)
+    if start:
+        form = replace(form, first_line=rows[start].line)
+    return replace(form, has_row_names=lacks_first_name(cells[start:], settings))
 
 
 def _columns(path: Path, lines: list[str], encoding: Encoding, delimiter: str | None) -> FileFormat:
@@ -179,6 +185,8 @@ def _columns(path: Path, lines: list[str], encoding: Encoding, delimiter: str | 
     has_quotes = suffix == ".csv" or delimiter in (",", ";")
     if delimiter == "\t":
         has_quotes = suffix == ".csv" or _has_quoted_cells(lines)
+    if not has_quotes and delimiter in ("\t", " "):
+        has_quotes = _is_written_by_r(lines, delimiter)
     kind: TableFormat = "csv" if has_quotes or delimiter not in ("\t", None) else "text"
     return FileFormat(kind, encoding, delimiter, has_quotes)
 
@@ -198,7 +206,21 @@ def _delimiter(lines: Sequence[str], suffix: str) -> str | None:
             best, largest = delimiter, share
     if is_csv:
         return best or ","
+    if _is_written_by_r(lines, " "):
+        return " "
     return "\t" if suffix == ".tsv" else None
+
+
+def _is_written_by_r(lines: Sequence[str], delimiter: str) -> bool:
+    """Return whether lines are a table of R's write.table: names of columns in quotes, none of them
+    above the names of the rows."""
+    if not lines or lines[0][:1] != '"' or lines[0][-1:] != '"':
+        return False
+    try:
+        rows = list(csv.reader(lines, delimiter=delimiter, strict=True))
+    except csv.Error:
+        return False
+    return lacks_first_name(rows, TableSettings())
 
 
 def _is_punctuation(lines: Sequence[str], delimiter: str) -> bool:
@@ -209,7 +231,8 @@ def _is_punctuation(lines: Sequence[str], delimiter: str) -> bool:
 
 def _share(lines: Sequence[str], delimiter: str) -> float:
     """Return the share of rows below titles with the most frequent number of columns; 0 if that is
-    one, or if the first of them has another number."""
+    one, or if the first of them has another number, apart from a header without a cell above names
+    of rows."""
     csv.field_size_limit(MAX_LINE)
     try:
         rows = list(csv.reader(lines, delimiter=delimiter, skipinitialspace=True, strict=True))
@@ -220,7 +243,8 @@ def _share(lines: Sequence[str], delimiter: str) -> float:
     if not counts:
         return 0.0
     ((num_columns, count),) = counts.most_common(1)
-    return count / len(rows) if num_columns > 1 and len(rows[0]) == num_columns else 0.0
+    is_whole = len(rows[0]) == num_columns or lacks_first_name(rows, TableSettings())
+    return count / len(rows) if num_columns > 1 and is_whole else 0.0
 
 
 def _has_quoted_cells(lines: Sequence[str]) -> bool:
@@ -246,15 +270,19 @@ def read_rows(
     marks: LineNumbers | None = None,
 ) -> Iterator[Row]:
     """Yield the rows of a file with columns, the header included, in constant memory. Rows above
-    the table have the fault "title", apart from blank rows. Lines of a UTF-8 file that are not
-    UTF-8 are decoded with the encoding `otherwise`, if it is set; lines with byte-order marks are
-    added to `marks`. UserError if the file cannot be read."""
+    the table have the fault "title", apart from blank rows. A header without a cell above the names
+    of the rows gets a blank one. Lines of a UTF-8 file that are not UTF-8 are decoded with the
+    encoding `otherwise`, if it is set; lines with byte-order marks are added to `marks`. UserError
+    if the file cannot be read."""
     rows = _all_rows(path, form, settings, otherwise, marks)
     for row in rows:
-        if row.line >= form.first_line:
+        if is_blank(row.cells):
             yield row
+        elif row.line < form.first_line:
+            yield replace(row, fault="title")
+        else:
+            yield replace(row, cells=("", *row.cells)) if form.has_row_names else row
             break
-        yield row if is_blank(row.cells) else replace(row, fault="title")
     yield from rows
 
 

@@ -41,14 +41,16 @@ MAX_COLUMNS = 50
 """Number of columns that are compared with the first row."""
 MISSING = ("na", "n/a", "null", "none", "missing", "unknown")
 """Texts in place of a number, in lower case."""
+MIN_NAMED = 3
+"""Number of columns below which a first row with a blank first cell is no header."""
 MIN_ROWS = 5
 """Number of rows below which the form of a column is not compared with the first row."""
 
 
 def has_header(rows: Sequence[Sequence[str]], settings: TableSettings) -> bool:
     """Return whether the first row names the columns: the setting says so, the row has a column
-    that the settings name, half of its cells are usual names, or a cell has another form than the
-    cells below it.
+    that the settings name, half of its cells are usual names, only its cell above unique names of
+    the rows is blank, or a cell has another form than the cells below it.
 
     Another form is a text above numbers, or another script than all other cells of the column."""
     if settings.header is not None:
@@ -61,6 +63,8 @@ def has_header(rows: Sequence[Sequence[str]], settings: TableSettings) -> bool:
         # The wanted columns are named, so the file has a header if it has one of them.
         return any(find_column(first, [name]) is not None for name in names)
     cells = [cell.strip() for cell in first]
+    if _names_all_but_rows(cells, body):
+        return True
     if any(not cell for cell in cells[:2]):
         return False
     num_named = sum(is_usual_name(cell) for cell in cells if cell)
@@ -111,6 +115,26 @@ def num_titles(rows: Sequence[Sequence[str]], settings: TableSettings) -> int:
     num_full = sum(2 * width >= usual for width in below)
     is_table = num_full >= NEARLY_ALL * len(below) and num_full > start
     return start if is_table and any(num_cells[:start]) else 0
+
+
+def lacks_first_name(rows: Sequence[Sequence[str]], settings: TableSettings) -> bool:
+    """Return whether the first row names all columns but the first one, as R's write.table writes
+    tables: it has one cell fewer than every other row, and the first cells of these are unique."""
+    rows = [row for row in rows if not is_blank(row)]
+    if settings.header is False or not rows:
+        return False
+    first, body = ["", *rows[0]], rows[1:]
+    return {len(row) for row in body} == {len(first)} and _names_all_but_rows(first, body)
+
+
+def _names_all_but_rows(first: Sequence[str], body: Sequence[Sequence[str]]) -> bool:
+    """Return whether only the first cell of a row of at least three is blank, and the first cells
+    of the rows below are unique. The other cells do not occur again in their columns."""
+    if len(first) < MIN_NAMED or first[0] or not all(cell.strip() for cell in first[1:]):
+        return False
+    names = [row[0].strip() for row in body if not is_blank(row)]
+    is_unique = all(names) and len(set(names)) == len(names)
+    return len(names) >= MIN_ROWS and is_unique and not _occurs_again(first, body)
 
 
 def _names_separator(row: Sequence[str]) -> bool:
