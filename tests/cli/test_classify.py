@@ -201,7 +201,21 @@ def test_scores_on_the_training_file_are_marked(run, data, capsys):
     path = data / "train.txt"
     regard(capsys, "train", recipe, "--data.path", path, "-o", again, "--training.epochs", 1)
     _, _, err = regard(capsys, "evaluate", again, path, "--first", 3)
-    assert f"{again} was trained on {path}: its scores say little about other data" in err
+    assert f"{again} was trained on pairs of {path}, so these scores say little about other" in err
+    assert err.endswith(f"; its held-out scores: regard evaluate {again}\n")
+    copy = path.with_name("copy.txt")
+    copy.write_bytes(path.read_bytes())
+    _, _, err = regard(capsys, "evaluate", again, copy, "--first", 3)
+    assert f"{again} was trained on pairs of {copy}" in err
+
+
+def test_the_columns_that_are_scored_are_printed(run, data, capsys, tmp_path):
+    line = "columns: text -> source (--source-column), label -> target (--target-column)\n"
+    assert line in regard(capsys, "evaluate", run, data / "test.csv", "--first", 3)[1]
+    plain = tmp_path / "plain.csv"
+    plain.write_text("".join(f"{text},{label}\n" for text, label in TEST))
+    assert "-> source" not in regard(capsys, "evaluate", run, plain, "--first", 3)[1]
+    assert "-> source" not in regard(capsys, "evaluate", run)[1]
 
 
 def test_a_text_in_place_of_a_file(run, capsys):

@@ -135,6 +135,18 @@ def test_a_model_without_attention_has_no_links(capsys, tmp_path):
     assert not links.exists()
 
 
+def test_evaluate_names_the_columns_of_a_table_of_pairs(capsys, run, tmp_path):
+    table = tmp_path / "table.tsv"
+    table.write_text("1\ta b\ta b\n2\tb c\tb c\n")
+    columns = ("--source-column", 2, "--target-column", 3)
+    status, out, _ = regard(capsys, "evaluate", run, table, *columns)
+    assert status == 0
+    line = "columns: 2 -> source (--source-column), 3 -> target (--target-column)\n"
+    assert out.startswith(line)
+    table.write_text("a b\ta b\n")
+    assert "-> source" not in regard(capsys, "evaluate", run, table)[1]
+
+
 def test_links_of_character_models_connect_characters(capsys, tmp_path):
     pairs = tmp_path / "words.tsv"
     pairs.write_text("".join(f"{a}{b}c\t{a} {b} k\n" for a in "abc" for b in "abc"))

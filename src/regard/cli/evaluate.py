@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -19,6 +20,7 @@ from regard.config import Data, SearchConfig
 from regard.config.checks import CountOrZero
 from regard.errors import UserError
 from regard.memory_policy import pause_collection
+from regard.record import digest_of_file
 
 if TYPE_CHECKING:
     from regard.data.examples import Pair
@@ -109,10 +111,19 @@ def run(arguments: list[str]) -> None:
     saved_evaluations(folder)  # fails before the work if results.json is damaged
     chosen = _evaluation_options(options, held_out=path == folder.test)
     corpus = evaluate.read(model, path, chosen)
+    if options.data is not None and corpus.columns is not None:
+        source, targets = corpus.columns.source, " ".join(corpus.columns.targets)
+        print(
+            f"columns: {source} -> source (--source-column), {targets} -> target (--target-column)"
+        )
     for line in corpus.summary():
         print(line)
     if options.data is not None and _is_training_file(model.data, options.data):
-        warn(f"{options.run} was trained on {options.data}: its scores say little about other data")
+        held_out = f"; its held-out scores: regard evaluate {shlex.quote(str(options.run))}"
+        warn(
+            f"{options.run} was trained on pairs of {options.data}, so these scores say little "
+            f"about other data{held_out if folder.test.exists() else ''}"
+        )
     _warn_of_unknown(model, options.run, corpus.pairs[: options.first][:MAX_CHECKED])
     with PreparationView() as on_progress:
         evaluation = evaluate.evaluate(
@@ -129,8 +140,13 @@ def run(arguments: list[str]) -> None:
 
 
 def _is_training_file(data: Data, path: Path) -> bool:
-    """Return whether this is the file of the training data."""
-    return data.path is not None and data.path.is_file() and data.path.samefile(path)
+    """Return whether this is the file of the training data, or a copy of it."""
+    if data.path is None or not (data.path.is_file() and path.is_file()):
+        return False
+    if data.path.samefile(path):
+        return True
+    is_as_large = data.path.stat().st_size == path.stat().st_size
+    return is_as_large and digest_of_file(data.path) == digest_of_file(path)
 
 
 def _warn_of_unknown(model: Model, run: Path, pairs: Sequence[Pair]) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from regard.data.files.lines import LeftOut, LineProblem
+from regard.data.files.tables import column_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,30 @@ class Pair:
 
 
 @dataclass(frozen=True)
+class ReadColumns:
+    """Columns of a table that were read, by name or by number from 1."""
+
+    source: str
+    targets: tuple[str, ...]
+
+    @classmethod
+    def of_table(
+        cls,
+        header: Sequence[str] | None,
+        num_columns: int,
+        source: int,
+        targets: Sequence[int],
+    ) -> ReadColumns | None:
+        """Return the columns with these numbers, from 0. None for a file of two columns without a
+        header: it has no other."""
+        if header is None and num_columns <= 2:
+            return None
+        return cls(
+            column_name(header, source), tuple(column_name(header, number) for number in targets)
+        )
+
+
+@dataclass(frozen=True)
 class Corpus:
     """Pairs in their order, and the lines that were dropped."""
 
@@ -32,9 +57,16 @@ class Corpus:
     problems: tuple[LineProblem, ...] = ()
     remarks: tuple[str, ...] = ()
     """Sentences about other content that was not read as intended."""
+    columns: ReadColumns | None = None
+    """Columns of a table that were read; None for a file without a choice of columns."""
 
     @classmethod
-    def of(cls, items: Iterable[Pair | LineProblem], remarks: tuple[str, ...] = ()) -> Corpus:
+    def of(
+        cls,
+        items: Iterable[Pair | LineProblem],
+        remarks: tuple[str, ...] = (),
+        columns: ReadColumns | None = None,
+    ) -> Corpus:
         """Return a corpus of the pairs and the line problems among the items."""
         pairs: list[Pair] = []
         problems: list[LineProblem] = []
@@ -43,7 +75,7 @@ class Corpus:
                 pairs.append(item)
             else:
                 problems.append(item)
-        return cls(tuple(pairs), tuple(problems), remarks)
+        return cls(tuple(pairs), tuple(problems), remarks, columns)
 
     def each_line(self) -> Iterator[Pair | LineProblem]:
         """Yield the pairs, then the problems."""

@@ -15,6 +15,7 @@ from regard.data.files.named_rows import is_json_array
 from regard.data.files.roles import FEW_ROWS, Roles, assign_roles
 from regard.data.files.tables import (
     TableSettings,
+    column_name,
     column_number,
     is_blank,
     require_column,
@@ -114,11 +115,7 @@ class Inspection:
 
     def column(self, number: int) -> str:
         """Return the name of a column, or its number from 1."""
-        header = self.header or ()
-        name = header[number].strip() if number < len(header) else ""
-        is_unique = [cell.strip().lower() for cell in header].count(name.lower()) == 1
-        is_name = name and is_unique and name.isprintable()
-        return name if is_name else str(number + 1)
+        return column_name(self.header, number)
 
     def fields(self) -> dict[str, str]:
         """Return the fields of the experiment that the file decides, by their full names."""

@@ -82,6 +82,15 @@ def require_column(
     return column
 
 
+def column_name(header: Sequence[str] | None, number: int) -> str:
+    """Return the name of a column (from 0), or its number from 1 if no name identifies it."""
+    header = header or ()
+    name = header[number].strip() if number < len(header) else ""
+    is_unique = [cell.strip().lower() for cell in header].count(name.lower()) == 1
+    is_name = name and is_unique and name.isprintable()
+    return name if is_name else str(number + 1)
+
+
 def missing_column(path: Path, name: str, option: str, first: Sequence[str]) -> UserError:
     """Return the error for a column of an option that a file with this first row lacks."""
     return UserError(

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 
-from regard.data.examples import Corpus, Pair
+from regard.data.examples import Corpus, Pair, ReadColumns
 from regard.data.files import formats
 from regard.data.files.decimals import has_decimal_commas, with_points
 from regard.data.files.formats import FileFormat
@@ -214,6 +214,7 @@ def _table(
             if number != first or not has_header
         ),
         () if is_chosen else _unused(head, numbers, path, has_header=has_header),
+        ReadColumns.of_table(head if has_header else None, len(head), numbers.text, numbers.labels),
     )
 
 

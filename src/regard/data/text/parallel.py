@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from pathlib import Path
 
-from regard.data.examples import Corpus, Pair
+from regard.data.examples import Corpus, Pair, ReadColumns
 from regard.data.files import formats
 from regard.data.files.formats import FileFormat
 from regard.data.files.header import SOURCE_NAMES, TARGET_NAMES, has_header
@@ -49,7 +49,9 @@ def read_pairs(
     """
     if limit is not None and limit < 1:
         raise UserError(f"limit is {limit}: give at least 1, or none to read all pairs")
-    return _collect(each_line(path, target_path, settings), (path, target_path), limit)
+    columns = _columns_of(path, target_path, settings)
+    items = _items(path, target_path, settings, columns)
+    return replace(_collect(items, (path, target_path), limit), columns=columns.names)
 
 
 def each_line(
@@ -59,11 +61,25 @@ def each_line(
 ) -> Iterator[Pair | LineProblem]:
     """Yield a pair or a problem for each line, as `read_pairs` reads them, and another problem for
     each byte-order mark that was removed. Nothing is held in memory."""
-    if target_path is None and settings is not None:
-        columns = pair_columns(Path(path), settings)
-        if columns != PLAIN:
-            yield from _table(Path(path), settings, columns)
-            return
+    yield from _items(path, target_path, settings, _columns_of(path, target_path, settings))
+
+
+def _columns_of(
+    path: str | Path, target_path: str | Path | None, settings: TableSettings | None
+) -> PairColumns:
+    is_table = target_path is None and settings is not None
+    return pair_columns(Path(path), settings) if is_table and settings else PLAIN
+
+
+def _items(
+    path: str | Path,
+    target_path: str | Path | None,
+    settings: TableSettings | None,
+    columns: PairColumns,
+) -> Iterator[Pair | LineProblem]:
+    if settings is not None and columns != PLAIN:
+        yield from _table(Path(path), settings, columns)
+        return
     encoding = _encoding(path, settings)
     with open_bytes(path) as file:
         lines = decoded(file, path, encoding=encoding)
@@ -94,6 +110,14 @@ class PairColumns:
     source: int = 0
     target: int = 1
     features: tuple[int, ...] = ()
+    first: tuple[str, ...] = field(default=(), compare=False)
+    """First row."""
+
+    @property
+    def names(self) -> ReadColumns | None:
+        """Names of the columns, if the file has others."""
+        header = self.first if self.has_header else None
+        return ReadColumns.of_table(header, len(self.first), self.source, (self.target,))
 
 
 PLAIN = PairColumns(FileFormat(delimiter="\t"))
@@ -133,7 +157,8 @@ def pair_columns(path: Path, settings: TableSettings) -> PairColumns:
             f"{path}: source and target are both column {pair[0] + 1}: set --data.source-column "
             "and --data.target-column"
         )
-    return PairColumns(form, with_header, *pair, _features(path, settings, header, first))
+    features = _features(path, settings, header, first)
+    return PairColumns(form, with_header, *pair, features, tuple(first))
 
 
 def _features(
