@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
+import io
 import os
 
 import pytest
@@ -56,6 +58,27 @@ def test_quoted_cells(tmp_path):
     speech = written(tmp_path / "c.tsv", '"Yes."\t"Ja."\n"No.\tNein.\n')
     assert rows(speech)[1] == [('"Yes."', '"Ja."'), ('"No.', "Nein.")]
     assert recognise(speech, ANY).is_plain
+
+
+@pytest.mark.parametrize("name", ["shop.csv", "shop.txt"])
+@pytest.mark.parametrize("end", ["", "\n<ul><li>oak</li></ul>", "\n<ul>\n<li>oak</li>\n</ul>"])
+def test_delimiters_inside_quotes_divide_no_columns(tmp_path, name, end):
+    cells = [("Description", "Product", "Link", "Price")]
+    for number in range(99):
+        html = f"<p>A sofa.<br/>In&nbsp;{number}&ndash;12 days.</p>{end}"
+        link = f"https://shop.example.com/p?a=x&amp;id={number}"
+        cells.append((html, f"Sofa {number}", link, f"1,{number:03d}.50"))
+    text = io.StringIO()
+    csv.writer(text).writerows(cells)
+    form, read = rows(written(tmp_path / name, text.getvalue()))
+    assert (form.title, form.first_line) == ("CSV with commas, UTF-8", 0)
+    assert read == cells
+
+
+def test_a_quoted_cell_may_exceed_the_lines_of_recognition(tmp_path):
+    long = "\n".join(f"line {number}; more; still more" for number in range(300))
+    path = written(tmp_path / "a.csv", f'text,label\n"{long}",a\n"{long}",b\n')
+    assert [len(row) for row in rows(path)[1]] == [2, 2, 2]
 
 
 def test_settings_replace_recognition(tmp_path):

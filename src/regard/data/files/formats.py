@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
+import re
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -40,6 +42,12 @@ DELIMITER_NAMES = {"tab": "\t", "comma": ",", "semicolon": ";", "space": " "}
 PLURALS = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "bars", " ": "spaces"}
 NEARLY_ALL = 0.9
 """Share of lines with the same number of columns above which a delimiter fits."""
+UNDIVIDED = re.compile(
+    r"""(?:(?<=[\t;|,\n])|\A)\x20*"(?!"[\t;|,\n])(?>[^"]*(?:""[^"]*)*)"(?=[\t;|,\n]|\Z)"""
+    r"|&(?:#\w{1,7}|[A-Za-z][a-z]{1,7}\d*);"
+)
+"""Quoted cells with a text, and entities of HTML such as &nbsp;: delimiters inside them divide no
+columns."""
 FEW_LINES = 5
 """Number of lines below which no delimiter is recognised in a file that is not named .csv."""
 
@@ -131,9 +139,8 @@ def _recognise(path: Path, settings: TableSettings, stamp: tuple[int, int]) -> F
         encoding = encodings.recognise(head, path)
     if encoding.is_utf8:
         check_beginning(head[: head.find(b"\n") + 1] or head, path)
-    lines = head.decode(encoding.name, "replace").removeprefix("\ufeff").split("\n")[:NUM_LINES]
-    lines = [line.removesuffix("\r") for line in lines if line.strip()]
-    form = _columns(path, lines, encoding, delimiter_of(settings))
+    text = head.decode(encoding.name, "replace").removeprefix("\ufeff").replace("\r\n", "\n")
+    form = _columns(path, text, encoding, delimiter_of(settings))
     return _below_titles(path, form, settings)
 
 
@@ -177,11 +184,11 @@ def _below_titles(path: Path, form: FileFormat, settings: TableSettings) -> File
     return replace(form, has_row_names=lacks_first_name(cells[start:], settings))
 
 
-def _columns(path: Path, lines: list[str], encoding: Encoding, delimiter: str | None) -> FileFormat:
-    """Return the format of a file with these first lines."""
-    suffix = suffix_of(path)
+def _columns(path: Path, text: str, encoding: Encoding, delimiter: str | None) -> FileFormat:
+    """Return the format of a file that begins with this text."""
+    suffix, lines = suffix_of(path), _first_lines(text)
     if delimiter is None:
-        delimiter = _delimiter(lines, suffix)
+        delimiter = _delimiter(text, suffix)
     has_quotes = suffix == ".csv" or delimiter in (",", ";")
     if delimiter == "\t":
         has_quotes = suffix == ".csv" or _has_quoted_cells(lines)
@@ -191,9 +198,16 @@ def _columns(path: Path, lines: list[str], encoding: Encoding, delimiter: str | 
     return FileFormat(kind, encoding, delimiter, has_quotes)
 
 
-def _delimiter(lines: Sequence[str], suffix: str) -> str | None:
-    """Return the delimiter that gives most lines the same number of columns; None if none does."""
-    is_csv = suffix == ".csv"
+def _first_lines(text: str) -> list[str]:
+    """Return the first lines of a text that are not blank."""
+    lines = text.split("\n", NUM_LINES)[:NUM_LINES]
+    return [line for line in lines if line.strip()]
+
+
+def _delimiter(text: str, suffix: str) -> str | None:
+    """Return the delimiter that gives most lines of a text the same number of columns; None if none
+    does."""
+    lines, is_csv = _first_lines(UNDIVIDED.sub("x", text)), suffix == ".csv"
     if not is_csv and any("\t" in line for line in lines):
         return "\t"
     best, largest = None, 0.0
@@ -206,7 +220,7 @@ def _delimiter(lines: Sequence[str], suffix: str) -> str | None:
             best, largest = delimiter, share
     if is_csv:
         return best or ","
-    if _is_written_by_r(lines, " "):
+    if _is_written_by_r(_first_lines(text), " "):
         return " "
     return "\t" if suffix == ".tsv" else None
 
@@ -232,19 +246,20 @@ def _is_punctuation(lines: Sequence[str], delimiter: str) -> bool:
 def _share(lines: Sequence[str], delimiter: str) -> float:
     """Return the share of rows below titles with the most frequent number of columns; 0 if that is
     one, or if the first of them has another number, apart from a header without a cell above names
-    of rows."""
+    of rows. Lines after a wrong quote count as rows with another number."""
     csv.field_size_limit(MAX_LINE)
-    try:
-        rows = list(csv.reader(lines, delimiter=delimiter, skipinitialspace=True, strict=True))
-    except csv.Error:
-        return 0.0
+    reader = csv.reader(lines, delimiter=delimiter, skipinitialspace=True, strict=True)
+    rows = list[list[str]]()
+    with contextlib.suppress(csv.Error):
+        rows.extend(reader)
+    num_wrong = len(lines) - len(rows)
     rows = rows[num_titles(rows, TableSettings()) :]
     counts = Counter(map(len, rows))
     if not counts:
         return 0.0
     ((num_columns, count),) = counts.most_common(1)
     is_whole = len(rows[0]) == num_columns or lacks_first_name(rows, TableSettings())
-    return count / len(rows) if num_columns > 1 and is_whole else 0.0
+    return count / (len(rows) + num_wrong) if num_columns > 1 and is_whole else 0.0
 
 
 def _has_quoted_cells(lines: Sequence[str]) -> bool:
