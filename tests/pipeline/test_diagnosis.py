@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from regard.pipeline.diagnosis import diagnose
+from regard.config import ClassificationDataConfig
+from regard.pipeline.diagnosis import diagnose, diagnose_run
+from regard.runs.folder import RunFolder
 from regard.training.log import EndLine
+
+TARGETS = [str(number) for number in range(20)]
+"""Dev targets, as many as a sure diagnosis needs."""
 
 
 def end(score, update=1000, reason="finished"):
@@ -33,21 +40,47 @@ def log(metric="chrF", train=(5.0, 2.0), dev=(5.0, 3.0)):
 def test_a_low_score_has_a_likely_cause(line, records, cause):
     import re
 
-    assert re.search(cause, diagnose(line, records) or "")
+    assert re.search(cause, diagnose(line, records, TARGETS) or "")
 
 
 def test_the_most_frequent_label_is_no_success():
-    targets = ["A"] * 7 + ["B"] * 3
+    targets = ["A"] * 14 + ["B"] * 6
     diagnosis = diagnose(end(70.0), log("accuracy"), targets) or ""
     reason = "dev accuracy 70.00, not above 70.00 for always answering 'A'"
     assert diagnosis.startswith(f"nothing was learned ({reason}): ")
     assert diagnose(end(71.0), log("accuracy"), targets) is None
-    assert diagnose(end(100.0), log("accuracy"), ["A"] * 9) is None
+    assert diagnose(end(100.0), log("accuracy"), ["A"] * 29) is None
+
+
+@pytest.mark.parametrize(
+    ("line", "records", "sentence"),
+    [
+        (end(0.0), log(), "(dev chrF 0.00 on 4 examples): too few dev examples to be "),
+        (end(0.0, update=30), log(), "(dev chrF 0.00 on 4 examples): only 30 updates; raise "),
+        (
+            end(25.0),
+            log("accuracy"),
+            "(dev accuracy 25.00 on 4 examples, not above 25.00 for always answering 'a'): too ",
+        ),
+    ],
+)
+def test_few_dev_examples_make_it_uncertain(line, records, sentence):
+    diagnosis = diagnose(line, records, ["a", "b", "c", "d"]) or ""
+    assert diagnosis.startswith(f"perhaps nothing was learned {sentence}")
+
+
+def test_the_dev_targets_are_beside_the_features(tmp_path):
+    (tmp_path / "dev.tsv").write_text("warm\tsummer\ta\n" * 10 + "cold\tsummer\tb\n" * 10)
+    lines = "".join(f"{json.dumps(line)}\n" for line in log("accuracy"))
+    (tmp_path / "log.jsonl").write_text(lines)
+    data = ClassificationDataConfig(feature_columns=("season",))
+    diagnosis = diagnose_run(end(50.0), RunFolder(tmp_path), data) or ""
+    assert "dev accuracy 50.00, not above 50.00 for always answering 'a'" in diagnosis
 
 
 def test_good_interrupted_and_unscored_trainings_have_no_diagnosis():
-    assert diagnose(end(95.0), log()) is None
-    assert diagnose(end(0.0, reason="interrupted"), log()) is None
-    assert diagnose(end(0.0, reason="hours"), log()) is None
-    assert diagnose(end(None), log(dev=())) is None
-    assert diagnose(end(0.0), log("TER")) is None
+    assert diagnose(end(95.0), log(), TARGETS) is None
+    assert diagnose(end(0.0, reason="interrupted"), log(), TARGETS) is None
+    assert diagnose(end(0.0, reason="hours"), log(), TARGETS) is None
+    assert diagnose(end(None), log(dev=()), TARGETS) is None
+    assert diagnose(end(0.0), log("TER"), TARGETS) is None

@@ -126,7 +126,7 @@ def _diagnose(end: EndLine, experiment: Experiment, folder: Path) -> None:
     """Warn if nothing was learned, with the likely cause."""
     from regard.pipeline.diagnosis import BLEU_IS_ZERO, diagnose_run
 
-    diagnosis = diagnose_run(end, RunFolder(folder), experiment.data.task)
+    diagnosis = diagnose_run(end, RunFolder(folder), experiment.data)
     if diagnosis == BLEU_IS_ZERO:
         warn(diagnosis)
     elif diagnosis is not None:

@@ -6,9 +6,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from regard.config import Data
 from regard.data.text.parallel import read_pairs
-from regard.names import TaskName
 from regard.runs.folder import RunFolder
+from regard.tasks.checks import MIN_DEV
+from regard.tasks.evaluation import EvaluationOptions
 from regard.training.log import EndLine
 from regard.viewing.curve import read_log
 
@@ -29,22 +31,28 @@ BLEU_IS_ZERO = (
     "exact_match"
 )
 
+CHECKS = (
+    "check the columns, whether sources determine targets, and the tokenizer (--data.tokenizer)"
+)
 
-def diagnose_run(end: EndLine, folder: RunFolder, task: TaskName) -> str | None:
+
+def diagnose_run(end: EndLine, folder: RunFolder, data: Data) -> str | None:
     """Return a sentence with the likely cause if the finished training of a run learned nothing, or
     None."""
     targets = list[str]()
-    if task == "classify" and folder.dev.exists():
-        targets = [pair.target for pair in read_pairs(folder.dev).pairs]
+    if folder.dev.exists():
+        settings = EvaluationOptions(held_out=True).table_settings(data)
+        targets = [pair.target for pair in read_pairs(folder.dev, settings=settings).pairs]
     return diagnose(end, read_log(folder.log), targets)
 
 
 def diagnose(
-    end: EndLine, records: Sequence[Mapping[str, Any]], targets: Sequence[str] = ()
+    end: EndLine, records: Sequence[Mapping[str, Any]], targets: Sequence[str]
 ) -> str | None:
-    """Return a sentence with the likely cause if a finished training learned nothing, or None.
+    """Return a sentence with the likely cause if a finished training learned nothing, or None. With
+    fewer than `MIN_DEV` dev targets the sentence says that this is uncertain.
 
-    `records` are the lines of the log; `targets` are the dev targets of a classifier."""
+    `records` are the lines of the log."""
     validations = [record for record in records if record["kind"] == "dev"]
     if end.interrupted or end.reason == "hours" or end.score is None or not validations:
         return None
@@ -60,13 +68,19 @@ def diagnose(
         return None
     if metric == "BLEU":
         return BLEU_IS_ZERO
-    score = f"nothing was learned (dev {metric} {end.score:.2f}{comparison})"
-    return f"{score}: {_cause(end, records, validations)}"
+    score, cause = f"dev {metric} {end.score:.2f}", _cause(end, records, validations)
+    if len(targets) < MIN_DEV:
+        noun = "example" if len(targets) == 1 else "examples"
+        score += f" on {len(targets)} {noun}{comparison}"
+        cause = cause or "too few dev examples to be sure; hold out more (--data.dev-size)"
+        return f"perhaps nothing was learned ({score}): {cause}"
+    return f"nothing was learned ({score}{comparison}): {cause or CHECKS}"
 
 
 def _cause(
     end: EndLine, records: Sequence[Mapping[str, Any]], validations: Sequence[Mapping[str, Any]]
 ) -> str:
+    """Return the likely cause that the log shows, or an empty text."""
     if end.update < FEW_UPDATES:
         updates = "update" if end.update == 1 else "updates"
         return (
@@ -79,6 +93,4 @@ def _cause(
         return "the model memorises the training data; add data, or raise --model.dropout"
     if losses and losses[-1] > (1 - FALL) * losses[0]:
         return "the training loss does not fall; lower --training.learning-rate"
-    return (
-        "check the columns, whether sources determine targets, and the tokenizer (--data.tokenizer)"
-    )
+    return ""

@@ -92,7 +92,7 @@ def train(
                 f"saved in {folder}; call train again with resume=True" if output else end.reason
             )
             raise KeyboardInterrupt(saved)
-        diagnosis = diagnose_run(end, RunFolder(folder), experiment.data.task)
+        diagnosis = diagnose_run(end, RunFolder(folder), experiment.data)
         if diagnosis is not None:
             warnings.warn(diagnosis, stacklevel=2)
         model = load(folder, device=experiment.training.device)

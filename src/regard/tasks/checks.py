@@ -20,7 +20,7 @@ NEARLY_ALL = 0.95
 MANY = 0.3
 """Share of unknown held-out tokens above which outputs are poor."""
 MIN_DEV = 20
-"""Number of dev pairs below which unknown tokens are not counted."""
+"""Number of dev pairs below which unknown tokens are not counted and dev scores are uncertain."""
 MIN_PAIRS = 50
 MIN_EXAMPLES = 20
 """Least number of examples of a label."""
