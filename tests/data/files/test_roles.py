@@ -206,6 +206,8 @@ def test_columns_that_are_named_are_no_images(columns):
         ([(f"{n} g Käse", f"{n},03 €") for n in range(50)], ";", "text, in €, decimal commas"),
         ([(f"{n} g Käse", f"${n}.03") for n in range(50)], ",", "text, in $"),
         ([(f"{n} g Käse", f"{n} kg", f"{n} %") for n in range(50)], ",", "text, in %"),
+        ([(f"{n} g Käse", f"{n},100.50") for n in range(1, 51)], ";", "text"),
+        ([(f"{n} g Käse", f"${n},100") for n in range(1, 51)], ",", "text, in $"),
     ],
 )
 def test_numbers_of_targets_may_have_decimal_commas_and_a_unit(tmp_path, rows, delimiter, title):

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence, Set
 
-from regard.data.files.decimals import is_comma_number
+from regard.data.files.decimals import has_commas
 from regard.data.files.encodings import script_of
 from regard.data.files.tables import TableSettings, find_column, is_blank
 from regard.data.files.units import split_unit, without_units
@@ -193,14 +193,14 @@ def is_number(text: str) -> bool:
 def _may_be_number(text: str) -> bool:
     """Return whether a text is a number, perhaps with a decimal comma or a unit."""
     number, _ = split_unit(text) or (text, "")
-    return is_number(number) or is_comma_number(number)
+    return is_number(number) or has_commas(number)
 
 
 def _num_numbers(texts: Sequence[str]) -> int:
     """Return how many texts are numbers. Numbers with units count if all texts have the same
     unit."""
     bare = without_units(texts)
-    return sum(is_number(text) or is_comma_number(text) for text in bare)
+    return sum(is_number(text) or has_commas(text) for text in bare)
 
 
 def _occurs_again(first: Sequence[str], body: Sequence[Sequence[str]]) -> bool:

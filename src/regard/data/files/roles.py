@@ -8,7 +8,13 @@ from dataclasses import dataclass, field
 from itertools import chain, pairwise
 from statistics import mean, median
 
-from regard.data.files.decimals import has_decimal_commas, has_decimal_point, with_points
+from regard.data.files.decimals import (
+    has_decimal_commas,
+    has_decimal_point,
+    has_thousands,
+    with_points,
+    without_thousands,
+)
 from regard.data.files.header import (
     CAPTION_NAMES,
     LABEL_NAMES,
@@ -106,6 +112,7 @@ class _Table:
         if len(self.useful) < 2:
             self.useful = list(range(num_columns))
         self.bare = [without_units(cells) for cells in self.cells]
+        self.may_have_commas = may_have_commas
         self.with_commas = self._columns_with_commas() if may_have_commas else frozenset[int]()
 
     def _columns_with_commas(self) -> frozenset[int]:
@@ -123,7 +130,11 @@ class _Table:
     def numbers(self, column: int) -> list[str]:
         """Return the cells of a column without a unit, and with decimal points in its numbers."""
         cells = self.bare[column]
-        return list(map(with_points, cells)) if column in self.with_commas else cells
+        if column in self.with_commas:
+            return list(map(with_points, cells))
+        if has_thousands(cells, may_have_commas=self.may_have_commas):
+            return list(map(without_thousands, cells))
+        return cells
 
     def _is_useful(self, column: int) -> bool:
         cells = self.cells[column]

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from regard.data.examples import Corpus, Pair, ReadColumns
 from regard.data.files import formats
-from regard.data.files.decimals import has_decimal_commas, with_points
+from regard.data.files.decimals import plain_numbers
 from regard.data.files.formats import FileFormat
 from regard.data.files.header import LABEL_NAMES, TEXT_NAMES, names_labels
 from regard.data.files.lines import (
@@ -94,8 +94,8 @@ def read_labelled(
     UserError if there are no examples, or if a column is missing. The first row of a table is a
     header if it has a usual name, or if its second field is a label of no other row. Labels in
     `known`, such as those of the training data, are never read as names. If `known` is None,
-    targets are numbers; a unit is left out if all targets have it, and decimal commas become points
-    unless commas divide the columns.
+    targets are numbers; a unit is left out if all targets have it, decimal commas become points
+    unless commas divide the columns, and commas between thousands are left out.
     """
     settings = settings or TableSettings()
     if path.is_dir() and settings.feature_columns:
@@ -117,12 +117,11 @@ def read_labelled(
 
 
 def with_bare_numbers(corpus: Corpus, *, may_have_commas: bool) -> Corpus:
-    """Return the corpus whose targets are numbers without their unit, if all have the same one, and
-    with decimal points, if they may have decimal commas."""
+    """Return the corpus whose targets are numbers without their unit, if all have the same one,
+    with decimal points and without commas between thousands. `may_have_commas`: numbers may have
+    decimal commas."""
     targets = [pair.target for pair in corpus.pairs]
-    numbers = without_units(targets)
-    if may_have_commas and has_decimal_commas(numbers):
-        numbers = list(map(with_points, numbers))
+    numbers = plain_numbers(without_units(targets), may_have_commas=may_have_commas)
     if numbers == targets:
         return corpus
     pairs = zip(corpus.pairs, numbers, strict=True)

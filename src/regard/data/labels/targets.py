@@ -139,7 +139,10 @@ def _numbers(pairs: Sequence[Pair], count: int | None) -> np.ndarray:
         try:
             row = [float(word) for word in pair.target.split()]
         except ValueError as error:
-            raise UserError(f"{pair.place}: {pair.target!r} is not a number: {error}") from error
+            raise UserError(
+                f"{pair.place}: the target {pair.target[:40]!r} is not a number: correct or remove "
+                "it, or name another column with --data.target-column"
+            ) from error
         count = count or len(row)
         if len(row) != count or not all(map(math.isfinite, row)):
             raise UserError(
