@@ -26,6 +26,7 @@ from regard.data.files.lines import (
     numbers_of,
 )
 from regard.data.files.named_rows import SUFFIXES, TITLES, is_json_array, named_rows
+from regard.data.files.other_formats import check_text_format
 from regard.data.files.tables import Row, TableSettings, is_blank, show_cells, suffix_of, table_rows
 from regard.errors import UserError
 from regard.files import open_bytes
@@ -140,6 +141,7 @@ def _recognise(path: Path, settings: TableSettings, stamp: tuple[int, int]) -> F
     if encoding.is_utf8:
         check_beginning(head[: head.find(b"\n") + 1] or head, path)
     text = head.decode(encoding.name, "replace").removeprefix("\ufeff").replace("\r\n", "\n")
+    check_text_format(path, text)
     form = _columns(path, text, encoding, delimiter_of(settings))
     return _below_titles(path, form, settings)
 
