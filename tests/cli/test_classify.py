@@ -148,6 +148,22 @@ def test_wrong_tables_are_one_line(run, tmp_path, capsys, content, options, mess
     assert message in err
 
 
+def test_the_delimiter_of_a_table_may_be_named(run, tmp_path, capsys):
+    table = tmp_path / "table.csv"
+    table.write_text("a, b!who is it\nc, d!so where\n")
+    named = ("--delimiter", "!", "--source-column", 2)
+    status, out, _ = regard(capsys, "classify", run, table, *named)
+    assert (status, [row.split("!")[2] for row in out.splitlines()]) == (0, ["person", "place"])
+    for options in ((table, "--encoding", "x1"), (tmp_path / "lines", "--encoding", "x1")):
+        (tmp_path / "lines").write_text("who\n")
+        _, _, err = regard(capsys, "classify", run, *options)
+        assert err.startswith("regard classify: --encoding is 'x1': expected a name such as utf-8")
+    _, _, err = regard(capsys, "check", table, "--encoding", "x1")
+    assert err.startswith("regard check: --encoding is 'x1'")
+    _, _, err = regard(capsys, "train", table, "--data.encoding", "x1")
+    assert err.startswith("regard train: data.encoding is 'x1'")
+
+
 def test_options_of_tables_need_a_table(run, tmp_path, capsys):
     (tmp_path / "lines").write_text("who\n")
     status, _, err = regard(capsys, "classify", run, tmp_path / "lines", "--header", "True")

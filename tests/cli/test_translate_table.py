@@ -6,6 +6,7 @@ import pytest
 
 from regard.pipeline.train import train
 from tests.cli.test_commands import regard
+from tests.data.files.test_workbooks import workbook
 from tests.small_runs import smaller
 
 
@@ -85,6 +86,10 @@ def test_lines_with_tabs_are_a_table_if_a_column_is_named(run, tmp_path, capsys)
         ("table.csv", ("-o", "out.xlsx"), "cannot write out.xlsx: name a .csv or .tsv file"),
         ("table.csv", ("-o", "out.csv", "--nbest", 2), "out.csv has one translation in each row"),
         ("lines.txt", ("--header",), "--header is for tables, but each line of"),
+        ("lines.txt", ("--delimiter", "tab"), "--delimiter is for tables, but each line of"),
+        ("lines.txt", ("--encoding", "x1"), "translate: --encoding is 'x1': expected a name such"),
+        ("table.csv", ("--encoding", "x1"), "translate: --encoding is 'x1': expected a name such"),
+        ("table.csv", ("--delimiter", "||"), "--delimiter is '||': expected one character, or tab"),
     ],
 )
 def test_wrong_tables_are_one_line(run, tmp_path, capsys, name, options, message):
@@ -99,3 +104,20 @@ def test_rows_of_too_many_tokens_have_no_translation(run, tmp_path, capsys):
     status, out, err = regard(capsys, "translate", run, tmp_path / "table.csv", "--max-source", 4)
     assert (status, out.splitlines()[1:]) == (1, [""])
     assert "1 line of more than 4 tokens (line 3)" in err
+
+
+def test_the_delimiter_and_the_sheet_may_be_named(run, tmp_path, capsys):
+    expected = translations(capsys, run, tmp_path / "in.txt", "1 2 a", "3 1 a")
+    table, book = tmp_path / "table.csv", tmp_path / "book.xlsx"
+    table.write_text("n!English\n1, 2, 3!1 2 a\n2, 3, 4!3 1 a\n")
+    assert regard(capsys, "translate", run, table)[0] == 1
+    assert regard(capsys, "translate", run, table, "--delimiter", "!")[1].splitlines() == expected
+    book.write_bytes(workbook([("English", "n"), ("5", "5")], [("n", "English"), ("1", "1 2 a")]))
+    status, out, err = regard(capsys, "translate", run, book, "--sheet", "S2")
+    assert (status, out.splitlines()) == (0, expected[:1])
+    assert err == f"{book}: sheets that are not read: S1 (--sheet NAME)\n"
+    status, _, err = regard(capsys, "translate", run, book, "--sheet", "S3")
+    assert (status, err.partition(": its")[0]) == (
+        1,
+        f"regard translate: {book} has no sheet 'S3' (--sheet)",
+    )

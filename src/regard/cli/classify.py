@@ -60,8 +60,13 @@ class Options:
     usual name)."""
     encoding: str | None = None
     """Encoding of the file, such as cp1253 (default: recognised; the standard input is UTF-8)."""
+    delimiter: str | None = None
+    """Table: delimiter of columns, a character or tab, comma, semicolon or space (default:
+    recognised)."""
     header: bool | None = None
     """Table: True if the first row has names, False if it is an example (default: recognised)."""
+    sheet: str | None = None
+    """Table: sheet of a workbook (default: the first)."""
     tint: bool = False
     """Print the source too, coloured by its attention weights."""
     trace: Path | None = None

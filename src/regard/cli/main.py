@@ -8,7 +8,7 @@ import os
 import sys
 
 from regard import instruction_set, interruption
-from regard.cli.output import drop_output
+from regard.cli.output import drop_output, with_own_options
 from regard.cli.typed import is_text
 from regard.config.checks import format_value
 from regard.errors import UsageError, UserError
@@ -85,7 +85,8 @@ def run(arguments: list[str]) -> int:
         sys.stdout.flush()  # reports a full disk as one line
         return status
     except UserError as error:
-        print(f"regard {name}: {error}", file=sys.stderr)
+        message = with_own_options(str(error), getattr(command, "Options", None))
+        print(f"regard {name}: {message}", file=sys.stderr)
         return UsageError.STATUS if isinstance(error, UsageError) else 1
     except BrokenPipeError:
         drop_output()

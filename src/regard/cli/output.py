@@ -1,11 +1,18 @@
-"""Lines on the standard output and the standard error."""
+"""Lines on the standard output and the standard error, and the options that they name."""
 
 from __future__ import annotations
 
 import os
+import re
 import sys
 from contextlib import suppress
+from dataclasses import fields, is_dataclass
 from pathlib import Path
+
+FILE_FIELD = re.compile(
+    r"(?:--)?\bdata\.((?:no-)?header|(?:source|target)[-_]column|encoding|delimiter|sheet)\b(?!\.\w)"
+)
+"""Field about the format and the columns of a file, in a message."""
 
 
 def say(text: str) -> None:
@@ -27,3 +34,15 @@ def drop_output() -> None:
     """Drop all output that is still buffered: Python would try to write it when it exits."""
     with suppress(OSError, ValueError), Path(os.devnull).open("w") as nothing:
         os.dup2(nothing.fileno(), sys.stdout.fileno())
+
+
+def with_own_options(message: str, options: type | None) -> str:
+    """Return a message about a file that names the options of a command, instead of the fields of
+    `regard train`, as far as the command has them."""
+    names = {field.name for field in fields(options)} if is_dataclass(options) else set[str]()
+
+    def own(match: re.Match[str]) -> str:
+        name = match[1].replace("_", "-")
+        return f"--{name}" if name.removeprefix("no-").replace("-", "_") in names else match[0]
+
+    return FILE_FIELD.sub(own, message)

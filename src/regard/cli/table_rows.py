@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from regard.data.files.tables import Row
 
 ROWS_AT_A_TIME = 512
-OPTIONS = ("source_column", "header")
+OPTIONS = ("source_column", "delimiter", "header", "sheet")
 """Options that only tables have."""
 
 
@@ -36,7 +36,11 @@ class TableOptions(Protocol):
     @property
     def encoding(self) -> str | None: ...
     @property
+    def delimiter(self) -> str | None: ...
+    @property
     def header(self) -> bool | None: ...
+    @property
+    def sheet(self) -> str | None: ...
 
 
 def settings_of(options: TableOptions, trained: TableSettings) -> TableSettings:
@@ -44,7 +48,9 @@ def settings_of(options: TableOptions, trained: TableSettings) -> TableSettings:
     column = options.source_column
     return TableSettings(
         encoding=options.encoding,
+        delimiter=options.delimiter,
         header=options.header,
+        sheet=options.sheet,
         source_columns=trained.source_columns if column is None else (column,),
         feature_columns=trained.feature_columns,
     )
@@ -112,6 +118,8 @@ class RowFaults:
         """Report the rows."""
         if titles := self.table.titles:
             warn(titles)
+        if sheets := ", ".join(self.table.unread_sheets):
+            warn(f"{self.table.path}: sheets that are not read: {sheets} (--sheet NAME)")
         if self.wide:
             warn(
                 f"{self.table.path}: {_rows(len(self.wide))} more than {self.table.width} columns "

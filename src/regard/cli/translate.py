@@ -71,8 +71,13 @@ class Options:
     usual name)."""
     encoding: str | None = None
     """Encoding of the file, such as cp1253 (default: recognised; the standard input is UTF-8)."""
+    delimiter: str | None = None
+    """Table: delimiter of columns, a character or tab, comma, semicolon or space (default:
+    recognised)."""
     header: bool | None = None
     """Table: True if the first row has names, False if it is an example (default: recognised)."""
+    sheet: str | None = None
+    """Table: sheet of a workbook (default: the first)."""
     search: SearchFields = field(default_factory=SearchConfig)
     nbest: BeamSize = 1
     """Number of translations of each line. With more than one, a line of the output has line

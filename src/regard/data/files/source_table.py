@@ -22,6 +22,7 @@ from regard.data.files.tables import (
     show_cells,
     suffix_of,
 )
+from regard.data.files.workbooks import unread_sheets
 from regard.errors import UserError
 
 NUM_ROWS = 1000
@@ -47,6 +48,12 @@ class SourceTable:
     def titles(self) -> str:
         """Line that names the rows above the table; blank if there are none."""
         return formats.titles_line(self.path, self.form, self.settings)
+
+    @property
+    def unread_sheets(self) -> tuple[str, ...]:
+        """Sheets of a workbook that are not read."""
+        is_workbook = self.form.kind == "workbook"
+        return unread_sheets(self.path, self.settings.sheet) if is_workbook else ()
 
     @classmethod
     def open(

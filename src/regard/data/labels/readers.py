@@ -311,8 +311,8 @@ def _named_columns(
     present, missing = ("source", "target") if numbers == () else ("target", "source")
     raise UserError(
         f"{path}: the first row is {show_cells(head)}, where {head[known][:40]!r} names the "
-        f"{present} column: name the {missing} column with --data.{missing}-column (evaluate: "
-        f"--{missing}-column); if the first row is an example, use --data.no-header"
+        f"{present} column: name the {missing} column with --data.{missing}-column; if the first "
+        "row is an example, use --data.no-header"
     )
 
 
