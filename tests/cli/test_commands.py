@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from regard import recipes
-from regard.cli import main
+from regard.cli import check, main
 from regard.cli.progress import TrainingView
 from regard.files import UnwritableError
 from regard.pipeline.train import train
@@ -93,6 +93,13 @@ def test_a_user_error_is_one_line_with_a_status(capsys, arguments, words):
     assert out == ""
     assert words in err
     assert err.count("\n") == 1
+
+
+def test_names_of_options_may_have_underscores(monkeypatch):
+    typed, received = ["a_b", "--data.source_column=c_d", "--x_y", "e_f", "--", "--g_h"], []
+    monkeypatch.setattr(check, "run", received.extend)
+    main.run(["check", *typed])
+    assert received == ["a_b", "--data.source-column=c_d", "--x-y", "e_f", "--", "--g_h"]
 
 
 def test_translate_prints_one_line_per_input_line(capsys, run, tmp_path):

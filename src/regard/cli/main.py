@@ -6,6 +6,7 @@ import difflib
 import importlib
 import os
 import sys
+from collections.abc import Iterator, Sequence
 
 from regard import instruction_set, interruption
 from regard.cli.output import drop_output, with_own_options
@@ -81,7 +82,7 @@ def run(arguments: list[str]) -> int:
         return UsageError.STATUS
     command = importlib.import_module(f"regard.cli.{name}")
     try:
-        status = command.run(rest) or 0
+        status = command.run(list(_with_hyphens(rest))) or 0
         sys.stdout.flush()  # reports a full disk as one line
         return status
     except UserError as error:
@@ -106,6 +107,17 @@ def run(arguments: list[str]) -> int:
     except interruption.TerminatedError:
         print(f"regard {name}: terminated", file=sys.stderr)
         return interruption.TERMINATED
+
+
+def _with_hyphens(arguments: Sequence[str]) -> Iterator[str]:
+    """Yield the arguments with hyphens for the underscores in names of options, which recipes and
+    Python write: --data.source_column."""
+    are_options = True
+    for argument in arguments:
+        are_options = are_options and argument != "--"
+        name, equals, value = argument.partition("=")
+        is_option = are_options and name.startswith("--")
+        yield name.replace("_", "-") + equals + value if is_option else argument
 
 
 def _is_out_of_memory(error: MemoryError | RuntimeError) -> bool:
