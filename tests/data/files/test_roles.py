@@ -203,6 +203,7 @@ def test_columns_that_are_named_are_no_images(columns):
         ([(f"0.{n},0 0.52,1", f"{n},5") for n in range(50)], "\t", "series, decimal commas"),
         ([(f"0.{n},0 0.52,1", f"0.{n}") for n in range(50)], "\t", "series"),
         ([(f"{n},0 1,1", f"0.{n}") for n in range(50)], "\t", "series"),
+        ([(f"Käse {n}", f"{n},03 €") for n in range(50)], ";", "text, in €, decimal commas"),
         ([(f"{n} g Käse", f"{n},03 €") for n in range(50)], ";", "text, in €, decimal commas"),
         ([(f"{n} g Käse", f"${n}.03") for n in range(50)], ",", "text, in $"),
         ([(f"{n} g Käse", f"{n} kg", f"{n} %") for n in range(50)], ",", "text, in %"),

@@ -71,3 +71,10 @@ def test_invalid_numbers_are_named_with_their_line(target, said):
 def test_invalid_targets_are_named_with_their_file(encode):
     with pytest.raises(UserError, match=r"^some\.csv, line 7: "):
         encode([Pair("text", "c", 7, "some.csv")])
+
+
+def test_a_first_line_without_a_number_may_be_a_header():
+    with pytest.raises(UserError, match=r"line 1: the target 'Preis' .*; if the line names .* use"):
+        Standardiser.of([Pair("Artikel", "Preis", 1, "a.csv")], standardised=True)
+    with pytest.raises(UserError, match=r"line 2: the target 'Preis' .*--data.target-column$"):
+        Standardiser.of([Pair("Artikel", "Preis", 2, "a.csv")], standardised=True)

@@ -276,7 +276,7 @@ def _numbers(table: _Table, source: int, target: int) -> Roles:
     fields = {"data.target": "number"}
     if sum(map(_is_series, cells)) > NEARLY_ALL * len(cells):
         fields["data.source"] = "series"
-    elif sum(map(_is_items, cells)) > NEARLY_ALL * len(cells):
+    elif _is_list(cells) and sum(map(_is_items, cells)) > NEARLY_ALL * len(cells):
         fields["data.source"] = "items"
     else:
         fields["data.source"] = "text"
@@ -383,6 +383,11 @@ def _is_series(text: str) -> bool:
     """Return whether a text is a series of numbers, with commas between features."""
     values = re.split(r"[\s,]+", text.strip())
     return bool(text.strip()) and all(map(is_number, values))
+
+
+def _is_list(cells: Sequence[str]) -> bool:
+    """Return whether a text has several items. A number at the end of each text makes no list."""
+    return any(";" in cell for cell in cells)
 
 
 def _is_items(text: str) -> bool:

@@ -141,7 +141,7 @@ def _numbers(pairs: Sequence[Pair], count: int | None) -> np.ndarray:
         except ValueError as error:
             raise UserError(
                 f"{pair.place}: the target {pair.target[:40]!r} is not a number: correct or remove "
-                "it, or name another column with --data.target-column"
+                f"it, or name another column with --data.target-column{header_hint(pair)}"
             ) from error
         count = count or len(row)
         if len(row) != count or not all(map(math.isfinite, row)):
@@ -151,6 +151,12 @@ def _numbers(pairs: Sequence[Pair], count: int | None) -> np.ndarray:
             )
         rows.append(row)
     return np.array(rows, dtype=np.float64).reshape(len(rows), -1)
+
+
+def header_hint(pair: Pair) -> str:
+    """Return the option for a pair that may be a header, to end a message; blank for a pair below
+    the first line."""
+    return "; if the line names the columns, use --data.header" if pair.line == 1 else ""
 
 
 def _sort_key(name: str) -> tuple[int, int, str]:

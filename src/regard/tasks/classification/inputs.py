@@ -15,7 +15,7 @@ from regard.data.examples import Pair
 from regard.data.labels import targets as classification_targets
 from regard.data.labels.encoded import EncodedSource
 from regard.data.labels.numeric import NamedSeries, Series, parse_items, parse_series
-from regard.data.labels.targets import Labels, Standardiser, Targets
+from regard.data.labels.targets import Labels, Standardiser, Targets, header_hint
 from regard.data.text.features import FeatureTokenizer, load_source, split_source
 from regard.data.text.tokenizer import Tokenizer, TokenizerSettings
 from regard.errors import UserError
@@ -40,7 +40,8 @@ def placed(pairs: Sequence[Pair]) -> Iterator[None]:
     try:
         yield
     except SourceError as error:
-        raise UserError(f"{pairs[error.place].place}: {error}") from error
+        pair = pairs[error.place]
+        raise UserError(f"{pair.place}: {error}{header_hint(pair)}") from error
 
 
 def _parse_all(parse: Callable[[str], Parsed], texts: Iterable[str]) -> list[Parsed]:
