@@ -223,6 +223,13 @@ def test_scores_on_the_training_file_are_marked(run, data, capsys):
     copy.write_bytes(path.read_bytes())
     _, _, err = regard(capsys, "evaluate", again, copy, "--first", 3)
     assert f"{again} was trained on pairs of {copy}" in err
+    held_out = "".join((again / name).read_text() for name in ("dev.tsv", "test.tsv"))
+    rows = [row for row in path.read_text().splitlines() if row.split(" ", 1)[1] not in held_out]
+    copy.write_text("".join(f"{row}\n" for row in rows[:9]))
+    _, _, err = regard(capsys, "evaluate", again, copy)
+    assert f"{again} was trained on 9 of these 9 pairs, so these scores say little" in err
+    for name in ("dev.tsv", "test.tsv"):
+        assert "was trained on" not in regard(capsys, "evaluate", again, again / name)[2]
 
 
 def test_the_columns_that_are_scored_are_printed(run, data, capsys, tmp_path):

@@ -25,12 +25,15 @@ from regard.record import digest_of_file
 if TYPE_CHECKING:
     from regard.data.examples import Pair
     from regard.pipeline.load import Model
+    from regard.runs.folder import RunFolder
     from regard.tasks.evaluation import Evaluation, EvaluationOptions
     from regard.tasks.task import ReportTexts
 
 COMPARE = "to compare runs, use `regard compare RUN RUN ...`"
 MAX_CHECKED = 2_000
 """Number of pairs whose unknown words are counted."""
+MANY = 0.2
+"""Share of training pairs above which a warning is printed."""
 MIN_WORDS = 4
 """Mean number of words of the references below which BLEU is not printed."""
 TASK_OPTIONS = (
@@ -118,12 +121,8 @@ def run(arguments: list[str]) -> None:
         )
     for line in corpus.summary():
         print(line)
-    if options.data is not None and _is_training_file(model.data, options.data):
-        held_out = f"; its held-out scores: regard evaluate {shlex.quote(str(options.run))}"
-        warn(
-            f"{options.run} was trained on pairs of {options.data}, so these scores say little "
-            f"about other data{held_out if folder.test.exists() else ''}"
-        )
+    if options.data is not None:
+        _warn_of_training_pairs(model, folder, options.data, corpus.pairs[: options.first])
     _warn_of_unknown(model, options.run, corpus.pairs[: options.first][:MAX_CHECKED])
     with PreparationView() as on_progress:
         evaluation = evaluate.evaluate(
@@ -137,6 +136,26 @@ def run(arguments: list[str]) -> None:
         print(f"{texts.counts_format.format(**counts)}, {path}")
         labels = getattr(model, "labels", ())
         _report(evaluation, texts, labels, options.examples, tokenized=options.tokenized)
+
+
+def _warn_of_training_pairs(
+    model: Model, folder: RunFolder, path: Path, pairs: Sequence[Pair]
+) -> None:
+    """Warn if the run was trained on this file or on many of its pairs."""
+    from regard.pipeline.evaluate import num_trained
+
+    if _is_training_file(model.data, path):
+        text = f"{folder.path} was trained on pairs of {path}"
+    else:
+        number = num_trained(model, folder, pairs)
+        if number <= MANY * len(pairs):
+            return
+        text = f"{folder.path} was trained on {number:,} of these {len(pairs):,} pairs"
+    held_out = f"; its held-out scores: regard evaluate {shlex.quote(str(folder.path))}"
+    warn(
+        f"{text}, so these scores say little about other data"
+        f"{held_out if folder.test.exists() else ''}"
+    )
 
 
 def _is_training_file(data: Data, path: Path) -> bool:

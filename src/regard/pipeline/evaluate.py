@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.data.examples import Corpus, Pair
+from regard.errors import UserError
 from regard.files import locked
 from regard.pipeline.load import Model
 from regard.runs.folder import RunFolder
@@ -16,10 +17,37 @@ from regard.runs.results import key_of, saved_evaluations
 from regard.tasks.all_tasks import task_of
 from regard.tasks.evaluation import Evaluation, EvaluationOptions
 
+MAX_TRAINING_FILE = 20_000_000
+"""Size in bytes of a training file above which it is not searched for the evaluated pairs."""
+
 
 def read(model: Model, path: Path, options: EvaluationOptions) -> Corpus:
     """Read the pairs to evaluate a model on."""
     return task_of(model.data).read(model, path, options)
+
+
+def num_trained(model: Model, folder: RunFolder, pairs: Sequence[Pair]) -> int:
+    """Return the number of pairs that the run was trained on: those of its training file whose
+    sources it did not hold out. 0 if that file is gone, unreadable or large, and for captions."""
+    data = model.data
+    path, target_path = data.path, getattr(data, "target_path", None)
+    if data.task == "caption" or path is None or not path.is_file():
+        return 0
+    if path.stat().st_size > MAX_TRAINING_FILE:
+        return 0
+    held_out = EvaluationOptions(held_out=True)
+    try:
+        trained = read(model, path, EvaluationOptions(target_path=target_path)).pairs
+    except UserError:
+        return 0
+    sources = {
+        pair.source
+        for file in (folder.dev, folder.test)
+        if file.exists()
+        for pair in read(model, file, held_out).pairs
+    }
+    known = {(pair.source, pair.target) for pair in trained if pair.source not in sources}
+    return sum((pair.source, pair.target) in known for pair in pairs)
 
 
 def evaluate(
