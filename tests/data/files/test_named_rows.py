@@ -10,6 +10,7 @@ import pytest
 from regard.data.examples import Pair
 from regard.data.files.formats import read_rows, recognise
 from regard.data.files.inspection import inspect
+from regard.data.files.named_rows import has_json_records
 from regard.data.files.tables import TableSettings
 from regard.data.labels.readers import read_labelled
 from regard.data.text.parallel import read_pairs
@@ -58,6 +59,44 @@ def test_an_array_of_objects_is_read_like_json_lines(tmp_path):
     labelled.write_text('[{"label": "a", "text": "b c"}, {"label": "d", "text": "e"}]')
     labels = [(pair.source, pair.target) for pair in read_labelled(labelled).pairs]
     assert labels == [("b c", "a"), ("e", "d")]
+
+
+RECORDS = '[{"word": "λόγος",\n"form": "logos"},\n {"word": "νερό", "form": "nero"}]'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f'{{"3166-1": {RECORDS}}}',
+        f'\ufeff{{\n "project": {{"year": 1}}, "tags": ["a"], "none": [],\n"rows" : {RECORDS} }}\n',
+        f'{{"rows": {RECORDS}, "version": 2}}',
+    ],
+)
+def test_an_object_with_one_list_of_objects_is_read(tmp_path, text):
+    path = tmp_path / "words.json"
+    path.write_text(text, encoding="utf8")
+    line = 1 + text[: text.index('{"word')].count("\n")
+    corpus = read_pairs(path, settings=ANY)
+    assert corpus.pairs == (Pair("λόγος", "logos", line), Pair("νερό", "nero", line + 2))
+    assert inspect(path).form.kind == "json"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f'{{"train": {RECORDS}, "test": {RECORDS}}}',
+        f'{{"images": {RECORDS}}}',
+        f'{{"rows": {RECORDS}; "a": 3}}',
+        f'{{"rows": {RECORDS}}} 3',
+        f'{{"rows": {RECORDS}',
+        '{"rows": [{"a": 1}, 3]}',
+        '{"a": ' + "[" * 100_000,
+    ],
+)
+def test_other_objects_have_no_records(tmp_path, text):
+    path = tmp_path / "words.json"
+    path.write_text(text, encoding="utf8")
+    assert not has_json_records(path)
 
 
 @pytest.mark.parametrize(

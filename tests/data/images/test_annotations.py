@@ -179,13 +179,21 @@ def test_coco_has_images_and_annotations_in_separate_lists(tmp_path):
         ("a.csv", "file,caption\n", "has no captions"),
         ("a.csv", "x.jpg,a dog\nlonely\n", "line 2: expected a file and a caption"),
         ("a.txt", "x.jpg#0 a dog\n", "line 1: expected an image name, a tab"),
-        ("a.json", "[]", "expected Karpathy's JSON or COCO's"),
-        ("a.json", "{", "expected Karpathy's JSON or COCO's"),
+        ("a.json", "[]", "Karpathy's JSON or COCO's captions; got an array without objects"),
+        ("a.json", "{", "expected an array of objects, .*; it is not JSON: Expecting property"),
+        ("a.json", '{"a": 1, "b": [2]}', "captions; got an object with the names a, b$"),
+        ("a.json", '{"a": [{"x": 1}], "b": [{"y": 2}]}', "got an object with the names a, b$"),
+        ("a.json", '{"images": 3}', "got an object with the names images"),
+        ("a.json", '{"images": [{"id": 1}], "annotations": []}', "an entry has no 'file_name'"),
+        ("a.json", '{"images": [{"id": 1}]}', "an entry has no 'file_name'"),
+        ("a.json", '{"a": 1}\n{"a": 2}\n', "it has an object on each line: name it .jsonl"),
+        ("a.json", "[" * 100_000, "it has too many brackets inside brackets"),
+        ("a.json", '["\udcff"]', "it is not UTF-8, the encoding of JSON"),
     ],
 )
 def test_unreadable_annotations_are_one_line(tmp_path, name, text, said):
     path = tmp_path / name
-    path.write_text(text)
+    path.write_text(text, encoding="utf-8", errors="surrogateescape")
     with pytest.raises(UserError, match=said):
         read_captions(path)
     with pytest.raises(UserError, match="cannot read"):

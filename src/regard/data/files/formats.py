@@ -25,7 +25,7 @@ from regard.data.files.lines import (
     decoded,
     numbers_of,
 )
-from regard.data.files.named_rows import SUFFIXES, TITLES, is_json_array, named_rows
+from regard.data.files.named_rows import SUFFIXES, TITLES, has_json_records, named_rows
 from regard.data.files.other_formats import check_text_format
 from regard.data.files.tables import Row, TableSettings, is_blank, show_cells, suffix_of, table_rows
 from regard.errors import UserError
@@ -130,7 +130,7 @@ def _recognise(path: Path, settings: TableSettings, stamp: tuple[int, int]) -> F
     del stamp  # part of the key: a changed file is read again
     if suffix_of(path) in SUFFIXES:
         return _below_titles(path, FileFormat(SUFFIXES[suffix_of(path)]), settings)
-    if is_json_array(path):
+    if has_json_records(path):
         return FileFormat("json")
     head = _head(path)
     check_text(head, path)

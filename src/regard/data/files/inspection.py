@@ -11,7 +11,7 @@ from regard.data.files import formats
 from regard.data.files.encodings import script_of
 from regard.data.files.formats import FileFormat
 from regard.data.files.header import has_header, is_only_label, names_labels
-from regard.data.files.named_rows import is_json_array
+from regard.data.files.named_rows import has_json_records
 from regard.data.files.roles import FEW_ROWS, Roles, assign_roles
 from regard.data.files.tables import (
     TableSettings,
@@ -156,7 +156,7 @@ class Inspection:
 def can_inspect(path: Path) -> bool:
     """Return whether the path is a file with rows. A pipe cannot be read twice, and JSON files have
     their own readers, apart from arrays of objects."""
-    return path.is_file() and (suffix_of(path) != ".json" or is_json_array(path))
+    return path.is_file() and (suffix_of(path) != ".json" or has_json_records(path))
 
 
 def inspect(

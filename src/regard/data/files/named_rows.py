@@ -7,6 +7,7 @@ import json
 import re
 import zlib
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,10 @@ MAX_BATCH = 1024
 """Number of rows of a Parquet file that are held in memory."""
 JSON_ARRAY = re.compile(rb"(\xef\xbb\xbf)?\s*\[\s*\{")
 """Beginning of an array of objects."""
+JSON_OBJECT = re.compile(rb'(\xef\xbb\xbf)?\s*\{\s*"')
+"""Beginning of an object that has fields."""
+SPACES = re.compile(r"\s*")
+DECODER = json.JSONDecoder()
 MAX_BEGINNING = 4096
 """Number of bytes in which an array of objects begins."""
 MAX_JSON = 1 << 29
@@ -64,15 +69,55 @@ def named_rows(path: Path, kind: TableFormat, sheet: str | None) -> Iterator[Row
             return _parquet_rows(path)
 
 
-def is_json_array(path: Path) -> bool:
-    """Return whether a file named .json has an array of objects. UserError if it cannot be read."""
+def has_json_records(path: Path) -> bool:
+    """Return whether a file named .json has an array of objects, or an object with one such array.
+    Files of captions, which have a list of images, have none. UserError if the file cannot be
+    read."""
     if suffix_of(path) != ".json" or not path.is_file():
         return False
     with open_bytes(path) as file:
         try:
-            return JSON_ARRAY.match(file.read(MAX_BEGINNING)) is not None
+            beginning = file.read(MAX_BEGINNING)
         except (OSError, EOFError, zlib.error) as error:
             raise UserError(f"cannot read {path}: {error}") from error
+    if JSON_ARRAY.match(beginning):
+        return True
+    if not JSON_OBJECT.match(beginning):
+        return False
+    status = path.stat()
+    return _has_records(path, (status.st_size, status.st_mtime_ns))
+
+
+@lru_cache(maxsize=8)
+def _has_records(path: Path, stamp: tuple[int, int]) -> bool:
+    """Return whether a file with an object has one list of objects."""
+    del stamp  # part of the key: a changed file is read again
+    return _place_of_records(_json_text(path)) is not None
+
+
+def _place_of_records(text: str) -> int | None:
+    """Return the position of the only list of objects inside the object that a text is. None if it
+    has no such list, more than one, or a list of images."""
+    try:
+        end, places = _after_spaces(text, text.index("{") + 1), list[int]()
+        while text[end : end + 1] == '"':
+            name, end = DECODER.raw_decode(text, end)
+            end = _after_spaces(text, end)
+            start = _after_spaces(text, end + 1)
+            if name == "images" or text[end : end + 1] != ":":
+                return None
+            value, end = DECODER.raw_decode(text, start)
+            if isinstance(value, list) and value and all(isinstance(row, dict) for row in value):
+                places.append(start)
+            end = _after_spaces(text, end)
+            if text[end : end + 1] == "}":
+                return places[0] if len(places) == 1 and not text[end + 1 :].strip() else None
+            if text[end : end + 1] != ",":
+                return None
+            end = _after_spaces(text, end + 1)
+    except (ValueError, RecursionError):
+        pass
+    return None
 
 
 def _json_rows(path: Path) -> Iterator[Row]:
@@ -104,14 +149,12 @@ def _json_objects(lines: Iterable[Line], path: Path) -> Iterator[tuple[Line, dic
 
 
 def _array_objects(path: Path) -> Iterator[tuple[Line, dict[str, Any]]]:
-    """Yield the objects of an array with the lines in which they begin. UserError for anything
-    else."""
-    try:
-        text = read_bytes(path, MAX_JSON).decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise UserError(f"{path} is not UTF-8, the encoding of JSON: save it as UTF-8") from error
-    decoder = json.JSONDecoder()
-    number, end, expected = 1, 0, "["
+    """Yield the objects of an array, or of the only list of objects inside an object, with the
+    lines in which they begin. UserError for anything else."""
+    text = _json_text(path)
+    place = _place_of_records(text) if text.lstrip().startswith("{") else None
+    end = place or 0
+    number, expected = 1 + text.count("\n", 0, end), "["
     while True:
         number, end = _next_place(text, number, end)
         mark = text[end : end + 1]
@@ -121,20 +164,33 @@ def _array_objects(path: Path) -> Iterator[tuple[Line, dict[str, Any]]]:
         if mark == "]":
             break
         try:
-            value, after = decoder.raw_decode(text, end)
+            value, after = DECODER.raw_decode(text, end)
         except (ValueError, RecursionError) as error:
             raise _wrong_json(path, number, error) from error
         line = Line(number, text[end : min(after, end + 60)], True)
         yield line, _fields(value, path, line)
         number, end, expected = number + text.count("\n", end, after), after, ",]"
-    if text[end:].strip():
+    if place is None and text[end:].strip():
         raise _wrong_json(path, number, "text after the array")
+
+
+def _json_text(path: Path) -> str:
+    """Return the text of a JSON file. UserError if it is not UTF-8."""
+    try:
+        return read_bytes(path, MAX_JSON).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path} is not UTF-8, the encoding of JSON: save it as UTF-8") from error
+
+
+def _after_spaces(text: str, start: int) -> int:
+    """Return the position of the next character that is no space."""
+    match = SPACES.match(text, start)
+    return match.end() if match else start
 
 
 def _next_place(text: str, number: int, start: int) -> tuple[int, int]:
     """Return the number of the line and the position of the next character that is no space."""
-    match = re.compile(r"\s*").match(text, start)
-    end = match.end() if match else start
+    end = _after_spaces(text, start)
     return number + text.count("\n", start, end), end
 
 

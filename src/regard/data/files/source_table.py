@@ -11,7 +11,7 @@ from regard.data.files import formats
 from regard.data.files.formats import FileFormat
 from regard.data.files.header import TEXT_NAMES, has_header
 from regard.data.files.lines import LEGACY_ENCODING
-from regard.data.files.named_rows import SUFFIXES, is_json_array
+from regard.data.files.named_rows import SUFFIXES, has_json_records
 from regard.data.files.tables import (
     SEPARATORS,
     Row,
@@ -102,7 +102,7 @@ class SourceTable:
 def is_table(path: Path) -> bool:
     """Return whether a file name is that of a table: CSV, TSV, JSON lines, a workbook or Parquet;
     or the file has an array of JSON objects."""
-    return suffix_of(path) in (*SEPARATORS, *SUFFIXES) or is_json_array(path)
+    return suffix_of(path) in (*SEPARATORS, *SUFFIXES) or has_json_records(path)
 
 
 def _is_name(rows: Sequence[Sequence[str]], settings: TableSettings, names: Sequence[str]) -> bool:

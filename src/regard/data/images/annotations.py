@@ -31,7 +31,7 @@ from regard.data.files.lines import (
     decoded,
     marks_removed,
 )
-from regard.data.files.named_rows import is_json_array
+from regard.data.files.named_rows import has_json_records
 from regard.data.files.tables import (
     SEPARATORS,
     Row,
@@ -109,7 +109,7 @@ def read_captions(
     of its images, or if two lists name one image."""
     folder = (images or path.parent).absolute()
     try:
-        if suffix_of(path) == ".json" and not is_json_array(path):
+        if suffix_of(path) == ".json" and not has_json_records(path):
             captions = _json(path, folder)
         else:
             captions = _lines(path, folder, settings or TableSettings())
@@ -251,12 +251,17 @@ def _json(path: Path, folder: Path) -> Captions:
     content = read_bytes(path, MAX_JSON)
     try:
         values = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise _wrong_json(path, _syntax_problem(content, error)) from error
+    if not isinstance(values, dict) or not isinstance(values.get("images"), list):
+        raise _wrong_json(path, f"got {_title_of(values)}")
+    try:
         is_karpathys = all("sentences" in image for image in values["images"])
         annotations = list(_karpathy(values) if is_karpathys else _coco(values))
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        raise UserError(
-            f"{path}: expected Karpathy's JSON or COCO's captions, got {repr(error)[:200]}"
-        ) from error
+    except LookupError as error:
+        raise _wrong_json(path, f"an entry has no {error}"[:200]) from error
+    except (TypeError, ValueError, AttributeError) as error:
+        raise _wrong_json(path, str(error)[:200]) from error
     splits: dict[SplitName, list[Pair]] = {"train": [], "dev": [], "test": []}
     num_blank = num_broken = 0
     for number, annotation in enumerate(annotations, start=1):
@@ -278,6 +283,36 @@ def _json(path: Path, folder: Path) -> Captions:
     )
     train, dev, test = (Corpus(tuple(splits[split])) for split in ("train", "dev", "test"))
     return Captions(replace(train, remarks=remarks), dev, test)
+
+
+def _wrong_json(path: Path, problem: str) -> UserError:
+    return UserError(
+        f"{path}: expected an array of objects, an object with one list of objects, Karpathy's "
+        f"JSON or COCO's captions; {problem}"
+    )
+
+
+def _syntax_problem(content: bytes, error: Exception) -> str:
+    """Return what is wrong with a text that is not JSON."""
+    if isinstance(error, UnicodeDecodeError):
+        return "it is not UTF-8, the encoding of JSON: save it as UTF-8"
+    if isinstance(error, RecursionError):
+        return "it has too many brackets inside brackets"
+    lines = content.lstrip().splitlines()[:2]
+    if len(lines) == 2 and all(line.startswith(b"{") and line.endswith(b"}") for line in lines):
+        return "it has an object on each line: name it .jsonl"
+    return f"it is not JSON: {error}"[:200]
+
+
+def _title_of(values: object) -> str:
+    """Return a noun phrase for values of JSON."""
+    match values:
+        case dict():
+            return f"an object with the names {', '.join(map(str, values))}"[:200]
+        case list():
+            return "an array without objects"
+        case _:
+            return f"{values!r}"[:80]
 
 
 def _is_broken(text: str) -> bool:
