@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import zipfile
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from regard.data.examples import Pair
 from regard.data.files.inspection import inspect
 from regard.data.files.tables import TableSettings
+from regard.data.files.workbooks import default_sheet
 from regard.data.text.parallel import read_pairs
 from regard.errors import UserError
 
@@ -98,6 +100,43 @@ def test_a_hidden_sheet_is_not_read(tmp_path):
     assert (
         inspect(path).lines()[-1] == "words.xlsx: sheets that are not read: S3 (--data.sheet NAME)"
     )
+
+
+COVER = [("School by the Lake", ""), ("", ""), ("Year 2026", "")]
+
+
+def test_the_first_sheet_with_a_table_is_read(tmp_path):
+    pytest.importorskip("python_calamine")
+    path = tmp_path / "words.xlsx"
+    path.write_bytes(workbook(WORDS, COVER, [*COVER, *WORDS], WORDS[:1], num_hidden=1))
+    assert [(pair.source, pair.target) for pair in read_pairs(path, settings=ANY).pairs] == WORDS
+    first, *_, last = inspect(path).lines()
+    assert first.startswith("words.xlsx: workbook, sheet S3; ")
+    assert last == "words.xlsx: sheets that are not read: S2, S4 (--data.sheet NAME)"
+    os.utime(path, ns=(0, 1))
+    assert (
+        inspect(path, TableSettings(sheet="S1"))
+        .lines()[0]
+        .startswith("words.xlsx: workbook, sheet S1")
+    )
+
+
+def test_sheets_without_a_table_are_one_line(tmp_path):
+    pytest.importorskip("python_calamine")
+    path = tmp_path / "words.xlsx"
+    path.write_bytes(workbook(COVER, WORDS[:1]))
+    with pytest.raises(UserError, match=r"one column .*name another sheet \(--data.sheet\): S2$"):
+        inspect(path)
+    path.write_bytes(workbook(COVER))
+    with pytest.raises(UserError, match=r"and a target; add the column that is missing$"):
+        inspect(path)
+
+
+def test_a_long_list_is_no_cover(tmp_path):
+    pytest.importorskip("python_calamine")
+    path = tmp_path / "words.xlsx"
+    path.write_bytes(workbook([(f"word {number}", "") for number in range(21)], WORDS))
+    assert default_sheet(path) == "S1"
 
 
 def test_a_far_cell_is_one_line(tmp_path):

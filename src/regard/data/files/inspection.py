@@ -22,7 +22,7 @@ from regard.data.files.tables import (
     show_cells,
     suffix_of,
 )
-from regard.data.files.workbooks import unread_sheets
+from regard.data.files.workbooks import default_sheet, unread_sheets
 from regard.errors import UserError
 from regard.files import check_input
 from regard.names import TaskName
@@ -62,6 +62,8 @@ class Inspection:
     """Whether all rows of the file were inspected."""
     features: tuple[int, ...] = ()
     """Columns of features, from 0."""
+    sheet: str = ""
+    """Sheet of a workbook that is read."""
     unread_sheets: tuple[str, ...] = ()
     """Sheets of a workbook that are not read."""
     titles: str = ""
@@ -72,7 +74,8 @@ class Inspection:
         rows above the table; the encoding, if it is a guess; and sheets that are not read.
         `recipe` is the one that the user named, if any."""
         name, roles = " ".join(self.path.name.split()), self.roles
-        head = ", header" if self.header is not None else ""
+        head = f", sheet {self.sheet}" if self.unread_sheets else ""
+        head += ", header" if self.header is not None else ""
         first = f"{name}: {self.form.title}{head}; {self._title()}, recipe {recipe or roles.recipe}"
         if recipe is None:
             change = {"translate": "classify"}.get(roles.task, "translate")
@@ -181,12 +184,11 @@ def _inspect(
     rows = [row.cells for row in first if not is_blank(row.cells)]
     if not rows:
         raise UserError(f"{path} is empty: expected rows of a source and a target")
-    if max(map(len, rows)) == 1:
-        raise UserError(
-            f"no pairs in {path}: its rows have one column ({show_cells(rows[0])}); expected a "
-            "source and a target; check the delimiter (--data.delimiter), or give the targets as a "
-            "second file (--data.path SOURCES --data.target-path TARGETS)"
-        )
+    sheets = unread_sheets(path, settings.sheet) if form.kind == "workbook" else ()
+    # A sheet may have blank columns beside a table.
+    has_columns = any(len(row) > 1 and (form.kind != "workbook" or any(row[1:])) for row in rows)
+    if not has_columns:
+        raise _one_column(path, form, rows[0], sheets)
     is_header = form.has_names or has_header(rows, settings) or _has_label_names(rows, settings)
     header, body = (rows[0], rows[1:]) if is_header else (None, rows)
     num_columns = len(rows[0])
@@ -212,8 +214,29 @@ def _inspect(
             for name in settings.feature_columns or ()
             if (number := column_number(name, header, num_columns)) is not None
         ),
-        unread_sheets=unread_sheets(path, settings.sheet) if form.kind == "workbook" else (),
+        sheet=settings.sheet or default_sheet(path) if form.kind == "workbook" else "",
+        unread_sheets=sheets,
         titles=formats.titles_line(path, form, settings),
+    )
+
+
+def _one_column(
+    path: Path, form: FileFormat, first: Sequence[str], sheets: Sequence[str]
+) -> UserError:
+    """Return the error for a file whose rows have one column."""
+    match form.kind:
+        case "workbook" if sheets:
+            remedy = f"name another sheet (--data.sheet): {', '.join(sheets[:MAX_NAMES])}"
+        case "workbook" | "parquet" | "json" | "jsonl":
+            remedy = "add the column that is missing"
+        case _:
+            remedy = (
+                "check the delimiter (--data.delimiter), or give the targets as a second file "
+                "(--data.path SOURCES --data.target-path TARGETS)"
+            )
+    return UserError(
+        f"no pairs in {path}: its rows have one column ({show_cells(first)}); expected a source "
+        f"and a target; {remedy}"
     )
 
 
