@@ -119,6 +119,44 @@ def test_folders_are_labels(tmp_path):
     assert len(left_out) == 1
 
 
+def test_folders_may_have_other_files(tmp_path):
+    texts = {
+        "a.txt": "sehr schön\r\nund gut\r\n",
+        "b.txt": "später",
+        "c.txt": "süß",
+        "d.txt": "gut",
+    }
+    for label in ("neg", "pos", "__MACOSX", ".git"):
+        folder = tmp_path / label
+        folder.mkdir()
+        for encoding, (name, text) in zip(
+            ("utf-8", "utf-16", "utf-16-le", "latin-1"), texts.items(), strict=True
+        ):
+            (folder / name).write_bytes(text.encode(encoding))
+        for name in (".DS_Store", "Thumbs.db", "desktop.ini"):
+            (folder / name).write_bytes(b"\0\1\0\0")
+        (folder / "scan.pdf").write_bytes(b"%PDF-1.4\n")
+    (tmp_path / "pos" / "data.bin").write_bytes(b"a" * 50 + b"\0")
+    corpus = read_labelled(tmp_path)
+    words = ["sehr schön und gut", "später", "süß", "gut"]
+    assert [(pair.source, pair.target) for pair in corpus.pairs] == [
+        (word, label) for label in ("neg", "pos") for word in words
+    ]
+    assert corpus.remarks == (
+        f"left out 3 files of {tmp_path}: {tmp_path}/neg/scan.pdf is a PDF document: save its "
+        "text as UTF-8; and 2 more",
+    )
+
+
+def test_folders_of_documents_are_one_line(tmp_path):
+    (tmp_path / "pos").mkdir()
+    written(tmp_path / "pos" / "a.txt", "good")
+    for name in ("b.pdf", "c.pdf"):
+        written(tmp_path / "pos" / name, "%PDF-1.4\n")
+    with pytest.raises(UserError, match=r"2 of 3 files of .* are not text: .*b.pdf is a PDF"):
+        read_labelled(tmp_path)
+
+
 def test_files_of_a_folder_are_splits_by_name(tmp_path):
     for name in ("TREC.train.all", "TREC.val", "TREC.test.all", "latest.txt", ".train"):
         written(tmp_path / name, "1 a b\n")

@@ -17,16 +17,18 @@ from itertools import chain
 from pathlib import Path
 
 from regard.data.examples import Corpus, Pair, ReadColumns
-from regard.data.files import formats
+from regard.data.files import encodings, formats
 from regard.data.files.decimals import plain_numbers
 from regard.data.files.formats import FileFormat
 from regard.data.files.header import LABEL_NAMES, TEXT_NAMES, names_labels
 from regard.data.files.lines import (
     LEGACY_ENCODING,
+    NUL,
+    TEXT_EXPECTED,
     Line,
     LineNumbers,
     LineProblem,
-    check_beginning,
+    check_text,
     counting_marks,
     decoded,
     marks_removed,
@@ -51,6 +53,8 @@ from regard.names import Fault, SplitName
 
 SPLIT = re.compile(r"(?<![a-z])(?:(train|training)|(dev|val|valid|validation)|(test))(?![a-z])")
 FASTTEXT = "__label__"
+FILE_MANAGERS = ("thumbs.db", "desktop.ini", "__macosx")
+"""Names of files and folders that file managers add to folders, in lower case."""
 
 
 @dataclass(frozen=True)
@@ -129,23 +133,44 @@ def with_bare_numbers(corpus: Corpus, *, may_have_commas: bool) -> Corpus:
 
 
 def _folders(path: Path) -> Corpus:
-    """Read a folder with one folder for each label and one text in each file."""
-    folders = sorted(entry for entry in path.iterdir() if entry.is_dir())
-    files = [file for folder in folders for file in sorted(folder.iterdir()) if file.is_file()]
+    """Read a folder with one folder for each label and one text in each file. Files that are not
+    text are left out. UserError if they are more than half."""
+    folders = [entry for entry in _entries(path) if entry.is_dir()]
+    files = [file for folder in folders for file in _entries(folder) if file.is_file()]
     if not files:
         raise UserError(
             f"{path} has no folder with files: expected one folder for each label, or files with "
             "train, dev and test in their names"
         )
-    return Corpus.of(map(_whole, files))
+    texts, errors = list[Pair | LineProblem](), list[UserError]()
+    for file in files:
+        try:
+            texts.append(_whole(file))
+        except UserError as error:
+            errors.append(error)
+    if not errors:
+        return Corpus.of(texts)
+    if 2 * len(errors) > len(files):
+        raise UserError(f"{len(errors)} of {len(files)} files of {path} are not text: {errors[0]}")
+    noun = "file" if len(errors) == 1 else "files"
+    remark = f"left out {len(errors)} {noun} of {path}: {errors[0]}"
+    more = f"; and {len(errors) - 1} more" if len(errors) > 1 else ""
+    return Corpus.of(texts, (f"{remark}{more}",))
+
+
+def _entries(folder: Path) -> list[Path]:
+    """Return the files and folders of a folder in order, without those of file managers."""
+    entries = (entry for entry in folder.iterdir() if not entry.name.startswith("."))
+    return sorted(entry for entry in entries if entry.name.lower() not in FILE_MANAGERS)
 
 
 def _whole(file: Path) -> Pair | LineProblem:
+    """Return the text of a file with its label. UserError if the file is not text."""
     content = read_bytes(file)
-    check_beginning(content[:4096], file)
-    text = " ".join(_text(content).replace("\ufeff", "").split())
+    check_text(content, file)
+    text = " ".join(_text(content, file).replace("\ufeff", "").split())
     if "\0" in text:
-        return LineProblem(str(file), 1, "NUL", text)
+        raise UserError(f"{file} is not text, because it has NUL bytes: {TEXT_EXPECTED}")
     if not text:
         return LineProblem(str(file), 1, "blank", text)
     return Pair(text, file.parent.name, 1, str(file))
@@ -366,7 +391,12 @@ def _label_first(line: Line, path: Path) -> Pair | LineProblem:
     return Pair(text, label.removeprefix(FASTTEXT), line.number, str(path))
 
 
-def _text(content: bytes) -> str:
+def _text(content: bytes, file: Path) -> str:
+    """Return the text of a file of UTF-8, UTF-16 or UTF-32, otherwise of `LEGACY_ENCODING`."""
+    if NUL in content or content.startswith(tuple(encodings.MARKS)):
+        encoding = encodings.recognise(content, file)
+        if not encoding.is_utf8:
+            return content.decode(encoding.name, "replace")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError:
