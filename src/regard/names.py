@@ -27,8 +27,8 @@ GeneratedLabels = Literal["drinks", "series"]
 GeneratedImages = Literal["shapes"]
 """Generated images with captions."""
 Download = Literal["tatoeba"]
-ExampleTable = Literal["letters", "words", "labels", "values"]
-"""Generated tables, named as the recipe that learns them."""
+ExampleTable = Literal["letters", "words", "labels", "values", "inflection"]
+"""Generated tables, named as the recipe that learns them; inflection is learned by letters."""
 ExampleImages = Literal["captions"]
 """Generated images with a table of captions, named as the recipe that learns them."""
 Example = Literal[ExampleTable, ExampleImages]

@@ -33,8 +33,11 @@ EXAMPLES: dict[Example, tuple[str, int, str]] = {
     "labels": ("labels.csv", 1200, "requests to an assistant, with their intents"),
     "captions": ("captions", 300, "images of a shape, with captions"),
     "values": ("values.csv", 2000, "series of readings, with the highest of each"),
+    "inflection": ("inflection.csv", 2000, "nouns with case and number, and their forms"),
 }
 """File or folder of each example, its default size and its contents."""
+FEATURES = {"inflection": " --data.feature-columns case number"}
+"""Options that train an example whose sources have features."""
 OTHERS = {
     "tatoeba": "English and German sentences of Tatoeba; downloaded",
     "numbers": "English number words to German ones",
@@ -51,8 +54,8 @@ OTHERS = {
 @dataclass(frozen=True)
 class Options:
     """Generate an example file for the recipe of this name (letters, words, labels, captions or
-    values), download Tatoeba's English-German pairs, or generate the data of a recipe. Without
-    arguments, list the data by task."""
+    values) or for features of the source (inflection), download Tatoeba's English-German pairs, or
+    generate the data of a recipe. Without arguments, list the data by task."""
 
     name: tyro.conf.Positional[Dataset]
     """Data to download or generate."""
@@ -76,7 +79,7 @@ def run(arguments: list[str]) -> None:
     match options.name:
         case "shapes" | "captions":
             _images(options)
-        case "letters" | "words" | "labels" | "values":
+        case "letters" | "words" | "labels" | "values" | "inflection":
             _table(options.name, options)
         case _:
             _pairs(options.name, options)
@@ -84,13 +87,13 @@ def run(arguments: list[str]) -> None:
 
 def _list() -> list[str]:
     """Return the lines of the list: the examples with their commands, and the other data."""
-    lines = ["Example files, each for the recipe of its name:"]
+    lines = ["Example files, with the commands that train them:"]
     for name, (file, size, title) in EXAMPLES.items():
         path = Path("data") / file
         table = path / "captions.csv" if name == "captions" else path
         lines += [
             f"  {name:10} {title} ({size:,})",
-            f"  {'':10} regard data {name} && regard train {table}",
+            f"  {'':10} regard data {name} && regard train {table}{FEATURES.get(name, '')}",
         ]
     lines += ["", "Data of the other recipes:"]
     lines += [f"  {name:10} {title}" for name, title in OTHERS.items()]
@@ -122,7 +125,8 @@ def _table(name: ExampleTable, options: Options) -> None:
     delimiter = "\t" if output.suffix in (".tsv", ".txt") else None
     with whole(output) as path:
         path.write_text(file.text(delimiter), encoding="utf8")
-    print(f"{output}: {file.num_examples:,} examples; train it: regard train {output}")
+    command = f"regard train {output}{FEATURES.get(name, '')}"
+    print(f"{output}: {file.num_examples:,} examples; train it: {command}")
 
 
 def _pairs(name: Download | GeneratedPairs | GeneratedLabels, options: Options) -> None:

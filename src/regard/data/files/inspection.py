@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 
 from regard.data.files import formats
@@ -194,12 +194,15 @@ def _inspect(
     num_columns = len(rows[0])
     sides = {"source": settings.source_columns, "target": settings.target_columns}
     numbers = {side: _number(path, side, names, rows[0], header) for side, names in sides.items()}
-    columns, may_have_commas = (numbers["source"], numbers["target"]), form.may_have_commas
-    roles = assign_roles(header, body, task, columns, may_have_commas=may_have_commas)
+    columns = numbers["source"], numbers["target"]
+    features = _features(settings, header, num_columns)
+    assign = partial(assign_roles, may_have_commas=form.may_have_commas)
+    roles = assign(header, body, task, columns, features=features)
     if header is None and roles.task == "classify" and _names_labels(rows, roles, settings):
         header, body = rows[0], rows[1:]
         columns = roles.source, roles.target
-        roles = assign_roles(header, body, task, columns, may_have_commas=may_have_commas)
+        features = _features(settings, header, num_columns)
+        roles = assign(header, body, task, columns, features=features)
     return Inspection(
         path,
         form,
@@ -209,11 +212,7 @@ def _inspect(
         roles,
         (_language(body, roles.source), _language(body, roles.target)),
         has_all=len(first) < NUM_ROWS,
-        features=tuple(
-            number
-            for name in settings.feature_columns or ()
-            if (number := column_number(name, header, num_columns)) is not None
-        ),
+        features=features,
         sheet=settings.sheet or default_sheet(path) if form.kind == "workbook" else "",
         unread_sheets=sheets,
         titles=formats.titles_line(path, form, settings),
@@ -292,6 +291,14 @@ def _number(
     if not names:
         return None
     return require_column(path, names[0], f"--data.{side}-column", header, first)
+
+
+def _features(
+    settings: TableSettings, header: Sequence[str] | None, num_columns: int
+) -> tuple[int, ...]:
+    """Return the columns of features that the table has, from 0."""
+    numbers = (column_number(name, header, num_columns) for name in settings.feature_columns or ())
+    return tuple(number for number in numbers if number is not None)
 
 
 def _language(rows: Sequence[Sequence[str]], column: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, pairwise
 from statistics import mean, median
@@ -71,13 +71,14 @@ def assign_roles(
     task: TaskName | None = None,
     columns: tuple[int | None, int | None] = (None, None),
     *,
+    features: Collection[int] = (),
     may_have_commas: bool = False,
 ) -> Roles:
     """Return the roles of a table with these rows: captions if a column has names of images, labels
     if a column has few different values, values if the targets are numbers, otherwise pairs. The
-    task and the columns of source and target may be given. `may_have_commas`: numbers of targets
-    may have decimal commas."""
-    table = _Table(header, rows, columns, may_have_commas=may_have_commas)
+    task and the columns of source and target may be given. `features`: columns that are neither.
+    `may_have_commas`: numbers of targets may have decimal commas."""
+    table = _Table(header, rows, columns, features, may_have_commas=may_have_commas)
     rules = {"caption": _captions, "classify": _labels, "translate": _pairs}
     if task is not None:
         return rules[task](table) or _unrecognised(table, task)
@@ -97,6 +98,7 @@ class _Table:
         header: Sequence[str] | None,
         rows: Sequence[Sequence[str]],
         columns: tuple[int | None, int | None],
+        features: Collection[int] = (),
         *,
         may_have_commas: bool,
     ) -> None:
@@ -108,9 +110,10 @@ class _Table:
             for column in range(num_columns)
         ]
         self.source, self.target = columns
-        self.useful = [column for column in range(num_columns) if self._is_useful(column)]
+        others = [column for column in range(num_columns) if column not in features]
+        self.useful = [column for column in others if self._is_useful(column)]
         if len(self.useful) < 2:
-            self.useful = list(range(num_columns))
+            self.useful = others
         self.bare = [without_units(cells) for cells in self.cells]
         self.may_have_commas = may_have_commas
         self.with_commas = self._columns_with_commas() if may_have_commas else frozenset[int]()

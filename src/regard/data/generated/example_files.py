@@ -4,6 +4,7 @@
     words      sentence TAB sentence                dates and times as they are spoken
     labels     id,text,intent,language              requests to an assistant
     values     day;readings;highest                 series with their largest number
+    inflection lemma,case,number,form               forms of nouns, with features of the source
 
 The tables have a header, several delimiters, and columns that no model should read.
 """
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 
 from regard.data.generated.dates import spoken_dates
+from regard.data.generated.inflection import forms
 from regard.data.generated.intents import requests
 from regard.data.generated.readings import readings
 from regard.data.generated.transliteration import transliterations
@@ -92,6 +94,15 @@ def example_file(name: ExampleTable, count: int, seed: int) -> ExampleFile:
                         (_day(pair.line), pair.source, pair.target)
                         for pair in readings(count, seed)
                     ),
+                ),
+            )
+        case "inflection":
+            return ExampleFile(
+                ".csv",
+                ",",
+                (
+                    ("lemma", "case", "number", "form"),
+                    *((*pair.source.split("\t"), pair.target) for pair in forms(count, seed)),
                 ),
             )
 
