@@ -58,11 +58,15 @@ def test_one_column_of_a_table_of_numbers_is_no_text(tmp_path):
     pairs = DataConfig(path=written(tmp_path / "digits.csv", numbers), delimiter="comma")
     (sentence,) = splits.read(pairs).unusable
     assert sentence.startswith("digits.csv: the sources are one of 4 columns of numbers: write")
-    species = written(tmp_path / "iris.csv", ["a,b,c,class", *(f"{row} x" for row in numbers)])
+    species = written(
+        tmp_path / "iris.csv",
+        ["a,b,c,d,class", *(f"{row},{'xyz'[n % 3]}" for n, row in enumerate(numbers))],
+    )
     columns = dict(source_column="a", target_column=("class",))
     labels = ClassificationDataConfig(path=species, **columns)
     (sentence,) = splits.read(labels).unusable
-    assert "one of 3 columns of numbers" in sentence
+    assert "one of 4 columns of numbers" in sentence
+    assert splits.read(DataConfig(path=species, source_column="a", target_column="b")).unusable
     split = splits.read(replace(labels, source="series"))
     assert (split.unusable, sentence in split.left_out) == ((), True)
     table = Table(tuple(tuple(row.split(",")) for row in numbers))

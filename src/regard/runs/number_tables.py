@@ -28,7 +28,7 @@ def describe_numbers(config: Data, pairs: Iterable[Pair], table: Table | None) -
         return ()
     rows = _rows(config) if table is None else table.rows[:NUM_ROWS]
     num_numbers, num_texts = num_columns_of_numbers(rows)
-    if num_numbers < MIN_COLUMNS or num_texts > (config.task == "classify"):
+    if num_numbers < MIN_COLUMNS or num_texts > 1:
         return ()
     name = NAME if table is not None or config.path is None else " ".join(config.path.name.split())
     return (

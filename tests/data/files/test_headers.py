@@ -251,3 +251,13 @@ def test_a_table_of_r_has_quotes(tmp_path, delimiter):
     assert [(p.source, p.target) for p in corpus.pairs] == [(f"{a} {b}", b) for a, b in ROWS]
     path.write_text(path.read_text().partition("\n")[2])
     assert not recognise(path, TableSettings()).has_quotes
+
+
+def test_the_counts_that_scikit_learn_writes_are_a_title(tmp_path):
+    path = tmp_path / "iris.csv"
+    rows = [f"{n % 7}.5,{n % 5}.1,{n % 3}.2,{n % 2}.3,{n % 3}" for n in range(150)]
+    path.write_text("\n".join(["150,4,setosa,versicolor,virginica", *rows]) + "\n")
+    inspection = inspect(path)
+    assert (inspection.header, inspection.form.first_line, inspection.num_rows) == (None, 2, 150)
+    path.write_text("\n".join(["150,5,setosa,versicolor,virginica", *rows]) + "\n")
+    assert inspect(path).form.first_line == 0

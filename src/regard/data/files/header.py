@@ -96,9 +96,10 @@ def num_titles(rows: Sequence[Sequence[str]], settings: TableSettings) -> int:
     included.
 
     Titles have less than half the cells with text that most rows have, so two of three or four
-    columns are no title. `sep=;`, which Excel writes above a table, is a title of any table. A row
-    with a column that the settings name, or with usual names in half of its cells, is a header. A
-    ragged table has no titles."""
+    columns are no title. `sep=;`, which Excel writes above a table, and the counts of scikit-learn
+    (`150,4,setosa,versicolor,virginica`) are titles of any table. A row with a column that the
+    settings name, or with usual names in half of its cells, is a header. A ragged table has no
+    titles."""
     num_cells = [sum(1 for cell in row if cell.strip()) for row in rows]
     counts = Counter(number for number in num_cells if number)
     if not counts:
@@ -108,6 +109,7 @@ def num_titles(rows: Sequence[Sequence[str]], settings: TableSettings) -> int:
         number
         for number, row in enumerate(rows)
         if not _names_separator(row)
+        and not _has_counts(row, sum(map(bool, num_cells[number + 1 :])), usual)
         and (2 * num_cells[number] >= usual or _has_names(row, settings))
     )
     start = next(table, len(rows))
@@ -141,6 +143,14 @@ def _names_separator(row: Sequence[str]) -> bool:
     """Return whether a row is the line `sep=;`, with any delimiter, which Excel reads."""
     text = "".join(row).strip()
     return text.lower().startswith("sep=") and len(text) <= len("sep=;")
+
+
+def _has_counts(row: Sequence[str], num_rows: int, num_columns: int) -> bool:
+    """Return whether a row has the number of rows below, the number of columns before the labels,
+    and the names of the labels, as the data of scikit-learn do."""
+    cells = [cell.strip() for cell in row if cell.strip()]
+    counts = [str(num_rows), str(num_columns - 1)]
+    return len(cells) > len(counts) and cells[:2] == counts and not any(map(is_number, cells[2:]))
 
 
 def _has_names(row: Sequence[str], settings: TableSettings) -> bool:
