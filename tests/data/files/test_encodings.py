@@ -14,6 +14,27 @@ GREEK = "θάλασσα;sea\nήλιος;sun\nκαλημέρα;good morning\n"
 RUSSIAN = "привет\thello\nкак дела\thow are you\nхорошо\tgood\nмолоко\tmilk\n"
 CZECH = "příliš\ttoo\nžluťoučký\tyellow\nkůň\thorse\nčtyři\tfour\n"
 JAPANESE = "日本語の文章です\tJapanese\n東京に行きます\tTokyo\nカタカナ\tkana\n"
+JAPANESE_TEXT = (
+    "今日、学生が椅子の上で寝ている。\tToday a student is sleeping on the chair.\n"
+    "母はコーヒーを飲みたいと言った！\tMother said she wants to drink coffee!\n"
+    "「駅はどこですか？」\tWhere is the station?\n来年の春、京都へ行きます。\tKyoto in spring\n"
+)
+JAPANESE_WORDS = (
+    "日本語\tJapanese\n英語\tEnglish\n図書館\tlibrary\nねこ\tcat\nテレビ\tTV\n食べる\teat\n"
+)
+CHINESE = (
+    "今天天气很好，我们去公园吧。\tnice weather\n他说：“我不知道！”\tHe does not know.\n"
+    "图书馆在学校旁边。\tThe library is beside the school.\n请问，火车站在哪里？\tthe station?\n"
+)
+TRADITIONAL = (
+    "今天天氣很好，我們去公園吧。\tThe weather is nice.\n他說：「我不知道！」\tHe does not know.\n"
+    "圖書館在學校旁邊。\tThe library is beside the school.\n請問，火車站在哪裡？\tthe station?\n"
+)
+KOREAN_TEXT = (
+    "오늘은 날씨가 좋습니다.\tThe weather is nice today.\n학생이 의자에서 자고 있어요.\tasleep\n"
+    "도서관은 학교 옆에 있다.\tThe library is beside the school.\n펲시맨과 똠방각하\ta film\n"
+)
+THAI = "ฉันชอบกินข้าว\tI like rice\nวันนี้อากาศดี\tnice weather\nแมวนอนบนเก้าอี้\ta cat\n"
 KOREAN = "안녕하세요\thello\n감사합니다\tthanks\n"
 HEBREW = "שלום\tpeace\nתודה רבה\tthanks\n"
 ARABIC = "مرحبا\thello\nشكرا\tthanks\n"
@@ -29,14 +50,25 @@ ARABIC = "مرحبا\thello\nشكرا\tthanks\n"
         (CZECH, "cp1250"),
         (JAPANESE, "cp932"),
         (JAPANESE, "euc_jp"),
+        (JAPANESE_TEXT, "cp932"),
+        (JAPANESE_TEXT, "euc_jp"),
+        (JAPANESE_WORDS, "cp932"),
+        (JAPANESE_WORDS, "euc_jp"),
+        (CHINESE, "gb18030"),
+        (TRADITIONAL, "big5"),
         (KOREAN, "euc_kr"),
+        (KOREAN_TEXT, "cp949"),
+        (THAI, "cp874"),
         (HEBREW, "cp1255"),
         (ARABIC, "cp1256"),
     ],
 )
-def test_words_tell_the_encoding(text, name):
-    encoding = recognise((text * 20).encode(name), Path("words.tsv"))
-    assert (text * 20).encode(name).decode(encoding.name) == text * 20
+@pytest.mark.parametrize("times", [4, 20])
+@pytest.mark.parametrize("delimiter", ["\t", ","])
+def test_words_tell_the_encoding(text, name, times, delimiter):
+    text = text.replace("\t", delimiter) * times
+    encoding = recognise(text.encode(name), Path("words.tsv"))
+    assert text.encode(name).decode(encoding.name) == text
     assert not encoding.is_certain
     assert encoding.example in text
 

@@ -18,7 +18,7 @@ from regard.errors import UserError
 
 CODECS = (
     *("cp1252", "cp1250", "cp1251", "cp1253", "cp1254", "cp1255", "cp1256", "cp1257", "koi8_r"),
-    *("cp932", "gb18030", "big5", "euc_kr", "euc_jp", "cp874", "mac_roman"),
+    *("cp932", "gb18030", "big5", "cp949", "euc_jp", "cp874", "mac_roman"),
 )
 """Encodings that are recognised without a byte-order mark, apart from UTF-8, UTF-16 and UTF-32.
 Of two that fit equally well, the first is taken."""
@@ -57,6 +57,21 @@ LATIN = {
     "mac_roman": WESTERN,
 }
 """Letters beyond ASCII of the languages of each encoding of the Latin script."""
+KANA = "のにはをたがでてとしれさいるなもこう"
+EAST_ASIAN = {
+    "cp932": ("euc_jp", "\xa1\xa4\xa5", (0xB0, 0xCF), KANA),
+    "euc_jp": ("euc_jp", "\xa1\xa4\xa5", (0xB0, 0xCF), KANA),
+    "gb18030": ("gb2312", "", (0xB0, 0xD7), "的一是不了在人有我他这个们中来上大为和国地到以说"),
+    "big5": ("big5", "", (0xA4, 0xC6), "的一是不了在人有我他這個們中來上大為和國地到以說"),
+    "cp949": ("euc_kr", "", (0xB0, 0xC8), "이다는에을의가고하지은를도나로한어기사리들있시"),
+}
+"""Encodings of East Asia: the older encoding that has the usual letters, the first bytes of usual
+letters in it, single and as a range, and the most frequent letters of the language."""
+RARE = 0.3
+"""Implausibility of a text of rare letters of East Asia."""
+SHARE_OF_FREQUENT, NONE_FREQUENT = 0.1, 0.1
+"""Share of the most frequent letters that texts of East Asia exceed, and implausibility of a text
+that has none of them."""
 SECOND_LANGUAGE = 0.1
 """Implausibility of letters of two languages instead of one."""
 RARELY_WESTERN = 0.3
@@ -210,7 +225,8 @@ def _implausibility(words: Sequence[bytes], name: str) -> float | None:
 
     Odd are characters beyond ASCII that are no letters, apart from `MARGINS`, capitals after small
     letters, changes of script inside a word, words of capitals beyond ASCII, and in Latin encodings
-    letters of other languages than the most frequent ones."""
+    letters of other languages than the most frequent ones. In encodings of East Asia, wide
+    punctuation is not odd, and rare letters are."""
     odd, counts = 0.0, Counter[str]()
     for content in words:
         try:
@@ -219,12 +235,38 @@ def _implausibility(words: Sequence[bytes], name: str) -> float | None:
             return None
         letters = [letter for letter in word if ord(letter) > 127 and letter not in INNER]
         counts.update(letters)
-        odd += sum(not unicodedata.category(letter).startswith(("L", "M")) for letter in letters)
+        odd += sum(_is_symbol(letter, name) for letter in letters)
         odd += sum(_is_odd(first, second) for first, second in pairwise(word))
         if len(word) > 1 and word.isupper() and len(letters) == len(word):
             odd += 0.3 * len(word)
     num_letters = max(counts.total(), 1)
-    return odd / num_letters + _foreign_share(counts, name) + UNLIKELY.get(name, 0.0)
+    foreign = _rare_share(counts, name) if name in EAST_ASIAN else _foreign_share(counts, name)
+    return odd / num_letters + foreign + UNLIKELY.get(name, 0.0)
+
+
+def _is_symbol(letter: str, name: str) -> bool:
+    """Return whether a character is no letter and no punctuation of the scripts of East Asia."""
+    category = unicodedata.category(letter)
+    if category.startswith(("L", "M")):
+        return False
+    is_wide = category[0] == "P" and unicodedata.east_asian_width(letter) in ("W", "F")
+    return not (name in EAST_ASIAN and (is_wide or letter in MARGINS))
+
+
+def _rare_share(counts: Mapping[str, int], name: str) -> float:
+    """Return the share of rare letters in an encoding of East Asia, weighted, with an addition for
+    few of the most frequent letters of the language."""
+    older, rows, (start, end), frequent = EAST_ASIAN[name]
+    letters = {letter: count for letter, count in counts.items() if letter.isalpha()}
+    total = max(sum(letters.values()), 1)
+    num_frequent = sum(letters.get(letter, 0) for letter in frequent)
+    num_rare = 0
+    for letter, count in letters.items():
+        lead = letter.encode(older, "ignore")[:1]
+        is_usual = lead and (start <= lead[0] <= end or chr(lead[0]) in rows)
+        num_rare += 0 if is_usual else count
+    missing = max(0.0, 1 - num_frequent / total / SHARE_OF_FREQUENT)
+    return RARE * num_rare / total + NONE_FREQUENT * missing
 
 
 def _foreign_share(counts: Mapping[str, int], name: str) -> float:
