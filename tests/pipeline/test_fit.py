@@ -16,6 +16,7 @@ import regard
 from regard import recipes
 from regard.config import ClassificationDataConfig
 from regard.data.generated import generate
+from regard.data.generated.example_files import example_file
 from regard.errors import UserError
 from regard.pipeline.fit import experiment_of
 from regard.pipeline.train import train
@@ -206,3 +207,18 @@ def test_wrong_arguments_are_named(arguments, error, message):
         regard.train(PAIRS, "letters", output="a\0")
     with pytest.raises(TypeError, match="settings"):
         regard.train(PAIRS, "letters", settings=[1])
+
+
+@pytest.mark.parametrize("is_file", [True, False])
+@pytest.mark.parametrize("recipe", [None, "letters"])
+def test_columns_of_features_are_no_targets(tmp_path, is_file, recipe):
+    file = example_file("inflection", 100, 1)
+    path = tmp_path / "inflection.csv"
+    path.write_text(file.text())
+    data = path if is_file else pandas.read_csv(path)
+    settings = {"data.feature_columns": ("case", "number")}
+    experiment, _ = experiment_of(data, recipe, settings)
+    assert experiment.data.task == "translate"
+    columns = experiment.data.source_column, experiment.data.target_column
+    assert columns == ("lemma", "form")
+    assert experiment.data.feature_columns == ("case", "number")

@@ -7,7 +7,7 @@ import tempfile
 import threading
 import warnings
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast, get_args
@@ -138,7 +138,9 @@ def experiment_of(
     elif recipe is not None and table is not None and table.names and table.rows:
         names = ("source_column", "target_column")
         numbers = _numbers(table, {f"data.{name}": getattr(section, name) for name in names})
-        roles = assign_roles(table.names, table.rows[:NUM_ROWS], section.task, numbers)
+        features = _features(table, getattr(section, "feature_columns", None))
+        rows = table.rows[:NUM_ROWS]
+        roles = assign_roles(table.names, rows, section.task, numbers, features=features)
         columns = _columns(table, roles) if roles.is_recognised else {}
     if roles is not None:
         fields = {name: value for name, value in columns.items() if not _is_set(section, name)}
@@ -169,7 +171,9 @@ def _experiment_on_file(path: Path, settings: Mapping[str, object]) -> Experimen
 def _experiment_on_table(table: Table, settings: Mapping[str, object]) -> Experiment:
     """Return the experiment of the recipe that suits data in memory."""
     named = dict(recipes.flat(dict(settings)))
-    roles = assign_roles(table.names, table.rows, _task_of(named), _numbers(table, named))
+    numbers = _numbers(table, named)
+    features = _features(table, named.get("data.feature_columns"))
+    roles = assign_roles(table.names, table.rows, _task_of(named), numbers, features=features)
     fields: dict[str, str] = dict(roles.fields)
     if table.names is not None or (roles.source, roles.target) != (0, 1):
         fields |= _columns(table, roles)
@@ -204,12 +208,24 @@ def _table_settings(named: Mapping[str, Any]) -> TableSettings:
         name: named.get(f"data.{name}") for name in ("encoding", "delimiter", "header", "sheet")
     }
     columns = {f"{side}_columns": _words(named, side) or None for side in ("source", "target")}
+    columns["feature_columns"] = _names(named.get("data.feature_columns")) or None
     return TableSettings(**values, **columns)  # type: ignore[arg-type]
 
 
 def _words(named: Mapping[str, Any], side: str) -> tuple[str, ...]:
-    value = named.get(f"data.{side}_column")
+    return _names(named.get(f"data.{side}_column"))
+
+
+def _names(value: str | Sequence[str] | None) -> tuple[str, ...]:
+    """Return the names of columns in a setting: one, several or none."""
     return () if value is None else (value,) if isinstance(value, str) else tuple(value)
+
+
+def _features(table: Table, value: str | Sequence[str] | None) -> tuple[int, ...]:
+    """Return the numbers of the columns of features that the settings name, from 0."""
+    width = len(table.rows[0]) if table.rows else 0
+    numbers = (column_number(name, table.names, width) for name in _names(value))
+    return tuple(number for number in numbers if number is not None)
 
 
 def _numbers(table: Table, named: Mapping[str, Any]) -> tuple[int | None, int | None]:
