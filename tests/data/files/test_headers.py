@@ -180,6 +180,27 @@ def test_the_separator_that_excel_reads_is_no_header(tmp_path):
         read(path)
 
 
+@pytest.mark.parametrize("day", ["2004-10-{}", "{}.10.2004", "10/{}/2004 12:30"])
+def test_names_above_dates_are_a_header(tmp_path, day):
+    rows = [(f"{number}.04 LTS", f"Name {number}", day.format(number)) for number in range(10, 20)]
+    path = tmp_path / "releases.csv"
+    path.write_text("".join(",".join(row) + "\n" for row in [("version", "series", "end"), *rows]))
+    assert inspect(path).header == ("version", "series", "end")
+    path.write_text("".join(",".join(row) + "\n" for row in rows))
+    assert inspect(path).header is None
+
+
+def test_a_comment_with_names_is_a_header(tmp_path):
+    path = tmp_path / "iso.tab"
+    codes = [f"{chr(65 + number)}\tLand {number}\n" for number in range(9)]
+    path.write_text(
+        "".join(["# Codes\n#\n#country-\n", "#code\tname of country, territory\n", *codes])
+    )
+    assert inspect(path).header == ("#code", "name of country, territory")
+    path.write_text("".join(["#a\tyes\n", *codes, "#b\tno\n"]))
+    assert inspect(path).header is None
+
+
 def test_a_missing_number_in_the_first_row_is_no_header(tmp_path):
     path = tmp_path / "a.tsv"
     rows = [f"{b}\t{a} {b}\t{n if n else ''}" for n, (a, b) in enumerate(ROWS)]

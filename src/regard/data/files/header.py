@@ -41,6 +41,10 @@ MAX_COLUMNS = 50
 """Number of columns that are compared with the first row."""
 MISSING = ("na", "n/a", "null", "none", "missing", "unknown")
 """Texts in place of a number, in lower case."""
+DATE = re.compile(r"\d{1,4}([-./])\d{1,2}\1\d{1,4}([ T]\d{1,2}:\d\d.*)?$")
+"""Date in digits, perhaps with a time."""
+COMMENT = re.compile(r"#\s?\w+$")
+"""First cell of a comment that names columns."""
 MIN_NAMED = 3
 """Number of columns below which a first row with a blank first cell is no header."""
 MIN_ROWS = 5
@@ -50,9 +54,11 @@ MIN_ROWS = 5
 def has_header(rows: Sequence[Sequence[str]], settings: TableSettings) -> bool:
     """Return whether the first row names the columns: the setting says so, the row has a column
     that the settings name, half of its cells are usual names, only its cell above unique names of
-    the rows is blank, or a cell has another form than the cells below it.
+    the rows is blank, it begins with `#` and a word, or a cell has another form than the cells
+    below it.
 
-    Another form is a text above numbers, or another script than all other cells of the column."""
+    Another form is a text above numbers or dates, or another script than all other cells of the
+    column."""
     if settings.header is not None:
         return settings.header
     if not rows:
@@ -63,7 +69,7 @@ def has_header(rows: Sequence[Sequence[str]], settings: TableSettings) -> bool:
         # The wanted columns are named, so the file has a header if it has one of them.
         return any(find_column(first, [name]) is not None for name in names)
     cells = [cell.strip() for cell in first]
-    if _names_all_but_rows(cells, body):
+    if _names_all_but_rows(cells, body) or _is_comment_with_names(cells, body):
         return True
     if any(not cell for cell in cells[:2]):
         return False
@@ -96,10 +102,10 @@ def num_titles(rows: Sequence[Sequence[str]], settings: TableSettings) -> int:
     included.
 
     Titles have less than half the cells with text that most rows have, so two of three or four
-    columns are no title. `sep=;`, which Excel writes above a table, and the counts of scikit-learn
-    (`150,4,setosa,versicolor,virginica`) are titles of any table. A row with a column that the
-    settings name, or with usual names in half of its cells, is a header. A ragged table has no
-    titles."""
+    columns are no title. `sep=;`, which Excel writes above a table, comments of one cell that begin
+    with `#`, and the counts of scikit-learn (`150,4,setosa,versicolor,virginica`) are titles of any
+    table. A row with a column that the settings name, or with usual names in half of its cells, is
+    a header. A ragged table has no titles."""
     num_cells = [sum(1 for cell in row if cell.strip()) for row in rows]
     counts = Counter(number for number in num_cells if number)
     if not counts:
@@ -109,6 +115,7 @@ def num_titles(rows: Sequence[Sequence[str]], settings: TableSettings) -> int:
         number
         for number, row in enumerate(rows)
         if not _names_separator(row)
+        and not (num_cells[number] == 1 < usual and row[0].lstrip().startswith("#"))
         and not _has_counts(row, sum(map(bool, num_cells[number + 1 :])), usual)
         and (2 * num_cells[number] >= usual or _has_names(row, settings))
     )
@@ -213,6 +220,19 @@ def _num_numbers(texts: Sequence[str]) -> int:
     return sum(is_number(text) or has_commas(text) for text in bare)
 
 
+def _num_dates(texts: Sequence[str]) -> int:
+    """Return how many texts are dates in digits, perhaps with a time."""
+    return sum(DATE.match(text) is not None for text in texts)
+
+
+def _is_comment_with_names(cells: Sequence[str], body: Sequence[Sequence[str]]) -> bool:
+    """Return whether the first row is a comment with the names of the columns, such as
+    `#code TAB name`, above rows that are no comments."""
+    is_comment = len(cells) > 1 and COMMENT.match(cells[0]) is not None and all(cells)
+    marked = any(row and row[0].lstrip().startswith("#") for row in body)
+    return is_comment and not marked and len(body) >= MIN_ROWS
+
+
 def _occurs_again(first: Sequence[str], body: Sequence[Sequence[str]]) -> bool:
     """Return whether a cell of the first row occurs in its column again: names do not."""
     return any(
@@ -236,16 +256,19 @@ def _differs(cell: str, column: Sequence[str]) -> bool:
 
 
 def _are_above_numbers(forms: Sequence[tuple[str, Sequence[str]]]) -> bool:
-    """Return whether some columns have numbers, and the first row has a text in each of them.
-    Numbers that are missing are no texts."""
+    """Return whether some columns have numbers or dates, and the first row has a text in each of
+    them. Numbers that are missing are no texts."""
     numbers = [(cell, [text for text in column if text]) for cell, column in forms]
     numbers = [
         (cell, present)
         for cell, present in numbers
-        if len(present) >= MIN_ROWS and _num_numbers(present) > NEARLY_ALL * len(present)
+        if len(present) >= MIN_ROWS
+        and max(_num_numbers(present), _num_dates(present)) > NEARLY_ALL * len(present)
     ]
     return bool(numbers) and all(
-        any(map(str.isalpha, cell)) and not _may_be_number(cell) and cell.lower() not in MISSING
+        any(map(str.isalpha, cell))
+        and not (_may_be_number(cell) or _num_dates([cell]))
+        and cell.lower() not in MISSING
         for cell, _ in numbers
     )
 
