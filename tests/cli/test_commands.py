@@ -13,8 +13,9 @@ import pytest
 import torch
 
 from regard import recipes
-from regard.cli import check, main
+from regard.cli import check, data, main
 from regard.cli.progress import TrainingView
+from regard.errors import UserError
 from regard.files import UnwritableError
 from regard.pipeline.train import train
 from regard.runs.folder import RunFolder
@@ -93,6 +94,15 @@ def test_a_user_error_is_one_line_with_a_status(capsys, arguments, words):
     assert out == ""
     assert words in err
     assert err.count("\n") == 1
+
+
+def test_example_files_have_the_suffix_of_their_format(tmp_path):
+    for name, suffix in [("letters", "json"), ("labels", "xlsx"), ("copy", "csv")]:
+        with pytest.raises(
+            UserError, match=rf"--output is .*five\.{suffix}: expected a file \.[ct]"
+        ):
+            data.run([name, "-o", str(tmp_path / f"five.{suffix}")])
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_names_of_options_may_have_underscores(monkeypatch):

@@ -45,8 +45,19 @@ def test_unknown_held_out_words_stop_a_training():
 
 
 def test_known_letters_and_few_dev_pairs_are_no_findings():
-    assert findings("characters", WORDS[:70], WORDS[70:]) == ()
+    dev = [pair for pair in WORDS if (pair.line + pair.line // 10) % 10 < 3]
+    assert findings("characters", [pair for pair in WORDS if pair not in dev], dev) == ()
     assert findings("words", WORDS[:90], WORDS[90:]) == ()
+
+
+def test_letters_that_never_occur_again_stop_a_training():
+    pairs = [Pair(chr(0xAC00 + number), f"s{number}", number) for number in range(100)]
+    (finding,) = findings("characters", pairs[:60], pairs[60:])
+    assert finding == Finding(
+        "stop",
+        "100 % of the held-out source letters are unknown, so nothing can be learned: use pairs in "
+        "which letters occur again",
+    )
 
 
 def test_some_unknown_words_are_a_warning():

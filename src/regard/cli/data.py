@@ -10,6 +10,7 @@ import tyro
 
 from regard.cli.options import parse
 from regard.config.checks import NumExamples, Seed
+from regard.errors import UserError
 from regard.files import make_folder, whole
 from regard.names import (
     Dataset,
@@ -105,9 +106,14 @@ def _list() -> list[str]:
 
 
 def _output(options: Options) -> Path:
-    """Return the file or folder to write."""
+    """Return the file or folder to write. UserError for a file of another format."""
     file = EXAMPLES[options.name][0] if options.name in EXAMPLES else f"{options.name}.tsv"
-    return options.output or Path("data") / ("shapes" if options.name == "shapes" else file)
+    default = Path("data") / ("shapes" if options.name == "shapes" else file)
+    suffixes = (".csv", ".tsv", ".txt") if options.name in EXAMPLES else (".tsv", ".txt")
+    output, is_file = options.output or default, options.name not in ("shapes", "captions")
+    if is_file and output.suffix and output.suffix not in suffixes:
+        raise UserError(f"--output is {output}: expected a file {' or '.join(suffixes)}")
+    return output
 
 
 def _size(options: Options) -> int:

@@ -14,6 +14,7 @@ from regard.runs import splits
 from regard.runs.progress import OnProgress
 from regard.tasks.all_tasks import task_of
 from regard.tasks.checks import Finding, check_findings
+from regard.tasks.setup import TrainingSetup
 
 SHOWN = 20
 """Number of labels whose counts are shown."""
@@ -36,7 +37,9 @@ def check_data(experiment: Experiment, on_progress: OnProgress | None = None) ->
     experiment = resolve(experiment)
     split = splits.read(experiment.data, on_progress)
     setup = task_of(experiment.data).prepare(experiment, split, None, on_progress)
-    unusable = tuple(Finding("stop", text) for text in split.unusable)
+    problem = held_out_problem(experiment, setup)
+    problems = (*split.unusable, problem) if problem is not None else split.unusable
+    unusable = tuple(Finding("stop", text) for text in problems)
     pairs = list(chain(split.train, split.dev, split.test))
     sizes = f"{len(split.train):,} to train, {len(split.dev):,} dev, {len(split.test):,} test"
     noun = {"translate": "pairs", "classify": "examples", "caption": "captions"}
@@ -47,6 +50,23 @@ def check_data(experiment: Experiment, on_progress: OnProgress | None = None) ->
         ),
         split.left_out + setup.left_out,
         (*unusable, *setup.findings),
+    )
+
+
+def held_out_problem(experiment: Experiment, setup: TrainingSetup) -> str | None:
+    """Return the problem of data of which no pairs are held out for the dev score, if patience or
+    averaging needs it."""
+    data, config = experiment.data, experiment.training
+    is_needed = config.patience is not None or config.average is not None
+    if setup.validate is not None or not is_needed or data.dev_size is not None:
+        return None
+    if data.path is None:
+        return None
+    noun = "pair" if setup.num_pairs == 1 else "pairs"
+    return (
+        f"{data.path} has {setup.num_pairs} {noun} to train on and none to hold out for the dev "
+        "score: expected at least 20, with different sources; add pairs, set --data.dev-size, or "
+        "use --training.patience None --training.average None"
     )
 
 

@@ -19,6 +19,7 @@ from regard.errors import UserError
 from regard.files import RECORD, check_writable
 from regard.linear import has_fast_bfloat16, warn_of_slow_bfloat16
 from regard.names import Precision
+from regard.pipeline.check import held_out_problem
 from regard.record import Record
 from regard.runs import splits
 from regard.runs.folder import RunFolder, as_lines, may_change
@@ -109,7 +110,8 @@ def train(
     model.to(device)
     precision = _precision(experiment.training, device)
     settings = settings_of(experiment.training, setup.objective, precision)
-    _check_held_out(experiment, setup)
+    if (problem := held_out_problem(experiment, setup)) is not None:
+        raise UserError(problem)
     check(batches, settings, validates=setup.validate is not None)
     check_unused(folder)  # another training may have begun meanwhile
     checkpoints = Checkpoints(path, fingerprint_of(settings, batches))
@@ -148,20 +150,6 @@ def train(
                 folder=path,
                 resume=goes_on,
             )
-
-
-def _check_held_out(experiment: Experiment, setup: TrainingSetup) -> None:
-    """Raise a UserError if the data are too few to hold out pairs for the dev score, which patience
-    and averaging need."""
-    data, config = experiment.data, experiment.training
-    is_needed = config.patience is not None or config.average is not None
-    if setup.validate is None and is_needed and data.dev_size is None and data.path is not None:
-        noun = "pair" if setup.num_pairs == 1 else "pairs"
-        raise UserError(
-            f"{data.path} has {setup.num_pairs} {noun} to train on and none to hold out for the "
-            "dev score: expected at least 20; add pairs, set --data.dev-size, or use "
-            "--training.patience None --training.average None"
-        )
 
 
 def _check_state(folder: RunFolder, data: Data, checkpoints: Checkpoints, *, goes_on: bool) -> None:

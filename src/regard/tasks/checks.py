@@ -51,15 +51,14 @@ def pair_findings(
     dev: Sequence[Pair],
 ) -> tuple[Finding, ...]:
     """Return the findings about pairs of texts. At most `NUM_PAIRS` training pairs are read.
-    Unknown held-out words are counted if tokens are whole words. Features are not checked."""
+    Features are not checked."""
     pairs = list(islice(train, NUM_PAIRS))
     sources, held_out = [[split_source(pair.source)[0] for pair in part] for part in (pairs, dev)]
-    findings = []
-    if tokenizers[0].cuts_words:
-        findings += _unknown("source", "tokenizer", tokenizers[0], held_out)
-    if tokenizers[1].cuts_words:
-        targets = [pair.target for pair in dev]
-        findings += _unknown("target", "target-tokenizer", tokenizers[1], targets)
+    targets = [pair.target for pair in dev]
+    findings = [
+        *_unknown("source", "tokenizer", tokenizers[0], held_out),
+        *_unknown("target", "target-tokenizer", tokenizers[1], targets),
+    ]
     if len(pairs) >= MIN_DEV and is_count(sources):
         findings.append(
             Finding(
@@ -80,14 +79,17 @@ def _unknown(
     share = tokenizer.unknown_share_of(held_out)
     if len(held_out) < MIN_DEV or share < MANY:
         return []
-    is_single = sum(len(text.split()) == 1 for text in held_out) > len(held_out) / 2
-    kind = "characters (for single words)" if is_single else "bpe (for sentences)"
-    beginning = f"{share:.0%} of the held-out {side} words are unknown".replace("%", " %")
+    noun = "words" if tokenizer.cuts_words else "letters"
+    beginning = f"{share:.0%} of the held-out {side} {noun} are unknown".replace("%", " %")
+    if tokenizer.cuts_words:
+        is_single = sum(len(text.split()) == 1 for text in held_out) > len(held_out) / 2
+        kind = "characters (for single words)" if is_single else "bpe (for sentences)"
+        remedy = f"--data.{option} {kind}"
+    else:
+        remedy = "pairs in which letters occur again"
     if share >= NEARLY_ALL:
-        text = f"{beginning}, so nothing can be learned: use --data.{option} {kind}"
-        return [Finding("stop", text)]
-    text = f"{beginning}, so outputs will be poor: consider --data.{option} {kind}"
-    return [Finding("warn", text)]
+        return [Finding("stop", f"{beginning}, so nothing can be learned: use {remedy}")]
+    return [Finding("warn", f"{beginning}, so outputs will be poor: consider {remedy}")]
 
 
 def label_findings(train: Sequence[Pair]) -> tuple[Finding, ...]:
