@@ -47,6 +47,9 @@ LinkUnit = Literal["words", "pieces"]
 TableFormat = Literal["text", "csv", "jsonl", "json", "workbook", "parquet"]
 """Formats of a data file: lines with tabs or with the label first (text), other delimiters or
 quoted cells (csv), and files with named or typed columns."""
+ColumnKind = Literal["number", "date", "series", "items", "code", "text"]
+"""Contents of a column: items are lists of products with prices, codes are addresses or have as
+many digits as letters."""
 Severity = Literal["stop", "warn"]
 """Responses to data from which nothing can be learned: stop, or warn and train."""
 Fault = Literal[

@@ -18,7 +18,7 @@ from regard.cli.searching import SearchFields, parse
 from regard.cli.typed import is_text
 from regard.config import SearchConfig
 from regard.config.checks import BeamSize
-from regard.data.files.roles import IMAGE
+from regard.data.files.columns import IMAGE
 from regard.errors import UserError
 from regard.files import shorten_name
 from regard.memory_policy import pause_collection

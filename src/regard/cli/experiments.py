@@ -241,7 +241,7 @@ def _choose_columns(chosen: ChosenExperiment, arguments: Sequence[str]) -> Chose
         if value:
             columns.pop(f"data.{name}_column", None)
     experiment = replace(chosen.experiment, data=with_fields(data, columns))
-    lines = inspection.lines(arguments[0])
+    lines = inspection.lines(arguments[0], getattr(data, "target", None))
     return replace(chosen, experiment=experiment, messages=(*chosen.messages, *lines))
 
 

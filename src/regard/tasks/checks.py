@@ -9,7 +9,7 @@ from itertools import islice
 
 from regard.config import Data
 from regard.data.examples import Pair
-from regard.data.files.roles import is_count
+from regard.data.files.columns import is_count
 from regard.data.text.features import FeatureTokenizer, split_source
 from regard.data.text.tokenizer import Tokenizer
 from regard.errors import UserError

@@ -68,10 +68,11 @@ def plain_numbers(texts: Sequence[str], *, may_have_commas: bool) -> list[str]:
 def has_thousands(texts: Iterable[str], *, may_have_commas: bool) -> bool:
     """Return whether the commas of the numbers in these texts divide thousands: all commas can, and
     a number has a decimal point or several commas, or numbers have no decimal commas."""
-    words = [word for text in texts for word in text.split()]
-    commas = [word for word in words if has_commas(word)]
-    is_clear = not may_have_commas or any(map(has_decimal_point, words))
-    return bool(commas) and is_clear and all(map(THOUSANDS.fullmatch, commas))
+    words = [word for text in texts if "," in text or "." in text for word in text.split()]
+    commas = [word for word in words if "," in word and has_commas(word)]
+    if not commas or not all(map(THOUSANDS.fullmatch, commas)):
+        return False
+    return not may_have_commas or any(map(has_decimal_point, words))
 
 
 def without_thousands(text: str) -> str:

@@ -8,11 +8,12 @@ from functools import lru_cache, partial
 from pathlib import Path
 
 from regard.data.files import formats
+from regard.data.files.columns import FEW_ROWS
 from regard.data.files.encodings import script_of
 from regard.data.files.formats import FileFormat
 from regard.data.files.header import has_header, is_only_label, names_labels
 from regard.data.files.named_rows import has_json_records
-from regard.data.files.roles import FEW_ROWS, Roles, assign_roles
+from regard.data.files.roles import Roles, assign_roles
 from regard.data.files.tables import (
     TableSettings,
     column_name,
@@ -25,12 +26,12 @@ from regard.data.files.tables import (
 from regard.data.files.workbooks import default_sheet, unread_sheets
 from regard.errors import UserError
 from regard.files import check_input
-from regard.names import TaskName
+from regard.names import TargetKind, TaskName
 
 NUM_ROWS = 5000
 """Number of rows from which roles are assigned."""
 MAX_NAMES = 6
-"""Number of columns that the second line names."""
+"""Number of unused columns, and of other possible targets, that the second line names."""
 LANGUAGES = {
     "GREEK": "el",
     "HEBREW": "he",
@@ -69,14 +70,17 @@ class Inspection:
     titles: str = ""
     """Line that names the rows above the table; blank if there are none."""
 
-    def lines(self, recipe: str | None = None) -> tuple[str, ...]:
+    def lines(
+        self, recipe: str | None = None, predicted: TargetKind | None = None
+    ) -> tuple[str, ...]:
         """Return the lines that training prints: format, task and recipe; roles of the columns;
         rows above the table; the encoding, if it is a guess; and sheets that are not read.
-        `recipe` is the one that the user named, if any."""
+        `recipe` is the one that the user named, if any, and `predicted` the kind of its targets."""
         name, roles = " ".join(self.path.name.split()), self.roles
         head = f", sheet {self.sheet}" if self.unread_sheets else ""
         head += ", header" if self.header is not None else ""
-        first = f"{name}: {self.form.title}{head}; {self._title()}, recipe {recipe or roles.recipe}"
+        title = f"{self._title(predicted)}, recipe {recipe or roles.recipe}"
+        first = f"{name}: {self.form.title}{head}; {title}"
         if recipe is None:
             change = {"translate": "classify"}.get(roles.task, "translate")
             first += f". Otherwise: --data.task {change}"
@@ -92,9 +96,12 @@ class Inspection:
             lines.append(f"{name}: sheets that are not read: {sheets} (--data.sheet NAME)")
         return tuple(lines)
 
-    def _title(self) -> str:
-        """Return the task, with the number of rows if not all rows were inspected."""
+    def _title(self, predicted: TargetKind | None) -> str:
+        """Return the task, with the number of rows if not all rows were inspected. If a recipe
+        predicts another kind of target than the file has, the task is that of the recipe."""
         title = self.roles.title
+        if predicted is not None and predicted != self.roles.fields.get("data.target", "label"):
+            return f"{predicted}s"
         if self.has_all:
             return title
         title = title.replace(" images)", f" images in {self.num_rows:,} rows)")
@@ -106,15 +113,35 @@ class Inspection:
         if self.form.delimiter is None and self.form.kind == "text":
             return "columns: the first word of each line -> target, the rest -> source"
         used = (roles.source, roles.target, *self.features)
-        rest = [self.column(number) for number in range(self.num_columns) if number not in used]
+        rest = [self._shown(number) for number in range(self.num_columns) if number not in used]
         shown = ", ".join(rest[:MAX_NAMES]) + (", …" if len(rest) > MAX_NAMES else "")
         unused = f"; not used: {shown}" if rest else ""
         names = " ".join(map(self.column, self.features))
         features = f"{names} -> features (--data.feature-columns), " if names else ""
         return (
-            f"columns: {self.column(roles.source)} -> source (--data.source-column), {features}"
-            f"{self.column(roles.target)} -> target (--data.target-column){unused}"
+            f"columns: {self._shown(roles.source)} -> source (--data.source-column), {features}"
+            f"{self._shown(roles.target)} -> target (--data.target-column){unused}"
+            f"{self._candidates()}"
         )
+
+    def _candidates(self) -> str:
+        """Return further columns that could be the target, and the reason why the columns are
+        uncertain, as the end of a line."""
+        roles = self.roles
+        doubt = f". Uncertain: {roles.doubt}" if roles.doubt else ""
+        names: dict[str, list[str]] = {}
+        for column, noun in list(roles.candidates.items())[:MAX_NAMES]:
+            names.setdefault(noun, []).append(self._shown(column))
+        shown = ", ".join(f"{', '.join(columns)} ({noun})" for noun, columns in names.items())
+        shown += ", …" if len(roles.candidates) > MAX_NAMES else ""
+        return f"; other possible targets: {shown}{doubt}" if shown else doubt
+
+    def _shown(self, number: int) -> str:
+        """Return a column for a message: its number too if other columns have its name."""
+        name, header = self.column(number), self.header or ()
+        cell = " ".join(header[number].split()) if number < len(header) else ""
+        is_shared = name != cell and cell.isprintable()
+        return f"{name} ({cell[:40]})" if cell and is_shared else name
 
     def column(self, number: int) -> str:
         """Return the name of a column, or its number from 1."""

@@ -1,0 +1,284 @@
+"""Columns of a table and their kinds: texts, numbers, dates, codes, and columns without
+information."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from functools import cached_property
+from itertools import chain, pairwise
+from statistics import median
+
+from regard.data.files.decimals import (
+    has_decimal_commas,
+    has_decimal_point,
+    has_thousands,
+    with_points,
+    without_thousands,
+)
+from regard.data.files.header import is_number
+from regard.data.files.tables import find_column
+from regard.data.files.units import without_units
+from regard.names import ColumnKind
+
+FEW_ROWS = 20
+"""Number of rows below which kinds of columns and the task are not recognised."""
+NEARLY_ALL = 0.9
+"""Share of cells that decides about a column."""
+MAX_CELLS = 500
+"""Number of cells from which a kind is recognised, at equal distances in the column."""
+MAX_TOTALS = 3
+"""Largest number of rows of totals at the end of a table."""
+MAX_LABELS = 200
+MIN_ROWS_PER_LABEL = 10
+"""Smallest mean number of rows of a label."""
+MAX_LABEL_WORDS = 3
+"""Largest median number of words of a label."""
+IMAGE = re.compile(r"\.(jpe?g|png|webp|gif|bmp|tiff?)(#\d+)?$", re.IGNORECASE)
+TIME = r"\d{1,2}:\d{2}(:\d{2}([.,]\d+)?)?\s?([ap]m|Z|[-+]\d{2}:?\d{2})?"
+DAY = (
+    r"\d{1,4}(?P<mark>[-./])\s?\d{1,2}(?P=mark)\s?\d{1,4}"
+    r"|\d{1,2}\.?\s?[^\W\d]{3,9}\.?\s?\d{4}"
+    r"|[^\W\d]{3,9}\.?\s\d{1,2},\s?\d{4}"
+)
+DATE = re.compile(rf"{TIME}|({DAY})([T,\s]\s?{TIME})?", re.IGNORECASE)
+"""Date, time of day, or both."""
+LEADING_ZERO = re.compile(r"0\d")
+"""Beginning of an article number, a postal code or another number that is no quantity."""
+ADDRESS = re.compile(r"([a-z][a-z\d+.-]*://|www\.|mailto:)\S+|\S+@\S+\.\w+", re.IGNORECASE)
+"""Address of a page, or of mail."""
+
+
+class Table:
+    """Columns of a table, without rows of totals at its end. A useful column does not count rows,
+    is not constant and is not mostly blank."""
+
+    def __init__(
+        self,
+        header: Sequence[str] | None,
+        rows: Sequence[Sequence[str]],
+        columns: tuple[int | None, int | None],
+        features: Collection[int] = (),
+        *,
+        may_have_commas: bool,
+    ) -> None:
+        rows = without_totals(rows)
+        self.header = header
+        self.num_rows = len(rows)
+        num_columns = max(map(len, rows), default=2)
+        self.cells = [
+            [row[column].strip() if len(row) > column else "" for row in rows]
+            for column in range(num_columns)
+        ]
+        self.source, self.target = columns
+        self.bare = [without_units(cells) for cells in self.cells]
+        self.may_have_commas = may_have_commas
+        self.with_commas = self._columns_with_commas() if may_have_commas else frozenset[int]()
+        others = [column for column in range(num_columns) if column not in features]
+        self.useful = [column for column in others if self._is_useful(column)]
+        if len(self.useful) < 2:
+            self.useful = others
+
+    @cached_property
+    def kinds(self) -> list[ColumnKind]:
+        """Kinds of all columns."""
+        return [kind_of(*cells) for cells in zip(self.cells, self._numbers, strict=True)]
+
+    @cached_property
+    def targets(self) -> list[int]:
+        """Useful columns with labels or numbers, apart from dates and the given source."""
+        return [
+            column
+            for column in self.useful
+            if column != self.source and (self.is_quantity(column) or self._may_be_labels(column))
+        ]
+
+    def _may_be_labels(self, column: int) -> bool:
+        return self.has_labels(column) and self.kinds[column] != "date"
+
+    @cached_property
+    def texts(self) -> list[int]:
+        """Useful columns of texts, without those that have few different values."""
+        return [
+            column
+            for column in self.useful
+            if self.kinds[column] == "text" and not self.has_labels(column)
+        ]
+
+    def _columns_with_commas(self) -> frozenset[int]:
+        """Return the columns of numbers with decimal commas; none if a column of numbers has
+        decimal points."""
+        numbers = chain.from_iterable(cells for cells in self.bare if are_numbers(cells))
+        if any(map(has_decimal_point, numbers)):
+            return frozenset()
+        return frozenset(
+            column
+            for column, cells in enumerate(self.bare)
+            if has_decimal_commas(cells) and are_numbers(list(map(with_points, cells)))
+        )
+
+    def _is_useful(self, column: int) -> bool:
+        is_set = column in (self.source, self.target)
+        return is_set or self.num_rows < FEW_ROWS or is_informative(self.cells[column])
+
+    def numbers(self, column: int) -> list[str]:
+        """Return the cells of a column without a unit, with decimal points and without commas
+        between thousands in its numbers."""
+        return self._numbers[column]
+
+    @cached_property
+    def _numbers(self) -> list[list[str]]:
+        return [self._plain(column, cells) for column, cells in enumerate(self.bare)]
+
+    def _plain(self, column: int, cells: list[str]) -> list[str]:
+        if column in self.with_commas:
+            return list(map(with_points, cells))
+        if has_thousands(cells, may_have_commas=self.may_have_commas):
+            return list(map(without_thousands, cells))
+        return cells
+
+    def images(self) -> list[int]:
+        """Return the columns with names of images."""
+        return [
+            column
+            for column in self.useful
+            if sum(bool(IMAGE.search(cell)) for cell in self.cells[column])
+            > NEARLY_ALL * self.num_rows
+        ]
+
+    def named(self, names: Sequence[str]) -> int | None:
+        """Return the useful column with one of these names."""
+        column = find_column(self.header, names) if self.header is not None else None
+        return column if column in self.useful else None
+
+    def name(self, column: int) -> str:
+        """Return the name of a column in lower case; blank if it has none."""
+        is_named = self.header is not None and len(self.header) > column
+        return self.header[column].strip().lower() if self.header and is_named else ""
+
+    def num_values(self, column: int) -> int:
+        """Return the number of different cells of a column that are not blank."""
+        return len(set(self.cells[column]) - {""})
+
+    def is_full(self, column: int) -> bool:
+        """Return whether nearly all cells of a column are filled."""
+        return sum(map(bool, self.cells[column])) >= NEARLY_ALL * self.num_rows
+
+    def length(self, column: int) -> int:
+        """Return the number of characters of a column."""
+        return sum(map(len, self.cells[column]))
+
+    def amount(self, column: int) -> int:
+        """Return the number of characters in the different cells of a column."""
+        return sum(map(len, set(self.cells[column])))
+
+    def has_labels(self, column: int) -> bool:
+        """Return whether a column has few different values of few words."""
+        cells = self.cells[column]
+        num_values = self.num_values(column)
+        is_small = num_values <= min(MAX_LABELS, self.num_rows / MIN_ROWS_PER_LABEL)
+        return (
+            num_values > 1
+            and is_small
+            and median(len(cell.split()) for cell in cells) <= MAX_LABEL_WORDS
+        )
+
+    def is_quantity(self, column: int) -> bool:
+        """Return whether a column has numbers, with too many different values for labels."""
+        max_labels = min(FEW_ROWS, self.num_rows / MIN_ROWS_PER_LABEL)
+        is_set = column == self.target
+        are_quantities = is_set or self.kinds[column] == "number"
+        has_many = self.num_values(column) > max_labels
+        return has_many and are_quantities and are_numbers(self.numbers(column))
+
+
+def without_totals(rows: Sequence[Sequence[str]]) -> Sequence[Sequence[str]]:
+    """Return the rows without totals at the end: at most `MAX_TOTALS` rows with less than half the
+    filled cells that most rows have."""
+    if len(rows) < FEW_ROWS:
+        return rows
+    filled = [sum(1 for cell in row if cell.strip()) for row in rows]
+    usual = Counter(filled).most_common(1)[0][0]
+    end = len(rows)
+    while len(rows) - end < MAX_TOTALS and 2 * filled[end - 1] < usual:
+        end -= 1
+    return rows[:end]
+
+
+def kind_of(cells: Sequence[str], numbers: Sequence[str]) -> ColumnKind:
+    """Return the kind of a column, from its cells and its cells as plain numbers."""
+    if are_numbers(numbers):
+        return "code" if any(LEADING_ZERO.match(cell) for cell in cells) else "number"
+    tests: dict[ColumnKind, Callable[[str], bool]] = {
+        "date": lambda cell: DATE.fullmatch(cell) is not None,
+        "series": is_series,
+        "code": is_code,
+    }
+    filled = [cell for cell in cells if cell]
+    filled = filled[:: -(-len(filled) // MAX_CELLS) or 1]
+    if are_items(filled):
+        return "items"
+    for kind, fits in tests.items():
+        if sum(map(fits, filled)) > NEARLY_ALL * len(filled):
+            return kind
+    return "text"
+
+
+def is_informative(cells: Sequence[str]) -> bool:
+    """Return whether a column is filled by half, not constant, and does not number the rows, in
+    order or not."""
+    if 2 * sum(not cell for cell in cells) >= len(cells) or len(set(cells)) == 1:
+        return False
+    return not (is_count(cells) or _numbers_rows(cells))
+
+
+def is_count(cells: Sequence[str]) -> bool:
+    """Return whether the cells are whole numbers that rise by one, such as row numbers."""
+    if len(cells) < 3 or not all(cell.isdecimal() and len(cell) < 16 for cell in cells):
+        return False
+    return all(second - first == 1 for first, second in pairwise(map(int, cells)))
+
+
+def _numbers_rows(cells: Sequence[str]) -> bool:
+    """Return whether the cells are different whole numbers, nearly all numbers between the smallest
+    and the largest among them: row numbers in another order."""
+    if not all(cell.isdecimal() and len(cell) < 16 for cell in cells):
+        return False
+    numbers = {*map(int, cells)}
+    num_possible = max(numbers) - min(numbers) + 1
+    return len(numbers) == len(cells) and len(cells) >= NEARLY_ALL * num_possible
+
+
+def are_numbers(cells: Sequence[str]) -> bool:
+    """Return whether all filled cells are numbers, and at least one is filled."""
+    present = [cell for cell in cells if cell]
+    return bool(present) and all(map(is_number, present))
+
+
+def is_code(text: str) -> bool:
+    """Return whether a text is an address, or has as many digits as letters: an article number, a
+    call number, a version."""
+    if ADDRESS.fullmatch(text):
+        return True
+    num_digits = sum(map(str.isdecimal, text))
+    return num_digits > 0 and num_digits >= sum(map(str.isalpha, text))
+
+
+def is_series(text: str) -> bool:
+    """Return whether a text is a series of numbers, with commas between features."""
+    values = re.split(r"[\s,]+", text.strip())
+    return bool(text.strip()) and all(map(is_number, values))
+
+
+def are_items(cells: Sequence[str]) -> bool:
+    """Return whether nearly all cells are lists with a number for each item, and one has several
+    items. A number at the end of each text makes no list."""
+    has_several = any(";" in cell for cell in cells)
+    return has_several and sum(map(_is_items, cells)) > NEARLY_ALL * len(cells)
+
+
+def _is_items(text: str) -> bool:
+    """Return whether a text is a list such as "cola 1.20; bread 0.80"."""
+    items = [item.split() for item in text.split(";")]
+    return all(len(item) > 1 and is_number(item[-1]) for item in items)
