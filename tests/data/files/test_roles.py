@@ -146,6 +146,16 @@ def test_lines_with_the_label_first(tmp_path):
         inspect(path)
 
 
+def test_lines_whose_last_word_is_the_label_need_a_delimiter(tmp_path):
+    path = tmp_path / "locales.txt"
+    lines = [f"locale{number} {['UTF-8', 'GBK'][number % 2]}\n" for number in range(60)]
+    path.write_text("".join(lines))
+    with pytest.raises(UserError, match=r"no tab, .* or set --data.delimiter \(such as space\)"):
+        inspect(path)
+    inspection = inspect(path, TableSettings(delimiter="space"))
+    assert (inspection.roles.recipe, inspection.roles.target) == ("labels", 1)
+
+
 def test_two_lines_say_what_was_recognised(tmp_path):
     rows = [(n, *row) for n, row in enumerate(QUESTIONS)]
     path = written(tmp_path, rows, ("id", "question", "topic"), "q.csv", ";")

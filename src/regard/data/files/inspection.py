@@ -276,12 +276,14 @@ def _label_first(
     rows = [(rest, label) for label, _, rest in (text.strip().partition(" ") for text in texts)]
     rows = [row for row in rows if all(row)]
     roles = assign_roles(None, rows, task if task == "classify" else None)
-    is_classified = roles.recipe == "labels" and len(rows) >= FEW_ROWS
+    is_first = roles.target == 1  # not the rest of the line
+    is_classified = roles.recipe == "labels" and is_first and len(rows) >= FEW_ROWS
     if not is_classified and task != "classify":
         raise UserError(
             f"no pairs in {path}: no tab, comma or semicolon divides its lines into columns; put a "
             "tab between source and target, give the targets as a second file "
-            "(--data.path SOURCES --data.target-path TARGETS), or set --data.delimiter"
+            "(--data.path SOURCES --data.target-path TARGETS), or set --data.delimiter (such as "
+            "space)"
         )
     languages = UNKNOWN_LANGUAGE, UNKNOWN_LANGUAGE
     return Inspection(path, form, None, 1, len(rows), roles, languages, len(first) < NUM_ROWS)

@@ -97,7 +97,11 @@ def _scored(
     targets = inputs.targets
     unseen = targets.unseen(dev) if isinstance(targets, Labels) else ()
     if unseen and len(unseen) == len(dev):
-        targets.encode(dev)
+        raise UserError(
+            f"{dev[0].place}: the label {dev[0].target[:40]!r} is not in the training data, nor is "
+            "that of any other dev example: add examples, or name the column of the labels "
+            "(--data.target-column)"
+        )
     left_out = {*unseen}
     known = [pair for pair in dev if pair not in left_out] if unseen else dev
     return known, describe_unseen(unseen, len(dev), "dev examples are not scored")
