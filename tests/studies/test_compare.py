@@ -81,6 +81,15 @@ def test_systems_are_named_after_kinds_without_the_fields_of_each_kind():
     assert _names(groups, fields) == names
 
 
+def test_fields_that_inherit_a_varied_field_are_not_in_names():
+    groups = [[RunFolder(Path(name))] for name in "ab"]
+    sizes = ("model.size", "model.encoder.embedding", "model.decoder.size")
+    assert _names(groups, [dict.fromkeys(sizes, "16"), dict.fromkeys(sizes, "32")]) == [
+        "model.size=16",
+        "model.size=32",
+    ]
+
+
 def test_outputs_that_differ_most_come_first():
     baseline = system("a", "abcd", "abcx", "xxxx", "x")
     improved = system("b", "abcd", "abcd", "abcd", "y")

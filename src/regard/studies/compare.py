@@ -236,10 +236,10 @@ def _names(groups: Sequence[Sequence[RunFolder]], fields: Sequence[Mapping[str, 
     columns = {name: tuple(values.get(name) for values in fields) for name in known}
     varied: dict[str, tuple[str | None, ...]] = {}
     for name in sorted(known, key=lambda name: (name.count("."), name)):
-        last = name.rpartition(".")[2]
         is_inherited = any(
-            above.endswith(f".{last}") and column == columns[name]
+            name.startswith(above.rpartition(".")[0] + ".") and column == columns[name]
             for above, column in varied.items()
+            if above.count(".") < name.count(".")
         )
         if len(set(columns[name])) > 1 and not is_inherited:
             varied[name] = columns[name]

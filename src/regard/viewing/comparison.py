@@ -22,7 +22,7 @@ RUN, MEAN = hexadecimal(0.6), "#c4572a"
 MIN_RANGE = 1.0
 """Range of scores below which the axis is widened, so that equal scores look equal."""
 MAX_NAME = 40
-"""Largest number of characters of a system's name."""
+"""Largest number of characters in a line of a system's name."""
 
 
 def save(panels: Mapping[str, Scores], path: str | Path) -> None:
@@ -53,10 +53,7 @@ def _panel(axis: Axes, metric: str, scores: Scores) -> None:
             fmean(values), place, xerr=deviation, fmt="|", color=MEAN, markersize=11, capsize=3
         )
     axis.set_yticks(
-        range(len(scores)),
-        [name if len(name) <= MAX_NAME else f"…{name[1 - MAX_NAME :]}" for name in scores],
-        fontsize=8,
-        color=INK,
+        range(len(scores)), ["\n".join(_lines(name)) for name in scores], fontsize=8, color=INK
     )
     axis.set_ylim(len(scores) - 0.5, -0.5)
     if high - low < MIN_RANGE:
@@ -69,3 +66,9 @@ def _panel(axis: Axes, metric: str, scores: Scores) -> None:
     axis.set_axisbelow(True)
     for spine in axis.spines.values():
         spine.set_color(FRAME)
+
+
+def _lines(name: str) -> list[str]:
+    """Return a line for each field in the name of a system. Long lines have their end."""
+    lines = name.split(", ")
+    return [line if len(line) <= MAX_NAME else f"…{line[1 - MAX_NAME :]}" for line in lines]
