@@ -53,7 +53,14 @@ many digits as letters."""
 Severity = Literal["stop", "warn"]
 """Responses to data from which nothing can be learned: stop, or warn and train."""
 Fault = Literal[
-    "blank", "one column", "few columns", "title", "not UTF-8", "NUL", "byte-order mark"
+    "blank",
+    "one column",
+    "few columns",
+    "title",
+    "repeated header",
+    "not UTF-8",
+    "NUL",
+    "byte-order mark",
 ]
 """Problems of a line of a data file."""
 

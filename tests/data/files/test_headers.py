@@ -190,6 +190,31 @@ def test_names_above_dates_are_a_header(tmp_path, day):
     assert inspect(path).header is None
 
 
+@pytest.mark.parametrize("names", ["word,form,age", "source,target,age"])
+def test_a_repeated_header_is_left_out(tmp_path, names):
+    export = "\ufeff" + f"{names}\n\n" + "".join(f"{a},{b},{len(a)}\n" for a, b in ROWS)
+    path = tmp_path / "joined.csv"
+    path.write_text(export * 2, encoding="utf-8")
+    assert inspect(path).num_rows == 60
+    corpus = read(path)
+    assert [(pair.source, pair.target) for pair in corpus.pairs] == ROWS * 2
+    assert "1 with the header again (line 33)" in " ".join(corpus.summary())
+    path.write_text("the dog,der Hund\n" * 3)
+    assert len(read(path).pairs) == 3
+
+
+def test_a_repeated_header_of_labels_is_left_out(tmp_path):
+    export = "id,review,label\n" + "".join(f"{n},film {n},{'yn'[n % 2]}\n" for n in range(30))
+    path = tmp_path / "joined.csv"
+    path.write_text(export * 2)
+    assert inspect(path).roles.title == "labels (2 in 60 rows)"
+    corpus = read_labelled(path)
+    assert len(corpus.pairs) == 60
+    assert [(problem.kind, problem.line) for problem in corpus.problems] == [
+        ("repeated header", 32)
+    ]
+
+
 def test_a_comment_with_names_is_a_header(tmp_path):
     path = tmp_path / "iso.tab"
     codes = [f"{chr(65 + number)}\tLand {number}\n" for number in range(9)]

@@ -234,9 +234,11 @@ def _is_comment_with_names(cells: Sequence[str], body: Sequence[Sequence[str]]) 
 
 
 def _occurs_again(first: Sequence[str], body: Sequence[Sequence[str]]) -> bool:
-    """Return whether a cell of the first row occurs in its column again: names do not."""
+    """Return whether a cell of the first row occurs in its column again: names do not, unless the
+    whole row does."""
+    rows = [row for row in body if list(row) != list(first)]
     return any(
-        cell.strip() and any(len(row) > column and row[column] == cell for row in body)
+        cell.strip() and any(len(row) > column and row[column] == cell for row in rows)
         for column, cell in enumerate(first)
     )
 

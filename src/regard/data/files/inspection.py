@@ -218,6 +218,7 @@ def _inspect(
         raise _one_column(path, form, rows[0], sheets)
     is_header = form.has_names or has_header(rows, settings) or _has_label_names(rows, settings)
     header, body = (rows[0], rows[1:]) if is_header else (None, rows)
+    body = [row for row in body if row != header]
     num_columns = len(rows[0])
     sides = {"source": settings.source_columns, "target": settings.target_columns}
     numbers = {side: _number(path, side, names, rows[0], header) for side, names in sides.items()}

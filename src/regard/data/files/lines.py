@@ -28,6 +28,7 @@ MEANINGS: dict[Fault, str] = {
     "one column": "without a tab",
     "few columns": "with too few columns",
     "title": "above the table",
+    "repeated header": "with the header again",
     "not UTF-8": "not UTF-8",
     "NUL": "with NUL characters",
 }

@@ -231,14 +231,17 @@ def _table(
         )
     is_chosen = bool(settings.source_columns and settings.target_columns)
     numbers = _with_features(numbers, head, path, settings, has_header=has_header)
+    header = head if has_header else None
     return Corpus.of(
         (
-            _pair_of(row, numbers, path)
+            _pair_of(replace(row, fault="repeated header"), numbers, path)
+            if row.cells == header
+            else _pair_of(row, numbers, path)
             for number, row in enumerate(rows)
             if number != first or not has_header
         ),
         () if is_chosen else _unused(head, numbers, path, has_header=has_header),
-        ReadColumns.of_table(head if has_header else None, len(head), numbers.text, numbers.labels),
+        ReadColumns.of_table(header, len(head), numbers.text, numbers.labels),
     )
 
 
@@ -342,8 +345,11 @@ def _named_columns(
 
 
 def _is_name(number: int, head: Sequence[str], body: Sequence[Sequence[str]]) -> bool:
-    """Return whether a field of the first row is a name: labels occur again, names do not."""
-    return not any(len(row) > number and row[number] == head[number] for row in body)
+    """Return whether a field of the first row is a name: labels occur again, names do not, unless
+    the whole row does."""
+    return not any(
+        len(row) > number and row[number] == head[number] and row != head for row in body
+    )
 
 
 def _unused(

@@ -200,11 +200,13 @@ def _table(
     path: Path, settings: TableSettings, columns: PairColumns
 ) -> Iterator[Pair | LineProblem]:
     """Yield the pairs of a file of any format."""
-    marks = LineNumbers()
-    is_header = columns.has_header
+    marks, is_header = LineNumbers(), columns.has_header
+    header: tuple[str, ...] | None = None
     for row in formats.read_rows(path, columns.form, settings, marks=marks):
         if is_header and row.fault != "title" and not is_blank(row.cells):
-            is_header = False
+            is_header, header = False, row.cells
+        elif row.cells == header:
+            yield LineProblem(str(path), row.line, "repeated header", "\t".join(row.cells))
         else:
             yield _of_row(row, columns, str(path))
     for line in marks.first:
