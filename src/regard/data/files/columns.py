@@ -48,6 +48,8 @@ LEADING_ZERO = re.compile(r"0\d")
 """Beginning of an article number, a postal code or another number that is no quantity."""
 ADDRESS = re.compile(r"([a-z][a-z\d+.-]*://|www\.|mailto:)\S+|\S+@\S+\.\w+", re.IGNORECASE)
 """Address of a page, or of mail."""
+MAX_ADDRESS = 300
+"""Largest number of characters of an address that is recognised."""
 
 
 class Table:
@@ -259,7 +261,7 @@ def are_numbers(cells: Sequence[str]) -> bool:
 def is_code(text: str) -> bool:
     """Return whether a text is an address, or has as many digits as letters: an article number, a
     call number, a version."""
-    if ADDRESS.fullmatch(text):
+    if len(text) <= MAX_ADDRESS and ADDRESS.fullmatch(text):
         return True
     num_digits = sum(map(str.isdecimal, text))
     return num_digits > 0 and num_digits >= sum(map(str.isalpha, text))
