@@ -195,6 +195,10 @@ SETS = {
         },
         reason="recognised from the file",
     ),
+    "ColumnKind": Uses(
+        {"columns": strings("data/files/test_columns")},
+        reason="recognised from the cells",
+    ),
     "Severity": Uses(
         {"checks": strings("tasks/test_checks")}, ("data checks",), ("options.md data.checks",)
     ),

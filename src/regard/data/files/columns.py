@@ -17,7 +17,7 @@ from regard.data.files.decimals import (
     with_points,
     without_thousands,
 )
-from regard.data.files.header import is_number
+from regard.data.files.header import DATE, is_number
 from regard.data.files.tables import find_column
 from regard.data.files.units import without_units
 from regard.names import ColumnKind
@@ -36,14 +36,6 @@ MIN_ROWS_PER_LABEL = 10
 MAX_LABEL_WORDS = 3
 """Largest median number of words of a label."""
 IMAGE = re.compile(r"\.(jpe?g|png|webp|gif|bmp|tiff?)(#\d+)?$", re.IGNORECASE)
-TIME = r"\d{1,2}:\d{2}(:\d{2}([.,]\d+)?)?\s?([ap]m|Z|[-+]\d{2}:?\d{2})?"
-DAY = (
-    r"\d{1,4}(?P<mark>[-./])\s?\d{1,2}(?P=mark)\s?\d{1,4}"
-    r"|\d{1,2}\.?\s?[^\W\d]{3,9}\.?\s?\d{4}"
-    r"|[^\W\d]{3,9}\.?\s\d{1,2},\s?\d{4}"
-)
-DATE = re.compile(rf"{TIME}|({DAY})([T,\s]\s?{TIME})?", re.IGNORECASE)
-"""Date, time of day, or both."""
 LEADING_ZERO = re.compile(r"0\d")
 """Beginning of an article number, a postal code or another number that is no quantity."""
 ADDRESS = re.compile(r"([a-z][a-z\d+.-]*://|www\.|mailto:)\S+|\S+@\S+\.\w+", re.IGNORECASE)

@@ -41,8 +41,14 @@ MAX_COLUMNS = 50
 """Number of columns that are compared with the first row."""
 MISSING = ("na", "n/a", "null", "none", "missing", "unknown")
 """Texts in place of a number, in lower case."""
-DATE = re.compile(r"\d{1,4}([-./])\d{1,2}\1\d{1,4}([ T]\d{1,2}:\d\d.*)?$")
-"""Date in digits, perhaps with a time."""
+TIME = r"\d{1,2}:\d{2}(:\d{2}([.,]\d+)?)?\s?([ap]m|Z|[-+]\d{2}:?\d{2})?"
+DAY = (
+    r"\d{1,4}(?P<mark>[-./])\s?\d{1,2}(?P=mark)\s?\d{1,4}"
+    r"|\d{1,2}\.?\s?[^\W\d]{3,9}\.?\s?\d{4}"
+    r"|[^\W\d]{3,9}\.?\s\d{1,2},\s?\d{4}"
+)
+DATE = re.compile(rf"{TIME}|({DAY})([T,\s]\s?{TIME})?", re.IGNORECASE)
+"""Date, time of day, or both."""
 COMMENT = re.compile(r"#\s?\w+$")
 """First cell of a comment that names columns."""
 MIN_NAMED = 3
@@ -221,8 +227,8 @@ def _num_numbers(texts: Sequence[str]) -> int:
 
 
 def _num_dates(texts: Sequence[str]) -> int:
-    """Return how many texts are dates in digits, perhaps with a time."""
-    return sum(DATE.match(text) is not None for text in texts)
+    """Return how many texts are dates or times."""
+    return sum(DATE.fullmatch(text) is not None for text in texts)
 
 
 def _is_comment_with_names(cells: Sequence[str], body: Sequence[Sequence[str]]) -> bool:
