@@ -156,7 +156,6 @@ def _table(classifier: ClassificationModel, options: Options) -> int:
     from regard.cli.classify_table import TableOutput, classify_table
     from regard.cli.table_rows import check_table_output, settings_of
     from regard.data.files.source_table import SourceTable
-    from regard.runs.table_settings import table_settings
 
     if options.tint or options.follow:
         raise UserError(
@@ -164,7 +163,7 @@ def _table(classifier: ClassificationModel, options: Options) -> int:
             "table: leave it out"
         )
     check_table_output(options.output)
-    settings = settings_of(options, table_settings(classifier.data))
+    settings = settings_of(options, classifier.data)
     table = SourceTable.open(Path(options.file), settings)
     output = TableOutput(options.output, options.trace, options.probabilities)
     return classify_table(classifier, table, output, partial(_classified, classifier))

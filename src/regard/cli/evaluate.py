@@ -38,7 +38,7 @@ MIN_WORDS = 4
 """Mean number of words of the references below which BLEU is not printed."""
 TASK_OPTIONS = (
     *("target_path", "lowercase", "tokenized", "error_rates"),
-    *("encoding", "source_column", "target_column"),
+    *("encoding", "delimiter", "header", "sheet", "source_column", "target_column"),
 )
 """Options that apply to some tasks alone."""
 
@@ -68,6 +68,12 @@ class Options:
     """File of the targets, if the pairs of a translation are in two files."""
     encoding: str | None = None
     """Encoding of the file, such as cp1253 (default: recognised)."""
+    delimiter: str | None = None
+    """Character between columns (default: recognised)."""
+    header: bool | None = None
+    """Whether the first row names the columns (default: recognised)."""
+    sheet: str | None = None
+    """Sheet of a workbook (default: the first with a table)."""
     source_column: str | None = None
     """Column of the sources, by name or by number from 1 (default: as in training)."""
     target_column: tuple[str, ...] | None = None

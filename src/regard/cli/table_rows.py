@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TextIO, runtime_checkable
@@ -15,8 +15,10 @@ from regard.data.files.lines import numbers_of
 from regard.data.files.named_rows import SUFFIXES
 from regard.data.files.tables import SEPARATORS, TableSettings, suffix_of
 from regard.errors import UserError
+from regard.runs.table_settings import FORMAT, columns, settings_for
 
 if TYPE_CHECKING:
+    from regard.config import Data
     from regard.data.files.source_table import SourceTable
     from regard.data.files.tables import Row
 
@@ -43,17 +45,14 @@ class TableOptions(Protocol):
     def sheet(self) -> str | None: ...
 
 
-def settings_of(options: TableOptions, trained: TableSettings) -> TableSettings:
-    """Return the settings by which a table is read: the columns of the training and the options."""
-    column = options.source_column
-    return TableSettings(
-        encoding=options.encoding,
-        delimiter=options.delimiter,
-        header=options.header,
-        sheet=options.sheet,
-        source_columns=trained.source_columns if column is None else (column,),
-        feature_columns=trained.feature_columns,
-    )
+def settings_of(options: TableOptions, data: Data) -> TableSettings:
+    """Return the settings by which a table is read: those of the options, then those of the
+    training."""
+    typed = {name: getattr(options, name) for name in FORMAT}
+    typed["source_columns"] = columns(options.source_column)
+    changed = {name: value for name, value in typed.items() if value is not None}
+    settings = replace(settings_for(Path(options.file), data), target_columns=None)
+    return replace(settings, **changed)
 
 
 def reject_table_options(options: TableOptions) -> None:

@@ -10,7 +10,6 @@ from regard.data.files import formats
 from regard.data.files.header import SOURCE_NAMES, TEXT_NAMES
 from regard.data.files.source_table import SourceTable, is_table
 from regard.data.files.tables import SEPARATORS, TableSettings, find_column, suffix_of
-from regard.runs.table_settings import table_settings
 
 if TYPE_CHECKING:
     from regard.config import DataConfig
@@ -27,7 +26,7 @@ def find_table(options: TableOptions, data: DataConfig) -> SourceTable | None:
     path = Path(options.file)
     if options.file == "-" or not is_table(path):
         return None
-    settings = settings_of(options, table_settings(data))
+    settings = settings_of(options, data)
     has_option = any(getattr(options, name) is not None for name in OPTIONS)
     if suffix_of(path) == ".tsv" and not has_option and not _has_name(path, settings):
         return None

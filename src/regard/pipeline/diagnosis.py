@@ -41,7 +41,7 @@ def diagnose_run(end: EndLine, folder: RunFolder, data: Data) -> str | None:
     None."""
     targets = list[str]()
     if folder.dev.exists():
-        settings = EvaluationOptions(held_out=True).table_settings(data)
+        settings = EvaluationOptions(held_out=True).table_settings(data, folder.dev)
         targets = [pair.target for pair in read_pairs(folder.dev, settings=settings).pairs]
     return diagnose(end, read_log(folder.log), targets)
 

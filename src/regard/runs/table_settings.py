@@ -13,6 +13,9 @@ from regard.config import DATA_SECTIONS, ClassificationDataConfig, Data, DataCon
 from regard.data.files.inspection import Inspection
 from regard.data.files.tables import TableSettings, suffix_of
 
+FORMAT = ("encoding", "delimiter", "header", "sheet")
+"""Settings of the format of a file."""
+
 
 def table_settings(config: Data) -> TableSettings:
     """Return the format and the columns of a configuration. None: recognised from each file."""
@@ -25,6 +28,15 @@ def table_settings(config: Data) -> TableSettings:
         target_columns=columns(config.target_column),
         feature_columns=getattr(config, "feature_columns", None),
     )
+
+
+def settings_for(path: Path, data: Data) -> TableSettings:
+    """Return the columns of a training for another file, whose format is recognised. The file that
+    was trained on has the format of the training too."""
+    settings = table_settings(data)
+    if data.path is not None and data.path.resolve() == path.resolve():
+        return settings
+    return replace(settings, **dict.fromkeys(FORMAT))
 
 
 def columns(value: str | tuple[str, ...] | None) -> tuple[str, ...] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,7 +15,7 @@ from regard.data.text.tokenizer import Tokenizer
 from regard.metrics.classification import Confusion
 from regard.metrics.metric import MetricScore
 from regard.runs.progress import OnProgress
-from regard.runs.table_settings import columns
+from regard.runs.table_settings import FORMAT, columns, settings_for
 
 Item = TypeVar("Item")
 
@@ -30,6 +30,12 @@ class EvaluationOptions:
     """File of the targets, if the pairs are in two files."""
     encoding: str | None = None
     """Encoding of the file. None: recognised."""
+    delimiter: str | None = None
+    """Character between columns. None: recognised."""
+    header: bool | None = None
+    """Whether the first row names the columns. None: recognised."""
+    sheet: str | None = None
+    """Sheet of a workbook. None: the first with a table."""
     source_column: str | None = None
     """Source column, by name or number. None: as in training."""
     target_column: tuple[str, ...] | None = None
@@ -45,18 +51,20 @@ class EvaluationOptions:
     held_out: bool = False
     """Whether the pairs are those that the run held out."""
 
-    def table_settings(self, data: Data) -> TableSettings | None:
-        """Return the columns of these options, by default those of the training data; None for
-        held-out pairs. The format is recognised: it may differ from that of the training data."""
-        features = getattr(data, "feature_columns", None)
+    def table_settings(self, data: Data, path: Path) -> TableSettings | None:
+        """Return the format and the columns of these options. The columns are by default those of
+        the training, and so is the format of the file that was trained on; the format of another
+        file is recognised. None for held-out pairs."""
         if self.held_out:
+            features = getattr(data, "feature_columns", None)
             return None if features is None else held_out_settings(len(features))
-        return TableSettings(
-            feature_columns=features,
-            encoding=self.encoding,
-            source_columns=columns(self.source_column or data.source_column),
-            target_columns=columns(self.target_column or data.target_column),
-        )
+        typed = {name: getattr(self, name) for name in FORMAT}
+        typed |= {
+            f"{side}_columns": columns(getattr(self, f"{side}_column"))
+            for side in ("source", "target")
+        }
+        changed = {name: value for name, value in typed.items() if value is not None}
+        return replace(settings_for(path, data), **changed)
 
 
 def held_out_settings(num_features: int) -> TableSettings:

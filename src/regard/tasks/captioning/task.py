@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from regard.names import AttentionKind, Figure, TaskName
 from regard.tasks.arguments import check_single
-from regard.tasks.task import OutputToPlot, ReportTexts
+from regard.tasks.task import FILE_OPTIONS, OutputToPlot, ReportTexts
 
 if TYPE_CHECKING:
     from regard.config import Experiment
@@ -32,7 +32,7 @@ class CaptioningTask:
     """Image to text, generated token by token."""
 
     name: TaskName = "caption"
-    evaluation_options: tuple[str, ...] = ("search", "encoding", "source_column", "target_column")
+    evaluation_options: tuple[str, ...] = ("search", *FILE_OPTIONS)
     takes_targets: bool = False
     default_attention_kind: AttentionKind = "image"
     report_texts: ReportTexts = REPORT_TEXTS
@@ -61,7 +61,7 @@ class CaptioningTask:
 
         if options.held_out:
             return read_pairs(path)
-        settings = options.table_settings(model.data)
+        settings = options.table_settings(model.data, path)
         return read_captions(path, model.data.images, settings=settings).to_score
 
     def evaluate(

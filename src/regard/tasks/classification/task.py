@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from regard.names import AttentionKind, Figure, TaskName
 from regard.tasks.arguments import check_single
-from regard.tasks.task import OutputToPlot, ReportTexts
+from regard.tasks.task import FILE_OPTIONS, OutputToPlot, ReportTexts
 
 if TYPE_CHECKING:
     from regard.config import Experiment
@@ -31,7 +31,7 @@ class ClassificationTask:
     """Source (text, items or a series) to a label or numbers."""
 
     name: TaskName = "classify"
-    evaluation_options: tuple[str, ...] = ("encoding", "source_column", "target_column")
+    evaluation_options: tuple[str, ...] = FILE_OPTIONS
     takes_targets: bool = False
     default_attention_kind: AttentionKind = "cross"
     report_texts: ReportTexts = REPORT_TEXTS
@@ -59,7 +59,7 @@ class ClassificationTask:
         from regard.data.labels.readers import read_labelled
         from regard.data.text.parallel import read_pairs
 
-        settings = options.table_settings(model.data)
+        settings = options.table_settings(model.data, path)
         if options.held_out:
             return read_pairs(path, settings=settings)
         return read_labelled(path, settings, frozenset(model.labels) or None)

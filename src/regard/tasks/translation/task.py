@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from regard.errors import UserError
 from regard.names import AttentionKind, Figure, TaskName
-from regard.tasks.task import OutputToPlot, ReportTexts
+from regard.tasks.task import FILE_OPTIONS, OutputToPlot, ReportTexts
 
 if TYPE_CHECKING:
     from regard.config import Experiment
@@ -32,8 +32,8 @@ class TranslationTask:
 
     name: TaskName = "translate"
     evaluation_options: tuple[str, ...] = (
-        *("search", "target_path", "lowercase", "tokenized"),
-        *("error_rates", "ensemble", "encoding", "source_column", "target_column"),
+        *("search", "target_path", "lowercase", "tokenized", "error_rates", "ensemble"),
+        *FILE_OPTIONS,
     )
     takes_targets: bool = True
     default_attention_kind: AttentionKind = "cross"
@@ -58,7 +58,7 @@ class TranslationTask:
     def read(self, model: TranslationModel, path: Path, options: EvaluationOptions) -> Corpus:
         from regard.data.text.parallel import read_pairs
 
-        settings = options.table_settings(model.data)
+        settings = options.table_settings(model.data, path)
         return read_pairs(path, target_path=options.target_path, settings=settings)
 
     def evaluate(
