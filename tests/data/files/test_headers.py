@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import unicodedata
 from dataclasses import replace
 
 import pytest
@@ -213,6 +214,15 @@ def test_a_repeated_header_of_labels_is_left_out(tmp_path):
     assert [(problem.kind, problem.line) for problem in corpus.problems] == [
         ("repeated header", 32)
     ]
+
+
+def test_another_script_among_many_scripts_is_no_header(tmp_path):
+    path = tmp_path / "characters.tsv"
+    characters = [chr(code) for code in range(0x10000, 0x11800, 0x80)]
+    rows = [(each, name) for each in characters if (name := unicodedata.name(each, ""))]
+    path.write_text("".join(f"{each}\t{name}\n" for each, name in rows), encoding="utf-8")
+    assert len(rows) > 10
+    assert inspect(path).header is None
 
 
 def test_a_comment_with_names_is_a_header(tmp_path):

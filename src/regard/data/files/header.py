@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence, Set
+from itertools import chain
 
 from regard.data.files.decimals import has_commas
 from regard.data.files.encodings import script_of
@@ -259,8 +260,11 @@ def _differs(cell: str, column: Sequence[str]) -> bool:
     scripts = _scripts(cell)
     if not scripts:
         return False
-    num_others = sum(not scripts & _scripts(text) for text in present)
-    return num_others > NEARLY_ALL * len(present)
+    others = list(map(_scripts, present))
+    num_others = sum(not scripts & other for other in others)
+    # A table of characters has many scripts in a column, so another one names nothing.
+    usual = max(Counter(chain.from_iterable(others)).values(), default=0)
+    return num_others > NEARLY_ALL * len(present) and 2 * usual > len(present)
 
 
 def _are_above_numbers(forms: Sequence[tuple[str, Sequence[str]]]) -> bool:
