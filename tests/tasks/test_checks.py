@@ -13,6 +13,7 @@ from regard.tasks.checks import (
     caption_findings,
     check_findings,
     label_findings,
+    length_findings,
     pair_findings,
 )
 
@@ -92,3 +93,17 @@ def test_enough_labels_and_images_are_no_findings():
     assert caption_findings(380, is_pretrained=True) == ()
     assert caption_findings(2000, is_pretrained=False) == ()
     assert caption_findings(380, is_pretrained=False)[0].text.startswith("380 images: expect")
+
+
+def test_short_trainings_are_a_warning_with_longer_ones():
+    (finding,) = length_findings(4, 20, 5)
+    assert finding == Finding(
+        "warn",
+        "20 epochs of 4 updates are a short training: --training.epochs 150 --training.patience 25 "
+        "learns more",
+    )
+    (finding,) = length_findings(1, 10, None)
+    assert finding.text.endswith(
+        "of 1 update are a short training: --training.epochs 600 learns more"
+    )
+    assert length_findings(10, 20, 5) == ()

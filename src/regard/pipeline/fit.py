@@ -95,7 +95,8 @@ def train(
         diagnosis = diagnose_run(end, RunFolder(folder), experiment.data)
         if diagnosis is not None:
             warnings.warn(diagnosis, stacklevel=2)
-        model = load(folder, device=experiment.training.device)
+        with _one_training:  # a new model draws random weights before it gets those of the run
+            model = load(folder, device=experiment.training.device)
     except BaseException:
         if output is None:
             shutil.rmtree(folder, ignore_errors=True)

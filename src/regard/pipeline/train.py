@@ -27,7 +27,7 @@ from regard.runs.progress import OnProgress
 from regard.runs.resume import check_dev, check_folder, check_unused, training_alone
 from regard.runs.splits import Split
 from regard.tasks.all_tasks import task_of
-from regard.tasks.checks import Finding, check_findings
+from regard.tasks.checks import Finding, check_findings, length_findings
 from regard.tasks.cost import num_parameters
 from regard.tasks.setup import TrainingSetup
 from regard.tasks.translation.initialisation import Initialisation
@@ -46,7 +46,7 @@ from regard.training.schedule import (
     Plateau,
     Schedule,
 )
-from regard.training.settings import Period, TrainingSettings
+from regard.training.settings import Batches, Period, TrainingSettings
 from regard.training.trackers import check_packages, tracked
 
 
@@ -132,7 +132,9 @@ def train(
         unused=unused_fields(experiment),
         cache_file=setup.cache_file,
         initialisation=setup.initialisation,
-        findings=() if goes_on else (*unusable, *setup.findings),
+        findings=()
+        if goes_on
+        else (*unusable, *setup.findings, *_length_findings(experiment, batches)),
     )
     with training_alone(folder):
         check_folder(folder, experiment, resume=resume)
@@ -164,6 +166,16 @@ def _check_state(folder: RunFolder, data: Data, checkpoints: Checkpoints, *, goe
             f"{error}. {folder.path} has no {RECORD}: a captioning run of version 0.1 cannot be "
             "resumed, because images have another fingerprint since"
         ) from error
+
+
+def _length_findings(experiment: Experiment, batches: Batches) -> tuple[Finding, ...]:
+    """Return the findings about the length of a training on data of the user's own, unless it is a
+    number of updates."""
+    config = experiment.training
+    if experiment.data.path is None or config.updates or config.validate_every:
+        return ()
+    updates = Period(1, "epoch").updates(batches, config.accumulate)
+    return length_findings(updates, config.epochs, config.patience)
 
 
 def _num_frozen_new(model: nn.Module, setup: TrainingSetup) -> int:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from math import ceil
 
 from regard.config import Data
 from regard.data.examples import Pair
@@ -26,6 +27,12 @@ MIN_EXAMPLES = 20
 """Least number of examples of a label."""
 MIN_IMAGES = 2000
 """Number of images below which an encoder trained from scratch learns little."""
+MIN_UPDATES = 200
+"""Number of updates below which a training with warm-up learns little."""
+USUAL_UPDATES = 600
+"""Number of updates that is proposed in place of too few."""
+MIN_WAIT = 100
+"""Number of updates that patience should wait for a better dev score."""
 NUM_PAIRS = 20_000
 """Number of training pairs that are inspected."""
 
@@ -136,6 +143,26 @@ def caption_findings(num_images: int, *, is_pretrained: bool) -> tuple[Finding, 
             "warn",
             f"{num_images:,} images: expect similar captions for all; --model.encoder.kind "
             "backbone uses a pretrained network",
+        ),
+    )
+
+
+def length_findings(
+    updates_per_epoch: int, epochs: int, patience: int | None
+) -> tuple[Finding, ...]:
+    """Return the findings about a training whose length is a number of epochs, each with a
+    validation."""
+    if updates_per_epoch * epochs >= MIN_UPDATES:
+        return ()
+    noun = "update" if updates_per_epoch == 1 else "updates"
+    remedy = f"--training.epochs {ceil(USUAL_UPDATES / updates_per_epoch)}"
+    if patience is not None and patience * updates_per_epoch < MIN_WAIT:
+        remedy += f" --training.patience {ceil(MIN_WAIT / updates_per_epoch)}"
+    return (
+        Finding(
+            "warn",
+            f"{epochs} epochs of {updates_per_epoch} {noun} are a short training: {remedy} learns "
+            "more",
         ),
     )
 
