@@ -70,3 +70,43 @@ def test_tables_are_read_with_any_suffix(tmp_path, name):
     text = "import tax\tdovozní daň\nfrom here\todsud\nclass A:\ttřída A\n"
     assert beginning(tmp_path / name, text).delimiter == "\t"
     assert beginning(tmp_path / "train.cs", "dovozní daň\nodsud\n").delimiter is None
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "<html><body>Buy now!</body></html>",
+        '<?xml version="1.0"?>',
+        "#!/bin/sh",
+        "\\documentclass{article}",
+        "Received: your parcel",
+        "From a@example.org to b",
+        "@article{miller,",
+        'msgid "Open"',
+    ],
+)
+def test_cells_of_a_table_may_have_code_and_markup(tmp_path, cell):
+    text = f"{cell}\tyes\nother words\tno\n"
+    assert beginning(tmp_path / "labels.txt", text).delimiter == "\t"
+
+
+@pytest.mark.parametrize(
+    "line", ["\\documentclass{article}", "@article{miller,", 'msgstr ""Open""', "TY  - JOUR"]
+)
+def test_cells_of_several_lines_may_have_code_and_markup(tmp_path, line):
+    path = tmp_path / "questions.csv"
+    path.write_text("text,label\n" + f'"Is this wrong?\n{line}\nI think so.",yes\n' * 30)
+    assert recognise(path, TableSettings()).delimiter == ","
+
+
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        ("<html>\n\t<p>words</p>\n\t<p>words</p>\n", "HTML"),
+        ("% a comment\n\n  % another\n\\documentclass{article}\n", "LaTeX"),
+        ('#, fuzzy\nmsgctxt "menu"\nmsgid "Open"\nmsgstr "Öffnen"\n', "PO"),
+    ],
+)
+def test_indented_and_commented_texts_of_other_formats_are_refused(tmp_path, text, title):
+    with pytest.raises(UserError, match=f"is an? .*{title}.*, which is not read: "):
+        beginning(tmp_path / "data.txt", text)

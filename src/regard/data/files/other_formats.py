@@ -15,6 +15,8 @@ BEGINNING = 1 << 16
 PAIRS = "write lines of SOURCE TAB TARGET"
 LABELS = "write lines of TEXT TAB LABEL"
 EITHER = f"{PAIRS}, or of TEXT TAB LABEL"
+BLANK_OR_COMMENT = r"(?>[ \t]*(?>[#%].*)?\n)*\s*"
+"""Pattern of blank lines and lines of comments."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,7 @@ class OtherFormat:
     suffixes: tuple[str, ...]
     """Suffixes of file names that only this format has."""
     pattern: re.Pattern[str]
-    """Pattern that a text of this format has in its beginning."""
+    """Pattern of the beginning of a text of this format."""
 
 
 OTHER_FORMATS = (
@@ -34,7 +36,7 @@ OTHER_FORMATS = (
         "a PO file of gettext",
         "write a table with `po2csv FILE.po FILE.csv` (Translate Toolkit)",
         (".po", ".pot"),
-        re.compile(r'^msgstr(\[0\])? "', re.MULTILINE),
+        re.compile(rf'\A{BLANK_OR_COMMENT}(msgctxt|msgid) "'),
     ),
     OtherFormat(
         "a translation memory (TMX)",
@@ -77,7 +79,7 @@ OTHER_FORMATS = (
         "a file of references (BibTeX)",
         "export them as CSV",
         (".bib",),
-        re.compile(r"^@\w+\{[^\s,]+,\s*$", re.MULTILINE),
+        re.compile(rf"\A{BLANK_OR_COMMENT}@\w+\s*\{{"),
     ),
     OtherFormat(
         "a file of e-mail",
@@ -92,7 +94,7 @@ OTHER_FORMATS = (
         "a LaTeX document",
         EITHER,
         (),
-        re.compile(r"^\\documentclass\b", re.MULTILINE),
+        re.compile(rf"\A{BLANK_OR_COMMENT}\\(documentclass|RequirePackage|PassOptionsToPackage)\b"),
     ),
     OtherFormat("a program", EITHER, (), re.compile(r"\A#!\s*/")),
 )
@@ -114,13 +116,14 @@ CODE = re.compile(
 
 def check_text_format(path: Path, text: str) -> None:
     """Raise a UserError if a file that begins with this text has another format than a table or
-    lines, by its text, or by its suffix if most lines have no tab."""
+    lines, by its text or its suffix. Most lines of a table have a tab between cells."""
     beginning = text[:BEGINNING]
-    lines = [line for line in beginning.splitlines() if line.strip()]
-    is_table = 2 * sum("\t" in line for line in lines) > len(lines)
+    lines = [stripped for line in beginning.splitlines() if (stripped := line.strip())]
+    if 2 * sum("\t" in line for line in lines) > len(lines):
+        return
     suffix = suffix_of(path)
     for form in OTHER_FORMATS:
-        if form.pattern.search(beginning) or (suffix in form.suffixes and not is_table):
+        if suffix in form.suffixes or form.pattern.search(beginning):
             raise UserError(f"{path} is {form.title}, which is not read: {form.remedy}")
-    if suffix in CODE_SUFFIXES and not is_table and CODE.search(beginning):
+    if suffix in CODE_SUFFIXES and CODE.search(beginning):
         raise UserError(f"{path} is source code, which is not read: {EITHER}")
