@@ -236,6 +236,23 @@ def test_a_comment_with_names_is_a_header(tmp_path):
     assert inspect(path).header is None
 
 
+@pytest.mark.parametrize("first", ["#hello\t#hallo", "#nowplaying\tmusic", "# Title\tTitel"])
+def test_a_hashtag_or_a_heading_above_sentences_is_no_header(tmp_path, first):
+    path = tmp_path / "pairs.tsv"
+    rows = [f"{source} and {number}\t{target}" for number, (source, target) in enumerate(ROWS)]
+    path.write_text("\n".join([first, *rows]) + "\n")
+    assert inspect(path).header is None
+
+
+def test_equal_cells_of_another_script_are_no_header(tmp_path):
+    path = tmp_path / "pairs.tsv"
+    rows = [f"{source}\tслово {number}" for number, (source, _) in enumerate(ROWS)]
+    path.write_text("\n".join(["Wi-Fi\tWi-Fi", *rows]) + "\n", encoding="utf-8")
+    assert inspect(path).header is None
+    path.write_text("\n".join(["English\tRussian", *rows]) + "\n", encoding="utf-8")
+    assert inspect(path).header == ("English", "Russian")
+
+
 def test_a_missing_number_in_the_first_row_is_no_header(tmp_path):
     path = tmp_path / "a.tsv"
     rows = [f"{b}\t{a} {b}\t{n if n else ''}" for n, (a, b) in enumerate(ROWS)]

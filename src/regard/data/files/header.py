@@ -65,7 +65,7 @@ def has_header(rows: Sequence[Sequence[str]], settings: TableSettings) -> bool:
     below it.
 
     Another form is a text above numbers or dates, or another script than all other cells of the
-    column."""
+    column. Equal cells, such as a loanword and its translation, are no names."""
     if settings.header is not None:
         return settings.header
     if not rows:
@@ -89,6 +89,8 @@ def has_header(rows: Sequence[Sequence[str]], settings: TableSettings) -> bool:
     ]
     forms = list(zip(cells, columns, strict=False))
     if len(body) < MIN_ROWS:
+        return False
+    if len(cells) > 1 and cells[0] == cells[1]:
         return False
     return any(_differs(cell, column) for cell, column in forms[:2]) or _are_above_numbers(forms)
 
@@ -234,10 +236,13 @@ def _num_dates(texts: Sequence[str]) -> int:
 
 def _is_comment_with_names(cells: Sequence[str], body: Sequence[Sequence[str]]) -> bool:
     """Return whether the first row is a comment with the names of the columns, such as
-    `#code TAB name`, above rows that are no comments."""
+    `#code TAB name`, above codes or other single words. A hashtag or a heading above sentences
+    names nothing."""
     is_comment = len(cells) > 1 and COMMENT.match(cells[0]) is not None and all(cells)
-    marked = any(row and row[0].lstrip().startswith("#") for row in body)
-    return is_comment and not marked and len(body) >= MIN_ROWS
+    starts = [row[0].strip() for row in body if not is_blank(row)]
+    have_words = all(len(text.split()) < 2 and not text.startswith("#") for text in starts)
+    is_single = not any(cell.startswith("#") for cell in cells[1:])
+    return is_comment and is_single and have_words and len(body) >= MIN_ROWS
 
 
 def _occurs_again(first: Sequence[str], body: Sequence[Sequence[str]]) -> bool:
