@@ -35,6 +35,7 @@ PACKAGES = [
     (name, f"The team for everything of kind {n % 7} <team-{n % 7}@example.org>", f"tool {n}", kind)
     for n, ((_, name), (_, kind)) in enumerate(zip(WORDS, QUESTIONS, strict=True))
 ]
+REVERSED = [(str(number), str(number)[::-1]) for number in range(210, 9000, 170)]
 PRICES = [(f"a house with {latin}", str(1000 + 7 * n)) for n, (_, latin) in enumerate(WORDS)]
 
 
@@ -77,6 +78,10 @@ def both(rows, words):
         (SOUNDS, (), "letters", (0, 1)),
         (SENTENCES, (), "words", (0, 1)),
         (WORDS[:10], (), "letters", (0, 1)),
+        (REVERSED, (), "letters", (0, 1)),
+        (swapped(REVERSED), (), "values", (0, 1)),
+        (swapped(REVERSED), ("code", "price"), "values", (0, 1)),
+        (REVERSED, ("price", "code"), "values", (1, 0)),
         ([(*row, n / 2) for n, row in enumerate(WORDS)], ("word", "form", "n"), "letters", (0, 1)),
         (QUESTIONS, (), "labels", (0, 1)),
         (QUESTIONS, ("text", "label"), "labels", (0, 1)),

@@ -54,6 +54,8 @@ def source_column(table: Table, target: int | None) -> int | None:
     different = [column for column in others if 2 * table.num_values(column) > table.num_rows]
     numbers = [column for column in others if table.is_quantity(column)]
     candidates = texts or different or (others if is_set else numbers)
+    if table.header is None and not texts and len(candidates) == len(table.useful) == 2:
+        return candidates[0]  # lines of SOURCE TAB TARGET, such as 1230 and 0321
     return min(
         candidates,
         key=lambda column: (rank(table, column)[0], -table.amount(column)),
