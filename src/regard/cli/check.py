@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 PREFIX = "--data."
 """Prefix of the options of `regard train`, which the printed lines name."""
-FORMAT = ("encoding", "delimiter", "header", "sheet")
-"""Options about the format of the file."""
 PAIR_OPTIONS = (
     *("dev_target_path", "test_target_path", "tokenizer", "target_tokenizer", "min_count"),
     *("vocabulary_size", "source_language", "target_language", "lowercase", "max_length"),
@@ -59,7 +57,7 @@ class Options:
     header: bool | None = None
     """Whether the first row names the columns (default: recognised)."""
     sheet: str | None = None
-    """Sheet of a workbook (default: the first)."""
+    """Sheet of a workbook (default: the first with a table)."""
     images: Path | None = None
     """Captions: folder of the images (default: the folder of the captions)."""
     target_path: Path | None = None
@@ -115,6 +113,7 @@ def _experiment(options: Options) -> Experiment | None:
     """Return the experiment that suits the data, and print what is recognised; None for pairs that
     are not inspected: those of two files and of a pipe."""
     from regard.cli.experiments import find_experiment, inspect_file
+    from regard.runs.table_settings import FORMAT
 
     path, name = options.data, str(options.data)
     if options.target_path is not None:

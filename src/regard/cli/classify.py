@@ -66,7 +66,7 @@ class Options:
     header: bool | None = None
     """Table: True if the first row has names, False if it is an example (default: recognised)."""
     sheet: str | None = None
-    """Table: sheet of a workbook (default: the first)."""
+    """Table: sheet of a workbook (default: the first with a table)."""
     tint: bool = False
     """Print the source too, coloured by its attention weights."""
     trace: Path | None = None

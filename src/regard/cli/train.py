@@ -96,8 +96,8 @@ def run(arguments: list[str]) -> int:
 
 
 def _update_of_end(folder: Path) -> int | None:
-    """Return the number of updates after which the training of a run ended, or None for a training
-    that was killed or has not begun."""
+    """Return the number of updates after which the training of a run ended. None if it was killed
+    or did not begin."""
     from regard.viewing.curve import read_log
 
     log = RunFolder(folder).log

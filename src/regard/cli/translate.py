@@ -77,7 +77,7 @@ class Options:
     header: bool | None = None
     """Table: True if the first row has names, False if it is an example (default: recognised)."""
     sheet: str | None = None
-    """Table: sheet of a workbook (default: the first)."""
+    """Table: sheet of a workbook (default: the first with a table)."""
     search: SearchFields = field(default_factory=SearchConfig)
     nbest: BeamSize = 1
     """Number of translations of each line. With more than one, a line of the output has line

@@ -50,9 +50,9 @@ def predictability(texts: Sequence[str], targets: Sequence[str], *, has_numbers:
     predictions = _from_other_rows(words, outcomes)
     if has_numbers:
         return _correlation(predictions[:, 0], outcomes[:, 0]) ** 2
-    most = outcomes.mean(axis=0).max()
+    baseline = outcomes.mean(axis=0).max()
     accuracy = (predictions.argmax(axis=1) == outcomes.argmax(axis=1)).mean()
-    return max(0.0, float((accuracy - most) / (1 - most))) if most < 1 else 0.0
+    return max(0.0, float((accuracy - baseline) / (1 - baseline))) if baseline < 1 else 0.0
 
 
 def _from_other_rows(words: Sequence[Sequence[str]], outcomes: np.ndarray) -> np.ndarray:
@@ -89,13 +89,13 @@ def translation_score(sources: Sequence[str], targets: Sequence[str]) -> int:
     pairs = [pair for pair in zip(sources[::step], targets[::step], strict=True) if all(pair)]
     if len(pairs) < 2:
         return 0
-    have_scripts = _script([text for text, _ in pairs]) != _script([text for _, text in pairs])
+    scripts_differ = _script([text for text, _ in pairs]) != _script([text for _, text in pairs])
     first, second = np.array([[len(text) for text in pair] for pair in pairs], dtype=float).T
     ratio = float(first.mean() / second.mean())
-    is_similar = have_scripts or 1 / MAX_RATIO <= ratio <= MAX_RATIO
+    is_similar = scripts_differ or 1 / MAX_RATIO <= ratio <= MAX_RATIO
     if is_similar and _correlation(first, second) >= MIN_CORRELATION:
         return 2
-    return int(have_scripts)
+    return int(scripts_differ)
 
 
 def _script(texts: Sequence[str]) -> str:

@@ -31,6 +31,9 @@ MAX_CELLS = 500
 MAX_TOTALS = 3
 """Largest number of rows of totals at the end of a table."""
 MAX_LABELS = 200
+"""Largest number of different labels."""
+MAX_NUMBER_LABELS = 20
+"""Largest number of different numbers that are labels, such as grades."""
 MIN_ROWS_PER_LABEL = 10
 """Smallest mean number of rows of a label."""
 MAX_LABEL_WORDS = 3
@@ -180,7 +183,7 @@ class Table:
 
     def is_quantity(self, column: int) -> bool:
         """Return whether a column has numbers, with too many different values for labels."""
-        max_labels = min(FEW_ROWS, self.num_rows / MIN_ROWS_PER_LABEL)
+        max_labels = min(MAX_NUMBER_LABELS, self.num_rows / MIN_ROWS_PER_LABEL)
         is_set = column == self.target
         are_quantities = is_set or self.kinds[column] == "number"
         has_many = self.num_values(column) > max_labels

@@ -57,16 +57,37 @@ LATIN = {
     "mac_roman": WESTERN,
 }
 """Letters beyond ASCII of the languages of each encoding of the Latin script."""
-KANA = "のにはをたがでてとしれさいるなもこう"
+
+
+@dataclass(frozen=True)
+class EastAsian:
+    """Usual letters of an encoding of East Asia."""
+
+    older: str
+    """Older encoding, which has the usual letters."""
+    leads: bytes
+    """First bytes of the usual letters in the older encoding."""
+    frequent: str
+    """Most frequent letters of the language."""
+
+
+JAPANESE = EastAsian(
+    "euc_jp", b"\xa1\xa4\xa5" + bytes(range(0xB0, 0xD0)), "のにはをたがでてとしれさいるなもこう"
+)
 EAST_ASIAN = {
-    "cp932": ("euc_jp", "\xa1\xa4\xa5", (0xB0, 0xCF), KANA),
-    "euc_jp": ("euc_jp", "\xa1\xa4\xa5", (0xB0, 0xCF), KANA),
-    "gb18030": ("gb2312", "", (0xB0, 0xD7), "的一是不了在人有我他这个们中来上大为和国地到以说"),
-    "big5": ("big5", "", (0xA4, 0xC6), "的一是不了在人有我他這個們中來上大為和國地到以說"),
-    "cp949": ("euc_kr", "", (0xB0, 0xC8), "이다는에을의가고하지은를도나로한어기사리들있시"),
+    "cp932": JAPANESE,
+    "euc_jp": JAPANESE,
+    "gb18030": EastAsian(
+        "gb2312", bytes(range(0xB0, 0xD8)), "的一是不了在人有我他这个们中来上大为和国地到以说"
+    ),
+    "big5": EastAsian(
+        "big5", bytes(range(0xA4, 0xC7)), "的一是不了在人有我他這個們中來上大為和國地到以說"
+    ),
+    "cp949": EastAsian(
+        "euc_kr", bytes(range(0xB0, 0xC9)), "이다는에을의가고하지은를도나로한어기사리들있시"
+    ),
 }
-"""Encodings of East Asia: the older encoding that has the usual letters, the first bytes of usual
-letters in it, single and as a range, and the most frequent letters of the language."""
+"""Usual letters by encoding."""
 RARE = 0.3
 """Implausibility of a text of rare letters of East Asia."""
 SHARE_OF_FREQUENT, NONE_FREQUENT = 0.1, 0.1
@@ -256,15 +277,14 @@ def _is_symbol(letter: str, name: str) -> bool:
 def _rare_share(counts: Mapping[str, int], name: str) -> float:
     """Return the share of rare letters in an encoding of East Asia, weighted, with an addition for
     few of the most frequent letters of the language."""
-    older, rows, (start, end), frequent = EAST_ASIAN[name]
+    usual = EAST_ASIAN[name]
     letters = {letter: count for letter, count in counts.items() if letter.isalpha()}
     total = max(sum(letters.values()), 1)
-    num_frequent = sum(letters.get(letter, 0) for letter in frequent)
+    num_frequent = sum(letters.get(letter, 0) for letter in usual.frequent)
     num_rare = 0
     for letter, count in letters.items():
-        lead = letter.encode(older, "ignore")[:1]
-        is_usual = lead and (start <= lead[0] <= end or chr(lead[0]) in rows)
-        num_rare += 0 if is_usual else count
+        lead = letter.encode(usual.older, "ignore")[:1]
+        num_rare += 0 if lead and lead in usual.leads else count
     missing = max(0.0, 1 - num_frequent / total / SHARE_OF_FREQUENT)
     return RARE * num_rare / total + NONE_FREQUENT * missing
 

@@ -8,7 +8,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 
 from regard.data.files import formats
-from regard.data.files.columns import FEW_ROWS
+from regard.data.files.columns import FEW_ROWS, MIN_ROWS_PER_LABEL
 from regard.data.files.encodings import script_of
 from regard.data.files.formats import FileFormat
 from regard.data.files.header import has_header, is_only_label, names_labels
@@ -300,13 +300,13 @@ def _names_labels(rows: Sequence[Sequence[str]], roles: Roles, settings: TableSe
 
 
 def _has_label_names(rows: Sequence[Sequence[str]], settings: TableSettings) -> bool:
-    """Return whether the last cell of the first row is a label of no other row, while others
-    repeat."""
+    """Return whether the last cell of the first row is a label of no other row, and the labels
+    below it are few."""
     if settings.header is not None or len(rows) <= FEW_ROWS or len(rows[0]) < 2:
         return False
     last = len(rows[0]) - 1
     labels = [row[last].strip() for row in rows[1:] if len(row) > last]
-    is_few = len(set(labels)) <= len(labels) / 10
+    is_few = len(set(labels)) <= len(labels) / MIN_ROWS_PER_LABEL
     return is_few and is_only_label(rows[0][last].strip(), labels)
 
 
