@@ -99,9 +99,15 @@ def test_cells_of_several_lines_may_have_code_and_markup(tmp_path, line):
     assert recognise(path, TableSettings()).delimiter == ","
 
 
+def test_a_line_with_a_field_of_mail_is_no_mail(tmp_path):
+    text = "Received: thanks for the parcel\nParcel still missing\n"
+    assert beginning(tmp_path / "lines.txt", text).delimiter is None
+
+
 @pytest.mark.parametrize(
     ("text", "title"),
     [
+        ("Received: from a\n\tby b\nSubject: Hello\n\nHello!\n", "e-mail"),
         ("<html>\n\t<p>words</p>\n\t<p>words</p>\n", "HTML"),
         ("% a comment\n\n  % another\n\\documentclass{article}\n", "LaTeX"),
         ('#, fuzzy\nmsgctxt "menu"\nmsgid "Open"\nmsgstr "Öffnen"\n', "PO"),

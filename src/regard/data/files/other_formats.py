@@ -85,7 +85,10 @@ OTHER_FORMATS = (
         "a file of e-mail",
         LABELS,
         (".eml", ".mbox"),
-        re.compile(r"\AFrom \S+@\S+ .*\n|\A(Return-Path|Delivered-To|Received|MIME-Version): "),
+        re.compile(
+            r"\A(From \S+@\S+ |(Return-Path|Delivered-To|Received|MIME-Version): ).*\n"
+            r"([ \t].*\n)*>?[\w-]+: "
+        ),
     ),
     OtherFormat(
         "an RTF document", "save it as UTF-8 text", (".rtf",), re.compile(r"\A\s*\{\\rtf\d")
