@@ -67,7 +67,7 @@ def reject_table_options(options: TableOptions) -> None:
 
 def check_table_output(path: Path | None) -> None:
     """Raise a UserError if a table cannot be written in the format that the file name has."""
-    if path is not None and suffix_of(path) in SUFFIXES:
+    if path is not None and suffix_of(path) in {".json", *SUFFIXES}:
         raise UserError(f"cannot write {path}: name a .csv or .tsv file for the table")
 
 
