@@ -36,6 +36,10 @@ KOREAN_TEXT = (
 )
 THAI = "ฉันชอบกินข้าว\tI like rice\nวันนี้อากาศดี\tnice weather\nแมวนอนบนเก้าอี้\ta cat\n"
 KOREAN = "안녕하세요\thello\n감사합니다\tthanks\n"
+GREEK_WORDS = (
+    "τυροδεινυ\ttyrodiny\nπουφις\tpoufis\nγαιζος\tgezos\nναποιμοβες\tnapimoves\n"
+    "ζουθος\tzouthos\nβιθιχαιτα\tvithicheta\nθωλιξαις\ttholixes\nμωμειφης\tmomifis\n"
+)
 HEBREW = "שלום\tpeace\nתודה רבה\tthanks\n"
 ARABIC = "مرحبا\thello\nشكرا\tthanks\n"
 
@@ -45,6 +49,7 @@ ARABIC = "مرحبا\thello\nشكرا\tthanks\n"
     [
         (GERMAN, "cp1252"),
         (GREEK, "cp1253"),
+        (GREEK_WORDS, "cp1253"),
         (RUSSIAN, "cp1251"),
         (RUSSIAN, "koi8_r"),
         (CZECH, "cp1250"),

@@ -88,11 +88,23 @@ EAST_ASIAN = {
     ),
 }
 """Usual letters by encoding."""
+CYRILLIC = "оеаинтсрвл"
+FREQUENT = {
+    "cp1251": CYRILLIC,
+    "koi8_r": CYRILLIC,
+    "cp1253": "αοιετσνηυρςάόίέή",
+    "cp1255": "יוהלאתרשמבם",
+    "cp1256": "اليمنوترهبیک",
+    "cp874": "านรอกเงมยลว่",
+}
+"""Most frequent small letters of the languages of an encoding of another script, about two
+thirds of a text."""
 RARE = 0.3
 """Implausibility of a text of rare letters of East Asia."""
-SHARE_OF_FREQUENT, NONE_FREQUENT = 0.1, 0.1
-"""Share of the most frequent letters that texts of East Asia exceed, and implausibility of a text
-that has none of them."""
+SHARE_OF_FREQUENT, SHARE_IN_EAST_ASIA = 0.7, 0.1
+"""Shares of the most frequent letters in texts of other scripts than Latin."""
+NONE_FREQUENT = 0.1
+"""Implausibility of a text that has none of the most frequent letters."""
 SECOND_LANGUAGE = 0.1
 """Implausibility of letters of two languages instead of one."""
 RARELY_WESTERN = 0.3
@@ -247,7 +259,8 @@ def _implausibility(words: Sequence[bytes], name: str) -> float | None:
     Odd are characters beyond ASCII that are no letters, apart from `MARGINS`, capitals after small
     letters, changes of script inside a word, words of capitals beyond ASCII, and in Latin encodings
     letters of other languages than the most frequent ones. In encodings of East Asia, wide
-    punctuation is not odd, and rare letters are."""
+    punctuation is not odd, and rare letters are. In other scripts than Latin, few of the most
+    frequent letters are odd."""
     odd, counts = 0.0, Counter[str]()
     for content in words:
         try:
@@ -280,22 +293,30 @@ def _rare_share(counts: Mapping[str, int], name: str) -> float:
     usual = EAST_ASIAN[name]
     letters = {letter: count for letter, count in counts.items() if letter.isalpha()}
     total = max(sum(letters.values()), 1)
-    num_frequent = sum(letters.get(letter, 0) for letter in usual.frequent)
     num_rare = 0
     for letter, count in letters.items():
         lead = letter.encode(usual.older, "ignore")[:1]
         num_rare += 0 if lead and lead in usual.leads else count
-    missing = max(0.0, 1 - num_frequent / total / SHARE_OF_FREQUENT)
-    return RARE * num_rare / total + NONE_FREQUENT * missing
+    missing = _missing_share(letters, usual.frequent, SHARE_IN_EAST_ASIA)
+    return RARE * num_rare / total + missing
+
+
+def _missing_share(counts: Mapping[str, int], frequent: str, expected: float) -> float:
+    """Return an addition for a share of the most frequent letters below the expected one."""
+    num_frequent = sum(count for letter, count in counts.items() if letter.lower() in frequent)
+    return NONE_FREQUENT * max(0.0, 1 - num_frequent / max(sum(counts.values()), 1) / expected)
 
 
 def _foreign_share(counts: Mapping[str, int], name: str) -> float:
     """Return the share of letters that are in no alphabet of one language of this encoding, or of
-    two languages with the addition `SECOND_LANGUAGE`; 0 for other scripts than Latin."""
+    two languages with the addition `SECOND_LANGUAGE`. In another script than Latin, return an
+    addition for few of the most frequent letters."""
     alphabets = LATIN.get(name)
     letters = {letter: count for letter, count in counts.items() if letter.isalpha()}
-    if alphabets is None or not letters:
+    if not letters:
         return 0.0
+    if alphabets is None:
+        return _missing_share(letters, FREQUENT[name], SHARE_OF_FREQUENT)
 
     def share(alphabet: str) -> float:
         num_foreign = sum(
