@@ -6,15 +6,17 @@ import pytest
 import torch
 
 from regard.attention import Additive, Attention, ScaledDot
-from regard.models.contracts import Memory, Summary
+from regard.models.contracts import Encoded, HeadOutput, Measure, Memory, Penalty, Summary
 from regard.models.heads import (
     AttentionPool,
+    HeadModel,
     LastState,
     LastStateHeadQuery,
     LearnedHeadQuery,
     MeanOfValues,
     PooledHead,
 )
+from regard.models.memory import top_layer
 
 LENGTHS = (4, 1, 3)
 
@@ -92,3 +94,23 @@ def test_the_prediction_is_a_linear_layer_of_the_vector():
     assert len(output.attention) == 1
     with pytest.raises(ValueError, match="one memory"):
         head((arguments, arguments))
+
+
+def test_penalties_and_measures_of_encoder_and_head_are_returned():
+    value = torch.ones(())
+    states, mask = torch.ones(2, 3, 5), torch.ones(2, 3, dtype=torch.bool)
+
+    def terms(name):
+        return dict(penalties=(Penalty(name, value),), measures=(Measure(name, value),))
+
+    class Encoder(torch.nn.Module):
+        def forward(self, source, *, need_weights):
+            return Encoded((states,), mask, **terms("encoder"))
+
+    class Head(torch.nn.Module):
+        def forward(self, memories, *, need_weights):
+            return HeadOutput(states[:, 0], **terms("head"))
+
+    output = HeadModel(Encoder(), Head(), top_layer)(None)
+    for reported in (output.penalties, output.measures):
+        assert [term.name for term in reported] == ["encoder", "head"]

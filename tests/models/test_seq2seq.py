@@ -1,12 +1,16 @@
 """Scheduled sampling in two passes, compared with the loop step by step."""
 
+from dataclasses import replace
+
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import nn
 from torch.nn import functional as F
 
 from regard.building import build_translation
 from regard.data.batch import pair_batch
+from regard.models.contracts import Measure, Penalty
 from tests import configs
 
 CONFIG = configs.recurrent(size=7, embedding=5, bridge="linear", attention=dict(size=11))
@@ -68,3 +72,28 @@ def test_share_zero_feeds_the_models_own_predictions():
     free = model(batch, torch.zeros_like(batch.mask))
     torch.testing.assert_close(free.logits, loop_logits(model, batch, torch.zeros_like(batch.mask)))
     assert not torch.allclose(free.logits, model(batch).logits)
+
+
+class Reporting(nn.Module):
+    """Encoder or decoder that adds a penalty and a measure to its output."""
+
+    def __init__(self, inner, name):
+        super().__init__()
+        self.inner, self.name = inner, name
+
+    def __getattr__(self, name):
+        return super().__getattr__(name) if name == "inner" else getattr(self.inner, name)
+
+    def forward(self, *arguments, **options):
+        output = self.inner(*arguments, **options)
+        terms = Penalty(self.name, torch.ones(())), Measure(self.name, torch.ones(()))
+        return replace(output, penalties=(terms[0],), measures=(terms[1],))
+
+
+def test_penalties_and_measures_of_both_parts_reach_the_output():
+    model = build_translation(CONFIG, 13, 17)
+    model.encoder = Reporting(model.encoder, "encoder")
+    model.decoder = Reporting(model.decoder, "decoder")
+    output = model(pair_batch(SOURCES, TARGETS))
+    for terms in (output.penalties, output.measures):
+        assert [term.name for term in terms] == ["encoder", "decoder"]

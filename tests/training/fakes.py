@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from regard.data.batch import UNKNOWN, PairBatch, pair_batch
-from regard.models.contracts import Penalty
+from regard.models.contracts import Measure, Penalty
 from regard.models.seq2seq import Seq2SeqOutput
 from regard.training.log import Validation
 from regard.training.objective import NextToken, mean_loss
@@ -22,24 +22,40 @@ class TinyModel(nn.Module):
     """The next word from the source's mean and the last word. An input that is not to be the true
     one is the unknown word."""
 
-    def __init__(self, dropout: float = 0.0, penalty: float | None = None) -> None:
+    def __init__(
+        self,
+        dropout: float = 0.0,
+        penalty: float | None = None,
+        mean_penalty: float | None = None,
+        measure: float | None = None,
+    ) -> None:
         super().__init__()
         self.embedding = nn.Embedding(NUM_WORDS, 7)
         self.dropout = nn.Dropout(dropout)
         self.middle = nn.Linear(7, 7)
         self.output = nn.Linear(7, NUM_WORDS)
         self.penalty = penalty
+        self.mean_penalty = mean_penalty
+        self.measure = measure
 
     def forward(self, batch: PairBatch, forced: torch.Tensor | None = None) -> Seq2SeqOutput:
         inputs = batch.inputs if forced is None else batch.inputs.where(forced, UNKNOWN)
         real = batch.source.mask[..., None]
         source = (self.embedding(batch.source.ids) * real).sum(1) / real.sum(1)
         features = self.dropout(torch.tanh(self.middle(source[:, None] + self.embedding(inputs))))
-        penalties = ()
+        squares = source.pow(2).mean(1)
+        penalties = []
         if self.penalty is not None:
-            penalties = (Penalty("size", self.penalty * source.pow(2).mean(1).sum()),)
+            penalties.append(Penalty("size", self.penalty * squares.sum()))
+        if self.mean_penalty is not None:
+            penalties.append(Penalty("mean size", self.mean_penalty * squares.mean(), is_mean=True))
+        measures = () if self.measure is None else (Measure("norm", self.measure * squares.mean()),)
         return Seq2SeqOutput(
-            features[batch.mask], batch.outputs[batch.mask], self.output, penalties
+            features[batch.mask],
+            batch.outputs[batch.mask],
+            self.output,
+            tuple(penalties),
+            measures,
         )
 
 

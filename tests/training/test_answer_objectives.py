@@ -7,10 +7,12 @@ import torch
 from torch import nn
 
 from regard.data.batch import ClassificationBatch, Numbers
-from regard.models.contracts import HeadOutput
+from regard.models.contracts import HeadOutput, Measure, Penalty
 from regard.training.objective import ClassObjective, NumberObjective, mean_loss
 from regard.training.schedule import Progress
 
+PENALTY = Penalty("balance", torch.tensor(0.25), is_mean=True)
+MEASURE = Measure("load", torch.tensor(1.5))
 VALUES = torch.tensor([[1.0, -1.0], [0.5, 2.0], [0.0, 0.0]])
 
 
@@ -22,7 +24,8 @@ class FixedOutput(nn.Module):
         self.outputs = nn.Parameter(VALUES)
 
     def forward(self, source):
-        return HeadOutput(self.outputs[: len(source.mask)])
+        terms = (PENALTY,), (MEASURE,)
+        return HeadOutput(self.outputs[: len(source.mask)], (), *terms)
 
 
 def batch(targets):
@@ -34,7 +37,7 @@ def batch(targets):
 
 def cost(objective, targets):
     loss = objective(FixedOutput(), batch(targets), Progress(1, 1), torch.Generator())
-    assert loss.penalties == ()
+    assert (loss.penalties, loss.measures) == ((PENALTY,), (MEASURE,))
     return loss.sum.item()
 
 

@@ -34,7 +34,7 @@ def test_saving_and_loading_preserves_the_training_state(tmp_path):
     checkpoints = Checkpoints(tmp_path, {"seed": "1"})
     model, other = Tied(), Tied()
     adam, fresh = stepped(model), Optimiser().build(other)
-    sums = Totals(1 / 3, 5, 7, 0.1, {"size": 0.7})
+    sums = Totals(1 / 3, 5, 7, 0.1, {"size": 0.7}, {"norm": 0.3})
     state = TrainingState(17, 3, 2, 1.5, [0.1, -2 / 3], [None, 1 / 7], sums)
     checkpoints.save_model(model)
     checkpoints.save(state, model, adam)

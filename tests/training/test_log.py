@@ -25,6 +25,7 @@ def test_each_line_names_its_kind(tmp_path):
         "epoch": 1,
         "loss": 0.5,
         "penalties": {},
+        "measures": {},
         "learning_rate": 0.1,
         "tokens_per_second": 7.0,
         "seconds": 1.0,

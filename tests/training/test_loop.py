@@ -1,6 +1,7 @@
 """The loop against a plain one, and runs that are broken off against runs that are not."""
 
 import json
+import operator
 import threading
 from dataclasses import replace
 from itertools import count
@@ -10,9 +11,11 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
+from torch import nn
 from torch.nn import functional as F
 
 from regard.errors import UserError
+from regard.models.contracts import Measure, Penalty
 from regard.models.weights import load_weights
 from regard.names import LossUnit
 from regard.training.log import Validation
@@ -464,6 +467,51 @@ def test_epoch_lines_report_the_last_epoch():
     assert every_loss[1] > every_loss[2] > every_loss[3] > every_loss[4]
 
 
+@pytest.mark.parametrize("accumulate", [1, 3])
+def test_terms_of_the_mean_loss_do_not_depend_on_the_number_of_words(accumulate):
+    """Gradients and logged means equal those of the value times the words of its batch, as a term
+    of the sum."""
+
+    class AsSum(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = tiny_model(mean_penalty=30.0)
+
+        def forward(self, batch, forced=None):
+            output = self.inner(batch, forced)
+            (penalty,) = output.penalties
+            whole = Penalty("as a sum", penalty.value * len(output.targets))
+            return replace(output, penalties=(whole,))
+
+    settings = TrainingSettings(
+        length=Period(7), optimiser=Optimiser(0.01), accumulate=accumulate, log_every=Period(4)
+    )
+    ours, theirs = tiny_model(mean_penalty=30.0), AsSum()
+    watchers = Watcher(), Watcher()
+    train(ours, BATCHES, settings, report=watchers[0])
+    train(theirs, BATCHES, settings, report=watchers[1])
+    for weight, expected in zip(ours.parameters(), theirs.parameters(), strict=True):
+        torch.testing.assert_close(weight, expected)
+    for line, expected in zip(watchers[0].lines[:-1], watchers[1].lines[:-1], strict=True):
+        assert line.penalties["mean size"] == pytest.approx(expected.penalties["as a sum"])
+
+
+def test_measures_are_logged_as_means_over_words_and_change_no_weight():
+    plain, measured = tiny_model(penalty=0.5), tiny_model(penalty=0.5, measure=3.0)
+    settings = TrainingSettings(Period(1, "epoch"), optimiser=Optimiser(1e-30), accumulate=2)
+    watcher = Watcher()
+    train(plain, BATCHES, settings)
+    train(measured, BATCHES, settings, report=watcher)
+    for weight, expected in zip(measured.parameters(), plain.parameters(), strict=True):
+        assert torch.equal(weight, expected)
+    outputs = [measured(batch) for batch in BATCHES.batches]
+    words = [len(output.targets) for output in outputs]
+    values = [float(output.measures[0].value) for output in outputs]
+    mean = sum(map(operator.mul, words, values)) / sum(words)
+    assert watcher.lines[0].measures == {"norm": pytest.approx(mean, rel=1e-5)}
+    assert list(watcher.lines[0].penalties) == ["size"]
+
+
 def test_penalties_are_minimised():
     free, held = tiny_model(), tiny_model(penalty=100.0)
     for model in (free, held):
@@ -515,7 +563,7 @@ def test_the_model_is_in_eval_mode_only_while_validating():
 
 
 class Breaking(torch.nn.Module):
-    """From the fifth batch on, the loss or its gradient alone is not a number."""
+    """From the fifth batch on, the loss, its gradient alone or a measure is not finite."""
 
     def __init__(self, what: str) -> None:
         super().__init__()
@@ -525,15 +573,23 @@ class Breaking(torch.nn.Module):
         self.calls += 1
         output = self.inner(batch, forced)
         if self.calls < 5:
-            return output
+            measures = (Measure("load", torch.ones(())),) if self.what == "load" else ()
+            return replace(output, measures=measures)
         if self.what == "loss":
             return replace(output, features=output.features * torch.nan)
+        if self.what == "load":
+            return replace(output, measures=(Measure("load", torch.tensor(torch.inf)),))
         zero = (output.features * 0).sum()
         return replace(output, features=output.features + zero.sqrt())
 
 
 @pytest.mark.parametrize(
-    ("what", "said"), [("loss", "the loss is nan"), ("gradient", "the gradient's norm is nan")]
+    ("what", "said"),
+    [
+        ("loss", "the loss is nan"),
+        ("gradient", "the gradient's norm is nan"),
+        ("load", "the load is inf"),
+    ],
 )
 @pytest.mark.parametrize("moment", ["log", "validate", "save", "end"])
 def test_a_loss_that_is_not_finite_is_named_and_not_saved(tmp_path, what, said, moment):

@@ -27,7 +27,7 @@ def run(folder, *names, interrupt_after=None, resume=False):
     watcher = Watcher(interrupt_after)
     with tracked(watcher, names, folder, "name", FIELDS) as report:
         train(
-            tiny_model(),
+            tiny_model(measure=3.0),
             BATCHES,
             SETTINGS,
             validate=dev_score,
@@ -86,6 +86,7 @@ def test_events_and_table_of_a_resumed_run_have_no_repeated_updates(tmp_path, in
         assert rows(tmp_path)[-1]["kind"] == "end"
         run(tmp_path, *names, resume=True)
     assert scalars(tmp_path)["train/loss"] == expected(tmp_path)
+    assert [step for step, _ in scalars(tmp_path)["train/norm"]] == [3, 6, 9]
     assert [step for step, _ in scalars(tmp_path)["dev/negative loss"]] == [4, 8, 9]
     assert [row["kind"] for row in rows(tmp_path)] == [line["kind"] for line in lines(tmp_path)]
 

@@ -37,6 +37,22 @@ def test_the_curve_has_losses_above_and_the_score_below() -> None:
     assert scores.get_xlabel() == "updates (2.5 minutes)"
 
 
+def test_each_measure_has_a_panel_of_its_own() -> None:
+    """A measure that only some lines have is drawn where it is."""
+    first, second, third = TRAIN
+    measured = [
+        {**first, "measures": {"load": 1.5, "reward": 0.25}},
+        {**second, "measures": {"load": 2.0}},
+        {**third, "measures": {"load": 1.25, "reward": 0.75}},
+    ]
+    losses, load, reward, scores = draw([*measured, *DEV]).axes
+    assert losses.get_ylabel() == "loss"
+    assert (load.get_ylabel(), reward.get_ylabel()) == ("load", "reward")
+    assert scores.get_ylabel() == "dev chrF"
+    assert points(load.lines[0]) == [(30, 1.5), (60, 2.0), (90, 1.25)]
+    assert points(reward.lines[0]) == [(30, 0.25), (90, 0.75)]
+
+
 def test_missing_values_have_no_panel() -> None:
     (losses,) = draw(TRAIN).axes
     assert losses.get_ylabel() == "loss"

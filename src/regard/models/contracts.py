@@ -58,6 +58,8 @@ class Encoded:
     mask: Bool[Tensor, "batch source"]
     summary: Summary | None = None
     attention: tuple[AttentionBlock, ...] = ()
+    penalties: tuple[Penalty, ...] = ()
+    measures: tuple[Measure, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,20 @@ class Memory:
 
 @dataclass(frozen=True)
 class Penalty:
-    """Term that a model adds to its loss, and its name in the log."""
+    """Term that a model adds to its loss, and its name in the log. Terms of one name are logged as
+    their sum."""
+
+    name: str
+    value: Float[Tensor, ""]
+    is_mean: bool = False
+    """Whether the value is a term of the mean loss of the batch. By default it is a term of the
+    sum, which is divided by the batch's number of words or sentences."""
+
+
+@dataclass(frozen=True)
+class Measure:
+    """Number that a model or an objective reports for a batch, for the log alone: no part of the
+    loss. The log has its mean over batches, weighted by their numbers of words or sentences."""
 
     name: str
     value: Float[Tensor, ""]
@@ -92,6 +107,7 @@ class DecoderOutput:
     features: Float[Tensor, "batch target feature"]
     attention: tuple[AttentionBlock, ...] = ()
     penalties: tuple[Penalty, ...] = ()
+    measures: tuple[Measure, ...] = ()
     copied: Float[Tensor, "batch target"] | None = None
     """Probability to copy a word of the source; None for decoders that do not copy."""
 
@@ -207,6 +223,8 @@ class HeadOutput:
 
     predictions: Float[Tensor, "batch *output"]
     attention: tuple[AttentionBlock, ...] = ()
+    penalties: tuple[Penalty, ...] = ()
+    measures: tuple[Measure, ...] = ()
 
 
 @runtime_checkable

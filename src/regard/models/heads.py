@@ -130,8 +130,13 @@ class HeadModel(nn.Module):
         self.build_memory = build_memory
 
     def forward(self, source: Any, *, need_weights: bool = False) -> HeadOutput:
-        """Return the output of the head. With `need_weights` it has the attention of encoder and
-        head."""
+        """Return the output of the head, with the penalties and measures of encoder and head. With
+        `need_weights` it has the attention of both."""
         encoded = self.encoder(source, need_weights=need_weights)
         output = self.head(self.build_memory(encoded), need_weights=need_weights)
-        return replace(output, attention=encoded.attention + output.attention)
+        return replace(
+            output,
+            attention=encoded.attention + output.attention,
+            penalties=encoded.penalties + output.penalties,
+            measures=encoded.measures + output.measures,
+        )

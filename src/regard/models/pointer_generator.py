@@ -165,6 +165,7 @@ class PointerGenerator(nn.Module):
             log_mixture(log_vocabulary, copying, source.first),
             attention,
             output.penalties,
+            output.measures,
             copying.probability,
         )
 

@@ -16,7 +16,9 @@ from regard.models.contracts import (
     Copying,
     CopyingDecoder,
     Decoder,
+    Encoded,
     Encoder,
+    Measure,
     Memory,
     Penalty,
     TrainedDecoder,
@@ -35,6 +37,7 @@ class Seq2SeqOutput:
     targets: Int[Tensor, "word"]
     projection: nn.Linear
     penalties: tuple[Penalty, ...] = ()
+    measures: tuple[Measure, ...] = ()
     copying: Copying | None = None
     """Copied part of the output of a decoder that copies. Features and logits are those of the
     generator, and targets may have numbers above its vocabulary."""
@@ -70,14 +73,17 @@ class Seq2Seq(nn.Module):
     ) -> tuple[tuple[Memory, ...], tuple[AttentionBlock, ...]]:
         """Encode sources. Return the memories of the decoder and the attention of the encoder."""
         encoded = self.encoder(source, need_weights=need_weights)
-        memories = self.build_memory(encoded)
-        if isinstance(source, Tokens) and source.copies is not None:
-            memories = (replace(memories[0], copies=source.copies), *memories[1:])
-        return memories, encoded.attention
+        return self._memories(source, encoded), encoded.attention
 
     def encode(self, source: Any) -> tuple[Memory, ...]:
         """Encode sources. Return the memories of the decoder."""
         return self.encode_with_attention(source)[0]
+
+    def _memories(self, source: Any, encoded: Encoded) -> tuple[Memory, ...]:
+        memories = self.build_memory(encoded)
+        if isinstance(source, Tokens) and source.copies is not None:
+            memories = (replace(memories[0], copies=source.copies), *memories[1:])
+        return memories
 
     def forward(
         self, batch: PairBatch, forced: Bool[Tensor, "batch target"] | None = None
@@ -85,7 +91,8 @@ class Seq2Seq(nn.Module):
         """Compute the features of a batch. `forced` is True where the decoder's input is the true
         token, and False where it is the decoder's own prediction. None: all inputs are true
         tokens."""
-        memories = self.encode(batch.source)
+        encoded = self.encoder(batch.source)
+        memories = self._memories(batch.source, encoded)
         inputs = batch.inputs
         if forced is not None:
             inputs = predicted_inputs(self.decoder, memories, inputs, forced)
@@ -108,7 +115,8 @@ class Seq2Seq(nn.Module):
             batch.real(output.features),
             batch.real(batch.outputs),
             projection,
-            (*output.penalties, *terms),
+            (*encoded.penalties, *output.penalties, *terms),
+            encoded.measures + output.measures,
             copying,
         )
 

@@ -49,6 +49,8 @@ class TrainLine:
     """Mean training loss per word or per sentence, in nats, without penalties."""
     penalties: dict[str, float] = field(default_factory=dict)
     """Mean of each penalty that the model adds to its loss."""
+    measures: dict[str, float] = field(default_factory=dict)
+    """Mean of each measure that the model or the objective reports for the log alone."""
     learning_rate: float
     tokens_per_second: float
     """Target tokens per second, without padding; the time of validation is not counted."""

@@ -154,17 +154,23 @@ def forward_and_backward(
     objective = settings.objective
     counts = [objective.count(batch) for batch in batches]
     words = sum(objective.size(batch) for batch in batches)
-    names: tuple[str, ...] = ()
+    penalties: tuple[str, ...] = ()
+    measures: tuple[str, ...] = ()
     sums = []
-    for batch in batches:
+    for batch, count in zip(batches, counts, strict=True):
         with torch.autocast(device.type, torch.bfloat16, settings.precision == "bfloat16"):
             loss = objective(model, batch.to(device), progress, generator)
-        penalties = [penalty.value.float() for penalty in loss.penalties]
-        parts = torch.stack([loss.sum, *penalties])
+        terms = [
+            penalty.value.float() * count if penalty.is_mean else penalty.value.float()
+            for penalty in loss.penalties
+        ]
+        parts = torch.stack([loss.sum, *terms])
         (parts.sum() / sum(counts)).backward()
-        sums.append(parts.detach())
-        names = tuple(penalty.name for penalty in loss.penalties)
-    return Losses(torch.stack(sums).sum(dim=0), names, sum(counts), words)
+        measured = [measure.value.detach().float() * count for measure in loss.measures]
+        sums.append(torch.stack([*parts.detach(), *measured]) if measured else parts.detach())
+        penalties = tuple(penalty.name for penalty in loss.penalties)
+        measures = tuple(measure.name for measure in loss.measures)
+    return Losses(torch.stack(sums).sum(dim=0), penalties, measures, sum(counts), words)
 
 
 def _prefetched(

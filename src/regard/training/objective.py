@@ -15,7 +15,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from regard.data.batch import ClassificationBatch, PairBatch
-from regard.models.contracts import Penalty
+from regard.models.contracts import Measure, Penalty
 from regard.shapes import Float, Tensor
 from regard.training.loss import CrossEntropy
 from regard.training.schedule import Progress
@@ -24,10 +24,12 @@ from regard.training.teacher_forcing import TeacherForcing
 
 @dataclass(frozen=True)
 class Loss:
-    """Loss of one batch as a sum, and the penalties that the model adds to its mean."""
+    """Loss of one batch as a sum, with the penalties that the model adds and the measures for the
+    log. All batches of a training have the same penalties and measures, in the same order."""
 
     sum: Float[Tensor, ""]
     penalties: tuple[Penalty, ...] = ()
+    measures: tuple[Measure, ...] = ()
 
 
 @runtime_checkable
@@ -65,7 +67,7 @@ class NextToken:
     ) -> Loss:
         forced = self.teacher_forcing.mask(batch.inputs, progress, generator)
         output = model(batch, forced)
-        return Loss(self.loss(output), output.penalties)
+        return Loss(self.loss(output), output.penalties, output.measures)
 
 
 @dataclass(frozen=True)
@@ -88,12 +90,14 @@ class ClassObjective:
         generator: torch.Generator,
     ) -> Loss:
         del progress, generator
-        logits = model(batch.source).predictions.float()
-        return Loss(
-            F.cross_entropy(
-                logits, batch.targets, reduction="sum", label_smoothing=self.label_smoothing
-            )
+        output = model(batch.source)
+        loss = F.cross_entropy(
+            output.predictions.float(),
+            batch.targets,
+            reduction="sum",
+            label_smoothing=self.label_smoothing,
         )
+        return Loss(loss, output.penalties, output.measures)
 
 
 @dataclass(frozen=True)
@@ -114,8 +118,9 @@ class NumberObjective:
         generator: torch.Generator,
     ) -> Loss:
         del progress, generator
-        squares = (model(batch.source).predictions.float() - batch.targets).square()
-        return Loss(squares.mean(dim=-1).sum())
+        output = model(batch.source)
+        squares = (output.predictions.float() - batch.targets).square()
+        return Loss(squares.mean(dim=-1).sum(), output.penalties, output.measures)
 
 
 @torch.no_grad()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,9 +34,11 @@ class Losses:
     """Losses of one update as tensors, so that the loop does not wait for the GPU."""
 
     sums: Float[Tensor, "_"]
-    """Loss, then each penalty, as sums over `count` terms."""
+    """Loss, then each penalty, then each measure, as sums over `count` terms."""
     penalties: tuple[str, ...]
     """Names of the penalties."""
+    measures: tuple[str, ...]
+    """Names of the measures."""
     count: int
     words: int
     """Number of target tokens."""
@@ -65,7 +68,7 @@ class Recorder:
 
     def settle(self) -> None:
         """Read all losses so far and add them to the totals. Called before weights are saved.
-        UserError if a loss or a gradient norm is not finite."""
+        UserError if a loss, a measure or a gradient norm is not finite."""
         self._state.seconds = time.perf_counter() - self._started
         if not self._unread:
             return
@@ -77,12 +80,13 @@ class Recorder:
         totals.seconds += time.perf_counter() - began  # a GPU finishes its updates here
         for (progress, losses, _), row in zip(self._unread, values, strict=True):
             if not all(map(math.isfinite, row)):
-                raise UserError(_not_finite(progress, row))
+                raise UserError(_not_finite(progress, losses, row))
             totals.loss += row[1]
             totals.count += losses.count
             totals.words += losses.words
-            for name, value in zip(losses.penalties, row[2:], strict=True):
-                totals.penalties[name] = totals.penalties.get(name, 0.0) + value
+            first = 2 + len(losses.penalties)
+            _add(totals.penalties, losses.penalties, row[2:first])
+            _add(totals.measures, losses.measures, row[first:])
         self._unread.clear()
 
     def begin_line(self) -> None:
@@ -99,6 +103,7 @@ class Recorder:
             epoch=progress.epoch,
             loss=totals.loss / totals.count,
             penalties={name: value / totals.count for name, value in totals.penalties.items()},
+            measures={name: value / totals.count for name, value in totals.measures.items()},
             learning_rate=self._rate,
             tokens_per_second=round(totals.words / max(totals.seconds, 1e-9), 1),
             seconds=round(self._state.seconds, 3),
@@ -166,10 +171,18 @@ class Recorder:
         return line
 
 
-def _not_finite(progress: Progress, row: list[float]) -> str:
-    norm, loss, *_ = row
-    value = f"the gradient's norm is {norm}" if math.isfinite(loss) else f"the loss is {loss}"
+def _add(totals: dict[str, float], names: Sequence[str], values: Sequence[float]) -> None:
+    for name, value in zip(names, values, strict=True):
+        totals[name] = totals.get(name, 0.0) + value
+
+
+def _not_finite(progress: Progress, losses: Losses, row: list[float]) -> str:
+    norm, *values = row
+    names = ("loss", *losses.penalties, *losses.measures, "gradient's norm")
+    name, value = next(
+        pair for pair in zip(names, [*values, norm], strict=True) if not math.isfinite(pair[1])
+    )
     return (
-        f"{value} at update {progress.update} (epoch {progress.epoch}, batch {progress.batch}), so "
-        f"training stopped and nothing was saved after it. {REMEDY}"
+        f"the {name} is {value} at update {progress.update} (epoch {progress.epoch}, batch "
+        f"{progress.batch}), so training stopped and nothing was saved after it. {REMEDY}"
     )

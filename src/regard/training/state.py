@@ -18,6 +18,7 @@ class Totals:
     seconds: float = 0.0
     """Seconds in updates, without validation."""
     penalties: dict[str, float] = field(default_factory=dict)
+    measures: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""Training curves: loss and dev score over the updates, drawn from the log of a run."""
+"""Training curves: loss, dev score and measures over the updates, drawn from the log of a run."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Record = Mapping[str, Any]
-"""Line of a log: `kind` ("train" or "dev"), `update`, `seconds`, and `loss`, or `score` with
-`metric` and `best`. Other kinds and fields are ignored."""
+"""Line of a log: `kind` ("train" or "dev"), `update`, `seconds`, and `loss` with `measures`, or
+`score` with `metric` and `best`. Other kinds and fields are ignored."""
 
 WIDTH, HEIGHT = 6.4, 2.1
 """Size of a panel in inches."""
@@ -55,8 +55,8 @@ def save(log: str | Path, path: str | Path) -> None:
 
 
 def draw(records: Sequence[Record]) -> Figure:
-    """Draw the losses above the dev score, with the best score marked. UserError if the log has
-    neither losses nor dev scores."""
+    """Draw the losses above the dev score, with the best score marked, and each measure in a panel
+    between them. UserError if the log has neither losses nor dev scores."""
     train = [record for record in records if record["kind"] == "train"]
     dev = [record for record in records if record["kind"] == "dev"]
     losses = {
@@ -65,16 +65,19 @@ def draw(records: Sequence[Record]) -> Figure:
     }
     scored = [record for record in dev if record.get("score") is not None]
     has_loss = any(lines for _, lines in losses.values())
-    num_panels = has_loss + bool(scored)
-    if not num_panels:
+    if not has_loss and not scored:
         raise UserError(
             f"nothing to draw: expected a train loss or a dev score in the log, got neither in "
             f"{len(records)} lines"
         )
+    measures = list(dict.fromkeys(name for record in train for name in record.get("measures", ())))
+    num_panels = has_loss + len(measures) + bool(scored)
     figure = empty_figure(WIDTH, HEIGHT * num_panels + 0.4)
     panels = list(figure.subplots(num_panels, 1, sharex=True, squeeze=False)[:, 0])
     if has_loss:
         _draw_losses(panels[0], losses)
+    for axes, name in zip(panels[has_loss:], measures, strict=False):
+        _draw_measure(axes, train, name)
     if scored:
         _draw_score(panels[-1], scored)
     panels[-1].set_xlim(0, 1.02 * max(float(record["update"]) for record in [*train, *dev]))
@@ -92,6 +95,17 @@ def _draw_losses(axes: Axes, losses: Mapping[str, tuple[str, list[Record]]]) -> 
     axes.legend(loc="lower right", bbox_to_anchor=(1, 0.97), ncols=2, frameon=False, fontsize=9,
                 labelcolor="linecolor", borderaxespad=0)  # fmt: skip
     axes.set_ylabel("loss", color=QUIET, size=9)
+    _tidy(axes)
+
+
+def _draw_measure(axes: Axes, records: list[Record], name: str) -> None:
+    values: list[Record] = [
+        {"update": record["update"], name: record["measures"][name]}
+        for record in records
+        if name in record.get("measures", ())
+    ]
+    _line(axes, values, name, TRAIN, name)
+    axes.set_ylabel(name, color=QUIET, size=9)
     _tidy(axes)
 
 

@@ -66,6 +66,7 @@ def scalars(line: Line) -> dict[str, float]:
                 "train/learning_rate": line.learning_rate,
                 "train/tokens_per_second": line.tokens_per_second,
                 **{f"train/{name}": value for name, value in line.penalties.items()},
+                **{f"train/{name}": value for name, value in line.measures.items()},
             }
         case DevLine():
             values = {f"dev/{line.metric}": line.score, "dev/loss": line.loss}
