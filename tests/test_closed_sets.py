@@ -18,7 +18,7 @@ from regard.cli import data, export, main, plot, translate
 from regard.config import DATA_SECTIONS, KINDS, MODELS, SearchConfig, TrainingConfig
 from regard.config.attention import AttentionConfig, DecoderAttentionConfig
 from regard.config.checks import choices_of, field_types
-from regard.layers.recurrent import cells, native_cells, stack
+from regard.layers.recurrent import cells, layers, native_cells
 from regard.metrics.captions import CAPTION_METRICS
 from regard.metrics.classification import LABEL_METRICS, NUMBER_METRICS
 from regard.metrics.error_rates import ERROR_RATES
@@ -248,8 +248,8 @@ SETS = {
             "sequence models": choices.RECURRENT["cell"],
             "formulas": cells.NUM_GATES,
             "kernels": native_cells.KINDS,
-            "oracle (PyTorch's layers)": stack.LAYERS,
-            "oracle (PyTorch's steps)": stack.STEPS,
+            "oracle (PyTorch's layers)": layers.LAYERS,
+            "oracle (PyTorch's steps)": layers.STEPS,
         },
         ("model.encoder cell", "model.decoder cell"),
         (f"{CHOICES} model.encoder.cell", f"{CHOICES} model.decoder.cell"),

@@ -13,7 +13,7 @@ from regard import kernels
 from regard.attention import hidden, masks
 from regard.building import build_translation
 from regard.data.batch import Tokens, pair_batch
-from regard.layers.recurrent import stack
+from regard.layers.recurrent import lengths as padding
 from tests import configs
 
 
@@ -49,7 +49,7 @@ def moved(batch):
 @pytest.mark.parametrize("wiring", ["luong", "plain"])
 def test_moving_a_batch_to_a_gpu_does_not_synchronise(monkeypatch, wiring, lengths):
     monkeypatch.setattr(kernels, "_LIBRARY", None)
-    for module in (hidden, masks, stack):
+    for module in (hidden, masks, padding):
         monkeypatch.setattr(module, "is_free_to_read", lambda tensor: False)  # as on a GPU
     general = dict(score="general")
     config = configs.recurrent(size=7, embedding=5, wiring=wiring, attention=general)

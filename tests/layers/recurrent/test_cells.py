@@ -5,7 +5,7 @@ import torch
 
 from regard.layers.recurrent import cells, native_cells
 from regard.layers.recurrent.cells import NUM_GATES, NUM_SAVED, CellBackward, CellState, CellStep
-from regard.layers.recurrent.stack import STEPS
+from regard.layers.recurrent.layers import STEPS
 
 BATCH, INPUT, HIDDEN = 3, 5, 37  # more than a vector's lanes, and not a multiple of them
 WEIGHTED = [(kind, masked) for kind in NUM_GATES for masked in (False, True)]

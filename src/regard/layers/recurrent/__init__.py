@@ -1,1 +1,1 @@
-"""Recurrent layers: cells, scans over a sequence, stacks of layers."""
+"""Recurrent layers: cells, scans over a sequence, single layers, stacks of layers."""

@@ -13,7 +13,8 @@ from regard.attention import AdditiveKeys, Attention, additive_scores
 from regard.attention.scores import AdditiveScore
 from regard.fast_path import are_unchanged, needs_formula
 from regard.layers.dropout import Dropout
-from regard.layers.recurrent.stack import RecurrentStack, step_weights
+from regard.layers.recurrent.layers import step_weights
+from regard.layers.recurrent.stack import RecurrentStack
 from regard.linear import Linear, affine, is_packed
 from regard.models.contracts import AttentionBlock, Decoder, DecoderOutput
 from regard.models.recurrent.attention import (
