@@ -143,3 +143,18 @@ def test_other_models_are_refused():
     model.build_memory = first_and_last
     with pytest.raises(UserError, match="top layer"):
         export_recurrent(model)
+
+
+class OtherStack(torch.nn.Module):
+    def forward(self, inputs, hidden, cell=None):
+        raise NotImplementedError
+
+    step = encode = forward
+
+
+@pytest.mark.parametrize("part", ["encoder", "decoder"])
+def test_other_stacks_are_refused(part):
+    model = build()
+    (model.encoder if part == "encoder" else model.decoder.parts).stack = OtherStack()
+    with pytest.raises(UserError, match=r"recurrent layers without connections .* has OtherStack"):
+        export_recurrent(model)

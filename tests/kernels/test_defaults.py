@@ -80,7 +80,7 @@ def drop() -> list[Tensor]:
 def stack(layers: RecurrentStack, inputs: Tensor) -> list[Tensor]:
     mask = torch.tensor([[True] * 3, [True, True, False]], device="cpu")
     return [
-        *with_gradients(lambda leaf: layers.encode(leaf, mask).layers[-1], inputs),
+        *with_gradients(lambda leaf: layers.encode(leaf, mask).outputs[-1], inputs),
         layers.encode(inputs, mask, (3, 2)).hidden,
     ]
 

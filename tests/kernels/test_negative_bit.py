@@ -43,8 +43,8 @@ def outputs() -> dict[str, tuple[Callable[..., Tensor], tuple[Tensor, ...]]]:
         ),
         "scores": (additive_scores, (*vectors[:2], numbers(7))),
         "dropout": (dropped, (numbers(3, 7),)),
-        "encode": (lambda x: stack.encode(x, mask).layers[-1], (numbers(2, 3, 5),)),
-        "forward": (lambda x, *s: stack(x, *s).layers[-1], (numbers(2, 3, 5), *states)),
+        "encode": (lambda x: stack.encode(x, mask).outputs[-1], (numbers(2, 3, 5),)),
+        "forward": (lambda x, *s: stack(x, *s).outputs[-1], (numbers(2, 3, 5), *states)),
         "step": (lambda x, *s: stack.step(x, *s).hidden, (numbers(2, 5), *states)),
         "candidates": (
             lambda *x: candidates.top_candidates(*x, torch.tensor([1]), 4).totals,

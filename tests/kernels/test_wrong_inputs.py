@@ -440,7 +440,7 @@ def test_the_recurrent_stack_rejects_wrong_inputs(library, data, kind, learns, s
     def call():
         with torch.set_grad_enabled(learns):
             run = stack.step if single else stack
-            return run(inputs, hidden, cell).layers[-1]
+            return run(inputs, hidden, cell).outputs[-1]
 
     result = outcome(call)
     record("RecurrentStack", library, result)

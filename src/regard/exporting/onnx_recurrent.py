@@ -26,7 +26,7 @@ from regard.attention import Attention, Softmax
 from regard.attention.scores import AdditiveScore
 from regard.errors import UserError
 from regard.exporting.graph import Axes, Graph
-from regard.layers.recurrent.stack import RecurrentStack
+from regard.layers.recurrent.stack import RecurrentStack, Stack
 from regard.models.memory import top_layer
 from regard.models.recurrent.attention import CrossAttention
 from regard.models.recurrent.bridge import Bridge, CopyBridge, LinearBridge, ZeroBridge
@@ -122,10 +122,11 @@ def _attention(decoder: BahdanauDecoder | LuongDecoder) -> Attention:
 def _write_encoder(encoder: RecurrentEncoder, decoder: RecurrentDecoder) -> onnx.ModelProto:
     graph = Graph("encoder")
     embedded = graph("Gather", graph.weight(encoder.embedding.weight), "source")
-    states, hidden, cell = _read(graph, encoder.stack, embedded)
+    stack = _plain(encoder.stack)
+    states, hidden, cell = _read(graph, stack, embedded)
     outputs = _bridge(graph, decoder, hidden, cell)
     if not isinstance(decoder, PlainDecoder):
-        size, score = encoder.stack.size, _attention(decoder).score
+        size, score = stack.size, _attention(decoder).score
         keys = _prepare(graph, score, states)
         outputs["keys"] = (keys, (BATCH, SOURCE, _key_size(score, size)))
         outputs["values"] = (states, (BATCH, SOURCE, size))
@@ -136,6 +137,16 @@ def _write_encoder(encoder: RecurrentEncoder, decoder: RecurrentDecoder) -> onnx
         "lengths": (TensorProto.INT64, (BATCH,)),
     }
     return graph.model(inputs, outputs)
+
+
+def _plain(stack: Stack) -> RecurrentStack:
+    """Return a plain stack of layers. UserError for another one."""
+    if not isinstance(stack, RecurrentStack):
+        raise UserError(
+            "--to onnx exports recurrent layers without connections past them, but this model has "
+            f"{type(stack).__name__}"
+        )
+    return stack
 
 
 def _read(graph: Graph, stack: RecurrentStack, embedded: str) -> tuple[str, str, str | None]:
@@ -262,7 +273,7 @@ def _write_step(encoder: RecurrentEncoder, decoder: RecurrentDecoder) -> onnx.Mo
     graph, parts = Graph("decoder"), decoder.parts
     inputs: dict[str, tuple[int, Axes]] = {"token": (TensorProto.INT64, (BATCH,))}
     inputs["hidden"] = (TensorProto.FLOAT, _state_axes(decoder))
-    if parts.stack.kind == "lstm":
+    if _plain(parts.stack).kind == "lstm":
         inputs["cell"] = (TensorProto.FLOAT, _state_axes(decoder))
     embedded = graph("Gather", graph.weight(parts.embedding.weight), "token")
     context = weights = None
@@ -285,7 +296,7 @@ def _write_step(encoder: RecurrentEncoder, decoder: RecurrentDecoder) -> onnx.Mo
         inputs["fed"] = (TensorProto.FLOAT, (BATCH, decoder.feeding.size))
         outputs["next_fed"] = (_fed(decoder.feeding, context, features), inputs["fed"][1])
     if not isinstance(decoder, PlainDecoder) and weights is not None:
-        size = encoder.stack.size
+        size = _plain(encoder.stack).size
         keys = _key_size(_attention(decoder).score, size)
         inputs["keys"] = (TensorProto.FLOAT, (BATCH, SOURCE, keys))
         inputs["values"] = (TensorProto.FLOAT, (BATCH, SOURCE, size))
@@ -295,7 +306,7 @@ def _write_step(encoder: RecurrentEncoder, decoder: RecurrentDecoder) -> onnx.Mo
 
 
 def _state_axes(decoder: RecurrentDecoder) -> Axes:
-    stack = decoder.parts.stack
+    stack = _plain(decoder.parts.stack)
     return (BATCH, stack.num_layers, stack.size)
 
 
@@ -303,7 +314,7 @@ def _advance(
     graph: Graph, decoder: RecurrentDecoder, entered: str
 ) -> tuple[str, dict[str, tuple[str, Axes]]]:
     """Return the new state of the top layer, and the new states of every layer."""
-    stack = decoder.parts.stack
+    stack = _plain(decoder.parts.stack)
     below, names = entered, ["hidden", "cell"][: 2 if stack.kind == "lstm" else 1]
     ends: dict[str, list[str]] = {name: [] for name in names}
     for number, layer in enumerate(_layers(stack)):

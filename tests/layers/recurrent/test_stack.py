@@ -39,8 +39,8 @@ def test_states_equal_torchs_and_ignore_padding(kind, bidirectional):
         for row, length in enumerate(problem_inputs.sum(dim=1).tolist()):
             states, end = theirs(inputs[row : row + 1, :length])
             hidden = (end[0] if kind == "lstm" else end).unflatten(0, (2, -1))[:, :, 0]
-            torch.testing.assert_close(output.layers[-1][row, :length], states[0])
-            assert output.layers[-1][row, length:].eq(0).all()
+            torch.testing.assert_close(output.outputs[-1][row, :length], states[0])
+            assert output.outputs[-1][row, length:].eq(0).all()
             torch.testing.assert_close(output.hidden[row], hidden.flatten(1))
             if kind == "lstm":
                 cell = end[1].unflatten(0, (2, -1))[:, :, 0]
@@ -60,14 +60,14 @@ def test_continuing_from_a_state_equals_one_pass(kind):
         for name in ("hidden", "cell") if kind == "lstm" else ("hidden",):
             torch.testing.assert_close(getattr(step, name), getattr(output, name))
         hidden, cell = step.hidden, step.cell
-        torch.testing.assert_close(step.layers[-1][:, 0], theirs(inputs)[0][:, position])
+        torch.testing.assert_close(step.outputs[-1][:, 0], theirs(inputs)[0][:, position])
 
 
 def computed(stack, inputs, mask, run):
     """Return all results, and the gradients of all inputs."""
     inputs = inputs.clone().requires_grad_()
     output = run(stack, inputs, mask)
-    results = [*output.layers, output.hidden, *([] if output.cell is None else [output.cell])]
+    results = [*output.outputs, output.hidden, *([] if output.cell is None else [output.cell])]
     torch.manual_seed(8)
     above = [torch.randn(each.shape, dtype=torch.double) for each in results]
     total = sum((each.double() * weight).sum() for each, weight in zip(results, above, strict=True))
@@ -127,7 +127,7 @@ def test_padding_gets_no_gradient(dtype):
     ours = ours.to(dtype)
     inputs = torch.randn(2, 5, 5, dtype=dtype, requires_grad=True)
     mask = torch.tensor([[True] * 5, [True, True, False, False, False]])
-    ours.encode(inputs, mask).layers[-1].sum().backward()
+    ours.encode(inputs, mask).outputs[-1].sum().backward()
     assert inputs.grad[1, 2:].eq(0).all()
     assert inputs.grad[mask].ne(0).any()
 
@@ -136,9 +136,9 @@ def test_dropout_is_between_layers_only():
     ours = RecurrentStack("gru", 5, 7, 2, dropout=0.999)
     hidden = torch.zeros(3, 2, 7)
     first, second = (ours(torch.ones(3, 1, 5), hidden) for _ in range(2))
-    assert torch.equal(first.layers[0], second.layers[0])
+    assert torch.equal(first.outputs[0], second.outputs[0])
     single = RecurrentStack("gru", 5, 7, 1, dropout=0.999)
-    assert single(torch.ones(3, 1, 5), hidden[:, :1]).layers[0].ne(0).all()
+    assert single(torch.ones(3, 1, 5), hidden[:, :1]).outputs[0].ne(0).all()
 
 
 @pytest.mark.parametrize("row", [[True, False, True], [False, True, True], [False] * 3])
@@ -156,7 +156,7 @@ def test_lengths_of_the_mask_change_nothing():
     inputs = torch.randn(2, 3, 5).double()
     expected = ours.encode(inputs, PADDED)
     output = ours.encode(inputs, PADDED, (3, 2))
-    assert torch.equal(output.layers[-1], expected.layers[-1])
+    assert torch.equal(output.outputs[-1], expected.outputs[-1])
     assert torch.equal(output.hidden, expected.hidden)
 
 
@@ -222,10 +222,10 @@ def test_a_replaced_layer_is_called(make):
     for learns in (False, True):
         with torch.set_grad_enabled(learns):
             results = [
-                stack(inputs, hidden).layers[-1][:, 0],
-                stack.step(inputs[:, 0], hidden).layers[-1][:, 0],
-                stack.encode(inputs, torch.ones(2, 1, dtype=torch.bool)).layers[-1][:, 0],
-                freeze(stack).step(inputs[:, 0], hidden).layers[-1][:, 0],
+                stack(inputs, hidden).outputs[-1][:, 0],
+                stack.step(inputs[:, 0], hidden).outputs[-1][:, 0],
+                stack.encode(inputs, torch.ones(2, 1, dtype=torch.bool)).outputs[-1][:, 0],
+                freeze(stack).step(inputs[:, 0], hidden).outputs[-1][:, 0],
             ]
         for result in results:
             torch.testing.assert_close(result, expected)
@@ -256,13 +256,13 @@ def test_a_layer_with_other_options_is_not_scanned(layer):
     assert not stack.is_exact()
     if layer.num_layers == 1:
         inputs, hidden = torch.randn(2, 3, 5), torch.zeros(2, 1, 7)
-        torch.testing.assert_close(stack(inputs, hidden).layers[-1], layer(inputs)[0])
+        torch.testing.assert_close(stack(inputs, hidden).outputs[-1], layer(inputs)[0])
 
 
 class Doubling(RecurrentStack):
     def forward(self, inputs, hidden, cell=None):
         output = super().forward(2 * inputs, hidden, cell)
-        return replace(output, layers=tuple(2 * layer for layer in output.layers))
+        return replace(output, outputs=tuple(2 * layer for layer in output.outputs))
 
 
 @pytest.mark.parametrize("learns", [False, True])
@@ -271,7 +271,7 @@ def test_a_step_is_the_forward_of_a_subclass_and_of_a_stack_with_hooks(learns):
     with torch.set_grad_enabled(learns):
         subclass = Doubling("gru", 3, 5)
         step, whole = subclass.step(inputs, hidden), subclass(inputs[:, None], hidden)
-        torch.testing.assert_close(step.layers[-1], whole.layers[-1])
+        torch.testing.assert_close(step.outputs[-1], whole.outputs[-1])
         stack = RecurrentStack("gru", 3, 5)
         stack.register_forward_hook(
             lambda _module, _inputs, output: replace(output, hidden=output.hidden + 1)

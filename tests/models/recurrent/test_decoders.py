@@ -1,5 +1,6 @@
 """Equations of the recurrent decoders, compared with plain loops."""
 
+from dataclasses import replace
 from typing import get_args
 
 import pytest
@@ -8,6 +9,7 @@ import torch
 from regard.building import build_translation
 from regard.data.batch import START, pad
 from regard.errors import UserError
+from regard.layers.recurrent.stack import RecurrentStack
 from regard.models.contracts import Summary
 from regard.models.recurrent.bridge import CopyBridge, LinearBridge, ZeroBridge
 from regard.models.recurrent.output import DeepOutput, SummedOutput, TanhOutput
@@ -28,6 +30,16 @@ def additive(attention, query, keys):
     return weights @ keys, weights
 
 
+class Raised(RecurrentStack):
+    """Stack whose outputs are its states plus a number, as connections past the layers add one."""
+
+    above = 0.5
+
+    def forward(self, inputs, hidden, cell=None):
+        output = super().forward(inputs, hidden, cell)
+        return replace(output, outputs=tuple(layer + self.above for layer in output.outputs))
+
+
 def models(wiring, **changes):
     config = configs.recurrent(
         wiring=wiring,
@@ -42,10 +54,21 @@ def models(wiring, **changes):
     return build_translation(config, 13, 17).double()
 
 
+def with_outputs_above_states(decoder, above):
+    """Return the decoder, with a stack whose outputs are above its states by this number."""
+    if above:
+        plain = decoder.parts.stack
+        decoder.parts.stack = Raised("elman", plain.input_size, 7).double()
+        decoder.parts.stack.load_state_dict(plain.state_dict())
+    return decoder
+
+
+@pytest.mark.parametrize("above", [0, Raised.above])
 @torch.no_grad()
-def test_bahdanau_attends_then_updates():
+def test_bahdanau_attends_then_updates(above):
     model = models("bahdanau", output="linear")
-    decoder, (memory,) = model.decoder, model.encode(pad([[4, 5, 6]]))
+    (memory,) = model.encode(pad([[4, 5, 6]]))
+    decoder = with_outputs_above_states(model.decoder, above)
     inputs = torch.tensor([[START, 4, 5]])
     output = decoder(inputs, (memory,), need_weights=True)
     state = memory.summary.hidden[0, 0]
@@ -53,16 +76,18 @@ def test_bahdanau_attends_then_updates():
         context, weights = additive(decoder.attention.attention, state, memory.keys[0])
         embedded = decoder.parts.embedding.weight[token]
         state = elman(decoder.parts.stack.layers[0], torch.cat([embedded, context]), state)
-        features = torch.cat([context, state])
+        features = torch.cat([context, state + above])
         torch.testing.assert_close(output.features[0, position], features)
         torch.testing.assert_close(output.attention[0].weights[0, 0, 0, position], weights)
 
 
+@pytest.mark.parametrize("above", [0, Raised.above])
 @pytest.mark.parametrize("feeding", get_args(FeedingKind))
 @torch.no_grad()
-def test_luong_updates_then_attends(feeding):
+def test_luong_updates_then_attends(feeding, above):
     model = models("luong", output="tanh", feeding=feeding)
-    decoder, (memory,) = model.decoder, model.encode(pad([[4, 5, 6]]))
+    (memory,) = model.encode(pad([[4, 5, 6]]))
+    decoder = with_outputs_above_states(model.decoder, above)
     inputs = torch.tensor([[START, 4, 5]])
     output = decoder(inputs, (memory,), need_weights=True)
     state = memory.summary.hidden[0, 0]
@@ -72,10 +97,9 @@ def test_luong_updates_then_attends(feeding):
     for position, token in enumerate(inputs[0]):
         inputs_now = torch.cat([decoder.parts.embedding.weight[token], fed])
         state = elman(decoder.parts.stack.layers[0], inputs_now, state)
-        context, weights = additive(decoder.attention.attention, state, memory.keys[0])
-        attentional = torch.tanh(
-            decoder.parts.output.projection.weight @ torch.cat([context, state])
-        )
+        top = state + above
+        context, weights = additive(decoder.attention.attention, top, memory.keys[0])
+        attentional = torch.tanh(decoder.parts.output.projection.weight @ torch.cat([context, top]))
         torch.testing.assert_close(output.features[0, position], attentional)
         torch.testing.assert_close(output.attention[0].weights[0, 0, 0, position], weights)
         fed = {"none": fed, "context": context, "attentional": attentional}[feeding]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import nn
@@ -20,13 +21,43 @@ from regard.shapes import Bool, Float, Tensor
 
 @dataclass(frozen=True)
 class RecurrentOutput:
-    """States of every layer at every position, and the last state of each layer.
+    """Output of every layer at every position, and the recurrent state after the last position.
 
-    The states of two directions are concatenated, forward first."""
+    An output is what the layer above and attention read: the state, unless a stack adds something
+    to it. The outputs of two directions are concatenated, forward first."""
 
-    layers: tuple[Float[Tensor, "batch position hidden"], ...]
+    outputs: tuple[Float[Tensor, "batch position _"], ...]
     hidden: Float[Tensor, "batch layer hidden"]
     cell: Float[Tensor, "batch layer hidden"] | None
+
+
+@runtime_checkable
+class Stack(Protocol):
+    """Recurrent layers above each other, for encoders and decoders."""
+
+    def __call__(
+        self,
+        inputs: Float[Tensor, "batch position input"],
+        hidden: Float[Tensor, "batch layer hidden"],
+        cell: Float[Tensor, "batch layer hidden"] | None = None,
+    ) -> RecurrentOutput:
+        """Compute all positions from a state, forwards and without padding."""
+
+    def step(
+        self,
+        inputs: Float[Tensor, "batch input"],
+        hidden: Float[Tensor, "batch layer hidden"],
+        cell: Float[Tensor, "batch layer hidden"] | None = None,
+    ) -> RecurrentOutput:
+        """Compute a single position from a state. The output has one position."""
+
+    def encode(
+        self,
+        inputs: Float[Tensor, "batch position input"],
+        mask: Bool[Tensor, "batch position"],
+        lengths: tuple[int, ...] | None = None,
+    ) -> RecurrentOutput:
+        """Compute whole sequences from the zero state. Padding has zero outputs."""
 
 
 class RecurrentStack(nn.Module):

@@ -11,6 +11,9 @@
 The decoders differ in their wiring, the order of attention and state update. Query, memory and
 score are those of the decoder attention, so any of them goes with any wiring. Bahdanau, Cho and
 Bengio 2015; Luong, Pham and Manning 2015.
+
+A query before the update reads the recurrent states, a query after it and the output layer read the
+outputs of the layers. They are equal unless the stack adds something to its states.
 """
 
 from __future__ import annotations
@@ -94,8 +97,8 @@ class BahdanauDecoder(nn.Module):
         embedded = self.parts.embed(tokens)
         inputs = DecoderInputs(state.hidden.unbind(dim=2), embedded)
         output = self.attention(inputs, state.attention, need_weights=need_weights)
-        state = self.parts.advance(torch.cat([embedded, output.context], dim=-1), state)
-        features = self.parts.features(state.hidden[:, :, -1], output.context, embedded)
+        state, layers = self.parts.advance(torch.cat([embedded, output.context], dim=-1), state)
+        features = self.parts.features(layers[-1], output.context, embedded)
         return DecoderOutput(features, output.attention), replace(state, attention=output.state)
 
 
@@ -178,10 +181,10 @@ class LuongDecoder(nn.Module):
         need_weights: bool = False,
     ) -> tuple[DecoderOutput, RecurrentState]:
         embedded = self.parts.embed(tokens)
-        state = self.parts.advance(torch.cat([embedded, state.fed], dim=-1), state)
-        inputs = DecoderInputs(state.hidden.unbind(dim=2), embedded)
+        state, layers = self.parts.advance(torch.cat([embedded, state.fed], dim=-1), state)
+        inputs = DecoderInputs(layers, embedded)
         output = self.attention(inputs, state.attention, need_weights=need_weights)
-        features = self.parts.features(inputs.layers[-1], output.context, embedded)
+        features = self.parts.features(layers[-1], output.context, embedded)
         state = replace(state, fed=self.feeding(output.context, features), attention=output.state)
         return DecoderOutput(features, output.attention), state
 
@@ -229,8 +232,8 @@ class PlainDecoder(nn.Module):
     ) -> tuple[DecoderOutput, RecurrentState]:
         del need_weights
         embedded = self.parts.embed(tokens)
-        state = self.parts.advance(embedded, state)
-        hidden = state.hidden[:, :, -1]
+        state, layers = self.parts.advance(embedded, state)
+        hidden = layers[-1]
         return DecoderOutput(self.parts.features(hidden, hidden[..., :0], embedded)), state
 
 

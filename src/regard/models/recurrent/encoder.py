@@ -6,7 +6,7 @@ from torch import nn
 
 from regard.data.batch import Numbers, Tokens
 from regard.layers.dropout import Dropout
-from regard.layers.recurrent.stack import RecurrentStack
+from regard.layers.recurrent.stack import Stack
 from regard.models.contracts import Encoded, Summary
 
 
@@ -15,7 +15,7 @@ class RecurrentEncoder(nn.Module):
     state of every layer."""
 
     def __init__(
-        self, embedding: nn.Embedding | nn.Linear, stack: RecurrentStack, *, dropout: float = 0.0
+        self, embedding: nn.Embedding | nn.Linear, stack: Stack, *, dropout: float = 0.0
     ) -> None:
         super().__init__()
         self.embedding = embedding
@@ -27,4 +27,5 @@ class RecurrentEncoder(nn.Module):
         del need_weights
         embedded = self.dropout(self.embedding(source.inputs))
         output = self.stack.encode(embedded, source.mask, source.lengths)
-        return Encoded((embedded, *output.layers), source.mask, Summary(output.hidden, output.cell))
+        layers = embedded, *output.outputs
+        return Encoded(layers, source.mask, Summary(output.hidden, output.cell))

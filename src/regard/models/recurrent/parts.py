@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from regard.layers.dropout import Dropout
-from regard.layers.recurrent.stack import RecurrentStack
+from regard.layers.recurrent.stack import Stack
 from regard.linear import Linear
 from regard.models.contracts import Memory
 from regard.models.memory import summary
@@ -62,7 +62,7 @@ class DecoderParts(nn.Module):
     def __init__(
         self,
         embedding: nn.Embedding,
-        stack: RecurrentStack,
+        stack: Stack,
         bridge: Bridge,
         output: Output,
         *,
@@ -95,23 +95,24 @@ class DecoderParts(nn.Module):
 
     def advance(
         self, inputs: Float[Tensor, "batch hypothesis input"], state: RecurrentState
-    ) -> RecurrentState:
+    ) -> tuple[RecurrentState, tuple[Float[Tensor, "batch hypothesis hidden"], ...]]:
         """Compute one step of the recurrent layers for every hypothesis. Return the state with new
-        hidden states and cells."""
+        hidden states and cells, and the output of every layer, lowest first."""
         axes = inputs.shape[:2]
         cell = None if state.cell is None else state.cell.flatten(0, 1)
         output = self.stack.step(inputs.flatten(0, 1), state.hidden.flatten(0, 1), cell)
         hidden = output.hidden.unflatten(0, axes)
         cell = None if output.cell is None else output.cell.unflatten(0, axes)
-        return replace(state, hidden=hidden, cell=cell)
+        outputs = tuple(layer[:, 0].unflatten(0, axes) for layer in output.outputs)
+        return replace(state, hidden=hidden, cell=cell), outputs
 
     def run_layers(
         self, inputs: Float[Tensor, "batch target input"], state: RecurrentState
     ) -> tuple[Float[Tensor, "batch target hidden"], ...]:
         """Compute all steps of the recurrent layers in one call, from the state of `start`. Return
-        the states of every layer, lowest first."""
+        the outputs of every layer, lowest first."""
         cell = None if state.cell is None else state.cell[:, 0]
-        return self.stack(inputs, state.hidden[:, 0], cell).layers
+        return self.stack(inputs, state.hidden[:, 0], cell).outputs
 
     def features(
         self,

@@ -28,7 +28,8 @@ class DecoderInputs:
     all steps are computed together, and hypotheses in a single step."""
 
     layers: Sequence[Float[Tensor, "batch target _"]]
-    """States of each layer, lowest first."""
+    """Vectors of each layer, lowest first: recurrent states with attention before the update,
+    outputs with attention after it."""
     embedded: Float[Tensor, "batch target embedding"]
     """Embeddings of the input tokens."""
 

@@ -73,6 +73,8 @@ def _concatenated(
 class FusedAttention:
     """Decoder attention whose steps one operator computes."""
 
+    stack: RecurrentStack
+    """Recurrent layers that the operator computes with the attention."""
     kind: AttentionKind
     score: AdditiveScore
     scale: float
@@ -100,9 +102,10 @@ def fused_attention(parts: DecoderParts, attention: DecoderAttention) -> FusedAt
         return None
     score, scale = additive
     stack, linears = parts.stack, [score.query_module, *([gate] if gate else [])]
+    if type(stack) is not RecurrentStack:
+        return None
     is_implemented = (
-        type(stack) is RecurrentStack
-        and stack.is_exact()
+        stack.is_exact()
         and type(stack.dropout) in (Dropout, nn.Dropout)
         and type(cross.attention.dropout) is nn.Dropout
         and all(type(module) in (Linear, nn.Linear) for module in linears)
@@ -110,7 +113,7 @@ def fused_attention(parts: DecoderParts, attention: DecoderAttention) -> FusedAt
     )
     if not is_implemented:
         return None
-    return FusedAttention(cross.kind, score, scale, cross.attention.dropout, gate)
+    return FusedAttention(stack, cross.kind, score, scale, cross.attention.dropout, gate)
 
 
 def unroll_fused(
@@ -130,7 +133,7 @@ def unroll_fused(
     if memory is None or not isinstance(memory.prepared, AdditiveKeys):
         raise ValueError("state: expected that of cross-attention with an additive score")
     keys, score, gate = memory.prepared.projected, attention.score, attention.gate
-    stack, embedded = parts.stack, parts.embed(inputs)
+    stack, embedded = attention.stack, parts.embed(inputs)
     parameters = [weight for layer in stack.layers for weight in step_weights(layer)]
     input_weight, context_weight = parameters[0].tensor_split([embedded.size(-1)], dim=1)
     batch, target, size = *inputs.shape, state.hidden.size(-1)
