@@ -1,8 +1,11 @@
-"""Options of the contract suites. The names of a closed set come from `regard.names`, so that a new
-name is tested by every suite."""
+"""Options of the contract suites. The names of a closed set come from `regard.names`, and the kinds
+of parts from `regard.config`, so that a new one is tested by every suite."""
 
+from dataclasses import fields
 from typing import get_args
 
+from regard.attention import Predictive
+from regard.config import KINDS
 from regard.names import (
     Activation,
     AttentionScope,
@@ -23,6 +26,49 @@ from regard.names import (
 def members(names, default):
     """Return the names of a closed set, the default first."""
     return (default, *(name for name in get_args(names) if name != default))
+
+
+SMALL = dict(size=14, embedding=5, layers=2, heads=7, feed_forward=11, channels=(3, 6))
+"""Small sizes for the fields of all kinds of parts."""
+
+
+def small(*records):
+    """Return small sizes for the fields that one of these parts has."""
+    names = {field.name for record in records for field in fields(record)}
+    return {name: value for name, value in SMALL.items() if name in names}
+
+
+def _maps_of_recurrent_decoder(part):
+    names = ["cross 0"] * part.attends
+    vectors = bool(part.memory_vectors) + (part.extra_vectors_shape is not None)
+    names += [f"memory {number}" for number in range(vectors)]
+    names += ["decoder 0"] * part.intra_attention
+    return dict.fromkeys(names, (1, 1))
+
+
+ENCODER_MAPS = {
+    "recurrent": lambda part: {},
+    "transformer": lambda part: {"encoder 0": (part.layers, part.heads)},
+    "bag_of_words": lambda part: {},
+}
+"""Attention of each kind of encoder: number of layers and of heads, by kind and number of block."""
+DECODER_MAPS = {
+    "recurrent": _maps_of_recurrent_decoder,
+    "transformer": lambda part: dict.fromkeys(["cross 0", "decoder 0"], (part.layers, part.heads)),
+}
+"""Attention of each kind of decoder."""
+
+
+def attention_maps(config):
+    """Return the attention of a model of text, of encoder and decoder."""
+    encoder, decoder = config.encoder, config.decoder
+    return ENCODER_MAPS[encoder.kind](encoder) | DECODER_MAPS[decoder.kind](decoder)
+
+
+def sums_to_one(model, kind):
+    """Whether the weights of a kind of attention sum to one."""
+    is_predictive = any(isinstance(module, Predictive) for module in model.modules())
+    return not is_predictive or kind not in ("cross", "image")
 
 
 WIRINGS = (
@@ -75,6 +121,7 @@ CAPTIONERS = {
     "hard": dict(attention=dict(size=11, sampling="hard")),
     "luong": dict(wiring="luong", feeding="context", attention=dict(size=11)),
     "two layers": dict(layers=2, cell="gru", memory_vectors=3, intra_attention=True),
-    "transformer": dict(decoder="transformer"),
+    "plain": dict(wiring="plain", gate=False),
+    **{kind: dict(decoder=kind) for kind in KINDS["caption"]["decoder"] if kind != "recurrent"},
     "grid features": dict(encoder="backbone", name="vit", attention=dict(size=11)),
 }

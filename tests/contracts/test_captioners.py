@@ -15,11 +15,9 @@ from regard.linear import freeze
 from regard.models.vision_backbone import Backbone
 from regard.search import BeamSettings, Limits, NoPenalty, beam, forced, greedy
 from tests import configs
-from tests.contracts.choices import BACKBONE, CAPTIONERS
+from tests.contracts.choices import BACKBONE, CAPTIONERS, DECODER_MAPS, small
 
 SIDE, NUM_WORDS = 16, 17
-SIZES = dict(size=14, embedding=5)
-TRANSFORMER = dict(size=14, heads=7, layers=2, feed_forward=11)
 
 
 class Network(nn.Module):
@@ -29,21 +27,31 @@ class Network(nn.Module):
         return SimpleNamespace(last_hidden_state=torch.zeros(len(pixel_values), *BACKBONE))
 
 
+def configured(name):
+    """Return the model section of a captioner; recurrent decoders have one layer by default."""
+    values = dict(CAPTIONERS[name])
+    kinds = {part: values.pop(part) for part in ("encoder", "decoder") if part in values}
+    config = configs.captioner(**kinds)
+    sizes = small(config.encoder, config.decoder)
+    if config.decoder.kind == "recurrent":
+        sizes["layers"] = 1
+    return configs.changed(config, **sizes | values)
+
+
 @pytest.fixture(params=CAPTIONERS)
 def model(request):
     torch.manual_seed(3)
-    sizes = TRANSFORMER if request.param == "transformer" else SIZES
-    values = CAPTIONERS[request.param]
-    if values.get("encoder") != "backbone":
-        sizes = dict(channels=(3, 6), **sizes)
-    config = configs.captioner(**sizes, **values)
+    config = configured(request.param)
     return build_captioner(config, SIDE, NUM_WORDS, Backbone(Network())).eval()
 
 
 @pytest.fixture
 def heads(request):
-    """Return the numbers of layers and heads of the attention to the image."""
-    return (2, 7) if request.node.callspec.params["model"] == "transformer" else (1, 1)
+    """Return the numbers of layers and heads of the attention to the image; none without
+    attention."""
+    decoder = configured(request.node.callspec.params["model"]).decoder
+    maps = DECODER_MAPS[decoder.kind](decoder)
+    return [maps["cross 0"]] if "cross 0" in maps else []
 
 
 @pytest.fixture
@@ -58,9 +66,8 @@ INPUTS = torch.tensor([[START, 4, 5, 6], [START, 7, 8, 16], [START, 9, 15, 3]])
 
 
 def source_weights(output):
-    """Return the weights of the attention to the image."""
-    (block,) = [each for each in output.attention if each.kind == "image"]
-    return block.weights
+    """Return the weights of the attention to the image: one tensor, or none without attention."""
+    return [block.weights for block in output.attention if block.kind == "image"]
 
 
 @torch.no_grad()
@@ -72,9 +79,8 @@ def test_steps_equal_a_forced_pass(model, source):
         token = INPUTS[:, position : position + 1]
         step, state = model.decoder.step(token, state, need_weights=True)
         torch.testing.assert_close(step.features[:, 0], whole.features[:, position])
-        torch.testing.assert_close(
-            source_weights(step)[..., 0, :], source_weights(whole)[..., position, :]
-        )
+        for weights, line in zip(source_weights(step), source_weights(whole), strict=True):
+            torch.testing.assert_close(weights[..., 0, :], line[..., position, :])
 
 
 @torch.no_grad()
@@ -84,9 +90,10 @@ def test_returning_weights_changes_no_output(model, source, heads):
     plain = model.decoder(INPUTS, memories)
     torch.testing.assert_close(with_weights.features, plain.features)
     assert plain.attention == ()
-    assert source_weights(with_weights).shape == (3, *heads, 4, 16)
-    sums = source_weights(with_weights).sum(dim=-1)
-    torch.testing.assert_close(sums, torch.ones_like(sums))
+    for weights, layers_and_heads in zip(source_weights(with_weights), heads, strict=True):
+        assert weights.shape == (3, *layers_and_heads, 4, 16)
+        sums = weights.sum(dim=-1)
+        torch.testing.assert_close(sums, torch.ones_like(sums))
 
 
 @torch.no_grad()
@@ -96,7 +103,8 @@ def test_a_batch_equals_one_by_one(model, source):
         alone = model.encode(type(source)(source.values[row : row + 1]))
         single = model.decoder(INPUTS[row : row + 1], alone, need_weights=True)
         torch.testing.assert_close(single.features[0], together.features[row])
-        torch.testing.assert_close(source_weights(single)[0], source_weights(together)[row])
+        for weights, batched in zip(source_weights(single), source_weights(together), strict=True):
+            torch.testing.assert_close(weights[0], batched[row])
 
 
 @torch.no_grad()
@@ -170,5 +178,7 @@ def test_every_search_returns_the_attention_of_its_output(model, source):
             )
             expected = torch.tensor(hypothesis.log_probabilities)
             torch.testing.assert_close(read.log_probabilities[0], expected)
-            (gathered,) = [each for each in hypothesis.attention if each.kind == "image"]
-            torch.testing.assert_close(gathered.weights, source_weights(read)[0])
+            for gathered, weights in zip(
+                source_weights(hypothesis), source_weights(read), strict=True
+            ):
+                torch.testing.assert_close(gathered, weights[0])

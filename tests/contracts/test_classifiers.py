@@ -12,9 +12,9 @@ from regard.config import KINDS
 from regard.data.labels.encoded import EncodedSource, pad_sources
 from regard.names import HeadQueryKind, SourceKind
 from tests import configs
-from tests.contracts.choices import members
+from tests.contracts.choices import members, small
 
-SIZES = dict(size=14, dropout=0.3)
+SIZE = 14
 LENGTHS = (5, 2, 3)
 NUM_WORDS, NUM_FEATURES, NUM_LABELS = 13, 3, 4
 HEADS = {
@@ -50,10 +50,11 @@ def examples(kind):
 @pytest.fixture(params=cases(), ids="-".join)
 def case(request):
     encoder, head, kind = request.param
-    values = SIZES | HEADS[head] | (dict(heads=7) if encoder == "transformer" else {})
+    sizes = small(KINDS["classify"]["encoder"][encoder])
+    values = dict(dropout=0.3, size=SIZE) | sizes | HEADS[head]
     torch.manual_seed(3)
     config = configs.classifier(encoder, values.pop("head", "attention"), **values)
-    num_outputs = SIZES["size"] if head == "no output layer" else NUM_LABELS
+    num_outputs = SIZE if head == "no output layer" else NUM_LABELS
     return build_classifier(config, *SOURCES[kind], num_outputs).eval(), list(examples(kind))
 
 

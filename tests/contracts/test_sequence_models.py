@@ -9,9 +9,8 @@ import pytest
 import torch
 
 from regard import kernels, linear
-from regard.attention import Predictive
 from regard.building import build_translation
-from regard.config import KINDS, TransformerDecoderConfig, TransformerEncoderConfig
+from regard.config import KINDS
 from regard.data.batch import PAD, START, Tokens, pad
 from regard.errors import UserError
 from regard.linear import freeze
@@ -19,7 +18,19 @@ from regard.models.contracts import CopyingDecoder
 from regard.names import EqualSizesScoreName
 from regard.search import BeamSettings, Limits, NoPenalty, beam, forced, greedy
 from tests import configs
-from tests.contracts.choices import COPY, RECURRENT, TIED, TRANSFORMERS, WIRINGS
+from tests.contracts.choices import (
+    COPY,
+    DECODER_MAPS,
+    ENCODER_MAPS,
+    RECURRENT,
+    SMALL,
+    TIED,
+    TRANSFORMERS,
+    WIRINGS,
+    attention_maps,
+    small,
+    sums_to_one,
+)
 from tests.pairwise import pairwise
 
 SOURCE_VOCABULARY_SIZE, TARGET_VOCABULARY_SIZE = 13, 17
@@ -95,6 +106,12 @@ def test_every_choice_is_in_a_variant(sizes, options):
         assert {row[name] for row in rows(sizes, tuple(options))} == set(values), name
 
 
+def test_every_kind_has_its_expected_attention():
+    kinds = KINDS["translate"]
+    assert ENCODER_MAPS.keys() == kinds["encoder"].keys()
+    assert DECODER_MAPS.keys() == kinds["decoder"].keys()
+
+
 def variants():
     """Return every possible pair of options of each family, and models with shared weights."""
     for sizes, options in FAMILIES:
@@ -129,28 +146,32 @@ def build(config):
 
 
 def pairs():
-    """Return every kind of encoder with every kind of decoder, in each of its wirings."""
+    """Return every kind of encoder with every kind of decoder, in each of its wirings, except the
+    pairs of `variants`."""
+    in_variants = {(sizes.encoder.kind, sizes.decoder.kind) for sizes, _ in FAMILIES}
     for encoder, decoder in product(*KINDS["translate"].values()):
-        if decoder == "transformer":
-            if encoder != "transformer":
-                yield configs.translation(encoder, decoder, **fields_of(encoder, decoder))
-            continue
-        for wiring, feeding in WIRINGS if encoder != "recurrent" else ():
-            values = fields_of(encoder, decoder) | dict(wiring=wiring, feeding=feeding)
-            yield configs.translation(encoder, decoder, **values)
+        if (encoder, decoder) not in in_variants:
+            for wiring in wirings(decoder):
+                yield paired(encoder, decoder, **wiring)
 
 
-def fields_of(encoder, decoder):
-    """Return small sizes for the fields that the two kinds have."""
-    values = dict(size=14, layers=2)
-    if "transformer" in (encoder, decoder):
-        values |= dict(heads=7, feed_forward=11)
-    return values | (dict(embedding=5) if "recurrent" in (encoder, decoder) else {})
+def wirings(decoder):
+    """Return the fields of every wiring of a kind of decoder."""
+    if decoder == "recurrent":
+        return [dict(wiring=wiring, feeding=feeding) for wiring, feeding in WIRINGS]
+    return [{}]
+
+
+def paired(encoder, decoder, **values):
+    """Return a small model of an encoder and a decoder of these kinds."""
+    kinds = KINDS["translate"]
+    sizes = small(kinds["encoder"][encoder], kinds["decoder"][decoder])
+    return configs.translation(encoder, decoder, **sizes, **values)
 
 
 def frozen():
     """Return variants for tests with packed weights and kernels: every wiring and cell, a score of
-    each kind, and Transformers."""
+    each kind, Transformers, and every kind of encoder and of decoder."""
     for (wiring, feeding), cell in zip(
         [("bahdanau", "none"), ("luong", "attentional"), ("plain", "none")],
         ("elman", "gru", "lstm"),
@@ -167,8 +188,11 @@ def frozen():
         yield configs.changed(sizes, copy=copy)
     yield configs.changed(TRANSFORMER, activation="gelu")
     yield configs.changed(TRANSFORMER, norm="post")
-    yield configs.translation("transformer", **fields_of("transformer", "recurrent"))
-    yield configs.translation(decoder="transformer", **fields_of("recurrent", "transformer"))
+    kinds = KINDS["translate"]
+    for encoder in kinds["encoder"]:
+        yield paired(encoder, "recurrent")
+    for decoder in kinds["decoder"]:
+        yield paired("recurrent", decoder)
 
 
 def name(config):
@@ -183,7 +207,7 @@ def name(config):
         values = {
             field.name: getattr(record, field.name)
             for field in fields(record)
-            if field.name not in ("kind", "size", "embedding", "heads", "feed_forward")
+            if field.name not in {"kind", *SMALL} - {"layers"}
         }
         parts.append(f"{part}_{record.kind}")
         for field, value in values.items():
@@ -214,18 +238,7 @@ def model(request):
 def expected(request):
     """Return the expected kinds of attention with their numbers of layers and heads."""
     config, _ = request.node.callspec.params["model"]
-    encoder, decoder = config.encoder, config.decoder
-    kinds = {}
-    if isinstance(encoder, TransformerEncoderConfig):
-        kinds["encoder 0"] = (encoder.layers, encoder.heads)
-    if isinstance(decoder, TransformerDecoderConfig):
-        of_decoder = (decoder.layers, decoder.heads)
-        return {**kinds, "decoder 0": of_decoder, "cross 0": of_decoder}
-    names = ["cross 0"] * decoder.attends
-    vectors = bool(decoder.memory_vectors) + (decoder.extra_vectors_shape is not None)
-    names += [f"memory {number}" for number in range(vectors)]
-    names += ["decoder 0"] * decoder.intra_attention
-    return {**kinds, **dict.fromkeys(names, (1, 1))}
+    return attention_maps(config)
 
 
 @pytest.fixture
@@ -272,11 +285,6 @@ def maps(output):
     return {kind: block.weights for kind, block in counted(output.attention).items()}
 
 
-def is_less_than_one(model):
-    """Whether the paper's weights do not sum to one."""
-    return any(isinstance(module, Predictive) for module in model.modules())
-
-
 @torch.no_grad()
 def test_steps_equal_a_forced_pass(model, source, inputs):
     memories = model.encode(source)
@@ -314,13 +322,13 @@ def test_returning_weights_changes_no_output(model, source, inputs, expected):
         assert block.weights.shape == (3, *expected[name], target, seen)
         assert block.scores.shape == block.weights.shape
         sums = block.weights.sum(dim=-1)
-        if is_less_than_one(model) and block.kind == "cross":
-            assert sums.max() <= 1 + 1e-6
-            assert sums.min() > 0
-        else:
+        assert block.weights.ge(0).all()
+        if sums_to_one(model, block.kind):
             if block.kind == "encoder":  # through a window, padding may see nothing but padding
                 sums = sums.transpose(1, 3)[source.mask]
             torch.testing.assert_close(sums, torch.ones_like(sums))
+        else:
+            assert sums.gt(0).all()
         shown = source.mask[:, None, None, None]
         if block.kind == "decoder":
             shown = torch.ones(4, 4).tril().bool()
@@ -418,7 +426,7 @@ def test_every_search_returns_the_attention_of_its_output(model, source, expecte
             torch.tensor(hypothesis.log_probabilities, dtype=read.log_probabilities.dtype),
         )
         attention = counted(hypothesis.attention)
-        assert attention.keys() == expected.keys() - {"encoder 0"}
+        assert attention.keys() == {kind for kind in expected if not kind.startswith("encoder")}
         for kind, gathered in attention.items():
             weights = maps(read)[kind][place, :, :, :length]
             seen = length if gathered.kind == "decoder" else gathered.weights.size(-1)
