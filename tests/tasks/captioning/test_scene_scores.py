@@ -49,14 +49,16 @@ def test_false_claims_are_not_scored_for_attention():
     scores = SceneScores()
     wrong = "a small red circle at the top left and a small blue square in the centre"
     for text in (wrong, "nonsense"):
-        scores.add(SCENE, text, *even(text))
+        scores.add(SCENE, text)
+        scores.add_attention(SCENE, text, *even(text))
     true, of_two, attention = scores.scores()
     assert (true.value, true.signature) == (0, "scenes:2")
     assert (of_two.name, of_two.signature) == ("true, 2 shapes", "scenes:2")
     assert attention.value == pytest.approx(1)
     assert attention.signature == "times its box's share|shapes:1"
     nothing = SceneScores()
-    nothing.add(SCENE, "nonsense", *even("nonsense"))
+    nothing.add(SCENE, "nonsense")
+    nothing.add_attention(SCENE, "nonsense", *even("nonsense"))
     assert [score.name for score in nothing.scores()] == ["true", "true, 2 shapes"]
 
 
@@ -64,8 +66,8 @@ def test_true_captions_are_counted_by_number_of_shapes():
     scores, text = SceneScores(), "a large red circle at the top left"
     single = Scene.of("large red circle top left")
     for scene in (single, single, SCENE):
-        scores.add(scene, text, *even(text))
-    scores.add(single, f"{text} and a small red circle at the top", *even(text))
+        scores.add(scene, text)
+    scores.add(single, f"{text} and a small red circle at the top")
     by_name = {score.name: (score.value, score.signature) for score in scores.scores()}
     assert by_name["true"] == (50, "scenes:4")
     assert by_name["true, 1 shape"] == (pytest.approx(200 / 3), "scenes:3")

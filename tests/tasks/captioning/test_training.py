@@ -23,7 +23,7 @@ from regard.config import (
     TrainingConfig,
 )
 from regard.data.examples import Pair
-from regard.data.generated.scenes import captions, draw, scenes
+from regard.data.generated.scenes import Scene, captions, draw, scenes
 from regard.data.images import array_file
 from regard.errors import UserError
 from regard.models.vision_backbone import Backbone
@@ -76,6 +76,16 @@ def test_every_captioner_trains_captions_and_attends(tmp_path, model):
     alone, again = captioner.caption([SCENE, "small white triangle bottom"], attention=False)
     assert alone.text == output.text
     assert alone.trace is again.trace is None
+
+
+def test_captions_without_attention_are_scored_as_true_or_false(tmp_path):
+    train(small(DRAWN, wiring="plain", gate=False), tmp_path / "run")
+    captioner = regard.load(tmp_path / "run")
+    options = EvaluationOptions(SearchConfig(max_length=3), held_out=True)
+    pairs = [Pair(SCENE, caption, 1) for caption in captions(Scene.of(SCENE))]
+    names = [score.name for score in evaluate(captioner, pairs, options).scores]
+    assert [name for name in names if name.startswith("true")] == ["true", "true, 2 shapes"]
+    assert "attention" not in names
 
 
 def test_captions_have_known_words_only_unless_unknown_ones_are_allowed(tmp_path):

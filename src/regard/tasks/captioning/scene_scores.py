@@ -13,7 +13,6 @@ from regard.data.generated.scenes import NUMBERS, Claim, Scene, claims, is_true
 from regard.metrics.metric import MetricScore
 from regard.shapes import Float
 from regard.tasks.generation import GeneratedText
-from regard.trace import of_kind
 
 
 class SceneScores:
@@ -23,26 +22,35 @@ class SceneScores:
         self._true: dict[int, list[bool]] = {number: [] for number in NUMBERS}
         self._inside: list[float] = []
 
-    def add(
+    def add(self, scene: Scene, caption: str) -> None:
+        """Add a caption of a scene."""
+        self._true[len(scene.shapes)].append(is_true(caption, scene))
+
+    def add_attention(
         self,
         scene: Scene,
         caption: str,
         weights: Float[np.ndarray, "piece cell"],
         words: Sequence[int],
     ) -> None:
-        """Add a caption of a scene, with attention weights and word number of each piece."""
-        self._true[len(scene.shapes)].append(is_true(caption, scene))
+        """Add the attention of a caption: attention weights and word number of each piece."""
         for claim in claims(caption) or ():
             if claim.shape in scene.shapes:
                 self._inside.append(attention_inside(claim, weights, words))
 
     def add_generated(self, captions: Iterable[tuple[str, GeneratedText]]) -> None:
-        """Add generated captions, each with its scene as text."""
+        """Add generated captions, each with its scene as text and with its attention, if the model
+        has any."""
         for source, caption in captions:
-            if caption.lazy_trace is not None:
-                (block,) = of_kind(caption.maps, "image")
-                weights = block.weights.mean(axis=(0, 1))
-                self.add(Scene.of(source), caption.text, weights, caption.lazy_trace.target.words)
+            scene = Scene.of(source)
+            self.add(scene, caption.text)
+            trace = caption.lazy_trace
+            if trace is None:
+                continue
+            for block in trace.maps:
+                if block.kind == "image":
+                    weights = block.weights.mean(axis=(0, 1))
+                    self.add_attention(scene, caption.text, weights, trace.target.words)
 
     def scores(self) -> tuple[MetricScore, ...]:
         """Return the percentage of true captions, for all scenes and by number of shapes, and the
