@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+
 import pytest
 import torch
 from torch import nn
@@ -163,6 +165,49 @@ def test_weights_read_by_other_code_are_not_packed():
     assert not any(weight.is_mkldnn for weight in frozen.parameters())
     torch.testing.assert_close(frozen[0](inputs), model[0](inputs).detach())
     torch.testing.assert_close(frozen[2](inputs)[0], model[2](inputs)[0].detach())
+
+
+class Doubled(nn.Module):
+    """Layer whose weight is twice its parameter."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.raw = nn.Parameter(torch.randn(67, 61))
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        return F.linear(inputs, 2 * self.raw)
+
+    def folded(self) -> Linear:
+        layer = Linear(61, 67, bias=False)
+        layer.weight = nn.Parameter(2 * self.raw)
+        return layer
+
+
+class Tripled(Doubled):
+    """Layer that inherits `folded`, which is wrong for it."""
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        return F.linear(inputs, 3 * self.raw)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_foldable_layers_are_replaced_by_plain_ones(dtype: torch.dtype):
+    """Layers at several places too. Those that may compute something else stay."""
+    shared, hooked = Doubled(), Doubled()
+    hooked.register_forward_hook(lambda module, inputs, output: output + 1)
+    model = nn.ModuleDict({"one": shared, "two": shared, "three": Tripled(), "four": hooked})
+    model["inner"] = nn.Sequential(nn.Identity(), Doubled())
+    inputs, frozen = torch.randn(5, 61, dtype=dtype), freeze(model, dtype)
+    assert frozen["one"] is frozen["two"]
+    assert {name: type(layer) for name, layer in frozen.items()} == {
+        "one": Linear, "two": Linear, "three": Tripled, "four": Doubled, "inner": nn.Sequential
+    }  # fmt: skip
+    assert type(frozen["inner"][1]) is Linear
+    assert type(model["one"]) is Doubled
+    assert not any(weight.requires_grad for weight in frozen.parameters())
+    for name, layer in model.items():
+        expected = deepcopy(layer).to(dtype)(inputs).detach()
+        torch.testing.assert_close(frozen[name](inputs), expected, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -56,6 +56,15 @@ class Packable(Protocol):
         """Iterate over modules and the names of their packable parameters."""
 
 
+@runtime_checkable
+class Foldable(Protocol):
+    """Module that computes its weight from its parameters, as weight normalisation does, and can
+    return a plain layer of the same numbers, by which `freeze` replaces it."""
+
+    def folded(self) -> Linear:
+        """Return a linear layer with the present weight and bias."""
+
+
 class Linear(nn.Linear):
     """PyTorch's linear layer, with its product and those of its gradients computed by `linear`."""
 
@@ -126,10 +135,13 @@ def linear(
 def freeze(model: AnyModule, dtype: torch.dtype = torch.float32) -> AnyModule:
     """Return a copy of a model for inference in this type, faster on a CPU.
 
-    The weights of `Linear` and of recurrent stacks are packed. Packed weights support products
-    only, without gradients. Weights of a subclass of `Linear`, of a layer with hooks and of
-    PyTorch's layers outside a stack are not packed, because other code may read them."""
-    frozen = copy.deepcopy(model).eval().requires_grad_(False).to(dtype)
+    Submodules that are `Foldable` are replaced by plain layers. The weights of `Linear` and of
+    recurrent stacks are packed. Packed weights support products only, without gradients. Weights of
+    a subclass of `Linear`, of a layer with hooks and of PyTorch's layers outside a stack are not
+    packed, because other code may read them."""
+    frozen = copy.deepcopy(model).eval().requires_grad_(False)
+    _fold(frozen)
+    frozen = frozen.to(dtype)
     for module in frozen.modules():
         if is_exactly(module, Linear):
             module.weight = _packed(cast(nn.Parameter, module.weight))
@@ -137,6 +149,19 @@ def freeze(model: AnyModule, dtype: torch.dtype = torch.float32) -> AnyModule:
             for layer, name in module.packable_weights():
                 setattr(layer, name, _packed(getattr(layer, name)))
     return frozen
+
+
+def _fold(model: nn.Module) -> None:
+    """Replace foldable submodules by plain layers, in place. A layer with hooks, and a layer whose
+    class inherits `folded`, may compute something else and are left."""
+    layers: dict[int, Linear] = {}
+    for name, module in list(model.named_modules(remove_duplicate=False)):
+        if not name or not isinstance(module, Foldable) or "folded" not in vars(type(module)):
+            continue
+        if is_exactly(module, type(module)):
+            layer = layers.setdefault(id(module), module.folded().requires_grad_(False))
+            parent, _, attribute = name.rpartition(".")
+            setattr(model.get_submodule(parent), attribute, layer)
 
 
 class PackedWeight(nn.Parameter):
