@@ -566,7 +566,20 @@ def test_an_unknown_family_is_one_line(capsys, here):
     pairs(here / "mine.tsv")
     status, out, err = regard(capsys, "mine.tsv", "--model.family", "transfomer")
     assert (status, out, err.count("\n")) == (1, "", 1)
-    assert "model.family is 'transfomer': expected recurrent or transformer" in err
+    assert "model.family is 'transfomer': expected recurrent or transformer, which" in err
+
+
+def test_the_families_of_a_task_are_named(capsys, here):
+    """The kinds of its decoder or, in classification, of its encoder."""
+    (here / "labels.tsv").write_text("a b\tx\nb c\ty\n" * 5)
+    _, _, err = regard(capsys, "words", "--model.family")
+    assert "has no value: expected recurrent or transformer or bag_of_words" in err
+    options = ("--data.task", "classify", "--model.family", "attention!")
+    _, _, err = regard(capsys, "labels.tsv", *options)
+    assert (
+        "'attention!': expected recurrent or transformer or bag_of_words, which is short for" in err
+    )
+    assert err.endswith("short for --model.encoder.kind\n")
 
 
 def test_encoded_pairs_of_a_large_file_are_cached_and_reported_once(capsys, here, monkeypatch):

@@ -6,7 +6,7 @@ from the command line, then from the recipe.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import pairwise, takewhile
 from pathlib import Path
@@ -56,26 +56,34 @@ def expand_shortcuts(arguments: Sequence[str]) -> list[str]:
     family = option_values(words, FAMILY).get(FAMILY)
     if family is None:
         if FAMILY in words:
-            raise UsageError(f"{FAMILY} has no value: expected recurrent or transformer")
+            expected = " or ".join(_families(*KINDS.values()))
+            raise UsageError(f"{FAMILY} has no value: expected {expected}")
         return words
     typed_task = option_values(words, "--data.task").get("--data.task")
     task = typed_task or find_experiment(words[0], words).data.task
     parts = KINDS.get(task, {})
     kinds = [part for part, records in parts.items() if family in records]
     if not kinds:
+        families = _families(parts)
         flags = [
             f"--model.{part}.kind"
             for part, records in parts.items()
-            if {"recurrent", "transformer"} & records.keys()
+            if records.keys() & set(families)
         ]
         raise UserError(
-            f"model.family is {format_value(family)}: expected recurrent or transformer, which is "
+            f"model.family is {format_value(family)}: expected {' or '.join(families)}, which is "
             f"short for {' and '.join(flags)}"
         )
     words = _remove_option(words, FAMILY)
     flags = [f"--model.{part}.kind" for part in kinds]
     typed = option_values(words, *flags)
     return [*words, *(word for flag in flags if flag not in typed for word in (flag, family))]
+
+
+def _families(*tasks: Mapping[str, Mapping[str, object]]) -> list[str]:
+    """Return the kinds of decoders of these tasks, and of encoders for tasks without a decoder."""
+    names = (name for parts in tasks for name in parts.get("decoder", parts.get("encoder", ())))
+    return list(dict.fromkeys(names))
 
 
 @dataclass(frozen=True)

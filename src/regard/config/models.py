@@ -44,9 +44,10 @@ class TranslationModelConfig:
         check_fields("model", self)
         if self.copy != "none" and not self.decoder.attends:
             raise UserError(
-                f"model.copy is {self.copy}, which copies by the decoder's attention, but "
-                "model.decoder.wiring plain has no attention: set model.decoder.wiring to luong or "
-                "bahdanau, or model.copy to none"
+                f"model.copy is {self.copy}, which copies by the decoder's attention, but this "
+                f"{self.decoder.kind} decoder has no attention: choose a decoder with attention, "
+                "such as model.decoder.kind recurrent with model.decoder.wiring luong, or set "
+                "model.copy to none"
             )
         if self.tied == "all":
             sizes = [embedding_size(part) for part in (self.encoder, self.decoder)]

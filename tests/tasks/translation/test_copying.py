@@ -135,7 +135,7 @@ def test_what_a_model_that_copies_rejects(experiment, folder, translator, tmp_pa
         translator.translate("Brno", search=SearchConfig(unknown_replacement=True))
     with pytest.raises(UserError, match=r"--to onnx cannot: train with --model\.copy none"):
         export(folder, "onnx", tmp_path / "export")
-    with pytest.raises(UserError, match=r"wiring plain has no attention: set"):
+    with pytest.raises(UserError, match=r"this recurrent decoder has no attention: choose"):
         configs.changed(experiment.model, wiring="plain")
 
 
