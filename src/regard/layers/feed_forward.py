@@ -1,8 +1,10 @@
-"""Feed-forward network, applied to each position separately (Vaswani et al. 2017, section 3.3)."""
+"""Sublayers that compute each position separately: the feed-forward network (Vaswani et al. 2017,
+section 3.3)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol, runtime_checkable
 
 from torch import nn
 from torch.nn import functional as F
@@ -10,12 +12,25 @@ from torch.nn import functional as F
 from regard.layers.dropout import Dropout
 from regard.linear import Linear, glorot_uniform
 from regard.names import Activation
-from regard.shapes import Float, Tensor
+from regard.shapes import Bool, Float, Tensor
 
 ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,  # Vaswani et al. 2017, eq. 2
     "gelu": F.gelu,  # Hendrycks and Gimpel 2016
 }
+
+
+@runtime_checkable
+class PositionWise(Protocol):
+    """Sublayer that computes each position separately."""
+
+    def __call__(
+        self,
+        states: Float[Tensor, "batch position size"],
+        mask: Bool[Tensor, "batch position"] | None = None,
+    ) -> Float[Tensor, "batch position size"]:
+        """Compute all positions. The mask is True for real positions; None if all are real. Results
+        at padding have no influence."""
 
 
 class FeedForward(nn.Module):
@@ -33,6 +48,10 @@ class FeedForward(nn.Module):
             glorot_uniform(linear)
 
     def forward(
-        self, states: Float[Tensor, "*batch position size"]
+        self,
+        states: Float[Tensor, "*batch position size"],
+        mask: Bool[Tensor, "*batch position"] | None = None,
     ) -> Float[Tensor, "*batch position size"]:
+        """Compute all positions, padding too."""
+        del mask
         return self.outer(self.dropout(ACTIVATIONS[self.activation](self.inner(states))))

@@ -46,9 +46,9 @@ from regard.attention import (
     none_if_full,
     padding,
 )
-from regard.data.batch import Numbers, Tokens
+from regard.data.batch import PAD, Numbers, Tokens
 from regard.layers.embedder import Embedder
-from regard.layers.feed_forward import FeedForward
+from regard.layers.feed_forward import PositionWise
 from regard.layers.residual import Residual
 from regard.linear import Linear
 from regard.models.contracts import AttentionBlock, DecoderOutput, Encoded, Memory
@@ -57,13 +57,25 @@ from regard.names import AttentionKind
 from regard.shapes import Bool, Float, Int, Tensor
 
 
+@dataclass(frozen=True)
+class EncoderArguments:
+    """Arguments that all layers of an encoder share in one call: masks, and the rotation of queries
+    and keys."""
+
+    mask: Bool[Tensor, "batch source"] | None
+    """Mask of real positions; None without padding."""
+    visible: Mask | None
+    rotate: Rotate
+    need_weights: bool
+
+
 class EncoderLayer(nn.Module):
     """Self-attention, then a feed-forward network."""
 
     def __init__(
         self,
         self_attention: MultiHeadSelfAttention,
-        feed_forward: FeedForward,
+        feed_forward: PositionWise,
         residuals: tuple[Residual, Residual],
     ) -> None:
         super().__init__()
@@ -74,15 +86,14 @@ class EncoderLayer(nn.Module):
     def forward(
         self,
         states: Float[Tensor, "batch source size"],
-        mask: Mask | None,
-        rotate: Rotate,
-        *,
-        need_weights: bool = False,
+        shared: EncoderArguments,
     ) -> tuple[Float[Tensor, "batch source size"], MultiHeadOutput]:
         inputs = self.self_residual.before(states)
-        attention = self.self_attention(inputs, mask, rotate, need_weights=need_weights)
+        attention = self.self_attention(
+            inputs, shared.visible, shared.rotate, need_weights=shared.need_weights
+        )
         states = self.self_residual.after(states, attention.context)
-        change = self.feed_forward(self.feed_forward_residual.before(states))
+        change = self.feed_forward(self.feed_forward_residual.before(states), shared.mask)
         return self.feed_forward_residual.after(states, change), attention
 
 
@@ -111,9 +122,10 @@ class TransformerEncoder(nn.Module):
         rotate = self.embedder.rotation(positions)
         states = [self.embedder(source.inputs, positions)]
         visible = self.span.bidirectional_mask(None if mask is None else padding(mask), states[0])
+        shared = EncoderArguments(mask, visible, rotate, need_weights)
         attention = []
         for layer in self.layers:
-            layer_states, output = layer(states[-1], visible, rotate, need_weights=need_weights)
+            layer_states, output = layer(states[-1], shared)
             states.append(layer_states)
             attention.append(output)
         states[-1] = self.norm(states[-1])
@@ -121,10 +133,12 @@ class TransformerEncoder(nn.Module):
 
 
 @dataclass(frozen=True)
-class AttentionInputs:
-    """Arguments that all layers of a decoder share in one call: the masks of self-attention and
-    cross-attention, and the rotation of queries and keys."""
+class DecoderArguments:
+    """Arguments that all layers of a decoder share in one call: masks, and the rotation of queries
+    and keys."""
 
+    mask: Bool[Tensor, "batch target"] | None
+    """Mask of real positions; None without padding."""
     self_mask: Bool[Tensor, "#batch target slot"] | Causal | None
     memory_mask: Bool[Tensor, "batch 1 source"] | None
     rotate: Rotate
@@ -148,7 +162,7 @@ class DecoderLayer(nn.Module):
         self,
         self_attention: MultiHeadSelfAttention,
         cross_attention: MultiHeadAttention,
-        feed_forward: FeedForward,
+        feed_forward: PositionWise,
         residuals: tuple[Residual, Residual, Residual],
     ) -> None:
         super().__init__()
@@ -161,7 +175,7 @@ class DecoderLayer(nn.Module):
         self,
         states: Float[Tensor, "batch target size"],
         memory: PreparedHeads,
-        shared: AttentionInputs,
+        shared: DecoderArguments,
         cache: KVCache,
     ) -> LayerOutput:
         """Compute the states of a target, or of one token of every hypothesis. The cache has the
@@ -179,7 +193,7 @@ class DecoderLayer(nn.Module):
             need_weights=shared.need_weights,
         )
         states = self.cross_residual.after(states, cross_attention.context)
-        change = self.feed_forward(self.feed_forward_residual.before(states))
+        change = self.feed_forward(self.feed_forward_residual.before(states), shared.mask)
         states = self.feed_forward_residual.after(states, change)
         return LayerOutput(states, cache, self_attention, cross_attention)
 
@@ -271,9 +285,9 @@ class TransformerDecoder(nn.Module):
         """Compute all steps. Each position attends to those before it. Padding comes after real
         positions, so no real position attends to it."""
         state, positions = self.start(memories), range(inputs.size(1))
-        mask = self.span.causal_mask(inputs)
+        mask, visible = none_if_full(inputs != PAD), self.span.causal_mask(inputs)
         rotate = self.embedder.rotation(positions)
-        shared = AttentionInputs(mask, state.mask, rotate, need_weights)
+        shared = DecoderArguments(mask, visible, state.mask, rotate, need_weights)
         features, outputs = self._layers(self.embedder(inputs, positions), state, shared)
         return DecoderOutput(features, _attention(self.kind, outputs))
 
@@ -305,7 +319,8 @@ class TransformerDecoder(nn.Module):
         position = state.slots.size(2)
         positions, state = range(position, position + 1), state.with_new_slots()
         rotate = self.embedder.rotation(positions)
-        shared = AttentionInputs(state.visible(self.span), state.mask, rotate, need_weights)
+        visible = state.visible(self.span)
+        shared = DecoderArguments(None, visible, state.mask, rotate, need_weights)
         features, outputs = self._layers(self.embedder(tokens, positions), state, shared)
         slots = None if shared.self_mask is None else state.slots
         attention = _attention(self.kind, outputs, slots)
@@ -316,7 +331,7 @@ class TransformerDecoder(nn.Module):
         self,
         states: Float[Tensor, "batch target size"],
         state: TransformerState,
-        shared: AttentionInputs,
+        shared: DecoderArguments,
     ) -> tuple[Float[Tensor, "batch target size"], list[LayerOutput]]:
         """Return the states after the last norm, and the output of every layer."""
         outputs: list[LayerOutput] = []
