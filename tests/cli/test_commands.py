@@ -566,9 +566,12 @@ def test_recipes_prints_the_cost_of_training(capsys):
     _, out, _ = regard(capsys, "recipes", "wmt14-transformer-base", "--cost")
     assert "63,119,496 parameters (vocabulary 37,000)" in out
     assert "9.4e+12 FLOPs for an update of 50,000 tokens, 9.4e+17 for 100,000 updates" in out
+    assert "3.3e+18 FLOPs published for en-de: 8 P100 for 12 hours at 9.5 teraFLOPs" in out
+    assert "the recipe takes 29% of them" in out
     assert "six FLOPs for each weight" in out
     _, out, _ = regard(capsys, "recipes", "--cost")
     assert out.count(" parameters (vocabulary ") == len(recipes.names())
+    assert out.count(" FLOPs published for ") == 2
     assert "assumed: only the data gives it" in out
 
 

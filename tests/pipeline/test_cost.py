@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from regard import recipes
@@ -11,7 +12,8 @@ from regard.building import build_translation
 from regard.config import DataConfig, Experiment, TrainingConfig
 from regard.data.batch import pair_batch
 from regard.pipeline.cost import cost_of
-from regard.tasks.cost import ASSUMED_WORDS, VocabularySizes
+from regard.recipes.published import PUBLISHED
+from regard.tasks.cost import ASSUMED_WORDS, VocabularySizes, num_multiplied
 from tests import configs
 
 SUBWORDS = DataConfig(tokenizer="bpe", vocabulary_size=101, shared_vocabulary=True)
@@ -27,6 +29,28 @@ def test_parameter_counts_equal_published_ones(name, millions, within, flops):
     assert cost.sizes == VocabularySizes(37000, 37000, False)
     # theirs is what eight GPUs could have done at their peak in the time, ours what was to be done
     assert 0.25 < cost.training / flops < 0.5
+    (published,) = PUBLISHED[name]
+    assert published.flops == pytest.approx(flops, rel=0.02)  # the paper prints two digits
+
+
+class TwoOfThree(nn.Module):
+    """Three linear layers, of which each token is multiplied by two, with a bias and a table."""
+
+    num_multiplied = 2 * 7 * 11
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(7, 11) for _ in range(3))
+
+
+def test_modules_count_the_weights_that_a_token_uses():
+    side = nn.Sequential(nn.Embedding(13, 7), TwoOfThree(), nn.Linear(11, 5))
+    assert num_multiplied(side) == 2 * 7 * 11 + 11 * 5
+    assert num_multiplied(TwoOfThree()) == 2 * 7 * 11
+
+
+def test_published_costs_are_of_recipes():
+    assert PUBLISHED.keys() <= {*recipes.names()}
 
 
 @pytest.mark.parametrize("tied", ["none", "output", "all"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ import tyro
 from regard import recipes
 from regard.cli.options import parse
 from regard.config import resolve
+from regard.recipes.published import PUBLISHED, SOURCE, TERAFLOPS
 
 if TYPE_CHECKING:
     from regard.tasks.cost import Cost
@@ -19,7 +21,7 @@ EXPLAINED = """\
 FLOPs are those of training, estimated without data: a token costs six FLOPs for each weight that it
 is multiplied by, two in the forward pass and four in the backward pass. Half of a batch's tokens
 are source tokens, padding counts as words do, and attention's own products (1 to 4 %) are left
-out."""
+out. Published FLOPs are those that the GPUs could compute in the training time."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,8 @@ def run(arguments: list[str]) -> None:
         from regard.pipeline.cost import cost_of
 
         for name in names:
-            lines = _lines(cost_of(recipes.load(recipes.find(name))))
+            cost = cost_of(recipes.load(recipes.find(name)))
+            lines = "\n".join([*_lines(cost), *_published(name, cost)])
             print(f"{name}\n{textwrap.indent(lines, '    ')}")
         print(f"\n{EXPLAINED}")
         return
@@ -55,7 +58,7 @@ def run(arguments: list[str]) -> None:
     print("`regard recipes NAME` prints a whole recipe, `regard train NAME` trains it.")
 
 
-def _lines(cost: Cost) -> str:
+def _lines(cost: Cost) -> list[str]:
     sizes = sorted({cost.sizes.source, cost.sizes.target}, reverse=True)
     words = " and ".join(f"{size:,}" for size in sizes)
     assumed = ", assumed: only the data gives it" if cost.sizes.is_assumed else ""
@@ -67,4 +70,20 @@ def _lines(cost: Cost) -> str:
         lines.append(f"{cost.update:.1e} FLOPs for an update of {cost.batch_tokens:,} tokens")
     if cost.training is not None:
         lines[-1] += f", {cost.training:.1e} for {cost.num_updates:,} updates"
-    return "\n".join(lines)
+    return lines
+
+
+def _published(name: str, cost: Cost) -> Iterator[str]:
+    """Yield a line for each published cost of a recipe: the capacity of the GPUs over the training
+    time, and the share of it that the FLOPs of the recipe are."""
+    for published in PUBLISHED.get(name, ()):
+        share = (
+            f"; the recipe takes {cost.training / published.flops:.0%} of them"
+            if cost.training
+            else ""
+        )
+        yield (
+            f"{published.flops:.1e} FLOPs published for {published.languages}: "
+            f"{published.num_devices} {published.device} for {published.hours:g} hours at "
+            f"{TERAFLOPS[published.device]} teraFLOPs a second ({SOURCE}){share}"
+        )

@@ -38,6 +38,8 @@ GROUPS = {
         "tatoeba-luong",
         "tatoeba-plain",
         "multi30k-bahdanau",
+    ),
+    "Papers, not trained by us": (
         "wmt14-transformer-base",
         "wmt14-transformer-big",
     ),

@@ -14,6 +14,7 @@ generated, and their tokenizers are trained, because nothing else gives the size
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 from torch import nn
 
@@ -26,6 +27,16 @@ ASSUMED_WORDS = 8000
 """Size of a vocabulary that only the data gives."""
 ASSUMED_LABELS = 2
 """Number of labels if only the data gives it."""
+
+
+@runtime_checkable
+class PartlyMultiplied(Protocol):
+    """Module that multiplies each token by a part of its matrices alone, as a mixture of experts
+    does."""
+
+    @property
+    def num_multiplied(self) -> int:
+        """Number of weights by which a token is multiplied, submodules included."""
 
 
 @dataclass(frozen=True)
@@ -101,10 +112,13 @@ def num_parameters(model: nn.Module) -> int:
 def num_multiplied(side: nn.Module) -> int:
     """Return the number of weights in all matrices that tokens are multiplied by. A matrix that is
     an embedding too is counted in the layer that multiplies by it."""
-    return sum(
+    sparse = [module for module in side.modules() if isinstance(module, PartlyMultiplied)]
+    inside = {id(module) for part in sparse for module in part.modules()}
+    dense = sum(
         weight.numel()
         for module in side.modules()
-        if not isinstance(module, TABLES)
+        if id(module) not in inside and not isinstance(module, TABLES)
         for weight in module.parameters(recurse=False)
         if weight.dim() >= 2
     )
+    return dense + sum(part.num_multiplied for part in sparse)
