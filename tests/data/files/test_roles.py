@@ -244,6 +244,8 @@ def test_numbers_of_targets_may_have_decimal_commas_and_a_unit(tmp_path, rows, d
         ([(f"{n},5", f"{n},03") for n in range(50)], ";"),
         ([(f"{n} g Käse", f"{n} {'kg'[n % 2 :]}") for n in range(50)], ";"),
         ([(f"{n} kg", f"{n} €") for n in range(50)], ";"),
+        ([(f"{n} km", f"{'abcde'[n % 5]} kilometres {n}") for n in range(50)], "\t"),
+        ([(f"{n}th", f"the one after {n - 1}, in words") for n in range(50)], "\t"),
     ],
 )
 def test_other_commas_and_several_units_give_pairs(tmp_path, rows, delimiter):

@@ -84,11 +84,14 @@ class Table:
 
     @cached_property
     def targets(self) -> list[int]:
-        """Useful columns with labels or numbers, apart from dates and the given source."""
+        """Useful columns with labels or numbers, apart from dates and the given source. Without a
+        header, numbers with a unit in the first column are sources: 12 km, twelve kilometres."""
+        spelled = 0 if self.header is None and self.bare[0] != self.cells[0] else None
         return [
             column
             for column in self.useful
-            if column != self.source and (self.is_quantity(column) or self._may_be_labels(column))
+            if column not in (self.source, spelled)
+            and (self.is_quantity(column) or self._may_be_labels(column))
         ]
 
     def _may_be_labels(self, column: int) -> bool:
