@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any
 
 from regard.cli.output import drop_output, say
 from regard.errors import UserError
-from regard.tasks.counting.settings import LARGEST, CountingSettings
+from regard.tasks.counting.settings import CHOICES, LARGEST, CountingSettings
 
 if TYPE_CHECKING:
     from regard.tasks.counting.counting import CountedLetters, Counter
@@ -149,10 +149,12 @@ def build_parser() -> argparse.ArgumentParser:
         if isinstance(field.default, bool):
             parser.add_argument(f"--{field.name}", action="store_const", const=True, help=about)
         else:
+            choices = CHOICES.get(field.name)
             parser.add_argument(
                 f"--{field.name}",
                 type=type(field.default),
-                metavar="N",
+                choices=choices,
+                metavar=None if choices else "N",
                 help=f"{about} ({field.default})",
             )
     add = parser.add_argument
@@ -215,7 +217,7 @@ def train(command: Command, settings: CountingSettings) -> int:
     seed = command.seed or 0
     model = counting.build_counter(settings, seed)
     letters = counting.training_letters(settings)
-    optimizer = counting.two_rates(model, settings.lr)
+    optimizer = counting.build_optimizer(model, settings)
     generator = torch.Generator().manual_seed(seed)
     counting.check_writable(command.savepath)
     step, status, begun = 0, DONE, time.perf_counter()
@@ -261,9 +263,12 @@ def progress(counter: Counter, loss: float) -> str:
     return f"step {step} of {settings.steps}: loss {loss:.4f}, {share:.1%} of fresh sequences right"
 
 
-def tested_lengths(settings: CountingSettings) -> range:
-    """Return the lengths of the training sequences."""
-    return range(1 if settings.variable_length else settings.max_len, settings.max_len + 1)
+def tested_lengths(settings: CountingSettings) -> list[int]:
+    """Return the lengths of the training sequences, and others if the model counts any length."""
+    longest = settings.max_len
+    trained = range(1 if settings.variable_length else longest, longest + 1)
+    others = (max(longest // 2, 1), 2 * longest, 10 * longest) if settings.counts_any_length else ()
+    return sorted({*trained, *others})
 
 
 def test(command: Command) -> int:
@@ -306,6 +311,8 @@ def warnings_about(counter: Counter, length: int) -> list[str]:
     settings, warnings = counter.settings, []
     if counter.step < settings.steps:
         warnings.append(f"the training stopped after {counter.step} of {settings.steps} steps")
+    if settings.counts_any_length:
+        return warnings
     if length > settings.max_len:
         warnings.append(
             f"{length} letters are more than the {settings.max_len} that were trained on: expect "

@@ -7,8 +7,10 @@ number of steps, trained as regard.tasks.counting.counting does it. The two take
 
     OMP_NUM_THREADS=1 python benchmarks/counting.py --seeds 5
     OMP_NUM_THREADS=1 python benchmarks/counting.py --seeds 5 --ablation
+    OMP_NUM_THREADS=1 python benchmarks/counting.py --seeds 5 --answers
 
-The first takes about five minutes, the second leaves out one part of ours at a time.
+The first takes about five minutes, the second leaves out one part of ours at a time. The third
+trains each answer with each normaliser on ten letters, and tests it on shorter and longer sequences.
 """
 
 import argparse
@@ -94,14 +96,18 @@ def train_ours(settings: CountingSettings, seed: int, parts: Parts | None = None
     begun = time.perf_counter()
     model = counting.build_counter(settings, seed)
     generator = torch.Generator().manual_seed(seed)
-    optimizer = parts.optimizer(model, settings.lr)
+    if settings.answer == "number":
+        optimizer = counting.build_optimizer(model, settings)
+    else:
+        optimizer = parts.optimizer(model, settings.lr)
     drawing = parts.letters(settings)
     for _ in counting.fit(model, drawing, optimizer, settings, generator, parts.schedule):
         pass
     seconds = time.perf_counter() - begun
 
     def predict(letters: Tensor) -> Tensor:
-        return model(F.one_hot(letters, settings.vocab_size + 1).float()).predictions.argmax(dim=-1)
+        output = model(F.one_hot(letters, settings.vocab_size + 1).float())
+        return counting.predicted_counts(output, settings)
 
     return Run(predict, seconds)
 
@@ -187,12 +193,38 @@ def ablate(settings: CountingSettings, seeds: range, num: int) -> None:
         print(f"{name:>18} {mean(minima):>8.2f} % {min(minima):>8.2f} %", flush=True)
 
 
+ANSWERS = (
+    ("class", "softmax"),
+    ("number", "softmax"),
+    ("number", "scaled_softmax"),
+    ("number", "sigmoid"),
+)
+"""Answers and normalisers that `--answers` compares."""
+
+
+def compare_answers(settings: CountingSettings, seeds: range, num: int) -> None:
+    """Mean and worst share of right sequences, over seeds, for each length."""
+    lengths = [5, 10, 20, 100]
+    print(f"{'answer':>8} {'normaliser':>15}" + "".join(f"{length:>22}" for length in lengths))
+    for answer, normaliser in ANSWERS:
+        chosen = replace(settings, answer=answer, normaliser=normaliser)
+        runs = [train_ours(chosen, seed) for seed in seeds]
+        cells = []
+        for length in lengths:
+            shares = [share_right(run.predict, chosen, length, num) for run in runs]
+            cells.append(f"{mean(shares):.2f} % ({min(shares):.2f} %)")
+        print(
+            f"{answer:>8} {normaliser:>15}" + "".join(f"{cell:>22}" for cell in cells), flush=True
+        )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=2000)
     parser.add_argument("--sequences", type=int, default=10_000, help="fresh ones of each length")
     parser.add_argument("--ablation", action="store_true", help="leave out one part at a time")
+    parser.add_argument("--answers", action="store_true", help="compare answers and normalisers")
     options = parser.parse_args()
     fixed, seeds = CountingSettings(steps=options.steps), range(options.seeds)
     variable = replace(fixed, variable_length=True)
@@ -201,6 +233,9 @@ def main() -> None:
     warm_up = replace(fixed, steps=50)  # torch loads parts of itself at the first use
     train_plain(warm_up, 0)
     train_ours(warm_up, 0)
+    if options.answers:
+        compare_answers(fixed, range(1, options.seeds + 1), options.sequences)
+        return
     if options.ablation:
         for settings in (fixed, variable):
             ablate(settings, seeds, options.sequences)

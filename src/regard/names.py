@@ -22,7 +22,7 @@ TASK_RECIPES: Mapping[str, tuple[str, ...]] = {
 SplitName = Literal["train", "dev", "test"]
 GeneratedPairs = Literal["numbers", "copy", "reverse", "sort"]
 """Generated sources with a target sequence each."""
-GeneratedLabels = Literal["drinks", "series"]
+GeneratedLabels = Literal["drinks", "drinks-total", "series"]
 """Generated sources with one label or number each."""
 GeneratedImages = Literal["shapes"]
 """Generated images with captions."""
@@ -118,7 +118,15 @@ SCORE_EXPLANATIONS: Mapping[str, str] = {
     "location": "additive, with the weights of the step before; Chorowski et al. 2015",
 }
 """Explanation of each score for help, if its name needs one."""
-NormaliserName = Literal["softmax", "sparsemax", "entmax15"]
+NormaliserName = Literal["softmax", "sparsemax", "entmax15", "sigmoid", "scaled_softmax"]
+NORMALISER_EXPLANATIONS: Mapping[str, str] = {
+    "softmax": "",
+    "sparsemax": "",
+    "entmax15": "",
+    "sigmoid": "each weight alone, from 0 to 1",
+    "scaled_softmax": "softmax times the number of keys",
+}
+"""Explanation of each normaliser for help, if its name needs one."""
 AttentionScope = Literal["global", "local_m", "local_p"]
 Sampling = Literal["soft", "hard"]
 """Contexts: the weighted mean of the values, or one sampled value."""

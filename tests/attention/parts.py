@@ -21,7 +21,9 @@ from regard.attention import (
     General,
     Location,
     ScaledDot,
+    ScaledSoftmax,
     SharedAdditive,
+    Sigmoid,
     Softmax,
     Sparsemax,
 )
@@ -127,6 +129,8 @@ NORMALISERS = {
     "softmax": (Softmax, oracle.softmax),
     "sparsemax": (Sparsemax, oracle.sparsemax),
     "entmax15": (Entmax15, oracle.entmax15),
+    "sigmoid": (Sigmoid, oracle.sigmoid),
+    "scaled_softmax": (ScaledSoftmax, oracle.scaled_softmax),
 }
 
 

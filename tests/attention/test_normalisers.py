@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import entmax
 import numpy as np
 import pytest
@@ -9,7 +11,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.attention import Entmax15, Normaliser, Softmax, Sparsemax
+from regard.attention import (
+    Entmax15,
+    Normaliser,
+    ScaledSoftmax,
+    Sigmoid,
+    Softmax,
+    Sparsemax,
+)
 from tests.attention.parts import NORMALISERS, number
 from tests.oracles import attention as oracle
 
@@ -39,12 +48,25 @@ def test_normalisers_equal_their_definition(make: type, judge: oracle.Normaliser
 @every_normaliser
 @few
 @given(row=rows())
-def test_weights_sum_to_one_unless_fully_masked(make: type, judge: oracle.Normaliser, row):
+def test_weights_of_visible_keys_sum_to_one_or_to_their_number(
+    make: type, judge: oracle.Normaliser, row
+):
     scores, mask = row
     weights = make()(torch.tensor([scores]), torch.tensor([mask]))[0]
-    assert weights.sum().item() == pytest.approx(float(any(mask)), abs=1e-6)
+    if make is not Sigmoid:
+        total = sum(mask) if make is ScaledSoftmax else any(mask)
+        assert weights.sum().item() == pytest.approx(float(total), abs=1e-6)
     assert (weights >= 0).all()
     assert not weights[~torch.tensor(mask)].any()
+
+
+@few
+@given(row=rows())
+def test_a_sigmoid_weight_depends_on_its_own_score(row):
+    scores, mask = torch.tensor([row[0]]), torch.tensor([row[1]])
+    together = Sigmoid()(scores, mask)
+    alone = [Sigmoid()(scores[:, [place]], mask[:, [place]]) for place in range(scores.size(1))]
+    assert torch.equal(together, torch.cat(alone, dim=1))
 
 
 @every_normaliser
@@ -101,6 +123,9 @@ def test_values_and_gradients_are_those_of_the_entmax_package(normaliser: Normal
         ("sparsemax", [3, 1], [1, 0]),
         ("entmax15", [0.4, 0], [0.64, 0.36]),  # tau = -0.6: 0.8 squared, 0.6 squared
         ("entmax15", [2, 0], [1, 0]),
+        ("sigmoid", [0, math.log(3)], [0.5, 0.75]),
+        ("scaled_softmax", [14, 12], [1.7616, 0.2384]),
+        ("scaled_softmax", [5, 5, 5], [1, 1, 1]),
     ],
 )
 def test_normalisers_equal_values_worked_out_by_hand(
@@ -119,8 +144,8 @@ def test_temperature_divides_the_scores(make: type, judge: oracle.Normaliser):
         weights = make(temperature)(torch.tensor([scores], dtype=torch.float64), None)
         expected = judge([score / temperature for score in scores])
         np.testing.assert_allclose(weights[0], expected, atol=1e-12)
-    sharp = make(1e-3)(torch.tensor([scores]), None)
-    assert sharp[0].tolist() == pytest.approx([1, 0, 0], abs=1e-12)
+    sharp = {Sigmoid: [1, 0, 1], ScaledSoftmax: [3, 0, 0]}.get(make, [1, 0, 0])
+    assert make(1e-3)(torch.tensor([scores]), None)[0].tolist() == pytest.approx(sharp, abs=1e-12)
 
 
 @every_normaliser
@@ -144,10 +169,14 @@ def test_a_mask_may_have_any_shape_that_broadcasts(make: type, judge: oracle.Nor
 def test_long_rows_and_far_scores_stay_exact_in_float32(make: type, judge: oracle.Normaliser):
     torch.manual_seed(3)
     scores = torch.cat([torch.rand(11) / 4, -30 - 3e4 * torch.rand(20_011)])
-    expected = judge(number(scores).tolist())
-    np.testing.assert_allclose(make()(scores[None], None)[0], expected, rtol=0, atol=1e-6)
     mask = torch.arange(len(scores)) < 11
-    np.testing.assert_allclose(make()(scores[None], mask[None])[0], expected, atol=1e-6)
+    for shown in (torch.ones_like(mask), mask):
+        expected = np.array(oracle.masked(judge, number(scores).tolist(), shown.tolist()))
+        tolerance = 1e-6 * max(1, expected.max())
+        weights = make()(scores[None], shown[None])[0]
+        np.testing.assert_allclose(weights, expected, rtol=0, atol=tolerance)
+    weights = make()(scores[None], torch.ones_like(mask)[None])
+    assert torch.equal(weights, make()(scores[None], None))
 
 
 @every_normaliser
@@ -165,13 +194,18 @@ def test_softmax_far_from_zero_does_not_overflow():
 @every_normaliser
 @pytest.mark.parametrize("odd", [torch.nan, torch.inf])
 def test_a_row_with_nan_or_inf_is_nan(make: type, judge: oracle.Normaliser, odd: float):
-    """All visible weights of the row are NaN and no other row is; hidden keys have weight zero."""
+    """All visible weights of the row are NaN and no other row is; hidden keys have weight zero. Of
+    sigmoid, only the weight of a NaN is NaN, and that of inf is 1."""
     scores = torch.tensor([[[odd, 0.0, 1.0], [2.0, 0.0, 1.0]]], requires_grad=True)
     mask = torch.tensor([[[True, True, False], [True, True, False]]])
     weights = make()(scores, mask)
-    assert weights[0, 0, :2].isnan().all()
+    if make is Sigmoid:
+        expected = torch.tensor([odd, 0.0]).sigmoid()
+        torch.testing.assert_close(weights[0, 0, :2], expected, equal_nan=True)
+    else:
+        assert weights[0, 0, :2].isnan().all()
     assert not weights[..., 2].any()
-    assert weights[0, 1].sum().item() == pytest.approx(1)
+    assert weights[0, 1, :2].tolist() == pytest.approx(judge([2.0, 0.0]), abs=1e-6)
     weights.sum().backward()
     assert scores.grad[0, 1].isfinite().all()
     hidden = torch.tensor([[[False, True, True], [True, True, True]]])

@@ -4,7 +4,7 @@ of parts from `regard.config`, so that a new one is tested by every suite."""
 from dataclasses import fields
 from typing import get_args
 
-from regard.attention import Predictive
+from regard.attention import Predictive, ScaledSoftmax, Sigmoid
 from regard.config import KINDS
 from regard.names import (
     Activation,
@@ -67,8 +67,10 @@ def attention_maps(config):
 
 def sums_to_one(model, kind):
     """Whether the weights of a kind of attention sum to one."""
-    is_predictive = any(isinstance(module, Predictive) for module in model.modules())
-    return not is_predictive or kind not in ("cross", "image")
+    if any(isinstance(module, Predictive) for module in model.modules()):
+        return kind not in ("cross", "image")
+    normalisers = [getattr(module, "normaliser", None) for module in model.modules()]
+    return not any(isinstance(each, (Sigmoid, ScaledSoftmax)) for each in normalisers)
 
 
 WIRINGS = (

@@ -35,6 +35,21 @@ def test_attention_is_uniform_over_the_drinks(tmp_path):
         assert float(answer.text) == pytest.approx(float(pair.target), abs=0.05)
 
 
+def test_sigmoid_weights_of_drinks_are_one(tmp_path):
+    """A context that is a sum: the total price of the drinks."""
+    experiment = recipe("drinks-total", epochs=12)
+    train(replace(experiment, data=replace(experiment.data, synthetic_size=3000)), tmp_path / "run")
+    classifier = regard.load(tmp_path / "run")
+    unseen = baskets(100, seed=77, total=True)
+    for pair, answer in zip(unseen, classifier.classify([p.source for p in unseen]), strict=True):
+        names = [piece.rsplit(" ", 1)[0] for piece in answer.trace.source.pieces]
+        drinks = np.array([name in DRINKS for name in names], dtype=float)
+        np.testing.assert_allclose(answer.attention[0, 0, 0], drinks, atol=0.01)
+        assert float(answer.text) == pytest.approx(float(pair.target), abs=0.1)
+    answer = classifier.classify("cola 0.69; noodles 0.34; lemonade 0.32")
+    assert float(answer.text) == pytest.approx(1.01, abs=0.01)
+
+
 def test_attention_is_on_the_marked_value(tmp_path):
     experiment = recipe("series", epochs=8)
     train(replace(experiment, data=replace(experiment.data, synthetic_size=4000)), tmp_path / "run")

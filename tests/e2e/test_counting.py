@@ -147,6 +147,24 @@ def test_long_samples_work_with_a_warning(say, folder) -> None:
     assert len(read(result.out).letters) == 7
 
 
+def test_numbers_count_sequences_of_any_length(say, tmp_path) -> None:
+    """Attention by sigmoid selects a letter, and its weights are added up."""
+    options = [*SMALL, "--answer=number", "--normaliser=sigmoid", f"--savepath={tmp_path}"]
+    result = say("--train", *options)
+    assert result.status == 0, result.err
+    accuracies = dict(re.findall(r"length (\d+): ([\d.]+)%", result.out))
+    assert list(accuracies) == ["2", "5", "10", "50"]
+    assert all(float(share) > 99 for share in accuracies.values()), result.out
+    result = say("--test", f"--savepath={tmp_path}", "--sample_len=23", "--seed=1")
+    assert (result.status, result.err) == (0, "")
+    sample = read(result.out)
+    assert sample.counts == [sample.letters.count(letter) for letter in "AB"]
+    for letter, weights in zip("AB", sample.weights, strict=True):
+        letters = [each for each in zip(sample.letters, weights, strict=True) if each[0] != " "]
+        assert all(weight > 0.4 for symbol, weight in letters if symbol == letter)
+        assert all(weight < 0.05 for symbol, weight in letters if symbol != letter)
+
+
 @pytest.mark.parametrize("screen", [False, True])
 def test_plot_writes_a_file_and_opens_it_on_a_screen(say, folder, monkeypatch, screen) -> None:
     shown: list[str] = []
@@ -196,6 +214,8 @@ def test_options_must_not_contradict_the_model(say, folder, flag, message) -> No
         (["--test", "--savepath="], 2, "--savepath: expected a folder, got an empty path"),
         (["--train", "--max_len=9999999999"], 1, "GB: lower batchsize, max_len or hidden"),
         (["--train", "--hidden=9999999999999"], 1, "of memory and the machine has"),
+        (["--train", "--answer=sum"], 2, "--answer: invalid choice: 'sum'"),
+        (["--train", "--normaliser=max"], 2, "--normaliser: invalid choice: 'max'"),
         (["--train", "--steps=many"], 2, "--steps: invalid int value: 'many'"),
         (["--train", "--steps"], 2, "--steps: expected one argument"),
         (["--train", "--step=5"], 2, "unknown option --step=5"),

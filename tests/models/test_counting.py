@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import nn
 
-from regard.attention import Additive, Attention, ScaledDot
+from regard.attention import Additive, Attention, ScaledDot, ScaledSoftmax, Sigmoid
 from regard.models.contracts import Memory
-from regard.models.counting import LetterEncoder, QueryHead
+from regard.models.counting import LetterEncoder, NumberHead, QueryHead
 from regard.models.heads import HeadModel
 from regard.models.memory import first_and_last
 
@@ -102,6 +102,58 @@ def test_padding_has_no_attention() -> None:
     cut = Memory(memory.keys[:, :short], memory.values[:, :short], mask[:, :short])
     torch.testing.assert_close(masked.predictions, head((cut,)).predictions)
     assert masked.attention[0].weights[..., short:].count_nonzero() == 0
+
+
+def number_counter(normaliser: object) -> HeadModel:
+    torch.manual_seed(5)
+    head = NumberHead(QUERIES, SIZE, Attention(ScaledDot(), normaliser))
+    model = HeadModel(LetterEncoder(nn.Linear(SYMBOLS, SIZE)), head, first_and_last).double()
+    nn.init.normal_(head.queries)
+    return model
+
+
+@pytest.mark.parametrize("normaliser", [Sigmoid(), ScaledSoftmax()])
+def test_numbers_equal_their_equation(normaliser: object) -> None:
+    model, source = number_counter(normaliser), letters()
+    parameters = {name: each.detach().numpy() for name, each in model.named_parameters()}
+    output = model(source, need_weights=True)
+    assert output.predictions.shape == (BATCH, QUERIES)
+    (block,) = output.attention
+    for row, position in np.ndindex(BATCH, QUERIES):
+        keys = [
+            parameters["encoder.linears.0.weight"] @ letter + parameters["encoder.linears.0.bias"]
+            for letter in source[row].numpy()
+        ]
+        query, total = parameters["head.queries"][position], 0.0
+        exponentials = [np.exp(query @ key / np.sqrt(SIZE)) for key in keys]
+        for place, (key, power) in enumerate(zip(keys, exponentials, strict=True)):
+            is_sigmoid = isinstance(normaliser, Sigmoid)
+            weight = power / (1 + power) if is_sigmoid else SOURCE * power / sum(exponentials)
+            total += weight * (parameters["head.output.weight"][0] @ key)
+            assert block.weights[row, 0, 0, position, place].item() == pytest.approx(weight)
+        assert output.predictions[row, position].item() == pytest.approx(total)
+
+
+def test_a_sigmoid_number_of_two_sources_is_the_sum_of_their_numbers() -> None:
+    model, source = number_counter(Sigmoid()), letters()
+    joined = model(torch.cat([source, source[:, :5]], dim=1)).predictions
+    parts = model(source).predictions + model(source[:, :5]).predictions
+    torch.testing.assert_close(joined, parts)
+    assert model.head.output.bias is None
+
+
+def test_weights_of_zero_or_one_count_letters() -> None:
+    """Counts of any length are exact when attention selects the letter of the query."""
+    head = NumberHead(2, 3, Attention(ScaledDot(), Sigmoid())).double()
+    encoder = LetterEncoder(nn.Linear(3, 3, bias=False)).double()
+    with torch.no_grad():
+        encoder.linears[0].weight.copy_(torch.eye(3))
+        head.queries.copy_(torch.tensor([[-1.0, 1, -1], [-1, -1, 1]]) * 100)
+        head.output.weight.fill_(1.0)
+    numbers = torch.randint(3, (1, 401), generator=torch.Generator().manual_seed(2))
+    counts = HeadModel(encoder, head, first_and_last)(torch.eye(3).double()[numbers]).predictions
+    expected = [[float((numbers == letter).sum()) for letter in (1, 2)]]
+    torch.testing.assert_close(counts, torch.tensor(expected, dtype=torch.float64))
 
 
 def test_any_score_can_be_used() -> None:

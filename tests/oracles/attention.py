@@ -110,6 +110,14 @@ def entmax15(scores: Vector) -> list[float]:
     return _above_threshold([score / 2 for score in scores], 2)
 
 
+def sigmoid(scores: Vector) -> list[float]:
+    return [0.5 + 0.5 * math.tanh(score / 2) for score in scores]
+
+
+def scaled_softmax(scores: Vector) -> list[float]:
+    return [len(scores) * weight for weight in softmax(scores)]
+
+
 def attend(
     queries: np.ndarray,
     keys: np.ndarray,

@@ -55,6 +55,14 @@ def entmax15(scores: Tensor, mask: Tensor) -> Tensor:
     return (halves - threshold).square() * support
 
 
+def sigmoid(scores: Tensor, mask: Tensor) -> Tensor:
+    return (1 + torch.tanh(scores / 2)) / 2 * mask
+
+
+def scaled_softmax(scores: Tensor, mask: Tensor) -> Tensor:
+    return softmax(scores, mask) * mask.sum(dim=-1, keepdim=True)
+
+
 def _support(numbers: Tensor, mask: Tensor, weigh: Callable[[Tensor], Tensor]) -> Tensor:
     """Return where weigh(max(numbers - tau, 0)) is above zero, for the tau with the sum one."""
     numbers = numbers.detach().masked_fill(~mask, -torch.inf)
@@ -67,7 +75,13 @@ def _support(numbers: Tensor, mask: Tensor, weigh: Callable[[Tensor], Tensor]) -
     return (numbers > high) & mask
 
 
-NORMALISERS = {"softmax": softmax, "sparsemax": sparsemax, "entmax15": entmax15}
+NORMALISERS = {
+    "softmax": softmax,
+    "sparsemax": sparsemax,
+    "entmax15": entmax15,
+    "sigmoid": sigmoid,
+    "scaled_softmax": scaled_softmax,
+}
 
 
 def attend(

@@ -22,7 +22,14 @@ from regard.attention.multihead import (
     PreparedHeads,
     Rotate,
 )
-from regard.attention.normalisers import Entmax15, Normaliser, Softmax, Sparsemax
+from regard.attention.normalisers import (
+    Entmax15,
+    Normaliser,
+    ScaledSoftmax,
+    Sigmoid,
+    Softmax,
+    Sparsemax,
+)
 from regard.attention.scores import *  # noqa: F403 (the names in scores.__all__)
 from regard.attention.span import FullSpan, SlidingWindow, Span
 
@@ -52,6 +59,8 @@ __all__ = [
     "Predictive",
     "PreparedHeads",
     "Rotate",
+    "ScaledSoftmax",
+    "Sigmoid",
     "SlidingWindow",
     "Softmax",
     "Span",

@@ -20,7 +20,14 @@ from regard.attention.dot.choose import DOT_SCORES, dot_scale, torch_dot
 from regard.attention.fused_additive import additive_attention, additive_scores
 from regard.attention.hidden import mix, precise_scores
 from regard.attention.masks import Causal, mask_tensor
-from regard.attention.normalisers import Entmax15, Normaliser, Softmax, Sparsemax
+from regard.attention.normalisers import (
+    Entmax15,
+    Normaliser,
+    ScaledSoftmax,
+    Sigmoid,
+    Softmax,
+    Sparsemax,
+)
 from regard.attention.scores import (
     ADDITIVE_SCORES,
     SCORES,
@@ -203,7 +210,7 @@ class Attention(nn.Module):
         normaliser of this package. Otherwise NaN in hidden keys must be replaced."""
         if torch.is_grad_enabled() or not is_free_to_read(values):
             return False
-        return is_exactly(self.normaliser, Softmax, Sparsemax, Entmax15)
+        return is_exactly(self.normaliser, Softmax, Sparsemax, Entmax15, Sigmoid, ScaledSoftmax)
 
     def _fast_path(
         self,

@@ -1,8 +1,11 @@
-"""Normalisers: scores to weights that are not negative and sum to one over the visible keys.
+"""Normalisers: scores to weights that are not negative.
+
+The weights of `Softmax`, `Sparsemax` and `Entmax15` sum to one over the visible keys. Those of
+`Sigmoid` and `ScaledSoftmax` do not, so a context can be a sum that grows with the number of keys.
 
 Each takes scores and a mask (True is visible; None: all are). A hidden key gets a weight of exactly
 zero and has no gradient. A row without visible keys is zeros, never NaN. A visible score of NaN
-makes the weights of its row NaN.
+makes the weights of its row NaN; `Sigmoid` computes each weight alone, so only its own weight.
 """
 
 from __future__ import annotations
@@ -74,6 +77,44 @@ class Entmax15:
         return _normalise(_Entmax15Function.apply, scores, mask, self.temperature)
 
 
+class Sigmoid:
+    """1 / (1 + exp(-s_j / t)), at least in float32. Each key has a weight from 0 to 1, whatever the
+    other keys are, so the context is the sum of the values with a weight near one."""
+
+    def __init__(self, temperature: float = 1.0) -> None:
+        self.temperature = _checked(temperature)
+
+    def __call__(
+        self,
+        scores: Float[Tensor, "*batch target source"],
+        mask: Bool[Tensor, "*#batch #target #source"] | None,
+    ) -> Float[Tensor, "*batch target source"]:
+        return _normalise(torch.sigmoid, scores, mask, self.temperature)
+
+
+class ScaledSoftmax:
+    """n exp(s_j / t) / sum of exp(s / t), at least in float32, for n visible keys. The weights sum
+    to n, so the context of equal scores is the sum of the values."""
+
+    def __init__(self, temperature: float = 1.0) -> None:
+        self.temperature = _checked(temperature)
+
+    def __call__(
+        self,
+        scores: Float[Tensor, "*batch target source"],
+        mask: Bool[Tensor, "*#batch #target #source"] | None,
+    ) -> Float[Tensor, "*batch target source"]:
+        if mask is None:
+            num_keys: Tensor | int = scores.size(-1)
+        else:
+            num_keys = mask.expand(*mask.shape[:-1], scores.size(-1)).sum(dim=-1, keepdim=True)
+
+        def scaled(precise: Tensor) -> Tensor:
+            return torch.softmax(precise, dim=-1) * num_keys
+
+        return _normalise(scaled, scores, mask, self.temperature)
+
+
 def _checked(temperature: float) -> float:
     if not temperature > 0:
         raise ValueError(f"temperature: expected more than 0, got {temperature}")
@@ -83,10 +124,10 @@ def _checked(temperature: float) -> float:
 def _normalise(
     function: Callable[[Tensor], Tensor], scores: Tensor, mask: Tensor | None, temperature: float
 ) -> Tensor:
-    """Return the weights of `function`, which normalises rows, in the type of the scores. Its
+    """Return the weights of `function`, which maps rows, in the type of the scores. Its
     argument is scores / temperature, at least in float32, with -inf at hidden keys.
 
-    With gradients, a row without visible keys is normalised as zeros, as no NaN may be formed.
+    With gradients, a row without visible keys is computed from zeros, as no NaN may be formed.
     Without gradients its NaN are overwritten, like all weights of hidden keys."""
     precise = at_least_float32(scores)
     if temperature != 1:

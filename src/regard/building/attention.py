@@ -21,7 +21,7 @@ def build_attention(
     the sizes."""
     return Attention(
         _build_score(config.score, config.size, query_size, key_size, place),
-        _build_normaliser(config.normaliser, config.temperature),
+        build_normaliser(config.normaliser, config.temperature),
         config.dropout,
     )
 
@@ -30,7 +30,7 @@ def build_decoder_attention(
     config: DecoderAttentionConfig, query_size: int, key_size: int, place: str
 ) -> AttentionFunction:
     """Build the attention of a recurrent decoder to its source."""
-    normaliser = _build_normaliser(config.normaliser, config.temperature)
+    normaliser = build_normaliser(config.normaliser, config.temperature)
     if config.score == "coverage" or config.score == "location":
         kind = attention.Coverage if config.score == "coverage" else attention.Location
         history = attention.HistoryAdditive(
@@ -75,7 +75,8 @@ def _build_score(
             return attention.Cosine()
 
 
-def _build_normaliser(name: NormaliserName, temperature: float) -> attention.Normaliser:
+def build_normaliser(name: NormaliserName, temperature: float = 1.0) -> attention.Normaliser:
+    """Build a normaliser from its name."""
     match name:
         case "softmax":
             return attention.Softmax(temperature)
@@ -83,3 +84,7 @@ def _build_normaliser(name: NormaliserName, temperature: float) -> attention.Nor
             return attention.Sparsemax(temperature)
         case "entmax15":
             return attention.Entmax15(temperature)
+        case "sigmoid":
+            return attention.Sigmoid(temperature)
+        case "scaled_softmax":
+            return attention.ScaledSoftmax(temperature)

@@ -46,6 +46,7 @@ OTHERS = {
     "reverse": "letters to the same letters in reverse order",
     "sort": "letters to the same letters in alphabetical order",
     "drinks": "products with prices to the mean price of the drinks",
+    "drinks-total": "products with prices to the total price of the drinks",
     "series": "series with a mark to the marked number",
     "shapes": "images of one to three shapes with captions",
 }

@@ -16,6 +16,7 @@ from regard.config.checks import (
     check_fields,
 )
 from regard.names import (
+    NORMALISER_EXPLANATIONS,
     SCORE_EXPLANATIONS,
     AttentionScope,
     HistoryScoreName,
@@ -26,6 +27,7 @@ from regard.names import (
 )
 
 EXPLAINED = Explanations(SCORE_EXPLANATIONS)
+EXPLAINED_NORMALISERS = Explanations(NORMALISER_EXPLANATIONS)
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,7 @@ class AttentionConfig:
     size: Size | None = None
     """Hidden units of the scores additive, concat and shared_additive. Default: model.size for a
     head, the size of one attention head for a Transformer."""
-    normaliser: NormaliserName = "softmax"
+    normaliser: Annotated[NormaliserName, EXPLAINED_NORMALISERS] = "softmax"
     """Function that turns scores into weights."""
     temperature: Positive = 1.0
     """Divisor of the scores."""
@@ -74,7 +76,7 @@ class DecoderAttentionConfig:
     step (local_m), a window whose centre is predicted (local_p; Luong et al. 2015)."""
     window: Size = 10
     """Positions on each side of the centre of a local scope."""
-    normaliser: NormaliserName = "softmax"
+    normaliser: Annotated[NormaliserName, EXPLAINED_NORMALISERS] = "softmax"
     """Function that turns scores into weights."""
     temperature: Positive = 1.0
     """Divisor of the scores."""

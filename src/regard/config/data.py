@@ -147,8 +147,8 @@ class ClassificationDataConfig:
     or a workbook, a file in TREC's format (label first), a folder with one subfolder per label, or
     a folder of files named train, dev and test."""
     synthetic: GeneratedLabels | None = None
-    """Generate the examples: baskets of products with the mean price of the drinks, or series with
-    a marked value."""
+    """Generate the examples: baskets of products with the mean or the total price of the drinks, or
+    series with a marked value."""
     synthetic_size: NumExamples = 10_000
     """Number of examples to generate."""
     seed: Seed = 1

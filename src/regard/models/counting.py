@@ -6,6 +6,15 @@ With a query q_i for every letter and a memory of one-hot letters x_j:
     k_j = W_k x_j + b_k      v_j = W_v x_j + b_v      one layer for both, or one for each
     c_i = sum over j of softmax_j(q_i . k_j / sqrt(size)) v_j
     y_i = W norm(q_i + c_i) + b                       one class for every possible count
+
+or, with sigmoid weights s and a number as the answer,
+
+    c_i = sum over j of s(q_i . k_j / sqrt(size)) v_j
+    y_i = w . c_i                                     one number
+
+The second y_i is a sum over the positions, each of which adds s(q_i . k_j / sqrt(size)) w . v_j. If
+this is 1 for the letter i and 0 for the other symbols, the count of a sequence of any length is
+right.
 """
 
 from __future__ import annotations
@@ -58,14 +67,40 @@ class QueryHead(nn.Module):
     def forward(self, memories: tuple[Memory, ...], *, need_weights: bool = False) -> HeadOutput:
         """Return logits "batch query class" and, with `need_weights`, the attention of every
         query."""
-        memory = single_memory(memories)
-        queries = self.queries.expand(memory.keys.size(0), -1, -1)
-        prepared = self.attention.prepare(memory.keys)
-        # faster without a mask if it is True everywhere, and without the fused kernel: few queries
-        mask = None if memory.mask.all() else memory.mask[:, None]
-        output = self.attention(queries, prepared, memory.values, mask, need_weights=True)
-        logits = self.output(self.norm(queries + output.context))
-        if not need_weights:
-            return HeadOutput(logits)
-        weights, scores = output.weights[:, None, None], output.scores[:, None, None]
-        return HeadOutput(logits, (AttentionBlock("cross", weights, scores),))
+        context, blocks = _attend(self.queries, self.attention, memories)
+        logits = self.output(self.norm(self.queries + context))
+        return HeadOutput(logits, blocks if need_weights else ())
+
+
+class NumberHead(nn.Module):
+    """Head with one learned query and one number for every output.
+
+    The number is w . context, without residual connection, layer norm or bias, so it grows with the
+    context. A bias would be learned as a part of the count: in sequences of one length it cannot be
+    distinguished from a constant that every position adds. The vector w is that of all queries, so
+    only attention can distinguish the letters. Queries are initialised with zeros."""
+
+    def __init__(self, num_queries: int, size: int, attention: Attention) -> None:
+        super().__init__()
+        self.queries = nn.Parameter(torch.zeros(num_queries, size))
+        self.attention = attention
+        self.output = nn.Linear(size, 1, bias=False)
+
+    def forward(self, memories: tuple[Memory, ...], *, need_weights: bool = False) -> HeadOutput:
+        """Return numbers "batch query" and, with `need_weights`, the attention of every query."""
+        context, blocks = _attend(self.queries, self.attention, memories)
+        return HeadOutput(self.output(context)[..., 0], blocks if need_weights else ())
+
+
+def _attend(
+    queries: nn.Parameter, attention: Attention, memories: tuple[Memory, ...]
+) -> tuple[Float[Tensor, "batch query value"], tuple[AttentionBlock, ...]]:
+    """Return the contexts of learned queries, and their attention."""
+    memory = single_memory(memories)
+    expanded = queries.expand(memory.keys.size(0), -1, -1)
+    prepared = attention.prepare(memory.keys)
+    # faster without a mask if it is True everywhere, and without the fused kernel: few queries
+    mask = None if memory.mask.all() else memory.mask[:, None]
+    output = attention(expanded, prepared, memory.values, mask, need_weights=True)
+    weights, scores = output.weights[:, None, None], output.scores[:, None, None]
+    return output.context, (AttentionBlock("cross", weights, scores),)

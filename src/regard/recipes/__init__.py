@@ -49,6 +49,7 @@ GROUPS = {
         "reverse",
         "sort",
         "drinks",
+        "drinks-total",
         "series",
         "shapes-caption",
         "toy",

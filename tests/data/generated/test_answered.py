@@ -20,6 +20,16 @@ def test_the_target_of_a_basket_is_the_mean_price_of_its_drinks():
         assert float(pair.target) == pytest.approx(sum(drinks) / len(drinks), abs=1e-4)
 
 
+def test_totals_are_the_sums_of_the_prices_of_equal_baskets():
+    for mean, total in zip(
+        generate("drinks", 300, 1), generate("drinks-total", 300, 1), strict=True
+    ):
+        assert total.source == mean.source
+        names = parse_items(total.source, features=1).names
+        num_drinks = sum(name in DRINKS for name in names)
+        assert float(total.target) == pytest.approx(num_drinks * float(mean.target), abs=1e-3)
+
+
 def test_the_target_of_a_series_is_the_marked_value():
     places = set()
     for pair in generate("series", 300, seed=1):
@@ -30,7 +40,7 @@ def test_the_target_of_a_series_is_the_marked_value():
     assert len(places) > 15
 
 
-@pytest.mark.parametrize("name", ["drinks", "series"])
+@pytest.mark.parametrize("name", ["drinks", "drinks-total", "series"])
 def test_a_seed_repeats_examples_and_examples_are_distinct(name):
     one, again, other = (generate(name, 50, seed) for seed in (1, 1, 2))
     assert one == again != other

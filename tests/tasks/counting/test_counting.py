@@ -19,11 +19,13 @@ from regard.tasks.counting.counting import (
     accuracy,
     as_trained,
     build_counter,
+    build_optimizer,
     check_writable,
     fit,
     load,
     look,
     model_file,
+    predicted_counts,
     save,
     settle,
     training_letters,
@@ -37,7 +39,7 @@ SMALL = CountingSettings(steps=5, batchsize=7, hidden=13, max_len=3, vocab_size=
 def trained(settings: CountingSettings, seed: int = 0) -> Counter:
     model = build_counter(settings, seed)
     generator = torch.Generator().manual_seed(seed)
-    letters, optimizer = training_letters(settings), two_rates(model, settings.lr)
+    letters, optimizer = training_letters(settings), build_optimizer(model, settings)
     losses = list(fit(model, letters, optimizer, settings, generator))
     assert len(losses) == settings.steps
     return Counter(model, settings, len(losses))
@@ -52,6 +54,32 @@ def test_saving_and_loading_preserves_a_model(tmp_path: Path) -> None:
     for name, weight in counter.model.state_dict().items():
         assert again.model.state_dict()[name].equal(weight)
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["model.safetensors"]
+
+
+@pytest.mark.parametrize("normaliser", ["softmax", "sigmoid", "scaled_softmax"])
+def test_a_model_that_returns_numbers_is_saved_with_its_settings(
+    tmp_path: Path, normaliser: str
+) -> None:
+    counter = trained(replace(SMALL, answer="number", normaliser=normaliser))
+    again = load(save(counter, tmp_path).parent)
+    assert again.settings == counter.settings
+    letters = torch.tensor(to_numbers("ABBABA AB"))
+    assert look(again, letters).counts == look(counter, letters).counts
+
+
+def test_predicted_numbers_are_rounded_and_not_negative() -> None:
+    output = HeadOutput(torch.tensor([[-0.7, 0.4, 2.6]]))
+    counts = predicted_counts(output, replace(SMALL, answer="number"))
+    assert counts.tolist() == [[0, 0, 3]]
+
+
+@pytest.mark.parametrize(("answer", "rates"), [("class", [0.01, 0.1]), ("number", [0.01])])
+def test_numbers_have_one_learning_rate(answer: str, rates: list[float]) -> None:
+    settings = replace(SMALL, answer=answer)
+    model = build_counter(settings, 0)
+    optimizer = build_optimizer(model, settings)
+    assert [rate for _, rate in optimizer.groups] == pytest.approx(rates)
+    assert len(optimizer.parameters) == len(list(model.parameters()))
 
 
 def test_a_model_of_version_0_1_loads(tmp_path: Path) -> None:

@@ -20,5 +20,7 @@ def generate(name: GeneratedPairs | GeneratedLabels, count: int, seed: int) -> t
             return sequences.sort(count, seed)
         case "drinks":
             return drinks.baskets(count, seed)
+        case "drinks-total":
+            return drinks.baskets(count, seed, total=True)
         case "series":
             return series.marked_series(count, seed)

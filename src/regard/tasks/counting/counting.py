@@ -26,6 +26,7 @@ from torch.optim.adam import adam
 
 from regard import trace
 from regard.attention import Attention, ScaledDot
+from regard.building.attention import build_normaliser
 from regard.data.generated.counting import (
     EvenLetters,
     LetterSampler,
@@ -38,7 +39,8 @@ from regard.data.generated.counting import (
 )
 from regard.errors import UserError
 from regard.files import MODEL, whole
-from regard.models.counting import LetterEncoder, QueryHead
+from regard.models.contracts import HeadOutput
+from regard.models.counting import LetterEncoder, NumberHead, QueryHead
 from regard.models.heads import HeadModel
 from regard.models.memory import first_and_last
 from regard.recipes.upgrade import upgrade_tensor_name
@@ -78,9 +80,12 @@ def build_counter(settings: CountingSettings, seed: int) -> HeadModel:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         encoder = LetterEncoder(*(nn.Linear(num_symbols, size) for _ in range(num_linears)))
-        head = QueryHead(
-            settings.vocab_size, size, Attention(ScaledDot()), num_classes=settings.max_len + 1
-        )
+        attention = Attention(ScaledDot(), build_normaliser(settings.normaliser))
+        head: nn.Module
+        if settings.answer == "number":
+            head = NumberHead(settings.vocab_size, size, attention)
+        else:
+            head = QueryHead(settings.vocab_size, size, attention, settings.num_outputs)
     return HeadModel(encoder, head, first_and_last)
 
 
@@ -146,6 +151,14 @@ def two_rates(model: nn.Module, lr: float) -> Adam:
     return Adam([(first, lr), (last, lr * HEAD_RATE)], BETAS)
 
 
+def build_optimizer(model: nn.Module, settings: CountingSettings) -> Adam:
+    """Return the optimiser: `two_rates` for classes, and one rate for numbers, which need no large
+    weights."""
+    if settings.answer == "class":
+        return two_rates(model, settings.lr)
+    return Adam([(list(model.parameters()), settings.lr)], BETAS)
+
+
 def settle(progress: float) -> float:
     """Return the factor of the rates: 1, then falling linearly to 0 over the last fifth."""
     return min(1.0, (1 - progress) / SETTLING)
@@ -170,13 +183,16 @@ def fit(
     generator: torch.Generator,
     schedule: Callable[[float], float] = settle,
 ) -> Iterator[Float[Tensor, ""]]:
-    """Train and yield the loss of each step, the mean cross-entropy of a count. `schedule` returns
-    the factor of the rates at a progress from 0 to 1."""
+    """Train and yield the loss of each step: the mean cross-entropy of a count, or the mean squared
+    error of a number. `schedule` returns the factor of the rates at a progress from 0 to 1."""
     batches = _batches(drawing, settings, generator)
     with _denormals_flushed():
         for step, (letters, counts) in zip(range(settings.steps), batches, strict=False):
-            logits = model(letters).predictions
-            loss = F.cross_entropy(logits.flatten(0, 1), counts.flatten())
+            predictions = model(letters).predictions
+            if settings.answer == "number":
+                loss = F.mse_loss(predictions, counts.to(predictions.dtype))
+            else:
+                loss = F.cross_entropy(predictions.flatten(0, 1), counts.flatten())
             gradients = torch.autograd.grad(loss, optimizer.parameters)
             optimizer.step(gradients, schedule(step / settings.steps))
             yield loss.detach()
@@ -206,10 +222,17 @@ def accuracy(
     right = 0
     for start in range(0, num_sequences, TESTED_AT_ONCE):
         letters = drawing(min(TESTED_AT_ONCE, num_sequences - start), generator)
-        logits = model(one_hot(as_trained(letters, settings), settings.vocab_size)).predictions
-        wanted = count(letters, settings.vocab_size)
-        right += int((logits.argmax(dim=-1) == wanted).all(dim=1).sum())
+        output = model(one_hot(as_trained(letters, settings), settings.vocab_size))
+        counts = predicted_counts(output, settings)
+        right += int((counts == count(letters, settings.vocab_size)).all(dim=1).sum())
     return right / num_sequences
+
+
+def predicted_counts(output: HeadOutput, settings: CountingSettings) -> Int[Tensor, "batch letter"]:
+    """Return the most probable classes, or the numbers rounded to counts."""
+    if settings.answer == "class":
+        return output.predictions.argmax(dim=-1)
+    return output.predictions.round().clamp(min=0).long()
 
 
 def as_trained(
@@ -225,7 +248,7 @@ def look(counter: Counter, letters: Int[Tensor, "source"]) -> CountedLetters:
     letters = as_trained(letters[None], counter.settings)
     output = counter.model(one_hot(letters, counter.settings.vocab_size), need_weights=True)
     text = to_text(letters[0].tolist())
-    counts = tuple(output.predictions[0].argmax(dim=-1).tolist())
+    counts = tuple(predicted_counts(output, counter.settings)[0].tolist())
     names = to_text(range(1, len(counts) + 1))
     answers = tuple(f"{name}={number}" for name, number in zip(names, counts, strict=True))
     (block,) = output.attention
