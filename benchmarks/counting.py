@@ -10,7 +10,7 @@ number of steps, trained as regard.tasks.counting.counting does it. The two take
     OMP_NUM_THREADS=1 python benchmarks/counting.py --seeds 5 --answers
 
 The first takes about five minutes, the second leaves out one part of ours at a time. The third
-trains each answer with each normaliser on ten letters, and tests it on shorter and longer sequences.
+trains answers and normalisers on ten letters, and tests them on shorter and longer sequences.
 """
 
 import argparse
